@@ -1,0 +1,48 @@
+"""The errors of the instruction set: what is wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+
+class IsaError(ValueError):
+    """Text that is not a legal instruction, or values that no operand of it can hold.
+
+    Attributes:
+        text: the text (or name) that is wrong.
+        position: index of the first wrong character in `text`, or -1 where no place can be named.
+        reason: what is wrong and the rule that says so.
+        legal: what would be right, possibly empty.
+    """
+
+    def __init__(self, text: str, position: int, reason: str, legal: str = "") -> None:
+        super().__init__(text, position, reason, legal)
+        self.text, self.position, self.reason, self.legal = text, position, reason, legal
+
+    def __str__(self) -> str:
+        message = f"{self.reason}; legal: {self.legal}" if self.legal else self.reason
+        if self.position < 0:
+            return f"{message} (in {_excerpt(self.text, 0)!r})" if self.text else message
+        return f"column {self.position + 1}: {message} (at {_excerpt(self.text, self.position)!r})"
+
+
+class UndefinedBehavior(Exception):
+    """A case that PTX leaves undefined, met while executing.
+
+    Attributes:
+        name: the case, one of the keys of `isa.undefined.RULES`.
+        where: what was looked at (instruction, case, row, chunk, lane).
+        rule: the rule that was broken.
+        section: the PTX section that states it, or the measurement that does.
+    """
+
+    def __init__(self, name: str, where: str, rule: str, section: str) -> None:
+        super().__init__(name, where, rule, section)
+        self.name, self.where, self.rule, self.section = name, where, rule, section
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.where}: {self.rule} ({self.section})"
+
+
+def _excerpt(text: str, position: int, width: int = 40) -> str:
+    """The piece of `text` from `position` on, short enough for one line."""
+    piece = text[position : position + width].replace("\n", " ")
+    return piece + "..." if position + width < len(text) else piece

@@ -1,0 +1,108 @@
+"""One mapping per operand: places in the register file <-> coordinates in a matrix.
+
+Every fragment layout of PTX is a permutation of binary digits: the lane, the register and the element index are cut into digits, and each
+digit becomes a digit of the row or of the column. `Mapping` is the list of those digits. Both directions, the formulas that we print, the
+tables and the tests read this one list; nothing else in the project knows where an element lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as AbstractMapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+
+class Digit(NamedTuple):
+    """`place // step % size` is worth `stride` each on `axis`; and `axis // stride % size` is worth `step` each in `place`."""
+
+    place: str
+    step: int
+    size: int
+    axis: str
+    stride: int
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A bijection between places (lane, register, element, ...) and coordinates (row, column, ...).
+
+    Attributes:
+        places: name and size of each place, in the order in which functions take and return them.
+        axes: name and size of each coordinate, likewise.
+        digits: the digits; their sizes multiply to the number of places and of coordinates.
+    """
+
+    places: tuple[tuple[str, int], ...]
+    axes: tuple[tuple[str, int], ...]
+    digits: tuple[Digit, ...]
+
+    def coordinates(self, **places: int | Integers) -> tuple[Integers, ...]:
+        """Coordinates, in the order of `axes`, of the given places (integers or arrays that broadcast)."""
+        return tuple(
+            _weighted([(_digit(places[d.place], d.step, d.size), d.stride) for d in self.digits if d.axis == axis]) for axis, _ in self.axes
+        )
+
+    def positions(self, **coordinates: int | Integers) -> tuple[Integers, ...]:
+        """Places, in the order of `places`, of the given coordinates (integers or arrays that broadcast)."""
+        return tuple(
+            _weighted([(_digit(coordinates[d.axis], d.stride, d.size), d.step) for d in self.digits if d.place == place]) for place, _ in self.places
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the coordinates."""
+        return tuple(size for _, size in self.axes)
+
+    @property
+    def place_shape(self) -> tuple[int, ...]:
+        """Sizes of the places."""
+        return tuple(size for _, size in self.places)
+
+    @cached_property
+    def grid(self) -> tuple[Integers, ...]:
+        """For each place an array of the shape of the matrix: where each element lives."""
+        index = np.indices(self.shape)
+        found = self.positions(**{axis: index[i] for i, (axis, _) in enumerate(self.axes)})
+        return tuple(np.broadcast_to(f, self.shape) for f in found)
+
+    @cached_property
+    def inverse_grid(self) -> tuple[Integers, ...]:
+        """For each coordinate an array of the shape of the places: what each place holds."""
+        index = np.indices(self.place_shape)
+        found = self.coordinates(**{place: index[i] for i, (place, _) in enumerate(self.places)})
+        return tuple(np.broadcast_to(f, self.place_shape) for f in found)
+
+    def formulas(self) -> dict[str, str]:
+        """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register % 2)", ...}`."""
+        lines = {axis: _formula([(d.place, d.step, d.size, d.stride) for d in self.digits if d.axis == axis], dict(self.places)) for axis, _ in self.axes}
+        lines |= {
+            place: _formula([(d.axis, d.stride, d.size, d.step) for d in self.digits if d.place == place], dict(self.axes)) for place, _ in self.places
+        }
+        return lines
+
+
+def _digit(value: int | Integers, step: int, size: int) -> Integers:
+    return np.asarray(value) // step % size
+
+
+def _weighted(terms: list[tuple[Integers, int]]) -> Integers:
+    return reduce(np.add, (digit * weight for digit, weight in terms), np.asarray(0))
+
+
+def _formula(terms: list[tuple[str, int, int, int]], sizes: AbstractMapping[str, int]) -> str:
+    """Sum of `weight * (name / step % size)`, without the operations that change nothing."""
+    parts = []
+    for name, step, size, weight in sorted(terms, key=lambda term: term[3]):
+        digit = name if step == 1 else f"{name} / {step}"
+        if step * size < sizes[name]:
+            digit += f" % {size}"
+        if weight > 1:
+            digit = f"{weight} * {digit}" if digit == name else f"{weight} * ({digit})"
+        parts.append(digit)
+    return " + ".join(parts) or "0"

@@ -1,0 +1,37 @@
+"""Compilation targets: sm_XY with the suffix that decides what is available.
+
+`sm_90a` has what `sm_90` has and the architecture's own features; `sm_120f` what the family 120 shares. PTX ISA 9.0, 11.1.2 (.target).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from isa.errors import IsaError
+
+KNOWN = (70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+_SUFFIXED = (90, 100, 103, 110, 120, 121)
+
+
+class Target(NamedTuple):
+    """One target: `number` (90), `suffix` ("", "a" or "f")."""
+
+    number: int
+    suffix: str
+
+    def __str__(self) -> str:
+        return f"sm_{self.number}{self.suffix}"
+
+
+def parse_target(text: str | Target) -> Target:
+    """`"sm_90a"` -> Target(90, "a"); IsaError for a name that no assembler knows."""
+    if isinstance(text, Target):
+        return text
+    match = re.fullmatch(r"sm_(\d+)([af]?)", text)
+    if match is None or int(match[1]) not in KNOWN:
+        raise IsaError(text, 0, f"unknown target '{text}'", ", ".join(f"sm_{n}" for n in KNOWN) + ", with 'a' or 'f' from sm_90 on")
+    target = Target(int(match[1]), match[2])
+    if target.suffix and (target.number not in _SUFFIXED or (target.suffix == "f" and target.number == 90)):
+        raise IsaError(text, 0, f"unknown target '{text}': sm_{target.number} has no '{target.suffix}' variant", f"sm_{target.number}")
+    return target

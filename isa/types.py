@@ -1,0 +1,120 @@
+"""Element types: how the bits of a register are to be read.
+
+Registers, shared memory and files hold unsigned integers; an `ElementType` says what they mean. A pattern of a type is always held in a
+uint32, lowest bits first, whatever the width of the type.
+Source: PTX ISA 9.0, section 5.2.3 (alternate floating-point formats) and 9.7.14.1 (matrix data types).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.errors import IsaError
+
+Bits = NDArray[np.uint32]
+
+
+class Kind(Enum):
+    """What family of numbers a type holds."""
+
+    FLOAT = "float"
+    SIGNED = "signed integer"
+    UNSIGNED = "unsigned integer"
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """One element type.
+
+    Attributes:
+        name: PTX's name without the dot.
+        bits: width of the element in a register, padding included (tf32: 32).
+        kind: float, signed or unsigned.
+        exponent: exponent bits (floats).
+        fraction: stored fraction bits (floats).
+        padding: lowest bits of the element that hardware ignores (tf32: 13).
+        infinity: whether the all-ones exponent with a zero fraction is infinity.
+        finite_top: whether the all-ones exponent also holds finite values (e4m3: only S.1111.111 is NaN).
+    """
+
+    name: str
+    bits: int
+    kind: Kind = Kind.FLOAT
+    exponent: int = 0
+    fraction: int = 0
+    padding: int = 0
+    infinity: bool = True
+    finite_top: bool = False
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind is Kind.FLOAT
+
+    @property
+    def bias(self) -> int:
+        """Exponent bias; 15 for f16 and e5m2, 127 for bf16, tf32 and f32, 7 for e4m3."""
+        return (1 << (self.exponent - 1)) - 1
+
+    @property
+    def per_register(self) -> int:
+        """Elements in one 32-bit register."""
+        return 32 // self.bits
+
+    @property
+    def mask(self) -> int:
+        """The bits of one element."""
+        return (1 << self.bits) - 1
+
+    def __str__(self) -> str:
+        return self.name
+
+
+ELEMENT_TYPES: dict[str, ElementType] = {
+    t.name: t
+    for t in (
+        ElementType("f16", 16, exponent=5, fraction=10),
+        ElementType("bf16", 16, exponent=8, fraction=7),
+        ElementType("tf32", 32, exponent=8, fraction=10, padding=13),
+        ElementType("f32", 32, exponent=8, fraction=23),
+        ElementType("e4m3", 8, exponent=4, fraction=3, infinity=False, finite_top=True),
+        ElementType("e5m2", 8, exponent=5, fraction=2),
+        ElementType("s8", 8, Kind.SIGNED),
+        ElementType("u8", 8, Kind.UNSIGNED),
+        ElementType("s4", 4, Kind.SIGNED),
+        ElementType("u4", 4, Kind.UNSIGNED),
+        ElementType("s32", 32, Kind.SIGNED),
+    )
+}
+
+
+def element_type(name: str | ElementType) -> ElementType:
+    """The type of that name; IsaError with the known names if there is none."""
+    if isinstance(name, ElementType):
+        return name
+    try:
+        return ELEMENT_TYPES[name]
+    except KeyError:
+        raise IsaError(name, 0, f"unknown element type '{name}'", ", ".join(ELEMENT_TYPES)) from None
+
+
+def pack(patterns: NDArray[np.unsignedinteger], bits: int) -> Bits:
+    """Patterns [..., n] of `bits` each into uint32 words [..., n * bits / 32], lowest bits first."""
+    per = 32 // bits
+    if patterns.shape[-1] % per:
+        raise IsaError("", -1, f"{patterns.shape[-1]} elements of {bits} bits do not fill 32-bit words", f"a multiple of {per}")
+    fields = patterns.reshape(*patterns.shape[:-1], -1, per).astype(np.uint32) & np.uint32((1 << bits) - 1)
+    return np.bitwise_or.reduce(fields << _shifts(bits), axis=-1)
+
+
+def unpack(words: Bits, bits: int) -> Bits:
+    """The inverse of `pack`: uint32 words [..., n] into patterns [..., n * 32 / bits], each in a uint32."""
+    fields = (words[..., None] >> _shifts(bits)) & np.uint32((1 << bits) - 1)
+    return fields.reshape(*words.shape[:-1], -1)
+
+
+def _shifts(bits: int) -> Bits:
+    return np.arange(0, 32, bits, dtype=np.uint32)
