@@ -1,0 +1,329 @@
+"""PTX instruction text -> `Instruction`. `str(decode(text))` is the canonical text, and decodes to the same instruction."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, NoReturn
+
+from isa.errors import IsaError
+from isa.forms import Form, Role, Shape
+from isa.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Scalar, Sink, Vector
+from isa.opcodes import read_opcode
+from isa.plain_forms import SPECIAL_REGISTERS
+from isa.targets import Target, parse_target
+
+_TOKENS = re.compile(
+    r"""(?P<space>(?:\s|//[^\n]*|/\*.*?\*/)+)
+      | (?P<number>0[fF][0-9a-fA-F]{8}(?![\w$]) | 0[xX][0-9a-fA-F]+U? | 0[bB][01]+U? | [0-9]+U?(?![\w$]))
+      | (?P<name>(?:[A-Za-z$%][\w$]*|_[\w$]*)(?:::\w+|\.(?:x|y|z)\b)*)
+      | (?P<mark><<|>>|[{}\[\],;+\-*/%&|^~!()@])""",
+    re.VERBOSE | re.DOTALL,
+)
+_OPCODE = re.compile(r"[A-Za-z][\w.:]*")
+_MAX_TEXT = 1 << 16
+
+
+class Token(NamedTuple):
+    """A piece of the text: its kind ("number", "name", "mark", "end"), text and place."""
+
+    kind: str
+    text: str
+    place: int
+
+
+def decode(text: str, target: str | Target | None = None) -> Instruction:
+    """The instruction that `text` says.
+
+    Args:
+        text: one PTX instruction, `;` optional, comments and line breaks allowed.
+        target: e.g. "sm_90a"; None takes what any target has.
+
+    Raises:
+        IsaError: unknown or malformed text, an illegal form, operand or selector, a form that the target lacks.
+    """
+    wanted = parse_target(target) if target is not None else None
+    if len(text) > _MAX_TEXT:
+        raise IsaError(text[:64], -1, f"an instruction of {len(text)} characters", f"at most {_MAX_TEXT}")
+    cursor = _Cursor(text)
+    guard = _guard(cursor)
+    opcode, place = cursor.opcode()
+    form = read_opcode(opcode, wanted, place, text)
+    operands = _operands(cursor, form)
+    cursor.end()
+    return Instruction(form, operands, guard)
+
+
+class _Cursor:
+    """A position in the text; `next` gives tokens."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        self.skip()
+
+    def skip(self) -> None:
+        match = _TOKENS.match(self.text, self.at)
+        if match and match.lastgroup == "space":
+            self.at = match.end()
+
+    def opcode(self) -> tuple[str, int]:
+        match = _OPCODE.match(self.text, self.at)
+        if match is None:
+            self.fail("no instruction found" if self.at >= len(self.text) else "an instruction's name was expected", "e.g. mma.sp...., ldmatrix...., ld.shared....")
+        place, self.at = self.at, match.end()
+        self.skip()
+        return match[0].rstrip("."), place
+
+    def peek(self) -> Token:
+        match = _TOKENS.match(self.text, self.at)
+        if match is None or match.lastgroup is None:
+            if self.at >= len(self.text):
+                return Token("end", "", self.at)
+            self.fail(f"unexpected character {self.text[self.at]!r}")
+        return Token(match.lastgroup, match[0], self.at)
+
+    def next(self) -> Token:
+        token = self.peek()
+        self.at = token.place + len(token.text)
+        self.skip()
+        return token
+
+    def take(self, mark: str) -> bool:
+        """Whether the next token is this mark; if so it is passed."""
+        if self.peek().text == mark:
+            self.next()
+            return True
+        return False
+
+    def expect(self, mark: str, why: str) -> None:
+        token = self.peek()
+        if not self.take(mark):
+            self.fail(f"'{mark}' expected {why}, found {_shown(token)}", "", token.place)
+
+    def end(self) -> None:
+        self.take(";")
+        token = self.peek()
+        if token.kind != "end":
+            self.fail(f"one instruction was expected, but {_shown(token)} follows it", "nothing after the instruction", token.place)
+
+    def fail(self, reason: str, legal: str = "", place: int | None = None) -> NoReturn:
+        raise IsaError(self.text, self.at if place is None else place, reason, legal)
+
+
+def _shown(token: Token) -> str:
+    return "the end of the text" if token.kind == "end" else f"'{token.text}'"
+
+
+def _guard(cursor: _Cursor) -> Guard | None:
+    if not cursor.take("@"):
+        return None
+    negated = cursor.take("!")
+    token = cursor.next()
+    if token.kind != "name":
+        cursor.fail(f"a predicate register was expected after '@', found {_shown(token)}", "e.g. @%p0 or @!%p0", token.place)
+    return Guard(Register(token.text), negated)
+
+
+def _operands(cursor: _Cursor, form: Form) -> tuple[Operand, ...]:
+    found: list[Operand] = []
+    expected = ", ".join(_described(role) for role in form.roles)
+    for role in form.roles:
+        at_end = cursor.peek().text in (";", "")
+        if role.optional and at_end:
+            break
+        if at_end:
+            cursor.fail(f"operand {role.name} is missing: {form.opcode} has {len(form.roles)} operands, found {len(found)}", expected)
+        if found:
+            cursor.expect(",", f"before operand {role.name}")
+        found.append(_operand(cursor, role))
+    token = cursor.peek()
+    if token.text == ",":
+        cursor.fail(f"too many operands: {form.opcode} has {len(form.roles)}", expected, token.place)
+    return tuple(found)
+
+
+def _described(role: Role) -> str:
+    count = f" of {role.count} registers" if role.shape is Shape.VECTOR and role.count > 1 else ""
+    limit = f" 0 to {role.limit - 1}" if role.limit > 1 else " 0" if role.limit == 1 else ""
+    kind = "register" if role.shape is Shape.VECTOR and role.count == 1 else role.shape.value
+    return f"{role.name}: {kind}{count}{limit}"
+
+
+def _operand(cursor: _Cursor, role: Role) -> Operand:
+    match role.shape:
+        case Shape.VECTOR:
+            return _vector(cursor, role)
+        case Shape.ADDRESS:
+            return _address(cursor)
+        case Shape.IMMEDIATE:
+            return _immediate(cursor, role)
+        case Shape.REGISTER:
+            return _register(cursor, role)
+        case Shape.VALUE:
+            return _value(cursor, role)
+
+
+def _vector(cursor: _Cursor, role: Role) -> Vector | Scalar:
+    start = cursor.peek().place
+    if not cursor.take("{"):
+        if role.count > 1:
+            cursor.fail(f"operand {role.name} is a vector of {role.count} registers", "{...}", start)
+        return _element(cursor, role)
+    elements = [_element(cursor, role)]
+    while cursor.take(","):
+        elements.append(_element(cursor, role))
+    cursor.expect("}", f"at the end of operand {role.name}")
+    if len(elements) != role.count:
+        cursor.fail(f"operand {role.name} has {len(elements)} registers", f"{role.count} register{'s' if role.count > 1 else ''}", start)
+    return Vector(tuple(elements))
+
+
+def _element(cursor: _Cursor, role: Role) -> Scalar:
+    """A register; `_` where the vector is written; a constant where it is the C of an mma or a value to store."""
+    token = cursor.peek()
+    if token.kind == "name" and token.text == "_":
+        if not role.output:
+            cursor.fail(f"'_' is only for destinations; operand {role.name} is read", "a register", token.place)
+        cursor.next()
+        return Sink()
+    if token.kind == "name":
+        return _plain_register(cursor, role)
+    if role.name == "c" and token.text not in ("}", ",", ";", "{", "["):
+        return _constant(cursor)
+    cursor.fail(f"a register was expected in operand {role.name}, found {_shown(token)}", "e.g. %r0", token.place)
+
+
+def _plain_register(cursor: _Cursor, role: Role) -> Register:
+    token = cursor.next()
+    if token.kind != "name" or token.text == "_" or token.text in SPECIAL_REGISTERS:
+        cursor.fail(f"operand {role.name} is a register, found {_shown(token)}", "e.g. %r0", token.place)
+    return Register(token.text)
+
+
+def _register(cursor: _Cursor, role: Role) -> Register:
+    braces = cursor.take("{")
+    register = _plain_register(cursor, role)
+    if braces:
+        cursor.expect("}", f"at the end of operand {role.name}")
+    return register
+
+
+def _value(cursor: _Cursor, role: Role) -> Register | Immediate:
+    if cursor.peek().kind == "name":
+        return Register(cursor.next().text)
+    return _immediate(cursor, role)
+
+
+def _immediate(cursor: _Cursor, role: Role) -> Immediate:
+    token = cursor.peek()
+    if token.kind == "name":
+        cursor.fail(f"operand {role.name} must be a constant, found register {_shown(token)}", _described(role), token.place)
+    constant = _constant(cursor)
+    if role.limit and not 0 <= constant.value < role.limit:
+        legal = "0" if role.limit == 1 else f"0 to {role.limit - 1}"
+        what = "sparsity selector" if role.name == "f" else f"operand {role.name}"
+        cursor.fail(f"{what} {constant.value} is out of range", legal, token.place)
+    return constant
+
+
+def _address(cursor: _Cursor) -> Address:
+    cursor.expect("[", "before an address")
+    base, offset = None, 0
+    if cursor.peek().kind == "name":
+        base = Register(cursor.next().text)
+        if cursor.peek().text in ("+", "-"):
+            offset = _constant(cursor).value
+    else:
+        offset = _constant(cursor).value
+    cursor.expect("]", "after an address")
+    return Address(base, offset)
+
+
+# Constant expressions, PTX ISA 9.0, 4.6.4: 64-bit integers with C's operators.
+
+_LEVELS = (("|",), ("^",), ("&",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
+_MAX_DEPTH = 64
+
+
+def _constant(cursor: _Cursor) -> Immediate:
+    start = cursor.at
+    value = _binary(cursor, 0, 0)
+    text = cursor.text[start : cursor.at].strip().lower()
+    return Immediate(value, text.startswith("0x"))
+
+
+def _binary(cursor: _Cursor, level: int, depth: int) -> int:
+    if level == len(_LEVELS):
+        return _unary(cursor, depth)
+    value = _binary(cursor, level + 1, depth)
+    while cursor.peek().text in _LEVELS[level]:
+        operator = cursor.next()
+        right = _binary(cursor, level + 1, depth)
+        value = _wrap(_apply(cursor, operator, value, right))
+    return value
+
+
+def _apply(cursor: _Cursor, operator: Token, left: int, right: int) -> int:
+    match operator.text:
+        case "|":
+            return left | right
+        case "^":
+            return left ^ right
+        case "&":
+            return left & right
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "<<" | ">>" if not 0 <= right < 64:
+            cursor.fail(f"shift by {right} in a constant expression", "0 to 63", operator.place)
+        case "<<":
+            return left << right
+        case ">>":
+            return left >> right
+    if right == 0:
+        cursor.fail("division by zero in a constant expression", "", operator.place)
+    quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    return quotient if operator.text == "/" else left - quotient * right
+
+
+def _unary(cursor: _Cursor, depth: int) -> int:
+    token = cursor.next()
+    if depth > _MAX_DEPTH:
+        cursor.fail("a constant expression nested too deeply", f"at most {_MAX_DEPTH} levels", token.place)
+    match token.text:
+        case "-":
+            return _wrap(-_unary(cursor, depth + 1))
+        case "+":
+            return _unary(cursor, depth + 1)
+        case "~":
+            return ~_unary(cursor, depth + 1)
+        case "!":
+            return int(not _unary(cursor, depth + 1))
+        case "(":
+            value = _binary(cursor, 0, depth + 1)
+            cursor.expect(")", "in a constant expression")
+            return value
+    if token.kind != "number":
+        cursor.fail(f"a constant was expected, found {_shown(token)}", "e.g. 0x0", token.place)
+    return _number(cursor, token)
+
+
+def _number(cursor: _Cursor, token: Token) -> int:
+    digits = token.text.lower().removesuffix("u") if token.text[:2] not in ("0f", "0F") else token.text.lower()
+    if digits.startswith("0f"):
+        return int(digits[2:], 16)
+    base = {"0x": 16, "0b": 2}.get(digits[:2], 8 if digits.startswith("0") and len(digits) > 1 else 10)
+    try:
+        value = int(digits, base)
+    except ValueError:
+        cursor.fail(f"'{token.text}' is not an octal number, although it starts with 0", "digits 0 to 7", token.place)
+    if value >= 1 << 64:
+        cursor.fail(f"constant {token.text} does not fit in 64 bits", "", token.place)
+    return _wrap(value)
+
+
+def _wrap(value: int) -> int:
+    """Two's complement in 64 bits, as PTX computes constants."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)

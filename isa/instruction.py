@@ -1,0 +1,148 @@
+"""A decoded instruction: its form and its operands. `str()` prints it back as canonical PTX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from isa.forms import Form, MmaForm
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register by its name, e.g. `%r12`, or a special register such as `%laneid`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """`_`, a destination that is thrown away."""
+
+    def __str__(self) -> str:
+        return "_"
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A constant; `hexadecimal` says how to print it."""
+
+    value: int
+    hexadecimal: bool = False
+
+    def __str__(self) -> str:
+        return hex(self.value) if self.hexadecimal else str(self.value)
+
+
+Scalar = Register | Sink | Immediate
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`{%r0, %r1}`; a single scalar where the form has one register."""
+
+    elements: tuple[Scalar, ...]
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(map(str, self.elements)) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`[base + offset]`, or `[offset]` without a base; offset in bytes."""
+
+    base: Register | None
+    offset: int = 0
+
+    def __str__(self) -> str:
+        if self.base is None:
+            return f"[{self.offset}]"
+        return f"[{self.base}]" if self.offset == 0 else f"[{self.base}+{self.offset}]"
+
+
+Operand = Register | Sink | Immediate | Vector | Address
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`@%p0` or `@!%p0`: the predicate that guards an instruction."""
+
+    predicate: Register
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"@{'!' if self.negated else ''}{self.predicate}"
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One legal instruction.
+
+    Attributes:
+        form: the row of the table that it matches.
+        operands: as written, one for each role of the form (fewer where the last roles are optional).
+        guard: its predicate, if any.
+    """
+
+    form: Form
+    operands: tuple[Operand, ...]
+    guard: Guard | None = None
+
+    def __str__(self) -> str:
+        guard = f"{self.guard} " if self.guard else ""
+        return f"{guard}{self.form.opcode} {', '.join(map(str, self.operands))};"
+
+    def __getitem__(self, role: str) -> Operand:
+        """The operand of that role, e.g. `ins["a"]`; KeyError if the form has none or it was left out."""
+        for described, operand in zip(self.form.roles, self.operands, strict=False):
+            if described.name == role:
+                return operand
+        raise KeyError(role)
+
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the registers that are read, in order, address bases included."""
+        found: list[str] = []
+        for role, operand in zip(self.form.roles, self.operands, strict=False):
+            if not role.output or isinstance(operand, Address):
+                found += register_names(operand)
+        return tuple(found)
+
+    @cached_property
+    def writes(self) -> tuple[str, ...]:
+        """Names of the registers that are written, in order."""
+        found: list[str] = []
+        for role, operand in zip(self.form.roles, self.operands, strict=False):
+            if role.output:
+                found += register_names(operand)
+        return tuple(found)
+
+    @property
+    def selector(self) -> int:
+        """The sparsity selector of an `mma.sp`."""
+        operand = self["f"]
+        assert isinstance(operand, Immediate)
+        return operand.value
+
+    @property
+    def undefined(self) -> tuple[str, ...]:
+        """Names of the undefined cases (`isa.undefined.RULES`) that the text alone shows."""
+        if isinstance(self.form, MmaForm) and self.form.sparse and self.selector >= self.form.metadata.selectors:
+            return ("selector-out-of-range",)
+        return ()
+
+
+def register_names(operand: Operand) -> list[str]:
+    """Names of the registers in an operand, in order."""
+    match operand:
+        case Register(name):
+            return [name]
+        case Vector(elements):
+            return [element.name for element in elements if isinstance(element, Register)]
+        case Address(base, _):
+            return [base.name] if base else []
+        case _:
+            return []

@@ -1,0 +1,125 @@
+"""From an opcode's text to its form, with an error that says which qualifier is wrong and what would be right.
+
+Qualifiers of `mma` may stand in any order, as ptxas takes them; only the two layouts and the four types keep theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import NoReturn
+
+from isa.errors import IsaError
+from isa.forms import Form, MmaForm, mma_forms
+from isa.plain_forms import PLAIN_ROWS, plain_forms
+from isa.targets import Target
+from isa.types import ELEMENT_TYPES
+
+_SHAPE = re.compile(r"m\d+n\d+k\d+")
+_SPARSE = ("sp", "sp::ordered_metadata")
+_LAYOUTS = ("row", "col")
+_ROLES = ("D", "A", "B", "C")
+NAMES = tuple(dict.fromkeys(("mma", *(row.name for row in PLAIN_ROWS))))
+
+
+def read_opcode(opcode: str, target: Target | None = None, start: int = 0, text: str | None = None) -> Form:
+    """The form of an opcode without operands.
+
+    `start` and `text` place the opcode in a longer text, for errors. Raises IsaError for anything that is not in the table, and for a form
+    that `target` (None: any) does not have.
+    """
+    reader = _Reader(opcode, start, opcode if text is None else text)
+    form = _mma(reader) if reader.name == "mma" else _plain(reader)
+    if target is not None and not form.supports(target):
+        reader.fail(0, f"'{form.opcode}' is not available on {target}: it needs sm_{form.since_target} or higher", f"targets from sm_{form.since_target} on")
+    return form
+
+
+class _Reader:
+    """An opcode split at its dots, with the place of each part."""
+
+    def __init__(self, opcode: str, start: int, text: str) -> None:
+        self.opcode, self.start, self.text = opcode, start, text
+        self.name, *self.qualifiers = opcode.split(".")
+        lengths = [len(part) + 1 for part in (self.name, *self.qualifiers)]
+        self.places = [start + sum(lengths[: i + 1]) for i in range(len(self.qualifiers))]
+
+    def fail(self, place: int, reason: str, legal: str | Iterable[str] = "") -> NoReturn:
+        raise IsaError(self.text, place or self.start, reason, legal if isinstance(legal, str) else ", ".join(legal))
+
+
+def _plain(reader: _Reader) -> Form:
+    form = plain_forms().get(reader.opcode)
+    if form is not None:
+        return form
+    if reader.name not in NAMES:
+        near = get_close_matches(reader.name, NAMES, 1)
+        reader.fail(0, f"unknown instruction '{reader.name}'" + (f", did you mean '{near[0]}'?" if near else ""), NAMES)
+    same = [opcode for opcode in plain_forms() if opcode.split(".")[0] == reader.name]
+    known = {q for opcode in same for q in opcode.split(".")[1:]}
+    for place, qualifier in zip(reader.places, reader.qualifiers, strict=True):
+        if qualifier not in known:
+            reader.fail(place, f"'.{qualifier}' is not a qualifier of '{reader.name}'", get_close_matches(reader.opcode, same, 3, 0.3) or same[:3])
+    reader.fail(0, f"'{reader.opcode}' is not a form of '{reader.name}': a qualifier is missing, doubled or out of place", get_close_matches(reader.opcode, same, 3, 0.3))
+
+
+def _mma(reader: _Reader) -> MmaForm:
+    """Sorts the qualifiers into slots, then looks the row up."""
+    single: dict[str, str] = {}
+    types: list[str] = []
+    layouts: list[str] = []
+    for place, qualifier in zip(reader.places, reader.qualifiers, strict=True):
+        if qualifier in ELEMENT_TYPES:
+            types.append(qualifier)
+        elif qualifier in _LAYOUTS:
+            layouts.append(qualifier)
+        else:
+            slot = _slot(qualifier)
+            if slot is None:
+                reader.fail(place, f"'.{qualifier}' is not a qualifier of mma in the forms known here", ("sp", "sp::ordered_metadata", "sync", "aligned", "mMnNkK", "row", "col", "satfinite", *ELEMENT_TYPES))
+            if slot in single:
+                reader.fail(place, f"'.{qualifier}' repeats or contradicts '.{single[slot]}'", f".{single[slot]} once")
+            single[slot] = qualifier
+    for slot, legal in (("sync", ".sync"), ("aligned", ".aligned"), ("shape", "a shape such as .m16n8k32")):
+        if slot not in single:
+            reader.fail(0, f"'{reader.opcode}' lacks {legal}", f"mma{{.sp}}.sync.aligned.SHAPE.row.col{{.satfinite}}.D.A.B.C")
+    if layouts != ["row", "col"]:
+        reader.fail(0, f"layouts '{'.'.join(layouts)}': A is read by rows and B by columns", ".row.col")
+    if len(types) != len(_ROLES):
+        reader.fail(0, f"{len(types)} element types in '{reader.opcode}'", "four, of D, A, B and C in this order, e.g. .f32.f16.f16.f32")
+    return _row(reader, single, types)
+
+
+def _slot(qualifier: str) -> str | None:
+    if qualifier in _SPARSE:
+        return "sparse"
+    if qualifier in ("sync", "aligned", "satfinite"):
+        return qualifier
+    return "shape" if _SHAPE.fullmatch(qualifier) else None
+
+
+def _row(reader: _Reader, single: dict[str, str], types: list[str]) -> MmaForm:
+    """The form with these parts, or the first part that no form has together with the ones before it."""
+    name = "mma." + single["sparse"] if "sparse" in single else "mma"
+    saturate = "satfinite" in single
+    canonical = f"{name}.sync.aligned.{single['shape']}.row.col{'.satfinite' if saturate else ''}.{'.'.join(types)}"
+    form = mma_forms().get(canonical)
+    if form is not None:
+        return form
+    d, a, b, c = types
+    left = [f for f in mma_forms().values() if f.sparse == ("sparse" in single)]
+    kind = "mma.sp" if "sparse" in single else "mma"
+    place = {q: p for p, q in reversed(list(zip(reader.places, reader.qualifiers, strict=True)))}
+    checks = (
+        (lambda f: f"{f.a_type} x {f.b_type}", f"{a} x {b}", a, f"{kind} does not multiply {a} by {b}"),
+        (lambda f: f"m{f.m}n{f.n}k{f.k}", single["shape"], single["shape"], f"{kind} of {a} by {b} has no shape {single['shape']}"),
+        (lambda f: f"D {f.d_type}, C {f.c_type}", f"D {d}, C {c}", d, f"{kind} of {a} by {b} in {single['shape']} does not accumulate C {c} into D {d}"),
+        (lambda f: ".satfinite" if f.saturate else "no .satfinite", ".satfinite" if saturate else "no .satfinite", "satfinite", f"{kind} of {a} by {b} takes no .satfinite: only integer forms saturate"),
+    )  # fmt: skip
+    for property_of, wanted, qualifier, reason in checks:
+        legal = list(dict.fromkeys(property_of(f) for f in left))
+        if wanted not in legal:
+            reader.fail(place.get(qualifier, 0), reason, legal)
+        left = [f for f in left if property_of(f) == wanted]
+    raise AssertionError(canonical)

@@ -1,0 +1,108 @@
+"""The correctly rounded sum: all products and C added exactly and rounded once, to nearest even.
+
+Most sums fit into 62 bits between their largest and smallest places and are added as int64. The rest (products of bf16 span 2^-266 to 2^256)
+go through a superaccumulator of 32-bit limbs (Kulisch; here vectorised over outputs).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.types import Bits, ElementType
+from simulator.arithmetic.formats import NO_EXPONENT, Decoded, Integers, Reals, canonical_nan, encode_integer, infinity, powers
+
+_ABSENT = NO_EXPONENT // 2  # exponents below this mark terms that are zero or not finite
+_FAR = 4096  # place of an absent term's last bit: above all others
+_LIMB = 32
+_LOWEST_PLACE = -288  # below the last bit of the smallest product: tf32, 2^-136 * 2^-136 = 2^-272
+_LIMBS = 20  # 640 bits: up to 2^352, above 2^256 and all carries
+
+
+def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -> Bits:
+    """Products [n, product, output] and C [n, output] -> patterns uint32 [n, output] of `result` (f32, f16).
+
+    Args:
+        products: exact products.
+        places: fraction bits of a product: those of A's type plus those of B's.
+        c: of type `result`.
+        result: type of C and D.
+
+    An exact zero is +0; a negative sum that rounds to zero is -0; overflow is infinity. NaN (canonical) as for a tensor core: from a NaN,
+    infinity times zero, or infinities of both signs.
+    """
+    plain = np.add.reduce(products.value, axis=1) + c.value  # rounded, but tells infinities and NaN: finite sums are far below 2^1024
+    top = np.maximum(products.exponent.max(axis=1) + np.int16(2), c.exponent + np.int16(1)).astype(np.int64)  # all terms are below 2^top
+    last = np.where(products.exponent > _ABSENT, products.exponent - np.int16(places), np.int16(_FAR)).min(axis=1)
+    last_c = np.where(c.exponent > _ABSENT, c.exponent - np.int16(result.fraction), np.int16(_FAR))
+    place = np.minimum(last, last_c).astype(np.int64)
+    empty = place == _FAR
+    place[empty] = 0
+    carries = products.value.shape[1].bit_length()  # as many bits as the number of terms (products and C) takes
+    narrow = empty | (top - place + carries <= 62)
+    finite = np.isfinite(plain)
+    if narrow.all() and finite.all():
+        return _narrow_sum(products.value, c.value, place, result)
+    pattern = np.zeros(plain.shape, np.uint32)
+    for chosen, general in ((narrow & finite, False), (~narrow & finite, True)):
+        if chosen.any():
+            n, output = np.nonzero(chosen)
+            value = products.value[n, :, output].T[None]  # [1, product, chosen output]
+            addend = c.value[n, output][None]
+            if general:
+                found = _wide_sum(value[0].T, products.exponent[n, :, output] - places, addend[0], c.exponent[n, output] - result.fraction, result)
+            else:
+                found = _narrow_sum(value, addend, place[n, output][None], result)[0]
+            pattern[n, output] = found
+    infinite = np.where(plain < 0, infinity(result) | 1 << (result.bits - 1), infinity(result))
+    pattern = np.where(np.isinf(plain), infinite, pattern)
+    return np.where(np.isnan(plain), canonical_nan(result), pattern).astype(np.uint32)
+
+
+def _narrow_sum(value: Reals, c: Reals, place: Integers, result: ElementType) -> Bits:
+    """Sums of terms that are multiples of 2^place and whose sum is below 2^(place + 62): int64 holds every term and every partial sum."""
+    scale = powers(-place)
+    total = np.add.reduce((value * scale[:, None, :]).astype(np.int64), axis=1) + (c * scale).astype(np.int64)
+    return encode_integer(total < 0, np.abs(total).astype(np.uint64), place, result)
+
+
+def _wide_sum(
+    value: Reals, place: NDArray[np.int16], c: Reals, place_c: NDArray[np.int16], result: ElementType
+) -> Bits:
+    """Sums [output] of terms [output, product] whose last bits are at `place`, and C [output]; any exponents."""
+    terms = np.concatenate([value, c[:, None]], axis=1)
+    places = np.concatenate([place, place_c[:, None]], axis=1).astype(np.int64)
+    places = np.where(terms == 0, _LOWEST_PLACE, places)
+    limb, shift = np.divmod(places - _LOWEST_PLACE, _LIMB)
+    significand = (np.abs(terms) * powers(-places)).astype(np.int64)  # at most 24 bits
+    shifted = significand << shift  # at most 55 bits
+    sign = np.sign(terms)
+    index = limb + _LIMBS * np.arange(len(terms))[:, None]
+    size = _LIMBS * len(terms)
+    # bincount adds in float64: at most 66 parts below 2^32 in a limb stay below 2^53, so it is exact.
+    limbs = np.bincount(index.ravel(), ((shifted & 0xFFFFFFFF) * sign).ravel(), size)
+    limbs += np.bincount(index.ravel() + 1, ((shifted >> _LIMB) * sign).ravel(), size)
+    total = limbs.reshape(-1, _LIMBS).T.astype(np.int64)
+    negative = _carry(total.copy())[-1] < 0
+    total = _carry(np.where(negative, -total, total))
+    return _round_limbs(negative, total, result)
+
+
+def _carry(limbs: Integers) -> Integers:
+    """Limbs [limb, output], in place: each but the last brought into 0 .. 2^32 - 1."""
+    for i in range(_LIMBS - 1):
+        limbs[i + 1] += limbs[i] >> _LIMB
+        limbs[i] &= 0xFFFFFFFF
+    return limbs
+
+
+def _round_limbs(negative: NDArray[np.bool_], limbs: Integers, result: ElementType) -> Bits:
+    """Round from the two highest limbs; whatever lies below them only matters as "not zero" and goes into the last bit."""
+    output = np.arange(limbs.shape[1])
+    used = limbs != 0
+    highest = np.maximum(_LIMBS - 1 - np.argmax(used[::-1], axis=0), 1)
+    below = np.cumsum(used, axis=0)[highest, output] - used[highest, output] - used[highest - 1, output] > 0
+    high, low = limbs[highest, output].astype(np.uint64), limbs[highest - 1, output].astype(np.uint64)
+    both = high << np.uint64(_LIMB) | low
+    magnitude = both >> np.uint64(1) | (both & np.uint64(1)) | below.astype(np.uint64)
+    return encode_integer(negative, magnitude, _LOWEST_PLACE + _LIMB * (highest - 1) + 1, result)
