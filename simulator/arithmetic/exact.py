@@ -31,7 +31,8 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
     An exact zero is +0; a negative sum that rounds to zero is -0; overflow is infinity. NaN (canonical) as for a tensor core: from a NaN,
     infinity times zero, or infinities of both signs.
     """
-    plain = np.add.reduce(products.value, axis=1) + c.value  # rounded, but tells infinities and NaN: finite sums are far below 2^1024
+    with np.errstate(invalid="ignore"):
+        plain = np.add.reduce(products.value, axis=1) + c.value  # rounded, but tells infinities and NaN: finite sums are far below 2^1024
     top = np.maximum(products.exponent.max(axis=1) + np.int16(2), c.exponent + np.int16(1)).astype(np.int64)  # all terms are below 2^top
     last = np.where(products.exponent > _ABSENT, products.exponent - np.int16(places), np.int16(_FAR)).min(axis=1)
     last_c = np.where(c.exponent > _ABSENT, c.exponent - np.int16(result.fraction), np.int16(_FAR))

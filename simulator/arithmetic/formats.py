@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import IsaError
-from isa.types import ELEMENT_TYPES, Bits, ElementType
+from isa.types import ELEMENT_TYPES, Bits, ElementType, Kind
 
 Reals = NDArray[np.float64]
 Exponents = NDArray[np.int16]
@@ -215,7 +215,7 @@ def integers(patterns: Bits, element: ElementType) -> Integers:
     if element.is_float:
         raise IsaError(element.name, -1, f"'{element.name}' is not an integer type", ", ".join(n for n, t in ELEMENT_TYPES.items() if not t.is_float))
     wide = np.asarray(patterns).astype(np.int64) & element.mask
-    if element.kind.name == "UNSIGNED":
+    if element.kind is Kind.UNSIGNED:
         return wide
     half = 1 << (element.bits - 1)
     return (wide ^ half) - half

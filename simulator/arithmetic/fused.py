@@ -35,14 +35,15 @@ def fused_step(value: Reals, exponent: Exponents, c: Decoded, row: SumRow, resul
     integer part `trunc` gives exactly; at most 65 of them stay below 2^34, so the sum is exact in any order, and so is scaling back.
     Infinities and NaN pass through all of it by IEEE's rules, which are the tensor core's.
     """
-    top = np.maximum(exponent.max(axis=1), c.exponent)
-    np.maximum(top, row.floor(result), out=top)
-    scale = powers(row.fraction - top)
-    aligned = value * scale[:, None, :]
-    np.trunc(aligned, out=aligned)
-    total = np.add.reduce(aligned, axis=1)
-    total += np.trunc(c.value * scale)
-    total *= powers(top - row.fraction)
+    with np.errstate(invalid="ignore"):  # infinities of both signs: NaN, as it should be
+        top = np.maximum(exponent.max(axis=1), c.exponent)
+        np.maximum(top, row.floor(result), out=top)
+        scale = powers(row.fraction - top)
+        aligned = value * scale[:, None, :]
+        np.trunc(aligned, out=aligned)
+        total = np.add.reduce(aligned, axis=1)
+        total += np.trunc(c.value * scale)
+        total *= powers(top - row.fraction)
     return encode(total, result, nearest=result.bits == 16, fraction=row.kept if result.bits == 32 else None)
 
 
@@ -64,4 +65,6 @@ def fused_sum(products: Decoded, c: Bits, row: SumRow, result: ElementType, step
         return total
     # An exact float64 sum would need more than 53 bits, but rounding first to 53 and then to 24 (or 11) bits is harmless for a sum of two
     # numbers of that size: 53 >= 2 * 24 + 2 (Figueroa 1995). Subnormal sums are exact in both.
-    return encode(decode(c, result).value + decode(total, result).value, result, nearest=True)
+    with np.errstate(invalid="ignore"):
+        final = decode(c, result).value + decode(total, result).value
+    return encode(final, result, nearest=True)

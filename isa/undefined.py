@@ -1,0 +1,90 @@
+"""What PTX leaves undefined, case by case: the names, the rules, and where each rule is stated.
+
+`RULES` names every case that the project looks for; those that concern the metadata of `mma.sp` are found here, the others by whoever holds
+the state they depend on. What an H100 does with undefined metadata is measured and computable; that is the executor's business, not a rule.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.errors import UndefinedBehavior
+from isa.forms import MmaForm
+from isa.metadata import CODE_BITS, ONE_OF_TWO
+from isa.types import Bits
+
+
+class Rule(NamedTuple):
+    """One case: the rule that is broken, and the PTX section or the measurement that states it."""
+
+    rule: str
+    section: str
+
+
+_STORAGE = "PTX ISA 9.0, 9.7.14.6.1"
+_MEMORY = "PTX ISA 9.0, 8 (memory consistency model)"
+_MMA_SP = "PTX ISA 9.0, 9.7.14.6.3"
+
+RULES: dict[str, Rule] = {
+    "invalid-metadata": Rule("the two indices of a metadata code must differ: 0b0000, 0b0101, 0b1010 and 0b1111 are invalid", _STORAGE),
+    "unordered-metadata": Rule(
+        "the indices of a metadata code must ascend with ::ordered_metadata, and for 8-bit floats in either spelling: "
+        "0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110",
+        _STORAGE,
+    ),
+    "invalid-metadata-tf32": Rule("a 1:2 metadata code must be 0b0100 (first element) or 0b1110 (second)", _STORAGE),
+    "selector-out-of-range": Rule("the sparsity selector must name lanes that the shape uses", _STORAGE),
+    "partial-warp": Rule("all threads of the warp must execute the same .aligned instruction, and none may have exited", _MMA_SP),
+    "read-before-write": Rule("a register is read before anything was written to it", "PTX ISA 9.0, 5.1.1 (register state space)"),
+    "shared-memory-race": Rule("two warps access the same bytes of shared memory, one of them writing, with nothing that orders them", _MEMORY),
+    "shared-memory-bounds": Rule("an access lies outside the shared memory of the CTA", "PTX ISA 9.0, 5.1.7 (shared state space)"),
+    "misaligned-address": Rule("an address must be a multiple of the size of the access", "PTX ISA 9.0, 6.4.1 (addresses as operands)"),
+    "barrier-mismatch": Rule("all warps of a barrier must agree on its number of threads", "PTX ISA 9.0, 9.7.13.1 (barrier)"),
+}
+
+
+def undefined_behavior(name: str, where: str) -> UndefinedBehavior:
+    """The exception for a case of `RULES`, met at `where`."""
+    rule = RULES[name]
+    return UndefinedBehavior(name, where, rule.rule, rule.section)
+
+
+def metadata_findings(form: MmaForm, codes: Bits) -> dict[str, NDArray[np.bool_]]:
+    """Which metadata codes a sparse form leaves undefined.
+
+    Args:
+        form: a sparse form.
+        codes: uint32 [..., row, chunk], as `form.metadata.gather` returns them.
+
+    Returns:
+        For each rule that can apply to the form, whether the code breaks it, same shape as `codes`.
+    """
+    codes = np.asarray(codes)
+    return {name: table[codes] for name, table in _tables(form).items()}
+
+
+def first_metadata_finding(form: MmaForm, codes: Bits, selector: int) -> UndefinedBehavior | None:
+    """The first undefined code of `codes` [case, row, chunk] in order of case, row and chunk, or None if all are defined."""
+    findings = metadata_findings(form, codes)
+    broken = np.logical_or.reduce(list(findings.values()))
+    if not broken.any():
+        return None
+    case, row, chunk = (int(i) for i in np.argwhere(broken)[0])
+    name = next(name for name, found in findings.items() if found[case, row, chunk])
+    lane, position = (int(p) for p in form.metadata.mapping.positions(row=row, chunk=chunk, selector=selector))
+    low = CODE_BITS * position
+    place = f"lane {lane}, bits {low}..{low + CODE_BITS - 1} of the metadata register"
+    return undefined_behavior(name, f"{form.opcode}, case {case}, row {row}, chunk {chunk}: code 0b{int(codes[case, row, chunk]):04b} in {place}")
+
+
+def _tables(form: MmaForm) -> dict[str, NDArray[np.bool_]]:
+    """For each rule, which of the 16 codes break it; together exactly the codes that `form.metadata` does not list as defined."""
+    code = np.arange(16)
+    low, high = code & 3, code >> 2
+    legal = np.isin(code, form.metadata.codes)
+    if form.metadata.sparsity is ONE_OF_TWO:
+        return {"invalid-metadata-tf32": ~legal}
+    return {"invalid-metadata": low == high, "unordered-metadata": ~legal & (low > high)}

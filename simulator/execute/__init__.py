@@ -1,0 +1,1 @@
+"""Execution of instructions on arrays of registers: one module for each family."""
