@@ -1,0 +1,56 @@
+"""Named barriers of a CTA: who has arrived, and when all are there. Used by the functional walk and by the timing engine alike.
+
+PTX ISA 9.0, 9.7.13.1 (bar, barrier): a barrier waits for a number of threads, by default all of the CTA; then it is reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from isa import Instruction, IsaError
+from isa.instruction import Immediate
+from isa.plain_forms import PlainForm
+from simulator.state.registers import LANES
+
+
+def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
+    """(number, warps that it waits for or None for all) of a barrier instruction, None for any other.
+
+    Raises:
+        IsaError: operands that are no constants, or a thread count that is no multiple of 32.
+    """
+    if not isinstance(instruction.form, PlainForm) or instruction.form.unit != "barrier":
+        return None
+    number, *rest = instruction.operands
+    if not isinstance(number, Immediate) or not all(isinstance(operand, Immediate) for operand in rest):
+        raise IsaError(str(instruction), -1, "the operands of a barrier must be constants in a trace", "e.g. bar.sync 0;")
+    if not rest:
+        return number.value, None
+    assert isinstance(rest[0], Immediate)
+    threads = rest[0].value
+    if threads <= 0 or threads % LANES:
+        raise IsaError(str(instruction), -1, f"a barrier of {threads} threads", f"a multiple of {LANES}")
+    return number.value, threads // LANES
+
+
+class Barriers:
+    """Arrivals at the barriers of one CTA."""
+
+    def __init__(self, warps: int) -> None:
+        self.warps = warps
+        self.arrived: dict[int, list[int]] = {}
+
+    def arrive(self, number: int, wanted: int | None, warps: Iterable[int]) -> list[list[int]]:
+        """Warps arrive in this order; returns the groups of warps that are released, in order."""
+        waiting = self.arrived.setdefault(number, [])
+        released = []
+        for warp in warps:
+            waiting.append(warp)
+            if len(waiting) >= (wanted or self.warps):
+                released.append(list(waiting))
+                waiting.clear()
+        return released
+
+    def describe(self) -> list[str]:
+        """Who waits at which barrier, for a deadlock's message."""
+        return [f"warps {', '.join(map(str, sorted(warps)))} wait at barrier {number}" for number, warps in sorted(self.arrived.items()) if warps]

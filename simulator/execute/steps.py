@@ -1,0 +1,257 @@
+"""Turns a decoded instruction into a function that executes it for some warps of a machine at once.
+
+One short unit for each family of instructions; all lanes of all given warps together, never one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from isa import UndefinedBehavior
+from isa.forms import MmaForm
+from isa.instruction import Address, Immediate, Instruction, Operand, Register, Scalar, Sink, Vector
+from isa.plain_forms import SPECIAL_REGISTERS, PlainForm
+from isa.types import Bits
+from isa.undefined import RULES
+from simulator.arithmetic import ulp_distance
+from simulator.execute.machine import NOTHING, Machine, Outcome
+from simulator.execute.mma import execute_mma, first_undefined, undefined_cases
+from simulator.state.registers import LANES, Warps
+from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
+
+Executor = Callable[[Machine, Warps], Outcome]
+
+
+@lru_cache(maxsize=65536)
+def executor(instruction: Instruction) -> Executor:
+    """The function that executes this instruction."""
+    form = instruction.form
+    if isinstance(form, MmaForm):
+        return _matrix(instruction, form)
+    assert isinstance(form, PlainForm)
+    return _PLAIN[form.name](instruction, form)
+
+
+def _scalars(operand: Operand) -> tuple[Scalar, ...]:
+    if isinstance(operand, Vector):
+        return operand.elements
+    assert not isinstance(operand, Address)
+    return (operand,)
+
+
+def _number(register: Register) -> int:
+    return int(register.name[2:])
+
+
+def _reader(operand: Operand) -> Callable[[Machine, Warps], Bits]:
+    """Reads a scalar or vector operand: uint32 [warp, register, lane]."""
+    parts = _scalars(operand)
+    if all(isinstance(part, Register) and part.name not in SPECIAL_REGISTERS for part in parts):
+        numbers = [_number(part) for part in parts if isinstance(part, Register)]
+        return lambda machine, warps: machine.registers.read(warps, numbers)
+    return lambda machine, warps: np.stack([_scalar(part, machine, warps) for part in parts], axis=1)
+
+
+def _scalar(part: Scalar, machine: Machine, warps: Warps) -> Bits:
+    if isinstance(part, Immediate):
+        return np.full((len(warps), LANES), part.value & 0xFFFFFFFF, np.uint32)
+    assert isinstance(part, Register)
+    if part.name in SPECIAL_REGISTERS:
+        return machine.special(part.name, warps)
+    return machine.registers.read(warps, [_number(part)])[:, 0]
+
+
+def _writer(operand: Operand) -> Callable[[Machine, Warps, Bits], None]:
+    """Writes uint32 [warp, register, lane], leaving out `_`."""
+    parts = _scalars(operand)
+    kept = [i for i, part in enumerate(parts) if not isinstance(part, Sink)]
+    numbers = [_number(part) for part in parts if isinstance(part, Register)]
+    if len(kept) == len(parts):
+        return lambda machine, warps, values: machine.registers.write(warps, numbers, values)
+    return lambda machine, warps, values: machine.registers.write(warps, numbers, values[:, kept])
+
+
+# Matrix instructions
+
+
+def _matrix(instruction: Instruction, form: MmaForm) -> Executor:
+    a, b, c, write = _reader(instruction["a"]), _reader(instruction["b"]), _reader(instruction["c"]), _writer(instruction["d"])
+    e = _reader(instruction["e"]) if form.sparse else None
+    selector = instruction.selector if form.sparse else 0
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        metadata = e(machine, warps)[:, 0] if e else None
+        if metadata is not None:
+            _meet_undefined(machine, form, metadata, selector)
+        if machine.arithmetic == "none":
+            write(machine, warps, c(machine, warps))
+            return NOTHING
+        operands = (a(machine, warps), b(machine, warps), c(machine, warps), metadata, selector)
+        d = execute_mma(form, *operands, target=machine.target, arithmetic=machine.arithmetic)
+        if machine.compare > 0 and machine.arithmetic == "chip":
+            exact = execute_mma(form, *operands, target=machine.target, arithmetic="exact")
+            distance = int(ulp_distance(form.d.gather(d), form.d.gather(exact), form.d_type).max())
+            machine.largest_ulp = max(machine.largest_ulp, distance)
+            machine.compare -= len(warps)
+            machine.compared += len(warps)
+        write(machine, warps, d)
+        return NOTHING
+
+    return run
+
+
+def _meet_undefined(machine: Machine, form: MmaForm, metadata: Bits, selector: int) -> None:
+    """Counts undefined metadata, or raises where the policy says so. A bad selector always raises: the chip stops the kernel."""
+    met = undefined_cases(form, metadata, selector)
+    if not met:
+        return
+    if machine.undefined == "raise" or "selector-out-of-range" in met:
+        raise first_undefined(form, metadata, selector)
+    machine.met.update(met)
+
+
+# Shared memory
+
+
+def _addresses(operand: Operand) -> Callable[[Machine, Warps], Addresses]:
+    """Byte addresses [warp, lane] of an address operand, modulo 2^32."""
+    assert isinstance(operand, Address)
+    base, offset = operand.base, operand.offset
+
+    def read(machine: Machine, warps: Warps) -> Addresses:
+        if base is None:
+            return np.full((len(warps), LANES), offset, np.int64)
+        return (_scalar(base, machine, warps).astype(np.int64) + offset) & 0xFFFFFFFF
+
+    return read
+
+
+def _race(machine: Machine, races: int) -> None:
+    if not races:
+        return
+    if machine.undefined == "raise":
+        raise UndefinedBehavior("shared-memory-race", f"{races} bytes", *RULES["shared-memory-race"])
+    machine.met["shared-memory-race"] += races
+
+
+def _ldmatrix(instruction: Instruction, form: PlainForm) -> Executor:
+    addresses, write, fragment = _addresses(instruction["address"]), _writer(instruction["d"]), form.matrix
+    rows = fragment.shape[0]
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        where = addresses(machine, warps)[:, :rows]
+        data, races = machine.shared.read(where, 16, warps)
+        _race(machine, races)
+        matrix = data.view("<u2").astype(np.uint32)
+        write(machine, warps, fragment.scatter(matrix))
+        return Outcome(wavefronts(where, 16))
+
+    return run
+
+
+def _load(instruction: Instruction, form: PlainForm) -> Executor:
+    addresses, write = _addresses(instruction["address"]), _writer(instruction["d"])
+    size = form.width // 8 * form.vector
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        where = addresses(machine, warps)
+        data, races = machine.shared.read(where, size, warps)
+        _race(machine, races)
+        write(machine, warps, np.swapaxes(_extended(data, form), 1, 2))
+        return Outcome(wavefronts(where, size))
+
+    return run
+
+
+def _extended(data: np.ndarray, form: PlainForm) -> Bits:  # type: ignore[type-arg]
+    """Bytes [warp, lane, size] -> uint32 [warp, lane, element], signed types sign-extended. PTX ISA 9.0, 9.4.1."""
+    if form.width == 32:
+        return as_words(data)
+    kind = "i" if form.type_name[0] == "s" else "u"
+    return data.view(f"<{kind}{form.width // 8}").astype(np.int32).view(np.uint32)
+
+
+def _store(instruction: Instruction, form: PlainForm) -> Executor:
+    addresses, read = _addresses(instruction["address"]), _reader(instruction["a"])
+    size = form.width // 8 * form.vector
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        where = addresses(machine, warps)
+        words = np.swapaxes(read(machine, warps), 1, 2)
+        data = as_bytes(words).reshape(len(warps), LANES, form.vector, 4)[..., : form.width // 8].reshape(len(warps), LANES, size)
+        _race(machine, machine.shared.write(where, data, warps))
+        return Outcome(wavefronts(where, size))
+
+    return run
+
+
+# Moves and integer arithmetic, modulo 2^32 as PTX's .s32 and .u32 forms without .sat compute
+
+
+def _alu(operation: Callable[..., Bits]) -> Callable[[Instruction, PlainForm], Executor]:
+    def build(instruction: Instruction, form: PlainForm) -> Executor:
+        sources = [_reader(operand) for operand in instruction.operands[1:]]
+        write = _writer(instruction["d"])
+        signed = form.type_name[0] == "s"
+
+        def run(machine: Machine, warps: Warps) -> Outcome:
+            values = [read(machine, warps) for read in sources]
+            write(machine, warps, operation(*values, signed=signed))
+            return NOTHING
+
+        return run
+
+    return build
+
+
+def _shift_left(a: Bits, b: Bits, *, signed: bool) -> Bits:
+    """PTX ISA 9.0, 9.7.8.7: amounts above 31 give 0."""
+    return np.where(b > 31, np.uint32(0), a << np.minimum(b, 31)).astype(np.uint32)
+
+
+def _shift_right(a: Bits, b: Bits, *, signed: bool) -> Bits:
+    """PTX ISA 9.0, 9.7.8.8: amounts above 31 give 0, or the sign for .s32."""
+    if signed:
+        return (a.view(np.int32) >> np.minimum(b, 31).astype(np.int32)).view(np.uint32)
+    return np.where(b > 31, np.uint32(0), a >> np.minimum(b, 31)).astype(np.uint32)
+
+
+def _unsigned(function: Callable[..., Bits]) -> Callable[..., Bits]:
+    return lambda *values, signed: function(*values)
+
+
+def _no_execution(instruction: Instruction, form: PlainForm) -> Executor:
+    """Barriers change no register; whoever walks the program waits for them."""
+    return lambda machine, warps: NOTHING
+
+
+_PLAIN: dict[str, Callable[[Instruction, PlainForm], Executor]] = {
+    "ldmatrix": _ldmatrix,
+    "ld": _load,
+    "st": _store,
+    "mov": _alu(_unsigned(lambda a: np.array(a))),
+    "add": _alu(_unsigned(np.add)),
+    "sub": _alu(_unsigned(np.subtract)),
+    "mul": _alu(_unsigned(np.multiply)),
+    "mad": _alu(_unsigned(lambda a, b, c: a * b + c)),
+    "shl": _alu(_shift_left),
+    "shr": _alu(_shift_right),
+    "and": _alu(_unsigned(np.bitwise_and)),
+    "or": _alu(_unsigned(np.bitwise_or)),
+    "xor": _alu(_unsigned(np.bitwise_xor)),
+    "bar": _no_execution,
+    "barrier": _no_execution,
+}
+
+
+def read_numbers(instruction: Instruction) -> Sequence[int]:
+    """Numbers of the trace registers that an instruction reads."""
+    return [int(name[2:]) for name in instruction.reads if name not in SPECIAL_REGISTERS]
+
+
+def written_numbers(instruction: Instruction) -> Sequence[int]:
+    """Numbers of the registers that it writes."""
+    return [int(name[2:]) for name in instruction.writes]

@@ -1,0 +1,6 @@
+"""What a CTA holds: registers of its warps and shared memory."""
+
+from simulator.state.registers import RegisterFile
+from simulator.state.shared import AddressError, SharedMemory
+
+__all__ = ["AddressError", "RegisterFile", "SharedMemory"]

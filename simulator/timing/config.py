@@ -1,0 +1,273 @@
+"""A GPU as the timing engine sees it: read from a TOML file in which every table names its source.
+
+The format is described in docs/configs.md. No number of a chip stands in the code.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn
+
+from isa import ELEMENT_TYPES, IsaError, MmaForm, Target, parse_target
+from simulator.errors import ConfigError
+from simulator.resources import folder
+
+STATUSES = ("measured", "published", "assumed")
+POLICIES = ("oldest", "greedy-oldest", "round-robin")
+
+
+@dataclass(frozen=True)
+class Chip:
+    """`[chip]`: SMs of the chip and the clock that times and TFLOPS are given at."""
+
+    sms: int
+    clock_mhz: float
+
+
+@dataclass(frozen=True)
+class Sm:
+    """`[sm]`: sub-cores, and what one CTA can have of an SM."""
+
+    sub_cores: int
+    warps: int
+    registers: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Issue:
+    """`[issue]`: which of the ready warps of a sub-core goes first."""
+
+    policy: str
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`[loop]`: cycles before a warp issues again after the end of a `.repeat` body, beyond the one of every instruction."""
+
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """`[alu]`: latency from issue until a dependent instruction can issue, and cycles between two issues on one sub-core."""
+
+    latency: int
+    interval: int
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """`[barrier]`: cycles from the last arrival until the waiting warps can issue."""
+
+    latency: int
+
+
+@dataclass(frozen=True)
+class Shared:
+    """`[shared]`: a server of the whole SM; a load's result comes `latency + per_wavefront * (wavefronts - 1)` cycles after its turn begins.
+
+    `store_cycles`: cycles for which a store holds the server, for each wavefront.
+    """
+
+    latency: int
+    per_wavefront: int
+    store_cycles: int
+
+
+@dataclass(frozen=True)
+class TensorClass:
+    """`[[tensor]]`: matrix instructions that take the same time.
+
+    Attributes:
+        sparse: `mma.sp` or `mma`.
+        rows: M of the shape.
+        row_bytes: bytes of a row of A as stored: 16 for the smaller K of a type, 32 for the larger.
+        inputs: types of A and B.
+        accumulators: types of C and D.
+        latency: cycles from issue until a dependent instruction can issue.
+        interval: cycles between two issues on one sub-core.
+    """
+
+    name: str
+    sparse: bool
+    rows: int
+    row_bytes: int
+    inputs: tuple[str, ...]
+    accumulators: tuple[str, ...]
+    latency: int
+    interval: int
+
+    def matches(self, form: MmaForm) -> bool:
+        return (
+            self.sparse == form.sparse
+            and self.rows == form.m
+            and self.row_bytes == form.k_stored * form.a_type.bits // 8
+            and form.a_type.name in self.inputs
+            and form.b_type.name in self.inputs
+            and form.d_type.name in self.accumulators
+        )
+
+
+@dataclass(frozen=True)
+class Config:
+    """One GPU.
+
+    Attributes:
+        path: the file.
+        sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed: ...").
+    """
+
+    path: str
+    name: str
+    title: str
+    target: Target
+    chip: Chip
+    sm: Sm
+    issue: Issue
+    loop: Loop
+    alu: Pipe
+    barrier: Barrier
+    shared: Shared
+    tensor: tuple[TensorClass, ...]
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def tensor_class(self, form: MmaForm) -> TensorClass | None:
+        """The class of a form, or None if the config has none for it."""
+        return next((c for c in self.tensor if c.matches(form)), None)
+
+    def status(self, table: str) -> str:
+        """ "measured", "published" or "assumed"."""
+        return self.sources[table].split(":")[0]
+
+
+_TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Pipe, "barrier": Barrier, "shared": Shared}
+_TOP = ("name", "title", "target", "tensor", *_TABLES)
+
+
+def config_names() -> list[str]:
+    """Names of the configs that come with tcsim."""
+    return sorted(path.stem for path in folder("configs").glob("*.toml"))
+
+
+def load_config(name: str | Path) -> Config:
+    """A config by the name of one that comes with tcsim, or by the path of a TOML file.
+
+    Raises:
+        ConfigError: no such config, bad TOML, unknown or missing keys, impossible values; says which and what would be right.
+    """
+    path = folder("configs") / f"{name}.toml"
+    if not path.is_file() or "/" in str(name):
+        path = Path(name)
+    try:
+        table = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(str(path), "", f"not a TOML file: {error}", "TOML, see docs/configs.md") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "", f"not UTF-8 text: {error}", "TOML in UTF-8") from None
+    except OSError as error:
+        near = get_close_matches(str(name), config_names(), 1)
+        hint = f", did you mean '{near[0]}'?" if near else ""
+        raise ConfigError(str(name), "", f"no such config{hint} ({error.strerror})", f"{', '.join(config_names())}, or the path of a TOML file") from None
+    return _Reader(str(path), table).config()
+
+
+class _Reader:
+    """Checks a parsed file entry by entry."""
+
+    def __init__(self, path: str, table: dict[str, Any]) -> None:
+        self.path, self.table = path, table
+        self.sources: dict[str, str] = {}
+
+    def fail(self, key: str, reason: str, legal: str = "") -> NoReturn:
+        raise ConfigError(self.path, key, reason, legal)
+
+    def config(self) -> Config:
+        self.known("", self.table, _TOP)
+        text = {key: self.string("", self.table, key) for key in ("name", "title", "target")}
+        try:
+            target = parse_target(text["target"])
+        except IsaError as error:
+            self.fail("target", error.reason, error.legal)
+        parts = {name: self.part(name, kind) for name, kind in _TABLES.items()}
+        if parts["issue"].policy not in POLICIES:
+            self.fail("issue.policy", f"unknown policy '{parts['issue'].policy}'", ", ".join(POLICIES))
+        tensor = self.tensor_classes()
+        return Config(self.path, text["name"], text["title"], target, **parts, tensor=tensor, sources=self.sources)
+
+    def known(self, where: str, table: dict[str, Any], keys: tuple[str, ...]) -> None:
+        for key in table:
+            if key not in keys:
+                near = get_close_matches(key, keys, 1)
+                self.fail(f"{where}{key}", "unknown key" + (f", did you mean '{near[0]}'?" if near else ""), ", ".join(keys))
+
+    def part(self, name: str, kind: type) -> Any:
+        table = self.table.get(name)
+        if not isinstance(table, dict):
+            self.fail(name, "missing table" if table is None else "not a table", f"[{name}] with {', '.join(kind.__dataclass_fields__)} and source")
+        fields = {key: f.type for key, f in kind.__dataclass_fields__.items()}
+        self.known(f"{name}.", table, (*fields, "source"))
+        self.source(name, table)
+        readers: dict[str, Callable[..., Any]] = {"int": self.integer, "float": self.number, "str": self.string}
+        return kind(**{key: readers[str(type_name)](f"{name}.", table, key) for key, type_name in fields.items()})
+
+    def tensor_classes(self) -> tuple[TensorClass, ...]:
+        rows = self.table.get("tensor")
+        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+            self.fail("tensor", "at least one [[tensor]] table is needed", "see docs/configs.md")
+        keys = tuple(TensorClass.__dataclass_fields__)
+        classes: list[TensorClass] = []
+        for number, row in enumerate(rows):
+            where = f"tensor[{number}]."
+            self.known(where, row, (*keys, "source"))
+            name = self.string(where, row, "name")
+            if name in {c.name for c in classes}:
+                self.fail(f"{where}name", f"two tensor classes named '{name}'", "a name of its own for each")
+            self.source(f"tensor {name}", row, where)
+            if not isinstance(row.get("sparse"), bool):
+                self.fail(f"{where}sparse", f"{row.get('sparse')!r}", "true or false")
+            integers = {key: self.integer(where, row, key) for key in ("rows", "row_bytes", "latency", "interval")}
+            types = {key: self.types(where, row, key) for key in ("inputs", "accumulators")}
+            classes.append(TensorClass(name, row["sparse"], **integers, **types))
+        return tuple(classes)
+
+    def value(self, where: str, table: dict[str, Any], key: str) -> Any:
+        if key not in table:
+            self.fail(f"{where}{key}", "missing", f"{key} = ...")
+        return table[key]
+
+    def string(self, where: str, table: dict[str, Any], key: str) -> str:
+        value = self.value(where, table, key)
+        if not isinstance(value, str) or not value:
+            self.fail(f"{where}{key}", f"{value!r}", "a text")
+        return value
+
+    def integer(self, where: str, table: dict[str, Any], key: str) -> int:
+        value = self.value(where, table, key)
+        low = 0 if key in ("cycles", "per_wavefront") else 1
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= 10**9:
+            self.fail(f"{where}{key}", f"{value!r}", f"an integer, {low} or more")
+        return value
+
+    def number(self, where: str, table: dict[str, Any], key: str) -> float:
+        value = self.value(where, table, key)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < 1e9:
+            self.fail(f"{where}{key}", f"{value!r}", "a positive number")
+        return float(value)
+
+    def types(self, where: str, table: dict[str, Any], key: str) -> tuple[str, ...]:
+        value = self.value(where, table, key)
+        if not isinstance(value, list) or not value or any(v not in ELEMENT_TYPES for v in value):
+            self.fail(f"{where}{key}", f"{value!r}", f"a list of element types: {', '.join(ELEMENT_TYPES)}")
+        return tuple(value)
+
+    def source(self, name: str, table: dict[str, Any], where: str | None = None) -> None:
+        key = f"{name if where is None else where.rstrip('.')}.source"
+        value = table.get("source")
+        if not isinstance(value, str) or value.split(":")[0] not in STATUSES or ":" not in value:
+            self.fail(key, "missing" if value is None else f"{value!r}", "'measured: ...', 'published: ...' or 'assumed: ...'")
+        self.sources[name] = value

@@ -1,0 +1,89 @@
+"""A program as a flat list of operations and loop ends, the form that both the functional walk and the timing engine run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from isa import Instruction
+from simulator.execute.barrier import barrier_of
+from simulator.execute.steps import read_numbers, written_numbers
+from simulator.trace.program import Block, Node, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One static instruction of a block.
+
+    Attributes:
+        index: its place in the flat list.
+        reads, writes: register numbers, without duplicates.
+        barrier: (number, warps waited for or None for all) of a barrier.
+        executions: how often each warp executes it.
+    """
+
+    index: int
+    instruction: Instruction
+    line: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    barrier: tuple[int, int | None] | None
+    executions: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEnd:
+    """The end of `.repeat count`: go on at `start` until the body has run `count` times.
+
+    Attributes:
+        depth: loops around this one.
+        loop: number of the loop in its block.
+    """
+
+    index: int
+    start: int
+    count: int
+    depth: int
+    loop: int
+    line: int
+
+
+Item = Operation | LoopEnd
+
+
+@dataclass(frozen=True)
+class Code:
+    """The flat program of one block.
+
+    Attributes:
+        warps: who runs it.
+        items: operations and loop ends.
+        loops: number of loops in it.
+    """
+
+    warps: tuple[int, ...]
+    items: tuple[Item, ...]
+    loops: int = field(default=0)
+
+    @property
+    def operations(self) -> list[Operation]:
+        return [item for item in self.items if isinstance(item, Operation)]
+
+
+def linearise(block: Block) -> Code:
+    """Flattens a block."""
+    items: list[Item] = []
+    loops = _flatten(block.body, items, 0, 1, 0)
+    return Code(block.warps, tuple(items), loops)
+
+
+def _flatten(body: tuple[Node, ...], items: list[Item], depth: int, executions: int, loops: int) -> int:
+    for node in body:
+        if isinstance(node, Step):
+            instruction = node.instruction
+            reads, writes = tuple(dict.fromkeys(read_numbers(instruction))), tuple(dict.fromkeys(written_numbers(instruction)))
+            items.append(Operation(len(items), instruction, node.line, reads, writes, barrier_of(instruction), executions))
+        else:
+            start, loop = len(items), loops
+            loops = _flatten(node.body, items, depth + 1, executions * node.count, loops + 1)
+            items.append(LoopEnd(len(items), start, node.count, depth, loop, node.line))
+    return loops
