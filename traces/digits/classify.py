@@ -1,0 +1,154 @@
+"""Finish the classification from the stored output of a simulated hidden layer.
+
+    python traces/digits/classify.py OUT.npz [--type f16]
+
+Undoes layout and scales, applies ReLU and the last layer, and prints the accuracy beside that of the dense network and of numpy (float32) on the
+same pruned, rounded operands. `finish(outputs, type)` does the same from Python. Needs numpy and `isa`. Exit code 2: the input is not usable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from digits_plan import HERE, LANES, PLANS, SIZE, WARPS, Floats, Plan, dense_weights, layer_results, swizzle, values
+from numpy.typing import NDArray
+
+
+class BadInputError(ValueError):
+    """The outputs are not those of one of the five traces."""
+
+
+def outputs_of(outputs: Mapping[str, NDArray[Any]], plan: Plan) -> NDArray[np.uint32]:
+    """The stored arrays, checked -> patterns of D, uint32 [128, images]."""
+    wanted: dict[str, tuple[type[np.unsignedinteger[Any]], tuple[int, ...]]] = {plan.d_key: (np.uint8, (plan.d_bytes,))}
+    if plan.head:
+        wanted[plan.head_key] = (np.uint32, (WARPS, plan.head_registers, LANES))
+    arrays = []
+    for key, (dtype, shape) in wanted.items():
+        if key not in outputs:
+            raise BadInputError(f"there is no array '{key}'; {plan.name}.trace stores {' and '.join(wanted)}")
+        array = np.asarray(outputs[key])
+        if array.dtype != dtype or array.shape != shape:
+            raise BadInputError(f"'{key}' is {array.dtype} {list(array.shape)}, expected {np.dtype(dtype)} {list(shape)}")
+        arrays.append(np.ascontiguousarray(array))
+    return layer_results(plan, arrays[0], arrays[-1])
+
+
+def scores(layer: Floats, w3: NDArray[Any], b3: NDArray[Any]) -> Floats:
+    """ReLU and the last layer: [128, images] -> [images, 10]."""
+    return np.maximum(layer, 0).T @ w3.astype(np.float32).T + b3.astype(np.float32)
+
+
+def finish(outputs: Mapping[str, NDArray[Any]], type: str, folder: Path = HERE) -> dict[str, Any]:
+    """Classify.
+
+    Args:
+        outputs: what the trace stores, by name (`d_f16`: uint8 [bytes], `head_f16`: uint32 [8, registers, 32]).
+        type: "f16", "bf16", "tf32", "s8" or "e4m3".
+        folder: where the data files lie.
+
+    Returns:
+        images, correct, accuracy (simulated), accuracy_numpy (same operands, float32), accuracy_dense (unpruned network, float32; all three on
+        the same images), different (images whose predicted digit is not numpy's), largest_difference (of the layer's outputs, in its own units),
+        layer (float32 [128, images]), digits (predicted, [images]).
+
+    Raises:
+        BadInputError: unknown type, an array is missing or has the wrong type or shape.
+    """
+    if type not in PLANS:
+        raise BadInputError(f"unknown type '{type}'; known are {', '.join(PLANS)}")
+    plan = PLANS[type]
+    patterns = outputs_of(outputs, plan)
+    with np.load(folder / f"{type}.npz") as file:
+        data = dict(file)
+    with np.load(folder / "weights.npz") as file:
+        weights = dict(file)
+    with np.load(folder / "images.npz") as file:
+        images, labels = file["images"][: plan.images].astype(np.float32), file["labels"][: plan.images]
+
+    scale = data["w_scale"][:, None] * data["x_scale"]
+    layer = values(patterns, plan.form.d_type) * scale
+    w = values(dense_weights(plan, data["w"], data["e"]), plan.element)
+    x = values(swizzle(data["x"]).astype(np.uint32), plan.element)
+    layer_numpy = (w @ x.T + data["bias"].astype(np.float32)[:, None]) * scale
+
+    w3, b3 = weights[f"w3_{plan.network}"], weights[f"b3_{plan.network}"]
+    digits, digits_numpy = scores(layer, w3, b3).argmax(axis=1), scores(layer_numpy, w3, b3).argmax(axis=1)
+    first = np.maximum(images @ weights["w1"].astype(np.float32).T + weights["b1"].astype(np.float32), 0)
+    second = weights["w2_dense"].astype(np.float32) @ first.T + weights["b2_dense"].astype(np.float32)[:, None]
+    digits_dense = scores(second, weights["w3_dense"], weights["b3_dense"]).argmax(axis=1)
+    return {
+        "type": type,
+        "images": plan.images,
+        "correct": int(np.sum(digits == labels)),
+        "accuracy": float(np.mean(digits == labels)),
+        "accuracy_numpy": float(np.mean(digits_numpy == labels)),
+        "accuracy_dense": float(np.mean(digits_dense == labels)),
+        "different": int(np.sum(digits != digits_numpy)),
+        "largest_difference": float(np.abs(layer - layer_numpy).max()),
+        "layer": layer,
+        "digits": digits,
+    }
+
+
+def read(path: Path, type: str | None) -> tuple[dict[str, NDArray[Any]], str]:
+    """The arrays of the file and the type: the given one, or the only one whose arrays are there."""
+    try:
+        if not zipfile.is_zipfile(path) and path.stat():
+            raise BadInputError("it is not an .npz file")
+        with np.load(path) as file:
+            outputs = dict(file)
+    except FileNotFoundError:
+        raise BadInputError("there is no such file") from None
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, BadInputError):
+            raise
+        raise BadInputError(f"it cannot be read ({str(error).splitlines()[0] if str(error) else 'it ends too early'})") from None
+    if type is not None:
+        return outputs, type
+    found = [plan.name for plan in PLANS.values() if plan.d_key in outputs]
+    if len(found) != 1:
+        keys = ", ".join(plan.d_key for plan in PLANS.values())
+        raise BadInputError(f"it holds {'outputs of several traces: say which with --type' if found else f'none of {keys}'}")
+    return outputs, found[0]
+
+
+def report(result: Mapping[str, Any]) -> str:
+    """What the program prints."""
+    different = result["different"]
+    return "\n".join(
+        [
+            f"{result['type']}: {result['images']} test images, layer {SIZE} x {SIZE} pruned",
+            f"  accuracy, simulated           {result['accuracy']:.4f}  ({result['correct']} right)",
+            f"  accuracy, numpy, same layer   {result['accuracy_numpy']:.4f}",
+            f"  accuracy, dense network       {result['accuracy_dense']:.4f}",
+            f"  predictions other than numpy's  {different}",
+            f"  largest difference of the layer's outputs  {result['largest_difference']:.3g}",
+        ]
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="finish the classification from the stored output of a digits trace")
+    parser.add_argument("outputs", type=Path, metavar="OUT.npz", help="what `tcsim run traces/digits/TYPE.trace --output OUT.npz` wrote")
+    parser.add_argument("--type", choices=PLANS, help="which trace it was (default: told by the names of the arrays)")
+    given = parser.parse_args(arguments)
+    try:
+        outputs, type = read(given.outputs, given.type)
+        result = finish(outputs, type)
+    except BadInputError as error:
+        print(f"classify.py: {given.outputs}: {error}", file=sys.stderr)
+        return 2
+    print(report(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
