@@ -1,0 +1,44 @@
+"""A machine that runs the instruction set of `isa`: state, arithmetic, execution, time.
+
+    >>> import simulator
+    >>> report = simulator.run("digits/f16", config="h100_sxm")
+    >>> report.cycles > 0
+    True
+
+Functions are loaded when they are first used, so that importing this package is fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from simulator.version import __version__
+
+if TYPE_CHECKING:
+    from simulator.errors import ConfigError, DeadlockError, TraceError
+    from simulator.execute.mma import mma, mma_sp
+    from simulator.report import Report
+    from simulator.runner import run
+    from simulator.timing.config import load_config
+
+__all__ = ["ConfigError", "DeadlockError", "Report", "TraceError", "__version__", "load_config", "mma", "mma_sp", "run"]
+
+_WHERE = {
+    "ConfigError": "simulator.errors",
+    "DeadlockError": "simulator.errors",
+    "Report": "simulator.report",
+    "TraceError": "simulator.errors",
+    "load_config": "simulator.timing.config",
+    "mma": "simulator.execute.mma",
+    "mma_sp": "simulator.execute.mma",
+    "run": "simulator.runner",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'simulator' has no attribute '{name}'")
+    value = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value

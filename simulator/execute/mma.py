@@ -14,7 +14,7 @@ from typing import Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.errors import IsaError
+from isa.errors import IsaError, UndefinedBehavior
 from isa.forms import MmaForm, mma_form
 from isa.metadata import spliced, stored_columns
 from isa.targets import Target, parse_target
@@ -26,7 +26,7 @@ Arithmetic = Literal["chip", "exact"]
 Policy = Literal["hardware", "raise"]
 
 LANES = 32
-_BLOCK_PRODUCTS = 32768  # products worked on at once: 256 KiB of float64, so that a block's arrays stay in a core's own cache
+_BLOCK_PRODUCTS = 1 << 17  # products worked on at once: 1 MiB of float64, so that the arrays of a block stay in a core's own cache
 
 Columns = NDArray[np.int64]
 Number = TypeVar("Number", np.float64, np.int16, np.int32)
@@ -67,7 +67,7 @@ def _plan(form: MmaForm, target: Target, arithmetic: str) -> _Plan:
     return plan
 
 
-def execute_mma(
+def execute_mma(  # noqa: PLR0917
     form: MmaForm,
     a: Bits,
     b: Bits,
@@ -146,7 +146,8 @@ def _select(b: NDArray[Number], plan: _Plan, codes: Bits | None) -> NDArray[Numb
     else:
         columns = stored_columns(codes, plan.form.metadata.sparsity)[..., plan.order]
     index = (columns + k * np.arange(cases)[:, None, None]).transpose(2, 0, 1).reshape(len(plan.order), cases * rows)
-    return b.transpose(2, 0, 1).reshape(n, cases * k).take(index, axis=1, mode="clip")
+    chosen: NDArray[Number] = b.transpose(2, 0, 1).reshape(n, cases * k).take(index, axis=1, mode="clip")
+    return chosen
 
 
 def _select_halves(b: Bits, plan: _Plan, codes: Bits) -> Bits:
@@ -154,7 +155,7 @@ def _select_halves(b: Bits, plan: _Plan, codes: Bits) -> Bits:
     cases, k, n = b.shape
     halves = np.stack([b & np.uint32(0xFFFF), b >> np.uint32(16)], axis=2).reshape(cases, 2 * k, n).transpose(2, 0, 1).reshape(n, 2 * k * cases)
     base = 4 * np.arange(codes.shape[-1]) + 2 * k * np.arange(cases)[:, None, None]
-    picked = []
+    picked: list[Bits] = []
     for part in (codes & np.uint32(3), codes >> np.uint32(2)):
         index = (base + part.astype(np.int64))[..., plan.order].transpose(2, 0, 1).reshape(len(plan.order), -1)
         picked.append(halves.take(index, axis=1, mode="clip"))
@@ -162,7 +163,12 @@ def _select_halves(b: Bits, plan: _Plan, codes: Bits) -> Bits:
 
 
 def undefined_cases(form: MmaForm, e: Bits, selector: int) -> dict[str, int]:
-    """How many cases of uint32 [case, lane] hold at least one code that breaks a rule, by the rule's name; rules that none breaks are left out."""
+    """How many cases of uint32 [case, lane] break a rule, by the rule's name; rules that none breaks are left out.
+
+    A case counts once for each rule, however many codes break it. A selector that is out of range counts every case and nothing else.
+    """
+    if not 0 <= selector < form.metadata.selectors:
+        return {"selector-out-of-range": len(e)}
     codes = form.metadata.gather(e, selector)
     if bool(form.metadata.legal(codes).all()):
         return {}
@@ -170,7 +176,20 @@ def undefined_cases(form: MmaForm, e: Bits, selector: int) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def mma_sp(
+def first_undefined(form: MmaForm, e: Bits, selector: int) -> UndefinedBehavior:
+    """The error for the first thing that `undefined_cases` counts: case, row, chunk, code, lane and bits. There must be one."""
+    if not 0 <= selector < form.metadata.selectors:
+        return undefined_behavior(
+            "selector-out-of-range",
+            f"{form.opcode}, selector {selector} (legal: {_selectors(form)}): assemblers let it through, but an H100 stops the kernel with an "
+            "illegal-instruction error (measured November 2026)",
+        )
+    found = first_metadata_finding(form, form.metadata.gather(e, selector), selector)
+    assert found is not None, "nothing is undefined here"
+    return found
+
+
+def mma_sp(  # noqa: PLR0917
     opcode: str,
     a: Bits,
     b: Bits,
@@ -203,14 +222,15 @@ def mma_sp(
     _check_options(undefined, arithmetic)
     _check_operands(form, a, b, c, e)
     _check_selector(form, selector)
-    if undefined == "raise":
-        found = first_metadata_finding(form, form.metadata.gather(e, selector), selector)
-        if found is not None:
-            raise found
+    met = undefined_cases(form, e, selector)
+    if "selector-out-of-range" in met or (met and undefined == "raise"):
+        raise first_undefined(form, e, selector)
     return execute_mma(form, a, b, c, e, selector, target=target, arithmetic=arithmetic)
 
 
-def mma(opcode: str, a: Bits, b: Bits, c: Bits, target: str | Target = "sm_80", arithmetic: Arithmetic = "chip") -> Bits:
+def mma(  # noqa: PLR0917
+    opcode: str, a: Bits, b: Bits, c: Bits, target: str | Target = "sm_80", arithmetic: Arithmetic = "chip"
+) -> Bits:
     """D = A * B + C, dense, for any number of warps. Arguments, result and errors as for `mma_sp`."""
     form = _form(opcode, target, sparse=False)
     _check_options("hardware", arithmetic)
@@ -233,7 +253,7 @@ def _check_options(policy: str, arithmetic: str) -> None:
 
 
 def _check_operands(form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits | None) -> None:
-    shapes = {"a": (form.a.registers, LANES), "b": (form.b.registers, LANES), "c": (form.c.registers, LANES)}
+    shapes: dict[str, tuple[int, ...]] = {"a": (form.a.registers, LANES), "b": (form.b.registers, LANES), "c": (form.c.registers, LANES)}
     given = {"a": a, "b": b, "c": c}
     if e is not None:
         shapes["e"], given["e"] = (LANES,), e
@@ -246,18 +266,15 @@ def _check_operands(form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits | None) ->
         if array.dtype != np.uint32 or array.shape[1:] != tail or array.ndim != len(tail) + 1:
             raise IsaError(form.opcode, -1, f"operand {name} has type {array.dtype} and shape {array.shape}", legal)
         if cases is not None and len(array) != cases:
-            raise IsaError(form.opcode, -1, f"operand {name} has {len(array)} cases, operand a has {cases}", "the same number of cases in all operands")
+            raise IsaError(form.opcode, -1, f"operand {name} has {len(array)} cases, operand a has {cases}", "as many cases in every operand")
         cases = len(array)
 
 
 def _check_selector(form: MmaForm, selector: int) -> None:
-    legal = form.metadata.selectors
-    if isinstance(selector, (int, np.integer)) and 0 <= selector < legal:
-        return
-    if isinstance(selector, (int, np.integer)) and legal <= selector < legal + form.lax_selectors:
-        raise undefined_behavior(
-            "selector-out-of-range",
-            f"{form.opcode}, selector {selector} (legal: 0 to {legal - 1}): assemblers let it through, but an H100 stops the kernel with an "
-            "illegal-instruction error (measured November 2026)",
-        )
-    raise IsaError(str(selector), -1, f"sparsity selector {selector} is out of range for {form.opcode}", "0" if legal == 1 else f"0 to {legal - 1}")
+    """IsaError for what no assembler takes; what ptxas lets through beyond the legal range is undefined behavior instead."""
+    if not isinstance(selector, (int, np.integer)) or not 0 <= selector < form.metadata.selectors + form.lax_selectors:
+        raise IsaError(str(selector), -1, f"sparsity selector {selector} is out of range for {form.opcode}", _selectors(form))
+
+
+def _selectors(form: MmaForm) -> str:
+    return "0" if form.metadata.selectors == 1 else f"0 to {form.metadata.selectors - 1}"

@@ -10,12 +10,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from isa import UndefinedBehavior
 from isa.forms import MmaForm
 from isa.instruction import Address, Immediate, Instruction, Operand, Register, Scalar, Sink, Vector
 from isa.plain_forms import SPECIAL_REGISTERS, PlainForm
 from isa.types import Bits
-from isa.undefined import RULES
+from isa.undefined import undefined_behavior
 from simulator.arithmetic import ulp_distance
 from simulator.execute.machine import NOTHING, Machine, Outcome
 from simulator.execute.mma import execute_mma, first_undefined, undefined_cases
@@ -106,9 +105,7 @@ def _matrix(instruction: Instruction, form: MmaForm) -> Executor:
 def _meet_undefined(machine: Machine, form: MmaForm, metadata: Bits, selector: int) -> None:
     """Counts undefined metadata, or raises where the policy says so. A bad selector always raises: the chip stops the kernel."""
     met = undefined_cases(form, metadata, selector)
-    if not met:
-        return
-    if machine.undefined == "raise" or "selector-out-of-range" in met:
+    if "selector-out-of-range" in met or (met and machine.undefined == "raise"):
         raise first_undefined(form, metadata, selector)
     machine.met.update(met)
 
@@ -133,7 +130,7 @@ def _race(machine: Machine, races: int) -> None:
     if not races:
         return
     if machine.undefined == "raise":
-        raise UndefinedBehavior("shared-memory-race", f"{races} bytes", *RULES["shared-memory-race"])
+        raise undefined_behavior("shared-memory-race", f"{races} bytes")
     machine.met["shared-memory-race"] += races
 
 

@@ -281,6 +281,8 @@ class _Builder:
             self.fail(statement, "'}' closes nothing", "one '}' for each '{'")
         block = self.open.pop()
         body = tuple(block.body)
+        if not body and block.count:
+            self.fail(statement, f"the .repeat of line {block.statement.line} has no instructions", "at least one instruction in its body")
         if self.open:
             self.open[-1].body.append(Repeat(block.count, body, block.statement.line))
         else:

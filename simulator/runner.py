@@ -1,0 +1,175 @@
+"""`simulator.run`: a trace, a config, a report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.forms import MmaForm
+from isa.plain_forms import PlainForm
+from simulator.errors import ConfigError, TraceError
+from simulator.report import Memory, Report, Throughput
+from simulator.resources import folder
+from simulator.state.registers import LANES
+from simulator.state.shared import LINE_BYTES
+from simulator.timing.config import Config, load_config
+from simulator.timing.engine import Timing, simulate
+from simulator.timing.model import Unit, Wait, compile_code
+from simulator.trace.functional import COMPARED, Executed, execute
+from simulator.trace.linear import Code, Operation, linearise
+from simulator.trace.program import Trace
+from simulator.trace.reader import read_trace
+
+ARITHMETIC = ("chip", "exact", "none")
+POLICIES = ("hardware", "raise")
+
+
+def run(
+    trace: str | Path,
+    config: str | Path | Config = "h100_sxm",
+    *,
+    arithmetic: str = "chip",
+    undefined: str = "hardware",
+    compare: int = COMPARED,
+    skip: bool = True,
+) -> Report:
+    """Runs a trace on one SM of a chip.
+
+    Args:
+        trace: path of a trace file, or the name of one that comes with tcsim, e.g. "digits/f16".
+        config: name of a config that comes with tcsim, path of a TOML file, or a loaded config.
+        arithmetic: "chip" (the bits that the chip gives), "exact" (the exact sum, rounded once) or "none" (time alone).
+        undefined: "hardware" (what a chip was measured to do, counted in the report) or "raise".
+        compare: how many matrix instructions to compare with the exact result.
+        skip: whether the timing engine may skip repetitions of a loop; the cycles are the same.
+
+    Raises:
+        TraceError, ConfigError: a trace, its data or a config that cannot be used.
+        UndefinedBehavior: under the policy "raise", and for what stops a chip.
+        DeadlockError: a barrier that not all warps reach.
+    """
+    if arithmetic not in ARITHMETIC:
+        raise ValueError(f"arithmetic '{arithmetic}' is not known; legal: {', '.join(ARITHMETIC)}")
+    if undefined not in POLICIES:
+        raise ValueError(f"policy '{undefined}' for undefined behaviour is not known; legal: {', '.join(POLICIES)}")
+    chip = config if isinstance(config, Config) else load_config(config)
+    program = read_trace(find_trace(trace))
+    _check_room(program, chip)
+    codes = [linearise(block) for block in program.blocks]
+    for code in codes:
+        compile_code(code, chip, {})  # finds what the chip cannot run before anything is computed
+    executed = execute(program, codes, chip.target, arithmetic=arithmetic, undefined=undefined, compare=compare)
+    timed = [compile_code(code, chip, _costs(code, executed)) for code in codes]
+    timing = simulate(chip, timed, program.warps, program.registers, skip=skip)
+    return _report(program, chip, codes, executed, timing)
+
+
+def find_trace(name: str | Path) -> Path:
+    """The path itself if such a file exists, else the trace of that name that comes with tcsim."""
+    path = Path(name)
+    shipped = folder("traces") / f"{name}.trace"
+    return shipped if not path.is_file() and shipped.is_file() else path
+
+
+def _check_room(trace: Trace, config: Config) -> None:
+    """TraceError where the CTA does not fit on the config's SM."""
+    for what, needs, has in (
+        ("warps", trace.warps, config.sm.warps),
+        ("bytes of shared memory", trace.shared_bytes, config.sm.shared_bytes),
+        ("registers", trace.warps * trace.registers * LANES, config.sm.registers),
+    ):
+        if needs > has:
+            raise TraceError(str(trace.path), 0, 0, f"the trace needs {needs:,} {what}, but {config.name} gives a CTA {has:,}", f"at most {has:,}")
+
+
+def _costs(code: Code, executed: Executed) -> Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]:
+    """For each shared-memory operation of a code its warps and their wavefronts, groups put together."""
+    groups = [group for group in executed.groups if group.code is code]
+    warps = [int(warp) for group in groups for warp in group.warps]
+    indices = {index for group in groups for index in group.wavefronts}
+    return {index: (warps, np.concatenate([np.stack(group.wavefronts[index]) for group in groups], axis=1)) for index in indices}
+
+
+def _report(trace: Trace, config: Config, codes: list[Code], executed: Executed, timing: Timing) -> Report:
+    machine = executed.machine
+    counts: Counter[str] = Counter()
+    fma = performed = matrix = 0
+    for op, times in _operations(codes):
+        form = op.instruction.form
+        counts[form.opcode] += times
+        if isinstance(form, MmaForm):
+            fma, performed, matrix = fma + form.fma * times, performed + form.performed_fma * times, matrix + times
+    cycles = max(timing.cycles, 1)
+    seconds = timing.cycles / (config.chip.clock_mhz * 1e6)
+    tflops = 2 * fma / (cycles / (config.chip.clock_mhz * 1e6)) / 1e12
+    return Report(
+        trace=str(trace.path),
+        config=config.name,
+        target=str(config.target),
+        warps=trace.warps,
+        cycles=timing.cycles,
+        time_us=seconds * 1e6,
+        instructions=dict(counts.most_common()),
+        throughput=Throughput(fma / cycles, performed / cycles, tflops, tflops * config.chip.sms),
+        memory=_memory(codes, executed),
+        utilisation=_utilisation(timing),
+        waits={warp: {wait.name.lower(): row[wait] for wait in Wait} for warp, row in timing.waits.items()},
+        undefined=dict(executed.undefined.most_common()),
+        arithmetic=machine.arithmetic,
+        largest_ulp=machine.largest_ulp if machine.compared else None,
+        compared=machine.compared,
+        matrix_instructions=matrix,
+        assumed=_assumed(config, codes),
+        warnings=executed.warnings,
+        skipped_cycles=timing.skipped,
+        arrays=executed.arrays,
+    )
+
+
+def _operations(codes: list[Code]) -> list[tuple[Operation, int]]:
+    """Every operation with how often it is executed by all of its warps together."""
+    return [(op, op.executions * len(code.warps)) for code in codes for op in code.operations]
+
+
+def _utilisation(timing: Timing) -> dict[str, float]:
+    cycles = max(timing.cycles, 1)
+    shares = {}
+    for core, (issued, busy) in enumerate(zip(timing.issued, timing.busy, strict=True)):
+        shares[f"sub-core {core} issue"] = issued / cycles
+        shares[f"sub-core {core} tensor"] = busy[Unit.TENSOR] / cycles
+        shares[f"sub-core {core} alu"] = busy[Unit.ALU] / cycles
+    return {**shares, "shared memory": timing.shared_busy / cycles}
+
+
+def _memory(codes: list[Code], executed: Executed) -> Memory:
+    accesses = moved = wavefronts = needed = 0
+    for code in codes:
+        for index, (warps, table) in _costs(code, executed).items():
+            op = code.items[index]
+            assert isinstance(op, Operation)
+            form = op.instruction.form
+            assert isinstance(form, PlainForm)
+            size = 128 * form.matrix.registers if form.name == "ldmatrix" else LANES * form.width // 8 * form.vector
+            times = table.shape[0] * len(warps)
+            accesses, moved, wavefronts = accesses + times, moved + times * size, wavefronts + int(table.sum())
+            needed += times * -(-size // LINE_BYTES)
+    return Memory(accesses, moved, wavefronts, max(wavefronts - needed, 0))
+
+
+def _assumed(config: Config, codes: list[Code]) -> list[str]:
+    """The assumed config tables that this run used."""
+    tables = {"issue"}
+    for op, _ in _operations(codes):
+        form = op.instruction.form
+        found = config.tensor_class(form) if isinstance(form, MmaForm) else None
+        tables.add(f"tensor {found.name}" if found else form.unit)
+    if any(code.loops for code in codes):
+        tables.add("loop")
+    try:
+        return [f"[{table}] {config.sources[table]}" for table in sorted(tables) if config.status(table) == "assumed"]
+    except KeyError as error:
+        raise ConfigError(config.path, str(error), "no source", "a source for each table") from None

@@ -1,0 +1,155 @@
+"""What the engine needs to know of each operation, compiled once from the code and the config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.forms import MmaForm
+from isa.plain_forms import PlainForm
+from simulator.errors import ConfigError
+from simulator.timing.config import Config
+from simulator.trace.linear import Code, LoopEnd, Operation
+
+
+class Unit(IntEnum):
+    """Units of an SM. The first two exist once in each sub-core."""
+
+    TENSOR = 0
+    ALU = 1
+    SHARED = 2
+    BARRIER = 3
+
+
+class Wait(IntEnum):
+    """Where a warp's cycles go. Those of a warp sum to the cycles of the run."""
+
+    ISSUED = 0  # an instruction issued in this cycle
+    DEPENDENCY = 1  # an operand comes from a matrix or integer instruction that is not finished
+    TENSOR = 2  # the tensor pipe of the sub-core is taken
+    SHARED = 3  # an operand is still on its way from shared memory
+    BARRIER = 4  # at a barrier
+    ISSUE = 5  # ready, but another warp of the sub-core issued
+    ALU = 6  # the integer pipe is taken
+    BRANCH = 7  # the end of a loop
+    FINISHED = 8  # the warp's program is over
+
+
+@dataclass(slots=True)
+class TimedOperation:
+    """One operation with its times.
+
+    Attributes:
+        latency: cycles until a dependent instruction can issue (shared memory: for one wavefront, from the start of service).
+        interval: cycles for which the unit takes no other instruction (shared memory: for each wavefront).
+        per_wavefront: cycles that each further wavefront adds to the latency.
+        costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. Empty but for shared memory.
+        column: for each warp its place in a row of `costs`.
+    """
+
+    unit: Unit
+    latency: int
+    interval: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    line: int
+    barrier: tuple[int, int | None] | None = None
+    per_wavefront: int = 0
+    costs: list[list[int]] | None = None
+    column: dict[int, int] | None = None
+
+    @property
+    def constant(self) -> bool:
+        """Whether every execution takes the same time."""
+        return self.costs is None or len(self.costs) == 1
+
+
+@dataclass(slots=True)
+class TimedLoop:
+    """The end of a loop: back to `start` until `count` runs are done.
+
+    Attributes:
+        constant: whether every operation in the body takes the same time in every execution.
+    """
+
+    start: int
+    count: int
+    depth: int
+    loop: int
+    constant: bool
+
+
+@dataclass(slots=True)
+class TimedCode:
+    """The program of some warps.
+
+    Attributes:
+        inside: for each item, the numbers of the loops around it, outermost first.
+        ends: the end of each loop, by its number.
+    """
+
+    warps: tuple[int, ...]
+    items: list[TimedOperation | TimedLoop]
+    inside: list[tuple[int, ...]]
+    ends: dict[int, TimedLoop]
+
+
+def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]) -> TimedCode:
+    """Looks up the time of every operation.
+
+    Args:
+        costs: for the index of each operation that uses shared memory: the warps, and wavefronts [execution, warp].
+
+    Raises:
+        ConfigError: an instruction that the chip does not have, or that the config has no time for.
+    """
+    items: list[TimedOperation | TimedLoop] = []
+    for item in code.items:
+        if isinstance(item, LoopEnd):
+            body = items[item.start :]
+            constant = all(part.constant for part in body)
+            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, constant))
+        else:
+            items.append(_timed(item, config, costs.get(item.index)))
+    ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
+    return TimedCode(code.warps, items, _nesting(items), ends)
+
+
+def _nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
+    inside: list[list[int]] = [[] for _ in items]
+    loops = [(place, item) for place, item in enumerate(items) if isinstance(item, TimedLoop)]
+    for end, loop in sorted(loops, key=lambda pair: pair[1].depth):
+        for place in range(loop.start, end + 1):
+            inside[place].append(loop.loop)
+    return [tuple(chain) for chain in inside]
+
+
+def _timed(op: Operation, config: Config, costs: tuple[Sequence[int], NDArray[np.int64]] | None) -> TimedOperation:
+    form = op.instruction.form
+    if not form.supports(config.target):
+        raise ConfigError(config.path, "target", f"line {op.line}: '{form.opcode}' is not available on {config.target}", f"a chip from sm_{form.since_target} on")
+    if isinstance(form, MmaForm):
+        found = config.tensor_class(form)
+        if found is None:
+            raise ConfigError(config.path, "tensor", f"line {op.line}: no [[tensor]] class matches '{form.opcode}'", _described(form))
+        return TimedOperation(Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line)
+    assert isinstance(form, PlainForm)
+    if op.barrier is not None:
+        return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, op.barrier)
+    if form.unit == "alu":
+        return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line)
+    shared = config.shared
+    interval = 1 if op.writes else shared.store_cycles
+    warps, table = costs if costs is not None else ((), np.ones((1, 0), np.int64))
+    rows = table[:1] if (table == table[:1]).all() else table
+    column = {warp: place for place, warp in enumerate(warps)}
+    return TimedOperation(Unit.SHARED, shared.latency, interval, op.reads, op.writes, op.line, None, shared.per_wavefront, rows.tolist(), column)
+
+
+def _described(form: MmaForm) -> str:
+    row_bytes = form.k_stored * form.a_type.bits // 8
+    return f"sparse = {str(form.sparse).lower()}, rows = {form.m}, row_bytes = {row_bytes}, inputs with {form.a_type} and {form.b_type}, accumulators with {form.d_type}"
