@@ -67,9 +67,7 @@ def _narrow_sum(value: Reals, c: Reals, place: Integers, result: ElementType) ->
     return encode_integer(total < 0, np.abs(total).astype(np.uint64), place, result)
 
 
-def _wide_sum(
-    value: Reals, place: NDArray[np.int16], c: Reals, place_c: NDArray[np.int16], result: ElementType
-) -> Bits:
+def _wide_sum(value: Reals, place: NDArray[np.int16], c: Reals, place_c: NDArray[np.int16], result: ElementType) -> Bits:
     """Sums [output] of terms [output, product] whose last bits are at `place`, and C [output]; any exponents."""
     terms = np.concatenate([value, c[:, None]], axis=1)
     places = np.concatenate([place, place_c[:, None]], axis=1).astype(np.int64)

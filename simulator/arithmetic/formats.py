@@ -54,7 +54,8 @@ class _Heads:
 
 def powers(exponents: NDArray[np.integer]) -> Reals:
     """2 ** exponents as float64, exact for -1022 .. 1023."""
-    return _POWERS[exponents - _LOWEST_POWER]
+    found: Reals = _POWERS[exponents - _LOWEST_POWER]
+    return found
 
 
 def canonical_nan(element: ElementType) -> int:
@@ -194,28 +195,28 @@ def ulp_distance(x: Bits, y: Bits, element: ElementType) -> Integers:
     Floats: -0 equals +0, infinity is the number after the largest finite one, two NaN are 0 apart, and NaN is 2^bits - 1 (more than any
     two numbers) from everything else. Integers: the absolute difference.
     """
-    if element.is_float:
-        magnitude_bits = (element.mask >> 1) >> element.padding << element.padding
-        step = element.padding
-        first, second = (_ordered(p, element, magnitude_bits) >> step for p in (x, y))
-        nan_x, nan_y = (np.isnan(decode(np.asarray(p, np.uint32), element).value) for p in (x, y))
-        distance = np.abs(first - second)
-        return np.where(nan_x | nan_y, np.where(nan_x & nan_y, 0, element.mask), distance)
-    return np.abs(integers(x, element) - integers(y, element))
+    if not element.is_float:
+        return np.abs(integers(x, element) - integers(y, element))
+    distance = np.abs(_rank(x, element) - _rank(y, element))
+    nan_x, nan_y = (np.isnan(decode(np.asarray(patterns, np.uint32), element).value) for patterns in (x, y))
+    return np.where(nan_x | nan_y, np.where(nan_x & nan_y, 0, element.mask), distance)
 
 
-def _ordered(patterns: Bits, element: ElementType, magnitude_bits: int) -> Integers:
-    wide = np.asarray(patterns).astype(np.int64)
-    magnitude = wide & magnitude_bits
-    return np.where(wide >> (element.bits - 1) & 1, -magnitude, magnitude)
+def _rank(patterns: Bits, element: ElementType) -> Integers:
+    """Consecutive numbers for consecutive floats, 0 for both zeros."""
+    wide: Integers = np.asarray(patterns).astype(np.int64) >> element.padding
+    sign = 1 << (element.exponent + element.fraction)
+    magnitude: Integers = wide & (sign - 1)
+    return np.where(wide & sign, -magnitude, magnitude)
 
 
 def integers(patterns: Bits, element: ElementType) -> Integers:
     """Patterns of an integer type, uint32 of any shape, to int64 numbers of the same shape."""
     if element.is_float:
         raise IsaError(element.name, -1, f"'{element.name}' is not an integer type", ", ".join(n for n, t in ELEMENT_TYPES.items() if not t.is_float))
-    wide = np.asarray(patterns).astype(np.int64) & element.mask
+    wide: Integers = np.asarray(patterns).astype(np.int64) & element.mask
     if element.kind is Kind.UNSIGNED:
         return wide
     half = 1 << (element.bits - 1)
-    return (wide ^ half) - half
+    signed: Integers = (wide ^ half) - half
+    return signed

@@ -19,7 +19,8 @@ def integer_sum(products: NDArray[np.int32], c: Bits, *, saturate: bool) -> Bits
         c: patterns of s32.
         saturate: clamp the sum, C included, to the range of s32 (once); otherwise keep its low 32 bits.
     """
-    total = np.add.reduce(products, axis=1, dtype=np.int32) + integers(c, S32)
+    total: NDArray[np.int64] = np.add.reduce(products, axis=1, dtype=np.int32) + integers(c, S32)
     if saturate:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)
-    return (total & 0xFFFFFFFF).astype(np.uint32)
+    wrapped: Bits = (total & 0xFFFFFFFF).astype(np.uint32)
+    return wrapped

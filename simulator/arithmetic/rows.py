@@ -70,7 +70,7 @@ class SumRow:
 _WIDE, _FP8 = "f16 bf16 tf32", "e4m3 e5m2"
 
 
-def _native(
+def _native(  # noqa: PLR0917
     targets: tuple[int, ...], inputs: str, sparse: bool, step_bytes: int, fraction: int, evidence: str, source: str, *, floor: int, kept: int = 23
 ) -> SumRow:
     return SumRow(targets, inputs, sparse, step_bytes, fraction, floor, floor + 112, kept, "", 0, False, evidence, source)
@@ -116,6 +116,4 @@ def sum_row(form: MmaForm, target: Target) -> SumRow:
         if target.number in row.targets and row.sparse == form.sparse and form.a_type.name in row.inputs.split():
             return row
     known = sorted({t for row in SUM_ROWS if row.sparse == form.sparse and form.a_type.name in row.inputs.split() for t in row.targets})
-    raise IsaError(
-        form.opcode, -1, f"no arithmetic is known for {form.a_type} inputs on {target}", ", ".join(f"sm_{number}" for number in known)
-    )
+    raise IsaError(form.opcode, -1, f"no arithmetic is known for {form.a_type} inputs on {target}", ", ".join(f"sm_{number}" for number in known))

@@ -58,6 +58,7 @@ def _plan(form: MmaForm, target: Target, arithmetic: str) -> _Plan:
     key = (form.opcode, target.number, arithmetic)
     plan = _plans.get(key)
     if plan is None:
+        _check_option("arithmetic", arithmetic, get_args(Arithmetic))
         columns = form.k_stored
         row = sum_row(form, target) if form.a_type.is_float and arithmetic == "chip" else None
         steps = row.steps(columns, form.a_type) if row is not None else (tuple(range(columns)),)
@@ -76,7 +77,7 @@ def execute_mma(  # noqa: PLR0917
     selector: int = 0,
     *,
     target: str | Target,
-    arithmetic: Arithmetic = "chip",
+    arithmetic: str = "chip",
 ) -> Bits:
     """D of any number of cases of one form, as an H100 selects and as `target` adds.
 
@@ -219,7 +220,8 @@ def mma_sp(  # noqa: PLR0917
         UndefinedBehavior: see `undefined`; always for a selector that is out of range but assembles, since an H100 does not survive it.
     """
     form = _form(opcode, target, sparse=True)
-    _check_options(undefined, arithmetic)
+    _check_option("undefined", undefined, get_args(Policy))
+    _check_option("arithmetic", arithmetic, get_args(Arithmetic))
     _check_operands(form, a, b, c, e)
     _check_selector(form, selector)
     met = undefined_cases(form, e, selector)
@@ -233,7 +235,7 @@ def mma(  # noqa: PLR0917
 ) -> Bits:
     """D = A * B + C, dense, for any number of warps. Arguments, result and errors as for `mma_sp`."""
     form = _form(opcode, target, sparse=False)
-    _check_options("hardware", arithmetic)
+    _check_option("arithmetic", arithmetic, get_args(Arithmetic))
     _check_operands(form, a, b, c, None)
     return execute_mma(form, a, b, c, target=target, arithmetic=arithmetic)
 
@@ -246,10 +248,9 @@ def _form(opcode: str, target: str | Target, *, sparse: bool) -> MmaForm:
     return form
 
 
-def _check_options(policy: str, arithmetic: str) -> None:
-    for what, given, legal in (("undefined", policy, get_args(Policy)), ("arithmetic", arithmetic, get_args(Arithmetic))):
-        if given not in legal:
-            raise IsaError(str(given), -1, f"{what}={given!r} is not known", ", ".join(map(repr, legal)))
+def _check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
+    if given not in legal:
+        raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))
 
 
 def _check_operands(form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits | None) -> None:

@@ -113,7 +113,8 @@ def vectors(path: Path) -> Iterator[tuple[str, int, int]]:
             element, output = ELEMENT_TYPES[_TYPES[kind]], ELEMENT_TYPES[result]
             a, b, c = (data[f"{gpu}|{kind}|{operand}"] for operand in "abc")
             name = f"{result}.{element}.{element}.{result}"
-            form = min((f for f in mma_forms().values() if f.opcode.endswith(name) and not f.sparse and f.m == 16 and f.k >= a.shape[1]), key=lambda f: f.k)
+            wide_enough = [f for f in mma_forms().values() if f.opcode.endswith(name) and not f.sparse and f.k >= a.shape[1]]
+            form = min(wide_enough, key=lambda f: f.k)
             d = _dot_products(form, _patterns(a, element), _patterns(b, element), _patterns(c, output), _TARGETS[gpu])
             expected = decode(data[key], ELEMENT_TYPES["f32"]).value
             different = ~((decode(d, output).value == expected) | (np.isnan(expected) & np.isnan(decode(d, output).value)))
