@@ -131,6 +131,13 @@ def dot(opcode: str, a: dict[int, int], b: dict[int, int], c: int, target: str) 
     return int(form.d.gather(d)[0, 0, 0])
 
 
+def power(exponent: int, element: ElementType) -> int:
+    """The pattern of 2^exponent, subnormal or not."""
+    lowest = 1 - element.bias
+    magnitude = (exponent + element.bias) << element.fraction if exponent >= lowest else 1 << (element.fraction + exponent - lowest)
+    return magnitude << element.padding
+
+
 def h(exponent: int) -> int:
     """2^exponent as f16."""
     return power(exponent, F16)
@@ -188,13 +195,6 @@ ONE, ONE_AND_A_HALF = (
     {"f16": 0x3C00, "bf16": 0x3F80, "tf32": 0x3F800000, "e5m2": 0x3C},
     {"f16": 0x3E00, "bf16": 0x3FC0, "tf32": 0x3FC00000, "e5m2": 0x3E},
 )
-
-
-def power(exponent: int, element: ElementType) -> int:
-    """The pattern of 2^exponent, subnormal or not."""
-    lowest = 1 - element.bias
-    magnitude = (exponent + element.bias) << element.fraction if exponent >= lowest else 1 << (element.fraction + exponent - lowest)
-    return magnitude << element.padding
 
 
 def probe(target: str, opcode: str, back: int, tiny: int) -> bool:

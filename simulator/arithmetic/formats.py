@@ -196,7 +196,8 @@ def ulp_distance(x: Bits, y: Bits, element: ElementType) -> Integers:
     two numbers) from everything else. Integers: the absolute difference.
     """
     if not element.is_float:
-        return np.abs(integers(x, element) - integers(y, element))
+        apart: Integers = np.abs(integers(x, element) - integers(y, element))
+        return apart
     distance = np.abs(_rank(x, element) - _rank(y, element))
     nan_x, nan_y = (np.isnan(decode(np.asarray(patterns, np.uint32), element).value) for patterns in (x, y))
     return np.where(nan_x | nan_y, np.where(nan_x & nan_y, 0, element.mask), distance)
