@@ -1,0 +1,179 @@
+"""What ptxas made of each program: the timed loop of every kernel in a cubin as SASS, with its control codes, and back as PTX in issue order.
+
+Needs `nvdisasm` (CUDA toolkit). Control codes (128-bit encoding of sm_70 and later, bits 105-121): S stall cycles before the next instruction of
+the warp, Y yield hint, W / R the scoreboard that is freed when the result is written / the operands are read, B the scoreboards waited for.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+LABEL = re.compile(r"(\.L_x_\d+):")
+FUNCTION = re.compile(r"\.text\.(\w+):")
+INSTRUCTION = re.compile(r"\s+/\*[0-9a-f]{4,6}\*/\s+(.*?)\s*;?\s+/\* (0x[0-9a-f]{16}) \*/")
+UPPER_HALF = re.compile(r"\s+/\* (0x[0-9a-f]{16}) \*/")
+BRANCH = re.compile(r"BRA(?:\.\w+)* .*?`\((\.L_x_\d+)\)")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    text: str
+    upper: int = 0
+    """The upper 64 bits of the encoding."""
+
+    @property
+    def opcode(self) -> str:
+        """Without predicate and operands: "@!P0 BRA `(.L_x_1)" -> "BRA"."""
+        return re.sub(r"^@!?U?P\w+ ", "", self.text).split()[0]
+
+    @property
+    def stall(self) -> int:
+        return self.upper >> 41 & 15
+
+    @property
+    def control(self) -> str:
+        write, read, wait = self.upper >> 46 & 7, self.upper >> 49 & 7, self.upper >> 52 & 63
+        scoreboards = "".join(str(i) if wait >> i & 1 else "-" for i in range(6))
+        yields = "-" if self.upper >> 45 & 1 else "Y"
+        return f"B{scoreboards}:R{'-' if read == 7 else read}:W{'-' if write == 7 else write}:{yields}:S{self.stall:02d}"
+
+    def __str__(self) -> str:
+        return f"{self.control} {self.text}"
+
+
+def listings(cubin: Path, nvdisasm: str = "nvdisasm") -> dict[str, list[Instruction | str]]:
+    """Instructions, and labels as strings, of every function in the cubin; empty where nvdisasm is missing."""
+    if shutil.which(nvdisasm) is None:
+        return {}
+    text = subprocess.run([nvdisasm, "-c", "-hex", str(cubin)], capture_output=True, text=True, check=True).stdout
+    functions: dict[str, list[Instruction | str]] = {}
+    lines: list[Instruction | str] = []
+    pending = ""
+    for line in text.splitlines():
+        if found := FUNCTION.match(line):
+            lines = functions.setdefault(found.group(1), [])
+        elif found := LABEL.match(line):
+            lines.append(found.group(1))
+        elif found := INSTRUCTION.match(line):
+            pending = found.group(1)
+        elif pending and (found := UPPER_HALF.match(line)):
+            lines.append(Instruction(pending, int(found.group(1), 16)))
+            pending = ""
+    return functions
+
+
+def loops(lines: list[Instruction | str]) -> list[list[Instruction]]:
+    """Every loop, from a label to the backward branch to it; left out: the fill of shared memory (has LDG), out-of-line paths for split warps."""
+    place = {line: i for i, line in enumerate(lines) if isinstance(line, str)}
+    found = []
+    for i, line in enumerate(lines):
+        branch = BRANCH.search(line.text) if isinstance(line, Instruction) else None
+        if branch and place.get(branch.group(1), i) < i:
+            body = [x for x in lines[place[branch.group(1)] : i + 1] if isinstance(x, Instruction)]
+            names = {x.opcode.split(".")[0] for x in body}
+            if len(body) > 1 and not names & {"LDG", "ENDCOLLECTIVE", "EXIT"}:
+                found.append(body)
+    return found
+
+
+def opcode_counts(body: list[Instruction]) -> dict[str, int]:
+    return dict(Counter(x.opcode for x in body))
+
+
+# ------------------------------------------------------------------------------------------------------ SASS -> trace text
+
+SKIPPED = {"NOP", "WARPSYNC", "ISETP", "BRA", "UIADD3", "VIADD", "LDC"}
+"""Loop counter, its end reloaded, branch and padding: what a trace's `.repeat` stands for."""
+
+SHAPES = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16)}
+
+
+def _registers(operand: str, count: int) -> str:
+    found = re.match(r"R(\d+)", operand)
+    first = int(found.group(1)) if found else -1
+    if first < 0:
+        raise ValueError(operand)
+    return "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"
+
+
+def _one(operand: str) -> str:
+    return _registers(operand, 1)[1:-1]
+
+
+def _mma(name: str, operands: list[str]) -> str:
+    parts = name.split(".")
+    sparse = parts[1] == "SP"
+    m, n, k = SHAPES[parts[2 if sparse else 1]]
+    types = parts[3 if sparse else 2 :]
+    if parts[0] == "IMMA":
+        a = b = types[0].lower()
+        d, bits = "s32", 8
+    else:
+        d, bits = types[0].lower(), 16
+        a = b = types[1].lower() if len(types) > 1 else "f16"
+    nd, na, nb = m * n * (16 if d == "f16" else 32) // 1024, m * k // (2 if sparse else 1) * bits // 1024, n * k * bits // 1024
+    opcode = f"mma{'.sp::ordered_metadata' if sparse else ''}.sync.aligned.m{m}n{n}k{k}.row.col.{d}.{a}.{b}.{d}"
+    text = [_registers(operands[0], nd), _registers(operands[1], na), _registers(operands[2], nb), _registers(operands[3], nd)]
+    return f"{opcode} {', '.join(text)}" + (f", {_one(operands[4])}, {operands[5]};" if sparse else ";")
+
+
+def _address(operand: str) -> str:
+    found = re.fullmatch(r"\[R(\d+)(?:\+(-?0x[0-9a-f]+))?\]", operand)
+    if not found:
+        raise ValueError(operand)
+    return f"[%r{found.group(1)}+{int(found.group(2), 16)}]" if found.group(2) else f"[%r{found.group(1)}]"
+
+
+def trace_text(body: list[Instruction]) -> tuple[list[str], dict[str, list[int]]] | None:
+    """A loop body as PTX statements in issue order, on SASS register numbers; and which registers are addresses of which instruction.
+
+    None where the body has an instruction that this small translator does not know (constants in registers, 3-input additions, ...).
+    """
+    lines: list[str] = []
+    addresses: dict[str, list[int]] = {}
+    for x in body:
+        name = x.opcode
+        family = name.split(".")[0]
+        operands = [o.strip().removesuffix(".reuse") for o in x.text.split(name, 1)[1].split(",")]
+        vector = {"": "", "64": ".v2", "128": ".v4"}[name.split(".")[-1] if name.split(".")[-1] in ("64", "128") else ""]
+        width = {"": 1, ".v2": 2, ".v4": 4}[vector]
+        try:
+            if family in SKIPPED:
+                continue
+            if family in ("HMMA", "IMMA"):
+                lines.append(_mma(name, [re.sub(r"\.(reuse|ROW|COL)", "", o) for o in operands]))
+            elif family == "LDSM":
+                count = int(name.split(".")[-1]) if name.split(".")[-1] in ("2", "4") else 1
+                transposed = ".trans" if "MT88" in name else ""
+                lines.append(f"ldmatrix.sync.aligned.m8n8.x{count}{transposed}.shared.b16 {_registers(operands[0], count)}, {_address(operands[1])};")
+            elif family == "LDS":
+                target = _registers(operands[0], width) if vector else _one(operands[0])
+                lines.append(f"ld.shared{vector}.b32 {target}, {_address(operands[1])};")
+            elif family == "STS":
+                source = _registers(operands[1], width) if vector else _one(operands[1])
+                lines.append(f"st.shared{vector}.b32 {_address(operands[0])}, {source};")
+            elif family == "BAR":
+                lines.append("bar.sync 0;")
+            elif name == "IMAD.IADD" and operands[2] == "0x1":
+                lines.append(f"add.s32 {_one(operands[0])}, {_one(operands[1])}, {_one(operands[3])};")
+            elif name == "IADD3" and operands[3] == "RZ":
+                lines.append(f"add.s32 {_one(operands[0])}, {_one(operands[1])}, {_one(operands[2])};")
+            elif name == "IMAD":
+                lines.append(f"mad.lo.s32 {', '.join(map(_one, operands[:4]))};")
+            elif name == "MOV" or (name == "IMAD.MOV.U32" and operands[1:3] == ["RZ", "RZ"]):
+                lines.append(f"mov.b32 {_one(operands[0])}, {_one(operands[-1])};")
+            else:
+                return None
+        except (ValueError, KeyError):
+            return None
+        if family in ("LDSM", "LDS", "STS"):
+            register = int(re.search(r"\[%r(\d+)", lines[-1]).group(1))  # type: ignore[union-attr]
+            addresses.setdefault(family, [])
+            if register not in addresses[family]:
+                addresses[family].append(register)
+    return lines, addresses
