@@ -122,32 +122,37 @@ def _sum(plan: _Plan, a: Bits, b: Bits, c: Bits, codes: Bits | None) -> Bits:
     """A [stored column, case * row], B [case, k, n], C [n, case * row] -> D [n, case * row]."""
     form = plan.form
     if not form.a_type.is_float:
-        chosen = _select(integers(b, form.b_type).astype(np.int32), plan, codes)
+        chosen = _select(integers(b, form.b_type).astype(np.int32), _places(plan, codes, len(b)))
         return integer_sum(chosen * integers(a, form.a_type).astype(np.int32), c, saturate=form.saturate)
     through = plan.row.converted if plan.row is not None else None
     left = decode(a, form.a_type, through)
     if codes is not None and spliced(codes, form.metadata.sparsity).any():
         right = decode(_select_halves(b, plan, codes), form.b_type, through)
     else:
-        whole = decode(b, form.b_type, through)
-        right = Decoded(_select(whole.value, plan, codes), _select(whole.exponent, plan, codes))
+        whole, places = decode(b, form.b_type, through), _places(plan, codes, len(b))
+        right = Decoded(_select(whole.value, places), _select(whole.exponent, places))
+    # From here on `right` holds the products: it is ours, never a table.
     with np.errstate(invalid="ignore"):  # infinity times zero: NaN, as it should be
-        products = Decoded(right.value * left.value, right.exponent + left.exponent)
+        np.multiply(right.value, left.value, out=right.value)
+        np.add(right.exponent, left.exponent, out=right.exponent)
     if plan.row is None:
-        return exact_sum(products, form.a_type.fraction + form.b_type.fraction, decode(c, form.c_type), form.d_type)
-    return fused_sum(products, c, plan.row, form.d_type, plan.steps)
+        return exact_sum(right, form.a_type.fraction + form.b_type.fraction, decode(c, form.c_type), form.d_type)
+    return fused_sum(right, c, plan.row, form.d_type, plan.steps)
 
 
-def _select(b: NDArray[Number], plan: _Plan, codes: Bits | None) -> NDArray[Number]:
-    """B [case, k, n] -> the elements that stored A meets [n, stored column, case * row]."""
-    cases, k, n = b.shape
-    rows = plan.form.m
+def _places(plan: _Plan, codes: Bits | None, cases: int) -> Columns:
+    """Where in B [n, case * k] each element of stored A finds its partner: [stored column, case * row]."""
+    form = plan.form
     if codes is None:
-        columns = np.broadcast_to(plan.order, (cases, rows, len(plan.order)))
+        columns = np.broadcast_to(plan.order, (cases, form.m, len(plan.order)))
     else:
-        columns = stored_columns(codes, plan.form.metadata.sparsity)[..., plan.order]
-    index = (columns + k * np.arange(cases)[:, None, None]).transpose(2, 0, 1).reshape(len(plan.order), cases * rows)
-    chosen: NDArray[Number] = b.transpose(2, 0, 1).reshape(n, cases * k).take(index, axis=1, mode="clip")
+        columns = stored_columns(codes, form.metadata.sparsity)[..., plan.order]
+    return (columns + form.k * np.arange(cases)[:, None, None]).transpose(2, 0, 1).reshape(len(plan.order), cases * form.m)
+
+
+def _select(b: NDArray[Number], places: Columns) -> NDArray[Number]:
+    """B [case, k, n] -> the elements that stored A meets [n, stored column, case * row]."""
+    chosen: NDArray[Number] = b.transpose(2, 0, 1).reshape(b.shape[2], -1).take(places, axis=1, mode="clip")
     return chosen
 
 
