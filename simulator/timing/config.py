@@ -47,36 +47,61 @@ class Issue:
 
 @dataclass(frozen=True)
 class Loop:
-    """`[loop]`: cycles before a warp issues again after the end of a `.repeat` body, beyond the one of every instruction."""
+    """`[loop]`: what the end of a `.repeat` body costs a warp.
+
+    Attributes:
+        cycles: cycles before the warp issues again, beyond the one of every instruction.
+        minimum: cycles of an iteration, at least (counter, compare, branch).
+        drain: whether compiled code lets the results of matrix and integer instructions arrive before it branches.
+    """
 
     cycles: int
+    minimum: int
+    drain: bool
 
 
 @dataclass(frozen=True)
-class Pipe:
-    """`[alu]`: latency from issue until a dependent instruction can issue, and cycles between two issues on one sub-core."""
+class Alu:
+    """`[alu]`: the integer pipe of a sub-core.
+
+    Attributes:
+        latency: cycles from issue until an integer instruction that needs the result can issue.
+        tensor_latency, address_latency: the same for a matrix instruction, and for a load or store that needs it as its address.
+        interval: cycles between two issues on one sub-core.
+    """
 
     latency: int
+    tensor_latency: int
+    address_latency: int
     interval: int
 
 
 @dataclass(frozen=True)
 class Barrier:
-    """`[barrier]`: cycles from the last arrival until the waiting warps can issue."""
+    """`[barrier]`: the barrier unit takes one warp every `arrival` cycles; `latency` cycles after the last, the warps can issue."""
 
+    arrival: int
     latency: int
 
 
 @dataclass(frozen=True)
 class Shared:
-    """`[shared]`: a server of the whole SM; a load's result comes `latency + per_wavefront * (wavefronts - 1)` cycles after its turn begins.
+    """`[shared]`: shared memory, one server of the whole SM, behind a port of each sub-core.
 
-    `store_cycles`: cycles for which a store holds the server, for each wavefront.
+    Attributes:
+        cycles: cycles that the server takes for each wavefront (128 bytes).
+        port_cycles, port_minimum: cycles for each wavefront, and at least, until the sub-core sends the next access.
+        latency: cycles from the start of service until an instruction that needs the loaded value can issue, for one wavefront.
+        wavefront_latency: cycles that each further wavefront adds.
+        register_latency: cycles that each further register of a vector `ld.shared` adds.
     """
 
+    cycles: int
+    port_cycles: int
+    port_minimum: int
     latency: int
-    per_wavefront: int
-    store_cycles: int
+    wavefront_latency: int
+    register_latency: int
 
 
 @dataclass(frozen=True)
@@ -91,6 +116,7 @@ class TensorClass:
         accumulators: types of C and D.
         latency: cycles from issue until a dependent instruction can issue.
         interval: cycles between two issues on one sub-core.
+        blocking: whether the chip has no such instruction and runs a sequence for it, so that the warp does nothing else for `latency` cycles.
     """
 
     name: str
@@ -101,6 +127,7 @@ class TensorClass:
     accumulators: tuple[str, ...]
     latency: int
     interval: int
+    blocking: bool = False
 
     def matches(self, form: MmaForm) -> bool:
         return (
@@ -130,7 +157,7 @@ class Config:
     sm: Sm
     issue: Issue
     loop: Loop
-    alu: Pipe
+    alu: Alu
     barrier: Barrier
     shared: Shared
     tensor: tuple[TensorClass, ...]
@@ -145,7 +172,8 @@ class Config:
         return self.sources[table].split(":")[0]
 
 
-_TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Pipe, "barrier": Barrier, "shared": Shared}
+_TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
+_MAY_BE_ZERO = ("minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum")
 _TOP = ("name", "title", "target", "tensor", *_TABLES)
 
 
@@ -212,7 +240,7 @@ class _Reader:
         fields = {key: f.type for key, f in kind.__dataclass_fields__.items()}
         self.known(f"{name}.", table, (*fields, "source"))
         self.source(name, table)
-        readers: dict[str, Callable[..., Any]] = {"int": self.integer, "float": self.number, "str": self.string}
+        readers: dict[str, Callable[..., Any]] = {"int": self.integer, "float": self.number, "str": self.string, "bool": self.boolean}
         return kind(**{key: readers[str(type_name)](f"{name}.", table, key) for key, type_name in fields.items()})
 
     def tensor_classes(self) -> tuple[TensorClass, ...]:
@@ -228,11 +256,10 @@ class _Reader:
             if name in {c.name for c in classes}:
                 self.fail(f"{where}name", f"two tensor classes named '{name}'", "a name of its own for each")
             self.source(f"tensor {name}", row, where)
-            if not isinstance(row.get("sparse"), bool):
-                self.fail(f"{where}sparse", f"{row.get('sparse')!r}", "true or false")
+            flags = {"sparse": self.boolean(where, row, "sparse"), "blocking": self.boolean(where, {"blocking": False} | row, "blocking")}
             integers = {key: self.integer(where, row, key) for key in ("rows", "row_bytes", "latency", "interval")}
             types = {key: self.types(where, row, key) for key in ("inputs", "accumulators")}
-            classes.append(TensorClass(name, row["sparse"], **integers, **types))
+            classes.append(TensorClass(name, **flags, **integers, **types))
         return tuple(classes)
 
     def value(self, where: str, table: dict[str, Any], key: str) -> Any:
@@ -248,9 +275,15 @@ class _Reader:
 
     def integer(self, where: str, table: dict[str, Any], key: str) -> int:
         value = self.value(where, table, key)
-        low = 0 if key in ("cycles", "per_wavefront") else 1
+        low = 0 if key in _MAY_BE_ZERO else 1
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= 10**9:
             self.fail(f"{where}{key}", f"{value!r}", f"an integer, {low} or more")
+        return value
+
+    def boolean(self, where: str, table: dict[str, Any], key: str) -> bool:
+        value = self.value(where, table, key)
+        if not isinstance(value, bool):
+            self.fail(f"{where}{key}", f"{value!r}", "true or false")
         return value
 
     def number(self, where: str, table: dict[str, Any], key: str) -> float:

@@ -2,8 +2,9 @@
 
 A sub-core has one pending event: the next cycle in which one of its warps can issue. It issues at most one instruction a cycle, from the warp
 that its policy puts first among those whose operands are ready and whose unit is free; warps issue in order. The result of an instruction
-is ready `latency` cycles after issue, its unit free after `interval`; shared memory is one server of the SM, in order of issue, sub-core by
-sub-core within a cycle (the priority of the events sees to that, so that a run depends on nothing but its inputs).
+is ready `latency` cycles after issue, its unit free after `interval`; shared memory is one server of the SM behind a port of each sub-core,
+in order of issue, sub-core by sub-core within a cycle (the priority of the events sees to that, so that a run depends on nothing but its
+inputs).
 
 Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Write-after-read needs no wait:
 operands are read at issue, and every result comes later than that.
@@ -22,7 +23,8 @@ from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, W
 
 _WAITS = len(Wait)
 _PRODUCER = {Unit.TENSOR: Wait.DEPENDENCY, Unit.ALU: Wait.DEPENDENCY, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.BARRIER}
-_PIPE = {Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU, Unit.SHARED: Wait.ISSUE, Unit.BARRIER: Wait.ISSUE}
+_PIPE = {Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.ISSUE}
+_FIXED = (Unit.TENSOR, Unit.ALU)  # units whose latency the compiler knows
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,10 @@ class Tick(simpy.Event):
 class Warp:
     """A warp's place in its program and what it waits for."""
 
-    __slots__ = ("base", "blocked", "cause", "causes", "code", "counts", "done", "gate", "gate_cause", "id", "last", "operation", "pc", "ready", "runs", "wanted")
+    __slots__ = (
+        "base", "blocked", "cause", "code", "counts", "done", "gate", "gate_cause", "id", "last", "operation", "pc", "producers", "ready", "runs",
+        "starts", "wanted",
+    )  # fmt: skip
 
     def __init__(self, number: int, code: TimedCode, registers: int, base: int) -> None:
         self.id, self.code, self.base = number, code, base
@@ -67,7 +72,8 @@ class Warp:
         self.counts = [0] * len(code.ends)  # runs of each loop that are done
         self.runs: dict[int, int] = {}  # executions of operations whose time varies
         self.ready = [0] * registers  # when each register can be read
-        self.causes = [Wait.DEPENDENCY] * registers  # what its reader waits for
+        self.producers = [Unit.TENSOR] * registers  # the unit that wrote it last
+        self.starts = [0] * len(code.ends)  # when the current run of each loop could begin
         self.last = -1  # cycle of the last issue
         self.gate, self.gate_cause = 0, Wait.ISSUE  # no issue before, because of a barrier or a loop's end
         self.wanted, self.cause = 0, Wait.DEPENDENCY  # when the operands of the next operation are ready
@@ -104,14 +110,31 @@ class SubCore:
         chosen = self.choose(now)
         if chosen is not None:
             self.sm.issue(self, chosen, now)
-        at = min((self.earliest(warp) for warp in self.warps if not (warp.done or warp.blocked)), default=None)
+        at = self.next_issue(now + 1)
         if at is not None:
-            self.wake(max(at, now + 1))
+            self.wake(at)
         self.sm.after_step()
 
+    def next_issue(self, soonest: int) -> int | None:
+        """The first cycle, from `soonest` on, in which a warp can issue; None if all wait for others."""
+        found: int | None = None
+        for warp in self.warps:
+            if not (warp.done or warp.blocked):
+                at = self.earliest(warp)
+                if at <= soonest:
+                    return soonest
+                if found is None or at < found:
+                    found = at
+        return found
+
     def earliest(self, warp: Warp) -> int:
-        assert warp.operation is not None
-        return max(warp.wanted, warp.gate, self.free[warp.operation.unit])
+        """When the warp can issue, if nobody else does before."""
+        operation = warp.operation
+        assert operation is not None
+        at = self.free[operation.unit]
+        if warp.wanted > at:
+            at = warp.wanted
+        return warp.gate if warp.gate > at else at
 
     def choose(self, now: int) -> Warp | None:
         """The warp to issue from: the policy's first among those that can."""
@@ -150,7 +173,12 @@ class Sm:
         cores = config.sm.sub_cores
         self.cores = [SubCore(self, i, [w for w in self.warps if w.id % cores == i], config.issue.policy) for i in range(cores)]
         self.barriers = Barriers(warps)
-        self.shared_free = 0
+        self.shared_free = self.barrier_free = 0  # when these servers take the next access or arrival
+        alu = config.alu
+        self.extra = [[0] * len(Unit) for _ in Unit]  # [consumer][producer]: cycles beyond the producer's latency
+        self.extra[Unit.TENSOR][Unit.ALU] = alu.tensor_latency - alu.latency
+        self.extra[Unit.SHARED][Unit.ALU] = alu.address_latency - alu.latency
+        self.margin = max(max(row) for row in self.extra)
         self.unfinished = len(self.warps)
         self.end = 0
         # Everything that is counted, in one list, so that a skipped period can be added n times: waits of each warp by Wait, then for
@@ -195,15 +223,16 @@ class Sm:
         operation = warp.code.items[warp.pc]
         assert isinstance(operation, TimedOperation)
         warp.operation = operation
-        wanted, cause, ready = 0, Wait.DEPENDENCY, warp.ready
+        wanted, producer, ready, extra = 0, Unit.TENSOR, warp.ready, self.extra[operation.unit]
         for register in operation.reads:
-            if ready[register] > wanted:
-                wanted, cause = ready[register], warp.causes[register]
+            at = ready[register] + extra[warp.producers[register]]
+            if at > wanted:
+                wanted, producer = at, warp.producers[register]
         for register in operation.writes:
             at = ready[register] - operation.latency + 1
             if at > wanted:
-                wanted, cause = at, warp.causes[register]
-        warp.wanted, warp.cause = wanted, cause
+                wanted, producer = at, warp.producers[register]
+        warp.wanted, warp.cause = wanted, _PRODUCER[producer]
 
     def issue(self, core: SubCore, warp: Warp, now: int) -> None:
         """Issues the warp's next operation in this cycle."""
@@ -234,21 +263,28 @@ class Sm:
             self.arrive(warp, operation, now)
             return 1
         if unit is Unit.SHARED:
-            wavefronts = self.wavefronts(warp, operation)
-            begin = max(now, self.shared_free)
-            self.shared_free = begin + wavefronts * operation.interval
-            counted[-1] += wavefronts * operation.interval
-            latency = begin - now + operation.latency + operation.per_wavefront * (wavefronts - 1)
-            if not operation.writes:
-                return self.shared_free - now
+            latency = self.serve(core, warp, operation, now)
         else:
             core.free[unit] = now + operation.interval
             counted[base + cores * (1 + unit) + core.number] += operation.interval
-        cause = _PRODUCER[unit]
+            if operation.blocking:
+                warp.gate, warp.gate_cause = now + latency, Wait.DEPENDENCY
         for register in operation.writes:
             warp.ready[register] = now + latency
-            warp.causes[register] = cause
+            warp.producers[register] = unit
         return latency
+
+    def serve(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Queues an access to shared memory; returns the cycles until its value is there, or until a store is done."""
+        shared = self.config.shared
+        wavefronts = self.wavefronts(warp, operation)
+        begin = max(now, self.shared_free)
+        self.shared_free = begin + wavefronts * shared.cycles
+        self.counted[-1] += wavefronts * shared.cycles
+        core.free[Unit.SHARED] = max(now + max(shared.port_minimum, wavefronts * shared.port_cycles), begin)
+        if not operation.writes:
+            return self.shared_free - now
+        return begin - now + operation.latency + shared.wavefront_latency * (wavefronts - 1)
 
     def wavefronts(self, warp: Warp, operation: TimedOperation) -> int:
         assert operation.costs is not None
@@ -262,10 +298,11 @@ class Sm:
     def arrive(self, warp: Warp, operation: TimedOperation, now: int) -> None:
         assert operation.barrier is not None
         warp.blocked = True
+        self.barrier_free = max(now, self.barrier_free) + self.config.barrier.arrival
         for released in self.barriers.arrive(*operation.barrier, [warp.id]):
             for other in self.warps:
                 if other.id in released:
-                    other.blocked, other.gate, other.gate_cause = False, max(other.gate, now + operation.latency), Wait.BARRIER
+                    other.blocked, other.gate, other.gate_cause = False, max(other.gate, self.barrier_free + operation.latency), Wait.BARRIER
                     self.cores[other.id % len(self.cores)].wake(other.gate)
 
     def advance(self, warp: Warp, now: int) -> None:
@@ -274,9 +311,7 @@ class Sm:
         if not warp.blocked and warp.gate <= now:
             warp.gate = 0
         while pc < len(items) and isinstance(item := items[pc], TimedLoop):
-            if warp.gate <= now + 1:
-                warp.gate, warp.gate_cause = now + 1, Wait.BRANCH
-            warp.gate += self.config.loop.cycles
+            self.branch(warp, item.loop, now)
             warp.counts[item.loop] += 1
             if warp.counts[item.loop] < item.count:
                 pc = item.start
@@ -293,6 +328,17 @@ class Sm:
         self.unfinished -= 1
         if not self.unfinished:
             self.done.succeed()
+
+    def branch(self, warp: Warp, loop: int, now: int) -> None:
+        """The end of a loop's body: no issue before the counter, the comparison and the branch are done."""
+        rule = self.config.loop
+        at = now + 1
+        if rule.drain:
+            at = max(at, max((r for r, producer in zip(warp.ready, warp.producers, strict=True) if producer in _FIXED), default=0))
+        at = max(at + rule.cycles, warp.starts[loop] + rule.minimum)
+        if at > warp.gate:
+            warp.gate, warp.gate_cause = at, Wait.BRANCH
+        warp.starts[loop] = warp.gate
 
     def reference(self) -> Warp | None:
         """The warp at whose loop ends the state is compared: the first that is not finished."""
@@ -361,16 +407,18 @@ class Skipper:
     def state(self, chosen: list[TimedLoop | None], now: int) -> tuple[object, ...]:
         sm = self.sm
         waiting = tuple((number, tuple(warps)) for number, warps in sorted(sm.barriers.arrived.items()) if warps)
-        parts: list[object] = [max(sm.shared_free - now, 0), waiting, *(core.state(now) for core in sm.cores)]
+        minimum = sm.config.loop.minimum
+        parts: list[object] = [max(sm.shared_free - now, 0), max(sm.barrier_free - now, 0), waiting, *(core.state(now) for core in sm.cores)]
         for warp, which in zip(sm.warps, chosen, strict=True):
             if warp.done:
                 parts.append(None)
                 continue
-            ready = tuple((at - now, warp.causes[r]) if at > now else 0 for r, at in enumerate(warp.ready))
+            ready = tuple((at - now, warp.producers[r]) if at + sm.margin > now else 0 for r, at in enumerate(warp.ready))
+            starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
             counts = tuple(-1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts))
             gate = (warp.gate - now, warp.gate_cause) if warp.gate > warp.last else None
             wanted = (warp.wanted - now, warp.cause) if warp.wanted > warp.last else None
-            parts.append((warp.pc, warp.blocked, warp.last - now, gate, wanted, counts, ready))
+            parts.append((warp.pc, warp.blocked, warp.last - now, gate, wanted, counts, starts, ready))
         return tuple(parts)
 
 

@@ -17,7 +17,7 @@ from simulator.trace.linear import Code, LoopEnd, Operation
 
 
 class Unit(IntEnum):
-    """Units of an SM. The first two exist once in each sub-core."""
+    """Units of an SM. Each sub-core has a tensor pipe, an integer pipe and a port to shared memory of its own."""
 
     TENSOR = 0
     ALU = 1
@@ -31,7 +31,7 @@ class Wait(IntEnum):
     ISSUED = 0  # an instruction issued in this cycle
     DEPENDENCY = 1  # an operand comes from a matrix or integer instruction that is not finished
     TENSOR = 2  # the tensor pipe of the sub-core is taken
-    SHARED = 3  # an operand is still on its way from shared memory
+    SHARED = 3  # an operand is still on its way from shared memory, or the port to it is taken
     BARRIER = 4  # at a barrier
     ISSUE = 5  # ready, but another warp of the sub-core issued
     ALU = 6  # the integer pipe is taken
@@ -45,9 +45,9 @@ class TimedOperation:
 
     Attributes:
         latency: cycles until a dependent instruction can issue (shared memory: for one wavefront, from the start of service).
-        interval: cycles for which the unit takes no other instruction (shared memory: for each wavefront).
-        per_wavefront: cycles that each further wavefront adds to the latency.
-        costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. Empty but for shared memory.
+        interval: cycles for which the unit takes no other instruction (not used for shared memory).
+        blocking: whether the warp issues nothing else for `latency` cycles.
+        costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for shared memory.
         column: for each warp its place in a row of `costs`.
     """
 
@@ -57,8 +57,8 @@ class TimedOperation:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     line: int
+    blocking: bool = False
     barrier: tuple[int, int | None] | None = None
-    per_wavefront: int = 0
     costs: list[list[int]] | None = None
     column: dict[int, int] | None = None
 
@@ -136,18 +136,17 @@ def _timed(op: Operation, config: Config, costs: tuple[Sequence[int], NDArray[np
         found = config.tensor_class(form)
         if found is None:
             raise ConfigError(config.path, "tensor", f"line {op.line}: no [[tensor]] class matches '{form.opcode}'", _described(form))
-        return TimedOperation(Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line)
+        return TimedOperation(Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking)
     assert isinstance(form, PlainForm)
     if op.barrier is not None:
-        return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, op.barrier)
+        return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
     if form.unit == "alu":
         return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line)
-    shared = config.shared
-    interval = 1 if op.writes else shared.store_cycles
+    latency = config.shared.latency + (config.shared.register_latency * (form.vector - 1) if form.name == "ld" else 0)
     warps, table = costs if costs is not None else ((), np.ones((1, 0), np.int64))
     rows = table[:1] if (table == table[:1]).all() else table
     column = {warp: place for place, warp in enumerate(warps)}
-    return TimedOperation(Unit.SHARED, shared.latency, interval, op.reads, op.writes, op.line, None, shared.per_wavefront, rows.tolist(), column)
+    return TimedOperation(Unit.SHARED, latency, 0, op.reads, op.writes, op.line, costs=rows.tolist(), column=column)
 
 
 def _described(form: MmaForm) -> str:

@@ -1,0 +1,75 @@
+"""The command line: `tcsim VERB`. Data on stdout, words on stderr; exit 0 done, 1 the answer is no, 2 bad use or unreadable input."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from simulator.version import __version__
+
+DONE, NO, BAD = 0, 1, 2
+
+VERBS = {
+    "run": "run a trace on one SM: cycles, throughput, results",
+    "decode": "explain one PTX instruction, or say what is wrong with it",
+    "layout": "show which bits of which lane's register hold each element of an operand",
+    "validate": "compare the timing model with measured streams",
+}
+
+_TEACH = """\
+examples:
+  tcsim run digits/f16                                    the layer of a real network on an H100
+  tcsim run my.trace --config a100 --format json          your own trace, machine-readable
+  tcsim decode "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%r4];"
+  tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --operand e   who holds the metadata
+  tcsim validate                                          how far the model is from silicon
+
+Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the answer is no (illegal, undefined), 2 bad use or unreadable input.
+`tcsim VERB --help` explains a verb."""
+
+
+class Parser(argparse.ArgumentParser):
+    """One line for an error, and where to read on."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(BAD, f"{self.prog}: {message}; see '{self.prog} --help'\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    try:
+        return _main(list(sys.argv[1:] if arguments is None else arguments))
+    except BrokenPipeError:
+        # The reader of our output has gone: not an error. Keep the interpreter from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        print("tcsim: interrupted", file=sys.stderr)
+        return 130
+
+
+def _main(arguments: list[str]) -> int:
+    parser = Parser(prog="tcsim", description="Simulates NVIDIA's sparse tensor cores: values bit for bit, layouts, cycles.", epilog=_TEACH,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"tcsim {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    wanted = next((a for a in arguments if not a.startswith("-")), None)
+    runners: dict[str, Callable[[argparse.Namespace], int]] = {}
+    for verb, summary in VERBS.items():
+        added = verbs.add_parser(verb, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
+        if verb == wanted:  # the others stay unloaded: a verb starts as fast as it can
+            module = import_module(f"simulator.cli.{verb}")
+            module.configure(added)
+            runners[verb] = module.execute
+    options = parser.parse_args(arguments)
+    code = runners[options.verb](options)
+    sys.stdout.flush()
+    return code
+
+
+def say(message: object) -> None:
+    """One line for a person, on stderr."""
+    print(f"tcsim: {message}", file=sys.stderr)

@@ -1,0 +1,111 @@
+"""`tcsim decode TEXT`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from isa import Instruction, IsaError, MmaForm, decode, parse_target
+from isa.undefined import RULES
+from simulator.cli import BAD, DONE, NO, say
+
+DESCRIPTION = """\
+Explains one PTX instruction: its form, operands, types, metadata, and since when and on what it exists.
+
+TEXT is the instruction, or - to read it from stdin. Exit code 1 if it is not legal: then the error says what is wrong, where, and what would be right.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument("text", metavar="TEXT")
+    parser.add_argument("--target", help="the chip it is compiled for, e.g. sm_90a (default: any that has it)")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+
+
+def execute(options: argparse.Namespace) -> int:
+    text = options.text
+    if text == "-":
+        try:
+            text = sys.stdin.read()
+        except UnicodeDecodeError:
+            say("stdin is not UTF-8 text; legal: one PTX instruction")
+            return BAD
+    try:
+        target = parse_target(options.target) if options.target else None
+    except IsaError as error:
+        say(error)
+        return BAD
+    try:
+        instruction = decode(text, target)
+    except IsaError as error:
+        say(error)
+        return NO
+    facts = describe(instruction)
+    if options.format == "json":
+        print(json.dumps(facts, indent=2))
+    else:
+        sys.stdout.write(_table(facts))
+    return DONE
+
+
+def describe(instruction: Instruction) -> dict[str, Any]:
+    """Everything that the tables of `isa` say about an instruction."""
+    form = instruction.form
+    facts: dict[str, Any] = {
+        "instruction": str(instruction),
+        "opcode": form.opcode,
+        "since": {"ptx": form.since_ptx, "target": f"sm_{form.since_target}"},
+        "source": form.section,
+        "operands": [
+            {"role": role.name, "text": str(operand), "direction": "written" if role.output else "read"}
+            for role, operand in zip(form.roles, instruction.operands, strict=False)
+        ],
+        "reads": list(instruction.reads),
+        "writes": list(instruction.writes),
+        "undefined": [{"name": name, "rule": RULES[name].rule} for name in instruction.undefined],
+    }
+    if isinstance(form, MmaForm):
+        facts |= {"shape": {"m": form.m, "n": form.n, "k": form.k}, "fma": form.fma, "performed_fma": form.performed_fma}
+        for operand in facts["operands"][:4]:
+            fragment = getattr(form, operand["role"])
+            operand |= {"type": str(fragment.type), "rows": fragment.shape[0], "columns": fragment.shape[1], "registers": fragment.registers}
+        if form.sparse:
+            facts["metadata"] = _metadata(form, instruction)
+    return facts
+
+
+def _metadata(form: MmaForm, instruction: Instruction) -> dict[str, Any]:
+    metadata = form.metadata
+    facts: dict[str, Any] = {
+        "pattern": metadata.sparsity.name,
+        "codes": [f"0b{code:04b}" for code in metadata.codes],
+        "rows": metadata.shape[0],
+        "chunks": metadata.shape[1],
+        "selector": instruction.selector,
+        "selectors": metadata.selectors,
+        "lanes": [],
+    }
+    if instruction.selector < metadata.selectors:
+        facts["lanes"] = sorted({int(lane) for lane in metadata.mapping.grid[0][..., instruction.selector].ravel()})
+    return facts
+
+
+def _table(facts: dict[str, Any]) -> str:
+    lines = [facts["instruction"], ""]
+    if "shape" in facts:
+        s = facts["shape"]
+        lines.append(f"  D[{s['m']} x {s['n']}] = A[{s['m']} x {s['k']}] * B[{s['k']} x {s['n']}] + C, {facts['fma']:,} multiply-adds, {facts['performed_fma']:,} performed")
+    lines.append(f"  since PTX {facts['since']['ptx']}, {facts['since']['target']}; {facts['source']}")
+    for operand in facts["operands"]:
+        holds = f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers" if "type" in operand else ""
+        lines.append(f"  {operand['role']:<8} {operand['direction']:<8} {operand['text']:<34} {holds}".rstrip())
+    if "metadata" in facts:
+        m = facts["metadata"]
+        lanes = ", ".join(map(str, m["lanes"])) if len(m["lanes"]) < 32 else "all"
+        lines.append(f"  metadata {m['pattern']}, {m['rows']} rows x {m['chunks']} chunks of 4 bits; selector {m['selector']} of 0..{m['selectors'] - 1}, from lanes {lanes or 'none'}")
+        lines.append(f"  defined codes: {' '.join(m['codes'])}")
+    lines += [f"  undefined: {case['name']}: {case['rule']}" for case in facts["undefined"]]
+    return "\n".join(lines) + "\n"
