@@ -1,9 +1,9 @@
 """The instruction set: text, legality, encodings, and where every element lives. No chip, no time, no state.
 
-    >>> import isa
-    >>> ins = isa.decode("mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r0, %r1}, {%r2, %r3}, {%r4, %r5}, {%r0, %r1}, %r6, 2;")
-    >>> ins.form.a.shape, ins.selector
-    ((16, 8), 2)
+>>> import isa
+>>> ins = isa.decode("mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r0, %r1}, {%r2, %r3}, {%r4, %r5}, {%r0, %r1}, %r6, 2;")
+>>> ins.form.a.shape, ins.selector
+((16, 8), 2)
 """
 
 from isa.decode import decode

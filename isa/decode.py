@@ -68,7 +68,10 @@ class _Cursor:
     def opcode(self) -> tuple[str, int]:
         match = _OPCODE.match(self.text, self.at)
         if match is None:
-            self.fail("no instruction found" if self.at >= len(self.text) else "an instruction's name was expected", "e.g. mma.sp...., ldmatrix...., ld.shared....")
+            self.fail(
+                "no instruction found" if self.at >= len(self.text) else "an instruction's name was expected",
+                "e.g. mma.sp...., ldmatrix...., ld.shared....",
+            )
         place, self.at = self.at, match.end()
         self.skip()
         return match[0].rstrip("."), place

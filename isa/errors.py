@@ -24,7 +24,7 @@ class IsaError(ValueError):
         return f"column {self.position + 1}: {message} (at {_excerpt(self.text, self.position)!r})"
 
 
-class UndefinedBehavior(Exception):
+class UndefinedBehavior(Exception):  # noqa: N818 - the name of the contract
     """A case that PTX leaves undefined, met while executing.
 
     Attributes:

@@ -102,11 +102,15 @@ _SP = "PTX ISA 9.0, 9.7.14.6.3 (mma.sp); ptxas 13.0"
 _DENSE = "PTX ISA 9.0, 9.7.14.5.14 (mma); ptxas 13.0"
 
 
-def _sparse(k: int, accumulators: str, inputs: str, since: tuple[str, int] = ("7.1", 80), *, integer: bool = False, mixed: bool = False, lax: int = 0) -> MmaRow:
+def _sparse(
+    k: int, accumulators: str, inputs: str, since: tuple[str, int] = ("7.1", 80), *, integer: bool = False, mixed: bool = False, lax: int = 0
+) -> MmaRow:
     return MmaRow((16, 8, k), accumulators, inputs, True, mixed or integer, integer, *since, lax, _SP)
 
 
-def _dense(m: int, k: int, accumulators: str, inputs: str, since: tuple[str, int] = ("7.0", 80), *, integer: bool = False, mixed: bool = False) -> MmaRow:
+def _dense(
+    m: int, k: int, accumulators: str, inputs: str, since: tuple[str, int] = ("7.0", 80), *, integer: bool = False, mixed: bool = False
+) -> MmaRow:
     return MmaRow((m, 8, k), accumulators, inputs, False, mixed or integer, integer, *since, 0, _DENSE)
 
 

@@ -13,7 +13,7 @@ recorded results of an NVIDIA H100 80GB, November 2026 (tests/golden).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def _checked(array: Bits, tail: tuple[int, ...], fragment: Fragment, what: str) 
     return array
 
 
-@lru_cache(maxsize=None)
+@cache
 def a_fragment(rows: int, columns: int, element: ElementType) -> Fragment:
     """A (16 or 8 rows; for sparse forms `columns` is K / 2). PTX ISA 9.7.14.5.*, 9.7.14.6.2.*."""
     per, halves = element.per_register, rows // 8
@@ -92,7 +92,7 @@ def a_fragment(rows: int, columns: int, element: ElementType) -> Fragment:
     return _fragment("a", element, halves * wide, (rows, columns), digits)
 
 
-@lru_cache(maxsize=None)
+@cache
 def b_fragment(rows: int, columns: int, element: ElementType) -> Fragment:
     """B (K rows, 8 columns, dense in sparse forms too). PTX ISA 9.7.14.5.*, 9.7.14.6.2.*."""
     per = element.per_register
@@ -106,7 +106,7 @@ def b_fragment(rows: int, columns: int, element: ElementType) -> Fragment:
     return _fragment("b", element, registers, (rows, columns), digits)
 
 
-@lru_cache(maxsize=None)
+@cache
 def accumulator_fragment(name: str, rows: int, columns: int, element: ElementType) -> Fragment:
     """C or D (16 or 8 rows, 8 columns). PTX ISA 9.7.14.5.*, 9.7.14.6.2.*."""
     per, halves = element.per_register, rows // 8
@@ -121,7 +121,7 @@ def accumulator_fragment(name: str, rows: int, columns: int, element: ElementTyp
     return _fragment(name, element, pairs * halves, (rows, columns), digits)
 
 
-@lru_cache(maxsize=None)
+@cache
 def ldmatrix_fragment(matrices: int, transposed: bool, element: ElementType) -> Fragment:
     """Destination of `ldmatrix .m8n8.xN{.trans}.b16`: register i holds 8 x 8 matrix i; row = 8 * i + row in it. PTX ISA 9.7.14.5.15."""
     inner, outer = ("row", "column") if transposed else ("column", "row")

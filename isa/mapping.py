@@ -44,9 +44,7 @@ class Mapping:
 
     def coordinates(self, **places: int | Integers) -> tuple[Integers, ...]:
         """Coordinates, in the order of `axes`, of the given places (integers or arrays that broadcast)."""
-        return tuple(
-            _weighted([(_digit(places[d.place], d.step, d.size), d.stride) for d in self.digits if d.axis == axis]) for axis, _ in self.axes
-        )
+        return tuple(_weighted([(_digit(places[d.place], d.step, d.size), d.stride) for d in self.digits if d.axis == axis]) for axis, _ in self.axes)
 
     def positions(self, **coordinates: int | Integers) -> tuple[Integers, ...]:
         """Places, in the order of `places`, of the given coordinates (integers or arrays that broadcast)."""
@@ -80,9 +78,12 @@ class Mapping:
 
     def formulas(self) -> dict[str, str]:
         """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register % 2)", ...}`."""
-        lines = {axis: _formula([(d.place, d.step, d.size, d.stride) for d in self.digits if d.axis == axis], dict(self.places)) for axis, _ in self.axes}
+        lines = {
+            axis: _formula([(d.place, d.step, d.size, d.stride) for d in self.digits if d.axis == axis], dict(self.places)) for axis, _ in self.axes
+        }
         lines |= {
-            place: _formula([(d.axis, d.stride, d.size, d.step) for d in self.digits if d.place == place], dict(self.axes)) for place, _ in self.places
+            place: _formula([(d.axis, d.stride, d.size, d.step) for d in self.digits if d.place == place], dict(self.axes))
+            for place, _ in self.places
         }
         return lines
 

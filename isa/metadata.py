@@ -13,7 +13,7 @@ measured on an NVIDIA H100 80GB, November 2026.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ class Sparsity:
         unit: neighbouring elements that one index picks together.
         ordered: codes legal under `.sp::ordered_metadata`.
         unordered: codes legal under `.sp` (8-bit floats: only the ordered ones, see `metadata_operand`).
-        idle: code for a chunk with nothing to keep (the last legal choice, as the field's compressors do).
     """
 
     name: str
@@ -48,12 +47,21 @@ class Sparsity:
     unit: int
     ordered: tuple[int, ...]
     unordered: tuple[int, ...]
-    idle: int
+
+    @property
+    def formula(self) -> str:
+        """The logical column of a stored one, from `code`, the metadata of its chunk; evaluated by `stored_columns`."""
+        if self.stored == 1:
+            return f"{self.chunk} * column + code / 8"
+        chunk = f"{self.chunk} * (column / {self.stored})"
+        if self.unit == 1:
+            return f"{chunk} + (code >> 2 * (column % 2)) % 4"
+        return f"{chunk} + {self.unit} * ((code >> 2 * (column / {self.unit} % 2)) % 4) + column % {self.unit}"
 
 
-TWO_OF_FOUR = Sparsity("2:4", 4, 2, 1, _ASCENDING, _DIFFERENT, 0b1110)
-FOUR_OF_EIGHT = Sparsity("4:8 in pairs", 8, 4, 2, _ASCENDING, _DIFFERENT, 0b1110)
-ONE_OF_TWO = Sparsity("1:2", 2, 1, 1, (0b0100, 0b1110), (0b0100, 0b1110), 0b1110)
+TWO_OF_FOUR = Sparsity("2:4", 4, 2, 1, _ASCENDING, _DIFFERENT)
+FOUR_OF_EIGHT = Sparsity("4:8 in pairs", 8, 4, 2, _ASCENDING, _DIFFERENT)
+ONE_OF_TWO = Sparsity("1:2", 2, 1, 1, (0b0100, 0b1110), (0b0100, 0b1110))
 
 
 def sparsity_of(element: ElementType) -> Sparsity:
@@ -106,7 +114,8 @@ class Metadata:
         """Whether each code is defined for this form, same shape as `codes`."""
         table = np.zeros(16, np.bool_)
         table[list(self.codes)] = True
-        return table[codes]
+        known: NDArray[np.bool_] = table[codes]
+        return known
 
     def _places(self, selector: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if not 0 <= selector < self.selectors:
@@ -119,7 +128,7 @@ def _selector_range(count: int) -> str:
     return "0" if count == 1 else f"0 to {count - 1}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def metadata_operand(rows: int, k: int, element: ElementType, ordered: bool) -> Metadata:
     """The metadata of a sparse form with `k` logical columns. PTX ISA 9.7.14.6.2.*; measured on H100, November 2026.
 

@@ -6,7 +6,7 @@ Qualifiers of `mma` may stand in any order, as ptxas takes them; only the two la
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -32,7 +32,9 @@ def read_opcode(opcode: str, target: Target | None = None, start: int = 0, text:
     reader = _Reader(opcode, start, opcode if text is None else text)
     form = _mma(reader) if reader.name == "mma" else _plain(reader)
     if target is not None and not form.supports(target):
-        reader.fail(0, f"'{form.opcode}' is not available on {target}: it needs sm_{form.since_target} or higher", f"targets from sm_{form.since_target} on")
+        reader.fail(
+            0, f"'{form.opcode}' is not available on {target}: it needs sm_{form.since_target} or higher", f"targets from sm_{form.since_target} on"
+        )
     return form
 
 
@@ -61,7 +63,11 @@ def _plain(reader: _Reader) -> Form:
     for place, qualifier in zip(reader.places, reader.qualifiers, strict=True):
         if qualifier not in known:
             reader.fail(place, f"'.{qualifier}' is not a qualifier of '{reader.name}'", get_close_matches(reader.opcode, same, 3, 0.3) or same[:3])
-    reader.fail(0, f"'{reader.opcode}' is not a form of '{reader.name}': a qualifier is missing, doubled or out of place", get_close_matches(reader.opcode, same, 3, 0.3))
+    reader.fail(
+        0,
+        f"'{reader.opcode}' is not a form of '{reader.name}': a qualifier is missing, doubled or out of place",
+        get_close_matches(reader.opcode, same, 3, 0.3),
+    )
 
 
 def _mma(reader: _Reader) -> MmaForm:
@@ -77,18 +83,26 @@ def _mma(reader: _Reader) -> MmaForm:
         else:
             slot = _slot(qualifier)
             if slot is None:
-                reader.fail(place, f"'.{qualifier}' is not a qualifier of mma in the forms known here", ("sp", "sp::ordered_metadata", "sync", "aligned", "mMnNkK", "row", "col", "satfinite", *ELEMENT_TYPES))
+                reader.fail(
+                    place,
+                    f"'.{qualifier}' is not a qualifier of mma in the forms known here",
+                    ("sp", "sp::ordered_metadata", "sync", "aligned", "mMnNkK", "row", "col", "satfinite", *ELEMENT_TYPES),
+                )
             if slot in single:
                 reader.fail(place, f"'.{qualifier}' repeats or contradicts '.{single[slot]}'", f".{single[slot]} once")
             single[slot] = qualifier
     for slot, legal in (("sync", ".sync"), ("aligned", ".aligned"), ("shape", "a shape such as .m16n8k32")):
         if slot not in single:
-            reader.fail(0, f"'{reader.opcode}' lacks {legal}", f"mma{{.sp}}.sync.aligned.SHAPE.row.col{{.satfinite}}.D.A.B.C")
+            reader.fail(0, f"'{reader.opcode}' lacks {legal}", "mma{.sp}.sync.aligned.SHAPE.row.col{.satfinite}.D.A.B.C")
     if layouts != ["row", "col"]:
         reader.fail(0, f"layouts '{'.'.join(layouts)}': A is read by rows and B by columns", ".row.col")
     if len(types) != len(_ROLES):
         reader.fail(0, f"{len(types)} element types in '{reader.opcode}'", "four, of D, A, B and C in this order, e.g. .f32.f16.f16.f32")
     return _row(reader, single, types)
+
+
+def _suffix(form: MmaForm) -> str:
+    return ".satfinite" if form.saturate else "no .satfinite"
 
 
 def _slot(qualifier: str) -> str | None:
@@ -111,12 +125,14 @@ def _row(reader: _Reader, single: dict[str, str], types: list[str]) -> MmaForm:
     left = [f for f in mma_forms().values() if f.sparse == ("sparse" in single)]
     kind = "mma.sp" if "sparse" in single else "mma"
     place = {q: p for p, q in reversed(list(zip(reader.places, reader.qualifiers, strict=True)))}
-    checks = (
+    shape, suffix = single["shape"], ".satfinite" if saturate else "no .satfinite"
+    product = f"{kind} of {a} by {b}"
+    checks: tuple[tuple[Callable[[MmaForm], str], str, str, str], ...] = (
         (lambda f: f"{f.a_type} x {f.b_type}", f"{a} x {b}", a, f"{kind} does not multiply {a} by {b}"),
-        (lambda f: f"m{f.m}n{f.n}k{f.k}", single["shape"], single["shape"], f"{kind} of {a} by {b} has no shape {single['shape']}"),
-        (lambda f: f"D {f.d_type}, C {f.c_type}", f"D {d}, C {c}", d, f"{kind} of {a} by {b} in {single['shape']} does not accumulate C {c} into D {d}"),
-        (lambda f: ".satfinite" if f.saturate else "no .satfinite", ".satfinite" if saturate else "no .satfinite", "satfinite", f"{kind} of {a} by {b} takes no .satfinite: only integer forms saturate"),
-    )  # fmt: skip
+        (lambda f: f"m{f.m}n{f.n}k{f.k}", shape, shape, f"{product} has no shape {shape}"),
+        (lambda f: f"D {f.d_type}, C {f.c_type}", f"D {d}, C {c}", d, f"{product} in {shape} does not accumulate C {c} into D {d}"),
+        (_suffix, suffix, "satfinite", f"{product} takes no .satfinite: only integer forms saturate"),
+    )
     for property_of, wanted, qualifier, reason in checks:
         legal = list(dict.fromkeys(property_of(f) for f in left))
         if wanted not in legal:

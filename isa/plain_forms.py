@@ -93,7 +93,15 @@ def _barrier(_: tuple[str, ...]) -> tuple[Role, ...]:
 
 
 PLAIN_ROWS: tuple[PlainRow, ...] = (
-    PlainRow("ldmatrix", (("sync",), ("aligned",), ("m8n8",), ("x1", "x2", "x4"), ("", "trans"), _SHARED, ("b16",)), _load, "shared", "6.5", 75, "9.7.14.5.15"),
+    PlainRow(
+        "ldmatrix",
+        (("sync",), ("aligned",), ("m8n8",), ("x1", "x2", "x4"), ("", "trans"), _SHARED, ("b16",)),
+        _load,
+        "shared",
+        "6.5",
+        75,
+        "9.7.14.5.15",
+    ),
     PlainRow("ld", (_SHARED, _VECTOR, _WORDS + _NARROW), _load, "shared", "1.0", 70, "9.7.9.8"),
     PlainRow("st", (_SHARED, _VECTOR, _WORDS + _NARROW), _store, "shared", "1.0", 70, "9.7.9.11"),
     PlainRow("mov", (_WORDS,), _arithmetic("a"), "alu", "1.0", 70, "9.7.9.3"),

@@ -5,6 +5,8 @@ All functions take any leading axes and work on whole rows; `patterns` are eleme
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -13,6 +15,7 @@ from isa.metadata import ONE_OF_TWO, Sparsity, stored_columns
 from isa.types import Bits, ElementType
 
 Mask = NDArray[np.bool_]
+Number = TypeVar("Number", bound=np.generic)
 
 
 def prune(values: ArrayLike, sparsity: Sparsity) -> Mask:
@@ -54,10 +57,10 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
     room = _units(sparsity)
     crowded = np.argwhere(wanted.sum(axis=-1) > room)
     if len(crowded):
-        *_, row, chunk = map(int, crowded[0]) if crowded.shape[1] > 1 else (0, *map(int, crowded[0]))
-        first = chunk * sparsity.chunk
+        *outer, chunk = map(int, crowded[0])
+        first, last = chunk * sparsity.chunk, (chunk + 1) * sparsity.chunk - 1
         raise IsaError(
-            "", -1, f"row {row}, columns {first} to {first + sparsity.chunk - 1} keep more elements than {sparsity.name} stores",
+            "", -1, f"row {outer[-1] if outer else 0}, columns {first} to {last} keep more elements than {sparsity.name} stores",
             f"at most {room}{' pairs' if sparsity.unit > 1 else ''} in each chunk: prune first (isa.prune)",
         )  # fmt: skip
     count = wanted.shape[-1]
@@ -79,7 +82,12 @@ def expand(stored: Bits, codes: Bits, sparsity: Sparsity) -> Bits:
     if not legal.all():
         *_, row, chunk = map(int, np.argwhere(~legal)[0])
         bad = int(codes[~legal][0])
-        raise IsaError("", -1, f"row {row}, chunk {chunk}: metadata code {bad:#06b} is undefined for {sparsity.name}", ", ".join(f"{c:#06b}" for c in sparsity.unordered))
+        raise IsaError(
+            "",
+            -1,
+            f"row {row}, chunk {chunk}: metadata code {bad:#06b} is undefined for {sparsity.name}",
+            ", ".join(f"{c:#06b}" for c in sparsity.unordered),
+        )
     matrix = np.zeros((*stored.shape[:-1], codes.shape[-1] * sparsity.chunk), np.uint32)
     np.put_along_axis(matrix, stored_columns(codes, sparsity), stored, axis=-1)
     return matrix
@@ -88,7 +96,7 @@ def expand(stored: Bits, codes: Bits, sparsity: Sparsity) -> Bits:
 def is_zero(patterns: Bits, element: ElementType) -> Mask:
     """Whether a pattern is zero, of either sign, padding bits ignored."""
     sign = 1 << (element.bits - 1) if element.is_float else 0
-    return (patterns & np.uint32(element.mask & ~sign & ~((1 << element.padding) - 1))) == 0
+    return np.asarray((patterns & np.uint32(element.mask & ~sign & ~((1 << element.padding) - 1))) == 0)
 
 
 def _units(sparsity: Sparsity) -> int:
@@ -96,8 +104,10 @@ def _units(sparsity: Sparsity) -> int:
     return sparsity.stored // sparsity.unit
 
 
-def _chunks(matrix: NDArray[np.generic], sparsity: Sparsity) -> NDArray[np.generic]:  # type: ignore[type-var]
+def _chunks(matrix: NDArray[Number], sparsity: Sparsity) -> NDArray[Number]:
     """[..., K] -> [..., chunk, unit index, element in unit]."""
     if matrix.ndim == 0 or matrix.shape[-1] % sparsity.chunk:
-        raise IsaError("", -1, f"a matrix of shape {matrix.shape} cannot be cut into chunks", f"columns in a multiple of {sparsity.chunk} for {sparsity.name}")
+        raise IsaError(
+            "", -1, f"a matrix of shape {matrix.shape} cannot be cut into chunks", f"columns in a multiple of {sparsity.chunk} for {sparsity.name}"
+        )
     return matrix.reshape(*matrix.shape[:-1], -1, sparsity.chunk // sparsity.unit, sparsity.unit)

@@ -107,7 +107,8 @@ def pack(patterns: NDArray[np.unsignedinteger], bits: int) -> Bits:
     if patterns.shape[-1] % per:
         raise IsaError("", -1, f"{patterns.shape[-1]} elements of {bits} bits do not fill 32-bit words", f"a multiple of {per}")
     fields = patterns.reshape(*patterns.shape[:-1], -1, per).astype(np.uint32) & np.uint32((1 << bits) - 1)
-    return np.bitwise_or.reduce(fields << _shifts(bits), axis=-1)
+    words: Bits = np.bitwise_or.reduce(fields << _shifts(bits), axis=-1)
+    return words
 
 
 def unpack(words: Bits, bits: int) -> Bits:

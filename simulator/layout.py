@@ -26,6 +26,7 @@ class Layout:
         mapping: (lane, register, element) or (lane, code) <-> (row, column) or (row, chunk, selector).
         selector: which metadata is shown; None for a matrix.
         column: what a column is called.
+        logical: formula of the logical column of a stored one, for A of a sparse form.
     """
 
     title: str
@@ -34,6 +35,7 @@ class Layout:
     mapping: Mapping
     selector: int | None = None
     column: str = "column"
+    logical: str = ""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -71,7 +73,9 @@ def layouts(form: str, operand: str = "all", selector: int = 0) -> list[Layout]:
     if found.sparse:
         metadata = found.metadata
         if not 0 <= selector < metadata.selectors:
-            raise IsaError(form, -1, f"sparsity selector {selector} is out of range", f"0 to {metadata.selectors - 1}" if metadata.selectors > 1 else "0")
+            raise IsaError(
+                form, -1, f"sparsity selector {selector} is out of range", f"0 to {metadata.selectors - 1}" if metadata.selectors > 1 else "0"
+            )
         title = f"{found.opcode}: metadata e, {metadata.sparsity.name}, selector {selector}, codes of chunks of {metadata.sparsity.chunk} columns"
         every["e"] = Layout(title, "e", CODE_BITS, metadata.mapping, selector, "chunk")
     if operand != "all" and operand not in every:
@@ -93,7 +97,9 @@ def _fragment(form: MmaForm, name: str) -> Layout:
     fragment = getattr(form, name)
     what = "stored matrix A" if name == "a" and form.sparse else f"matrix {name.upper()}"
     rows, columns = fragment.shape
-    return Layout(f"{form.opcode}: {what}, {fragment.type}, {rows} x {columns}, {fragment.registers} registers a lane", name, fragment.type.bits, fragment.mapping)
+    logical = form.metadata.sparsity.formula if name == "a" and form.sparse else ""
+    title = f"{form.opcode}: {what}, {fragment.type}, {rows} x {columns}, {fragment.registers} registers a lane"
+    return Layout(title, name, fragment.type.bits, fragment.mapping, logical=logical)
 
 
 def cells(layout: Layout) -> Iterator[dict[str, int | str]]:
@@ -102,7 +108,15 @@ def cells(layout: Layout) -> Iterator[dict[str, int | str]]:
     for row in range(rows):
         for column in range(columns):
             lane, register, low = layout.place(row, column)
-            yield {"operand": layout.operand, "row": row, layout.column: column, "lane": lane, "register": register, "low_bit": low, "high_bit": low + layout.bits - 1}
+            yield {
+                "operand": layout.operand,
+                "row": row,
+                layout.column: column,
+                "lane": lane,
+                "register": register,
+                "low_bit": low,
+                "high_bit": low + layout.bits - 1,
+            }
 
 
 def as_csv(found: list[Layout]) -> str:
@@ -116,13 +130,25 @@ def as_csv(found: list[Layout]) -> str:
 
 
 def as_json(layout: Layout) -> dict[str, Any]:
-    return {"title": layout.title, "operand": layout.operand, "bits": layout.bits, "selector": layout.selector, "formulas": layout.mapping.formulas(), "cells": list(cells(layout))}
+    return {
+        "title": layout.title,
+        "operand": layout.operand,
+        "bits": layout.bits,
+        "selector": layout.selector,
+        "formulas": _formulas(layout),
+        "cells": list(cells(layout)),
+    }
+
+
+def _formulas(layout: Layout) -> dict[str, str]:
+    """The mapping in both directions; for A of a sparse form also the logical column. `/` divides integers."""
+    return layout.mapping.formulas() | ({"logical column": layout.logical} if layout.logical else {})
 
 
 def as_text(layout: Layout, view: str = "matrix", *, markdown: bool = False) -> str:
     """A table with a heading and the formulas."""
     head, body = _by_element(layout) if view == "matrix" else _by_lane(layout)
-    formulas = [f"  {name} = {text}" for name, text in layout.mapping.formulas().items()]
+    formulas = [f"  {name} = {text}" for name, text in _formulas(layout).items()]
     if markdown:
         table = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *body)]
         return "\n".join([f"### {layout.title}", "", *table, "", *(f"-{line[1:]}" for line in formulas), ""]) + "\n"

@@ -8,7 +8,6 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 WAIT_NAMES = {
@@ -153,9 +152,9 @@ class Report:
         """The report as text for a person."""
         lines = [f"{self.trace} on {self.config} ({self.target}), {self.warps} warps", ""]
         lines += _columns(self._headline())
-        lines += ["", "Instructions executed"] + _columns([(f"{count:,}", opcode) for opcode, count in self.instructions.items()])
-        lines += ["", "Units (share of cycles taken)"] + _columns([(f"{share:6.1%}", unit) for unit, share in self.utilisation.items()])
-        lines += ["", "Where the warps' cycles went"] + self._wait_lines()
+        lines += ["", "Instructions executed", *_columns([(f"{count:,}", opcode) for opcode, count in self.instructions.items()])]
+        lines += ["", "Units (share of cycles taken)", *_columns([(f"{share:6.1%}", unit) for unit, share in self.utilisation.items()])]
+        lines += ["", "Where the warps' cycles went", *self._wait_lines()]
         if self.undefined:
             lines += ["", "Undefined behaviour met (the chip's measured behaviour was followed)"]
             lines += _columns([(f"{count:,}", name) for name, count in self.undefined.items()])
@@ -167,7 +166,9 @@ class Report:
         t, m = self.throughput, self.memory
         exact = "not compared"
         if self.largest_ulp is not None:
-            of = "" if self.compared >= self.matrix_instructions else f" (first {self.compared:,} of {self.matrix_instructions:,} matrix instructions)"
+            of = (
+                "" if self.compared >= self.matrix_instructions else f" (first {self.compared:,} of {self.matrix_instructions:,} matrix instructions)"
+            )
             exact = f"{self.largest_ulp:,} ulp{of}"
         return [
             ("cycles", f"{self.cycles:,}"),
@@ -175,7 +176,10 @@ class Report:
             ("throughput", f"{t.fma_per_clk_sm:,.1f} FMA/clk/SM as named, {t.performed_fma_per_clk_sm:,.1f} performed"),
             ("", f"{t.tflops_sm:.3f} TFLOPS of one SM, {t.tflops_chip:,.1f} TFLOPS of the chip"),
             ("shared memory", f"{m.accesses:,} accesses, {m.bytes:,} bytes, {m.wavefronts:,} wavefronts, {m.conflicts:,} of them bank conflicts"),
-            ("arithmetic", {"chip": "bit for bit the chip's", "exact": "exact sum, rounded once", "none": "not computed (time alone)"}[self.arithmetic]),
+            (
+                "arithmetic",
+                {"chip": "bit for bit the chip's", "exact": "exact sum, rounded once", "none": "not computed (time alone)"}[self.arithmetic],
+            ),
             ("largest distance from the exact result", exact),
         ]
 
@@ -183,7 +187,9 @@ class Report:
         causes = [cause for cause in WAIT_NAMES if any(row[cause] for row in self.waits.values())]
         header = f"  {'warp':>6}" + "".join(f"{cause:>12}" for cause in causes)
         rows = [f"  {warp:>6}" + "".join(f"{row[cause]:>12,}" for cause in causes) for warp, row in self.waits.items()]
-        total = f"  {'all':>6}" + "".join(f"{sum(row[cause] for row in self.waits.values()) / max(self.cycles * len(self.waits), 1):>12.1%}" for cause in causes)
+        total = f"  {'all':>6}" + "".join(
+            f"{sum(row[cause] for row in self.waits.values()) / max(self.cycles * len(self.waits), 1):>12.1%}" for cause in causes
+        )
         return [header, *rows, total]
 
 
@@ -191,10 +197,3 @@ def _columns(rows: list[tuple[str, str]]) -> list[str]:
     width = max((len(first) for first, _ in rows), default=0)
     align = ">" if rows and rows[0][0][:1].strip().isdigit() else "<"
     return [f"  {first:{align}{width}}  {second}" for first, second in rows]
-
-
-def digest(arrays: dict[str, NDArray[Any]]) -> dict[str, str]:
-    """A short checksum of each array, to compare results by eye."""
-    import zlib
-
-    return {name: f"{zlib.crc32(np.ascontiguousarray(array).tobytes()):08x}" for name, array in arrays.items()}

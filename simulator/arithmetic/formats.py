@@ -9,7 +9,7 @@ NaN spreads) are applied by the arithmetic itself. Source: PTX ISA 9.0, 5.2.3; I
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ def infinity(element: ElementType) -> int:
     return ((1 << element.exponent) - 1) << element.fraction
 
 
-@lru_cache(maxsize=None)
+@cache
 def _heads(element: ElementType) -> _Heads:
     index = np.arange(2 << element.exponent)
     field = index & ((1 << element.exponent) - 1)
@@ -100,7 +100,7 @@ def _decode_fields(patterns: Bits, element: ElementType) -> Decoded:
     return Decoded(value, exponent)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _table(element: ElementType, through: ElementType | None) -> Decoded:
     patterns = np.arange(1 << element.bits, dtype=np.uint32)
     decoded = _decode_fields(patterns, element)

@@ -70,7 +70,7 @@ class SumRow:
 _WIDE, _FP8 = "f16 bf16 tf32", "e4m3 e5m2"
 
 
-def _native(  # noqa: PLR0917
+def _native(
     targets: tuple[int, ...], inputs: str, sparse: bool, step_bytes: int, fraction: int, evidence: str, source: str, *, floor: int, kept: int = 23
 ) -> SumRow:
     return SumRow(targets, inputs, sparse, step_bytes, fraction, floor, floor + 112, kept, "", 0, False, evidence, source)

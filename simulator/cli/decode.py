@@ -14,7 +14,7 @@ from simulator.cli import BAD, DONE, NO, say
 DESCRIPTION = """\
 Explains one PTX instruction: its form, operands, types, metadata, and since when and on what it exists.
 
-TEXT is the instruction, or - to read it from stdin. Exit code 1 if it is not legal: then the error says what is wrong, where, and what would be right.
+TEXT is the instruction, or - to read it from stdin. Exit code 1 if it is not legal: the error says what is wrong, where, and what would be right.
 """
 
 
@@ -96,16 +96,18 @@ def _metadata(form: MmaForm, instruction: Instruction) -> dict[str, Any]:
 def _table(facts: dict[str, Any]) -> str:
     lines = [facts["instruction"], ""]
     if "shape" in facts:
-        s = facts["shape"]
-        lines.append(f"  D[{s['m']} x {s['n']}] = A[{s['m']} x {s['k']}] * B[{s['k']} x {s['n']}] + C, {facts['fma']:,} multiply-adds, {facts['performed_fma']:,} performed")
+        m, n, k = facts["shape"].values()
+        product = f"D[{m} x {n}] = A[{m} x {k}] * B[{k} x {n}] + C"
+        lines.append(f"  {product}, {facts['fma']:,} multiply-adds, {facts['performed_fma']:,} performed")
     lines.append(f"  since PTX {facts['since']['ptx']}, {facts['since']['target']}; {facts['source']}")
     for operand in facts["operands"]:
         holds = f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers" if "type" in operand else ""
         lines.append(f"  {operand['role']:<8} {operand['direction']:<8} {operand['text']:<34} {holds}".rstrip())
     if "metadata" in facts:
-        m = facts["metadata"]
-        lanes = ", ".join(map(str, m["lanes"])) if len(m["lanes"]) < 32 else "all"
-        lines.append(f"  metadata {m['pattern']}, {m['rows']} rows x {m['chunks']} chunks of 4 bits; selector {m['selector']} of 0..{m['selectors'] - 1}, from lanes {lanes or 'none'}")
-        lines.append(f"  defined codes: {' '.join(m['codes'])}")
+        meta = facts["metadata"]
+        lanes = ", ".join(map(str, meta["lanes"])) if len(meta["lanes"]) < 32 else "all"
+        lines.append(f"  metadata {meta['pattern']}, {meta['rows']} rows x {meta['chunks']} chunks of 4 bits")
+        lines.append(f"  selector {meta['selector']} of 0..{meta['selectors'] - 1}, from lanes {lanes or 'none'}")
+        lines.append(f"  defined codes: {' '.join(meta['codes'])}")
     lines += [f"  undefined: {case['name']}: {case['rule']}" for case in facts["undefined"]]
     return "\n".join(lines) + "\n"

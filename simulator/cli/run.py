@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from simulator.cli import BAD, DONE, NO, say
 
@@ -21,9 +23,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm)")
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays of the trace's .store statements")
-    parser.add_argument("--arithmetic", choices=("chip", "exact", "none"), default="chip", help="chip: its own bits; exact: rounded once; none: time alone")
-    parser.add_argument("--undefined", choices=("hardware", "raise"), default="hardware", help="what to do about undefined behaviour (default: as measured on hardware)")
-    parser.add_argument("--compare", type=_count, metavar="N", help="compare the first N matrix instructions with the exact result (default 20000; 0: none)")
+    parser.add_argument(
+        "--arithmetic", choices=("chip", "exact", "none"), default="chip", help="chip: its own bits; exact: rounded once; none: time alone"
+    )
+    parser.add_argument(
+        "--undefined",
+        choices=("hardware", "raise"),
+        default="hardware",
+        help="what to do about undefined behaviour (default: as measured on hardware)",
+    )
+    parser.add_argument(
+        "--compare", type=_count, metavar="N", help="compare the first N matrix instructions with the exact result (default 20000; 0: none)"
+    )
     parser.add_argument("--no-skip", action="store_true", help="simulate every repetition of a loop (the same cycles, slower)")
 
 
@@ -41,7 +52,9 @@ def execute(options: argparse.Namespace) -> int:
 
     compare = COMPARED if options.compare is None else options.compare
     try:
-        report = run(options.trace, options.config, arithmetic=options.arithmetic, undefined=options.undefined, compare=compare, skip=not options.no_skip)
+        report = run(
+            options.trace, options.config, arithmetic=options.arithmetic, undefined=options.undefined, compare=compare, skip=not options.no_skip
+        )
         if options.output:
             _write(options.output, report.arrays)
     except UndefinedBehavior as error:
@@ -57,10 +70,10 @@ def execute(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _write(path: str, arrays: dict[str, object]) -> None:
+def _write(path: str, arrays: Mapping[str, Any]) -> None:
     import numpy as np
 
     from simulator.files import complete
 
     with complete(path) as stream:
-        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(stream, **arrays)

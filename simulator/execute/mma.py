@@ -68,7 +68,7 @@ def _plan(form: MmaForm, target: Target, arithmetic: str) -> _Plan:
     return plan
 
 
-def execute_mma(  # noqa: PLR0917
+def execute_mma(
     form: MmaForm,
     a: Bits,
     b: Bits,
@@ -195,7 +195,7 @@ def first_undefined(form: MmaForm, e: Bits, selector: int) -> UndefinedBehavior:
     return found
 
 
-def mma_sp(  # noqa: PLR0917
+def mma_sp(
     opcode: str,
     a: Bits,
     b: Bits,
@@ -235,9 +235,7 @@ def mma_sp(  # noqa: PLR0917
     return execute_mma(form, a, b, c, e, selector, target=target, arithmetic=arithmetic)
 
 
-def mma(  # noqa: PLR0917
-    opcode: str, a: Bits, b: Bits, c: Bits, target: str | Target = "sm_80", arithmetic: Arithmetic = "chip"
-) -> Bits:
+def mma(opcode: str, a: Bits, b: Bits, c: Bits, target: str | Target = "sm_80", arithmetic: Arithmetic = "chip") -> Bits:
     """D = A * B + C, dense, for any number of warps. Arguments, result and errors as for `mma_sp`."""
     form = _form(opcode, target, sparse=False)
     _check_option("arithmetic", arithmetic, get_args(Arithmetic))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.forms import MmaForm
 from isa.instruction import Address, Immediate, Instruction, Operand, Register, Scalar, Sink, Vector
@@ -163,7 +164,7 @@ def _load(instruction: Instruction, form: PlainForm) -> Executor:
     return run
 
 
-def _extended(data: np.ndarray, form: PlainForm) -> Bits:  # type: ignore[type-arg]
+def _extended(data: NDArray[np.uint8], form: PlainForm) -> Bits:
     """Bytes [warp, lane, size] -> uint32 [warp, lane, element], signed types sign-extended. PTX ISA 9.0, 9.4.1."""
     if form.width == 32:
         return as_words(data)
@@ -204,7 +205,7 @@ def _alu(operation: Callable[..., Bits]) -> Callable[[Instruction, PlainForm], E
     return build
 
 
-def _shift_left(a: Bits, b: Bits, *, signed: bool) -> Bits:
+def _shift_left(a: Bits, b: Bits) -> Bits:
     """PTX ISA 9.0, 9.7.8.7: amounts above 31 give 0."""
     return np.where(b > 31, np.uint32(0), a << np.minimum(b, 31)).astype(np.uint32)
 
@@ -216,25 +217,30 @@ def _shift_right(a: Bits, b: Bits, *, signed: bool) -> Bits:
     return np.where(b > 31, np.uint32(0), a >> np.minimum(b, 31)).astype(np.uint32)
 
 
+def _multiply_add(a: Bits, b: Bits, c: Bits) -> Bits:
+    return a * b + c
+
+
 def _unsigned(function: Callable[..., Bits]) -> Callable[..., Bits]:
-    return lambda *values, signed: function(*values)
+    """For operations whose result does not depend on the sign of the type."""
+    return lambda *values, **_signed: function(*values)
 
 
-def _no_execution(instruction: Instruction, form: PlainForm) -> Executor:
+def _no_execution(_instruction: Instruction, _form: PlainForm) -> Executor:
     """Barriers change no register; whoever walks the program waits for them."""
-    return lambda machine, warps: NOTHING
+    return lambda _machine, _warps: NOTHING
 
 
 _PLAIN: dict[str, Callable[[Instruction, PlainForm], Executor]] = {
     "ldmatrix": _ldmatrix,
     "ld": _load,
     "st": _store,
-    "mov": _alu(_unsigned(lambda a: np.array(a))),
+    "mov": _alu(_unsigned(np.array)),
     "add": _alu(_unsigned(np.add)),
     "sub": _alu(_unsigned(np.subtract)),
     "mul": _alu(_unsigned(np.multiply)),
-    "mad": _alu(_unsigned(lambda a, b, c: a * b + c)),
-    "shl": _alu(_shift_left),
+    "mad": _alu(_unsigned(_multiply_add)),
+    "shl": _alu(_unsigned(_shift_left)),
     "shr": _alu(_shift_right),
     "and": _alu(_unsigned(np.bitwise_and)),
     "or": _alu(_unsigned(np.bitwise_or)),

@@ -66,7 +66,10 @@ class SharedMemory:
         if addresses.size and (addresses.min() < 0 or addresses.max() + width > self.data.size):
             warp_lane = np.argwhere((addresses < 0) | (addresses + width > self.data.size))[0]
             bad = int(addresses[tuple(warp_lane)])
-            raise AddressError(f"access to {width} bytes at shared[{bad}], outside of the {self.data.size} bytes of shared memory", f"0 to {self.data.size - width}, see .shared")
+            raise AddressError(
+                f"access to {width} bytes at shared[{bad}], outside of the {self.data.size} bytes of shared memory",
+                f"0 to {self.data.size - width}, see .shared",
+            )
         misaligned = addresses % width != 0
         if misaligned.any():
             raise AddressError(f"misaligned access to {width} bytes at shared[{int(addresses[misaligned][0])}]", f"a multiple of {width}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
@@ -200,7 +200,9 @@ def load_config(name: str | Path) -> Config:
     except OSError as error:
         near = get_close_matches(str(name), config_names(), 1)
         hint = f", did you mean '{near[0]}'?" if near else ""
-        raise ConfigError(str(name), "", f"no such config{hint} ({error.strerror})", f"{', '.join(config_names())}, or the path of a TOML file") from None
+        raise ConfigError(
+            str(name), "", f"no such config{hint} ({error.strerror})", f"{', '.join(config_names())}, or the path of a TOML file"
+        ) from None
     return _Reader(str(path), table).config()
 
 
@@ -233,21 +235,23 @@ class _Reader:
                 near = get_close_matches(key, keys, 1)
                 self.fail(f"{where}{key}", "unknown key" + (f", did you mean '{near[0]}'?" if near else ""), ", ".join(keys))
 
-    def part(self, name: str, kind: type) -> Any:
+    def part(self, name: str, kind: Any) -> Any:
         table = self.table.get(name)
         if not isinstance(table, dict):
-            self.fail(name, "missing table" if table is None else "not a table", f"[{name}] with {', '.join(kind.__dataclass_fields__)} and source")
-        fields = {key: f.type for key, f in kind.__dataclass_fields__.items()}
-        self.known(f"{name}.", table, (*fields, "source"))
+            self.fail(
+                name, "missing table" if table is None else "not a table", f"[{name}] with {', '.join(f.name for f in fields(kind))} and source"
+            )
+        types = {f.name: f.type for f in fields(kind)}
+        self.known(f"{name}.", table, (*types, "source"))
         self.source(name, table)
         readers: dict[str, Callable[..., Any]] = {"int": self.integer, "float": self.number, "str": self.string, "bool": self.boolean}
-        return kind(**{key: readers[str(type_name)](f"{name}.", table, key) for key, type_name in fields.items()})
+        return kind(**{key: readers[str(type_name)](f"{name}.", table, key) for key, type_name in types.items()})
 
     def tensor_classes(self) -> tuple[TensorClass, ...]:
         rows = self.table.get("tensor")
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             self.fail("tensor", "at least one [[tensor]] table is needed", "see docs/configs.md")
-        keys = tuple(TensorClass.__dataclass_fields__)
+        keys = tuple(f.name for f in fields(TensorClass))
         classes: list[TensorClass] = []
         for number, row in enumerate(rows):
             where = f"tensor[{number}]."
@@ -256,10 +260,13 @@ class _Reader:
             if name in {c.name for c in classes}:
                 self.fail(f"{where}name", f"two tensor classes named '{name}'", "a name of its own for each")
             self.source(f"tensor {name}", row, where)
-            flags = {"sparse": self.boolean(where, row, "sparse"), "blocking": self.boolean(where, {"blocking": False} | row, "blocking")}
-            integers = {key: self.integer(where, row, key) for key in ("rows", "row_bytes", "latency", "interval")}
-            types = {key: self.types(where, row, key) for key in ("inputs", "accumulators")}
-            classes.append(TensorClass(name, **flags, **integers, **types))
+            values: dict[str, Any] = {
+                "sparse": self.boolean(where, row, "sparse"),
+                "blocking": self.boolean(where, {"blocking": False} | row, "blocking"),
+            }
+            values |= {key: self.integer(where, row, key) for key in ("rows", "row_bytes", "latency", "interval")}
+            values |= {key: self.types(where, row, key) for key in ("inputs", "accumulators")}
+            classes.append(TensorClass(name, **values))
         return tuple(classes)
 
     def value(self, where: str, table: dict[str, Any], key: str) -> Any:

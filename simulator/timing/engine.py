@@ -54,7 +54,7 @@ class Tick(simpy.Event):
     def __init__(self, env: simpy.Environment, delay: int, priority: int) -> None:
         super().__init__(env)
         self._ok, self._value = True, None
-        self.at = env.now + delay
+        self.at = int(env.now) + delay
         env.schedule(self, priority=priority, delay=delay)  # type: ignore[arg-type]
 
 
@@ -93,7 +93,7 @@ class SubCore:
 
     def wake(self, at: int) -> None:
         """Looks again at cycle `at`, or earlier if that is planned already."""
-        now = self.sm.env.now
+        now = int(self.sm.env.now)
         at = max(at, now, self.last_issue + 1)
         if self.tick is not None and self.tick.at <= at:
             return
@@ -132,8 +132,7 @@ class SubCore:
         operation = warp.operation
         assert operation is not None
         at = self.free[operation.unit]
-        if warp.wanted > at:
-            at = warp.wanted
+        at = max(at, warp.wanted)
         return warp.gate if warp.gate > at else at
 
     def choose(self, now: int) -> Warp | None:
@@ -248,7 +247,12 @@ class Sm:
     def account(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
         """Says where the warp's cycles since its last issue went: its gate, then its operands, then its unit, then the scheduler."""
         counted, base, at = self.counted, warp.base, warp.last + 1
-        for until, cause in ((warp.gate, warp.gate_cause), (warp.wanted, warp.cause), (core.free[operation.unit], _PIPE[operation.unit]), (now, Wait.ISSUE)):
+        for until, cause in (
+            (warp.gate, warp.gate_cause),
+            (warp.wanted, warp.cause),
+            (core.free[operation.unit], _PIPE[operation.unit]),
+            (now, Wait.ISSUE),
+        ):
             if until > at:
                 counted[base + cause] += until - at
                 at = until
@@ -385,7 +389,9 @@ class Skipper:
     def jump(self, chosen: list[TimedLoop | None], counts: list[int], now: int, before: tuple[int, list[int], list[int]]) -> None:
         then, old_counts, old_counted = before
         steps = [new - old for new, old in zip(counts, old_counts, strict=True)]
-        limits = [(which.count - 1 - count) // step for which, count, step in zip(chosen, counts, steps, strict=True) if which is not None and step > 0]
+        limits = [
+            (which.count - 1 - count) // step for which, count, step in zip(chosen, counts, steps, strict=True) if which is not None and step > 0
+        ]
         periods = min(limits, default=0)
         if periods <= 0:
             return

@@ -131,7 +131,9 @@ def _nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
 def _timed(op: Operation, config: Config, costs: tuple[Sequence[int], NDArray[np.int64]] | None) -> TimedOperation:
     form = op.instruction.form
     if not form.supports(config.target):
-        raise ConfigError(config.path, "target", f"line {op.line}: '{form.opcode}' is not available on {config.target}", f"a chip from sm_{form.since_target} on")
+        raise ConfigError(
+            config.path, "target", f"line {op.line}: '{form.opcode}' is not available on {config.target}", f"a chip from sm_{form.since_target} on"
+        )
     if isinstance(form, MmaForm):
         found = config.tensor_class(form)
         if found is None:
@@ -150,5 +152,6 @@ def _timed(op: Operation, config: Config, costs: tuple[Sequence[int], NDArray[np
 
 
 def _described(form: MmaForm) -> str:
-    row_bytes = form.k_stored * form.a_type.bits // 8
-    return f"sparse = {str(form.sparse).lower()}, rows = {form.m}, row_bytes = {row_bytes}, inputs with {form.a_type} and {form.b_type}, accumulators with {form.d_type}"
+    """What a class for this form would say."""
+    shape = f"sparse = {str(form.sparse).lower()}, rows = {form.m}, row_bytes = {form.k_stored * form.a_type.bits // 8}"
+    return f"{shape}, inputs with {form.a_type} and {form.b_type}, accumulators with {form.d_type}"

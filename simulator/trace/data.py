@@ -55,7 +55,9 @@ def _array(trace: Trace, load: Load, files: dict[Path, Any]) -> Array:
     except FileNotFoundError:
         _fail(trace, load, f"'{load.file}' is not there", f"a file beside {trace.path.name}")
     except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        _fail(trace, load, f"'{load.file}' cannot be read as an npz archive ({error})", "a whole file written by numpy.savez, without pickled objects")
+        _fail(
+            trace, load, f"'{load.file}' cannot be read as an npz archive ({error})", "a whole file written by numpy.savez, without pickled objects"
+        )
     return array
 
 
@@ -66,7 +68,13 @@ def _fail(trace: Trace, load: Load, reason: str, legal: str) -> Any:
 def _to_registers(trace: Trace, load: Load, register: int, array: Array, machine: Machine) -> None:
     warps, room = machine.warps, machine.registers.values.shape[1] - register
     legal = f"uint32 [registers, {LANES}] or [{warps}, registers, {LANES}] (warps, registers, lanes)"
-    if array.dtype != np.uint32 or array.ndim not in (2, 3) or array.shape[-1] != LANES or (array.ndim == 3 and array.shape[0] != warps) or not array.shape[-2]:
+    if (
+        array.dtype != np.uint32
+        or array.ndim not in (2, 3)
+        or array.shape[-1] != LANES
+        or (array.ndim == 3 and array.shape[0] != warps)
+        or not array.shape[-2]
+    ):
         _fail(trace, load, f"array '{load.key}' has type {array.dtype} and shape {list(array.shape)}", legal)
     used = min(array.shape[-2], room)
     if array.shape[-2] > 255 - register:
@@ -82,5 +90,10 @@ def _to_shared(trace: Trace, load: Load, array: Array, machine: Machine) -> None
         _fail(trace, load, f"array '{load.key}' has type {array.dtype}", "an array of numbers, whose bytes are loaded in C order, little endian")
     data = np.frombuffer(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes(), np.uint8)
     if load.shared + data.size > machine.shared.data.size:
-        _fail(trace, load, f"array '{load.key}' has {data.size} bytes, to shared[{load.shared}] on", f"at most {machine.shared.data.size - load.shared}, see .shared")
+        _fail(
+            trace,
+            load,
+            f"array '{load.key}' has {data.size} bytes, to shared[{load.shared}] on",
+            f"at most {machine.shared.data.size - load.shared}, see .shared",
+        )
     machine.shared.data[load.shared : load.shared + data.size] = data

@@ -77,7 +77,9 @@ class Executed:
         return met + Counter({"read-before-write": reads}) if reads else met
 
 
-def execute(trace: Trace, codes: list[Code], target: Target, *, arithmetic: str = "chip", undefined: str = "hardware", compare: int = COMPARED) -> Executed:
+def execute(
+    trace: Trace, codes: list[Code], target: Target, *, arithmetic: str = "chip", undefined: str = "hardware", compare: int = COMPARED
+) -> Executed:
     """Runs the programs of a trace for their values.
 
     Args:
@@ -91,7 +93,15 @@ def execute(trace: Trace, codes: list[Code], target: Target, *, arithmetic: str 
         UndefinedBehavior: under the policy "raise", and for what stops a chip.
         DeadlockError: a barrier that not all warps reach.
     """
-    machine = Machine(RegisterFile(trace.warps, max(trace.registers, 1)), SharedMemory(trace.shared_bytes, trace.warps), trace.warps, target, arithmetic, undefined, compare)
+    machine = Machine(
+        RegisterFile(trace.warps, max(trace.registers, 1)),
+        SharedMemory(trace.shared_bytes, trace.warps),
+        trace.warps,
+        target,
+        arithmetic,
+        undefined,
+        compare,
+    )
     load_all(trace, machine)
     groups = _grouped(codes)
     _run_all(trace, groups, machine)

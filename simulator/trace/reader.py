@@ -68,12 +68,14 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         with path.open("rb") as raw:
             compressed = raw.read(2) == b"\x1f\x8b"
         with gzip.open(path, "rb") if compressed else path.open("rb") as stream:
-            for number, line in enumerate(stream, 1):  # noqa: B007
+            for number, line in enumerate(stream, 1):
                 yield number, line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise TraceError(str(path), number, error.start + 1, f"byte {error.object[error.start]:#04x} is not UTF-8 text", "UTF-8") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise TraceError(str(path), number, 0, f"the gzip stream is damaged or cut short after line {number} ({error})", "a whole gzip file") from None
+        raise TraceError(
+            str(path), number, 0, f"the gzip stream is damaged or cut short after line {number} ({error})", "a whole gzip file"
+        ) from None
     except OSError as error:
         raise TraceError(str(path), 0, 0, f"cannot be read: {error.strerror or error}", "a readable file") from None
 
@@ -232,7 +234,9 @@ class _Builder:
             self.fail(statement, "malformed .store", '.store "name", %r0, COUNT; or .store "name", shared[0], BYTES;')
         register, shared = self.place(statement, match[2], match[3])
         most = MAX_REGISTERS - register if register is not None else self.shared - (shared or 0)
-        count = self.number(statement, match[4], match.start(4), 1, most, "the number of registers" if register is not None else "the number of bytes")
+        count = self.number(
+            statement, match[4], match.start(4), 1, most, "the number of registers" if register is not None else "the number of bytes"
+        )
         if any(match[1] == other.name for other in self.stores):
             self.fail(statement, f"two .store statements named '{match[1]}'", "a name of its own for each")
         if register is not None:
@@ -243,7 +247,11 @@ class _Builder:
         if self.open:
             self.fail(statement, ".warp inside a .warp block", "'}' first")
         if not self.warps or self.target is None:
-            self.fail(statement, f"{'.warps' if not self.warps else '.target'} is missing before the first .warp block", ".target sm_90a and .warps N at the top")
+            self.fail(
+                statement,
+                f"{'.warps' if not self.warps else '.target'} is missing before the first .warp block",
+                ".target sm_90a and .warps N at the top",
+            )
         match = _WARPS.match(statement.text)
         if match is None:
             self.fail(statement, "malformed .warp", ".warp 0-7 { or .warp 0,2,4 {")
@@ -308,14 +316,21 @@ class _Builder:
                 continue
             number = register_number(name)
             if number is None or number >= MAX_REGISTERS:
-                self.fail(statement, f"'{name}' is not a register of a trace", f"%r0 to %r{MAX_REGISTERS - 1}, or {', '.join(SPECIAL_REGISTERS)} to read", statement.text.find(name))
+                self.fail(
+                    statement,
+                    f"'{name}' is not a register of a trace",
+                    f"%r0 to %r{MAX_REGISTERS - 1}, or {', '.join(SPECIAL_REGISTERS)} to read",
+                    statement.text.find(name),
+                )
             self.registers = max(self.registers, number + 1)
 
     def finish(self) -> Trace:
         if self.open:
             block = self.open[-1].statement
             kind = _directive(block.text)
-            raise TraceError(str(self.path), block.line, block.column, f"the file ends inside {kind}: its '}}' is missing", "'}' at the end of the block")
+            raise TraceError(
+                str(self.path), block.line, block.column, f"the file ends inside {kind}: its '}}' is missing", "'}' at the end of the block"
+            )
         if "trace" not in self.header:
             raise TraceError(str(self.path), 1, 1, "the file is empty", f".trace {VERSION} as its first statement")
         if not self.blocks:
