@@ -174,4 +174,4 @@ def spliced(codes: Bits, sparsity: Sparsity) -> NDArray[np.bool_]:
     codes = np.asarray(codes)
     if sparsity is not ONE_OF_TWO:
         return np.zeros(codes.shape, np.bool_)
-    return (codes != 0b0100) & (codes != 0b1110)
+    return ~np.isin(codes, ONE_OF_TWO.ordered)

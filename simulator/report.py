@@ -74,7 +74,7 @@ class Report:
             nothing was compared.
         compared: matrix instructions compared for that.
         matrix_instructions: matrix instructions executed.
-        assumed: config entries that the cycles rest on although nobody measured or published them.
+        assumed: what the result rests on although nobody measured or published it: config tables, inferred arithmetic.
         warnings: what a user should know.
         skipped_cycles: cycles not simulated one by one, because the state of the SM repeated.
         arrays: what the trace's `.store` asked for.

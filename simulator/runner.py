@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from isa.forms import MmaForm
 from isa.plain_forms import PlainForm
+from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError, TraceError
 from simulator.report import Memory, Report, Throughput
 from simulator.resources import folder
@@ -60,6 +61,7 @@ def run(
     program = read_trace(find_trace(trace))
     _check_room(program, chip)
     codes = [linearise(block) for block in program.blocks]
+    _check_forms(program, codes, chip)
     for code in codes:
         compile_code(code, chip, {})  # finds what the chip cannot run before anything is computed
     executed = execute(program, codes, chip.target, arithmetic=arithmetic, undefined=undefined, compare=compare)
@@ -84,6 +86,15 @@ def _check_room(trace: Trace, config: Config) -> None:
     ):
         if needs > has:
             raise TraceError(str(trace.path), 0, 0, f"the trace needs {needs:,} {what}, but {config.name} gives a CTA {has:,}", f"at most {has:,}")
+
+
+def _check_forms(trace: Trace, codes: list[Code], config: Config) -> None:
+    """TraceError for the first instruction that the config's chip does not have."""
+    for op, _ in _operations(codes):
+        form = op.instruction.form
+        if not form.supports(config.target):
+            reason = f"'{form.opcode}' is not available on {config.target}, the chip of config {config.name}"
+            raise TraceError(str(trace.path), op.line, 0, reason, f"a config of sm_{form.since_target} or higher")
 
 
 def _costs(code: Code, executed: Executed) -> Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]:
@@ -123,7 +134,7 @@ def _report(trace: Trace, config: Config, codes: list[Code], executed: Executed,
         largest_ulp=machine.largest_ulp if machine.compared else None,
         compared=machine.compared,
         matrix_instructions=matrix,
-        assumed=_assumed(config, codes),
+        assumed=_assumed(config, codes, machine.arithmetic),
         warnings=executed.warnings,
         skipped_cycles=timing.skipped,
         arrays=executed.arrays,
@@ -160,16 +171,21 @@ def _memory(codes: list[Code], executed: Executed) -> Memory:
     return Memory(accesses, moved, wavefronts, max(wavefronts - needed, 0))
 
 
-def _assumed(config: Config, codes: list[Code]) -> list[str]:
-    """The assumed config tables that this run used."""
+def _assumed(config: Config, codes: list[Code], arithmetic: str) -> list[str]:
+    """The assumed config tables and the inferred arithmetic that this run used."""
     tables = {"issue"}
+    inferred = {}
     for op, _ in _operations(codes):
         form = op.instruction.form
         found = config.tensor_class(form) if isinstance(form, MmaForm) else None
         tables.add(f"tensor {found.name}" if found else form.unit)
+        if isinstance(form, MmaForm) and form.a_type.is_float and arithmetic == "chip":
+            row = sum_row(form, config.target)
+            if row.evidence == INFERRED:
+                inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
     if any(code.loops for code in codes):
         tables.add("loop")
     try:
-        return [f"[{table}] {config.sources[table]}" for table in sorted(tables) if config.status(table) == "assumed"]
+        return [f"[{table}] {config.sources[table]}" for table in sorted(tables) if config.status(table) == "assumed"] + list(inferred)
     except KeyError as error:
         raise ConfigError(config.path, str(error), "no source", "a source for each table") from None

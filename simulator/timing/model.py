@@ -105,7 +105,7 @@ def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[
         costs: for the index of each operation that uses shared memory: the warps, and wavefronts [execution, warp].
 
     Raises:
-        ConfigError: an instruction that the chip does not have, or that the config has no time for.
+        ConfigError: an instruction that the config has no time for.
     """
     items: list[TimedOperation | TimedLoop] = []
     for item in code.items:
@@ -130,14 +130,10 @@ def _nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
 
 def _timed(op: Operation, config: Config, costs: tuple[Sequence[int], NDArray[np.int64]] | None) -> TimedOperation:
     form = op.instruction.form
-    if not form.supports(config.target):
-        raise ConfigError(
-            config.path, "target", f"line {op.line}: '{form.opcode}' is not available on {config.target}", f"a chip from sm_{form.since_target} on"
-        )
     if isinstance(form, MmaForm):
         found = config.tensor_class(form)
         if found is None:
-            raise ConfigError(config.path, "tensor", f"line {op.line}: no [[tensor]] class matches '{form.opcode}'", _described(form))
+            raise ConfigError(config.path, "tensor", f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'", _described(form))
         return TimedOperation(Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking)
     assert isinstance(form, PlainForm)
     if op.barrier is not None:
