@@ -67,7 +67,7 @@ def run(
     executed = execute(program, codes, chip.target, arithmetic=arithmetic, undefined=undefined, compare=compare)
     timed = [compile_code(code, chip, _costs(code, executed)) for code in codes]
     timing = simulate(chip, timed, program.warps, program.registers, skip=skip)
-    return _report(program, chip, codes, executed, timing)
+    return _report(str(trace), program, chip, codes, executed, timing)
 
 
 def find_trace(name: str | Path) -> Path:
@@ -105,7 +105,7 @@ def _costs(code: Code, executed: Executed) -> Mapping[int, tuple[Sequence[int], 
     return {index: (warps, np.concatenate([np.stack(group.wavefronts[index]) for group in groups], axis=1)) for index in indices}
 
 
-def _report(trace: Trace, config: Config, codes: list[Code], executed: Executed, timing: Timing) -> Report:
+def _report(name: str, trace: Trace, config: Config, codes: list[Code], executed: Executed, timing: Timing) -> Report:
     machine = executed.machine
     counts: Counter[str] = Counter()
     fma = performed = matrix = 0
@@ -118,7 +118,7 @@ def _report(trace: Trace, config: Config, codes: list[Code], executed: Executed,
     seconds = timing.cycles / (config.chip.clock_mhz * 1e6)
     tflops = 2 * fma / (cycles / (config.chip.clock_mhz * 1e6)) / 1e12
     return Report(
-        trace=str(trace.path),
+        trace=name,
         config=config.name,
         target=str(config.target),
         warps=trace.warps,

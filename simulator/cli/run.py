@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from simulator.cli import BAD, DONE, NO, say
@@ -50,6 +51,9 @@ def execute(options: argparse.Namespace) -> int:
     from simulator.runner import run
     from simulator.trace.functional import COMPARED
 
+    if options.output and not Path(options.output).resolve().parent.is_dir():
+        say(f"{options.output}: cannot be written, there is no such folder; legal: a file in a folder that exists")
+        return BAD
     compare = COMPARED if options.compare is None else options.compare
     try:
         report = run(

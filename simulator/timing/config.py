@@ -198,7 +198,7 @@ def load_config(name: str | Path) -> Config:
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "", f"not UTF-8 text: {error}", "TOML in UTF-8") from None
     except OSError as error:
-        near = get_close_matches(str(name), config_names(), 1)
+        near = [known for known in config_names() if known.startswith(str(name))] or get_close_matches(str(name), config_names(), 1)
         hint = f", did you mean '{near[0]}'?" if near else ""
         raise ConfigError(
             str(name), "", f"no such config{hint} ({error.strerror})", f"{', '.join(config_names())}, or the path of a TOML file"

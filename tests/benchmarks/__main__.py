@@ -1,0 +1,104 @@
+"""Prints every ratio: `python -m tests.benchmarks`."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+import isa
+import simulator
+from simulator.execute.mma import execute_mma
+from simulator.resources import folder
+from simulator.timing.config import load_config
+from simulator.validate import stream
+from tests.benchmarks.plain import plain_mma_sp
+
+ROUNDS = 5
+OPCODE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+
+
+class Pair(NamedTuple):
+    """Two ways to do the same; `work` says how much of it one call does."""
+
+    what: str
+    ours: Callable[[], object]
+    ours_work: int
+    other: Callable[[], object]
+    other_work: int
+
+
+def operands(cases: int) -> tuple[isa.MmaForm, tuple[np.ndarray, ...]]:  # type: ignore[type-arg]
+    """Random operands with ascending metadata."""
+    form = isa.mma_form(OPCODE)
+    rng = np.random.default_rng(1)
+
+    def normal(shape: tuple[int, ...]) -> np.ndarray:  # type: ignore[type-arg]
+        return rng.standard_normal((cases, *shape)).astype(np.float16).view(np.uint16).astype(np.uint32)
+
+    codes = rng.choice(np.array(form.metadata.codes, np.uint32), (cases, *form.metadata.shape))
+    c = rng.standard_normal((cases, *form.c.shape)).astype(np.float32).view(np.uint32)
+    return form, (form.a.scatter(normal(form.a.shape)), form.b.scatter(normal(form.b.shape)), form.c.scatter(c), form.metadata.scatter(codes, 0))
+
+
+def pairs() -> list[Pair]:
+    form, many = operands(4096)
+    one = tuple(array[:1] for array in many)
+    target = isa.parse_target("sm_90a")
+
+    def ours(arrays: tuple[np.ndarray, ...], arithmetic: str = "chip") -> Callable[[], object]:  # type: ignore[type-arg]
+        return lambda: execute_mma(form, *arrays, 0, target=target, arithmetic=arithmetic)  # type: ignore[arg-type]
+
+    loop = folder("traces") / "digits" / "f16.trace"
+    return [
+        Pair("m16n8k32 f16: 4,096 at once against integers in plain Python, one at a time", ours(many), 4096, lambda: plain_mma_sp(form, *one), 1),
+        Pair("m16n8k32 f16: 4,096 at once against one at a time", ours(many), 4096, ours(one), 1),
+        Pair("m16n8k32 f16: the chip's sum against the exact one", ours(many), 4096, ours(many, "exact"), 4096),
+        Pair("the digits layer, time alone: repetitions skipped against simulated", lambda: simulator.run(loop, arithmetic="none"), 1,
+             lambda: simulator.run(loop, arithmetic="none", skip=False), 1),
+        Pair("a loop of 1,000,000 repetitions against 100, repetitions skipped", repeated(1_000_000), 1_000_000, repeated(100), 100),
+    ]  # fmt: skip
+
+
+def repeated(count: int) -> Callable[[], object]:
+    """The timing engine alone on a loop of 120 matrix instructions in 8 warps."""
+    from simulator.timing.engine import simulate
+    from simulator.timing.model import compile_code
+    from simulator.trace.linear import linearise
+    from simulator.trace.program import Block, Repeat
+
+    config = load_config("h100_sxm")
+    block = Block(tuple(range(8)), (Repeat(count, stream(isa.mma_form(OPCODE), 4), 1),), 1)
+    code = compile_code(linearise(block), config, {})
+    return lambda: simulate(config, [code], 8, 40)
+
+
+def measure(pair: Pair) -> list[float]:
+    """Ratios other / ours, in time for the same work, one for each round."""
+    pair.ours()
+    pair.other()
+    found = []
+    for _ in range(ROUNDS):
+        ours, other = (_seconds(call) / work for call, work in ((pair.ours, pair.ours_work), (pair.other, pair.other_work)))
+        found.append(other / ours)
+    return found
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    print(f"{'how many times as fast, for the same work':<84} {'median':>10} {'lowest':>10} {'highest':>10}")
+    for pair in pairs():
+        ratios = measure(pair)
+        print(f"{pair.what:<84} {statistics.median(ratios):>10,.1f} {min(ratios):>10,.1f} {max(ratios):>10,.1f}")
+
+
+if __name__ == "__main__":
+    main()
