@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
+import struct
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from isa.errors import IsaError
@@ -14,17 +17,21 @@ from isa.targets import Target, parse_target
 
 _TOKENS = re.compile(
     r"""(?P<space>(?:\s|//[^\n]*|/\*.*?\*/)+)
-      | (?P<number>0[fF][0-9a-fA-F]{8}(?![\w$]) | 0[xX][0-9a-fA-F]+U? | 0[bB][01]+U? | [0-9]+U?(?![\w$]))
+      | (?P<float>0[fF][0-9a-fA-F]{8}(?![\w$]) | 0[dD][0-9a-fA-F]{16}(?![\w$])
+          | (?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+)
+      | (?P<number>0[xX][0-9a-fA-F]+U? | 0[bB][01]+U? | [0-9]+U?(?![\w$]))
       | (?P<name>(?:[A-Za-z$%][\w$]*|_[\w$]*)(?:::\w+|\.(?:x|y|z)\b)*)
-      | (?P<mark><<|>>|[{}\[\],;+\-*/%&|^~!()@])""",
+      | (?P<mark><<|>>|<=|>=|==|!=|&&|\|\||[{}\[\],;+\-*/%&|^~!()@<>?:])""",
     re.VERBOSE | re.DOTALL,
 )
-_OPCODE = re.compile(r"[A-Za-z][\w.:]*")
+_GAP = r"(?:\s|/\*.*?\*/)*"  # what may stand before a dot
+_OPCODE = re.compile(rf"[A-Za-z]\w*(?:{_GAP}\.[\w:]+)*", re.DOTALL)
+_GAPS = re.compile(r"\s+|/\*.*?\*/", re.DOTALL)
 _MAX_TEXT = 1 << 16
 
 
 class Token(NamedTuple):
-    """A piece of the text: its kind ("number", "name", "mark", "end"), text and place."""
+    """A piece of the text: its kind ("number", "float", "name", "mark", "end"), text and place."""
 
     kind: str
     text: str
@@ -74,7 +81,7 @@ class _Cursor:
             )
         place, self.at = self.at, match.end()
         self.skip()
-        return match[0].rstrip("."), place
+        return _GAPS.sub("", match[0]), place
 
     def peek(self) -> Token:
         match = _TOKENS.match(self.text, self.at)
@@ -153,7 +160,7 @@ def _described(role: Role) -> str:
 
 def _operand(cursor: _Cursor, role: Role) -> Operand:
     match role.shape:
-        case Shape.VECTOR:
+        case Shape.VECTOR | Shape.SCALAR:
             return _vector(cursor, role)
         case Shape.ADDRESS:
             return _address(cursor)
@@ -168,20 +175,22 @@ def _operand(cursor: _Cursor, role: Role) -> Operand:
 def _vector(cursor: _Cursor, role: Role) -> Vector | Scalar:
     start = cursor.peek().place
     if not cursor.take("{"):
-        if role.count > 1:
-            cursor.fail(f"operand {role.name} is a vector of {role.count} registers", "{...}", start)
-        return _element(cursor, role)
+        if role.shape is Shape.VECTOR:
+            cursor.fail(f"operand {role.name} is a vector of {role.count} register{'s' if role.count > 1 else ''}", "{...}", start)
+        return _value(cursor, role) if role.constants else _register(cursor, role)
     elements = [_element(cursor, role)]
     while cursor.take(","):
         elements.append(_element(cursor, role))
     cursor.expect("}", f"at the end of operand {role.name}")
     if len(elements) != role.count:
         cursor.fail(f"operand {role.name} has {len(elements)} registers", f"{role.count} register{'s' if role.count > 1 else ''}", start)
-    return Vector(tuple(elements))
+    if all(isinstance(element, Sink) for element in elements):
+        cursor.fail(f"operand {role.name} throws every register away", "at least one register", start)
+    return elements[0] if role.shape is Shape.SCALAR else Vector(tuple(elements))
 
 
 def _element(cursor: _Cursor, role: Role) -> Scalar:
-    """A register; `_` where the vector is written; a constant where it is the C of an mma or a value to store."""
+    """A register; `_` where the vector is written; a constant where the role takes some."""
     token = cursor.peek()
     if token.kind == "name" and token.text == "_":
         if not role.output:
@@ -189,30 +198,24 @@ def _element(cursor: _Cursor, role: Role) -> Scalar:
         cursor.next()
         return Sink()
     if token.kind == "name":
-        return _plain_register(cursor, role)
-    if role.name == "c" and token.text not in ("}", ",", ";", "{", "["):
-        return _constant(cursor)
+        return _register(cursor, role)
+    if role.constants and token.text not in ("}", ",", ";", "{", "["):
+        return _constant(cursor, role)
     cursor.fail(f"a register was expected in operand {role.name}, found {_shown(token)}", "e.g. %r0", token.place)
 
 
-def _plain_register(cursor: _Cursor, role: Role) -> Register:
-    token = cursor.next()
-    if token.kind != "name" or token.text == "_" or token.text in SPECIAL_REGISTERS:
-        cursor.fail(f"operand {role.name} is a register, found {_shown(token)}", "e.g. %r0", token.place)
-    return Register(token.text)
-
-
 def _register(cursor: _Cursor, role: Role) -> Register:
-    braces = cursor.take("{")
-    register = _plain_register(cursor, role)
-    if braces:
-        cursor.expect("}", f"at the end of operand {role.name}")
-    return register
+    token = cursor.next()
+    if token.kind != "name" or token.text == "_":
+        cursor.fail(f"operand {role.name} is a register, found {_shown(token)}", "e.g. %r0", token.place)
+    if token.text in SPECIAL_REGISTERS and not role.special:
+        cursor.fail(f"operand {role.name} cannot be the special register '{token.text}'", "a register; mov.u32 copies special registers", token.place)
+    return Register(token.text)
 
 
 def _value(cursor: _Cursor, role: Role) -> Register | Immediate:
     if cursor.peek().kind == "name":
-        return Register(cursor.next().text)
+        return _register(cursor, role)
     return _immediate(cursor, role)
 
 
@@ -220,38 +223,72 @@ def _immediate(cursor: _Cursor, role: Role) -> Immediate:
     token = cursor.peek()
     if token.kind == "name":
         cursor.fail(f"operand {role.name} must be a constant, found register {_shown(token)}", _described(role), token.place)
-    constant = _constant(cursor)
+    constant = _constant(cursor, role)
     if role.limit and not 0 <= constant.value < role.limit:
         legal = "0" if role.limit == 1 else f"0 to {role.limit - 1}"
         what = "sparsity selector" if role.name == "f" else f"operand {role.name}"
         cursor.fail(f"{what} {constant.value} is out of range", legal, token.place)
+    if constant.value % role.multiple:
+        cursor.fail(f"operand {role.name} is {constant.value}", f"a multiple of {role.multiple}", token.place)
     return constant
 
 
 def _address(cursor: _Cursor) -> Address:
     cursor.expect("[", "before an address")
-    base, offset = None, 0
-    if cursor.peek().kind == "name":
-        base = Register(cursor.next().text)
-        if cursor.peek().text in ("+", "-"):
-            offset = _constant(cursor).value
-    else:
-        offset = _constant(cursor).value
+    token = cursor.next()
+    if token.kind != "name" or token.text == "_":
+        cursor.fail(f"an address begins with a register or a variable, found {_shown(token)}", "[%r0] or [%r0+16]", token.place)
+    offset = 0
+    if cursor.take("+"):
+        offset = _expression(cursor)
+    elif cursor.peek().text == "-":
+        cursor.fail("an address takes no '-'", f"[{token.text}+-16] for an offset of -16", cursor.peek().place)
     cursor.expect("]", "after an address")
-    return Address(base, offset)
+    return Address(Register(token.text), offset)
 
 
 # Constant expressions, PTX ISA 9.0, 4.6.4: 64-bit integers with C's operators.
 
-_LEVELS = (("|",), ("^",), ("&",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
+_LEVELS = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
 _MAX_DEPTH = 64
 
 
-def _constant(cursor: _Cursor) -> Immediate:
-    start = cursor.at
-    value = _binary(cursor, 0, 0)
+_FLOATS = {"bits": "0f3F800000", "float": "1.0", "integer": "an integer"}
+
+
+def _constant(cursor: _Cursor, role: Role) -> Immediate:
+    """A constant of a kind that the role takes."""
+    start = cursor.peek().place
+    negative = cursor.text[cursor.at : cursor.at + 1] in ("-", "+") and _FLOAT_AHEAD.match(cursor.text, cursor.at) is not None
+    sign = -1 if negative and cursor.next().text == "-" else 1
+    token = cursor.peek()
+    if token.kind == "float":
+        cursor.next()
+        kind = "bits" if token.text[:2] in ("0f", "0F") else "float"
+        value = _float_bits(token.text, sign)
+    else:
+        kind, value = "integer", _expression(cursor)
+    if kind not in role.constants:
+        legal = ", ".join(_FLOATS[k] for k in role.constants)
+        cursor.fail(f"operand {role.name} takes no constant like {_shown(token)}", f"{legal}, or a register" if legal else "a register", start)
+    if kind != "integer":
+        return Immediate(value, "float")
     text = cursor.text[start : cursor.at].strip().lower()
-    return Immediate(value, text.startswith("0x"))
+    return Immediate(value, "hexadecimal" if text.startswith("0x") and value >= 0 else "decimal")
+
+
+_FLOAT_AHEAD = re.compile(r"[+-]\s*(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+[eE][+-]?[0-9])")
+
+
+def _float_bits(text: str, sign: int) -> int:
+    """The f32 pattern of 0f3F800000, 0d3FF0000000000000 or 1.0; what is too large for f32 is infinity. PTX ISA 9.0, 4.5.2."""
+    if text[:2] in ("0f", "0F"):
+        return int(text[2:], 16)
+    value: float = struct.unpack(">d", bytes.fromhex(text[2:]))[0] if text[:2] in ("0d", "0D") else sign * float(text)
+    try:
+        return int(struct.unpack(">I", struct.pack(">f", value))[0])
+    except OverflowError:
+        return 0xFF800000 if value < 0 else 0x7F800000
 
 
 def _binary(cursor: _Cursor, level: int, depth: int) -> int:
@@ -259,14 +296,30 @@ def _binary(cursor: _Cursor, level: int, depth: int) -> int:
         return _unary(cursor, depth)
     value = _binary(cursor, level + 1, depth)
     while cursor.peek().text in _LEVELS[level]:
-        operator = cursor.next()
+        sign = cursor.next()
         right = _binary(cursor, level + 1, depth)
-        value = _wrap(_apply(cursor, operator, value, right))
+        value = _wrap(_apply(cursor, sign, value, right))
     return value
 
 
-def _apply(cursor: _Cursor, operator: Token, left: int, right: int) -> int:
-    match operator.text:
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def _expression(cursor: _Cursor, depth: int = 0) -> int:
+    """A constant expression, `a ? b : c` included."""
+    value = _binary(cursor, 0, depth)
+    if depth > _MAX_DEPTH or not cursor.take("?"):
+        return value
+    chosen = _expression(cursor, depth + 1)
+    cursor.expect(":", "in a constant expression")
+    other = _expression(cursor, depth + 1)
+    return chosen if value else other
+
+
+def _apply(cursor: _Cursor, sign: Token, left: int, right: int) -> int:
+    match sign.text:
         case "|":
             return left | right
         case "^":
@@ -279,16 +332,20 @@ def _apply(cursor: _Cursor, operator: Token, left: int, right: int) -> int:
             return left - right
         case "*":
             return left * right
-        case "<<" | ">>" if not 0 <= right < 64:
-            cursor.fail(f"shift by {right} in a constant expression", "0 to 63", operator.place)
         case "<<":
-            return left << right
+            return left << right if 0 <= right < 64 else 0
         case ">>":
-            return left >> right
+            return left >> right if 0 <= right < 64 else left >> 63
+        case "&&":
+            return int(bool(left) and bool(right))
+        case "||":
+            return int(bool(left) or bool(right))
+        case "==" | "!=" | "<" | "<=" | ">" | ">=":
+            return int(_COMPARISONS[sign.text](left, right))
     if right == 0:
-        cursor.fail("division by zero in a constant expression", "", operator.place)
+        cursor.fail("division by zero in a constant expression", "", sign.place)
     quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-    return quotient if operator.text == "/" else left - quotient * right
+    return quotient if sign.text == "/" else left - quotient * right
 
 
 def _unary(cursor: _Cursor, depth: int) -> int:
@@ -305,7 +362,7 @@ def _unary(cursor: _Cursor, depth: int) -> int:
         case "!":
             return int(not _unary(cursor, depth + 1))
         case "(":
-            value = _binary(cursor, 0, depth + 1)
+            value = _expression(cursor, depth + 1)
             cursor.expect(")", "in a constant expression")
             return value
     if token.kind != "number":
@@ -314,9 +371,7 @@ def _unary(cursor: _Cursor, depth: int) -> int:
 
 
 def _number(cursor: _Cursor, token: Token) -> int:
-    digits = token.text.lower().removesuffix("u") if token.text[:2] not in ("0f", "0F") else token.text.lower()
-    if digits.startswith("0f"):
-        return int(digits[2:], 16)
+    digits = token.text.lower().removesuffix("u")
     base = {"0x": 16, "0b": 2}.get(digits[:2], 8 if digits.startswith("0") and len(digits) > 1 else 10)
     try:
         value = int(digits, base)

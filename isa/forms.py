@@ -20,10 +20,11 @@ from isa.types import ELEMENT_TYPES, ElementType
 class Shape(Enum):
     """How an operand is written."""
 
-    VECTOR = "vector"  # {%r0, %r1}; a single register needs no braces
+    VECTOR = "vector"  # {%r0, %r1}
+    SCALAR = "scalar"  # %r0 or {%r0}
     REGISTER = "register"  # %r0
     IMMEDIATE = "immediate"  # a constant expression
-    VALUE = "value"  # register, special register or constant
+    VALUE = "value"  # register or constant
     ADDRESS = "address"  # [%r0 + 16]
 
 
@@ -38,6 +39,9 @@ class Role:
         output: whether the instruction writes it.
         optional: whether it may be left out.
         limit: legal values of an immediate are 0 .. limit - 1 (0: any).
+        constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "float" (1.0).
+        special: whether special registers may be read.
+        multiple: a constant must be a multiple of this.
     """
 
     name: str
@@ -46,6 +50,9 @@ class Role:
     output: bool = False
     optional: bool = False
     limit: int = 0
+    constants: tuple[str, ...] = ()
+    special: bool = False
+    multiple: int = 1
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,7 @@ MMA_ROWS: tuple[MmaRow, ...] = (
     _dense(16, 32, "f16", "e4m3 e5m2", ("8.7", 89), mixed=True),
 )
 
+_C_CONSTANTS = {"f16": (), "f32": ("bits",), "s32": ("integer",)}  # ptxas 13.0: what may stand in the vector of C
 ORDERED_SINCE_PTX = "8.5"  # PTX ISA 9.0, 9.7.14.6.3: .sp::ordered_metadata
 
 
@@ -238,11 +246,11 @@ def _form(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> MmaForm
         Role("d", Shape.VECTOR, d, output=True),
         Role("a", Shape.VECTOR, a_fragment(m, k // 2 if row.sparse else k, a_type).registers),
         Role("b", Shape.VECTOR, b_fragment(k, n, b_type).registers),
-        Role("c", Shape.VECTOR, d),
+        Role("c", Shape.VECTOR, d, constants=_C_CONSTANTS[row.accumulators]),
     ]
     if row.sparse:
         selectors = metadata_operand(m, k, a_type, ordered).selectors
-        roles += [Role("e", Shape.REGISTER), Role("f", Shape.IMMEDIATE, limit=selectors + row.lax_selectors)]
+        roles += [Role("e", Shape.SCALAR), Role("f", Shape.IMMEDIATE, limit=selectors + row.lax_selectors, constants=("integer",))]
     since = max(row.since_ptx, ORDERED_SINCE_PTX, key=version) if ordered else row.since_ptx
     return MmaForm(
         mma_opcode(row, a, b, ordered, saturate), tuple(roles), since, row.since_target, row.source, "tensor",

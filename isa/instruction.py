@@ -28,13 +28,20 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A constant; `hexadecimal` says how to print it."""
+    """A constant.
+
+    Attributes:
+        value: an integer; of a float the 32 bits of its f32 pattern.
+        style: how it is printed: "decimal", "hexadecimal", or "float" (0f3F800000).
+    """
 
     value: int
-    hexadecimal: bool = False
+    style: str = "decimal"
 
     def __str__(self) -> str:
-        return hex(self.value) if self.hexadecimal else str(self.value)
+        if self.style == "float":
+            return f"0f{self.value:08X}"
+        return hex(self.value) if self.style == "hexadecimal" else str(self.value)
 
 
 Scalar = Register | Sink | Immediate

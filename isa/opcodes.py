@@ -6,8 +6,9 @@ Qualifiers of `mma` may stand in any order, as ptxas takes them; only the two la
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import NoReturn
 
 from isa.errors import IsaError
@@ -52,7 +53,7 @@ class _Reader:
 
 
 def _plain(reader: _Reader) -> Form:
-    form = plain_forms().get(reader.opcode)
+    form = plain_forms().get(reader.opcode) or _any_order().get(_order_free(reader.name, reader.qualifiers))
     if form is not None:
         return form
     if reader.name not in NAMES:
@@ -68,6 +69,19 @@ def _plain(reader: _Reader) -> Form:
         f"'{reader.opcode}' is not a form of '{reader.name}': a qualifier is missing, doubled or out of place",
         get_close_matches(reader.opcode, same, 3, 0.3),
     )
+
+
+_FREE = ("ldmatrix", "ld", "st", "barrier")  # ptxas 13.0 takes their qualifiers in any order, but for a first .cta
+
+
+def _order_free(name: str, qualifiers: Sequence[str]) -> tuple[str, ...]:
+    first = ["cta"] if qualifiers[:1] == ["cta"] or qualifiers[:1] == ("cta",) else []
+    return (name, *first, *sorted(qualifiers[len(first) :]))
+
+
+@lru_cache(maxsize=1)
+def _any_order() -> dict[tuple[str, ...], Form]:
+    return {_order_free(form.name, form.qualifiers): form for form in plain_forms().values() if form.name in _FREE}
 
 
 def _mma(reader: _Reader) -> MmaForm:

@@ -75,28 +75,48 @@ def _count(qualifiers: tuple[str, ...]) -> int:
     return next((int(q[1:]) for q in qualifiers if q in ("x1", "x2", "x4", "v2", "v4")), 1)
 
 
-def _load(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
+def _shape(count: int) -> Shape:
+    return Shape.SCALAR if count == 1 else Shape.VECTOR
+
+
+def _constants(type_name: str) -> tuple[str, ...]:
+    """What constants a move or store of this type takes, as ptxas 13.0 has it: 1.0 for f32 alone, 0f3F800000 for b32 too."""
+    return {"f32": ("bits", "float"), "b32": ("integer", "bits")}.get(type_name, ("integer",))
+
+
+def _ldmatrix(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
     return Role("d", Shape.VECTOR, _count(qualifiers), output=True), Role("address", Shape.ADDRESS)
 
 
+def _load(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
+    count = _count(qualifiers)
+    return Role("d", _shape(count), count, output=True), Role("address", Shape.ADDRESS)
+
+
 def _store(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
-    return Role("address", Shape.ADDRESS), Role("a", Shape.VECTOR, _count(qualifiers))
+    count = _count(qualifiers)
+    return Role("address", Shape.ADDRESS), Role("a", _shape(count), count, constants=_constants(qualifiers[-1]))
+
+
+def _move(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
+    kind = qualifiers[-1]
+    return Role("d", Shape.REGISTER, output=True), Role("a", Shape.VALUE, constants=_constants(kind), special=kind != "f32")
 
 
 def _arithmetic(*sources: str) -> Callable[[tuple[str, ...]], tuple[Role, ...]]:
-    roles = (Role("d", Shape.REGISTER, output=True), *(Role(name, Shape.VALUE) for name in sources))
+    roles = (Role("d", Shape.REGISTER, output=True), *(Role(name, Shape.VALUE, constants=("integer",)) for name in sources))
     return lambda _: roles
 
 
 def _barrier(_: tuple[str, ...]) -> tuple[Role, ...]:
-    return Role("a", Shape.VALUE, limit=BARRIERS), Role("b", Shape.VALUE, optional=True)
+    return Role("a", Shape.VALUE, limit=BARRIERS, constants=("integer",)), Role("b", Shape.VALUE, optional=True, constants=("integer",), multiple=32)
 
 
 PLAIN_ROWS: tuple[PlainRow, ...] = (
     PlainRow(
         "ldmatrix",
         (("sync",), ("aligned",), ("m8n8",), ("x1", "x2", "x4"), ("", "trans"), _SHARED, ("b16",)),
-        _load,
+        _ldmatrix,
         "shared",
         "6.5",
         75,
@@ -104,7 +124,7 @@ PLAIN_ROWS: tuple[PlainRow, ...] = (
     ),
     PlainRow("ld", (_SHARED, _VECTOR, _WORDS + _NARROW), _load, "shared", "1.0", 70, "9.7.9.8"),
     PlainRow("st", (_SHARED, _VECTOR, _WORDS + _NARROW), _store, "shared", "1.0", 70, "9.7.9.11"),
-    PlainRow("mov", (_WORDS,), _arithmetic("a"), "alu", "1.0", 70, "9.7.9.3"),
+    PlainRow("mov", (_WORDS,), _move, "alu", "1.0", 70, "9.7.9.3"),
     PlainRow("add", (_INTEGER,), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.1"),
     PlainRow("sub", (_INTEGER,), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.2"),
     PlainRow("mul", (("lo",), _INTEGER), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.3"),

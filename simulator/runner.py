@@ -64,7 +64,7 @@ def run(
     _check_forms(program, codes, chip)
     for code in codes:
         compile_code(code, chip, {})  # finds what the chip cannot run before anything is computed
-    executed = execute(program, codes, chip.target, arithmetic=arithmetic, undefined=undefined, compare=compare)
+    executed = execute(program, codes, chip.target, arithmetic=arithmetic, undefined=undefined, compare=compare, slots=chip.sm.warps)
     timed = [compile_code(code, chip, _costs(code, executed)) for code in codes]
     timing = simulate(chip, timed, program.warps, program.registers, skip=skip)
     return _report(str(trace), program, chip, codes, executed, timing)

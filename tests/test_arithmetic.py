@@ -5,10 +5,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from golden import reference
+from tests.golden import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_exact import KINDS, cases
+from tests.test_exact import KINDS, cases
 
 from isa.errors import IsaError, UndefinedBehavior
 from isa.forms import MmaForm, mma_forms

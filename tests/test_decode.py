@@ -38,17 +38,19 @@ def operand_text(role: Role, choose: Chooser, form: Form) -> str:
     register = f"%r{choose(200)}"
     match role.shape:
         case Shape.VECTOR:
-            names = [f"%r{choose(200)}" for _ in range(role.count)]
-            return names[0] if role.count == 1 and form.opcode[:2] in ("ld", "st") and "matrix" not in form.opcode else "{" + ", ".join(names) + "}"
+            return "{" + ", ".join(f"%r{choose(200)}" for _ in range(role.count)) + "}"
         case Shape.ADDRESS:
             return f"[{register}]" if choose(2) else f"[{register}+{16 * choose(64)}]"
         case Shape.IMMEDIATE:
             return str(choose(role.limit))
-        case Shape.REGISTER:
+        case Shape.REGISTER | Shape.SCALAR:
             return register
     if "bar" in form.opcode:
         return str(choose(role.limit)) if role.limit else str(32 * (1 + choose(32)))
-    return (register, str(choose(1000)), str(-choose(1000)), hex(choose(2**32)))[choose(4)]
+    constants = [f"0f{choose(2**32):08X}"] if "bits" in role.constants else []
+    if "integer" in role.constants:
+        constants += [str(choose(1000)), str(-choose(1000)), hex(choose(2**32))]
+    return [register, *constants][choose(1 + len(constants))]
 
 
 def operand_texts(form: Form, choose: Chooser) -> list[str]:
@@ -141,7 +143,8 @@ def test_selector_expressions(expression: str, value: int) -> None:
 )  # fmt: skip
 def test_constant_expressions(expression: str, value: int) -> None:
     """PTX ISA 4.6: 64 bits, C's operators and precedence; division goes toward zero."""
-    assert isa.decode(f"add.s32 %r0, %r1, {expression};")["b"] == Immediate(value, expression.startswith("0x"))
+    style = "hexadecimal" if expression.startswith("0x") and value >= 0 else "decimal"
+    assert isa.decode(f"add.s32 %r0, %r1, {expression};")["b"] == Immediate(value, style)
 
 
 def test_comments_and_line_breaks() -> None:
@@ -169,10 +172,10 @@ def test_sinks_and_constants_of_mma() -> None:
     """ptxas takes `_` in D and constants of the right sort in C."""
     instruction = isa.decode(f"{MMA_SP} {{%r0, _, %r2, _}}, {V4}, {V4}, {{0f00000000, %r5, %r1, 0f3F800000}}, %r16, 0;")
     assert instruction["d"] == Vector((Register("%r0"), Sink(), Register("%r2"), Sink()))
-    assert instruction["c"] == Vector((Immediate(0), Register("%r5"), Register("%r1"), Immediate(0x3F800000)))
+    assert instruction["c"] == Vector((Immediate(0, "float"), Register("%r5"), Register("%r1"), Immediate(0x3F800000, "float")))
     assert (instruction.writes, instruction.reads[-3:]) == (("%r0", "%r2"), ("%r5", "%r1", "%r16"))
     integers = isa.decode(f"mma.sp.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32 {V4}, {V4}, {V4}, {{0, -1, 0x10, %r1}}, %r16, 0;")
-    assert integers["c"] == Vector((Immediate(0), Immediate(-1), Immediate(16, True), Register("%r1")))
+    assert integers["c"] == Vector((Immediate(0), Immediate(-1), Immediate(16, "hexadecimal"), Register("%r1")))
     assert isa.decode(str(integers)) == integers
 
 
@@ -199,13 +202,13 @@ def test_names_and_immediates(first: str, second: str, value: int, hexadecimal: 
     assert isa.decode(str(instruction)) == instruction
 
 
-@given(NAMES | st.none(), st.integers(-(2**31), 2**31 - 1), st.booleans())
+@given(NAMES, st.integers(-(2**31), 2**31 - 1), st.booleans())
 @settings(max_examples=200, deadline=None)
-def test_addresses(base: str | None, offset: int, spaced: bool) -> None:
+def test_addresses(base: str, offset: int, spaced: bool) -> None:
     plus = " + " if spaced else "+"
-    text = f"[{offset}]" if base is None else f"[{base}{plus}{offset}]"
+    text = f"[{base}{plus}{offset}]"
     instruction = isa.decode(f"ld.shared.b32 %r0, {text};")
-    assert instruction["address"] == Address(Register(base) if base else None, offset)
+    assert instruction["address"] == Address(Register(base), offset)
     assert isa.decode(str(instruction)) == instruction
 
 
@@ -267,9 +270,9 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
     ("few in c", None, f"{MMA_SP} {V4}, {V4}, {V4}, »{{%r0, %r1}}, %r9, 0;", ("operand c has 2", "4 registers")),
     ("scalar for vector", None, f"{MMA_SP} {V4}, {V4}, »%r0, {V4}, %r9, 0;", ("operand b is a vector of 4",)),
     ("empty vector", None, f"{MMA_SP} {{»}}, {V4}, {V4}, {V4}, %r9, 0;", ("register was expected in operand d", "'}'")),
-    ("vector of metadata", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, {{%r8»,%r9}}, 0;", ("'}' expected", "operand e")),
+    ("vector of metadata", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, »{{%r8,%r9}}, 0;", ("operand e has 2 registers", "1 register")),
     ("metadata immediate", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, »0x44444444, 0;", ("operand e is a register", "%r0")),
-    ("metadata special", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, »%laneid, 0;", ("operand e is a register",)),
+    ("metadata special", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, »%laneid, 0;", ("operand e cannot be the special register", "mov.u32")),
     ("metadata missing", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}»;", ("operand e is missing", "found 4")),
     ("selector register", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, %r9, »%r10;", ("operand f must be a constant", "%r10")),
     ("selector missing", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, %r9»;", ("operand f is missing",)),
@@ -290,11 +293,11 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
     ("close brace", None, f"{LDMATRIX} {{%r0, %r1}}»}}, [%r2];", ("',' expected", "'}'")),
     ("open bracket", None, "ld.shared.b32 %r0, [%r1»;", ("']' expected", "address")),
     ("no bracket", None, "ld.shared.b32 %r0, »%r1;", ("'[' expected", "'%r1'")),
-    ("empty address", None, "ld.shared.b32 %r0, [»];", ("constant was expected", "']'")),
+    ("empty address", None, "ld.shared.b32 %r0, [»];", ("begins with a register", "[%r0+16]")),
     ("two registers in an address", None, "ld.shared.b32 %r0, [%r1+»%r2];", ("constant was expected", "'%r2'")),
     ("scaled address", None, "ld.shared.b32 %r0, [%r1 »* 4];", ("']' expected",)),
     ("constant destination", None, "add.s32 »5, %r1, %r2;", ("operand d is a register", "'5'")),
-    ("special destination", None, "mov.u32 »%laneid, %r2;", ("operand d is a register",)),
+    ("special destination", None, "mov.u32 »%laneid, %r2;", ("operand d cannot be the special register",)),
     ("vector source", None, "add.s32 %r0, »{%r1}, %r2;", ("constant was expected", "'{'")),
     ("strange character", None, "add.s32 %r0, %r1, »#2;", ("unexpected character '#'",)),
     ("not ASCII", None, "add.s32 %r0, %r1, »²;", ("unexpected character",)),
@@ -415,8 +418,8 @@ def ptxas_takes(text: str, target: str) -> bool:
 
 F16_SP = "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r0, %r1}, {%r2, %r3}, {%r4, %r5}"
 
-# Texts on which the decoder was seen to disagree with ptxas 13.0: (text, whether ptxas takes it).
-DISAGREEMENTS: list[tuple[str, bool]] = [
+# Fine print of ptxas 13.0: (text, whether it takes it).
+FINE_PRINT: list[tuple[str, bool]] = [
     (f"{MMA_SP} {V4}, {V4}, {V4}, {{0, 0, 0, 0}}, %r16, 0;", False),
     (f"{MMA_SP} {V4}, {V4}, {V4}, {{0f00000000, 0, 0, 0}}, %r16, 0;", False),
     (f"{F16_SP}, {{0, 0}}, %r6, 0;", False),
@@ -455,16 +458,15 @@ DISAGREEMENTS: list[tuple[str, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "accepted"), DISAGREEMENTS)
-@pytest.mark.xfail(reason="the decoder and ptxas 13.0 disagree", strict=True)
-def test_disagreements(text: str, accepted: bool) -> None:
+@pytest.mark.parametrize(("text", "accepted"), FINE_PRINT)
+def test_fine_print(text: str, accepted: bool) -> None:
     assert takes(text, "sm_90a") == accepted
 
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas on PATH")
 @pytest.mark.long
-@pytest.mark.parametrize(("text", "accepted"), DISAGREEMENTS)
-def test_disagreements_are_what_ptxas_says(text: str, accepted: bool) -> None:
+@pytest.mark.parametrize(("text", "accepted"), FINE_PRINT)
+def test_fine_print_is_what_ptxas_says(text: str, accepted: bool) -> None:
     assert ptxas_takes(text, "sm_90a") == accepted
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden import compare
+from tests.golden import compare
 
 from isa.forms import mma_forms
 from isa.targets import parse_target

@@ -24,6 +24,7 @@ class Machine:
     Attributes:
         registers, shared: its state.
         warps: warps of the CTA.
+        slots: warps that the SM has room for, which is what %nwarpid gives (64 on an H100, measured).
         target: the chip whose arithmetic is used.
         arithmetic: "chip" (bit for bit what the chip gives), "exact" (the correctly rounded sum) or "none" (D is left as it is: time alone).
         undefined: "hardware" or "raise", DESIGN section 5.
@@ -36,6 +37,7 @@ class Machine:
     registers: RegisterFile
     shared: SharedMemory
     warps: int
+    slots: int
     target: Target
     arithmetic: str = "chip"
     undefined: str = "hardware"
@@ -54,7 +56,7 @@ class Machine:
             case "%warpid":
                 value = warp
             case "%nwarpid":
-                value = np.full((1, 1), self.warps, np.uint32)
+                value = np.full((1, 1), self.slots, np.uint32)
             case "%tid.x":
                 value = warp * np.uint32(LANES) + lane
             case "%ntid.x":

@@ -78,7 +78,14 @@ class Executed:
 
 
 def execute(
-    trace: Trace, codes: list[Code], target: Target, *, arithmetic: str = "chip", undefined: str = "hardware", compare: int = COMPARED
+    trace: Trace,
+    codes: list[Code],
+    target: Target,
+    *,
+    arithmetic: str = "chip",
+    undefined: str = "hardware",
+    compare: int = COMPARED,
+    slots: int = 64,
 ) -> Executed:
     """Runs the programs of a trace for their values.
 
@@ -87,21 +94,15 @@ def execute(
         arithmetic: "chip", "exact" or "none".
         undefined: "hardware" or "raise".
         compare: how many matrix instructions to compare with the exact result.
+        slots: warps that the SM has room for (%nwarpid).
 
     Raises:
         TraceError: data that cannot be loaded, an access outside of shared memory.
         UndefinedBehavior: under the policy "raise", and for what stops a chip.
         DeadlockError: a barrier that not all warps reach.
     """
-    machine = Machine(
-        RegisterFile(trace.warps, max(trace.registers, 1)),
-        SharedMemory(trace.shared_bytes, trace.warps),
-        trace.warps,
-        target,
-        arithmetic,
-        undefined,
-        compare,
-    )
+    registers, shared = RegisterFile(trace.warps, max(trace.registers, 1)), SharedMemory(trace.shared_bytes, trace.warps)
+    machine = Machine(registers, shared, trace.warps, slots, target, arithmetic, undefined, compare)
     load_all(trace, machine)
     groups = _grouped(codes)
     _run_all(trace, groups, machine)
