@@ -5,10 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.golden import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.test_exact import KINDS, cases
 
 from isa.errors import IsaError, UndefinedBehavior
 from isa.forms import MmaForm, mma_forms
@@ -17,6 +15,8 @@ from isa.types import ELEMENT_TYPES, Bits, ElementType
 from isa.undefined import RULES, metadata_findings
 from simulator.arithmetic import SUM_ROWS, SumRow, decode, encode, encode_integer, sum_row, ulp_distance
 from simulator.execute.mma import execute_mma, mma, mma_sp, undefined_cases
+from tests.golden import reference
+from tests.test_exact import KINDS, cases
 
 F16, F32, BF16, TF32 = (ELEMENT_TYPES[name] for name in ("f16", "f32", "bf16", "tf32"))
 ORDERED = "mma.sp::ordered_metadata.sync.aligned."

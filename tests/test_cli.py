@@ -21,7 +21,17 @@ from simulator.version import __version__
 Tcsim = Callable[..., tuple[int, str, str]]
 MMA = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 TEXT = MMA + " {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9, %r10, %r11}, {%r0, %r1, %r2, %r3}, %r12, 0x1;"
-TRACE = f".trace 1\n.target sm_90a\n.warps 2\n.warp 0-1 {{\n  mov.b32 %r12, 0x44444444;\n  .repeat 3 {{\n    {TEXT}\n  }}\n}}\n.store \"d\", %r0, 4;\n"
+TRACE = f""".trace 1
+.target sm_90a
+.warps 2
+.warp 0-1 {{
+  mov.b32 %r12, 0x44444444;
+  .repeat 3 {{
+    {TEXT}
+  }}
+}}
+.store "d", %r0, 4;
+"""
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -553,7 +552,6 @@ def check_sums(timing: Timing) -> None:
 
 SLOW_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 QUIET = settings(max_examples=100, deadline=None, suppress_health_check=SLOW_CHECKS)
-STRAGGLERS = "a result that is still to come when a period is skipped moves with the skip"
 
 
 def check_skipping(folder: Path, text: str, config: Config, seed: int, vary: bool) -> None:
@@ -567,14 +565,12 @@ def check_skipping(folder: Path, text: str, config: Config, seed: int, vary: boo
     assert simulated(config, codes, warps, registers, costs, skip=True) == fast
 
 
-@pytest.mark.xfail(reason=STRAGGLERS, strict=False)
 @given(programs(60), VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
 @QUIET
 def test_skipping_changes_nothing(folder: Path, text: str, variant: Variant, seed: int, vary: bool) -> None:
     check_skipping(folder, text, variant.config, seed, vary)
 
 
-@pytest.mark.xfail(reason=STRAGGLERS, strict=False)
 @given(st.lists(instructions(), min_size=1, max_size=3), st.lists(instructions(), min_size=1, max_size=2), VARIANTS)
 @settings(QUIET, max_examples=40)
 def test_skipping_with_stragglers(folder: Path, line: list[str], loop: list[str], variant: Variant) -> None:
@@ -583,7 +579,6 @@ def test_skipping_with_stragglers(folder: Path, line: list[str], loop: list[str]
     check_skipping(folder, text, variant.config, 0, False)
 
 
-@pytest.mark.xfail(reason=STRAGGLERS, strict=True)
 def test_results_that_come_during_a_skip(folder: Path) -> None:
     """The last result of a warp that has ended does not move with the repetitions of another."""
     slow = isa.mma_form("mma.sp.sync.aligned.m16n8k64.row.col.f32.e4m3.e4m3.f32")
@@ -609,14 +604,12 @@ def report_of(folder: Path, body: str, warps: int = 8) -> simulator.Report:
     return simulator.run(write(folder, f"{HEAD}.warps {warps}\n.warp 0-{warps - 1} {{\n{body}\n}}\n"), H100, arithmetic="none")
 
 
-FORGETS = "a skip of an inner loop forgets what was seen of the outer one"
-INNER = pytest.mark.xfail(reason=FORGETS, run=False)
 NESTS = [
     ".repeat {} {{ {} }}",
     ".repeat {} {{ .repeat 2 {{ {} }} }}",
     ".repeat {} {{ {} .repeat 3 {{ {} }} }}",
-    pytest.param(".repeat {} {{ .repeat 7 {{ {} }} }}", marks=INNER),
-    pytest.param(".repeat {} {{ .repeat 1000 {{ {} }} {} }}", marks=INNER),
+    ".repeat {} {{ .repeat 7 {{ {} }} }}",
+    ".repeat {} {{ .repeat 1000 {{ {} }} {} }}",
 ]
 
 
@@ -625,9 +618,8 @@ def test_huge_counts(folder: Path, shape: str) -> None:
     """A billion iterations take no longer to simulate than a thousand, and are exactly a million times further on."""
     body = s(0, c=0) + d(4, c=4)
     small, more, huge = (report_of(folder, shape.format(n, body, body)) for n in (1000, 2000, 10**9))
-    start = time.perf_counter()
     assert report_of(folder, shape.format(10**9, body, body)) == huge
-    assert time.perf_counter() - start < 2
+    assert huge.skipped_cycles > 0.999 * huge.cycles
     times = 10**6 - 1
     assert huge.cycles == small.cycles + times * (more.cycles - small.cycles)
     for warp, row in huge.waits.items():
@@ -637,7 +629,7 @@ def test_huge_counts(folder: Path, shape: str) -> None:
     assert all(0 <= share <= 1 for share in huge.utilisation.values())
 
 
-@pytest.mark.parametrize("inner", [2, 3, *(pytest.param(n, marks=pytest.mark.xfail(reason=FORGETS, strict=True)) for n in (7,)), 100])
+@pytest.mark.parametrize("inner", [2, 3, 7, 100])
 def test_outer_loops_skip(folder: Path, inner: int) -> None:
     """Nearly all of a nest is skipped, however often its inner loop runs."""
     report = report_of(folder, f".repeat 300 {{ .repeat {inner} {{ {s(0, c=0)} }} {d(4, c=4)} }}")

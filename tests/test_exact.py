@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.golden import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isa.types import ELEMENT_TYPES, Bits, ElementType
 from simulator.arithmetic import Decoded, canonical_nan, decode, exact_sum, infinity
+from tests.golden import reference
 
 F16, F32, BF16, TF32, E4M3, E5M2 = (ELEMENT_TYPES[name] for name in ("f16", "f32", "bf16", "tf32", "e4m3", "e5m2"))
 COMBINATIONS = [

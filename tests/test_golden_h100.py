@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.golden import compare
 
 from isa.forms import mma_forms
 from isa.targets import parse_target
 from isa.undefined import metadata_findings
+from tests.golden import compare
 
 GOLDEN = Path(__file__).parent / "golden"
 RECORDINGS = [recording for name in compare.H100_FILES for recording in compare.recordings(GOLDEN / name)]

@@ -367,7 +367,8 @@ class Skipper:
     def __init__(self, sm: Sm) -> None:
         self.sm = sm
         self.skipped = 0
-        self.seen: dict[tuple[object, ...], tuple[int, list[int], list[int]]] = {}
+        # For each depth of loops: when a state was met (skipped cycles counted), the runs of the loops then, and what had been counted.
+        self.seen: dict[int, dict[tuple[object, ...], tuple[int, list[int], list[int]]]] = {}
 
     def look(self, reference: Warp, loop: TimedLoop) -> None:
         if loop.count - reference.counts[loop.loop] < 2:
@@ -377,14 +378,14 @@ class Skipper:
         if any(which is not None and not which.constant for which in chosen):
             return
         counts = [0 if which is None else warp.counts[which.loop] for warp, which in zip(sm.warps, chosen, strict=True)]
-        key = self.state(chosen, now)
-        before = self.seen.get(key)
-        if before is None:
-            if len(self.seen) >= self.LIMIT:
-                self.seen.clear()
-            self.seen[key] = (now, counts, list(sm.counted))
+        key, seen = self.state(chosen, now), self.seen.setdefault(loop.depth, {})
+        before = seen.get(key)
+        if before is not None:
+            self.jump(chosen, counts, now + self.skipped, before)
             return
-        self.jump(chosen, counts, now, before)
+        if len(seen) >= self.LIMIT:
+            seen.clear()
+        seen[key] = (now + self.skipped, counts, list(sm.counted))
 
     def jump(self, chosen: list[TimedLoop | None], counts: list[int], now: int, before: tuple[int, list[int], list[int]]) -> None:
         then, old_counts, old_counted = before
@@ -400,7 +401,6 @@ class Skipper:
                 warp.counts[which.loop] += periods * step
         self.sm.counted = [new + periods * (new - old) for new, old in zip(self.sm.counted, old_counted, strict=True)]
         self.skipped += periods * (now - then)
-        self.seen.clear()
 
     @staticmethod
     def loop_of(warp: Warp, depth: int) -> TimedLoop | None:
@@ -414,7 +414,8 @@ class Skipper:
         sm = self.sm
         waiting = tuple((number, tuple(warps)) for number, warps in sorted(sm.barriers.arrived.items()) if warps)
         minimum = sm.config.loop.minimum
-        parts: list[object] = [max(sm.shared_free - now, 0), max(sm.barrier_free - now, 0), waiting, *(core.state(now) for core in sm.cores)]
+        coming = max(sm.end - now, 0)
+        parts: list[object] = [coming, max(sm.shared_free - now, 0), max(sm.barrier_free - now, 0), waiting, *(core.state(now) for core in sm.cores)]
         for warp, which in zip(sm.warps, chosen, strict=True):
             if warp.done:
                 parts.append(None)
