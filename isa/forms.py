@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from isa.errors import IsaError
 from isa.fragments import Fragment, a_fragment, accumulator_fragment, b_fragment
 from isa.metadata import Metadata, metadata_operand
-from isa.targets import Target, parse_target
+from isa.targets import Availability, Target, parse_target
 from isa.types import ELEMENT_TYPES, ElementType
 
 
@@ -63,7 +63,7 @@ class Form:
         opcode: the canonical spelling, all qualifiers included, no operands.
         roles: operands in PTX order.
         since_ptx: first PTX version.
-        since_target: lowest sm number.
+        targets: which targets have it.
         section: PTX section that defines it.
         unit: the unit of an SM that executes it: "tensor", "shared", "alu", "barrier".
     """
@@ -71,12 +71,17 @@ class Form:
     opcode: str
     roles: tuple[Role, ...]
     since_ptx: str
-    since_target: int
+    targets: Availability
     section: str
     unit: str
 
+    @property
+    def since_target(self) -> int:
+        """The lowest sm number that has it."""
+        return self.targets.lowest
+
     def supports(self, target: Target) -> bool:
-        return target.number >= self.since_target
+        return target in self.targets
 
 
 @dataclass(frozen=True)
@@ -253,7 +258,7 @@ def _form(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> MmaForm
         roles += [Role("e", Shape.SCALAR), Role("f", Shape.IMMEDIATE, limit=selectors + row.lax_selectors, constants=("integer",))]
     since = max(row.since_ptx, ORDERED_SINCE_PTX, key=version) if ordered else row.since_ptx
     return MmaForm(
-        mma_opcode(row, a, b, ordered, saturate), tuple(roles), since, row.since_target, row.source, "tensor",
+        mma_opcode(row, a, b, ordered, saturate), tuple(roles), since, Availability(f"{row.since_target}+"), row.source, "tensor",
         m, n, k, accumulator, a_type, b_type, accumulator, row.sparse, ordered, saturate, row.lax_selectors,
     )  # fmt: skip
 

@@ -33,9 +33,7 @@ def read_opcode(opcode: str, target: Target | None = None, start: int = 0, text:
     reader = _Reader(opcode, start, opcode if text is None else text)
     form = _mma(reader) if reader.name == "mma" else _plain(reader)
     if target is not None and not form.supports(target):
-        reader.fail(
-            0, f"'{form.opcode}' is not available on {target}: it needs sm_{form.since_target} or higher", f"targets from sm_{form.since_target} on"
-        )
+        reader.fail(0, f"'{form.opcode}' is not available on {target}: it needs {form.targets}", str(form.targets))
     return form
 
 

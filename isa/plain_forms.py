@@ -12,6 +12,7 @@ from itertools import product
 
 from isa.forms import Form, Role, Shape
 from isa.fragments import Fragment, ldmatrix_fragment
+from isa.targets import Availability
 from isa.types import ELEMENT_TYPES
 
 SPECIAL_REGISTERS = ("%laneid", "%warpid", "%nwarpid", "%tid.x", "%ntid.x")
@@ -152,5 +153,7 @@ def _expand(row: PlainRow) -> list[PlainForm]:
         qualifiers = tuple(q for q in choice if q)
         opcode = ".".join((row.name, *qualifiers))
         section = f"PTX ISA 9.0, {row.section}"
-        forms.append(PlainForm(opcode, row.roles(qualifiers), row.since_ptx, row.since_target, section, row.unit, row.name, qualifiers))
+        forms.append(
+            PlainForm(opcode, row.roles(qualifiers), row.since_ptx, Availability(f"{row.since_target}+"), section, row.unit, row.name, qualifiers)
+        )
     return forms

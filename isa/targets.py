@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from isa.errors import IsaError
@@ -35,3 +36,29 @@ def parse_target(text: str | Target) -> Target:
     if target.suffix and (target.number not in _SUFFIXED or (target.suffix == "f" and target.number == 90)):
         raise IsaError(text, 0, f"unknown target '{text}': sm_{target.number} has no '{target.suffix}' variant", f"sm_{target.number}")
     return target
+
+
+@dataclass(frozen=True)
+class Availability:
+    """The targets that have something.
+
+    Attributes:
+        text: "80+" (sm_80 and everything later, suffixes included), or names without "sm_", e.g. "120a 121a 120f 121f".
+    """
+
+    text: str
+
+    def __contains__(self, target: Target) -> bool:
+        if self.text.endswith("+"):
+            return target.number >= self.lowest
+        return f"{target.number}{target.suffix}" in self.text.split()
+
+    @property
+    def lowest(self) -> int:
+        """The lowest sm number that has it."""
+        return min(int(number) for number in re.findall(r"\d+", self.text))
+
+    def __str__(self) -> str:
+        if self.text.endswith("+"):
+            return f"sm_{self.lowest} or higher"
+        return ", ".join(f"sm_{name}" for name in self.text.split())

@@ -94,7 +94,7 @@ def _check_forms(trace: Trace, codes: list[Code], config: Config) -> None:
         form = op.instruction.form
         if not form.supports(config.target):
             reason = f"'{form.opcode}' is not available on {config.target}, the chip of config {config.name}"
-            raise TraceError(str(trace.path), op.line, 0, reason, f"a config of sm_{form.since_target} or higher")
+            raise TraceError(str(trace.path), op.line, 0, reason, f"a config of {form.targets}")
 
 
 def _costs(code: Code, executed: Executed) -> Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]:
