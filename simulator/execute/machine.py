@@ -37,11 +37,11 @@ class Machine:
     registers: RegisterFile
     shared: SharedMemory
     warps: int
-    slots: int
     target: Target
     arithmetic: str = "chip"
     undefined: str = "hardware"
     compare: int = 0
+    slots: int = 64
     met: Counter[str] = field(default_factory=Counter)
     largest_ulp: int = -1
     compared: int = 0

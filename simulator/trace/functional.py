@@ -102,7 +102,7 @@ def execute(
         DeadlockError: a barrier that not all warps reach.
     """
     registers, shared = RegisterFile(trace.warps, max(trace.registers, 1)), SharedMemory(trace.shared_bytes, trace.warps)
-    machine = Machine(registers, shared, trace.warps, slots, target, arithmetic, undefined, compare)
+    machine = Machine(registers, shared, trace.warps, target, arithmetic, undefined, compare, slots)
     load_all(trace, machine)
     groups = _grouped(codes)
     _run_all(trace, groups, machine)
