@@ -1,0 +1,215 @@
+"""Configs: those that come with tcsim, and an error with path and key for every way in which one can be wrong."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from isa import parse_target
+from simulator import ConfigError, load_config
+from simulator.resources import folder
+from simulator.timing.config import POLICIES, STATUSES, config_names
+
+SHIPPED = (folder("configs") / "h100_sxm.toml").read_text()
+TABLES = ("chip", "sm", "issue", "loop", "alu", "barrier", "shared")
+
+
+@pytest.mark.parametrize("name", config_names())
+def test_shipped(name: str) -> None:
+    """By name and by path; every table has a source with a status and something behind it."""
+    config = load_config(name)
+    assert config == load_config(folder("configs") / f"{name}.toml")
+    assert (config.name, config.target) == (name, parse_target(config.target))
+    assert set(config.sources) == {*TABLES, *(f"tensor {c.name}" for c in config.tensor)}
+    for table, source in config.sources.items():
+        assert config.status(table) in STATUSES
+        assert len(source.split(":", 1)[1].strip()) > 10, table
+    assert config.issue.policy in POLICIES
+    assert config.chip.sms * config.chip.clock_mhz > 0
+
+
+def test_names() -> None:
+    assert {"h100_sxm", "a100"} <= set(config_names())
+
+
+def write(path: Path, text: str) -> Path:
+    file = path / "chip.toml"
+    file.write_text(text)
+    return file
+
+
+def edited(table: str, key: str, value: str | None) -> str:
+    """The shipped file with one entry of a table changed, or taken out. `table` may be "" (top) or "[[tensor]]" (the first class)."""
+    header = table if table.startswith("[[") else f"[{table}]"
+    start = SHIPPED.index(f"\n{header}\n") if table else 0
+    line = re.compile(rf"^{key} = .*$", re.MULTILINE)
+    match = line.search(SHIPPED, start)
+    assert match is not None, (table, key)
+    return SHIPPED[: match.start()] + (f"{key} = {value}" if value is not None else "") + SHIPPED[match.end() :]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_numbers_are_those_of_the_file(tmp_path: Path, table: str) -> None:
+    """Each integer of a table, changed, changes that field and no other."""
+    before = load_config(write(tmp_path, SHIPPED))
+    part = getattr(before, table)
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            after = load_config(write(tmp_path, edited(table, field.name, str(value + 1))))
+            assert after == replace(before, **{table: replace(part, **{field.name: value + 1})})
+
+
+# (table, key, value, key that the error names, words)
+WRONG: list[tuple[str, str, str | None, str, tuple[str, ...]]] = [
+    ("", "name", None, "name", ("missing",)),
+    ("", "title", '""', "title", ("a text",)),
+    ("", "target", "90", "target", ("90", "a text")),
+    ("", "target", '"sm_91"', "target", ("unknown target 'sm_91'", "sm_90")),
+    ("chip", "sms", None, "chip.sms", ("missing",)),
+    ("chip", "sms", "0", "chip.sms", ("0", "an integer, 1 or more")),
+    ("chip", "sms", "132.0", "chip.sms", ("132.0", "integer")),
+    ("chip", "sms", "true", "chip.sms", ("True", "integer")),
+    ("chip", "sms", '"132"', "chip.sms", ("'132'", "integer")),
+    ("chip", "sms", "10000000000", "chip.sms", ("integer",)),
+    ("chip", "clock_mhz", "-1830", "chip.clock_mhz", ("-1830", "positive")),
+    ("chip", "clock_mhz", "nan", "chip.clock_mhz", ("positive",)),
+    ("chip", "clock_mhz", "inf", "chip.clock_mhz", ("positive",)),
+    ("chip", "clock_mhz", "1979-05-27", "chip.clock_mhz", ("positive",)),
+    ("chip", "source", None, "chip.source", ("missing", "measured: ...", "assumed: ...")),
+    ("chip", "source", '"a datasheet"', "chip.source", ("'a datasheet'", "published: ...")),
+    ("chip", "source", '"guessed: by me"', "chip.source", ("'guessed: by me'",)),
+    ("chip", "source", '"measured"', "chip.source", ("'measured'",)),
+    ("chip", "source", "3", "chip.source", ("3",)),
+    ("sm", "sub_cores", "0", "sm.sub_cores", ("1 or more",)),
+    ("sm", "shared_bytes", "-1", "sm.shared_bytes", ("-1",)),
+    ("issue", "policy", '"youngest"', "issue.policy", ("unknown policy 'youngest'", *POLICIES)),
+    ("issue", "policy", "1", "issue.policy", ("a text",)),
+    ("loop", "cycles", "-1", "loop.cycles", ("-1", "an integer")),
+    ("loop", "drain", '"yes"', "loop.drain", ("'yes'", "true or false")),
+    ("loop", "drain", "1", "loop.drain", ("true or false",)),
+    ("alu", "latency", "0", "alu.latency", ("1 or more",)),
+    ("alu", "interval", "-2", "alu.interval", ("-2",)),
+    ("barrier", "latency", "[12]", "barrier.latency", ("[12]",)),
+    ("shared", "latency", "{ a = 1 }", "shared.latency", ("integer",)),
+    ("[[tensor]]", "name", "7", "tensor[0].name", ("a text",)),
+    ("[[tensor]]", "name", '"m8n8k16"', "tensor[4].name", ("two tensor classes named 'm8n8k16'",)),
+    ("[[tensor]]", "sparse", None, "tensor[0].sparse", ("missing",)),
+    ("[[tensor]]", "sparse", "0", "tensor[0].sparse", ("true or false",)),
+    ("[[tensor]]", "rows", None, "tensor[0].rows", ("missing",)),
+    ("[[tensor]]", "latency", "0", "tensor[0].latency", ("1 or more",)),
+    ("[[tensor]]", "interval", "1.5", "tensor[0].interval", ("1.5",)),
+    ("[[tensor]]", "inputs", "[]", "tensor[0].inputs", ("element types", "bf16")),
+    ("[[tensor]]", "inputs", '"f16"', "tensor[0].inputs", ("element types",)),
+    ("[[tensor]]", "inputs", '["f16", "f64"]', "tensor[0].inputs", ("f64", "element types")),
+    ("[[tensor]]", "inputs", "[1]", "tensor[0].inputs", ("element types",)),
+    ("[[tensor]]", "source", '"assumed"', "tensor[0].source", ("'assumed'",)),
+]
+
+
+@pytest.mark.parametrize(("table", "key", "value", "named", "words"), WRONG, ids=[f"{row[3]}={row[2]}" for row in WRONG])
+def test_wrong_entry(tmp_path: Path, table: str, key: str, value: str | None, named: str, words: tuple[str, ...]) -> None:
+    path = write(tmp_path, edited(table, key, value))
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    error = caught.value
+    assert (error.path, error.key) == (str(path), named)
+    assert str(error).startswith(f"{path}: {named}: ")
+    assert all(word in str(error) for word in words), str(error)
+
+
+@pytest.mark.xfail(reason="TypeError: unhashable", strict=True)
+@pytest.mark.parametrize("value", ['[["f32"]]', "[{ f32 = 1 }]"])
+def test_lists_within_lists(tmp_path: Path, value: str) -> None:
+    with pytest.raises(ConfigError, match="element types"):
+        load_config(write(tmp_path, edited("[[tensor]]", "accumulators", value)))
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "words"),
+    [
+        ("\nspeed = 3\n", "speed", ("unknown key",)),
+        ("\ntagret = 'sm_90'\n", "tagret", ("unknown key", "did you mean 'target'")),
+        ("\n[chpi]\n", "chpi", ("unknown key", "did you mean 'chip'")),
+        ("\n[chip]\nclock_mzh = 1\n", "chip.clock_mzh", ("unknown key", "did you mean 'clock_mhz'", "sms")),
+        ("\n[[tensor]]\nintervall = 1\n", "tensor[0].intervall", ("unknown key", "did you mean 'interval'")),
+    ],
+)
+def test_unknown_key(tmp_path: Path, text: str, named: str, words: tuple[str, ...]) -> None:
+    header = text.strip().split("\n")[0]
+    at = SHIPPED.find(f"\n{header}\n") if header.startswith("[") else 0
+    whole = (
+        text + SHIPPED
+        if at <= 0 and not header.startswith("[")
+        else SHIPPED + text
+        if at < 0
+        else SHIPPED[:at] + text + SHIPPED[at + len(header) + 2 :]
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_config(write(tmp_path, whole))
+    assert caught.value.key == named
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_missing_table(tmp_path: Path, table: str) -> None:
+    start = SHIPPED.index(f"\n[{table}]\n")
+    end = SHIPPED.index("\n[", start + 1)
+    without = SHIPPED[:start] + SHIPPED[end:]
+    for text, word in ((without, "missing table"), (f"{table} = 3\n" + without, "not a table")):
+        with pytest.raises(ConfigError, match=word) as caught:
+            load_config(write(tmp_path, text))
+        assert caught.value.key == table
+        assert f"[{table}] with " in caught.value.legal
+
+
+@pytest.mark.parametrize("text", ["", "tensor = []\n", "tensor = 3\n", "tensor = [1]\n", "[tensor]\nname = 'x'\n"])
+def test_missing_classes(tmp_path: Path, text: str) -> None:
+    head = SHIPPED.split("[[tensor]]", 1)[0]
+    with pytest.raises(ConfigError, match="at least one") as caught:
+        load_config(write(tmp_path, head + text if text.startswith("[") else text + head))
+    assert caught.value.key == "tensor"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"name = \n", ("not a TOML file", "line 1")),
+        (b"name = 'x'\nname = 'y'\n", ("not a TOML file",)),
+        (b"[chip\n", ("not a TOML file",)),
+        (b"\xff\xfe", ("not UTF-8",)),
+        (b"# caf\xe9\n", ("not UTF-8",)),
+        (b"\x00", ("not a TOML file",)),
+        (b"", ("name", "missing")),
+        pytest.param(b"a = " + b"[" * 5000, ("not a TOML file",), marks=pytest.mark.xfail(reason="RecursionError", strict=True)),
+    ],
+)
+def test_bad_file(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
+    path = tmp_path / "chip.toml"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert caught.value.path == str(path)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+ODD = (pytest.param(name, marks=pytest.mark.xfail(reason="not a ConfigError", strict=True), id=name[:3]) for name in ("x" * 5000, "a\0b"))
+
+
+@pytest.mark.parametrize("name", ["h100", "h100_smx", "nonsense", "", ".", "no/such/file.toml", "h100_sxm.toml", *ODD])
+def test_no_such_config(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(name)
+    assert "h100_sxm" in str(caught.value)
+    assert "a100" in str(caught.value)
+
+
+def test_near_name_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'h100_sxm'"):
+        load_config("h100_smx")
+    with pytest.raises(ConfigError, match="directory") as caught:
+        load_config(tmp_path)
+    assert caught.value.path == str(tmp_path)
