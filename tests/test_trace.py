@@ -362,6 +362,7 @@ BAD: list[tuple[str, str, tuple[str, ...]]] = [
     ("a warp twice in a list", ".trace 1\n.target sm_90a\n.warps 4\n.warp »0-2,1 { }", ("warp 1 has a program",)),
     ("warp number", f"{W1}.warp »1 {{ }}", ("warp number is '1'", "0 to 0")),
     ("warp range", ".trace 1\n.target sm_90a\n.warps 4\n.warp »3-1 { }", ("'3-1' is not a range",)),
+    ("a number over two lines", ".trace 1\n.target sm_90a\n.warps 4\n.warp »0\n1, 3 { }", ("warp number is '0 1'",)),
     ("no warps in .warp", f"{W1}».warp {{ }}", ("malformed .warp",)),
     ("no .warps", f"{HEAD}».warp 0 {{ }}", (".warps is missing",)),
     ("no .target", ".trace 1\n.warps 1\n».warp 0 { }", (".target is missing",)),

@@ -154,7 +154,7 @@ class _Builder:
         before = statement.text[:offset]
         line = statement.line + before.count("\n")
         column = statement.column + offset if "\n" not in before else offset - before.rfind("\n")
-        raise TraceError(str(self.path), line, column, reason, legal)
+        raise TraceError(str(self.path), line, column, reason.replace("\n", " "), legal)
 
     def add(self, statement: Statement) -> None:
         text = statement.text
