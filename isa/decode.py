@@ -10,10 +10,12 @@ from typing import NamedTuple, NoReturn
 
 from isa.errors import IsaError
 from isa.forms import Form, Role, Shape
-from isa.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Scalar, Sink, Vector
+from isa.instruction import Address, Guard, Immediate, Instruction, Operand, Predicate, Register, Scalar, Sink, Vector
 from isa.opcodes import read_opcode
 from isa.plain_forms import SPECIAL_REGISTERS
 from isa.targets import Target, parse_target
+from isa.tcgen05_forms import FamilyForm, refine
+from isa.tcgen05_operands import SizedRole, check_operand
 
 _TOKENS = re.compile(
     r"""(?P<space>(?:\s|//[^\n]*|/\*.*?\*/)+)
@@ -55,7 +57,10 @@ def decode(text: str, target: str | Target | None = None) -> Instruction:
     guard = _guard(cursor)
     opcode, place = cursor.opcode()
     form = read_opcode(opcode, wanted, place, text)
-    operands = _operands(cursor, form)
+    if isinstance(form, FamilyForm):
+        form, operands = _family_operands(cursor, form, wanted)
+    else:
+        operands = _operands(cursor, form)
     cursor.end()
     return Instruction(form, operands, guard)
 
@@ -170,6 +175,60 @@ def _operand(cursor: _Cursor, role: Role) -> Operand:
             return _register(cursor, role)
         case Shape.VALUE:
             return _value(cursor, role)
+        case Shape.MATRIX:
+            return _address(cursor) if cursor.peek().text == "[" else _value(cursor, role)
+        case Shape.PREDICATE:
+            return _predicate(cursor, role)
+
+
+def _family_operands(cursor: _Cursor, form: FamilyForm, target: Target | None) -> tuple[FamilyForm, tuple[Operand, ...]]:
+    """The operands of tcgen05, mbarrier or fence, and the form with just these."""
+    found: dict[str, Operand] = {}
+    written: dict[str, tuple[bool, int]] = {}
+    for role in form.roles:
+        token = cursor.peek()
+        if token.text in (";", ""):
+            if role.optional:
+                break
+            expected = ", ".join(_described(role) for role in form.roles)
+            cursor.fail(f"operand {role.name} is missing: {form.opcode} has {len(form.roles)} operands, found {len(found)}", expected)
+        if role.optional and role.shape is Shape.VECTOR and not _vector_follows(cursor):
+            continue
+        if found:
+            cursor.expect(",", f"before operand {role.name}")
+        start = cursor.peek().place
+        found[role.name] = operand = _sink(cursor, role) or _operand(cursor, role)
+        check_operand(role, operand, cursor.text, start)
+        written[role.name] = isinstance(operand, Address), start
+    token = cursor.peek()
+    if token.text not in (";", ""):
+        names = ", ".join(_described(role) for role in form.roles) or "no operand"
+        cursor.fail(f"{form.opcode} takes nothing more, found {_shown(token)}", names, token.place)
+    return refine(form, written, target, cursor.text), tuple(found.values())
+
+
+def _vector_follows(cursor: _Cursor) -> bool:
+    before = cursor.at
+    follows = cursor.take(",") and cursor.peek().text == "{"
+    cursor.at = before
+    return follows
+
+
+def _sink(cursor: _Cursor, role: Role) -> Sink | None:
+    """`_` where it stands for a whole operand."""
+    if isinstance(role, SizedRole) and role.sink and cursor.take("_"):
+        return Sink()
+    return None
+
+
+def _predicate(cursor: _Cursor, role: Role) -> Predicate | Immediate:
+    """`%p0`, `!%p0`, or a constant: 0 is false. PTX ISA 9.0, 9.7.16.10.9.1 (enable-input-d)."""
+    before = cursor.at
+    negated = cursor.take("!")
+    if cursor.peek().kind == "name":
+        return Predicate(_register(cursor, role), negated)
+    cursor.at = before
+    return _immediate(cursor, role)
 
 
 def _vector(cursor: _Cursor, role: Role) -> Vector | Scalar:

@@ -26,6 +26,8 @@ class Shape(Enum):
     IMMEDIATE = "immediate"  # a constant expression
     VALUE = "value"  # register or constant
     ADDRESS = "address"  # [%r0 + 16]
+    MATRIX = "descriptor or address"  # %rd0, a constant, or [%r0 + 16]
+    PREDICATE = "predicate"  # %p0, !%p0 or a constant
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,18 @@ class Address:
         return f"[{self.base}]" if self.offset == 0 else f"[{self.base}+{self.offset}]"
 
 
-Operand = Register | Sink | Immediate | Vector | Address
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """`%p0` or `!%p0`, read as an operand."""
+
+    register: Register
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{'!' if self.negated else ''}{self.register}"
+
+
+Operand = Register | Sink | Immediate | Vector | Address | Predicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ class Instruction:
 
     def __str__(self) -> str:
         guard = f"{self.guard} " if self.guard else ""
-        return f"{guard}{self.form.opcode} {', '.join(map(str, self.operands))};"
+        return f"{guard}{' '.join((self.form.opcode, ', '.join(map(str, self.operands)))).rstrip()};"
 
     def __getitem__(self, role: str) -> Operand:
         """The operand of that role, e.g. `ins["a"]`; KeyError if the form has none or it was left out."""
@@ -151,5 +162,7 @@ def register_names(operand: Operand) -> list[str]:
             return [element.name for element in elements if isinstance(element, Register)]
         case Address(base, _):
             return [base.name] if base else []
+        case Predicate(register, _):
+            return [register.name]
         case _:
             return []

@@ -15,13 +15,14 @@ from isa.errors import IsaError
 from isa.forms import Form, MmaForm, mma_forms
 from isa.plain_forms import PLAIN_ROWS, plain_forms
 from isa.targets import Target
+from isa.tcgen05_forms import FAMILIES, read_family
 from isa.types import ELEMENT_TYPES
 
 _SHAPE = re.compile(r"m\d+n\d+k\d+")
 _SPARSE = ("sp", "sp::ordered_metadata")
 _LAYOUTS = ("row", "col")
 _ROLES = ("D", "A", "B", "C")
-NAMES = tuple(dict.fromkeys(("mma", *(row.name for row in PLAIN_ROWS))))
+NAMES = tuple(dict.fromkeys(("mma", *(row.name for row in PLAIN_ROWS), *FAMILIES)))
 
 
 def read_opcode(opcode: str, target: Target | None = None, start: int = 0, text: str | None = None) -> Form:
@@ -31,7 +32,10 @@ def read_opcode(opcode: str, target: Target | None = None, start: int = 0, text:
     that `target` (None: any) does not have.
     """
     reader = _Reader(opcode, start, opcode if text is None else text)
-    form = _mma(reader) if reader.name == "mma" else _plain(reader)
+    if reader.name in FAMILIES:
+        form: Form = read_family(opcode, start, text)
+    else:
+        form = _mma(reader) if reader.name == "mma" else _plain(reader)
     if target is not None and not form.supports(target):
         reader.fail(0, f"'{form.opcode}' is not available on {target}: it needs {form.targets}", str(form.targets))
     return form
