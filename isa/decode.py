@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from isa.errors import IsaError
-from isa.forms import Form, Role, Shape
+from isa.forms import PTX, Form, MmaForm, Role, Shape
 from isa.instruction import Address, Guard, Immediate, Instruction, Operand, Predicate, Register, Scalar, Sink, Vector
 from isa.opcodes import read_opcode
 from isa.plain_forms import SPECIAL_REGISTERS
@@ -40,12 +40,13 @@ class Token(NamedTuple):
     place: int
 
 
-def decode(text: str, target: str | Target | None = None) -> Instruction:
+def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Instruction:
     """The instruction that `text` says.
 
     Args:
         text: one PTX instruction, `;` optional, comments and line breaks allowed.
         target: e.g. "sm_90a"; None takes what any target has.
+        ptx: the PTX version that it is written for.
 
     Raises:
         IsaError: unknown or malformed text, an illegal form, operand or selector, a form that the target lacks.
@@ -56,11 +57,11 @@ def decode(text: str, target: str | Target | None = None) -> Instruction:
     cursor = _Cursor(text)
     guard = _guard(cursor)
     opcode, place = cursor.opcode()
-    form = read_opcode(opcode, wanted, place, text)
+    form = read_opcode(opcode, wanted, place, text, ptx)
     if isinstance(form, FamilyForm):
         form, operands = _family_operands(cursor, form, wanted)
     else:
-        operands = _operands(cursor, form)
+        operands = _operands(cursor, form, wanted)
     cursor.end()
     return Instruction(form, operands, guard)
 
@@ -138,22 +139,55 @@ def _guard(cursor: _Cursor) -> Guard | None:
     return Guard(Register(token.text), negated)
 
 
-def _operands(cursor: _Cursor, form: Form) -> tuple[Operand, ...]:
+def _operands(cursor: _Cursor, form: Form, target: Target | None) -> tuple[Operand, ...]:
+    """All operands. After one that is wrong the rest is read too, so that the error names everything."""
     found: list[Operand] = []
+    problems: list[IsaError] = []
     expected = ", ".join(_described(role) for role in form.roles)
-    for role in form.roles:
+    for number, role in enumerate(form.roles):
         at_end = cursor.peek().text in (";", "")
         if role.optional and at_end:
             break
         if at_end:
-            cursor.fail(f"operand {role.name} is missing: {form.opcode} has {len(form.roles)} operands, found {len(found)}", expected)
-        if found:
-            cursor.expect(",", f"before operand {role.name}")
-        found.append(_operand(cursor, role))
-    token = cursor.peek()
-    if token.text == ",":
-        cursor.fail(f"too many operands: {form.opcode} has {len(form.roles)}", expected, token.place)
+            reason = f"operand {role.name} is missing: {form.opcode} has {len(form.roles)} operands, found {number}"
+            problems.append(IsaError(cursor.text, cursor.at, reason, expected))
+            break
+        try:
+            if number:
+                cursor.expect(",", f"before operand {role.name}")
+            found.append(_metadata(cursor, role, form, target) if role.name == "e" else _operand(cursor, role))
+        except IsaError as error:
+            problems.append(error)
+            if not _recover(cursor):
+                break
+    else:
+        token = cursor.peek()
+        if token.text == "," and not problems:
+            cursor.fail(f"too many operands: {form.opcode} has {len(form.roles)}", expected, token.place)
+    if problems:
+        raise IsaError.together(problems)
     return tuple(found)
+
+
+def _recover(cursor: _Cursor) -> bool:
+    """Goes on to the comma after the operand that was wrong; False where there is none."""
+    rest = re.compile(r"[^{}\[\],;]*(?:\{[^{};]*\}|\[[^\[\];]*\]|[}\]])?[^{}\[\],;]*")
+    while (match := rest.match(cursor.text, cursor.at)) and match.end() > cursor.at:
+        cursor.at = match.end()
+    return cursor.text[cursor.at : cursor.at + 1] == ","
+
+
+def _metadata(cursor: _Cursor, role: Role, form: Form, target: Target | None) -> Operand:
+    """The metadata register. ptxas 13.0 takes a second one where the instruction is native, and drops it."""
+    before = cursor.at
+    if cursor.take("{"):
+        first = _register(cursor, role)
+        if cursor.take(",") and isinstance(form, MmaForm) and (target is None or form.native(target)):
+            _register(cursor, role)
+            if cursor.take("}"):
+                return first
+    cursor.at = before
+    return _operand(cursor, role)
 
 
 def _described(role: Role) -> str:
@@ -186,14 +220,13 @@ def _family_operands(cursor: _Cursor, form: FamilyForm, target: Target | None) -
     found: dict[str, Operand] = {}
     written: dict[str, tuple[bool, int]] = {}
     for role in form.roles:
-        token = cursor.peek()
-        if token.text in (";", ""):
+        if role.optional and role.shape is Shape.VECTOR and not _vector_follows(cursor):
+            continue
+        if cursor.peek().text in (";", ""):
             if role.optional:
                 break
             expected = ", ".join(_described(role) for role in form.roles)
             cursor.fail(f"operand {role.name} is missing: {form.opcode} has {len(form.roles)} operands, found {len(found)}", expected)
-        if role.optional and role.shape is Shape.VECTOR and not _vector_follows(cursor):
-            continue
         if found:
             cursor.expect(",", f"before operand {role.name}")
         start = cursor.peek().place
@@ -237,9 +270,9 @@ def _vector(cursor: _Cursor, role: Role) -> Vector | Scalar:
         if role.shape is Shape.VECTOR:
             cursor.fail(f"operand {role.name} is a vector of {role.count} register{'s' if role.count > 1 else ''}", "{...}", start)
         return _value(cursor, role) if role.constants else _register(cursor, role)
-    elements = [_element(cursor, role)]
+    elements = [_element(cursor, role, 0)]
     while cursor.take(","):
-        elements.append(_element(cursor, role))
+        elements.append(_element(cursor, role, len(elements)))
     cursor.expect("}", f"at the end of operand {role.name}")
     if len(elements) != role.count:
         cursor.fail(f"operand {role.name} has {len(elements)} registers", f"{role.count} register{'s' if role.count > 1 else ''}", start)
@@ -248,7 +281,7 @@ def _vector(cursor: _Cursor, role: Role) -> Vector | Scalar:
     return elements[0] if role.shape is Shape.SCALAR else Vector(tuple(elements))
 
 
-def _element(cursor: _Cursor, role: Role) -> Scalar:
+def _element(cursor: _Cursor, role: Role, number: int) -> Scalar:
     """A register; `_` where the vector is written; a constant where the role takes some."""
     token = cursor.peek()
     if token.kind == "name" and token.text == "_":
@@ -259,7 +292,12 @@ def _element(cursor: _Cursor, role: Role) -> Scalar:
     if token.kind == "name":
         return _register(cursor, role)
     if role.constants and token.text not in ("}", ",", ";", "{", "["):
-        return _constant(cursor, role)
+        constant = _constant(cursor, role)
+        choices = role.choices[number : number + 1]
+        if choices and constant.value not in choices[0]:
+            what = f"element {number} of operand {role.name} is {constant.value}"
+            cursor.fail(what, ", ".join(map(str, choices[0])), token.place)
+        return constant
     cursor.fail(f"a register was expected in operand {role.name}, found {_shown(token)}", "e.g. %r0", token.place)
 
 
@@ -284,7 +322,7 @@ def _immediate(cursor: _Cursor, role: Role) -> Immediate:
         cursor.fail(f"operand {role.name} must be a constant, found register {_shown(token)}", _described(role), token.place)
     constant = _constant(cursor, role)
     if role.limit and not 0 <= constant.value < role.limit:
-        legal = "0" if role.limit == 1 else f"0 to {role.limit - 1}"
+        legal = "0" if role.limit - role.lax == 1 else f"0 to {role.limit - role.lax - 1}"
         what = "sparsity selector" if role.name == "f" else f"operand {role.name}"
         cursor.fail(f"{what} {constant.value} is out of range", legal, token.place)
     if constant.value % role.multiple:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class IsaError(ValueError):
     """Text that is not a legal instruction, or values that no operand of it can hold.
@@ -11,13 +13,23 @@ class IsaError(ValueError):
         position: index of the first wrong character in `text`, or -1 where no place can be named.
         reason: what is wrong and the rule that says so.
         legal: what would be right, possibly empty.
+        more: what else is wrong with the same text.
     """
 
-    def __init__(self, text: str, position: int, reason: str, legal: str = "") -> None:
-        super().__init__(text, position, reason, legal)
-        self.text, self.position, self.reason, self.legal = text, position, reason, legal
+    def __init__(self, text: str, position: int, reason: str, legal: str = "", more: tuple[IsaError, ...] = ()) -> None:
+        super().__init__(text, position, reason, legal, more)
+        self.text, self.position, self.reason, self.legal, self.more = text, position, reason, legal, more
+
+    @classmethod
+    def together(cls, errors: Sequence[IsaError]) -> IsaError:
+        """One error for several, in the order of their places."""
+        first, *rest = sorted(errors, key=lambda error: error.position)
+        return cls(first.text, first.position, first.reason, first.legal, (*first.more, *rest))
 
     def __str__(self) -> str:
+        return "; and ".join([self._one(), *(str(other) for other in self.more)])
+
+    def _one(self) -> str:
         message = f"{self.reason}; legal: {self.legal}" if self.legal else self.reason
         if self.position < 0:
             return f"{message} (in {_excerpt(self.text, 0)!r})" if self.text else message

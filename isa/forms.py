@@ -1,6 +1,6 @@
 """Every instruction form that tcsim knows, one row each.
 
-`MMA_ROWS` is the table of the matrix instructions; the rest (loads, stores, moves, integer arithmetic, barriers) is in `isa.plain_forms`.
+The table of the matrix instructions is in `isa.mma_rows`; the rest (loads, stores, moves, integer arithmetic, barriers) is in `isa.plain_forms`.
 Decoding, printing, legality, operand sizes, targets and the documentation table are read from these rows.
 """
 
@@ -13,8 +13,9 @@ from functools import cached_property, lru_cache
 from isa.errors import IsaError
 from isa.fragments import Fragment, a_fragment, accumulator_fragment, b_fragment
 from isa.metadata import Metadata, metadata_operand
+from isa.mma_rows import MMA_ROWS, ORDERED_SINCE_PTX, MmaRow
 from isa.targets import Availability, Target, parse_target
-from isa.types import ELEMENT_TYPES, ElementType
+from isa.types import ELEMENT_TYPES, PACKED_E2M1, ElementType
 
 
 class Shape(Enum):
@@ -40,10 +41,12 @@ class Role:
         count: registers in it.
         output: whether the instruction writes it.
         optional: whether it may be left out.
-        limit: legal values of an immediate are 0 .. limit - 1 (0: any).
+        limit: values of an immediate that are taken: 0 .. limit - 1 (0: any).
+        lax: how many of the last of them are undefined all the same.
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "float" (1.0).
         special: whether special registers may be read.
         multiple: a constant must be a multiple of this.
+        choices: for each element of a vector the constants that are legal.
     """
 
     name: str
@@ -52,9 +55,11 @@ class Role:
     output: bool = False
     optional: bool = False
     limit: int = 0
+    lax: int = 0
     constants: tuple[str, ...] = ()
     special: bool = False
     multiple: int = 1
+    choices: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,85 +91,11 @@ class Form:
         return target in self.targets
 
 
-@dataclass(frozen=True)
-class MmaRow:
-    """One row of the table: a shape with the element types that go together.
-
-    Attributes:
-        shape: m, n, k (k logical: uncompressed).
-        accumulators: types of C and D, always equal.
-        inputs: types of A and B; each may be any of them, independently, if `mixed`.
-        sparse, mixed, saturates: whether it is `mma.sp`, mixes input types, takes `.satfinite`.
-        since_ptx, since_target: first PTX version and lowest target of the plain spelling.
-        lax_selectors: selectors beyond the legal ones that ptxas 13.0 lets through (an H100 stops with an illegal instruction).
-        source: where the row is stated.
-    """
-
-    shape: tuple[int, int, int]
-    accumulators: str
-    inputs: str
-    sparse: bool
-    mixed: bool
-    saturates: bool
-    since_ptx: str
-    since_target: int
-    lax_selectors: int
-    source: str
-
-
-_SP = "PTX ISA 9.0, 9.7.14.6.3 (mma.sp); ptxas 13.0"
-_DENSE = "PTX ISA 9.0, 9.7.14.5.14 (mma); ptxas 13.0"
-
-
-def _sparse(
-    k: int, accumulators: str, inputs: str, since: tuple[str, int] = ("7.1", 80), *, integer: bool = False, mixed: bool = False, lax: int = 0
-) -> MmaRow:
-    return MmaRow((16, 8, k), accumulators, inputs, True, mixed or integer, integer, *since, lax, _SP)
-
-
-def _dense(
-    m: int, k: int, accumulators: str, inputs: str, since: tuple[str, int] = ("7.0", 80), *, integer: bool = False, mixed: bool = False
-) -> MmaRow:
-    return MmaRow((m, 8, k), accumulators, inputs, False, mixed or integer, integer, *since, 0, _DENSE)
-
-
-MMA_ROWS: tuple[MmaRow, ...] = (
-    # shape k, C and D, A and B, first PTX and target
-    _sparse(16, "f16", "f16"),
-    _sparse(16, "f32", "f16"),
-    _sparse(32, "f16", "f16"),
-    _sparse(32, "f32", "f16", lax=2),
-    _sparse(16, "f32", "bf16"),
-    _sparse(32, "f32", "bf16"),
-    _sparse(8, "f32", "tf32"),
-    _sparse(16, "f32", "tf32"),
-    _sparse(32, "s32", "u8 s8", integer=True),
-    _sparse(64, "s32", "u8 s8", integer=True),
-    _sparse(64, "s32", "u4 s4", integer=True),
-    _sparse(128, "s32", "u4 s4", integer=True),
-    _sparse(64, "f32", "e4m3 e5m2", ("8.4", 89), mixed=True),
-    _dense(16, 8, "f16", "f16", ("6.5", 75)),
-    _dense(16, 8, "f32", "f16", ("6.5", 75)),
-    _dense(16, 16, "f16", "f16"),
-    _dense(16, 16, "f32", "f16"),
-    _dense(16, 8, "f32", "bf16"),
-    _dense(16, 16, "f32", "bf16"),
-    _dense(16, 4, "f32", "tf32"),
-    _dense(16, 8, "f32", "tf32"),
-    _dense(8, 16, "s32", "u8 s8", ("6.5", 75), integer=True),
-    _dense(16, 16, "s32", "u8 s8", integer=True),
-    _dense(16, 32, "s32", "u8 s8", integer=True),
-    _dense(8, 32, "s32", "u4 s4", ("6.5", 75), integer=True),
-    _dense(16, 32, "s32", "u4 s4", integer=True),
-    _dense(16, 64, "s32", "u4 s4", integer=True),
-    _dense(16, 16, "f32", "e4m3 e5m2", ("8.7", 89), mixed=True),
-    _dense(16, 16, "f16", "e4m3 e5m2", ("8.7", 89), mixed=True),
-    _dense(16, 32, "f32", "e4m3 e5m2", ("8.4", 89), mixed=True),
-    _dense(16, 32, "f16", "e4m3 e5m2", ("8.7", 89), mixed=True),
-)
+PTX = "9.0"  # the PTX version that texts are judged by unless told otherwise: that of ptxas 13.0
 
 _C_CONSTANTS = {"f16": (), "f32": ("bits",), "s32": ("integer",)}  # ptxas 13.0: what may stand in the vector of C
-ORDERED_SINCE_PTX = "8.5"  # PTX ISA 9.0, 9.7.14.6.3: .sp::ordered_metadata
+_SCALE_IDS = {"1X": (0, 1, 2, 3), "2X": (0, 2), "4X": (0,)}  # PTX ISA 9.0, 9.7.14.3 (block scaling): legal byte-ids
+_THREADS = {"a": (0, 1), "b": (0, 1, 2, 3)}  # likewise, legal thread-ids of scale A and of scale B
 
 
 @dataclass(frozen=True)
@@ -176,7 +107,7 @@ class MmaForm(Form):
         d_type, a_type, b_type, c_type: element types.
         sparse, ordered: `mma.sp`, and with `::ordered_metadata`.
         saturate: `.satfinite` is written.
-        lax_selectors: see `MmaRow`.
+        row: the row of the table that it comes from.
     """
 
     m: int
@@ -189,7 +120,26 @@ class MmaForm(Form):
     sparse: bool
     ordered: bool
     saturate: bool
-    lax_selectors: int
+    row: MmaRow
+
+    @property
+    def lax_selectors(self) -> int:
+        """See `MmaRow`."""
+        return self.row.lax_selectors
+
+    def native(self, target: Target) -> bool:
+        """Whether the target has the instruction; otherwise ptxas 13.0 writes a sequence for it."""
+        lowest = self.row.emulated_plain if not self.ordered and self.row.emulated_plain else self.row.emulated
+        return not lowest or target.number < lowest or target.number in self.row.native
+
+    def notes(self, target: Target | None = None) -> tuple[str, ...]:
+        """What a user of this form should know, on this target or on any."""
+        found = [self.row.note] if self.row.note else []
+        if self.sparse and not self.ordered and target is not None and not self.native(target) and self.row.emulated_plain:
+            found.append(f"plain .sp is slow on {target}: ptxas sorts the metadata by a routine; .sp::ordered_metadata is native")
+        elif target is not None and not self.native(target):
+            found.append(f"{target} has no such instruction: ptxas writes a sequence for it")
+        return tuple(found)
 
     @property
     def k_stored(self) -> int:
@@ -233,21 +183,35 @@ class MmaForm(Form):
 def mma_opcode(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> str:
     """The canonical spelling. PTX ISA 9.0, 9.7.14.5.14 and 9.7.14.6.3, order of qualifiers as in the grammar."""
     m, n, k = row.shape
-    name = ("mma.sp::ordered_metadata" if ordered else "mma.sp") if row.sparse else "mma"
-    return f"{name}.sync.aligned.m{m}n{n}k{k}.row.col{'.satfinite' if saturate else ''}.{row.accumulators}.{a}.{b}.{row.accumulators}"
+    vector, _, scale_type = row.scale.partition(" ")
+    parts = [
+        ("mma.sp::ordered_metadata" if ordered else "mma.sp") if row.sparse else "mma",
+        f"sync.aligned.m{m}n{n}k{k}.row.col",
+        f"kind::{row.kind}" if row.kind else "",
+        f"block_scale.scale_vec::{vector}" if vector else "",
+        "satfinite" if saturate else "",
+        f"{row.accumulators}.{a}.{b}.{row.accumulators}",
+        scale_type,
+    ]
+    return ".".join(part for part in parts if part)
 
 
 def _expand(row: MmaRow) -> list[MmaForm]:
     names = row.inputs.split()
     pairs = [(a, b) for a in names for b in names if row.mixed or a == b]
-    spellings = (False, True) if row.sparse else (False,)
+    spellings = (True,) if row.sparse and row.ordered_only else (False, True) if row.sparse else (False,)
     saturations = (False, True) if row.saturates else (False,)
     return [_form(row, a, b, ordered, saturate) for ordered in spellings for a, b in pairs for saturate in saturations]
 
 
+def input_type(row: MmaRow, name: str) -> ElementType:
+    """The type of A or B: e2m1 is packed in the kinds of 4 bits, and has a byte of its own elsewhere."""
+    return PACKED_E2M1 if name == "e2m1" and row.kind.startswith("mxf4") else ELEMENT_TYPES[name]
+
+
 def _form(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> MmaForm:
     m, n, k = row.shape
-    a_type, b_type, accumulator = ELEMENT_TYPES[a], ELEMENT_TYPES[b], ELEMENT_TYPES[row.accumulators]
+    a_type, b_type, accumulator = input_type(row, a), input_type(row, b), ELEMENT_TYPES[row.accumulators]
     d = accumulator_fragment("d", m, n, accumulator).registers
     roles = [
         Role("d", Shape.VECTOR, d, output=True),
@@ -257,11 +221,19 @@ def _form(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> MmaForm
     ]
     if row.sparse:
         selectors = metadata_operand(m, k, a_type, ordered).selectors
-        roles += [Role("e", Shape.SCALAR), Role("f", Shape.IMMEDIATE, limit=selectors + row.lax_selectors, constants=("integer",))]
+        roles += [
+            Role("e", Shape.SCALAR),
+            Role("f", Shape.IMMEDIATE, limit=selectors + row.lax_selectors, lax=row.lax_selectors, constants=("integer",)),
+        ]
+    if row.scale:
+        ids = _SCALE_IDS[row.scale.split()[0]]
+        for side in "ab":
+            roles.append(Role(f"scale_{side}", Shape.SCALAR))
+            roles.append(Role(f"scale_{side}_ids", Shape.VECTOR, 2, constants=("integer",), choices=(ids, _THREADS[side])))
     since = max(row.since_ptx, ORDERED_SINCE_PTX, key=version) if ordered else row.since_ptx
     return MmaForm(
-        mma_opcode(row, a, b, ordered, saturate), tuple(roles), since, Availability(f"{row.since_target}+"), row.source, "tensor",
-        m, n, k, accumulator, a_type, b_type, accumulator, row.sparse, ordered, saturate, row.lax_selectors,
+        mma_opcode(row, a, b, ordered, saturate), tuple(roles), since, Availability(row.targets), row.section, "tensor",
+        m, n, k, accumulator, a_type, b_type, accumulator, row.sparse, ordered, saturate, row,
     )  # fmt: skip
 
 
@@ -272,15 +244,19 @@ def version(text: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1)
 def mma_forms() -> dict[str, MmaForm]:
-    """Every matrix form by its canonical opcode."""
-    return {form.opcode: form for row in MMA_ROWS for form in _expand(row)}
+    """Every matrix form by its canonical opcode; where two rows hold a pair of types, the first counts."""
+    forms: dict[str, MmaForm] = {}
+    for row in MMA_ROWS:
+        for form in _expand(row):
+            forms.setdefault(form.opcode, form)
+    return forms
 
 
-def mma_form(opcode: str, target: str | Target | None = None) -> MmaForm:
-    """The form of a canonical or reordered opcode without operands; IsaError if there is none or the target lacks it."""
+def mma_form(opcode: str, target: str | Target | None = None, ptx: str = PTX) -> MmaForm:
+    """The form of a canonical or reordered opcode without operands; IsaError if there is none or the target or PTX version lacks it."""
     from isa.opcodes import read_opcode
 
-    form = read_opcode(opcode, parse_target(target) if target is not None else None)
+    form = read_opcode(opcode, parse_target(target) if target is not None else None, ptx=ptx)
     if not isinstance(form, MmaForm):
         raise IsaError(opcode, 0, f"'{opcode}' is not a matrix instruction", "mma or mma.sp")
     return form

@@ -5,32 +5,41 @@ Qualifiers of `mma` may stand in any order, as ptxas takes them; only the two la
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from isa.errors import IsaError
-from isa.forms import Form, MmaForm, mma_forms
+from isa.forms import PTX, Form, MmaForm, mma_forms, version
+from isa.mma_rows import MMA_ROWS
 from isa.plain_forms import PLAIN_ROWS, plain_forms
 from isa.targets import Target
 from isa.tcgen05_forms import FAMILIES, read_family
-from isa.types import ELEMENT_TYPES
+from isa.types import ELEMENT_TYPES, SCALE_TYPES
 
 _SHAPE = re.compile(r"m\d+n\d+k\d+")
 _SPARSE = ("sp", "sp::ordered_metadata")
 _LAYOUTS = ("row", "col")
+_KINDS = tuple(f"kind::{name}" for name in dict.fromkeys(row.kind for row in MMA_ROWS if row.kind))
+_VECTORS = ("scale_vec::1X", "scale_vec::2X", "scale_vec::4X")
+_KNOWN = (*_SPARSE, "sync", "aligned", "row", "col", *_KINDS, "block_scale", *_VECTORS, "satfinite", *ELEMENT_TYPES, *SCALE_TYPES)
+_LONGEST = 512  # characters of an opcode; the longest known has 117
 _ROLES = ("D", "A", "B", "C")
 NAMES = tuple(dict.fromkeys(("mma", *(row.name for row in PLAIN_ROWS), *FAMILIES)))
 
 
-def read_opcode(opcode: str, target: Target | None = None, start: int = 0, text: str | None = None) -> Form:
+def read_opcode(opcode: str, target: Target | None = None, start: int = 0, text: str | None = None, ptx: str = PTX) -> Form:
     """The form of an opcode without operands.
 
     `start` and `text` place the opcode in a longer text, for errors. Raises IsaError for anything that is not in the table, and for a form
-    that `target` (None: any) does not have.
+    that `target` (None: any) or PTX version `ptx` does not have.
     """
+    if len(opcode) > _LONGEST:
+        raise IsaError(opcode if text is None else text, start, f"an opcode of {len(opcode)} characters", f"at most {_LONGEST}")
     reader = _Reader(opcode, start, opcode if text is None else text)
     if reader.name in FAMILIES:
         form: Form = read_family(opcode, start, text)
@@ -38,6 +47,8 @@ def read_opcode(opcode: str, target: Target | None = None, start: int = 0, text:
         form = _mma(reader) if reader.name == "mma" else _plain(reader)
     if target is not None and not form.supports(target):
         reader.fail(0, f"'{form.opcode}' is not available on {target}: it needs {form.targets}", str(form.targets))
+    if form.since_ptx != "1.0" and version(form.since_ptx) > version(ptx):
+        reader.fail(0, f"'{form.opcode}' is not in PTX {ptx}: it needs {form.since_ptx}", f"PTX {form.since_ptx} or later")
     return form
 
 
@@ -50,8 +61,11 @@ class _Reader:
         lengths = [len(part) + 1 for part in (self.name, *self.qualifiers)]
         self.places = [start + sum(lengths[: i + 1]) for i in range(len(self.qualifiers))]
 
+    def problem(self, place: int, reason: str, legal: str | Iterable[str] = "") -> IsaError:
+        return IsaError(self.text, place or self.start, reason, legal if isinstance(legal, str) else ", ".join(legal))
+
     def fail(self, place: int, reason: str, legal: str | Iterable[str] = "") -> NoReturn:
-        raise IsaError(self.text, place or self.start, reason, legal if isinstance(legal, str) else ", ".join(legal))
+        raise self.problem(place, reason, legal)
 
 
 def _plain(reader: _Reader) -> Form:
@@ -86,72 +100,168 @@ def _any_order() -> dict[tuple[str, ...], Form]:
     return {_order_free(form.name, form.qualifiers): form for form in plain_forms().values() if form.name in _FREE}
 
 
+@dataclass
+class _Parts:
+    """The qualifiers of an mma, sorted into slots, with their places."""
+
+    single: dict[str, str] = field(default_factory=dict)
+    types: list[str] = field(default_factory=list)
+    layouts: list[str] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+
+    def opcode(self) -> str:
+        """The canonical opcode, `.scale_vec` only if it is written."""
+        one = self.single
+        parts = ["mma." + one["sparse"] if "sparse" in one else "mma", f"sync.aligned.{one['shape']}.row.col"]
+        parts += [one[slot] for slot in ("kind", "block_scale", "scale_vec", "satfinite") if slot in one]
+        return ".".join([*parts, *self.types, *([one["scale_type"]] if "scale_type" in one else [])])
+
+
 def _mma(reader: _Reader) -> MmaForm:
-    """Sorts the qualifiers into slots, then looks the row up."""
-    single: dict[str, str] = {}
-    types: list[str] = []
-    layouts: list[str] = []
+    """Sorts the qualifiers into slots, then looks the row up. Everything that is wrong goes into one error."""
+    form = _mma_opcodes().get(reader.opcode)
+    if form is not None:
+        return form
+    parts, problems = _Parts(), []
     for place, qualifier in zip(reader.places, reader.qualifiers, strict=True):
-        if qualifier in ELEMENT_TYPES:
-            types.append(qualifier)
-        elif qualifier in _LAYOUTS:
-            layouts.append(qualifier)
+        parts.places.setdefault(qualifier, place)
+        slot = _slot(qualifier)
+        if slot == "type":
+            parts.types.append(qualifier)
+        elif slot == "layout":
+            parts.layouts.append(qualifier)
+        elif slot is None:
+            near = get_close_matches(qualifier, _KNOWN, 1)
+            hint = f", did you mean '.{near[0]}'?" if near else ""
+            problems.append(reader.problem(place, f"'.{qualifier}' is not a qualifier of mma{hint}", _KNOWN))
+        elif slot in parts.single:
+            problems.append(reader.problem(place, f"'.{qualifier}' repeats or contradicts '.{parts.single[slot]}'", f".{parts.single[slot]} once"))
         else:
-            slot = _slot(qualifier)
-            if slot is None:
-                reader.fail(
-                    place,
-                    f"'.{qualifier}' is not a qualifier of mma in the forms known here",
-                    ("sp", "sp::ordered_metadata", "sync", "aligned", "mMnNkK", "row", "col", "satfinite", *ELEMENT_TYPES),
-                )
-            if slot in single:
-                reader.fail(place, f"'.{qualifier}' repeats or contradicts '.{single[slot]}'", f".{single[slot]} once")
-            single[slot] = qualifier
+            parts.single[slot] = qualifier
+    problems += _missing(reader, parts)
+    if problems:
+        raise IsaError.together(problems)
+    form = _mma_opcodes().get(parts.opcode())
+    if form is None:
+        raise _no_row(reader, parts)
+    return form
+
+
+def _missing(reader: _Reader, parts: _Parts) -> list[IsaError]:
+    problems = []
     for slot, legal in (("sync", ".sync"), ("aligned", ".aligned"), ("shape", "a shape such as .m16n8k32")):
-        if slot not in single:
-            reader.fail(0, f"'{reader.opcode}' lacks {legal}", "mma{.sp}.sync.aligned.SHAPE.row.col{.satfinite}.D.A.B.C")
-    if layouts != ["row", "col"]:
-        reader.fail(0, f"layouts '{'.'.join(layouts)}': A is read by rows and B by columns", ".row.col")
-    if len(types) != len(_ROLES):
-        reader.fail(0, f"{len(types)} element types in '{reader.opcode}'", "four, of D, A, B and C in this order, e.g. .f32.f16.f16.f32")
-    return _row(reader, single, types)
-
-
-def _suffix(form: MmaForm) -> str:
-    return ".satfinite" if form.saturate else "no .satfinite"
+        if slot not in parts.single:
+            problems.append(reader.problem(0, f"'{reader.opcode}' lacks {legal}", "mma{.sp}.sync.aligned.SHAPE.row.col{.kind}{.satfinite}.D.A.B.C"))
+    if parts.layouts != ["row", "col"]:
+        given = ".".join(parts.layouts) or "none"
+        place = parts.places.get(parts.layouts[0], 0) if parts.layouts else 0
+        problems.append(reader.problem(place, f"layouts '{given}': A is read by rows and B by columns", ".row.col"))
+    if len(parts.types) != len(_ROLES) and all(_slot(qualifier) for qualifier in reader.qualifiers):
+        legal = "four, of D, A, B and C in this order, e.g. .f32.f16.f16.f32"
+        problems.append(reader.problem(0, f"{len(parts.types)} element types in '{reader.opcode}'", legal))
+    return problems
 
 
 def _slot(qualifier: str) -> str | None:
+    if qualifier in ELEMENT_TYPES:
+        return "type"
+    if qualifier in SCALE_TYPES:
+        return "scale_type"
+    if qualifier in _LAYOUTS:
+        return "layout"
     if qualifier in _SPARSE:
         return "sparse"
-    if qualifier in ("sync", "aligned", "satfinite"):
+    if qualifier in ("sync", "aligned", "satfinite", "block_scale"):
         return qualifier
+    if qualifier in _KINDS:
+        return "kind"
+    if qualifier in _VECTORS:
+        return "scale_vec"
     return "shape" if _SHAPE.fullmatch(qualifier) else None
 
 
-def _row(reader: _Reader, single: dict[str, str], types: list[str]) -> MmaForm:
-    """The form with these parts, or the first part that no form has together with the ones before it."""
-    name = "mma." + single["sparse"] if "sparse" in single else "mma"
-    saturate = "satfinite" in single
-    canonical = f"{name}.sync.aligned.{single['shape']}.row.col{'.satfinite' if saturate else ''}.{'.'.join(types)}"
-    form = mma_forms().get(canonical)
-    if form is not None:
-        return form
-    d, a, b, c = types
-    left = [f for f in mma_forms().values() if f.sparse == ("sparse" in single)]
-    kind = "mma.sp" if "sparse" in single else "mma"
-    place = {q: p for p, q in reversed(list(zip(reader.places, reader.qualifiers, strict=True)))}
-    shape, suffix = single["shape"], ".satfinite" if saturate else "no .satfinite"
-    product = f"{kind} of {a} by {b}"
-    checks: tuple[tuple[Callable[[MmaForm], str], str, str, str], ...] = (
-        (lambda f: f"{f.a_type} x {f.b_type}", f"{a} x {b}", a, f"{kind} does not multiply {a} by {b}"),
-        (lambda f: f"m{f.m}n{f.n}k{f.k}", shape, shape, f"{product} has no shape {shape}"),
-        (lambda f: f"D {f.d_type}, C {f.c_type}", f"D {d}, C {c}", d, f"{product} in {shape} does not accumulate C {c} into D {d}"),
-        (_suffix, suffix, "satfinite", f"{product} takes no .satfinite: only integer forms saturate"),
-    )
-    for property_of, wanted, qualifier, reason in checks:
-        legal = list(dict.fromkeys(property_of(f) for f in left))
-        if wanted not in legal:
-            reader.fail(place.get(qualifier, 0), reason, legal)
-        left = [f for f in left if property_of(f) == wanted]
-    raise AssertionError(canonical)
+@lru_cache(maxsize=1)
+def _mma_opcodes() -> dict[str, MmaForm]:
+    """Every opcode in canonical order, `.scale_vec` left out too where it may be."""
+    found = dict(mma_forms())
+    for form in mma_forms().values():
+        if form.row.implied_vector:
+            found[re.sub(r"\.scale_vec::\dX", "", form.opcode)] = form
+    return found
+
+
+class _Profile(NamedTuple):
+    """The properties of a form in words, to compare with those of a text that no form has."""
+
+    spelling: str
+    inputs: str
+    shape: str
+    accumulators: str
+    kind: str
+    scale: str
+    saturation: str
+
+
+@lru_cache(maxsize=1)
+def _profiles() -> dict[bool, list[tuple[_Profile, MmaForm]]]:
+    """The profiles of all forms, sparse and dense."""
+    found: dict[bool, list[tuple[_Profile, MmaForm]]] = {True: [], False: []}
+    for form in mma_forms().values():
+        vector, _, scale_type = form.row.scale.partition(" ")
+        kind = (f".kind::{form.row.kind}" if form.row.kind else "no .kind") + (f".block_scale.scale_vec::{vector}" if vector else "")
+        profile = _Profile(
+            form.opcode.split(".sync")[0], f"{form.a_type} x {form.b_type}", f"m{form.m}n{form.n}k{form.k}", f"D {form.d_type}, C {form.c_type}",
+            kind, scale_type or "no scale type", ".satfinite" if form.saturate else "no .satfinite",
+        )  # fmt: skip
+        found[form.sparse].append((profile, form))
+    return found
+
+
+def _no_row(reader: _Reader, parts: _Parts) -> IsaError:
+    """Says for each property whether any of the nearest forms has it."""
+    one, (d, a, b, c) = parts.single, parts.types
+    wanted = _Profile(
+        "mma." + one["sparse"] if "sparse" in one else "mma", f"{a} x {b}", one["shape"], f"D {d}, C {c}", _written_kind(one),
+        one.get("scale_type", "no scale type"), ".satfinite" if "satfinite" in one else "no .satfinite",
+    )  # fmt: skip
+    places = _Profile(one.get("sparse", ""), a, one["shape"], d, one.get("kind", one.get("block_scale", "")), one.get("scale_type", ""), "satfinite")
+    kinship = _profiles()["sparse" in one]
+    shared = [sum(map(operator.mul, map(operator.eq, profile, wanted), _WEIGHTS)) for profile, _ in kinship]
+    best = max(shared)
+    nearest = [pair for pair, count in zip(kinship, shared, strict=True) if count == best]
+    problems = []
+    for number, name in enumerate(_Profile._fields):
+        legal = list(dict.fromkeys(profile[number] for profile, _ in nearest))
+        if wanted[number] not in legal:
+            reason = _REASONS[name].format(value=wanted[number], a=a, b=b, shape=one["shape"])
+            problems.append(reader.problem(parts.places.get(places[number], 0), reason, legal))
+    if not problems:
+        problems.append(reader.problem(0, f"no form of mma has all of '{reader.opcode}' together", [form.opcode for _, form in nearest][:3]))
+    return IsaError.together(problems)
+
+
+_WEIGHTS = (1, 8, 4, 2, 3, 1, 1)  # of the fields of _Profile: what makes forms near, first of all the inputs, then the shape
+_REASONS = {
+    "spelling": "these types have no plain '{value}' form",
+    "inputs": "no such form multiplies {value}",
+    "shape": "{a} by {b} has no shape {value}",
+    "accumulators": "{a} by {b} in {shape} does not accumulate {value}",
+    "kind": "{a} by {b} in {shape} does not go with {value}",
+    "scale": "{a} by {b} in {shape} does not go with {value}",
+    "saturation": "{a} by {b} does not go with {value}: only integer forms saturate",
+}
+
+
+@lru_cache(maxsize=1)
+def _implied() -> dict[str, str]:
+    """The scale vector of each kind that may leave it out."""
+    return {f"kind::{row.kind}": row.scale.partition(" ")[0] for row in MMA_ROWS if row.implied_vector}
+
+
+def _written_kind(one: dict[str, str]) -> str:
+    kind = "." + one["kind"] if "kind" in one else "no .kind"
+    if "block_scale" not in one:
+        return kind + (f".{one['scale_vec']} without .block_scale" if "scale_vec" in one else "")
+    implied = _implied().get(one.get("kind", ""), "")
+    vector = one.get("scale_vec", f"scale_vec::{implied}" if implied else "")
+    return f"{kind}.block_scale" + (f".{vector}" if vector else " without .scale_vec")

@@ -21,20 +21,31 @@ Number = TypeVar("Number", bound=np.generic)
 def prune(values: ArrayLike, sparsity: Sparsity) -> Mask:
     """Which elements [..., row, K] a magnitude pruning keeps, as booleans of the same shape.
 
-    The chunk's largest magnitudes stay (of neighbouring pairs in 4:8: the largest sums of magnitudes). On a tie the lower index stays in 2:4
-    and 4:8, the higher in 1:2; NaN counts as largest. The 2:4 and 1:2 rules are those of cuSPARSELt 0.8's PRUNE_SPMMA_STRIP, measured on an
-    NVIDIA H100, November 2026; the 4:8 rule is assumed by analogy.
+    2:4 keeps the pair of elements with the largest sum of magnitudes (in f32), the first of equal ones in the order 01, 02, 03, 12, 13, 23;
+    1:2 keeps the second element unless the first is larger. Both are cuSPARSELt 0.8's PRUNE_SPMMA_STRIP as measured on an NVIDIA H100, November
+    2026, NaN and infinity included (a sum with NaN is never larger than another). 4:8 does as 2:4 with neighbouring pairs, by analogy (assumed).
     """
-    magnitude = np.abs(np.asarray(values, dtype=np.float64))
-    chunks = _chunks(np.where(np.isnan(magnitude), np.inf, magnitude), sparsity).sum(axis=-1)
+    magnitude = np.abs(np.asarray(values, dtype=np.float64)).astype(np.float32)
+    chunks = _chunks(magnitude, sparsity).sum(axis=-1)
     if sparsity is ONE_OF_TWO:
-        first = np.argmax(chunks[..., ::-1], axis=-1)[..., None]
-        kept = np.arange(2) == 1 - first
+        first = chunks[..., 0] > chunks[..., 1]
+        kept = np.stack([first, ~first], axis=-1)
     else:
-        order = np.argsort(-chunks, axis=-1, kind="stable")
-        kept = np.zeros(chunks.shape, np.bool_)
-        np.put_along_axis(kept, order[..., : _units(sparsity)], True, axis=-1)
+        kept = _PAIRS[_largest(np.stack([chunks[..., pair].sum(axis=-1) for pair in _PAIRS], axis=-1))]
     return np.repeat(kept, sparsity.unit, axis=-1).reshape(np.shape(values))
+
+
+_PAIRS = np.array([[i in pair for i in range(4)] for pair in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))])
+
+
+def _largest(sums: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Index of the first sum on the last axis that no later one exceeds; unlike argmax, NaN never exceeds and is never exceeded."""
+    best = np.zeros(sums.shape[:-1], np.int64)
+    top = sums[..., 0]
+    for index in range(1, sums.shape[-1]):
+        larger = sums[..., index] > top
+        best, top = np.where(larger, index, best), np.where(larger, sums[..., index], top)
+    return best
 
 
 def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mask | None = None) -> tuple[Bits, Bits]:
@@ -78,6 +89,10 @@ def expand(stored: Bits, codes: Bits, sparsity: Sparsity) -> Bits:
         IsaError: a code that does not place its elements in different columns (its result is undefined).
     """
     stored, codes = np.asarray(stored, np.uint32), np.asarray(codes)
+    if stored.ndim != codes.ndim or stored.shape[:-1] != codes.shape[:-1] or stored.shape[-1] != codes.shape[-1] * sparsity.stored:
+        raise IsaError(
+            "", -1, f"stored elements of shape {stored.shape} with codes of shape {codes.shape}", f"{sparsity.stored} stored elements for each code"
+        )
     legal = np.isin(codes, sparsity.unordered)
     if not legal.all():
         *_, row, chunk = map(int, np.argwhere(~legal)[0])
@@ -95,8 +110,10 @@ def expand(stored: Bits, codes: Bits, sparsity: Sparsity) -> Bits:
 
 def is_zero(patterns: Bits, element: ElementType) -> Mask:
     """Whether a pattern is zero, of either sign, padding bits ignored."""
-    sign = 1 << (element.bits - 1) if element.is_float else 0
-    return np.asarray((patterns & np.uint32(element.mask & ~sign & ~((1 << element.padding) - 1))) == 0)
+    held = element.mask
+    if element.is_float:
+        held = (1 << element.sign_bit) - (1 << element.padding)  # exponent and fraction: no sign, no padding
+    return np.asarray((patterns & np.uint32(held)) == 0)
 
 
 def _units(sparsity: Sparsity) -> int:

@@ -39,6 +39,8 @@ class ElementType:
         padding: lowest bits of the element that hardware ignores (tf32: 13).
         infinity: whether the all-ones exponent with a zero fraction is infinity.
         finite_top: whether the all-ones exponent also holds finite values (e4m3: only S.1111.111 is NaN).
+        nan: whether the type has NaN at all (6- and 4-bit floats have none).
+        signed: whether a float has a sign bit (scale types have none).
     """
 
     name: str
@@ -49,6 +51,13 @@ class ElementType:
     padding: int = 0
     infinity: bool = True
     finite_top: bool = False
+    nan: bool = True
+    signed: bool = True
+
+    @property
+    def sign_bit(self) -> int:
+        """Place of a float's sign; above it there may be padding (6-bit floats in bytes)."""
+        return self.padding + self.fraction + self.exponent
 
     @property
     def is_float(self) -> bool:
@@ -82,12 +91,22 @@ ELEMENT_TYPES: dict[str, ElementType] = {
         ElementType("f32", 32, exponent=8, fraction=23),
         ElementType("e4m3", 8, exponent=4, fraction=3, infinity=False, finite_top=True),
         ElementType("e5m2", 8, exponent=5, fraction=2),
+        ElementType("e3m2", 8, exponent=3, fraction=2, infinity=False, nan=False),
+        ElementType("e2m3", 8, exponent=2, fraction=3, infinity=False, nan=False),
+        ElementType("e2m1", 8, exponent=2, fraction=1, padding=2, infinity=False, nan=False),
         ElementType("s8", 8, Kind.SIGNED),
         ElementType("u8", 8, Kind.UNSIGNED),
         ElementType("s4", 4, Kind.SIGNED),
         ElementType("u4", 4, Kind.UNSIGNED),
         ElementType("s32", 32, Kind.SIGNED),
     )
+}
+
+
+PACKED_E2M1 = ElementType("e2m1", 4, exponent=2, fraction=1, infinity=False, nan=False)  # of kinds mxf4 and mxf4nvf4: two a byte
+SCALE_TYPES: dict[str, ElementType] = {
+    "ue8m0": ElementType("ue8m0", 8, exponent=8, infinity=False, signed=False),
+    "ue4m3": ElementType("ue4m3", 8, exponent=4, fraction=3, infinity=False, finite_top=True, signed=False),
 }
 
 

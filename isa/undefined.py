@@ -26,7 +26,6 @@ class Rule(NamedTuple):
 
 _STORAGE = "PTX ISA 9.0, 9.7.14.6.1"
 _MEMORY = "PTX ISA 9.0, 8 (memory consistency model)"
-_MMA_SP = "PTX ISA 9.0, 9.7.14.6.3"
 
 RULES: dict[str, Rule] = {
     "invalid-metadata": Rule("the two indices of a metadata code must differ: 0b0000, 0b0101, 0b1010 and 0b1111 are invalid", _STORAGE),
@@ -37,7 +36,6 @@ RULES: dict[str, Rule] = {
     ),
     "invalid-metadata-tf32": Rule("a 1:2 metadata code must be 0b0100 (first element) or 0b1110 (second)", _STORAGE),
     "selector-out-of-range": Rule("the sparsity selector must name lanes that the shape uses", _STORAGE),
-    "partial-warp": Rule("all threads of the warp must execute the same .aligned instruction, and none may have exited", _MMA_SP),
     "read-before-write": Rule("a register is read before anything was written to it", "PTX ISA 9.0, 5.1.1 (register state space)"),
     "shared-memory-race": Rule("two warps access the same bytes of shared memory, one of them writing, with nothing that orders them", _MEMORY),
     "shared-memory-bounds": Rule("an access lies outside the shared memory of the CTA", "PTX ISA 9.0, 5.1.7 (shared state space)"),

@@ -74,7 +74,12 @@ def find_trace(name: str | Path) -> Path:
     """The path itself if such a file exists, else the trace of that name that comes with tcsim."""
     path = Path(name)
     shipped = folder("traces") / f"{name}.trace"
-    return shipped if not path.is_file() and shipped.is_file() else path
+    try:
+        return shipped if not path.is_file() and shipped.is_file() else path
+    except (OSError, ValueError) as error:
+        raise TraceError(
+            str(name)[:100], 0, 0, f"cannot be the name of a file ({error})", "the path of a trace, or the name of one that comes along"
+        ) from None
 
 
 def _check_room(trace: Trace, config: Config) -> None:

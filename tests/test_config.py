@@ -121,7 +121,6 @@ def test_wrong_entry(tmp_path: Path, table: str, key: str, value: str | None, na
     assert all(word in str(error) for word in words), str(error)
 
 
-@pytest.mark.xfail(reason="TypeError: unhashable", strict=True)
 @pytest.mark.parametrize("value", ['[["f32"]]', "[{ f32 = 1 }]"])
 def test_lists_within_lists(tmp_path: Path, value: str) -> None:
     with pytest.raises(ConfigError, match="element types"):
@@ -184,7 +183,7 @@ def test_missing_classes(tmp_path: Path, text: str) -> None:
         (b"# caf\xe9\n", ("not UTF-8",)),
         (b"\x00", ("not a TOML file",)),
         (b"", ("name", "missing")),
-        pytest.param(b"a = " + b"[" * 5000, ("not a TOML file",), marks=pytest.mark.xfail(reason="RecursionError", strict=True)),
+        (b"a = " + b"[" * 5000, ("not a TOML file",)),
     ],
 )
 def test_bad_file(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
@@ -196,7 +195,7 @@ def test_bad_file(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
-ODD = (pytest.param(name, marks=pytest.mark.xfail(reason="not a ConfigError", strict=True), id=name[:3]) for name in ("x" * 5000, "a\0b"))
+ODD = (pytest.param(name, id=name[:3]) for name in ("x" * 5000, "a\0b"))
 
 
 @pytest.mark.parametrize("name", ["h100", "h100_smx", "nonsense", "", ".", "no/such/file.toml", "h100_sxm.toml", *ODD])

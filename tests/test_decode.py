@@ -37,6 +37,8 @@ def operand_text(role: Role, choose: Chooser, form: Form) -> str:
     """Legal text for one operand; `choose(n)` gives a number below n."""
     register = f"%r{choose(200)}"
     match role.shape:
+        case Shape.VECTOR if role.choices:
+            return "{" + ", ".join(str(legal[choose(len(legal))]) for legal in role.choices) + "}"
         case Shape.VECTOR:
             return "{" + ", ".join(f"%r{choose(200)}" for _ in range(role.count)) + "}"
         case Shape.ADDRESS:
@@ -73,9 +75,9 @@ def test_round_trip(opcode: str) -> None:
     for _ in range(4):
         operands = operand_texts(form, generator.randrange)
         text = f"{opcode} {', '.join(operands)};"
-        instruction = isa.decode(text)
+        instruction = isa.decode(text, ptx=form.since_ptx)
         assert instruction.form is form
-        assert isa.decode(str(instruction)) == instruction
+        assert isa.decode(str(instruction), ptx=form.since_ptx) == instruction
         assert str(instruction).replace("+0]", "]") == text.replace("+0]", "]").replace("-0,", "0,").replace("-0;", "0;")
         names = [[word.strip("{}[],") for word in operand.replace("+", " ").split() if "%r" in word] for operand in operands]
         written = [name for role, found in zip(form.roles, names, strict=False) if role.output for name in found]
@@ -87,17 +89,19 @@ def test_round_trip(opcode: str) -> None:
 @pytest.mark.parametrize("form", [f for f in isa.mma_forms().values() if f.sparse], ids=lambda form: form.opcode)
 def test_every_selector(form: isa.MmaForm) -> None:
     """Legal ones decode; the next is refused, but for the form that ptxas lets through, which is marked undefined."""
-    operands = operand_texts(form, lambda n: 0)[:-1]
+    operands = operand_texts(form, lambda n: 0)
     for selector in range(5):
-        text = f"{form.opcode} {', '.join(operands)}, {selector};"
+        head, rest = f"{form.opcode} {', '.join(operands[:5])}, ", ", ".join(["", *operands[6:]])
+        text = f"{head}{selector}{rest};"
         if selector < form.metadata.selectors:
-            assert (isa.decode(text).selector, isa.decode(text).undefined) == (selector, ())
+            found = isa.decode(text, ptx=form.since_ptx)
+            assert (found.selector, found.undefined) == (selector, ())
         elif selector < 4 and ".m16n8k32.row.col.f32.f16.f16.f32" in form.opcode:
             assert isa.decode(text).undefined == ("selector-out-of-range",)
         else:
             with pytest.raises(isa.IsaError, match=f"selector {selector} is out of range") as caught:
-                isa.decode(text)
-            assert caught.value.position == text.rindex(str(selector))
+                isa.decode(text, ptx=form.since_ptx)
+            assert caught.value.position == len(head)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +223,7 @@ def test_generated_texts(opcode: str, generator: random.Random) -> None:
     text = legal_text(FORMS[opcode], generator.randrange)
     head, rest = text.split(" ", 1)
     spread = "".join(generator.choice(("", " ", "\n", "\t/**/ ")) + mark if mark in "{}[],;+" else mark for mark in rest.replace(" ", ""))
-    assert isa.decode(f"{head}\n{spread}") == isa.decode(text)
+    assert isa.decode(f"{head}\n{spread}", ptx="9.1") == isa.decode(text, ptx="9.1")
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -249,8 +253,8 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
     ("no aligned", None, f"»{MMA_SP.replace('.aligned', '')} {OPERANDS}", (".aligned",)),
     ("no shape", None, f"»{MMA_SP.replace('.m16n8k32', '')} {OPERANDS}", ("shape", "m16n8k32")),
     ("no layout", None, f"»{MMA_SP.replace('.row.col', '')} {OPERANDS}", ("layout", ".row.col")),
-    ("wrong layout", None, f"»{MMA_SP.replace('.row.col', '.col.row')} {OPERANDS}", ("layouts 'col.row'", ".row.col")),
-    ("three layouts", None, f"»{MMA_SP.replace('.row', '.row.row')} {OPERANDS}", ("layouts", ".row.col")),
+    ("wrong layout", None, f"{MMA_SP.replace('.row.col', '.»col.row')} {OPERANDS}", ("layouts 'col.row'", ".row.col")),
+    ("three layouts", None, f"{MMA_SP.replace('.row', '.»row.row')} {OPERANDS}", ("layouts", ".row.col")),
     ("three types", None, f"»{MMA_SP.removesuffix('.f32')} {OPERANDS}", ("3 element types", "four")),
     ("five types", None, f"»{MMA_SP}.f32 {OPERANDS}", ("5 element types",)),
     ("unknown qualifier", None, f"mma.sp.»fast.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {OPERANDS}", ("'.fast'", "satfinite")),
@@ -259,9 +263,10 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
     ("two shapes", None, f"mma.sp.sync.aligned.m16n8k32.»m16n8k16.row.col.f32.f16.f16.f32 {OPERANDS}", ("contradicts", "m16n8k32")),
     ("two spellings", None, f"mma.sp.»sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {OPERANDS}", ("contradicts '.sp'",)),
     ("wrong shape", None, f"mma.sp.sync.aligned.»m16n8k64.row.col.f32.f16.f16.f32 {OPERANDS}", ("no shape m16n8k64", "m16n8k16", "m16n8k32")),
-    ("wrong pair", None, f"mma.sp.sync.aligned.m16n8k32.row.col.f32.»f16.bf16.f32 {OPERANDS}", ("does not multiply f16 by bf16", "bf16 x bf16")),
+    ("wrong pair", None, f"mma.sp.sync.aligned.m16n8k32.row.col.f32.»f16.bf16.f32 {OPERANDS}", ("no such form multiplies f16 x bf16", "bf16 x bf16")),
     ("wrong accumulator", None, f"mma.sp.sync.aligned.m16n8k32.row.col.»f16.bf16.bf16.f16 {OPERANDS}", ("does not accumulate", "D f32, C f32")),
-    ("mixed accumulators", None, f"mma.sp.sync.aligned.m16n8k32.row.col.»f16.f16.f16.f32 {OPERANDS}", ("C f32 into D f16", "D f32, C f32")),
+    ("mixed accumulators", None, f"mma.sp.sync.aligned.m16n8k32.row.col.»f16.f16.f16.f32 {OPERANDS}",
+     ("does not accumulate D f16, C f32", "D f32, C f32")),
     ("satfinite on floats", None, f"mma.sp.sync.aligned.m16n8k32.row.col.»satfinite.f32.f16.f16.f32 {OPERANDS}", ("no .satfinite", "integer")),
     ("few in d", None, f"{MMA_SP} »{{%r0, %r1}}, {V4}, {V4}, {V4}, %r9, 0;", ("operand d has 2 registers", "4 registers")),
     ("many in d", None, f"{MMA_SP} »{{%r0, %r1, %r2, %r3, %r4}}, {V4}, {V4}, {V4}, %r9, 0;", ("operand d has 5", "4 registers")),
@@ -270,7 +275,7 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
     ("few in c", None, f"{MMA_SP} {V4}, {V4}, {V4}, »{{%r0, %r1}}, %r9, 0;", ("operand c has 2", "4 registers")),
     ("scalar for vector", None, f"{MMA_SP} {V4}, {V4}, »%r0, {V4}, %r9, 0;", ("operand b is a vector of 4",)),
     ("empty vector", None, f"{MMA_SP} {{»}}, {V4}, {V4}, {V4}, %r9, 0;", ("register was expected in operand d", "'}'")),
-    ("vector of metadata", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, »{{%r8,%r9}}, 0;", ("operand e has 2 registers", "1 register")),
+    ("vector of metadata", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, »{{%r8,%r7,%r9}}, 0;", ("operand e has 3 registers", "1 register")),
     ("metadata immediate", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, »0x44444444, 0;", ("operand e is a register", "%r0")),
     ("metadata special", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}, »%laneid, 0;", ("operand e cannot be the special register", "mov.u32")),
     ("metadata missing", None, f"{MMA_SP} {V4}, {V4}, {V4}, {V4}»;", ("operand e is missing", "found 4")),
@@ -350,7 +355,7 @@ def test_every_register_count(position: int) -> None:
             operands[position] = "{" + ", ".join(names) + "}"
             text = f"{form.opcode} {', '.join(operands)};"
             with pytest.raises(isa.IsaError, match=f"operand {'dabc'[position]} has {len(names)} register") as caught:
-                isa.decode(text)
+                isa.decode(text, ptx=form.since_ptx)
             assert caught.value.position == len(form.opcode) + 1 + sum(len(o) + 2 for o in operands[:position])
 
 
@@ -381,21 +386,18 @@ def takes(text: str, target: str) -> bool:
     return True
 
 
-def test_recorded_verdicts() -> None:
-    """On every recorded text the decoder agrees with ptxas, except that it refuses metadata vectors of two registers (ptxas drops the second)."""
-    disagreements, quirks, judged = [], 0, {"0": 0, "1": 0}
-    for row in verdicts():
+@pytest.mark.parametrize("part", range(4))
+def test_recorded_verdicts(part: int) -> None:
+    """On every recorded text and target the decoder agrees with ptxas."""
+    disagreements, judged = [], {"0": 0, "1": 0}
+    for row in verdicts()[part::4]:
         for target in row["targets"].split():
             judged[row["accepted"]] += 1
             if takes(row["ptx"], target) != (row["accepted"] == "1"):
-                if "{%r90,%r91}" in row["ptx"] and row["accepted"] == "1":
-                    quirks += 1
-                else:
-                    disagreements.append((target, row["ptx"]))
+                disagreements.append((target, row["ptx"]))
     assert not disagreements
-    assert quirks == 16
-    assert judged["1"] > 400
-    assert judged["0"] > 20_000
+    assert judged["1"] > 300
+    assert judged["0"] > 15_000
 
 
 PTX = """.version 8.8
@@ -509,20 +511,14 @@ def excused(text: str, accepted: bool) -> bool:
         doubled = len(set(qualifiers)) < len(qualifiers) and qualifiers.count("sync") + qualifiers.count("aligned") > 2
         two_b = re.search(r"m16n8k16.*\.e[45]m[23]\.e[45]m[23]\.", text)  # ptxas takes two registers of B, where one holds all of it
         return family != "mma" or doubled or two_b is not None
-    return (
-        re.search(r"\[-?\d", text) is not None  # an address without a register
-        or re.search(r"^mov\.f32 .*, [-\d]", text) is not None
-        or re.search(r"^bar[^ ]* .*, -?\d", text) is not None
-        or re.search(r"(^ldmatrix|^mma)[^ ]* (.*, )?[%]r\d+, ", text) is not None
-        or re.search(r"^mma.*\}, \{?-?\d", text) is not None
-    )
+    return False
 
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas on PATH")
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_fresh_texts_against_ptxas(seed: int) -> None:
-    """Legal texts and mutated ones of every family, for sm_80 and sm_90a."""
+    """Legal texts and mutated ones of every family."""
     generator = random.Random(seed)
     families: dict[str, list[Form]] = {}
     for form in FORMS.values():
@@ -532,7 +528,7 @@ def test_fresh_texts_against_ptxas(seed: int) -> None:
         form = generator.choice(families[generator.choice(sorted(families))])
         text = legal_text(form, generator.randrange)
         text = mutated(text, generator) if number % 4 else text
-        for target in ("sm_80", "sm_90a"):
+        for target in ("sm_80", "sm_90a", "sm_100a", "sm_120a"):
             accepted = ptxas_takes(text, target)
             if takes(text, target) != accepted and not excused(text, accepted):
                 wrong.append(f"{target}: ptxas {'takes' if accepted else 'refuses'} {text}")

@@ -279,17 +279,7 @@ def test_library_rule(name: str, kind: str) -> None:
 
 @EVERY_STRIP
 def test_prune_against_library(name: str, kind: str) -> None:
-    """`isa.prune` keeps what the library keeps wherever all values are finite and their sums exact."""
+    """`isa.prune` keeps what the library keeps, NaN and infinities included."""
     before, values, after = strip(name, kind)
-    sparsity = isa.ONE_OF_TWO if name == "f32" else isa.TWO_OF_FOUR
-    size = np.abs(values)
-    plain = np.isfinite(values).all(axis=1)
-    for i, j in combinations(range(values.shape[1]), 2) if sparsity is isa.TWO_OF_FOUR else ():
-        low, high = np.minimum(size[:, i], size[:, j]), np.maximum(size[:, i], size[:, j])
-        with np.errstate(invalid="ignore"):
-            plain &= (low + high) - high == low
-    if name == "e5m2":
-        plain &= (before & 0x7C != 0x7C).all(axis=1)
-    assert plain.mean() > (0.99 if kind != "specials" else 0.2)
-    kept = isa.prune(values[plain], sparsity)
-    np.testing.assert_array_equal(after[plain], np.where(kept, before[plain], 0))
+    kept = isa.prune(values, isa.ONE_OF_TWO if name == "f32" else isa.TWO_OF_FOUR)
+    np.testing.assert_array_equal(after, np.where(kept, before, 0))

@@ -422,7 +422,6 @@ def test_bad_trace(tmp_path: Path, marked: str, expected: tuple[str, ...]) -> No
         assert word in str(error)
 
 
-@pytest.mark.xfail(reason="the column is that of the first register whose name begins alike", strict=True)
 @pytest.mark.parametrize("marked", ["add.u32 %r1, »%r, 2;", "add.u32 %r10, %r1, »add;"])
 def test_place_of_a_register(tmp_path: Path, marked: str) -> None:
     with pytest.raises(TraceError) as caught:

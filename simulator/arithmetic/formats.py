@@ -88,7 +88,7 @@ def _decode_fields(patterns: Bits, element: ElementType) -> Decoded:
     value = significand * heads.place[head]
     exponent = np.where(significand == 0, np.int16(NO_EXPONENT), heads.exponent[head])
     all_ones = np.uint32((1 << element.exponent) - 1)
-    top = (head & all_ones) == all_ones
+    top = (head & all_ones) == all_ones if element.nan else np.zeros(head.shape, np.bool_)
     if top.any():
         if element.finite_top:
             special = top & (fraction == np.uint32((1 << element.fraction) - 1))

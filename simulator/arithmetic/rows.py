@@ -67,7 +67,7 @@ class SumRow:
         return tuple(tuple(group[i : i + length]) for group in groups for i in range(0, len(group), length))
 
 
-_WIDE, _FP8 = "f16 bf16 tf32", "e4m3 e5m2"
+_WIDE, _FP8, _NARROW = "f16 bf16 tf32", "e4m3 e5m2", "e4m3 e5m2 e3m2 e2m3 e2m1"
 
 
 def _native(
@@ -104,9 +104,9 @@ SUM_ROWS: tuple[SumRow, ...] = (
     _lowered((100, 103), False, MEASURED_BY_OTHERS, f"{_LOWERING}; reproduces the B200 vectors of arXiv 2512.07004"),
     _lowered((110,), False, INFERRED, _LOWERING),
     _lowered((100, 103, 110), True, INFERRED, _LOWERING),
-    _native((120,), _FP8, False, 32, 25, MEASURED_BY_OTHERS, _OTHERS, floor=-133),
-    _native((121,), _FP8, False, 32, 25, INFERRED, "as sm_120", floor=-133),
-    _native((120, 121), _FP8, True, 32, 25, INFERRED, _AS_DENSE, floor=-133),
+    _native((120,), _NARROW, False, 32, 25, MEASURED_BY_OTHERS, _OTHERS, floor=-133),
+    _native((121,), _NARROW, False, 32, 25, INFERRED, "as sm_120", floor=-133),
+    _native((120, 121), _NARROW, True, 32, 25, INFERRED, _AS_DENSE, floor=-133),
 )
 
 

@@ -39,14 +39,19 @@ class Barriers:
     def __init__(self, warps: int) -> None:
         self.warps = warps
         self.arrived: dict[int, list[int]] = {}
+        self.wanted: dict[int, int] = {}
+        self.mismatches = 0  # arrivals that name another number of threads than those before them
 
     def arrive(self, number: int, wanted: int | None, warps: Iterable[int]) -> list[list[int]]:
         """Warps arrive in this order; returns the groups of warps that are released, in order."""
-        waiting = self.arrived.setdefault(number, [])
+        waiting, count = self.arrived.setdefault(number, []), wanted or self.warps
         released = []
         for warp in warps:
+            if waiting and self.wanted[number] != count:
+                self.mismatches += 1
+            self.wanted[number] = count
             waiting.append(warp)
-            if len(waiting) >= (wanted or self.warps):
+            if len(waiting) >= count:
                 released.append(list(waiting))
                 waiting.clear()
         return released

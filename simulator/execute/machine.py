@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from isa.targets import Target
 from isa.types import Bits
+from isa.undefined import undefined_behavior
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.registers import LANES, Warps
 
@@ -45,6 +46,12 @@ class Machine:
     met: Counter[str] = field(default_factory=Counter)
     largest_ulp: int = -1
     compared: int = 0
+
+    def meet(self, name: str, count: int, where: str) -> None:
+        """Counts an undefined case, or raises it where the policy says so."""
+        if self.undefined == "raise":
+            raise undefined_behavior(name, where)
+        self.met[name] += count
 
     def special(self, name: str, warps: Warps) -> Bits:
         """uint32 [warp, lane] of a special register. PTX ISA 9.0, section 10; one CTA, threads along x."""

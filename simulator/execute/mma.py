@@ -59,6 +59,8 @@ def _plan(form: MmaForm, target: Target, arithmetic: str) -> _Plan:
     plan = _plans.get(key)
     if plan is None:
         _check_option("arithmetic", arithmetic, get_args(Arithmetic))
+        if form.row.scale:
+            raise IsaError(form.opcode, -1, "block-scaled forms are decoded, but not executed", "a form without .block_scale")
         columns = form.k_stored
         row = sum_row(form, target) if form.a_type.is_float and arithmetic == "chip" else None
         steps = row.steps(columns, form.a_type) if row is not None else (tuple(range(columns)),)

@@ -15,7 +15,6 @@ from isa.forms import MmaForm
 from isa.instruction import Address, Immediate, Instruction, Operand, Register, Scalar, Sink, Vector
 from isa.plain_forms import SPECIAL_REGISTERS, PlainForm
 from isa.types import Bits
-from isa.undefined import undefined_behavior
 from simulator.arithmetic import ulp_distance
 from simulator.execute.machine import NOTHING, Machine, Outcome
 from simulator.execute.mma import execute_mma, first_undefined, undefined_cases
@@ -38,7 +37,7 @@ def executor(instruction: Instruction) -> Executor:
 def _scalars(operand: Operand) -> tuple[Scalar, ...]:
     if isinstance(operand, Vector):
         return operand.elements
-    assert not isinstance(operand, Address)
+    assert isinstance(operand, Register | Sink | Immediate)
     return (operand,)
 
 
@@ -128,11 +127,8 @@ def _addresses(operand: Operand) -> Callable[[Machine, Warps], Addresses]:
 
 
 def _race(machine: Machine, races: int) -> None:
-    if not races:
-        return
-    if machine.undefined == "raise":
-        raise undefined_behavior("shared-memory-race", f"{races} bytes")
-    machine.met["shared-memory-race"] += races
+    if races:
+        machine.meet("shared-memory-race", races, f"{races} bytes")
 
 
 def _ldmatrix(instruction: Instruction, form: PlainForm) -> Executor:

@@ -173,7 +173,7 @@ class Config:
 
 
 _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
-_MAY_BE_ZERO = ("minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum")
+_MAY_BE_ZERO = ("cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum")
 _TOP = ("name", "title", "target", "tensor", *_TABLES)
 
 
@@ -189,20 +189,21 @@ def load_config(name: str | Path) -> Config:
         ConfigError: no such config, bad TOML, unknown or missing keys, impossible values; says which and what would be right.
     """
     path = folder("configs") / f"{name}.toml"
-    if not path.is_file() or "/" in str(name):
-        path = Path(name)
     try:
+        if not path.is_file() or "/" in str(name):
+            path = Path(name)
         table = tomllib.loads(path.read_bytes().decode("utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(str(path), "", f"not a TOML file: {error}", "TOML, see docs/configs.md") from None
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "", f"not UTF-8 text: {error}", "TOML in UTF-8") from None
-    except OSError as error:
+    except RecursionError:
+        raise ConfigError(str(path), "", "not a TOML file that can be read: values nested too deeply", "TOML, see docs/configs.md") from None
+    except (OSError, ValueError) as error:
         near = [known for known in config_names() if known.startswith(str(name))] or get_close_matches(str(name), config_names(), 1)
+        why = getattr(error, "strerror", None) or error
         hint = f", did you mean '{near[0]}'?" if near else ""
-        raise ConfigError(
-            str(name), "", f"no such config{hint} ({error.strerror})", f"{', '.join(config_names())}, or the path of a TOML file"
-        ) from None
+        raise ConfigError(str(name), "", f"no such config{hint} ({why})", f"{', '.join(config_names())}, or the path of a TOML file") from None
     return _Reader(str(path), table).config()
 
 
@@ -301,7 +302,7 @@ class _Reader:
 
     def types(self, where: str, table: dict[str, Any], key: str) -> tuple[str, ...]:
         value = self.value(where, table, key)
-        if not isinstance(value, list) or not value or any(v not in ELEMENT_TYPES for v in value):
+        if not isinstance(value, list) or not value or any(not isinstance(v, str) or v not in ELEMENT_TYPES for v in value):
             self.fail(f"{where}{key}", f"{value!r}", f"a list of element types: {', '.join(ELEMENT_TYPES)}")
         return tuple(value)
 

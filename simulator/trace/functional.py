@@ -128,6 +128,7 @@ def _run_all(trace: Trace, groups: list[Group], machine: Machine) -> None:
             del running[key]
             continue
         blocked[key] = {int(w) for w in group.warps}
+        mismatches = barriers.mismatches
         for released in barriers.arrive(*waits, [int(w) for w in group.warps]):
             machine.shared.synchronise(np.array(released, np.intp))
             for other, waiting in list(blocked.items()):
@@ -135,6 +136,8 @@ def _run_all(trace: Trace, groups: list[Group], machine: Machine) -> None:
                 if not waiting:
                     del blocked[other]
                     ready.append(other)
+        if barriers.mismatches > mismatches:
+            machine.meet("barrier-mismatch", barriers.mismatches - mismatches, f"{trace.path}: barrier {waits[0]}")
     if running:
         finished = trace.warps - sum(len(group.warps) for group, _ in running.values())
         raise DeadlockError((*barriers.describe(), f"{finished} of {trace.warps} warps are finished or have no program"))

@@ -207,7 +207,7 @@ class _Builder:
 
     def number(self, statement: Statement, text: str, place: int, low: int, high: int, what: str) -> int:
         try:
-            value = int(text, 0)
+            value = int(text, 0) if text.isascii() else low - 1
         except ValueError:
             value = low - 1
         if not low <= value <= high:
@@ -320,7 +320,7 @@ class _Builder:
                     statement,
                     f"'{name}' is not a register of a trace",
                     f"%r0 to %r{MAX_REGISTERS - 1}, or {', '.join(SPECIAL_REGISTERS)} to read",
-                    statement.text.find(name),
+                    _place_of(name, statement.text),
                 )
             self.registers = max(self.registers, number + 1)
 
@@ -337,6 +337,12 @@ class _Builder:
             raise TraceError(str(self.path), 0, 0, "the trace has no .warp block", ".warp 0-7 { instructions }")
         assert self.target is not None
         return Trace(self.path, self.target, self.warps, self.shared, tuple(self.loads), tuple(self.blocks), tuple(self.stores), self.registers)
+
+
+def _place_of(name: str, text: str) -> int:
+    """Where a register stands in an instruction's text, not where a longer name or the opcode begins alike."""
+    match = re.search(rf"(?<![\w$%.]){re.escape(name)}(?![\w$])", text[text.find(" ") :])
+    return match.start() + max(text.find(" "), 0) if match else 0
 
 
 @lru_cache(maxsize=65536)
