@@ -356,6 +356,20 @@ def test_legal_forms_have_no_finding(kind: str, cta: int, sparse: bool, ws: bool
             assert bad == ["m"] * (m not in ms) + ["n"] * (n not in ns)
 
 
+def test_plain_descriptors_have_no_warning_either() -> None:
+    for kind, cta, sparse, ws in FORMS:
+        form: dict[str, Any] = {"cta_group": cta, "sparse": sparse, "ws": ws}
+        for m in legal_m(kind, **form):
+            assert legal(kind, m=m, sparse=sparse, max_shift=16).validate(**form) == [] if ws else legal(kind, m=m, sparse=sparse).validate(**form) == []
+    assert legal("f8f6f4", a_type="e2m1", b_type="e5m2", d_type="f16", transpose_b=True).validate() == []
+    assert legal("i8", a_type="u8", b_type="s8", saturate=True, transpose_a=True).validate() == []
+    assert legal("tf32", n=64, selector=1, negate_a=True, transpose_a=True).validate() == []
+    assert legal("f16", n=24, sparse=False, a_type="bf16", b_type="bf16").validate(ashift=True, a_in_tmem=True) == []
+    assert legal("mxf4nvf4", scale_type="ue4m3").validate(scale_vec="4X") == []
+    assert legal("mxf4nvf4", a_scale_id=2, b_scale_id=2).validate(scale_vec="block32", target="sm_110a") == []
+    assert legal("mxf8f6f4", a_scale_id=3, b_scale_id=1).validate(target="sm_103f") == []
+
+
 def test_everything_is_found_at_once() -> None:
     found = InstructionDescriptor.decode(0xFFFFFFFF, "i8").validate(target="sm_103a", sparse=False)
     assert {item.field for item in found} == {
