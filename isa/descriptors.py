@@ -397,9 +397,7 @@ class InstructionDescriptor(Descriptor):
         """
         if kind is not None and kind != self.kind:
             again = InstructionDescriptor.decode(self.encode(), kind)
-            return again.validate(
-                cta_group=cta_group, sparse=sparse, ws=ws, target=target, ashift=ashift, scale_vec=scale_vec, a_in_tmem=a_in_tmem
-            )
+            return again.validate(cta_group=cta_group, sparse=sparse, ws=ws, target=target, ashift=ashift, scale_vec=scale_vec, a_in_tmem=a_in_tmem)
         if cta_group not in (1, 2):
             raise IsaError(str(cta_group), -1, f"unknown cta_group {cta_group}", "1 or 2")
         if scale_vec not in _VECTORS.get(self.kind, {"": 1}):

@@ -360,7 +360,7 @@ def test_plain_descriptors_have_no_warning_either() -> None:
     for kind, cta, sparse, ws in FORMS:
         form: dict[str, Any] = {"cta_group": cta, "sparse": sparse, "ws": ws}
         for m in legal_m(kind, **form):
-            assert legal(kind, m=m, sparse=sparse, max_shift=16).validate(**form) == [] if ws else legal(kind, m=m, sparse=sparse).validate(**form) == []
+            assert legal(kind, m=m, sparse=sparse, max_shift=16 * ws).validate(**form) == []
     assert legal("f8f6f4", a_type="e2m1", b_type="e5m2", d_type="f16", transpose_b=True).validate() == []
     assert legal("i8", a_type="u8", b_type="s8", saturate=True, transpose_a=True).validate() == []
     assert legal("tf32", n=64, selector=1, negate_a=True, transpose_a=True).validate() == []
