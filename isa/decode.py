@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from isa.errors import IsaError
+from isa.fast import Plan, plan
 from isa.forms import PTX, Form, MmaForm, Role, Shape
 from isa.instruction import Address, Guard, Immediate, Instruction, Operand, Predicate, Register, Scalar, Sink, Vector
 from isa.opcodes import read_opcode
@@ -51,6 +52,12 @@ def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Ins
     Raises:
         IsaError: unknown or malformed text, an illegal form, operand or selector, a form that the target lacks.
     """
+    head, _, rest = text.partition(" ")
+    known = _plans.get((head, target, ptx))
+    if known is not None:
+        found = known[1].read(rest)
+        if found is not None:
+            return Instruction(known[0], found)
     wanted = parse_target(target) if target is not None else None
     if len(text) > _MAX_TEXT:
         raise IsaError(text[:64], -1, f"an instruction of {len(text)} characters", f"at most {_MAX_TEXT}")
@@ -63,7 +70,19 @@ def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Ins
     else:
         operands = _operands(cursor, form, wanted)
     cursor.end()
+    if known is None and opcode == head:
+        _remember(head, target, ptx, form)
     return Instruction(form, operands, guard)
+
+
+_plans: dict[tuple[str, str | Target | None, str], tuple[Form, Plan]] = {}
+
+
+def _remember(head: str, target: str | Target | None, ptx: str, form: Form) -> None:
+    """Makes the next instruction of this opcode go the short way (`isa.fast`)."""
+    made = None if isinstance(form, FamilyForm) else plan(form)
+    if made is not None:
+        _plans[head, target, ptx] = form, made
 
 
 class _Cursor:

@@ -14,7 +14,8 @@ DONE, NO, BAD = 0, 1, 2
 
 VERBS = {
     "run": "run a trace on one SM: cycles, throughput, results",
-    "decode": "explain one PTX instruction, or say what is wrong with it",
+    "decode": "explain a PTX instruction or judge a PTX file, and say what is wrong",
+    "forms": "list the matrix instructions: operands, metadata, PTX versions, targets",
     "layout": "show which bits of which lane's register hold each element of an operand",
     "validate": "compare the timing model with measured streams",
 }

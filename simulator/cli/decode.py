@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from isa import Instruction, IsaError, MmaForm, decode, parse_target
+from isa.ptx_file import Statement, notes, read_ptx
 from isa.undefined import RULES
 from simulator.cli import BAD, DONE, NO, say
 
 DESCRIPTION = """\
-Explains one PTX instruction: its form, operands, types, metadata, and since when and on what it exists.
+Explains one PTX instruction: its form, operands, types, metadata, and since when and on what it exists. Or judges a PTX file as a compiler writes
+it: matrix instructions, loads, stores, integer arithmetic, barriers; instructions of other families are passed over and counted.
 
-TEXT is the instruction, or - to read it from stdin. Exit code 1 if it is not legal: the error says what is wrong, where, and what would be right.
+TEXT is the instruction, a file (its name ends in .ptx), or - to read an instruction from stdin. Exit code 1 if anything is not legal: the error says
+what is wrong, where, and what would be right.
 """
 
 
@@ -27,6 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     text = options.text
+    if text.endswith(".ptx"):
+        return _file(text, options)
     if text == "-":
         try:
             text = sys.stdin.read()
@@ -43,12 +49,51 @@ def execute(options: argparse.Namespace) -> int:
     except IsaError as error:
         say(error)
         return NO
-    facts = describe(instruction)
+    facts = describe(instruction) | {"notes": list(notes(instruction, target))}
     if options.format == "json":
         print(json.dumps(facts, indent=2))
     else:
         sys.stdout.write(_table(facts))
     return DONE
+
+
+def _file(name: str, options: argparse.Namespace) -> int:
+    """Judges a PTX file; exit code 1 if anything in it is wrong."""
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+        found = list(read_ptx(text, options.target))
+    except (OSError, UnicodeDecodeError) as error:
+        say(f"{name}: cannot be read as PTX ({error}); legal: a text file")
+        return BAD
+    except IsaError as error:
+        say(f"{name}: {error}")
+        return BAD
+    judged = [statement for statement in found if not statement.passed_over]
+    wrong = [statement for statement in judged if statement.error is not None]
+    if options.format == "json":
+        facts = {
+            "file": name,
+            "judged": len(judged),
+            "wrong": len(wrong),
+            "passed_over": len(found) - len(judged),
+            "instructions": [_row(s) for s in judged],
+        }
+        print(json.dumps(facts, indent=1))
+    else:
+        for statement in judged:
+            mark = "no " if statement.error else "ok "
+            print(f"{name}:{statement.line}: {mark} {statement.instruction or statement.text}")
+            for note in statement.notes:
+                print(f"{name}:{statement.line}:     note: {note}")
+        print(f"{len(judged)} instructions judged, {len(wrong)} wrong, {len(found) - len(judged)} of other families passed over")
+    for statement in wrong:
+        say(f"{name}:{statement.line}: {statement.error}")
+    return NO if wrong else DONE
+
+
+def _row(statement: Statement) -> dict[str, Any]:
+    error = str(statement.error) if statement.error else None
+    return {"line": statement.line, "text": str(statement.instruction or statement.text), "error": error, "notes": list(statement.notes)}
 
 
 def describe(instruction: Instruction) -> dict[str, Any]:
@@ -109,5 +154,6 @@ def _table(facts: dict[str, Any]) -> str:
         lines.append(f"  metadata {meta['pattern']}, {meta['rows']} rows x {meta['chunks']} chunks of 4 bits")
         lines.append(f"  selector {meta['selector']} of 0..{meta['selectors'] - 1}, from lanes {lanes or 'none'}")
         lines.append(f"  defined codes: {' '.join(meta['codes'])}")
+    lines += [f"  note: {text}" for text in facts.get("notes", ())]
     lines += [f"  undefined: {case['name']}: {case['rule']}" for case in facts["undefined"]]
     return "\n".join(lines) + "\n"

@@ -14,6 +14,7 @@ import simulator
 from simulator.execute.mma import execute_mma
 from simulator.resources import folder
 from simulator.timing.config import load_config
+from simulator.trace.reader import read_trace
 from simulator.validate import stream
 from tests.benchmarks.plain import plain_mma_sp
 
@@ -53,7 +54,9 @@ def pairs() -> list[Pair]:
         return lambda: execute_mma(form, *arrays, 0, target=target, arithmetic=arithmetic)  # type: ignore[arg-type]
 
     loop = folder("traces") / "digits" / "f16.trace"
+    texts = [line for line in spelled() if line]
     return [
+        Pair("decoding 1,000 instructions: plain spelling against the long way", lambda: decode_all(texts), 1, lambda: decode_long(texts), 1),
         Pair("m16n8k32 f16: 4,096 at once against integers in plain Python, one at a time", ours(many), 4096, lambda: plain_mma_sp(form, *one), 1),
         Pair("m16n8k32 f16: 4,096 at once against one at a time", ours(many), 4096, ours(one), 1),
         Pair("m16n8k32 f16: the chip's sum against the exact one", ours(many), 4096, ours(many, "exact"), 4096),
@@ -61,6 +64,24 @@ def pairs() -> list[Pair]:
              lambda: simulator.run(loop, arithmetic="none", skip=False), 1),
         Pair("a loop of 1,000,000 repetitions against 100, repetitions skipped", repeated(1_000_000), 1_000_000, repeated(100), 100),
     ]  # fmt: skip
+
+
+def spelled() -> list[str]:
+    """1,000 instructions as the digits traces spell them."""
+    steps = read_trace(folder("traces") / "digits" / "f16.trace").steps()
+    texts = [str(step.instruction) for step in steps]
+    return (texts * 10)[:1000]
+
+
+def decode_all(texts: list[str]) -> None:
+    for text in texts:
+        isa.decode(text, "sm_90a")
+
+
+def decode_long(texts: list[str]) -> None:
+    """A space in front keeps the short way out."""
+    for text in texts:
+        isa.decode(" " + text, "sm_90a")
 
 
 def repeated(count: int) -> Callable[[], object]:
@@ -98,6 +119,11 @@ def main() -> None:
     for pair in pairs():
         ratios = measure(pair)
         print(f"{pair.what:<84} {statistics.median(ratios):>10,.1f} {min(ratios):>10,.1f} {max(ratios):>10,.1f}")
+
+
+    texts = spelled()
+    seconds = min(_seconds(lambda: decode_all(texts)) for _ in range(ROUNDS))
+    print(f"{len(texts) / seconds:,.0f} instructions a second decoded from text")
 
 
 if __name__ == "__main__":
