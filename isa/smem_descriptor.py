@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
-from isa.descriptors import KINDS, PTX_TRANSPOSE, Descriptor, Field, Finding, Severity, Value, reserved, table_markdown, unpack_word
+from isa.bitfields import Descriptor, Field, Finding, Severity, Value, reserved, unpack_word
+from isa.descriptors import KINDS, PTX_TRANSPOSE, table_markdown
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
 

@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.descriptors import Descriptor, Field, Finding, Severity, reserved, table_markdown, unpack_word
+from isa.bitfields import Descriptor, Field, Finding, Severity, reserved, unpack_word
+from isa.descriptors import table_markdown
 from isa.errors import IsaError
 
 PTX_MASK = "PTX ISA 9.0, 9.7.16.4.3"

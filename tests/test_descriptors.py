@@ -18,7 +18,8 @@ import isa.descriptors
 import isa.smem_descriptor
 import isa.zero_column_mask
 from isa import IsaError
-from isa.descriptors import FAMILIES, KINDS, Descriptor, Field, InstructionDescriptor, Severity, legal_m, legal_n, markdown
+from isa.bitfields import Descriptor, Field, Severity
+from isa.descriptors import FAMILIES, KINDS, InstructionDescriptor, legal_m, legal_n, markdown
 from isa.smem_descriptor import SWIZZLES, SharedMemoryDescriptor
 from isa.smem_descriptor import TABLE as SMEM_TABLE
 from isa.zero_column_mask import TABLE as MASK_TABLE

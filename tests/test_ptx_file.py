@@ -41,7 +41,8 @@ def test_what_nvcc_writes(name: str, wanted: set[str]) -> None:
 
 def test_targets_and_versions_of_the_file() -> None:
     mma = "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r0, %r1}, {%r2, %r3}, {%r4, %r5}, {%r0, %r1}, %r6, 0;"
-    for head, legal in ((".version 9.0\n.target sm_80\n", True), (".version 7.0\n.target sm_80\n", False), (".version 9.0\n.target sm_75, debug\n", False)):
+    heads = (".version 9.0\n.target sm_80\n", True), (".version 7.0\n.target sm_80\n", False), (".version 9.0\n.target sm_75, debug\n", False)
+    for head, legal in heads:
         (statement,) = read_ptx(head + mma)
         assert (statement.error is None) == legal
         assert statement.line == 3
