@@ -638,3 +638,12 @@ def test_lax_selector_stops(tmp_path: Path) -> None:
     for policy in ("hardware", "raise"):
         with pytest.raises(UndefinedBehavior, match="selector-out-of-range"):
             simulator.run(path, undefined=policy)
+
+
+def test_what_is_only_decoded(tmp_path: Path) -> None:
+    """tcgen05 is legal text, but no trace runs it."""
+    path = tmp_path / "x.trace"
+    path.write_text(".trace 1\n.target sm_100a\n.warps 1\n.warp 0 {\n  tcgen05.wait::ld.sync.aligned;\n}\n")
+    with pytest.raises(TraceError, match="decoded, but traces cannot run it") as caught:
+        simulator.run(path)
+    assert (caught.value.line, caught.value.column) == (5, 3)

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from isa import Instruction, IsaError, Target, decode, parse_target
+from isa.forms import MmaForm
 from isa.instruction import Address, Register, Vector, register_names
-from isa.plain_forms import SPECIAL_REGISTERS
+from isa.plain_forms import SPECIAL_REGISTERS, PlainForm
 from simulator.errors import TraceError
 from simulator.execute.barrier import barrier_of
 from simulator.trace.program import Block, Load, Node, Repeat, Step, Store, Trace, register_number
@@ -302,6 +303,12 @@ class _Builder:
             barrier_of(instruction)
         except IsaError as error:
             self.fail(statement, error.reason, error.legal, max(error.position, 0))
+        if not isinstance(instruction.form, MmaForm | PlainForm):
+            self.fail(
+                statement,
+                f"'{instruction.form.opcode}' is decoded, but traces cannot run it",
+                "mma, mma.sp, ldmatrix, ld/st.shared, integer arithmetic, barriers",
+            )
         if instruction.guard is not None:
             self.fail(statement, "predicates are not part of traces", "the instruction without its guard, as often as it is executed")
         for operand in instruction.operands:
