@@ -304,7 +304,8 @@ def _near(reader: OpcodeText, rows: list[FamilyRow]) -> list[str]:
 def _family_form(row: FamilyRow, choice: tuple[str, ...]) -> FamilyForm:
     qualifiers = tuple(q for q in choice if q)
     opcode, section = joined(row.name, qualifiers), f"PTX ISA 9.0, {row.section}"
-    return PlainFamilyForm(opcode, row.roles(qualifiers), row.since_ptx, row.targets, section, row.unit, row.name, qualifiers, row.narrowed)
+    since = max(row.since_ptx, table.WINDOWS_SINCE_PTX if "shared::" in opcode else "1.0", key=ptx_version)
+    return PlainFamilyForm(opcode, row.roles(qualifiers), since, row.targets, section, row.unit, row.name, qualifiers, row.narrowed)
 
 
 # tcgen05.mma

@@ -19,6 +19,7 @@ CHIP = Availability("100a 103a 110a")  # what no family shares
 INTEGER = Availability("100a 110a")  # sm_103a lacks it
 SCALES_INPUT = Availability("100a 100f 103a 103f")  # scale-input-d: sm_110a lacks it
 REDUCES = Availability("103a 103f 110a 110f")  # tcgen05.ld.red: sm_100a lacks it
+WINDOWS_SINCE_PTX = "7.8"  # .shared::cta and .shared::cluster; PTX ISA 9.0, 5.1.7
 COLUMNS = (32, 64, 128, 256, 512)  # what tcgen05.alloc gives; PTX ISA 9.0, 9.7.16.7.1
 LANE_REGISTERS = {1: 4, 2: 8}  # by cta_group: one bit for each lane of D
 
@@ -212,7 +213,7 @@ def _copies(shapes: tuple[str, ...], warps: tuple[str, ...]) -> tuple[FamilyRow,
 
 def _reductions(arithmetic: tuple[tuple[str, ...], ...]) -> FamilyRow:
     slots = (*_MOVES_SYNC, ("32x32b", "16x32bx2"), REPEATS[1:], ("min", "max"), *arithmetic)
-    return FamilyRow("tcgen05.ld.red", slots, _reduce, "8.6", REDUCES, "tmem", f"{_MOVE}.3")
+    return FamilyRow("tcgen05.ld.red", slots, _reduce, "8.8", REDUCES, "tmem", f"{_MOVE}.3")
 
 
 _COUNT = word("count", optional=True, positive=True)
@@ -229,7 +230,7 @@ def _ordered(
     narrowed: tuple[tuple[str, Availability], ...] = (),
 ) -> tuple[FamilyRow, ...]:
     """A family that may say its memory order and scope, both or neither. `early`: whether sm_80 has it in the scope of a CTA."""
-    first = (_FROM_80, "7.0") if early else (_FROM_90, "8.0")
+    first = (_FROM_80, "7.1" if name.endswith("parity") else "7.0") if early else (_FROM_90, "7.8")
     weak = "relaxed"
     return (
         FamilyRow(name, (tuple(s for s in spaces if s != "shared::cluster"), ("b64",)), roles, first[1], first[0], "mbarrier", section, (), narrowed),

@@ -180,6 +180,20 @@ def test_barriers() -> None:
     assert takes("mbarrier.arrive.shared.b64 %rd1, [%r1];", "sm_80")
 
 
+@pytest.mark.parametrize(
+    ("opcode", "since"),
+    [
+        (MMA_SP, "8.6"), (f"{BLOCK}.scale_vec::2X", "8.6"), (BLOCK, "8.8"), ("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X", "8.7"),
+        ("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16", "8.8"), ("mbarrier.init.shared.b64", "7.0"),
+        ("mbarrier.init.shared::cta.b64", "7.8"), ("mbarrier.test_wait.parity.b64", "7.1"), ("mbarrier.try_wait.b64", "7.8"),
+        ("mbarrier.try_wait.relaxed.cta.b64", "8.6"), ("fence.proxy.async", "8.0"), (LD, "8.6"),
+    ],
+)  # fmt: skip
+def test_first_version(opcode: str, since: str) -> None:
+    """As ptxas 13.0 has it; `.block_scale` without a size has another meaning before PTX 8.8, where ptxas refuses it."""
+    assert tcgen05_form(opcode).since_ptx == since
+
+
 def test_what_ptxas_drops() -> None:
     """.kind::i8 takes any constant behind enable-input-d; it is no scale."""
     instruction = isa.decode("tcgen05.mma.cta_group::1.kind::i8 [%r1], %rd1, %rd2, %r4, %p1, 123456789012345;", "sm_100a")
