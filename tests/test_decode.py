@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isa
-from isa.forms import Form, Role, Shape
+from isa.forms import Form, Role, Shape, version
 from isa.instruction import Address, Guard, Immediate, Register, Sink, Vector
 from isa.plain_forms import plain_forms
 
@@ -400,7 +400,7 @@ def test_recorded_verdicts(part: int) -> None:
     assert judged["0"] > 15_000
 
 
-PTX = """.version 8.8
+PTX = """.version 9.0
 .target {target}
 .address_size 64
 .visible .entry k() {{
@@ -533,3 +533,16 @@ def test_fresh_texts_against_ptxas(seed: int) -> None:
             if takes(text, target) != accepted and not excused(text, accepted):
                 wrong.append(f"{target}: ptxas {'takes' if accepted else 'refuses'} {text}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.skipif(PTXAS is None, reason="no ptxas on PATH")
+@pytest.mark.long
+@pytest.mark.parametrize("target", [f"sm_{n}" for n in ["75", "80", "86", "89", "90", "90a", "100", "100a", "100f", "103a", "110a", "120", "120a", "120f", "121a"]])
+def test_every_printed_form_assembles(target: str) -> None:
+    """What `str` prints of every form that a target has, together in one kernel."""
+    wanted = isa.parse_target(target)
+    generator = random.Random(target)
+    forms = [form for form in FORMS.values() if form.supports(wanted) and version(form.since_ptx) <= version("9.0")]
+    texts = [str(isa.decode(legal_text(form, generator.randrange), target)) for form in forms]
+    assert len(texts) > 40
+    assert ptxas_takes("\n".join(texts), target)
