@@ -23,12 +23,13 @@ PAIR = "tcgen05.mma.cta_group::2.kind::f16"
 LD = "tcgen05.ld.sync.aligned.32x32b.x2.b32"
 BLOCK = "tcgen05.mma.cta_group::1.kind::mxf4.block_scale"
 
-# Slips of ptxas 13.0 that are not followed: it takes a vector for the count of an arrival, and anything for the lane vector where a
-# scale-input-d follows.
+# Slips of ptxas 13.0 that are not followed, one fresh text in several thousand: it takes a vector for the count of an arrival, and almost
+# anything for the lane vector where a constant follows enable-input-d. No recorded text is among them.
 SLIPS = (
     r"mbarrier\.arrive.*, \{[^}]*\};",
     r"tcgen05\.mma\.(?!\S*\bsp\b)\S*kind::(f16|tf32)\S* (?:[^,{]+, ){4}[^,{]+, [^,{]+, \d+;",
     r"tcgen05\.mma\.(?=\S*\bsp\b)\S*kind::(f16|tf32)\S* (?:[^,{]+, ){5}[^,{]+, [^,{]+, \d+;",
+    r"tcgen05\.mma\.\S*kind::i8\S* .*, !?(%p\d+|\d+), !?(%p\d+|\d+);",
 )
 
 
@@ -52,18 +53,10 @@ def test_recorded_verdicts() -> None:
     """Every text of the table, for every target that was tried, in both directions."""
     with gzip.open(golden.TABLE, "rt", newline="") as file:
         rows = list(csv.DictReader(file))
-    wrong, judged, slips = [], 0, 0
-    for row in rows:
-        for target in row["tried"].split():
-            judged += 1
-            accepted = target in row["accepting"].split()
-            if takes(row["ptx"], target) != accepted:
-                slip = accepted and any(re.fullmatch(pattern, row["ptx"]) for pattern in SLIPS)
-                slips += slip
-                wrong += [] if slip else [(row["ptx"], target, accepted)]
+    pairs = [(row["ptx"], target, target in row["accepting"].split()) for row in rows for target in row["tried"].split()]
+    wrong = [(text, target, accepted) for text, target, accepted in pairs if takes(text, target) != accepted]
     assert (wrong[:5], len(wrong)) == ([], 0)
-    assert judged > 25_000
-    assert slips < 40
+    assert len(pairs) > 30_000
     assert golden.TABLE.stat().st_size < 150_000
 
 
