@@ -255,22 +255,26 @@ def _family(reader: OpcodeText) -> FamilyForm:
     known = {q for row in rows for slot in row.slots for q in slot if q}
     for qualifier in reader.qualifiers:
         if qualifier not in known:
-            reader.fail(qualifier, f"'.{qualifier}' is not a qualifier of '{reader.name}'", _near(reader, rows))
+            reader.note(qualifier, f"'.{qualifier}' is not a qualifier of '{reader.name}'", _near(reader, rows))
+    reader.settle()
     for qualifier in reader.qualifiers:
         if qualifier != "sync" and reader.qualifiers.count(qualifier) > 1:
-            reader.fail(qualifier, f"'.{qualifier}' is written twice", _near(reader, rows))
+            reader.note(qualifier, f"'.{qualifier}' is written twice", _near(reader, rows))
+    reader.settle()
     best = min(rows, key=lambda row: _misfit(row, reader.qualifiers))
     for slot in best.slots:
         found = [q for q in reader.qualifiers if q in slot and q != "sync"]
         if len(found) > 1:
-            reader.fail(found[1], f"'.{found[1]}' contradicts '.{found[0]}'", f".{found[0]} or .{found[1]}")
+            reader.note(found[1], f"'.{found[1]}' contradicts '.{found[0]}'", f".{found[0]} or .{found[1]}")
     for qualifier in reader.qualifiers:
         if not any(qualifier in slot for slot in best.slots):
             others = [f".{q}" for q in reader.qualifiers if q != qualifier]
-            reader.fail(qualifier, f"'.{qualifier}' does not go with {' '.join(others)}", _near(reader, rows))
+            reader.note(qualifier, f"'.{qualifier}' does not go with {' '.join(others)}", _near(reader, rows))
+    reader.settle()
     missing = [slot for slot in best.slots if "" not in slot and not set(slot) & set(reader.qualifiers)]
     if missing:
-        reader.fail(None, f"'{reader.opcode}' lacks " + ", ".join(" or ".join(f".{q}" for q in slot) for slot in missing), _near(reader, rows))
+        reader.note(None, f"'{reader.opcode}' lacks " + ", ".join(" or ".join(f".{q}" for q in slot) for slot in missing), _near(reader, rows))
+    reader.settle()
     ordered = [q for i in best.sequence for q in best.slots[i] if q in reader.qualifiers]
     reader.fail(ordered[-1], f"'.{ordered[-1]}' must stand behind '.{ordered[0]}'", _near(reader, rows))
 
@@ -318,19 +322,23 @@ def _mma(reader: OpcodeText) -> FamilyForm:
         slot = _mma_slot(reader, qualifier)
         if slot in slots:
             what = "is written twice" if slots[slot] == qualifier else f"contradicts '.{slots[slot]}'"
-            reader.fail(qualifier, f"'.{qualifier}' {what}", f"one .{slot}")
-        slots[slot] = qualifier
+            reader.note(qualifier, f"'.{qualifier}' {what}", f"one .{slot}")
+        elif slot:
+            slots[slot] = qualifier
     kinds = {f"kind::{row.kind}": row for row in table.KIND_ROWS}
     for slot, legal in (("cta_group", ("cta_group::1", "cta_group::2")), ("kind", tuple(kinds))):
         if slot not in slots:
-            reader.fail(None, f"'{reader.opcode}' lacks .{slot}", (f".{q}" for q in legal))
+            reader.note(None, f"'{reader.opcode}' lacks .{slot}", (f".{q}" for q in legal))
+    reader.settle()
     row, ws, sparse = kinds[slots["kind"]], reader.name == "tcgen05.mma.ws", "sp" in slots
     _check_combination(reader, row, ws, slots)
     vector = _vector(reader, row, slots) if row.vectors else None
+    reader.settle()
     return _mma_form(row, ws, sparse, slots["cta_group"], vector, "ashift" in slots, slots.get("collector", ""))
 
 
 def _mma_slot(reader: OpcodeText, qualifier: str) -> str:
+    """What a qualifier says; empty, with a note, for one that says nothing here."""
     if qualifier in ("sp", "block_scale", "ashift"):
         return qualifier
     if qualifier in ("cta_group::1", "cta_group::2"):
@@ -342,11 +350,13 @@ def _mma_slot(reader: OpcodeText, qualifier: str) -> str:
     if any(qualifier == f"kind::{row.kind}" for row in table.KIND_ROWS):
         return "kind"
     if qualifier == "ws":
-        reader.fail(qualifier, "'.ws' stands right behind tcgen05.mma, before every other qualifier", "tcgen05.mma.ws....")
+        reader.note(qualifier, "'.ws' stands right behind tcgen05.mma, before every other qualifier", "tcgen05.mma.ws....")
+        return ""
     kinds = [f"kind::{row.kind}" for row in table.KIND_ROWS]
     known = ["sp", "cta_group::1", "cta_group::2", *kinds, "block_scale", *table.VECTOR_SPELLINGS, "ashift", *table.COLLECTORS]
     near = get_close_matches(qualifier, known, 3, 0.5)
-    reader.fail(qualifier, f"'.{qualifier}' is not a qualifier of tcgen05.mma", (f".{q}" for q in near or known[:10]))
+    reader.note(qualifier, f"'.{qualifier}' is not a qualifier of tcgen05.mma", (f".{q}" for q in near or known[:10]))
+    return ""
 
 
 def _check_combination(reader: OpcodeText, row: KindRow, ws: bool, slots: Mapping[str, str]) -> None:
@@ -354,21 +364,21 @@ def _check_combination(reader: OpcodeText, row: KindRow, ws: bool, slots: Mappin
     kind = f".kind::{row.kind}"
     collector = slots.get("collector", "")
     if ws and not row.ws:
-        reader.fail(slots["kind"], f"tcgen05.mma.ws has no {kind}", (f".kind::{r.kind}" for r in table.KIND_ROWS if r.ws))
+        reader.note(slots["kind"], f"tcgen05.mma.ws has no {kind}", (f".kind::{r.kind}" for r in table.KIND_ROWS if r.ws))
     if ws and slots["cta_group"] != "cta_group::1":
-        reader.fail(slots["cta_group"], "tcgen05.mma.ws works in one CTA", ".cta_group::1")
+        reader.note(slots["cta_group"], "tcgen05.mma.ws works in one CTA", ".cta_group::1")
     for slot in ("block_scale", "vector size"):
         if slot in slots and not row.vectors:
-            reader.fail(slots[slot], f"{kind} takes no block scale", (f".kind::{r.kind}" for r in table.KIND_ROWS if r.vectors))
+            reader.note(slots[slot], f"{kind} takes no block scale", (f".kind::{r.kind}" for r in table.KIND_ROWS if r.vectors))
     if row.vectors and "block_scale" not in slots:
-        reader.fail(slots["kind"], f"{kind} needs .block_scale", f"{kind}.block_scale")
+        reader.note(slots["kind"], f"{kind} needs .block_scale", f"{kind}.block_scale")
     if "ashift" in slots and (ws or row.vectors):
-        reader.fail("ashift", f"{'tcgen05.mma.ws' if ws else kind + '.block_scale'} takes no .ashift", "no .ashift")
+        reader.note("ashift", f"{'tcgen05.mma.ws' if ws else kind + '.block_scale'} takes no .ashift", "no .ashift")
     if collector and collector.startswith("collector::a::") == ws:
         buffers, legal = ("b0, b1, b2 or b3", "b0") if ws else ("a", "a")
-        reader.fail(collector, f"the collector of {reader.name} has buffer {buffers}", f".collector::{legal}::{collector.split('::')[2]}")
+        reader.note(collector, f"the collector of {reader.name} has buffer {buffers}", f".collector::{legal}::{collector.split('::')[2]}")
     if "ashift" in slots and collector.endswith(("::fill", "::use")):
-        reader.fail(collector, "a collector that is filled or used holds A unshifted", ".collector::a::lastuse, .collector::a::discard")
+        reader.note(collector, "a collector that is filled or used holds A unshifted", ".collector::a::lastuse, .collector::a::discard")
 
 
 def _vector(reader: OpcodeText, row: KindRow, slots: Mapping[str, str]) -> VectorRow:
@@ -378,7 +388,8 @@ def _vector(reader: OpcodeText, row: KindRow, slots: Mapping[str, str]) -> Vecto
             return vector
     legal = [f".{v.spelling}" if v.spelling else "none" for v in row.vectors]
     reason = f".kind::{row.kind} has no vector size .{spelling}" if spelling else f".kind::{row.kind} needs a vector size"
-    reader.fail(spelling or slots["kind"], reason, legal)
+    reader.note(spelling or slots["kind"], reason, legal)
+    return row.vectors[0]
 
 
 @lru_cache(maxsize=4096)

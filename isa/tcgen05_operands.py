@@ -21,13 +21,24 @@ class OpcodeText:
         names = [name for name in known if parts[: name.count(".") + 1] == name.split(".")]
         self.name = max(names, key=len, default="")
         first = self.name.count(".") + 1 if self.name else 1
+        self.problems: list[IsaError] = []
         self.qualifiers = parts[first:]
         self.places = [start + sum(len(part) + 1 for part in parts[:i]) for i in range(first, len(parts))]
 
-    def fail(self, qualifier: str | None, reason: str, legal: str | Iterable[str] = "") -> NoReturn:
-        """IsaError at the last place of that qualifier (None: at the start)."""
+    def note(self, qualifier: str | None, reason: str, legal: str | Iterable[str] = "") -> None:
+        """Something is wrong at the last place of that qualifier (None: at the start)."""
         found = [place for place, q in zip(self.places, self.qualifiers, strict=True) if q == qualifier]
-        raise IsaError(self.text, found[-1] if found else self.start, reason, legal if isinstance(legal, str) else ", ".join(legal))
+        self.problems.append(IsaError(self.text, found[-1] if found else self.start, reason, legal if isinstance(legal, str) else ", ".join(legal)))
+
+    def settle(self) -> None:
+        """IsaError with everything that was noted, if anything was."""
+        if self.problems:
+            raise IsaError.together(self.problems)
+
+    def fail(self, qualifier: str | None, reason: str, legal: str | Iterable[str] = "") -> NoReturn:
+        """IsaError with this and what was noted before."""
+        self.note(qualifier, reason, legal)
+        raise IsaError.together(self.problems)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once an opcode is known, plain spellings do not reach the cursor."""
     text = legal_text(isa.mma_form("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"), lambda n: 0)
     first = isa.decode(text)
-    monkeypatch.setattr(decoder, "_Cursor", None)
+    monkeypatch.setattr(decoder, "Cursor", None)
     assert isa.decode(text) == first
 
 

@@ -115,7 +115,13 @@ def test_everything_wrong_is_reported() -> None:
     assert len(caught.value.more) >= 2
 
 
-@pytest.mark.parametrize(("arguments", "count"), [((), 370), (("--sparse", "--target", "sm_90a"), 88), (("--type", "e4m3", "--target", "sm_80"), 0)])
+ON_HOPPER = 209  # of the tcgen05 family: mbarrier and fence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [((), 370), (("--sparse", "--target", "sm_90a"), 88), (("--type", "e4m3", "--target", "sm_80"), 0), (("--family", "tcgen05", "--target", "sm_90a"), ON_HOPPER)],
+)  # fmt: skip
 def test_forms(tcsim: Tcsim, arguments: tuple[str, ...], count: int) -> None:
     code, out, err = tcsim("forms", *arguments, "--format", "json")
     assert code == (0 if count else 1)

@@ -9,23 +9,29 @@ import sys
 from typing import Any
 
 from isa import IsaError, MmaForm, mma_forms, parse_target
+from isa.forms import Form
+from isa.plain_forms import plain_forms
 from isa.types import ELEMENT_TYPES
 from simulator.cli import BAD, DONE, NO, say
 
 DESCRIPTION = """\
-Prints the table of the matrix instructions: every form of mma and mma.sp with its operands, selectors, metadata, first PTX version and targets.
+Prints the table of instructions: every form with its operands (and how many registers each lane holds of them), selectors, metadata, first PTX
+version and targets.
 
---target keeps what a chip has, --type what multiplies a type, --sparse the sparse forms.
+--family mma is mma and mma.sp, tcgen05 also has mbarrier and fence, plain is ldmatrix, loads, stores, integer arithmetic and barriers.
+--target keeps what a chip has; --type what multiplies a type, --sparse the sparse forms.
 """
 
-COLUMNS = ("opcode", "d", "a", "b", "c", "selectors", "metadata", "ptx", "targets", "note")
+COLUMNS = ("opcode", "operands", "selectors", "metadata", "ptx", "targets", "note")
+FAMILIES = ("mma", "tcgen05", "plain", "all")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
+    parser.add_argument("--family", choices=FAMILIES, default="mma", help="which instructions (default mma)")
     parser.add_argument("--target", help="only forms that this target has, e.g. sm_90a")
     parser.add_argument("--type", help="only forms that multiply this type, e.g. e4m3")
-    parser.add_argument("--sparse", action="store_true", help="only mma.sp")
+    parser.add_argument("--sparse", action="store_true", help="only sparse matrix forms")
     parser.add_argument("--format", choices=("table", "csv", "markdown", "json"), default="table")
 
 
@@ -38,13 +44,11 @@ def execute(options: argparse.Namespace) -> int:
     if options.type and options.type not in ELEMENT_TYPES:
         say(f"unknown element type '{options.type}'; legal: {', '.join(ELEMENT_TYPES)}")
         return BAD
-    chosen = [
-        form
-        for form in mma_forms().values()
-        if (target is None or form.supports(target))
-        and (not options.type or options.type in (form.a_type.name, form.b_type.name))
-        and (form.sparse or not options.sparse)
-    ]
+    chosen = [form for form in _family(options.family) if target is None or form.supports(target)]
+    if options.type:
+        chosen = [form for form in chosen if isinstance(form, MmaForm) and options.type in (form.a_type.name, form.b_type.name)]
+    if options.sparse:
+        chosen = [form for form in chosen if getattr(form, "sparse", False)]
     if not chosen:
         say("no form is like that")
         return NO
@@ -53,17 +57,31 @@ def execute(options: argparse.Namespace) -> int:
     return DONE
 
 
-def describe(form: MmaForm) -> dict[str, Any]:
-    """One row: registers of each operand, how many selectors, the metadata pattern, since when and where."""
-    metadata = form.metadata if form.sparse else None
+def _family(name: str) -> list[Form]:
+    forms: list[Form] = []
+    if name in ("mma", "all"):
+        forms += mma_forms().values()
+    if name in ("tcgen05", "all"):
+        from isa.tcgen05_forms import tcgen05_form
+        from isa.tcgen05_rows import family_opcodes
+
+        forms += (tcgen05_form(opcode) for opcode in family_opcodes())
+    if name in ("plain", "all"):
+        forms += plain_forms().values()
+    return forms
+
+
+def describe(form: Form) -> dict[str, Any]:
+    """One row: operands with their registers, how many selectors, the metadata pattern, since when and where."""
+    metadata = form.metadata if isinstance(form, MmaForm) and form.sparse else None
     return {
         "opcode": form.opcode,
-        **{name: getattr(form, name).registers for name in "dabc"},
+        "operands": " ".join(role.name + (str(role.count) if role.count > 1 else "") for role in form.roles),
         "selectors": metadata.selectors if metadata else "",
         "metadata": metadata.sparsity.name if metadata else "",
         "ptx": form.since_ptx,
         "targets": str(form.targets),
-        "note": "; ".join(form.notes()),
+        "note": "; ".join(form.notes()) if isinstance(form, MmaForm) else "",
     }
 
 
@@ -71,7 +89,7 @@ def _text(rows: list[dict[str, Any]]) -> str:
     widths = {column: max(len(column), *(len(str(row[column])) for row in rows)) for column in COLUMNS}
     lines = ["  ".join(column.ljust(widths[column]) for column in COLUMNS).rstrip()]
     lines += ["  ".join(str(row[column]).ljust(widths[column]) for column in COLUMNS).rstrip() for row in rows]
-    return "\n".join([*lines, "", f"{len(rows)} forms; d, a, b, c: registers of each lane", ""])
+    return "\n".join([*lines, "", f"{len(rows)} forms; a number behind an operand: its registers", ""])
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:
