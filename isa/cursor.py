@@ -37,6 +37,7 @@ class Cursor:
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
+        self.remarks: list[str] = []
         self.skip()
 
     def skip(self) -> None:

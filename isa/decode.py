@@ -47,9 +47,11 @@ def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Ins
     else:
         operands = _operands(cursor, form, wanted)
     cursor.end()
-    if known is None and opcode == head:
+    if opcode != form.opcode and opcode.split(".").count("sync") > form.opcode.split(".").count("sync"):
+        cursor.remarks.append("ptxas takes .sync twice; PTX has it once")
+    if known is None and opcode == head and not cursor.remarks:
         _remember(head, target, ptx, form)
-    return Instruction(form, operands, guard)
+    return Instruction(form, operands, guard, tuple(cursor.remarks))
 
 
 _plans: dict[tuple[str, str | Target | None, str], tuple[Form, Plan]] = {}
@@ -118,6 +120,7 @@ def _metadata(cursor: Cursor, role: Role, form: Form, target: Target | None) -> 
         if cursor.take(",") and isinstance(form, MmaForm) and (target is None or form.native(target)):
             _register(cursor, role)
             if cursor.take("}"):
+                cursor.remarks.append("ptxas takes a second register of metadata and drops it; PTX has one")
                 return first
     cursor.at = before
     return _operand(cursor, role)
@@ -215,6 +218,9 @@ def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
     while cursor.take(","):
         elements.append(_element(cursor, role, len(elements)))
     cursor.expect("}", f"at the end of operand {role.name}")
+    if role.count < len(elements) <= role.count + role.spare:
+        cursor.remarks.append(f"ptxas takes {len(elements)} registers in operand {role.name}; PTX has {role.count}, and the rest is dropped")
+        elements = elements[: role.count]
     if len(elements) != role.count:
         cursor.fail(f"operand {role.name} has {len(elements)} registers", f"{role.count} register{'s' if role.count > 1 else ''}", start)
     if all(isinstance(element, Sink) for element in elements):

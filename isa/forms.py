@@ -46,6 +46,7 @@ class Role:
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "float" (1.0).
         special: whether special registers may be read.
         multiple: a constant must be a multiple of this.
+        spare: further registers of a vector that ptxas takes, and drops.
         choices: for each element of a vector the constants that are legal.
     """
 
@@ -60,6 +61,7 @@ class Role:
     special: bool = False
     multiple: int = 1
     choices: tuple[tuple[int, ...], ...] = ()
+    spare: int = 0
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,7 @@ def _form(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> MmaForm
     roles = [
         Role("d", Shape.VECTOR, d, output=True),
         Role("a", Shape.VECTOR, a_fragment(m, k // 2 if row.sparse else k, a_type).registers),
-        Role("b", Shape.VECTOR, b_fragment(k, n, b_type).registers),
+        Role("b", Shape.VECTOR, b_fragment(k, n, b_type).registers, spare=row.spare_b),
         Role("c", Shape.VECTOR, d, constants=_C_CONSTANTS[row.accumulators]),
     ]
     if row.sparse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from isa.forms import Form, MmaForm
@@ -103,11 +103,13 @@ class Instruction:
         form: the row of the table that it matches.
         operands: as written, one for each role of the form (fewer where the last roles are optional).
         guard: its predicate, if any.
+        remarks: what ptxas took although PTX does not say so, and what was dropped.
     """
 
     form: Form
     operands: tuple[Operand, ...]
     guard: Guard | None = None
+    remarks: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         guard = f"{self.guard} " if self.guard else ""

@@ -39,6 +39,7 @@ class MmaRow:
         lax_selectors: selectors beyond the legal ones that ptxas 13.0 lets through (an H100 stops with an illegal instruction).
         emulated, emulated_plain: lowest sm number from which ptxas writes a sequence for it, in any spelling or in the plain one; 0: never.
         native: sm numbers that have the instruction although `emulated` says otherwise.
+        spare_b: further registers of B that ptxas 13.0 takes, and drops.
         note: what a user should know.
     """
 
@@ -58,6 +59,7 @@ class MmaRow:
     emulated: int = 0
     emulated_plain: int = 0
     native: tuple[int, ...] = ()
+    spare_b: int = 0
     note: str = ""
 
     @property
@@ -148,8 +150,8 @@ MMA_ROWS: tuple[MmaRow, ...] = (
     _dense(32, "s32", "u4 s4", "6.5", m=8, targets="75+", emulated=90, **_INTEGER),
     _dense(32, "s32", "u4 s4", emulated=90, **_INTEGER),
     _dense(64, "s32", "u4 s4", emulated=90, **_INTEGER),
-    _dense(16, "f32", "e4m3 e5m2", **_FP8 | {"since_ptx": "8.7"}),
-    _dense(16, "f16", "e4m3 e5m2", **_FP8 | {"since_ptx": "8.7"}),
+    _dense(16, "f32", "e4m3 e5m2", **_FP8 | {"since_ptx": "8.7", "spare_b": 1}),
+    _dense(16, "f16", "e4m3 e5m2", **_FP8 | {"since_ptx": "8.7", "spare_b": 1}),
     _dense(32, "f32", "e4m3 e5m2", **_FP8),
     _dense(32, "f16", "e4m3 e5m2", **_FP8 | {"since_ptx": "8.7"}),
     *_kind_rows(32, False),

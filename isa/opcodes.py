@@ -69,7 +69,8 @@ class _Reader:
 
 
 def _plain(reader: _Reader) -> Form:
-    form = plain_forms().get(reader.opcode) or _any_order().get(_order_free(reader.name, reader.qualifiers))
+    once = [q for i, q in enumerate(reader.qualifiers) if q != "sync" or "sync" not in reader.qualifiers[:i]]  # ptxas 13.0 takes it twice
+    form = plain_forms().get(".".join((reader.name, *once))) or _any_order().get(_order_free(reader.name, once))
     if form is not None:
         return form
     if reader.name not in NAMES:
@@ -134,6 +135,8 @@ def _mma(reader: _Reader) -> MmaForm:
             near = get_close_matches(qualifier, _KNOWN, 1)
             hint = f", did you mean '.{near[0]}'?" if near else ""
             problems.append(reader.problem(place, f"'.{qualifier}' is not a qualifier of mma{hint}", _KNOWN))
+        elif slot in ("sync", "satfinite") and slot in parts.single:
+            continue  # ptxas 13.0 takes these twice
         elif slot in parts.single:
             problems.append(reader.problem(place, f"'.{qualifier}' repeats or contradicts '.{parts.single[slot]}'", f".{parts.single[slot]} once"))
         else:

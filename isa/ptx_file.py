@@ -65,7 +65,9 @@ def read_ptx(text: str, target: str | Target | None = None) -> Iterator[Statemen
 
 def notes(instruction: Instruction, target: Target | None = None) -> tuple[str, ...]:
     """What a user of a legal instruction should know, on this target or on any."""
-    return instruction.form.notes(target) if isinstance(instruction.form, MmaForm) else ()
+    of_form = instruction.form.notes(target) if isinstance(instruction.form, MmaForm) else ()
+    undefined = tuple(f"ptxas takes this, but it is undefined: {name}" for name in instruction.undefined)
+    return (*of_form, *instruction.remarks, *undefined)
 
 
 def _judge(line: int, text: str, target: Target | None, version: str) -> Statement:

@@ -120,7 +120,10 @@ ON_HOPPER = 209  # of the tcgen05 family: mbarrier and fence
 
 @pytest.mark.parametrize(
     ("arguments", "count"),
-    [((), 370), (("--sparse", "--target", "sm_90a"), 88), (("--type", "e4m3", "--target", "sm_80"), 0), (("--family", "tcgen05", "--target", "sm_90a"), ON_HOPPER)],
+    [
+        ((), 370), (("--sparse", "--target", "sm_90a"), 88), (("--type", "e4m3", "--target", "sm_80"), 0),
+        (("--family", "tcgen05", "--target", "sm_90a"), ON_HOPPER),
+    ],
 )  # fmt: skip
 def test_forms(tcsim: Tcsim, arguments: tuple[str, ...], count: int) -> None:
     code, out, err = tcsim("forms", *arguments, "--format", "json")
