@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import index
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from isa.errors import IsaError
 
@@ -125,6 +125,7 @@ class Descriptor:
     """A word of bit fields as a value; attributes are meanings, `encode` and `decode` go between them and the word."""
 
     TITLE: ClassVar[str] = ""
+    TABLE: ClassVar[tuple[Field, ...]] = ()
     WIDTH: ClassVar[int] = 32
     SOURCE: ClassVar[str] = ""
 
@@ -138,7 +139,7 @@ class Descriptor:
     @property
     def table(self) -> tuple[Field, ...]:
         """The fields, lowest bits first; they cover the whole word."""
-        raise NotImplementedError
+        return self.TABLE
 
     def __post_init__(self) -> None:
         for item in self._named():
@@ -210,3 +211,13 @@ def unpack_word(table: Iterable[Field], word: int, width: int, variant: str = ""
 
 
 # The three families
+
+
+@dataclass(frozen=True)
+class SingleTableDescriptor(Descriptor):
+    """A descriptor whose fields do not depend on anything outside of the word."""
+
+    @classmethod
+    def decode(cls, word: int) -> Self:
+        """The descriptor that a word is."""
+        return cls(**unpack_word(cls.TABLE, word, cls.WIDTH))

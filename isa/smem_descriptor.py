@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
-from isa.bitfields import Descriptor, Field, Finding, Severity, Value, reserved, unpack_word
+from isa.bitfields import Field, Finding, Severity, SingleTableDescriptor, Value, reserved
 from isa.descriptors import KINDS, PTX_TRANSPOSE, table_markdown
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
@@ -70,7 +70,7 @@ TABLE = (
 
 
 @dataclass(frozen=True)
-class SharedMemoryDescriptor(Descriptor):
+class SharedMemoryDescriptor(SingleTableDescriptor):
     """The 64-bit descriptor of a matrix in shared memory; addresses and offsets in bytes, multiples of 16 below 2^18.
 
     >>> hex(SharedMemoryDescriptor(stride_offset=1024, leading_offset=16, swizzle="128B").encode())
@@ -78,6 +78,7 @@ class SharedMemoryDescriptor(Descriptor):
     """
 
     TITLE: ClassVar[str] = "shared-memory descriptor"
+    TABLE: ClassVar[tuple[Field, ...]] = TABLE
     WIDTH: ClassVar[int] = 64
     SOURCE: ClassVar[str] = PTX_SMEM
 
@@ -88,15 +89,6 @@ class SharedMemoryDescriptor(Descriptor):
     base_offset: int = field(default=0, kw_only=True)
     leading_absolute: bool = field(default=False, kw_only=True)
     swizzle: Value = field(default="none", kw_only=True)
-
-    @classmethod
-    def decode(cls, word: int) -> Self:
-        """The descriptor that a word of 64 bits is."""
-        return cls(**unpack_word(TABLE, word, cls.WIDTH))
-
-    @property
-    def table(self) -> tuple[Field, ...]:
-        return TABLE
 
     @property
     def mode(self) -> Swizzle:

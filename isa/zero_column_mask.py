@@ -13,12 +13,12 @@ and its four examples). Two inconsistencies of the sources, settled by the examp
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.bitfields import Descriptor, Field, Finding, Severity, reserved, unpack_word
+from isa.bitfields import Field, Finding, Severity, SingleTableDescriptor, reserved
 from isa.descriptors import table_markdown
 from isa.errors import IsaError
 
@@ -38,7 +38,7 @@ TABLE = (
 
 
 @dataclass(frozen=True)
-class ZeroColumnMask(Descriptor):
+class ZeroColumnMask(SingleTableDescriptor):
     """The 64-bit descriptor; attributes are the fields of PTX's table 45, the spans as stored (one less than the run).
 
     >>> ZeroColumnMask(non_zero_mask=True, skip_span=2, use_span=3).mask(16, m=128).astype(int).tolist()
@@ -46,6 +46,7 @@ class ZeroColumnMask(Descriptor):
     """
 
     TITLE: ClassVar[str] = "zero-column mask descriptor"
+    TABLE: ClassVar[tuple[Field, ...]] = TABLE
     WIDTH: ClassVar[int] = 64
     SOURCE: ClassVar[str] = PTX_MASK
 
@@ -61,15 +62,6 @@ class ZeroColumnMask(Descriptor):
     skip_span: int = field(default=0, kw_only=True)
     use_span: int = field(default=0, kw_only=True)
     column_shift: int = field(default=0, kw_only=True)
-
-    @classmethod
-    def decode(cls, word: int) -> Self:
-        """The descriptor that a word of 64 bits is."""
-        return cls(**unpack_word(TABLE, word, cls.WIDTH))
-
-    @property
-    def table(self) -> tuple[Field, ...]:
-        return TABLE
 
     @property
     def zeroed_run(self) -> int:
