@@ -42,11 +42,14 @@ def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Ins
     guard = _guard(cursor)
     opcode, place = cursor.opcode()
     form = read_opcode(opcode, wanted, place, text, ptx)
-    if isinstance(form, FamilyForm):
-        form, operands = _family_operands(cursor, form, wanted)
-    else:
-        operands = _operands(cursor, form, wanted)
-    cursor.end()
+    try:
+        if isinstance(form, FamilyForm):
+            form, operands = _family_operands(cursor, form, wanted)
+        else:
+            operands = _operands(cursor, form, wanted)
+        cursor.end()
+    except IsaError as error:
+        raise error.stated_in(form.section) from None
     if opcode != form.opcode and opcode.split(".").count("sync") > form.opcode.split(".").count("sync"):
         cursor.remarks.append("ptxas takes .sync twice; PTX has it once")
     if known is None and opcode == head and not cursor.remarks:
@@ -263,6 +266,9 @@ def _value(cursor: Cursor, role: Role) -> Register | Immediate:
     return _immediate(cursor, role)
 
 
+_SELECTORS = {4: "one lane of each four holds the metadata", 2: "a pair of lanes of each four holds the metadata", 1: "all lanes hold metadata"}
+
+
 def _immediate(cursor: Cursor, role: Role) -> Immediate:
     token = cursor.peek()
     if token.kind == "name":
@@ -271,6 +277,8 @@ def _immediate(cursor: Cursor, role: Role) -> Immediate:
     if role.limit and not 0 <= constant.value < role.limit:
         legal = "0" if role.limit - role.lax == 1 else f"0 to {role.limit - role.lax - 1}"
         what = "sparsity selector" if role.name == "f" else f"operand {role.name}"
+        if role.name == "f":
+            legal += f" ({_SELECTORS[role.limit - role.lax]})"
         cursor.fail(f"{what} {constant.value} is out of range", legal, token.place)
     if constant.value % role.multiple:
         cursor.fail(f"operand {role.name} is {constant.value}", f"a multiple of {role.multiple}", token.place)

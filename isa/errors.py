@@ -14,20 +14,31 @@ class IsaError(ValueError):
         reason: what is wrong and the rule that says so.
         legal: what would be right, possibly empty.
         more: what else is wrong with the same text.
+        section: where the rule is stated, possibly empty.
     """
 
-    def __init__(self, text: str, position: int, reason: str, legal: str = "", more: tuple[IsaError, ...] = ()) -> None:
-        super().__init__(text, position, reason, legal, more)
-        self.text, self.position, self.reason, self.legal, self.more = text, position, reason, legal, more
+    def __init__(self, text: str, position: int, reason: str, legal: str = "", more: tuple[IsaError, ...] = (), section: str = "") -> None:
+        super().__init__(text, position, reason, legal, more, section)
+        self.text, self.position, self.reason, self.legal, self.more, self.section = text, position, reason, legal, more, section
 
     @classmethod
     def together(cls, errors: Sequence[IsaError]) -> IsaError:
         """One error for several, in the order of their places."""
         first, *rest = sorted(errors, key=lambda error: error.position)
-        return cls(first.text, first.position, first.reason, first.legal, (*first.more, *rest))
+        return cls(first.text, first.position, first.reason, first.legal, (*first.more, *rest), first.section)
+
+    def stated_in(self, section: str) -> IsaError:
+        """The same error with the section that states the rule, unless it names one already."""
+        if self.section or not section:
+            return self
+        return IsaError(self.text, self.position, self.reason, self.legal, self.more, section)
 
     def __str__(self) -> str:
-        return "; and ".join([self._one(), *(str(other) for other in self.more)])
+        message = "; and ".join([self._one(), *(other._one() for other in self._all()[1:])])
+        return f"{message} [{self.section}]" if self.section else message
+
+    def _all(self) -> list[IsaError]:
+        return [self, *(inner for other in self.more for inner in other._all())]
 
     def _one(self) -> str:
         message = f"{self.reason}; legal: {self.legal}" if self.legal else self.reason

@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 
 from isa.errors import IsaError
 from isa.forms import PTX, Form, MmaForm, mma_forms, version
-from isa.mma_rows import MMA_ROWS
+from isa.mma_rows import DENSE_SECTION, MMA_ROWS, SPARSE_SECTION
 from isa.plain_forms import PLAIN_ROWS, plain_forms
 from isa.targets import Target
 from isa.tcgen05_forms import FAMILIES, read_family
@@ -41,8 +41,24 @@ def read_opcode(opcode: str, target: Target | None = None, start: int = 0, text:
     if len(opcode) > _LONGEST:
         raise IsaError(opcode if text is None else text, start, f"an opcode of {len(opcode)} characters", f"at most {_LONGEST}")
     reader = _Reader(opcode, start, opcode if text is None else text)
+    try:
+        return _read(reader, target, ptx)
+    except IsaError as error:
+        raise error.stated_in(_section(reader)) from None
+
+
+def _section(reader: _Reader) -> str:
+    """Where PTX defines the instruction that an opcode seems to mean."""
+    if reader.name == "mma":
+        return SPARSE_SECTION if any(q.startswith("sp") for q in reader.qualifiers) else DENSE_SECTION
+    if reader.name == "tcgen05":
+        return "PTX ISA 9.0, 9.7.16 (tcgen05)"
+    return next((f"PTX ISA 9.0, {row.section} ({row.name})" for row in PLAIN_ROWS if row.name == reader.name), "")
+
+
+def _read(reader: _Reader, target: Target | None, ptx: str) -> Form:
     if reader.name in FAMILIES:
-        form: Form = read_family(opcode, start, text)
+        form: Form = read_family(reader.opcode, reader.start, reader.text)
     else:
         form = _mma(reader) if reader.name == "mma" else _plain(reader)
     if target is not None and not form.supports(target):
