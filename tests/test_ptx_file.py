@@ -105,6 +105,7 @@ def test_everything_wrong_is_reported() -> None:
     with pytest.raises(isa.IsaError) as caught:
         isa.decode(text)
     error = caught.value
+    assert error.section == "PTX ISA 9.0, 9.7.14.6.3 (mma.sp)"
     places = [error.position, *(other.position for other in error.more)]
     assert places == sorted(places)
     assert len(places) == 4
