@@ -6,6 +6,7 @@ Decoding, printing, legality, operand sizes, targets and the documentation table
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -186,15 +187,15 @@ def mma_opcode(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> st
     """The canonical spelling. PTX ISA 9.0, 9.7.14.5.14 and 9.7.14.6.3, order of qualifiers as in the grammar."""
     m, n, k = row.shape
     vector, _, scale_type = row.scale.partition(" ")
-    parts = [
-        ("mma.sp::ordered_metadata" if ordered else "mma.sp") if row.sparse else "mma",
-        f"sync.aligned.m{m}n{n}k{k}.row.col",
-        f"kind::{row.kind}" if row.kind else "",
-        f"block_scale.scale_vec::{vector}" if vector else "",
-        "satfinite" if saturate else "",
-        f"{row.accumulators}.{a}.{b}.{row.accumulators}",
-        scale_type,
-    ]
+    sparse = ("sp::ordered_metadata" if ordered else "sp") if row.sparse else ""
+    scale = f"block_scale.scale_vec::{vector}" if vector else ""
+    middle = (f"kind::{row.kind}" if row.kind else "", scale, "satfinite" if saturate else "")
+    return spelled(sparse, f"m{m}n{n}k{k}", middle, (row.accumulators, a, b, row.accumulators), scale_type)
+
+
+def spelled(sparse: str, shape: str, middle: Iterable[str], types: Iterable[str], scale_type: str) -> str:
+    """An mma opcode with its qualifiers in the order of PTX's grammar; empty ones are left out."""
+    parts = ("mma", sparse, "sync.aligned", shape, "row.col", *middle, *types, scale_type)
     return ".".join(part for part in parts if part)
 
 

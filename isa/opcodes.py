@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from isa.errors import IsaError
-from isa.forms import PTX, Form, MmaForm, mma_forms, version
+from isa.forms import PTX, Form, MmaForm, mma_forms, spelled, version
 from isa.mma_rows import DENSE_SECTION, MMA_ROWS, SPARSE_SECTION
 from isa.plain_forms import PLAIN_ROWS, plain_forms
 from isa.targets import Target
@@ -129,9 +129,8 @@ class _Parts:
     def opcode(self) -> str:
         """The canonical opcode, `.scale_vec` only if it is written."""
         one = self.single
-        parts = ["mma." + one["sparse"] if "sparse" in one else "mma", f"sync.aligned.{one['shape']}.row.col"]
-        parts += [one[slot] for slot in ("kind", "block_scale", "scale_vec", "satfinite") if slot in one]
-        return ".".join([*parts, *self.types, *([one["scale_type"]] if "scale_type" in one else [])])
+        middle = [one.get(slot, "") for slot in ("kind", "block_scale", "scale_vec", "satfinite")]
+        return spelled(one.get("sparse", ""), one["shape"], middle, self.types, one.get("scale_type", ""))
 
 
 def _mma(reader: _Reader) -> MmaForm:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from isa.forms import MmaForm
 from isa.plain_forms import PlainForm
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError, TraceError
+from simulator.execute.machine import ARITHMETIC
+from simulator.execute.mma import Policy
 from simulator.report import Memory, Report, Throughput
 from simulator.resources import folder
 from simulator.state.registers import LANES
@@ -25,8 +28,8 @@ from simulator.trace.linear import Code, Operation, linearise
 from simulator.trace.program import Trace
 from simulator.trace.reader import read_trace
 
-ARITHMETIC = ("chip", "exact", "none")
-POLICIES = ("hardware", "raise")
+POLICIES = get_args(Policy)
+Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
 
 
 def run(
@@ -65,9 +68,10 @@ def run(
     for code in codes:
         compile_code(code, chip, {})  # finds what the chip cannot run before anything is computed
     executed = execute(program, codes, chip.target, arithmetic=arithmetic, undefined=undefined, compare=compare, slots=chip.sm.warps)
-    timed = [compile_code(code, chip, _costs(code, executed)) for code in codes]
+    costs = [_costs(code, executed) for code in codes]
+    timed = [compile_code(code, chip, cost) for code, cost in zip(codes, costs, strict=True)]
     timing = simulate(chip, timed, program.warps, program.registers, skip=skip)
-    return _report(str(trace), program, chip, codes, executed, timing)
+    return _report(str(trace), program, chip, codes, executed, timing, _memory(codes, costs))
 
 
 def find_trace(name: str | Path) -> Path:
@@ -102,7 +106,7 @@ def _check_forms(trace: Trace, codes: list[Code], config: Config) -> None:
             raise TraceError(str(trace.path), op.line, 0, reason, f"a config of {form.targets}")
 
 
-def _costs(code: Code, executed: Executed) -> Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]:
+def _costs(code: Code, executed: Executed) -> Costs:
     """For each shared-memory operation of a code its warps and their wavefronts, groups put together."""
     groups = [group for group in executed.groups if group.code is code]
     warps = [int(warp) for group in groups for warp in group.warps]
@@ -110,7 +114,7 @@ def _costs(code: Code, executed: Executed) -> Mapping[int, tuple[Sequence[int], 
     return {index: (warps, np.concatenate([np.stack(group.wavefronts[index]) for group in groups], axis=1)) for index in indices}
 
 
-def _report(name: str, trace: Trace, config: Config, codes: list[Code], executed: Executed, timing: Timing) -> Report:
+def _report(name: str, trace: Trace, config: Config, codes: list[Code], executed: Executed, timing: Timing, memory: Memory) -> Report:
     machine = executed.machine
     counts: Counter[str] = Counter()
     fma = performed = matrix = 0
@@ -131,7 +135,7 @@ def _report(name: str, trace: Trace, config: Config, codes: list[Code], executed
         time_us=seconds * 1e6,
         instructions=dict(counts.most_common()),
         throughput=Throughput(fma / cycles, performed / cycles, tflops, tflops * config.chip.sms),
-        memory=_memory(codes, executed),
+        memory=memory,
         utilisation=_utilisation(timing),
         waits={warp: {wait.name.lower(): row[wait] for wait in Wait} for warp, row in timing.waits.items()},
         undefined=dict(executed.undefined.most_common()),
@@ -161,10 +165,10 @@ def _utilisation(timing: Timing) -> dict[str, float]:
     return {**shares, "shared memory": timing.shared_busy / cycles}
 
 
-def _memory(codes: list[Code], executed: Executed) -> Memory:
+def _memory(codes: list[Code], costs: list[Costs]) -> Memory:
     accesses = moved = wavefronts = needed = 0
-    for code in codes:
-        for index, (warps, table) in _costs(code, executed).items():
+    for code, cost in zip(codes, costs, strict=True):
+        for index, (warps, table) in cost.items():
             op = code.items[index]
             assert isinstance(op, Operation)
             form = op.instruction.form

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from isa.targets import Target
 from isa.types import Bits
 from isa.undefined import undefined_behavior
+from simulator.execute.mma import Arithmetic
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.registers import LANES, Warps
 
-ARITHMETIC = ("chip", "exact", "none")
+ARITHMETIC = (*get_args(Arithmetic), "none")
 
 
 @dataclass

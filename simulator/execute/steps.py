@@ -41,15 +41,16 @@ def _scalars(operand: Operand) -> tuple[Scalar, ...]:
     return (operand,)
 
 
-def _number(register: Register) -> int:
-    return int(register.name[2:])
+def _number(name: str) -> int:
+    """12 for "%r12"; the names of a trace have been checked."""
+    return int(name[2:])
 
 
 def _reader(operand: Operand) -> Callable[[Machine, Warps], Bits]:
     """Reads a scalar or vector operand: uint32 [warp, register, lane]."""
     parts = _scalars(operand)
     if all(isinstance(part, Register) and part.name not in SPECIAL_REGISTERS for part in parts):
-        numbers = [_number(part) for part in parts if isinstance(part, Register)]
+        numbers = [_number(part.name) for part in parts if isinstance(part, Register)]
         return lambda machine, warps: machine.registers.read(warps, numbers)
     return lambda machine, warps: np.stack([_scalar(part, machine, warps) for part in parts], axis=1)
 
@@ -60,14 +61,14 @@ def _scalar(part: Scalar, machine: Machine, warps: Warps) -> Bits:
     assert isinstance(part, Register)
     if part.name in SPECIAL_REGISTERS:
         return machine.special(part.name, warps)
-    return machine.registers.read(warps, [_number(part)])[:, 0]
+    return machine.registers.read(warps, [_number(part.name)])[:, 0]
 
 
 def _writer(operand: Operand) -> Callable[[Machine, Warps, Bits], None]:
     """Writes uint32 [warp, register, lane], leaving out `_`."""
     parts = _scalars(operand)
     kept = [i for i, part in enumerate(parts) if not isinstance(part, Sink)]
-    numbers = [_number(part) for part in parts if isinstance(part, Register)]
+    numbers = [_number(part.name) for part in parts if isinstance(part, Register)]
     if len(kept) == len(parts):
         return lambda machine, warps, values: machine.registers.write(warps, numbers, values)
     return lambda machine, warps, values: machine.registers.write(warps, numbers, values[:, kept])
@@ -248,9 +249,9 @@ _PLAIN: dict[str, Callable[[Instruction, PlainForm], Executor]] = {
 
 def read_numbers(instruction: Instruction) -> Sequence[int]:
     """Numbers of the trace registers that an instruction reads."""
-    return [int(name[2:]) for name in instruction.reads if name not in SPECIAL_REGISTERS]
+    return [_number(name) for name in instruction.reads if name not in SPECIAL_REGISTERS]
 
 
 def written_numbers(instruction: Instruction) -> Sequence[int]:
     """Numbers of the registers that it writes."""
-    return [int(name[2:]) for name in instruction.writes]
+    return [_number(name) for name in instruction.writes]

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from isa import IsaError, Target, UndefinedBehavior
 from isa.forms import MmaForm
-from isa.types import Bits
 from simulator.errors import DeadlockError, TraceError
 from simulator.execute.barrier import Barriers
 from simulator.execute.machine import Machine
@@ -196,8 +195,3 @@ def _idle_loops(code: Code) -> set[int]:
         if all(isinstance(item, LoopEnd) or isinstance(item.instruction.form, MmaForm) for item in body):
             idle.add(end.loop)
     return idle
-
-
-def final_registers(executed: Executed) -> Bits:
-    """All registers at the end, uint32 [warp, register, lane]."""
-    return executed.machine.registers.values

@@ -111,7 +111,8 @@ def _statements(path: Path) -> Iterator[Statement]:
 
 
 def _directive(text: str) -> str:
-    return re.match(r"\.?\w*", text)[0]  # type: ignore[index]
+    match = re.match(r"\.?\w*", text)
+    return match[0] if match else ""
 
 
 def _end_of(text: str, line: str, at: int) -> tuple[int, bool]:
