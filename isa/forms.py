@@ -15,6 +15,7 @@ from isa.errors import IsaError
 from isa.fragments import Fragment, a_fragment, accumulator_fragment, b_fragment
 from isa.metadata import Metadata, metadata_operand
 from isa.mma_rows import MMA_ROWS, ORDERED_SINCE_PTX, MmaRow
+from isa.scales import ScaleOperand, scale_operand
 from isa.targets import Availability, Target, parse_target
 from isa.types import ELEMENT_TYPES, PACKED_E2M1, ElementType
 
@@ -97,8 +98,6 @@ class Form:
 PTX = "9.0"  # the PTX version that texts are judged by unless told otherwise: that of ptxas 13.0
 
 _C_CONSTANTS = {"f16": (), "f32": ("bits",), "s32": ("integer",)}  # ptxas 13.0: what may stand in the vector of C
-_SCALE_IDS = {"1X": (0, 1, 2, 3), "2X": (0, 2), "4X": (0,)}  # PTX ISA 9.0, 9.7.14.3 (block scaling): legal byte-ids
-_THREADS = {"a": (0, 1), "b": (0, 1, 2, 3)}  # likewise, legal thread-ids of scale A and of scale B
 
 
 @dataclass(frozen=True)
@@ -172,6 +171,21 @@ class MmaForm(Form):
             raise IsaError(self.opcode, -1, "a dense form has no metadata operand", "an mma.sp form")
         return metadata_operand(self.m, self.k, self.a_type, self.ordered)
 
+    @cached_property
+    def scale_a(self) -> ScaleOperand:
+        """The scale factors of A's rows; IsaError for a form without block scales."""
+        return self._scale("scale_a", self.m)
+
+    @cached_property
+    def scale_b(self) -> ScaleOperand:
+        """The scale factors of B's columns; IsaError for a form without block scales."""
+        return self._scale("scale_b", self.n)
+
+    def _scale(self, name: str, vectors: int) -> ScaleOperand:
+        if not self.row.scale:
+            raise IsaError(self.opcode, -1, f"a form without .block_scale has no operand {name}", "a form with .block_scale")
+        return scale_operand(name, vectors, self.k, self.row.scale)
+
     @property
     def fma(self) -> int:
         """Multiply-adds of the instruction as named, M * N * K (pruned products count)."""
@@ -229,10 +243,10 @@ def _form(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> MmaForm
             Role("f", Shape.IMMEDIATE, limit=selectors + row.lax_selectors, lax=row.lax_selectors, constants=("integer",)),
         ]
     if row.scale:
-        ids = _SCALE_IDS[row.scale.split()[0]]
-        for side in "ab":
-            roles.append(Role(f"scale_{side}", Shape.SCALAR))
-            roles.append(Role(f"scale_{side}_ids", Shape.VECTOR, 2, constants=("integer",), choices=(ids, _THREADS[side])))
+        for name, vectors in (("scale_a", m), ("scale_b", n)):
+            scale = scale_operand(name, vectors, k, row.scale)
+            roles.append(Role(name, Shape.SCALAR))
+            roles.append(Role(f"{name}_ids", Shape.VECTOR, 2, constants=("integer",), choices=(scale.byte_ids, scale.thread_ids)))
     since = max(row.since_ptx, ORDERED_SINCE_PTX, key=version) if ordered else row.since_ptx
     return MmaForm(
         mma_opcode(row, a, b, ordered, saturate), tuple(roles), since, Availability(row.targets), row.section, "tensor",

@@ -8,7 +8,7 @@ tables and the tests read this one list; nothing else in the project knows where
 from __future__ import annotations
 
 from collections.abc import Mapping as AbstractMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import NamedTuple
 
@@ -28,6 +28,15 @@ class Digit(NamedTuple):
     stride: int
 
 
+class Fixed(NamedTuple):
+    """`place // step % size` is always `value`: a digit whose coordinate has been chosen."""
+
+    place: str
+    step: int
+    size: int
+    value: int
+
+
 @dataclass(frozen=True)
 class Mapping:
     """A bijection between places (lane, register, element, ...) and coordinates (row, column, ...).
@@ -35,12 +44,27 @@ class Mapping:
     Attributes:
         places: name and size of each place, in the order in which functions take and return them.
         axes: name and size of each coordinate, likewise.
-        digits: the digits; their sizes multiply to the number of places and of coordinates.
+        digits: the digits; their sizes multiply to the number of places (that it holds) and of coordinates.
+        fixed: digits of places that are the same for all coordinates; empty but for what `at` returns. Places with other digits are not held.
     """
 
     places: tuple[tuple[str, int], ...]
     axes: tuple[tuple[str, int], ...]
     digits: tuple[Digit, ...]
+    fixed: tuple[Fixed, ...] = ()
+
+    def at(self, **chosen: int) -> Mapping:
+        """The mapping of the other coordinates, where these have the given values (within their sizes)."""
+        axes = dict(self.axes)
+        assert all(0 <= value < axes[axis] for axis, value in chosen.items())
+        fixed = tuple(Fixed(d.place, d.step, d.size, chosen[d.axis] // d.stride % d.size) for d in self.digits if d.axis in chosen)
+        rest = tuple((axis, size) for axis, size in self.axes if axis not in chosen)
+        return replace(self, axes=rest, digits=tuple(d for d in self.digits if d.axis not in chosen), fixed=self.fixed + fixed)
+
+    def holds(self, **places: int | Integers) -> NDArray[np.bool_]:
+        """Whether there is a coordinate at these places: everywhere, but for fixed digits."""
+        found = [_digit(places[f.place], f.step, f.size) == f.value for f in self.fixed]
+        return reduce(np.logical_and, found, np.ones(np.broadcast_shapes(*(np.shape(p) for p in places.values())), np.bool_))
 
     def coordinates(self, **places: int | Integers) -> tuple[Integers, ...]:
         """Coordinates, in the order of `axes`, of the given places (integers or arrays that broadcast)."""
@@ -49,8 +73,13 @@ class Mapping:
     def positions(self, **coordinates: int | Integers) -> tuple[Integers, ...]:
         """Places, in the order of `places`, of the given coordinates (integers or arrays that broadcast)."""
         return tuple(
-            _weighted([(_digit(coordinates[d.axis], d.stride, d.size), d.step) for d in self.digits if d.place == place]) for place, _ in self.places
+            _weighted([(_digit(coordinates[d.axis], d.stride, d.size), d.step) for d in self.digits if d.place == place]) + self._start(place)
+            for place, _ in self.places
         )
+
+    def _start(self, place: str) -> int:
+        """What the fixed digits of a place are worth."""
+        return sum(f.step * f.value for f in self.fixed if f.place == place)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,7 +100,7 @@ class Mapping:
 
     @cached_property
     def inverse_grid(self) -> tuple[Integers, ...]:
-        """For each coordinate an array of the shape of the places: what each place holds."""
+        """For each coordinate an array of the shape of the places: what each place holds (where it `holds` anything)."""
         index = np.indices(self.place_shape)
         found = self.coordinates(**{place: index[i] for i, (place, _) in enumerate(self.places)})
         return tuple(np.broadcast_to(f, self.place_shape) for f in found)
@@ -79,10 +108,11 @@ class Mapping:
     def formulas(self) -> dict[str, str]:
         """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register % 2)", ...}`."""
         lines = {
-            axis: _formula([(d.place, d.step, d.size, d.stride) for d in self.digits if d.axis == axis], dict(self.places)) for axis, _ in self.axes
+            axis: _formula([(d.place, d.step, d.size, d.stride) for d in self.digits if d.axis == axis], dict(self.places), 0)
+            for axis, _ in self.axes
         }
         lines |= {
-            place: _formula([(d.axis, d.stride, d.size, d.step) for d in self.digits if d.place == place], dict(self.axes))
+            place: _formula([(d.axis, d.stride, d.size, d.step) for d in self.digits if d.place == place], dict(self.axes), self._start(place))
             for place, _ in self.places
         }
         return lines
@@ -96,8 +126,8 @@ def _weighted(terms: list[tuple[Integers, int]]) -> Integers:
     return reduce(np.add, (digit * weight for digit, weight in terms), np.asarray(0))
 
 
-def _formula(terms: list[tuple[str, int, int, int]], sizes: AbstractMapping[str, int]) -> str:
-    """Sum of `weight * (name / step % size)`, without the operations that change nothing."""
+def _formula(terms: list[tuple[str, int, int, int]], sizes: AbstractMapping[str, int], start: int) -> str:
+    """`start` and the sum of `weight * (name / step % size)`, without the operations that change nothing."""
     parts = []
     for name, step, size, weight in sorted(terms, key=lambda term: term[3]):
         digit = name if step == 1 else f"{name} / {step}"
@@ -106,4 +136,6 @@ def _formula(terms: list[tuple[str, int, int, int]], sizes: AbstractMapping[str,
         if weight > 1:
             digit = f"{weight} * {digit}" if digit == name else f"{weight} * ({digit})"
         parts.append(digit)
+    if start:
+        parts.append(str(start))
     return " + ".join(parts) or "0"
