@@ -96,7 +96,7 @@ class Metadata:
 
     def gather(self, registers: Bits, selector: int) -> Bits:
         """Registers uint32 [..., lane] -> codes uint32 [..., row, chunk] that this selector picks."""
-        lane, code = self._places(selector)
+        lane, code = self.places(selector)
         return (np.asarray(registers, np.uint32)[..., lane] >> (CODE_BITS * code).astype(np.uint32)) & np.uint32(15)
 
     def scatter(self, codes: Bits, selector: int, rest: Bits | None = None) -> Bits:
@@ -104,7 +104,7 @@ class Metadata:
         codes = np.asarray(codes)
         if codes.shape[-2:] != self.shape:
             raise IsaError("", -1, f"metadata codes of shape {codes.shape}", f"[..., {self.shape[0]}, {self.shape[1]}]")
-        lane, code = self._places(selector)
+        lane, code = self.places(selector)
         start = np.zeros(32, np.uint32) if rest is None else np.asarray(rest, np.uint32)
         fields = np.array(np.broadcast_to(unpack(start[..., None], CODE_BITS), (*codes.shape[:-2], 32, CODES_PER_REGISTER)))
         fields[..., lane, code] = codes
@@ -117,7 +117,8 @@ class Metadata:
         known: NDArray[np.bool_] = table[codes]
         return known
 
-    def _places(self, selector: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def places(self, selector: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Lane, and code within its register, of every [row, chunk] that this selector picks; IsaError if it is out of range."""
         if not 0 <= selector < self.selectors:
             raise IsaError(str(selector), -1, f"sparsity selector {selector} is out of range", _selector_range(self.selectors))
         lane, code = self.mapping.grid

@@ -1,28 +1,33 @@
-"""Arithmetic of tensor cores on arrays of patterns: decoding, the chip's fused sum, the exact sum, integers, distances.
+"""Arithmetic of tensor cores on arrays of patterns: decoding, the chip's sums, the exact sum, integers, distances.
 
-Nothing here knows about registers, lanes or metadata; `simulator.execute` brings the operands.
+Nothing here knows about registers or lanes; `simulator.execute` brings the operands.
 """
 
+from simulator.arithmetic.compiled import kernel_name
 from simulator.arithmetic.exact import exact_sum
 from simulator.arithmetic.formats import Decoded, canonical_nan, decode, encode, encode_integer, infinity, integers, ulp_distance
-from simulator.arithmetic.fused import fused_step, fused_sum
-from simulator.arithmetic.integer import integer_sum
-from simulator.arithmetic.rows import SUM_ROWS, SumRow, sum_row
+from simulator.arithmetic.product import add, product
+from simulator.arithmetic.rows import SUM_ROWS, SumRow, SumRule, find_row, sum_row
+from simulator.arithmetic.sums import Operands, Sum
 
 __all__ = [
     "SUM_ROWS",
     "Decoded",
+    "Operands",
+    "Sum",
     "SumRow",
+    "SumRule",
+    "add",
     "canonical_nan",
     "decode",
     "encode",
     "encode_integer",
     "exact_sum",
-    "fused_step",
-    "fused_sum",
+    "find_row",
     "infinity",
-    "integer_sum",
     "integers",
+    "kernel_name",
+    "product",
     "sum_row",
     "ulp_distance",
 ]

@@ -15,8 +15,8 @@ from simulator.arithmetic.formats import NO_EXPONENT, Decoded, Integers, Reals, 
 _ABSENT = NO_EXPONENT // 2  # exponents below this mark terms that are zero or not finite
 _FAR = 4096  # place of an absent term's last bit: above all others
 _LIMB = 32
-_LOWEST_PLACE = -288  # below the last bit of the smallest product: tf32, 2^-136 * 2^-136 = 2^-272
-_LIMBS = 20  # 640 bits: up to 2^352, above 2^256 and all carries
+_LOWEST_PLACE = -288  # below the last bit of the smallest product: e5m2 with ue8m0 scales, 2^-32 * 2^-254 = 2^-286
+_LIMBS = 20  # 640 bits: up to 2^352, above 2^287 (e5m2 with ue8m0 scales) and all carries
 
 
 def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -> Bits:
@@ -24,7 +24,7 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
 
     Args:
         products: exact products.
-        places: fraction bits of a product: those of A's type plus those of B's.
+        places: fraction bits of a product: those of A's type, of B's, and of both scales'.
         c: of type `result`.
         result: type of C and D.
 
@@ -33,7 +33,8 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
     """
     with np.errstate(invalid="ignore"):
         plain = np.add.reduce(products.value, axis=1) + c.value  # rounded, but tells infinities and NaN: finite sums are far below 2^1024
-    top = np.maximum(products.exponent.max(axis=1) + np.int16(2), c.exponent + np.int16(1)).astype(np.int64)  # all terms are below 2^top
+    # All terms are below 2^top: four factors below 2 each (with block scales) times 2^exponent.
+    top = np.maximum(products.exponent.max(axis=1) + np.int16(4), c.exponent + np.int16(1)).astype(np.int64)
     last = np.where(products.exponent > _ABSENT, products.exponent - np.int16(places), np.int16(_FAR)).min(axis=1)
     last_c = np.where(c.exponent > _ABSENT, c.exponent - np.int16(result.fraction), np.int16(_FAR))
     place = np.minimum(last, last_c).astype(np.int64)

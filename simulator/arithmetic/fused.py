@@ -1,4 +1,4 @@
-"""The tensor core's own sum: aligned, truncated, fused.
+"""The tensor core's own sum: aligned, truncated, fused; in numpy. `compiled/kernel.c` does the same steps and is tested to be equal.
 
 Every term (a product, or C) is aligned to the largest exponent of the terms, truncated toward zero to a number of fraction bits, and added
 exactly; the sum is rounded once. Exponents are those of `Decoded`: a product's is the sum of its factors', not normalised. Arrays are laid
@@ -13,58 +13,91 @@ from itertools import pairwise
 import numpy as np
 
 from isa.types import Bits, ElementType
-from simulator.arithmetic.formats import Decoded, Exponents, Reals, decode, encode, powers
-from simulator.arithmetic.rows import SumRow
+from simulator.arithmetic.formats import NO_EXPONENT, Decoded, Exponents, Reals, decode, encode, powers
+from simulator.arithmetic.rows import SumRule
 
 
-def fused_step(value: Reals, exponent: Exponents, c: Decoded, row: SumRow, result: ElementType) -> Bits:
+def fused_step(value: Reals, exponent: Exponents, c: Decoded, rule: SumRule, result: ElementType) -> Bits:
     """One step: the sum of products and C, rounded to `result` (f32: toward zero, f16: to nearest even).
 
     Args:
-        value: products [n, product, output], exact.
-        exponent: their exponents, same shape.
+        value: terms [n, product, output], exact: products, or groups of products with their scales.
+        exponent: the exponents that they are aligned by, same shape.
         c: [n, output].
-        row: parameters.
+        rule: parameters.
         result: f32 or f16.
 
     Returns:
         Patterns uint32 [n, output].
 
-    Why float64 is exact here: products have at most 22 significant bits and c 24. `scale` is a power of two between 2^-235 and 2^158 and
-    products lie between 2^-272 and 2^256, so scaling neither rounds nor underflows. A scaled term is below 2^(fraction + 2) <= 2^27, whose
-    integer part `trunc` gives exactly; at most 65 of them stay below 2^34, so the sum is exact in any order, and so is scaling back.
-    Infinities and NaN pass through all of it by IEEE's rules, which are the tensor core's.
+    Why float64 is exact here: terms have at most 24 significant bits. `scale` is a power of two between 2^-280 and 2^174 and terms lie
+    between 2^-286 and 2^290, so scaling neither rounds nor underflows to anything but what is cut anyway. A scaled term is below
+    2^(fraction + 2) <= 2^27, or 2^(fraction + 11) <= 2^46 for groups (at most 16 products of 6 * 6, scales below 2^2), whose integer part
+    `trunc` gives exactly; at most 65 of the first, or 5 of the second, stay below 2^49, so the sum is exact in any order, and so is
+    scaling back. Infinities and NaN pass through all of it by IEEE's rules, which are the tensor core's.
     """
     with np.errstate(invalid="ignore"):  # infinities of both signs: NaN, as it should be
         top = np.maximum(exponent.max(axis=1), c.exponent)
-        np.maximum(top, row.floor(result), out=top)
-        scale = powers(row.fraction - top)
+        np.maximum(top, rule.floor(result), out=top)
+        scale = powers(rule.fraction - top)
         aligned = value * scale[:, None, :]
         np.trunc(aligned, out=aligned)
         total = np.add.reduce(aligned, axis=1)
         total += np.trunc(c.value * scale)
-        total *= powers(top - row.fraction)
-    return encode(total, result, nearest=result.bits == 16, fraction=row.kept if result.bits == 32 else None)
+        total *= powers(top - rule.fraction)
+    return encode(total, result, nearest=result.bits == 16, fraction=rule.kept if result.bits == 32 else None)
 
 
-def fused_sum(products: Decoded, c: Bits, row: SumRow, result: ElementType, steps: tuple[int, ...]) -> Bits:
-    """All steps of an instruction: products [n, product, output] in the order of `row.steps`, C patterns [n, output] -> D patterns.
+def fused_sum(products: Decoded, c: Bits, rule: SumRule, c_type: ElementType, result: ElementType, steps: tuple[int, ...]) -> Bits:
+    """All steps of an instruction: products [n, product, output] in the order of `rule.steps`, C patterns [n, output] -> D patterns.
 
     Args:
         products: decoded products.
-        c: patterns of type `result`.
-        row: parameters.
-        result: type of C and D, f32 or f16.
+        c: patterns of type `c_type`.
+        rule: parameters.
+        c_type: type of C, f32 or f16.
+        result: type of D, and of what passes from step to step.
         steps: products in each step, summing to their number.
     """
     bounds = [sum(steps[:i]) for i in range(len(steps) + 1)]
-    total = np.zeros_like(c) if row.add_last else c
+    addend = decode(c, c_type)
+    total = decode(np.zeros_like(c), result) if rule.add_last else addend
+    pattern = c
     for start, stop in pairwise(bounds):
-        total = fused_step(products.value[:, start:stop], products.exponent[:, start:stop], decode(total, result), row, result)
-    if not row.add_last:
-        return total
-    # An exact float64 sum would need more than 53 bits, but rounding first to 53 and then to 24 (or 11) bits is harmless for a sum of two
-    # numbers of that size: 53 >= 2 * 24 + 2 (Figueroa 1995). Subnormal sums are exact in both.
+        pattern = fused_step(products.value[:, start:stop], products.exponent[:, start:stop], total, rule, result)
+        total = decode(pattern, result)
+    return add_rounded(addend.value, total.value, result) if rule.add_last else pattern
+
+
+def add_rounded(x: Reals, y: Reals, result: ElementType) -> Bits:
+    """x + y to nearest even; both are numbers of `result`.
+
+    An exact float64 sum would need more than 53 bits, but rounding first to 53 and then to 24 (or 11) bits is harmless for a sum of two
+    numbers of that size: 53 >= 2 * 24 + 2 (Figueroa 1995). Subnormal sums are exact in both.
+    """
     with np.errstate(invalid="ignore"):
-        final = decode(c, result).value + decode(total, result).value
-    return encode(final, result, nearest=True)
+        return encode(x + y, result, nearest=True)
+
+
+def grouped_sum(products: Decoded, scale: Decoded, c: Bits, rule: SumRule, result: ElementType) -> Bits:
+    """Products [n, product, output], in groups of `rule.group` with one scale each [n, group, output], and C -> D patterns [n, output].
+
+    A group is added exactly; it is aligned by the exponent of its scale alone, and takes part if it has a product that is not zero. Source:
+    MMA-Sim 2.1.1 (mxf4, mxf4nvf4); which products a sparse instruction groups is inferred.
+    """
+    n, count, outputs = products.value.shape
+    shape = (n, count // rule.group, rule.group, outputs)
+    with np.errstate(invalid="ignore"):  # a scale that is NaN
+        value = np.add.reduce(products.value.reshape(shape), axis=2) * scale.value
+    present = products.exponent.reshape(shape).max(axis=2) > NO_EXPONENT // 2
+    exponent = np.where(present, scale.exponent, np.int16(NO_EXPONENT))
+    return fused_step(value, exponent, decode(c, result), rule, result)
+
+
+def chained_sum(products: Decoded, c: Bits, rule: SumRule, c_type: ElementType, result: ElementType) -> Bits:
+    """f32 additions of products that are exact in f32, over ascending columns, from zero or from C: D patterns [n, output]."""
+    addend = decode(c, c_type).value
+    total = np.zeros_like(addend) if rule.add_last else addend
+    for column in range(products.value.shape[1]):
+        total = decode(add_rounded(total, products.value[:, column], result), result).value
+    return add_rounded(addend, total, result)

@@ -7,67 +7,45 @@ B that no code picks have no effect, NaN and infinity included.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, TypeVar, get_args
+from functools import lru_cache
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isa.errors import IsaError, UndefinedBehavior
 from isa.forms import MmaForm, mma_form
-from isa.metadata import spliced, stored_columns
 from isa.targets import Target, parse_target
 from isa.types import Bits
 from isa.undefined import first_metadata_finding, metadata_findings, undefined_behavior
-from simulator.arithmetic import Decoded, SumRow, decode, exact_sum, fused_sum, integer_sum, integers, sum_row
+from simulator.arithmetic import Operands, Sum, add, sum_row
+from simulator.arithmetic.compiled import Kernel, library, supports
+from simulator.arithmetic.threads import spread
+from simulator.execute.words import fragment_layout
 
 Arithmetic = Literal["chip", "exact"]
 Policy = Literal["hardware", "raise"]
 
 LANES = 32
-_BLOCK_PRODUCTS = 1 << 17  # products worked on at once: 1 MiB of float64, so that the arrays of a block stay in a core's own cache
-
-Columns = NDArray[np.int64]
-Number = TypeVar("Number", np.float64, np.int16, np.int32)
+Ids = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What does not change between calls of one form on one target.
-
-    Attributes:
-        form: the form.
-        row: parameters of the fused sum; None for integers and for exact arithmetic.
-        order: stored columns in the order in which they are summed.
-        steps: how many of them each fused step takes.
-        block: cases worked on at once.
-    """
-
-    form: MmaForm
-    row: SumRow | None
-    order: Columns
-    steps: tuple[int, ...]
-    block: int
+@lru_cache(maxsize=1024)
+def _sum(form: MmaForm, target: Target, arithmetic: str) -> Sum:
+    """How a form adds on a target."""
+    _check_option("arithmetic", arithmetic, get_args(Arithmetic))
+    rule = sum_row(form, target).rule if form.a_type.is_float and arithmetic == "chip" else None
+    types = form.a_type, form.b_type, form.c_type, form.d_type
+    sparsity = form.metadata.sparsity if form.sparse else None
+    scale = (form.scale_a.type, form.scale_a.factors) if form.row.scale else (None, 0)
+    return Sum(form.m, form.n, form.k, *types, rule, sparsity, form.saturate, *scale)
 
 
-_plans: dict[tuple[str, int, str], _Plan] = {}
-
-
-def _plan(form: MmaForm, target: Target, arithmetic: str) -> _Plan:
-    key = (form.opcode, target.number, arithmetic)
-    plan = _plans.get(key)
-    if plan is None:
-        _check_option("arithmetic", arithmetic, get_args(Arithmetic))
-        if form.row.scale:
-            raise IsaError(form.opcode, -1, "block-scaled forms are decoded, but not executed", "a form without .block_scale")
-        columns = form.k_stored
-        row = sum_row(form, target) if form.a_type.is_float and arithmetic == "chip" else None
-        steps = row.steps(columns, form.a_type) if row is not None else (tuple(range(columns)),)
-        order = np.array([column for step in steps for column in step], np.int64)
-        block = max(1, _BLOCK_PRODUCTS // (form.m * form.n * columns))
-        plan = _plans[key] = _Plan(form, row, order, tuple(map(len, steps)), block)
-    return plan
+@lru_cache(maxsize=1024)
+def _kernel(form: MmaForm, target: Target, arithmetic: str, selector: int, a_ids: Ids, b_ids: Ids) -> Kernel | None:
+    """The compiled kernel from registers to registers; None where there is none for this."""
+    how = _sum(form, target, arithmetic)
+    layout = fragment_layout(form, selector, a_ids, b_ids) if library() is not None and supports(how) else None
+    return Kernel(how, layout) if layout is not None else None
 
 
 def execute_mma(
@@ -80,6 +58,10 @@ def execute_mma(
     *,
     target: str | Target,
     arithmetic: str = "chip",
+    scale_a: Bits | None = None,
+    scale_b: Bits | None = None,
+    scale_a_ids: Ids = (0, 0),
+    scale_b_ids: Ids = (0, 0),
 ) -> Bits:
     """D of any number of cases of one form, as an H100 selects and as `target` adds.
 
@@ -90,84 +72,32 @@ def execute_mma(
         selector: sparsity selector within the legal range; IsaError otherwise.
         target: whose arithmetic.
         arithmetic: "chip", or "exact" for the correctly rounded exact sum. Integers are exact either way.
+        scale_a, scale_b: registers of block scale factors, uint32 [case, lane], for forms that have them.
+        scale_a_ids, scale_b_ids: byte-id and thread-id of each.
 
     Returns:
         uint32 [case, register, lane].
     """
-    plan = _plan(form, parse_target(target), arithmetic)
-    cases = len(a)
-    d = np.empty((cases, form.d.registers, LANES), np.uint32)
-    for part in _blocks(cases, plan.block):
-        codes = form.metadata.gather(e[part], selector) if form.sparse and e is not None else None
-        d[part] = form.d.scatter(_block(plan, form.a.gather(a[part]), form.b.gather(b[part]), form.c.gather(c[part]), codes))
-    return d
+    target = parse_target(target)
+    how = _sum(form, target, arithmetic)
+    kernel = _kernel(form, target, arithmetic, selector, tuple(scale_a_ids), tuple(scale_b_ids))
+    d = np.empty((len(a), form.d.registers, LANES), np.uint32)
 
+    def part(cases: slice) -> None:
+        given = (None if x is None else x[cases] for x in (e, scale_a, scale_b))
+        d[cases] = kernel(a[cases], b[cases], c[cases], *given).reshape(-1, *d.shape[1:])  # type: ignore[misc]
 
-def _blocks(cases: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, cases)) for start in range(0, cases, size))
-
-
-def _block(plan: _Plan, a: Bits, b: Bits, c: Bits, codes: Bits | None) -> Bits:
-    """Matrices of patterns of a few cases: stored A [case, row, column], B [case, k, n], C [case, row, n] -> D [case, row, n].
-
-    Inside, arrays are [n, stored column, case * row]: long runs of outputs that share nothing.
-    """
-    form = plan.form
-    cases, rows = a.shape[0], form.m
-    a = a[..., plan.order].transpose(2, 0, 1).reshape(len(plan.order), cases * rows)
-    c = c.transpose(2, 0, 1).reshape(form.n, cases * rows)
-    d = _sum(plan, a, b, c, codes)
-    return d.reshape(form.n, cases, rows).transpose(1, 2, 0)
-
-
-def _sum(plan: _Plan, a: Bits, b: Bits, c: Bits, codes: Bits | None) -> Bits:
-    """A [stored column, case * row], B [case, k, n], C [n, case * row] -> D [n, case * row]."""
-    form = plan.form
-    if not form.a_type.is_float:
-        chosen = _select(integers(b, form.b_type).astype(np.int32), _places(plan, codes, len(b)))
-        return integer_sum(chosen * integers(a, form.a_type).astype(np.int32), c, saturate=form.saturate)
-    through = plan.row.converted if plan.row is not None else None
-    left = decode(a, form.a_type, through)
-    if codes is not None and spliced(codes, form.metadata.sparsity).any():
-        right = decode(_select_halves(b, plan, codes), form.b_type, through)
-    else:
-        whole, places = decode(b, form.b_type, through), _places(plan, codes, len(b))
-        right = Decoded(_select(whole.value, places), _select(whole.exponent, places))
-    # From here on `right` holds the products: it is ours, never a table.
-    with np.errstate(invalid="ignore"):  # infinity times zero: NaN, as it should be
-        np.multiply(right.value, left.value, out=right.value)
-        np.add(right.exponent, left.exponent, out=right.exponent)
-    if plan.row is None:
-        return exact_sum(right, form.a_type.fraction + form.b_type.fraction, decode(c, form.c_type), form.d_type)
-    return fused_sum(right, c, plan.row, form.d_type, plan.steps)
-
-
-def _places(plan: _Plan, codes: Bits | None, cases: int) -> Columns:
-    """Where in B [n, case * k] each element of stored A finds its partner: [stored column, case * row]."""
-    form = plan.form
-    if codes is None:
-        columns = np.broadcast_to(plan.order, (cases, form.m, len(plan.order)))
-    else:
-        columns = stored_columns(codes, form.metadata.sparsity)[..., plan.order]
-    return (columns + form.k * np.arange(cases)[:, None, None]).transpose(2, 0, 1).reshape(len(plan.order), cases * form.m)
-
-
-def _select(b: NDArray[Number], places: Columns) -> NDArray[Number]:
-    """B [case, k, n] -> the elements that stored A meets [n, stored column, case * row]."""
-    chosen: NDArray[Number] = b.transpose(2, 0, 1).reshape(b.shape[2], -1).take(places, axis=1, mode="clip")
-    return chosen
-
-
-def _select_halves(b: Bits, plan: _Plan, codes: Bits) -> Bits:
-    """The same for 1:2 with any code: the operand joins 16-bit half `code & 3` (low) and half `code >> 2` (high) of the chunk's four."""
-    cases, k, n = b.shape
-    halves = np.stack([b & np.uint32(0xFFFF), b >> np.uint32(16)], axis=2).reshape(cases, 2 * k, n).transpose(2, 0, 1).reshape(n, 2 * k * cases)
-    base = 4 * np.arange(codes.shape[-1]) + 2 * k * np.arange(cases)[:, None, None]
-    picked: list[Bits] = []
-    for part in (codes & np.uint32(3), codes >> np.uint32(2)):
-        index = (base + part.astype(np.int64))[..., plan.order].transpose(2, 0, 1).reshape(len(plan.order), -1)
-        picked.append(halves.take(index, axis=1, mode="clip"))
-    return picked[0] | picked[1] << np.uint32(16)
+    if kernel is not None:
+        spread(len(d), how.m * how.n * how.stored, part)
+        return d
+    codes = form.metadata.gather(e, selector) if form.sparse and e is not None else None
+    scales = (
+        (form.scale_a.gather(scale_a, *scale_a_ids), form.scale_b.gather(scale_b, *scale_b_ids))
+        if scale_a is not None and scale_b is not None
+        else (None, None)
+    )
+    matrices = Operands(form.a.gather(a), form.b.gather(b), form.c.gather(c), codes, *scales)
+    return form.d.scatter(add(how, matrices))
 
 
 def undefined_cases(form: MmaForm, e: Bits, selector: int) -> dict[str, int]:

@@ -1,0 +1,212 @@
+"""The compiled kernel: the sums of `simulator.arithmetic.sums`, from words in any layout to words in any layout.
+
+It is C (kernel.c), built when the package is installed where there is a C compiler; without it everything works in numpy, more slowly and with
+the same results. `TCSIM_KERNEL=numpy` in the environment keeps it out. Calls release the interpreter, so threads can share a large batch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import warnings
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.metadata import ONE_OF_TWO, Sparsity, stored_columns
+from isa.types import Bits, ElementType
+from simulator.arithmetic.compiled.build import LIBRARY, digest
+from simulator.arithmetic.formats import decode
+from simulator.arithmetic.sums import Sum
+
+WIDTH = 8  # columns of D that the kernel works on together; as in kernel.h
+
+Table = NDArray[np.int32]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The kernel; None where there is none, or where the environment keeps it out."""
+    if os.environ.get("TCSIM_KERNEL", "") == "numpy" or not LIBRARY.is_file():
+        return None
+    try:
+        loaded = ctypes.CDLL(str(LIBRARY))
+        loaded.tcsim_digest.restype = ctypes.c_int64
+        if loaded.tcsim_digest() == digest():
+            return loaded
+        reason = "it was built from other sources"
+    except (OSError, AttributeError) as error:
+        reason = str(error)
+    warnings.warn(f"{LIBRARY.name} is not used: {reason}; `python -m simulator.arithmetic.compiled.build` builds it again", stacklevel=2)
+    return None
+
+
+def kernel_name() -> str:
+    """What computes: "compiled" or "numpy"."""
+    return "numpy" if library() is None else "compiled"
+
+
+@dataclass(frozen=True)
+class Words:
+    """Where an operand is among the 32-bit words of a case.
+
+    Attributes:
+        stride: words of a case.
+        table: offsets of words, in the order (row, column / per) for A, C and D, (row / per, column) for B; any shape.
+        per: elements of a word; they follow one another along K (A, B) or N (C, D).
+        bits: of an element.
+    """
+
+    stride: int
+    table: Table
+    per: int
+    bits: int
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Where small fields (metadata codes, scale factors) are: offsets of words and shifts, [row or column, chunk or factor]."""
+
+    stride: int
+    table: Table
+    shifts: Table
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Of all operands of an instruction; those that it lacks are None."""
+
+    a: Words
+    b: Words
+    c: Words
+    d: Words
+    e: Fields | None = None
+    scale_a: Fields | None = None
+    scale_b: Fields | None = None
+
+
+def matrix_layout(how: Sum) -> Layout:
+    """Of matrices of patterns, one to a word, as `sums.Operands` has them."""
+
+    def words(rows: int, columns: int, element: ElementType) -> Words:
+        return Words(rows * columns, np.arange(rows * columns, dtype=np.int32), 1, element.bits)
+
+    def fields(rows: int, columns: int) -> Fields:
+        return Fields(rows * columns, np.arange(rows * columns, dtype=np.int32), np.zeros(rows * columns, np.int32))
+
+    chunks = how.k // how.sparsity.chunk if how.sparsity else 0
+    return Layout(
+        words(how.m, how.stored, how.a_type), words(how.k, how.n, how.b_type), words(how.m, how.n, how.c_type), words(how.m, how.n, how.d_type),
+        fields(how.m, chunks) if chunks else None, *((fields(how.m, how.factors), fields(how.n, how.factors)) if how.factors else ()),
+    )  # fmt: skip
+
+
+class _Format(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("bits", "exponent", "fraction", "padding", "bias", "nan")),
+        *((name, ctypes.c_void_p) for name in ("value", "power")),
+    )
+
+
+class _Operand(ctypes.Structure):
+    _fields_ = (("stride", ctypes.c_int64), ("words", ctypes.c_void_p), ("per", ctypes.c_int32), ("bits", ctypes.c_int32))
+
+
+class _Scale(ctypes.Structure):
+    _fields_ = (("stride", ctypes.c_int64), *((name, ctypes.c_void_p) for name in ("words", "shifts", "value", "power")))
+
+
+class _Plan(ctypes.Structure):
+    """As in kernel.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int32) for name in ("m", "n", "k", "stored")),
+        *((name, _Operand) for name in "abcd"),
+        *((f"{name}_format", _Format) for name in "abcd"),
+        *((name, ctypes.c_int32) for name in ("chunk", "in_chunk", "halves")),
+        ("e_stride", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("e_words", "e_shifts", "columns", "order", "steps")),
+        *((name, ctypes.c_int32) for name in ("step_count", "fraction", "floor", "kept", "add_last", "chained", "group", "saturate")),
+        *((name, ctypes.c_int32) for name in ("is_signed_a", "is_signed_b", "factors")),
+        ("scale_a", _Scale),
+        ("scale_b", _Scale),
+    )
+
+
+def supports(how: Sum) -> bool:
+    """Whether the kernel can do it (where there is one): everything but the exact sum, f64, and odd widths."""
+    return (how.rule is not None or not how.a_type.is_float) and how.n % WIDTH == 0 and how.a_type.bits <= 32
+
+
+class Kernel:
+    """A sum between given layouts, ready to run."""
+
+    def __init__(self, how: Sum, layout: Layout) -> None:
+        """`supports(how)` must hold; works only where there is a `library`."""
+        self._kept: list[NDArray[np.generic]] = []  # what the plan points to
+        plan = _Plan(m=how.m, n=how.n, k=how.k, stored=how.stored)
+        for name in "abcd":
+            words: Words = getattr(layout, name)
+            setattr(plan, name, _Operand(words.stride, self._pointer(words.table, np.int32), words.per, words.bits))
+            element: ElementType = getattr(how, f"{name}_type")
+            if element.is_float:
+                setattr(plan, f"{name}_format", self._format(element, how.through if name in "ab" else None))
+        plan.is_signed_a, plan.is_signed_b = how.a_type.name.startswith("s"), how.b_type.name.startswith("s")
+        plan.saturate = how.saturate
+        plan.order = self._pointer(how.order, np.int32)
+        steps = [len(step) for step in how.steps]
+        plan.steps, plan.step_count = self._pointer(np.array(steps), np.int32), len(steps)
+        if how.sparsity and layout.e:
+            self._sparse(plan, how.sparsity, layout.e)
+        if how.rule is not None:
+            rule, result = how.rule, how.d_type
+            plan.fraction, plan.floor, plan.add_last, plan.chained, plan.group = rule.fraction, rule.floor(result), rule.add_last, rule.chained, rule.group
+            plan.kept = rule.kept if result.bits == 32 else result.fraction
+        if how.scale_type and layout.scale_a and layout.scale_b:
+            plan.factors = how.factors
+            plan.scale_a, plan.scale_b = self._scale(layout.scale_a, how.scale_type), self._scale(layout.scale_b, how.scale_type)
+        self._plan, self._words = plan, layout.d.stride
+
+    def _pointer(self, array: NDArray[np.generic], kind: type[np.generic]) -> int:
+        self._kept.append(np.ascontiguousarray(array, kind))
+        return self._kept[-1].ctypes.data
+
+    def _table(self, element: ElementType, through: ElementType | None) -> tuple[int, int]:
+        table = decode(np.arange(1 << element.bits, dtype=np.uint32), element, through)
+        return self._pointer(table.value, np.float64), self._pointer(table.exponent, np.int32)
+
+    def _format(self, element: ElementType, through: ElementType | None) -> _Format:
+        value, power = self._table(element, through) if element.bits <= 8 else (0, 0)
+        return _Format(element.bits, element.exponent, element.fraction, element.padding, element.bias, element.infinity, value, power)
+
+    def _sparse(self, plan: _Plan, sparsity: Sparsity, e: Fields) -> None:
+        plan.chunk, plan.in_chunk, plan.halves = sparsity.chunk, sparsity.stored, sparsity is ONE_OF_TWO
+        plan.e_stride, plan.e_words, plan.e_shifts = e.stride, self._pointer(e.table, np.int32), self._pointer(e.shifts, np.int32)
+        plan.columns = self._pointer(stored_columns(np.arange(16, dtype=np.uint32)[:, None], sparsity), np.int32)
+
+    def _scale(self, fields: Fields, element: ElementType) -> _Scale:
+        return _Scale(fields.stride, self._pointer(fields.table, np.int32), self._pointer(fields.shifts, np.int32), *self._table(element, None))
+
+    def __call__(self, a: Bits, b: Bits, c: Bits, e: Bits | None = None, scale_a: Bits | None = None, scale_b: Bits | None = None) -> Bits:
+        """Words [case, stride of the operand] -> D words [case, stride of D]; other shapes will do if a case's words are those."""
+        found = library()
+        assert found is not None
+        operands = [None if x is None else np.ascontiguousarray(x, np.uint32) for x in (a, b, c, e, scale_a, scale_b)]
+        d = np.empty((len(a), self._words), np.uint32)
+        addresses = [None if x is None else ctypes.c_void_p(x.ctypes.data) for x in (*operands, d)]
+        if found.tcsim_run(ctypes.byref(self._plan), ctypes.c_int64(len(a)), *addresses):
+            raise MemoryError("the kernel found no memory to work in")
+        return d
+
+
+def chain_f64(a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Fused multiply-adds: a [case, m, k], b [case, k, n], c [case, m, n] -> [case, m, n]. Works only where there is a `library`."""
+    found = library()
+    assert found is not None
+    operands = [np.ascontiguousarray(x, np.float64) for x in (a, b, c)]
+    d = np.empty(c.shape, np.float64)
+    sizes = [ctypes.c_int32(size) for size in (a.shape[1], b.shape[2], a.shape[2])]
+    found.tcsim_chain_f64(ctypes.c_int64(len(a)), *sizes, *(ctypes.c_void_p(x.ctypes.data) for x in (*operands, d)))
+    return d

@@ -1,0 +1,38 @@
+"""Large batches over several cores: numpy and the compiled kernel release the interpreter, so threads are enough."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from isa.errors import IsaError
+
+_WORTH = 1 << 20  # products of a share below which a thread costs more than it brings (about a millisecond of work)
+
+
+def thread_count() -> int:
+    """Threads to use: `TCSIM_THREADS` from the environment, or the cores that this process may use. IsaError if it is no positive number."""
+    wanted = os.environ.get("TCSIM_THREADS", "")
+    if not wanted:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not wanted.isdecimal() or int(wanted) < 1:
+        raise IsaError(wanted, -1, f"TCSIM_THREADS={wanted!r} is no number of threads", "a positive number")
+    return int(wanted)
+
+
+def spread(cases: int, products: int, function: Callable[[slice], None]) -> None:
+    """Calls `function` with slices that cover all cases, on several threads if there is work enough.
+
+    Args:
+        cases: how many there are.
+        products: of one case.
+        function: does the cases of a slice; the slices are disjoint.
+    """
+    shares = min(thread_count(), cases * products // _WORTH) if cases * products >= 2 * _WORTH else 1
+    if shares < 2:
+        function(slice(0, cases))
+        return
+    bounds = [cases * i // shares for i in range(shares + 1)]
+    with ThreadPoolExecutor(shares) as pool:
+        list(pool.map(function, (slice(bounds[i], bounds[i + 1]) for i in range(shares))))
