@@ -125,9 +125,9 @@ class _Plan(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("m", "n", "k", "stored")),
         *((name, _Operand) for name in "abcd"),
         *((f"{name}_format", _Format) for name in "abcd"),
-        *((name, ctypes.c_int32) for name in ("chunk", "in_chunk", "halves")),
+        *((name, ctypes.c_int32) for name in ("chunks", "in_chunk", "halves")),
         ("e_stride", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("e_words", "e_shifts", "columns", "order", "steps")),
+        *((name, ctypes.c_void_p) for name in ("e_words", "e_shifts", "place", "a_index", "b_start", "steps")),
         *((name, ctypes.c_int32) for name in ("step_count", "fraction", "floor", "kept", "add_last", "chained", "group", "saturate")),
         *((name, ctypes.c_int32) for name in ("is_signed_a", "is_signed_b", "factors")),
         ("scale_a", _Scale),
@@ -149,17 +149,18 @@ class Kernel:
         plan = _Plan(m=how.m, n=how.n, k=how.k, stored=how.stored)
         for name in "abcd":
             words: Words = getattr(layout, name)
-            setattr(plan, name, _Operand(words.stride, self._pointer(words.table, np.int32), words.per, words.bits))
+            table = words.table if name != "d" else words.per * np.argsort(words.table, axis=None)
+            setattr(plan, name, _Operand(words.stride, self._pointer(table, np.int32), words.per, words.bits))
             element: ElementType = getattr(how, f"{name}_type")
             if element.is_float:
                 setattr(plan, f"{name}_format", self._format(element, how.through if name in "ab" else None))
         plan.is_signed_a, plan.is_signed_b = how.a_type.name.startswith("s"), how.b_type.name.startswith("s")
         plan.saturate = how.saturate
-        plan.order = self._pointer(how.order, np.int32)
+        plan.a_index, plan.b_start = self._pointer(how.order, np.int32), self._pointer(how.n * how.order, np.int32)
         steps = [len(step) for step in how.steps]
         plan.steps, plan.step_count = self._pointer(np.array(steps), np.int32), len(steps)
         if how.sparsity and layout.e:
-            self._sparse(plan, how.sparsity, layout.e)
+            self._sparse(plan, how, how.sparsity, layout.e)
         if how.rule is not None:
             rule, result = how.rule, how.d_type
             plan.fraction, plan.floor, plan.add_last, plan.chained, plan.group = rule.fraction, rule.floor(result), rule.add_last, rule.chained, rule.group
@@ -181,10 +182,14 @@ class Kernel:
         value, power = self._table(element, through) if element.bits <= 8 else (0, 0)
         return _Format(element.bits, element.exponent, element.fraction, element.padding, element.bias, element.infinity, value, power)
 
-    def _sparse(self, plan: _Plan, sparsity: Sparsity, e: Fields) -> None:
-        plan.chunk, plan.in_chunk, plan.halves = sparsity.chunk, sparsity.stored, sparsity is ONE_OF_TWO
-        plan.e_stride, plan.e_words, plan.e_shifts = e.stride, self._pointer(e.table, np.int32), self._pointer(e.shifts, np.int32)
-        plan.columns = self._pointer(stored_columns(np.arange(16, dtype=np.uint32)[:, None], sparsity), np.int32)
+    def _sparse(self, plan: _Plan, how: Sum, sparsity: Sparsity, e: Fields) -> None:
+        chunk = how.order[:: sparsity.stored] // sparsity.stored  # in the order of summation, which keeps chunks together
+        assert np.array_equal(how.order, (chunk[:, None] * sparsity.stored + np.arange(sparsity.stored)).ravel())
+        plan.chunks, plan.in_chunk, plan.halves = len(chunk), sparsity.stored, sparsity is ONE_OF_TWO
+        table, shifts = (x.reshape(how.m, len(chunk))[:, chunk] for x in (e.table, e.shifts))
+        plan.e_stride, plan.e_words, plan.e_shifts = e.stride, self._pointer(table, np.int32), self._pointer(shifts, np.int32)
+        plan.place = self._pointer(how.n * stored_columns(np.arange(16, dtype=np.uint32)[:, None], sparsity), np.int32)
+        plan.b_start = self._pointer(how.n * sparsity.chunk * np.repeat(chunk, sparsity.stored), np.int32)
 
     def _scale(self, fields: Fields, element: ElementType) -> _Scale:
         return _Scale(fields.stride, self._pointer(fields.table, np.int32), self._pointer(fields.shifts, np.int32), *self._table(element, None))

@@ -13,13 +13,14 @@
 #define VERSIONS
 #endif
 
-/* Room for one case. Matrices of A are in planes: element (row, column) is at plane(column % per), row, column / per. */
+/* Room for one case. Matrices are row-major. */
 typedef struct {
     uint32_t *word, *pattern;
-    double *a_value, *b_value, *c_value, *joined_value, *scale_a, *scale_b;
-    int32_t *a_power, *b_power, *c_power, *joined_power, *scale_a_power, *scale_b_power;
+    float *a_number, *b_number;
+    double *a_value, *b_value, *c_value, *scale_a, *scale_b;
+    int32_t *a_power, *b_power, *c_power, *scale_a_power, *scale_b_power;
     uint32_t *b_pattern, *d_pattern;
-    int32_t *column, *code;
+    int32_t *b_index, *code;
 } Room;
 
 static int64_t largest(int64_t x, int64_t y) { return x > y ? x : y; }
@@ -33,25 +34,25 @@ static size_t put(char *base, size_t at, void *pointer, int64_t bytes) {
 /* Lays the room out from `base`, or measures it (base null). */
 static size_t arrange(const Plan *p, Room *r, char *base) {
     int64_t a = (int64_t)p->m * p->stored, b = (int64_t)p->k * p->n, c = (int64_t)p->m * p->n, most = largest(largest(a, b), c);
-    int64_t rows = p->m, factors = p->factors ? p->factors : 1;
+    int64_t rows = p->m, factors = p->factors ? p->factors : 1, joined = p->halves ? (int64_t)WIDTH * p->stored : 0;
     size_t at = 0;
     at = put(base, at, &r->word, 4 * most);
     at = put(base, at, &r->pattern, 4 * most);
     at = put(base, at, &r->b_pattern, 4 * b);
+    at = put(base, at, &r->a_number, 4 * a);
+    at = put(base, at, &r->b_number, 4 * b);
     at = put(base, at, &r->a_value, 8 * a);
-    at = put(base, at, &r->b_value, 8 * b);
+    at = put(base, at, &r->b_value, 8 * (b + joined));
     at = put(base, at, &r->c_value, 8 * c);
-    at = put(base, at, &r->joined_value, 8 * (int64_t)WIDTH * p->stored);
     at = put(base, at, &r->scale_a, 8 * rows * factors);
     at = put(base, at, &r->scale_b, 8 * (int64_t)p->n * factors);
     at = put(base, at, &r->a_power, 4 * a);
-    at = put(base, at, &r->b_power, 4 * b);
+    at = put(base, at, &r->b_power, 4 * (b + joined));
     at = put(base, at, &r->c_power, 4 * c);
-    at = put(base, at, &r->joined_power, 4 * (int64_t)WIDTH * p->stored);
     at = put(base, at, &r->scale_a_power, 4 * rows * factors);
     at = put(base, at, &r->scale_b_power, 4 * (int64_t)p->n * factors);
     at = put(base, at, &r->d_pattern, 4 * c);
-    at = put(base, at, &r->column, 4 * rows * p->stored);
+    at = put(base, at, &r->b_index, 4 * rows * p->stored);
     at = put(base, at, &r->code, 4 * rows * p->stored);
     return at + 64;
 }
@@ -63,42 +64,51 @@ INLINE void fetch(const uint32_t *restrict from, Operand o, int64_t count, uint3
 
 INLINE uint32_t mask_of(int32_t bits) { return bits == 32 ? 0xFFFFFFFFu : (1u << bits) - 1; }
 
-/* Words [count] -> patterns in planes: element i of word w is at i * count + w. */
-INLINE void unpack_planes(const uint32_t *restrict word, Operand o, int64_t count, uint32_t *restrict pattern) {
-    for (int32_t i = 0; i < o.per; i++)
-        for (int64_t w = 0; w < count; w++) pattern[i * count + w] = word[w] >> (i * o.bits) & mask_of(o.bits);
+INLINE void unpack_words(const uint32_t *restrict word, int32_t bits, int32_t per, int64_t count, uint32_t *restrict pattern) {
+    for (int64_t w = 0; w < count; w++)
+        for (int32_t i = 0; i < per; i++) pattern[w * per + i] = word[w] >> (i * bits) & mask_of(bits);
+}
+
+/* Words [row][column / per] -> patterns [row][column]. */
+INLINE void unpack_columns(const uint32_t *restrict word, Operand o, int64_t count, uint32_t *restrict pattern) {
+    if (o.per == 1) memcpy(pattern, word, 4 * (size_t)count);
+    else if (o.per == 2) unpack_words(word, 16, 2, count, pattern);
+    else if (o.per == 4) unpack_words(word, 8, 4, count, pattern);
+    else unpack_words(word, 4, 8, count, pattern);
 }
 
 /* Words [outer][n] -> patterns [outer * per + i][n]. */
 INLINE void unpack_rows(const uint32_t *restrict word, Operand o, int64_t outer, int64_t n, uint32_t *restrict pattern) {
+    uint32_t mask = mask_of(o.bits);
     for (int64_t w = 0; w < outer; w++)
         for (int32_t i = 0; i < o.per; i++)
-            for (int64_t j = 0; j < n; j++) pattern[(w * o.per + i) * n + j] = word[w * n + j] >> (i * o.bits) & mask_of(o.bits);
+            for (int64_t n0 = 0; n0 < n; n0 += WIDTH) {
+                const uint32_t *from = word + w * n + n0;
+                uint32_t *to = pattern + (w * o.per + i) * n + n0;
+                for (int j = 0; j < WIDTH; j++) to[j] = from[j] >> (i * o.bits) & mask;
+            }
 }
 
-/* Words [row][n / per] -> patterns [row][n]. */
-INLINE void unpack_columns(const uint32_t *restrict word, Operand o, int64_t count, uint32_t *restrict pattern) {
-    for (int64_t w = 0; w < count; w++)
-        for (int32_t i = 0; i < o.per; i++) pattern[w * o.per + i] = word[w] >> (i * o.bits) & mask_of(o.bits);
-}
-
-/* For each row and stored column, in the order of summation: the row of B that it meets; for halves also the code. */
-INLINE void select_columns(const Plan *p, const uint32_t *e, Room *r) {
-    const int32_t chunks = p->chunk ? p->k / p->chunk : 0;
+INLINE void select_chunks(const Plan *p, const int32_t *restrict code, int32_t *restrict found, int32_t in_chunk) {
+    const int32_t *restrict table = p->place;
     for (int32_t row = 0; row < p->m; row++)
-        for (int32_t at = 0; at < p->stored; at++) {
-            int32_t j = p->order[at], *found = &r->column[row * p->stored + at];
-            if (!chunks) { *found = j; continue; }
-            int32_t chunk = j / p->in_chunk, place = row * chunks + chunk;
-            uint32_t code = e[p->e_words[place]] >> p->e_shifts[place] & 15;
-            *found = chunk * p->chunk + p->columns[code * p->in_chunk + j % p->in_chunk];
-            r->code[row * p->stored + at] = (int32_t)code;
+        for (int32_t q = 0; q < p->chunks; q++, code++, found += in_chunk) {
+            const int32_t *place = table + *code * in_chunk, *start = p->b_start + q * in_chunk;
+            for (int32_t s = 0; s < in_chunk; s++) found[s] = start[s] + place[s];
         }
 }
 
-INLINE int64_t in_planes(const Plan *p, int32_t row, int32_t j) {
-    int64_t wide = p->stored / p->a.per;
-    return j % p->a.per * (p->m * wide) + row * wide + j / p->a.per;
+/* For each row and stored column, in the order of summation: where the row of B that it meets starts; for halves also the code. */
+INLINE void select_rows(const Plan *p, const uint32_t *restrict e, int32_t *restrict code, int32_t *restrict found) {
+    if (!p->chunks) {
+        for (int32_t row = 0; row < p->m; row++) memcpy(found + row * p->stored, p->b_start, 4 * (size_t)p->stored);
+        return;
+    }
+    int32_t count = p->m * p->chunks;
+    for (int32_t i = 0; i < count; i++) code[i] = (int32_t)(e[p->e_words[i]] >> p->e_shifts[i] & 15);
+    if (p->in_chunk == 1) select_chunks(p, code, found, 1);
+    else if (p->in_chunk == 2) select_chunks(p, code, found, 2);
+    else select_chunks(p, code, found, 4);
 }
 
 /* Factors of block scales, and elements times factors where nothing is grouped. */
@@ -111,66 +121,69 @@ INLINE void read_scale(Scale s, const uint32_t *from, int64_t count, double *val
 }
 
 INLINE void apply_scales(const Plan *p, Room *r) {
+    int32_t stored = p->stored / p->factors, rows = p->k / p->factors;  /* that share a factor */
     for (int32_t row = 0; row < p->m; row++)
-        for (int32_t j = 0; j < p->stored; j++) {
-            int64_t i = in_planes(p, row, j), s = (int64_t)row * p->factors + (int64_t)j * p->factors / p->stored;
-            r->a_value[i] *= r->scale_a[s];
-            r->a_power[i] += r->scale_a_power[s];
-        }
+        for (int32_t f = 0; f < p->factors; f++)
+            for (int32_t j = 0; j < stored; j++) {
+                int32_t at = row * p->stored + f * stored + j;
+                r->a_value[at] *= r->scale_a[row * p->factors + f];
+                r->a_power[at] += r->scale_a_power[row * p->factors + f];
+            }
     for (int32_t k = 0; k < p->k; k++)
         for (int32_t n = 0; n < p->n; n++) {
-            int64_t i = (int64_t)k * p->n + n, s = (int64_t)n * p->factors + (int64_t)k * p->factors / p->k;
-            r->b_value[i] *= r->scale_b[s];
-            r->b_power[i] += r->scale_b_power[s];
+            r->b_value[k * p->n + n] *= r->scale_b[n * p->factors + k / rows];
+            r->b_power[k * p->n + n] += r->scale_b_power[n * p->factors + k / rows];
         }
 }
 
-/* One row's partners in B: pointers in the order of summation. */
+/* One row of A and what it meets, in the order of summation. */
 typedef struct {
-    const double *value;
-    const int32_t *power;
-    double a;
-    int32_t a_power;
-} Term;
+    const double *a_value, *b_value;    /* element t: a_value[a_index[t]], WIDTH elements from b_value[b_index[t]] */
+    const int32_t *a_power, *b_power, *a_index, *b_index;
+} Row;
 
-/* Where a 1:2 code joins 16-bit halves of two elements, the joined elements are decoded into a place of their own. */
-INLINE void join_halves(const Plan *p, Room *r, int32_t row, int32_t n0, Term *term) {
-    for (int32_t at = 0; at < p->stored; at++) {
-        int32_t code = r->code[row * p->stored + at];
-        if (code == 4 || code == 14) continue;
-        const uint32_t *b = r->b_pattern + (int64_t)p->order[at] * p->chunk * p->n + n0;
+INLINE Reals product(const Row *r, int32_t t) { return load_reals(r->b_value + r->b_index[t]) * r->a_value[r->a_index[t]]; }
+INLINE Ints product_power(const Row *r, int32_t t) { return load_ints(r->b_power + r->b_index[t]) + r->a_power[r->a_index[t]]; }
+
+/* Where a 1:2 code joins 16-bit halves of two elements, the row meets decoded joins, kept at the end of B, instead. */
+INLINE void join_halves(const Plan *p, Room *r, const int32_t *code, int32_t n0, int32_t *b_index) {
+    for (int32_t t = 0; t < p->stored; t++) {
+        if (code[t] == 4 || code[t] == 14) continue;
+        const uint32_t *b = r->b_pattern + p->b_start[t] + n0;
         uint32_t joined[WIDTH];
-        int low = code & 3, high = code >> 2;
+        int low = code[t] & 3, high = code[t] >> 2;
         for (int i = 0; i < WIDTH; i++) {
             uint32_t bottom = b[(low >> 1) * p->n + i] >> (16 * (low & 1)) & 0xFFFF;
             uint32_t top = b[(high >> 1) * p->n + i] >> (16 * (high & 1)) & 0xFFFF;
             joined[i] = bottom | top << 16;
         }
-        decode_fields(joined, WIDTH, p->b_format, r->joined_value + WIDTH * at, r->joined_power + WIDTH * at);
-        term[at].value = r->joined_value + WIDTH * at;
-        term[at].power = r->joined_power + WIDTH * at;
+        int32_t at = p->k * p->n + t * WIDTH;
+        decode_fields(joined, WIDTH, p->b_format, r->b_value + at, r->b_power + at);
+        b_index[t] = at - n0;
     }
 }
 
-INLINE void gather_terms(const Plan *p, Room *r, int32_t row, int32_t n0, Term *term) {
-    for (int32_t at = 0; at < p->stored; at++) {
-        int64_t a = in_planes(p, row, p->order[at]), b = (int64_t)r->column[row * p->stored + at] * p->n + n0;
-        term[at] = (Term){r->b_value + b, r->b_power + b, r->a_value[a], r->a_power[a]};
+/* One fused step over terms from .. to - 1 and C; see fused.py. Sums are exact, so two of them can run side by side. */
+INLINE Reals fused_step(const Plan *p, const Row *r, int32_t from, int32_t to, Reals c, Ints c_power) {
+    Ints top = max_ints(c_power, (Ints){0} + p->floor), other = top;
+    int32_t t = from;
+    for (; t + 1 < to; t += 2) {
+        top = max_ints(top, product_power(r, t));
+        other = max_ints(other, product_power(r, t + 1));
     }
-    if (p->halves) join_halves(p, r, row, n0, term);
-}
-
-/* One fused step over `count` terms and C; see fused.py. */
-INLINE Reals fused_step(const Plan *p, const Term *term, int32_t count, Reals c, Ints c_power) {
-    Ints top = max_ints(c_power, (Ints){0} + p->floor);
-    for (int32_t j = 0; j < count; j++) top = max_ints(top, load_ints(term[j].power) + term[j].a_power);
-    Reals scale = powers(p->fraction - top), total = truncated(c * scale);
-    for (int32_t j = 0; j < count; j++) total += truncated(load_reals(term[j].value) * term[j].a * scale);
-    return total * powers(top - p->fraction);
+    if (t < to) top = max_ints(top, product_power(r, t));
+    top = max_ints(top, other);
+    Reals scale = powers(p->fraction - top), total = truncated(c * scale), second = (Reals){0};
+    for (t = from; t + 1 < to; t += 2) {
+        total += truncated(product(r, t) * scale);
+        second += truncated(product(r, t + 1) * scale);
+    }
+    if (t < to) total += truncated(product(r, t) * scale);
+    return (total + second) * powers(top - p->fraction);
 }
 
 /* Groups of products are added exactly, scaled, and aligned by the exponents of their scales alone; see sums.py. */
-INLINE Reals grouped_step(const Plan *p, const Room *r, const Term *term, int32_t row, int32_t n0, Reals c, Ints c_power) {
+INLINE Reals grouped_step(const Plan *p, const Room *r, const Row *terms, int32_t row, int32_t n0, Reals c, Ints c_power) {
     enum { MOST = 64 };
     Reals sum[MOST];
     Ints power[MOST], top = max_ints(c_power, (Ints){0} + p->floor);
@@ -179,9 +192,9 @@ INLINE Reals grouped_step(const Plan *p, const Room *r, const Term *term, int32_
         int64_t factor = (int64_t)g * p->factors / groups;
         Ints highest = (Ints){0} + 2 * NO_EXPONENT;
         Reals total = (Reals){0}, scale;
-        for (int32_t j = g * p->group; j < (g + 1) * p->group; j++) {
-            total += load_reals(term[j].value) * term[j].a;
-            highest = max_ints(highest, load_ints(term[j].power) + term[j].a_power);
+        for (int32_t t = g * p->group; t < (g + 1) * p->group; t++) {
+            total += product(terms, t);
+            highest = max_ints(highest, product_power(terms, t));
         }
         double a = r->scale_a[row * p->factors + factor];
         int32_t a_power = r->scale_a_power[row * p->factors + factor];
@@ -198,26 +211,30 @@ INLINE Reals grouped_step(const Plan *p, const Room *r, const Term *term, int32_
 }
 
 /* f32 additions of exact products, one after the other. */
-INLINE Reals chain_f32(const Term *term, int32_t count) {
+INLINE Reals chain_f32(const Row *r, int32_t count) {
     float total[WIDTH] = {0};
     Reals result;
-    for (int32_t j = 0; j < count; j++)
-        for (int i = 0; i < WIDTH; i++) total[i] += (float)(term[j].value[i] * term[j].a);
+    for (int32_t t = 0; t < count; t++) {
+        Reals term = product(r, t);
+        for (int i = 0; i < WIDTH; i++) total[i] += (float)term[i];
+    }
     for (int i = 0; i < WIDTH; i++) result[i] = total[i];
     return result;
 }
 
-INLINE void float_row(const Plan *p, Room *r, int32_t row, int32_t n0, Term *term) {
+INLINE void float_row(const Plan *p, Room *r, int32_t row, int32_t n0) {
     int nearest = p->d_format.bits == 16;
     int64_t at = (int64_t)row * p->n + n0;
     Reals c = load_reals(r->c_value + at), total;
     Ints c_power = load_ints(r->c_power + at);
     uint32_t *pattern = r->d_pattern + at;
-    gather_terms(p, r, row, n0, term);
+    int32_t *b_index = r->b_index + row * p->stored, first = row * p->stored;
+    if (p->halves) join_halves(p, r, r->code + row * p->stored, n0, b_index);
+    Row terms = {r->a_value + first, r->b_value + n0, r->a_power + first, r->b_power + n0, p->a_index, b_index};
     if (p->chained) {
-        total = chain_f32(term, p->stored);
+        total = chain_f32(&terms, p->stored);
     } else if (p->group) {
-        total = grouped_step(p, r, term, row, n0, c, c_power);
+        total = grouped_step(p, r, &terms, row, n0, c, c_power);
         encode(total, p->d_format, p->kept, nearest, pattern);
         return;
     } else {
@@ -226,7 +243,7 @@ INLINE void float_row(const Plan *p, Room *r, int32_t row, int32_t n0, Term *ter
         int32_t start = 0;
         total = part;
         for (int32_t s = 0; s < p->step_count; s++) {
-            total = fused_step(p, term + start, p->steps[s], part, part_power);
+            total = fused_step(p, &terms, start, start + p->steps[s], part, part_power);
             start += p->steps[s];
             encode(total, p->d_format, p->kept, nearest, pattern);
             if (s + 1 < p->step_count || p->add_last) {
@@ -243,18 +260,19 @@ INLINE void float_row(const Plan *p, Room *r, int32_t row, int32_t n0, Term *ter
 
 INLINE void store(const Plan *p, const uint32_t *restrict pattern, uint32_t *restrict d) {
     int64_t count = (int64_t)p->m * p->n / p->d.per;
+    const int32_t *first = p->d.words;
     if (p->d.per == 1) {
-        for (int64_t w = 0; w < count; w++) d[p->d.words[w]] = pattern[w];
+        for (int64_t w = 0; w < count; w++) d[w] = pattern[first[w]];
     } else {
-        for (int64_t w = 0; w < count; w++) d[p->d.words[w]] = pattern[2 * w] | pattern[2 * w + 1] << 16;
+        for (int64_t w = 0; w < count; w++) d[w] = pattern[first[w]] | pattern[first[w] + 1] << 16;
     }
 }
 
-VERSIONS static void float_case(const Plan *p, Room *r, Term *term, const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *e,
+VERSIONS static void float_case(const Plan *p, Room *r, const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *e,
                                 const uint32_t *scale_a, const uint32_t *scale_b, uint32_t *d) {
     int64_t a_words = (int64_t)p->m * p->stored / p->a.per, b_words = (int64_t)p->k * p->n / p->b.per, c_words = (int64_t)p->m * p->n / p->c.per;
     fetch(a, p->a, a_words, r->word);
-    unpack_planes(r->word, p->a, a_words, r->pattern);
+    unpack_columns(r->word, p->a, a_words, r->pattern);
     decode_all(r->pattern, a_words * p->a.per, p->a_format, r->a_value, r->a_power);
     fetch(b, p->b, b_words, r->word);
     unpack_rows(r->word, p->b, p->k / p->b.per, p->n, r->b_pattern);
@@ -267,38 +285,75 @@ VERSIONS static void float_case(const Plan *p, Room *r, Term *term, const uint32
         read_scale(p->scale_b, scale_b, (int64_t)p->n * p->factors, r->scale_b, r->scale_b_power);
         if (!p->group) apply_scales(p, r);
     }
-    select_columns(p, e, r);
+    select_rows(p, e, r->code, r->b_index);
     for (int32_t row = 0; row < p->m; row++)
-        for (int32_t n0 = 0; n0 < p->n; n0 += WIDTH) float_row(p, r, row, n0, term);
+        for (int32_t n0 = 0; n0 < p->n; n0 += WIDTH) float_row(p, r, row, n0);
     store(p, r->d_pattern, d);
 }
 
-INLINE void extend(uint32_t *restrict pattern, int64_t count, int32_t bits, int is_signed) {
-    if (!is_signed) return;
-    for (int64_t i = 0; i < count; i++) pattern[i] = (uint32_t)((int32_t)(pattern[i] << (32 - bits)) >> (32 - bits));
+/* Patterns -> numbers: integers of at most 8 bits and all sums of their products are exact in f32. */
+INLINE void numbers(const uint32_t *restrict pattern, int64_t count, int32_t bits, int is_signed, float *restrict number) {
+    int32_t shift = is_signed ? 32 - bits : 0;
+    for (int64_t i = 0; i < count; i++) number[i] = (float)((int32_t)(pattern[i] << shift) >> shift);
+}
+
+typedef float Floats __attribute__((vector_size(4 * WIDTH)));
+
+INLINE Floats load_floats(const float *p) { Floats v; memcpy(&v, p, sizeof v); return v; }
+
+/* Sums of `rows` rows of a dense product, side by side: a [row][stored], b [k][n] from a column on. */
+INLINE void dense_rows(const Plan *p, const float *a, const float *b, int rows, Floats *total) {
+    Floats sum[WIDTH] = {{0}};
+    for (int32_t k = 0; k < p->k; k++) {
+        Floats partner = load_floats(b + (int64_t)k * p->n);
+        for (int row = 0; row < rows; row++) sum[row] += partner * a[row * p->stored + k];
+    }
+    for (int row = 0; row < rows; row++) total[row] = sum[row];
+}
+
+INLINE Floats sparse_row(const Plan *p, const float *a, const float *b, const int32_t *b_index) {
+    Floats sum = {0}, second = {0};
+    for (int32_t t = 0; t < p->stored; t += 2) {
+        sum += load_floats(b + b_index[t]) * a[t];
+        second += load_floats(b + b_index[t + 1]) * a[t + 1];
+    }
+    return sum + second;
+}
+
+INLINE void add_c(const Plan *p, Floats sum, const uint32_t *restrict c, uint32_t *restrict d) {
+    int32_t total[WIDTH];
+    Ints whole = __builtin_convertvector(sum, Ints);
+    memcpy(total, &whole, sizeof total);
+    for (int i = 0; i < WIDTH; i++) d[i] = c[i] + (uint32_t)total[i];
+    if (!p->saturate) return;
+    for (int i = 0; i < WIDTH; i++) {
+        uint32_t overflow = (c[i] ^ d[i]) & ((uint32_t)total[i] ^ d[i]);
+        d[i] = overflow >> 31 ? (c[i] >> 31) + INT32_MAX : d[i];
+    }
 }
 
 VERSIONS static void integer_case(const Plan *p, Room *r, const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *e, uint32_t *d) {
     int64_t a_words = (int64_t)p->m * p->stored / p->a.per, b_words = (int64_t)p->k * p->n / p->b.per;
     fetch(a, p->a, a_words, r->word);
-    unpack_planes(r->word, p->a, a_words, r->pattern);
-    extend(r->pattern, a_words * p->a.per, p->a.bits, p->is_signed_a);
+    unpack_columns(r->word, p->a, a_words, r->pattern);
+    numbers(r->pattern, a_words * p->a.per, p->a.bits, p->is_signed_a, r->a_number);
     fetch(b, p->b, b_words, r->word);
     unpack_rows(r->word, p->b, p->k / p->b.per, p->n, r->b_pattern);
-    extend(r->b_pattern, (int64_t)p->k * p->n, p->b.bits, p->is_signed_b);
+    numbers(r->b_pattern, (int64_t)p->k * p->n, p->b.bits, p->is_signed_b, r->b_number);
     fetch(c, p->c, (int64_t)p->m * p->n, r->word);
-    select_columns(p, e, r);
-    for (int32_t row = 0; row < p->m; row++)
-        for (int32_t n0 = 0; n0 < p->n; n0 += WIDTH) {
-            Ints total = (Ints){0};
-            for (int32_t at = 0; at < p->stored; at++)
-                total += load_ints((const int32_t *)r->b_pattern + (int64_t)r->column[row * p->stored + at] * p->n + n0)
-                         * (int32_t)r->pattern[in_planes(p, row, p->order[at])];
-            for (int i = 0; i < WIDTH; i++) {
-                int64_t at = (int64_t)row * p->n + n0 + i, sum = (int64_t)total[i] + (int32_t)r->word[at];
-                if (p->saturate) sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
-                r->d_pattern[at] = (uint32_t)sum;
-            }
+    if (p->chunks) select_rows(p, e, r->code, r->b_index);
+    for (int32_t n0 = 0; n0 < p->n; n0 += WIDTH)
+        for (int32_t row = 0; row < p->m; row += WIDTH) {
+            Floats sum[WIDTH];
+            int32_t rows = p->m - row < WIDTH ? p->m - row : WIDTH;
+            const float *left = r->a_number + row * p->stored, *right = r->b_number + n0;
+            if (p->chunks)
+                for (int i = 0; i < rows; i++) sum[i] = sparse_row(p, left + i * p->stored, right, r->b_index + (row + i) * p->stored);
+            else if (rows == WIDTH)
+                dense_rows(p, left, right, WIDTH, sum);
+            else
+                dense_rows(p, left, right, rows, sum);
+            for (int i = 0; i < rows; i++) add_c(p, sum[i], r->word + (row + i) * p->n + n0, r->d_pattern + (row + i) * p->n + n0);
         }
     store(p, r->d_pattern, d);
 }
@@ -314,15 +369,14 @@ int64_t tcsim_digest(void) { return TCSIM_DIGEST; }
 int tcsim_run(const Plan *p, int64_t cases, const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *e, const uint32_t *scale_a,
               const uint32_t *scale_b, uint32_t *d) {
     Room room;
-    char *memory = malloc(arrange(p, &room, NULL) + sizeof(Term) * (size_t)p->stored + 128);
+    char *memory = malloc(arrange(p, &room, NULL) + 64);
     if (!memory) return -1;
-    char *base = memory + (64 - (uintptr_t)memory % 64);
-    Term *term = (Term *)(base + ((arrange(p, &room, base) + 63) & ~(size_t)63));
+    arrange(p, &room, memory + (64 - (uintptr_t)memory % 64));
     for (int64_t i = 0; i < cases; i++) {
         const uint32_t *code = e ? e + i * p->e_stride : NULL, *left = scale_a ? scale_a + i * p->scale_a.stride : NULL;
         const uint32_t *right = scale_b ? scale_b + i * p->scale_b.stride : NULL;
         if (p->a_format.bits)
-            float_case(p, &room, term, a + i * p->a.stride, b + i * p->b.stride, c + i * p->c.stride, code, left, right, d + i * p->d.stride);
+            float_case(p, &room, a + i * p->a.stride, b + i * p->b.stride, c + i * p->c.stride, code, left, right, d + i * p->d.stride);
         else
             integer_case(p, &room, a + i * p->a.stride, b + i * p->b.stride, c + i * p->c.stride, code, d + i * p->d.stride);
     }

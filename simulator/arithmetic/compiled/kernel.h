@@ -22,7 +22,7 @@ typedef struct {
 /* Where the words of an operand are: `words` [outer][inner]; each holds `per` elements that follow one another along K (A, B) or N (C, D). */
 typedef struct {
     int64_t stride;             /* words of a case */
-    const int32_t *words;
+    const int32_t *words;       /* of D: the other way round, for each word the index of its first element */
     int32_t per, bits;
 } Operand;
 
@@ -38,12 +38,14 @@ typedef struct {
     int32_t m, n, k, stored;    /* n: a multiple of WIDTH; stored: columns of A that are there */
     Operand a, b, c, d;
     Format a_format, b_format, c_format, d_format;
-    /* metadata (chunk = 0: dense): code = word >> shift & 15 [row][chunk]; columns [code][stored in a chunk]; halves: codes join 16-bit halves */
-    int32_t chunk, in_chunk, halves;
+    /* metadata (chunks = 0: dense): code = word >> shift & 15 [row][chunk in order of summation]; place [code][stored in a chunk] of the chosen row
+     * of B relative to the chunk's first, times n; halves: codes join 16-bit halves */
+    int32_t chunks, in_chunk, halves;
     int64_t e_stride;
-    const int32_t *e_words, *e_shifts, *columns;
+    const int32_t *e_words, *e_shifts, *place;
     /* the sum */
-    const int32_t *order, *steps;
+    /* in order of summation: column of stored A, the row of B times n that it meets if dense, or that its chunk starts at */
+    const int32_t *a_index, *b_start, *steps;
     int32_t step_count, fraction, floor, kept, add_last, chained, group, saturate, is_signed_a, is_signed_b;
     /* block scales (factors = 0: none) */
     int32_t factors;
