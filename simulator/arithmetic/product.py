@@ -82,13 +82,13 @@ def product(
 def add(how: Sum, operands: Operands) -> Bits:
     """D patterns [case, m, n] of any number of cases, by the compiled kernel where it can, on several threads where it is worth it."""
     d = np.empty(operands.c.shape, np.uint32)
-    compute = _compiled if library() is not None and supports(how) else add_in_numpy
-
-    def part(cases: slice) -> None:
-        d[cases] = compute(how, operands[cases])
-
-    spread(len(d), how.m * how.n * how.stored, part)
+    compute = _compiled if library() is not None and supports(how) else _in_numpy
+    spread(len(d), how.m * how.n * how.stored, lambda cases: compute(how, operands[cases], d[cases]))
     return d
+
+
+def _in_numpy(how: Sum, operands: Operands, d: Bits) -> None:
+    d[:] = add_in_numpy(how, operands)
 
 
 @lru_cache(maxsize=256)
@@ -96,9 +96,9 @@ def _kernel(how: Sum) -> Kernel:
     return Kernel(how, matrix_layout(how))
 
 
-def _compiled(how: Sum, operands: Operands) -> Bits:
+def _compiled(how: Sum, operands: Operands, d: Bits) -> None:
     x = operands
-    return _kernel(how)(x.a, x.b, x.c, x.codes, x.scale_a, x.scale_b).reshape(x.c.shape)
+    _kernel(how)(d, x.a, x.b, x.c, x.codes, x.scale_a, x.scale_b)
 
 
 def _type(given: str | ElementType) -> ElementType:

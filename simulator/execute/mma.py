@@ -83,12 +83,9 @@ def execute_mma(
     kernel = _kernel(form, target, arithmetic, selector, tuple(scale_a_ids), tuple(scale_b_ids))
     d = np.empty((len(a), form.d.registers, LANES), np.uint32)
 
-    def part(cases: slice) -> None:
-        given = (None if x is None else x[cases] for x in (e, scale_a, scale_b))
-        d[cases] = kernel(a[cases], b[cases], c[cases], *given).reshape(-1, *d.shape[1:])  # type: ignore[misc]
-
     if kernel is not None:
-        spread(len(d), how.m * how.n * how.stored, part)
+        given = a, b, c, e, scale_a, scale_b
+        spread(len(d), how.m * how.n * how.stored, lambda cases: kernel(d[cases], *(x if x is None else x[cases] for x in given)))
         return d
     codes = form.metadata.gather(e, selector) if form.sparse and e is not None else None
     scales = (

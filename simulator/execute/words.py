@@ -6,6 +6,7 @@ import numpy as np
 
 from isa.forms import MmaForm
 from isa.fragments import LANES, Fragment
+from isa.mapping import Integers
 from isa.metadata import CODE_BITS
 from simulator.arithmetic.compiled import Fields, Layout, Words
 
@@ -18,16 +19,23 @@ def fragment_layout(form: MmaForm, selector: int = 0, a_ids: tuple[int, int] = (
         selector: which lanes' metadata is meant.
         a_ids, b_ids: byte-id and thread-id of the block scales, for forms that have them.
     """
-    words = _words(form.a, 1), _words(form.b, 0), _words(form.c, 1), _words(form.d, 1)
+    columns = _column_order(form)
+    words = _words(form.a, 1), _words(form.b, 0, columns), _words(form.c, 1, columns), _words(form.d, 1, columns)
     if getattr(form, "blocks", 1) > 1 or None in words:
         return None
     a, b, c, d = (found for found in words if found is not None)
-    return Layout(a, b, c, d, _codes(form, selector) if form.sparse else None, *_scales(form, a_ids, b_ids))
+    return Layout(a, b, c, d, _codes(form, selector) if form.sparse else None, *_scales(form, columns, a_ids, b_ids))
 
 
-def _words(fragment: Fragment, axis: int) -> Words | None:
-    """The words of a fragment if the elements of a register follow one another along an axis of the matrix."""
-    lane, register, element = fragment.mapping.grid
+def _column_order(form: MmaForm) -> Integers:
+    """Columns of D sorted by register, so that neighbours in it come from neighbouring lanes; as they are where a register holds several."""
+    _, register, _ = form.d.mapping.grid
+    return np.argsort(register[0] if form.d.type.bits == form.c.type.bits == 32 else np.zeros(form.n), kind="stable")
+
+
+def _words(fragment: Fragment, axis: int, columns: Integers | None = None) -> Words | None:
+    """The words of a fragment, columns in this order, if the elements of a register follow one another along an axis of the matrix."""
+    lane, register, element = fragment.mapping.grid if columns is None else (grid[:, columns] for grid in fragment.mapping.grid)
     word, per = register * LANES + lane, fragment.type.per_register
     first = np.take(word, np.arange(0, word.shape[axis], per), axis)
     index = np.arange(word.shape[axis]) % per
@@ -41,9 +49,9 @@ def _codes(form: MmaForm, selector: int) -> Fields:
     return Fields(LANES, lane.astype(np.int32), (CODE_BITS * code).astype(np.int32))
 
 
-def _scales(form: MmaForm, a_ids: tuple[int, int], b_ids: tuple[int, int]) -> tuple[Fields | None, Fields | None]:
+def _scales(form: MmaForm, columns: Integers, a_ids: tuple[int, int], b_ids: tuple[int, int]) -> tuple[Fields | None, Fields | None]:
     if not form.row.scale:
         return None, None
-    grids = (form.scale_a.mapping(*a_ids).grid, form.scale_b.mapping(*b_ids).grid)
+    grids = form.scale_a.mapping(*a_ids).grid, tuple(grid[columns] for grid in form.scale_b.mapping(*b_ids).grid)
     a, b = (Fields(LANES, lane.astype(np.int32), (8 * byte).astype(np.int32)) for lane, byte in grids)
     return a, b

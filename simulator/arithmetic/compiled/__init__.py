@@ -54,7 +54,8 @@ class Words:
 
     Attributes:
         stride: words of a case.
-        table: offsets of words, in the order (row, column / per) for A, C and D, (row / per, column) for B; any shape.
+        table: offsets of words, in the order (row, column / per) for A, C and D, (row / per, column) for B; any shape. The columns of B, C, D
+            and the scales of B may be in any order, if they all have the same.
         per: elements of a word; they follow one another along K (A, B) or N (C, D).
         bits: of an element.
     """
@@ -111,7 +112,7 @@ class _Format(ctypes.Structure):
 
 
 class _Operand(ctypes.Structure):
-    _fields_ = (("stride", ctypes.c_int64), ("words", ctypes.c_void_p), ("per", ctypes.c_int32), ("bits", ctypes.c_int32))
+    _fields_ = (("stride", ctypes.c_int64), ("words", ctypes.c_void_p), *((name, ctypes.c_int32) for name in ("per", "bits", "run")))
 
 
 class _Scale(ctypes.Structure):
@@ -135,6 +136,12 @@ class _Plan(ctypes.Structure):
     )
 
 
+def _run(table: Table) -> int:
+    """4 if every four offsets from the first on follow one another, else 1."""
+    four = table.ravel()[: table.size // 4 * 4].reshape(-1, 4)
+    return 4 if table.size % 4 == 0 and (four == four[:, :1] + np.arange(4)).all() else 1
+
+
 def supports(how: Sum) -> bool:
     """Whether the kernel can do it (where there is one): everything but the exact sum, f64, and odd widths."""
     return (how.rule is not None or not how.a_type.is_float) and how.n % WIDTH == 0 and how.a_type.bits <= 32
@@ -149,8 +156,7 @@ class Kernel:
         plan = _Plan(m=how.m, n=how.n, k=how.k, stored=how.stored)
         for name in "abcd":
             words: Words = getattr(layout, name)
-            table = words.table if name != "d" else words.per * np.argsort(words.table, axis=None)
-            setattr(plan, name, _Operand(words.stride, self._pointer(table, np.int32), words.per, words.bits))
+            setattr(plan, name, _Operand(words.stride, self._pointer(words.table, np.int32), words.per, words.bits, _run(words.table)))
             element: ElementType = getattr(how, f"{name}_type")
             if element.is_float:
                 setattr(plan, f"{name}_format", self._format(element, how.through if name in "ab" else None))
@@ -168,7 +174,7 @@ class Kernel:
         if how.scale_type and layout.scale_a and layout.scale_b:
             plan.factors = how.factors
             plan.scale_a, plan.scale_b = self._scale(layout.scale_a, how.scale_type), self._scale(layout.scale_b, how.scale_type)
-        self._plan, self._words = plan, layout.d.stride
+        self._plan = plan
 
     def _pointer(self, array: NDArray[np.generic], kind: type[np.generic]) -> int:
         self._kept.append(np.ascontiguousarray(array, kind))
@@ -194,16 +200,18 @@ class Kernel:
     def _scale(self, fields: Fields, element: ElementType) -> _Scale:
         return _Scale(fields.stride, self._pointer(fields.table, np.int32), self._pointer(fields.shifts, np.int32), *self._table(element, None))
 
-    def __call__(self, a: Bits, b: Bits, c: Bits, e: Bits | None = None, scale_a: Bits | None = None, scale_b: Bits | None = None) -> Bits:
-        """Words [case, stride of the operand] -> D words [case, stride of D]; other shapes will do if a case's words are those."""
+    def __call__(
+        self, d: Bits, a: Bits, b: Bits, c: Bits, e: Bits | None = None, scale_a: Bits | None = None, scale_b: Bits | None = None
+    ) -> None:
+        """Words [case, stride of the operand] -> D words [case, stride of D], which must be contiguous; any shapes of so many words a case."""
         found = library()
         assert found is not None
+        assert d.flags.c_contiguous
+        assert d.dtype == np.uint32
         operands = [None if x is None else np.ascontiguousarray(x, np.uint32) for x in (a, b, c, e, scale_a, scale_b)]
-        d = np.empty((len(a), self._words), np.uint32)
         addresses = [None if x is None else ctypes.c_void_p(x.ctypes.data) for x in (*operands, d)]
         if found.tcsim_run(ctypes.byref(self._plan), ctypes.c_int64(len(a)), *addresses):
             raise MemoryError("the kernel found no memory to work in")
-        return d
 
 
 def chain_f64(a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -59,22 +59,30 @@ static size_t arrange(const Plan *p, Room *r, char *base) {
 
 /* Words of a case in the order of the table. */
 INLINE void fetch(const uint32_t *restrict from, Operand o, int64_t count, uint32_t *restrict word) {
-    for (int64_t i = 0; i < count; i++) word[i] = from[o.words[i]];
+    if (o.run == 4)
+        for (int64_t i = 0; i < count; i += 4) memcpy(word + i, from + o.words[i], 16);
+    else
+        for (int64_t i = 0; i < count; i++) word[i] = from[o.words[i]];
+}
+
+/* The inverse. */
+INLINE void store(const uint32_t *restrict word, Operand o, int64_t count, uint32_t *restrict to) {
+    if (o.run == 4)
+        for (int64_t i = 0; i < count; i += 4) memcpy(to + o.words[i], word + i, 16);
+    else
+        for (int64_t i = 0; i < count; i++) to[o.words[i]] = word[i];
 }
 
 INLINE uint32_t mask_of(int32_t bits) { return bits == 32 ? 0xFFFFFFFFu : (1u << bits) - 1; }
 
-INLINE void unpack_words(const uint32_t *restrict word, int32_t bits, int32_t per, int64_t count, uint32_t *restrict pattern) {
-    for (int64_t w = 0; w < count; w++)
-        for (int32_t i = 0; i < per; i++) pattern[w * per + i] = word[w] >> (i * bits) & mask_of(bits);
-}
-
-/* Words [row][column / per] -> patterns [row][column]. */
+/* Words [row][column / per] -> patterns [row][column]; the machine keeps the low bytes of a word first. */
 INLINE void unpack_columns(const uint32_t *restrict word, Operand o, int64_t count, uint32_t *restrict pattern) {
+    const uint16_t *halves = (const uint16_t *)word;
+    const uint8_t *bytes = (const uint8_t *)word;
     if (o.per == 1) memcpy(pattern, word, 4 * (size_t)count);
-    else if (o.per == 2) unpack_words(word, 16, 2, count, pattern);
-    else if (o.per == 4) unpack_words(word, 8, 4, count, pattern);
-    else unpack_words(word, 4, 8, count, pattern);
+    else if (o.per == 2) for (int64_t i = 0; i < 2 * count; i++) pattern[i] = halves[i];
+    else if (o.per == 4) for (int64_t i = 0; i < 4 * count; i++) pattern[i] = bytes[i];
+    else for (int64_t i = 0; i < 4 * count; i++) { pattern[2 * i] = bytes[i] & 15; pattern[2 * i + 1] = bytes[i] >> 4; }
 }
 
 /* Words [outer][n] -> patterns [outer * per + i][n]. */
@@ -258,14 +266,11 @@ INLINE void float_row(const Plan *p, Room *r, int32_t row, int32_t n0) {
     if (p->add_last) encode(c + total, p->d_format, p->d_format.fraction, 1, pattern);
 }
 
-INLINE void store(const Plan *p, const uint32_t *restrict pattern, uint32_t *restrict d) {
+INLINE void store_patterns(const Plan *p, Room *r, uint32_t *restrict d) {
     int64_t count = (int64_t)p->m * p->n / p->d.per;
-    const int32_t *first = p->d.words;
-    if (p->d.per == 1) {
-        for (int64_t w = 0; w < count; w++) d[w] = pattern[first[w]];
-    } else {
-        for (int64_t w = 0; w < count; w++) d[w] = pattern[first[w]] | pattern[first[w] + 1] << 16;
-    }
+    if (p->d.per == 2)
+        for (int64_t w = 0; w < count; w++) r->word[w] = r->d_pattern[2 * w] | r->d_pattern[2 * w + 1] << 16;
+    store(p->d.per == 2 ? r->word : r->d_pattern, p->d, count, d);
 }
 
 VERSIONS static void float_case(const Plan *p, Room *r, const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *e,
@@ -288,13 +293,33 @@ VERSIONS static void float_case(const Plan *p, Room *r, const uint32_t *a, const
     select_rows(p, e, r->code, r->b_index);
     for (int32_t row = 0; row < p->m; row++)
         for (int32_t n0 = 0; n0 < p->n; n0 += WIDTH) float_row(p, r, row, n0);
-    store(p, r->d_pattern, d);
+    store_patterns(p, r, d);
 }
 
-/* Patterns -> numbers: integers of at most 8 bits and all sums of their products are exact in f32. */
-INLINE void numbers(const uint32_t *restrict pattern, int64_t count, int32_t bits, int is_signed, float *restrict number) {
-    int32_t shift = is_signed ? 32 - bits : 0;
-    for (int64_t i = 0; i < count; i++) number[i] = (float)((int32_t)(pattern[i] << shift) >> shift);
+/* Element i of a word as a number: integers of at most 8 bits, and all sums of their products, are exact in f32. */
+INLINE float number(uint32_t word, int32_t i, int32_t bits, int is_signed) {
+    uint32_t top = word << (32 - bits * (i + 1));
+    return (float)(is_signed ? (int32_t)top >> (32 - bits) : (int32_t)(top >> (32 - bits)));
+}
+
+/* Words [row][column / per] -> numbers [row][column]. */
+INLINE void column_numbers(const uint32_t *restrict word, Operand o, int is_signed, int64_t count, float *restrict to) {
+    const int8_t *bytes = (const int8_t *)word;
+    if (o.per == 1) for (int64_t i = 0; i < count; i++) to[i] = number(word[i], 0, o.bits, is_signed);
+    else if (o.bits == 8 && is_signed) for (int64_t i = 0; i < 4 * count; i++) to[i] = (float)bytes[i];
+    else if (o.bits == 8) for (int64_t i = 0; i < 4 * count; i++) to[i] = (float)(uint8_t)bytes[i];
+    else for (int64_t i = 0; i < 4 * count; i++) {
+        to[2 * i] = number((uint8_t)bytes[i], 0, 4, is_signed);
+        to[2 * i + 1] = number((uint8_t)bytes[i], 1, 4, is_signed);
+    }
+}
+
+/* Words [outer][n] -> numbers [outer * per + i][n]. */
+INLINE void row_numbers(const uint32_t *restrict word, Operand o, int is_signed, int64_t outer, int64_t n, float *restrict to) {
+    for (int64_t w = 0; w < outer; w++)
+        for (int32_t i = 0; i < o.per; i++)
+            for (int64_t n0 = 0; n0 < n; n0 += WIDTH)
+                for (int j = 0; j < WIDTH; j++) to[(w * o.per + i) * n + n0 + j] = number(word[w * n + n0 + j], i, o.bits, is_signed);
 }
 
 typedef float Floats __attribute__((vector_size(4 * WIDTH)));
@@ -321,25 +346,23 @@ INLINE Floats sparse_row(const Plan *p, const float *a, const float *b, const in
 }
 
 INLINE void add_c(const Plan *p, Floats sum, const uint32_t *restrict c, uint32_t *restrict d) {
-    int32_t total[WIDTH];
-    Ints whole = __builtin_convertvector(sum, Ints);
-    memcpy(total, &whole, sizeof total);
-    for (int i = 0; i < WIDTH; i++) d[i] = c[i] + (uint32_t)total[i];
-    if (!p->saturate) return;
-    for (int i = 0; i < WIDTH; i++) {
-        uint32_t overflow = (c[i] ^ d[i]) & ((uint32_t)total[i] ^ d[i]);
-        d[i] = overflow >> 31 ? (c[i] >> 31) + INT32_MAX : d[i];
+    typedef uint32_t Words __attribute__((vector_size(4 * WIDTH)));
+    Words total = (Words)__builtin_convertvector(sum, Ints), addend, result;
+    memcpy(&addend, c, sizeof addend);
+    result = addend + total;
+    if (p->saturate) {
+        Words overflow = (Words)((Ints)((addend ^ result) & (total ^ result)) >> 31), limit = (addend >> 31) + INT32_MAX;
+        result = (overflow & limit) | (~overflow & result);
     }
+    memcpy(d, &result, sizeof result);
 }
 
 VERSIONS static void integer_case(const Plan *p, Room *r, const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *e, uint32_t *d) {
     int64_t a_words = (int64_t)p->m * p->stored / p->a.per, b_words = (int64_t)p->k * p->n / p->b.per;
     fetch(a, p->a, a_words, r->word);
-    unpack_columns(r->word, p->a, a_words, r->pattern);
-    numbers(r->pattern, a_words * p->a.per, p->a.bits, p->is_signed_a, r->a_number);
+    column_numbers(r->word, p->a, p->is_signed_a, a_words, r->a_number);
     fetch(b, p->b, b_words, r->word);
-    unpack_rows(r->word, p->b, p->k / p->b.per, p->n, r->b_pattern);
-    numbers(r->b_pattern, (int64_t)p->k * p->n, p->b.bits, p->is_signed_b, r->b_number);
+    row_numbers(r->word, p->b, p->is_signed_b, p->k / p->b.per, p->n, r->b_number);
     fetch(c, p->c, (int64_t)p->m * p->n, r->word);
     if (p->chunks) select_rows(p, e, r->code, r->b_index);
     for (int32_t n0 = 0; n0 < p->n; n0 += WIDTH)
@@ -355,7 +378,7 @@ VERSIONS static void integer_case(const Plan *p, Room *r, const uint32_t *a, con
                 dense_rows(p, left, right, rows, sum);
             for (int i = 0; i < rows; i++) add_c(p, sum[i], r->word + (row + i) * p->n + n0, r->d_pattern + (row + i) * p->n + n0);
         }
-    store(p, r->d_pattern, d);
+    store_patterns(p, r, d);
 }
 
 #ifndef TCSIM_DIGEST

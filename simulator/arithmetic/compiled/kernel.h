@@ -19,11 +19,13 @@ typedef struct {
     const int32_t *power;
 } Format;
 
-/* Where the words of an operand are: `words` [outer][inner]; each holds `per` elements that follow one another along K (A, B) or N (C, D). */
+/* Where the words of an operand are: `words` [outer][inner]; each holds `per` elements that follow one another along K (A, B) or N (C, D).
+ * `run` (1 or 4) words of the table follow one another in memory, too.
+ */
 typedef struct {
     int64_t stride;             /* words of a case */
-    const int32_t *words;       /* of D: the other way round, for each word the index of its first element */
-    int32_t per, bits;
+    const int32_t *words;
+    int32_t per, bits, run;
 } Operand;
 
 /* Block scale factors: pattern = word >> shift & 255, tables [row or column][factor]. */
