@@ -214,7 +214,7 @@ def _round_floats(values: Reals, to: ElementType, rounding: str, satfinite: bool
         magnitude = np.where(finite, magnitude, 0.0)
     powers_only = to.fraction == 0  # ue8m0: its lowest field is a power of two where others have zero and subnormals
     lowest = -to.bias if powers_only else 1 - to.bias
-    exponent = np.maximum((magnitude.view(np.int64) >> 52) - 1023, lowest)
+    exponent = np.clip((magnitude.view(np.int64) >> 52) - 1023, lowest, 1022)  # 1022: `powers` has the inverse; far above every type
     digits = _rounded(magnitude * powers(to.fraction - exponent), negative, rounding).astype(np.int64)
     field = ((exponent - lowest) << to.fraction) + digits
     if powers_only:
