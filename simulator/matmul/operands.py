@@ -81,9 +81,9 @@ def read_rows(array: Array, element: ElementType, name: str, scale: Scale | None
     values, special = np.empty((rows, k)), None
     norm, unit, terms = np.empty(rows), np.empty(rows), np.empty(rows, np.int64)
     for part in blocks(rows, k):
-        block = read(array[part])
-        if scale is not None:
-            with np.errstate(invalid="ignore"):  # infinity times a factor of zero
+        with np.errstate(invalid="ignore"):  # signalling NaN, infinity times a factor of zero
+            block = read(array[part])
+            if scale is not None:
                 block = (block.reshape(len(block), -1, scale.block) * scale.values[part, :, None]).reshape(block.shape)
         finite = np.isfinite(block)
         if not finite.all():
@@ -141,7 +141,9 @@ def _values(block: Reals, element: ElementType, name: str) -> Reals:
     held = ((number + centre) - centre == number) & (np.abs(number) <= largest(element))
     held &= finite | (np.isnan(block) & element.nan) | (np.isinf(block) & (element.nan and element.infinity))
     if not held.all():
-        raise IsaError(name, -1, f"{name} holds {float(block[~held][0])!r}, which is no value of {element.name}", f"values of {element.name}, unrounded")
+        raise IsaError(
+            name, -1, f"{name} holds {float(block[~held][0])!r}, which is no value of {element.name}", f"values of {element.name}, unrounded"
+        )
     return block
 
 
@@ -191,5 +193,6 @@ def read_addend(array: Array | None, shape: tuple[int, int], result: Result) -> 
     read = _reader(array, element, "c")
     found = np.empty(shape)
     for part in blocks(*shape):
-        found[part] = read(array[part])
+        with np.errstate(invalid="ignore"):  # signalling NaN
+            found[part] = read(array[part])
     return found
