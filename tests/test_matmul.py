@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import pairwise, permutations, product
 from typing import Any
 
 import ml_dtypes
@@ -53,8 +53,13 @@ def exactly(a: list[float], b: list[float], c: float, result: str) -> int:
         return canonical_nan(target)
     if math.isinf(decided):
         return infinity(target) | (sign if decided < 0 else 0)
-    total = sum((Fraction(x) * Fraction(y) for x, y in zip(a, b, strict=True)), Fraction(c))
-    return reference.write(total, target, nearest=True) | (sign if total < 0 else 0)
+    return rounded(sum((Fraction(x) * Fraction(y) for x, y in zip(a, b, strict=True)), Fraction(c)), result)
+
+
+def rounded(total: Fraction, result: str) -> int:
+    """The pattern of a number, rounded once."""
+    target = TARGETS[result]
+    return reference.write(total, target, nearest=True) | (total < 0) << (target.bits - 1)
 
 
 def expected(a: Array, b: Array, c: Array | None, result: str) -> Array:
@@ -192,6 +197,23 @@ def test_addend_decides(way: str) -> None:
         check(a, b, start, result, exact_matmul(a, b, start, a_type="bf16", b_type="bf16", result=result))
 
 
+def test_addend_ties(way: str) -> None:
+    """The middle between two results comes from the products or from C, and something far below from the other decides, or nothing does."""
+    tiny = [2.0**-80, -(2.0**-80), 2.0**-130]
+    for result, target in TARGETS.items():
+        half = 2.0 ** -(target.fraction + 1)
+        for sign in (-1, 0, 1):
+            start = np.array([[sign * 2.0**-100]], np.float32)
+            a, b = np.array([[1.0, half]]), np.ones((2, 1))
+            check(a, b, start, result, exact_matmul(a, b, start, a_type="bf16", b_type="bf16", result=result))
+            if result not in ("f16", "bf16"):
+                continue
+            start = np.array([[1 + half]], np.float32)
+            for order in permutations(tiny):  # float64 loses the last, or finds it
+                a, b = np.array([order]), np.array([[1.0 if abs(x) == tiny[0] else sign * 2.0**-70] for x in order])
+                check(a, b, start, result, exact_matmul(a, b, start, a_type="tf32", b_type="tf32", result=result))
+
+
 def test_against_exact_sum() -> None:
     rng = np.random.default_rng(3)
     for name, d in product(("f16", "bf16", "tf32", "e4m3"), ("f32", "f16")):
@@ -232,7 +254,7 @@ def test_long_sums(name: str, kind: str) -> None:
     for result in TARGETS:
         found = exact_matmul(a, b, a_type=name, b_type=name, result=result)
         for i, j in product(range(2), range(2)):
-            pattern = reference.write(abs(wanted[i][j]), TARGETS[result], nearest=True) | (wanted[i][j] < 0) << (TARGETS[result].bits - 1)
+            pattern = rounded(wanted[i][j], result)
             assert int(found.view(DTYPES[result])[i, j]) == pattern << (16 if result == "bf16" else 0)
 
 
@@ -320,7 +342,6 @@ def test_sums_with_an_error_are_certain_only_where_they_are() -> None:
     """Rounding is certain exactly where no sum within the error rounds differently; checked at the ends of the interval."""
     rng = np.random.default_rng(10)
     for result in TARGETS:
-        target = TARGETS[result]
         terms = rng.choice([1.0, -1.0, 1.25, 3.0], (3, 400)) * 2.0 ** rng.choice([0, -1, -12, -25, -54, -60, -110], (3, 400))
         error = 2.0 ** rng.choice([-9.0, -30, -58, -120], 400)
         values, certain = sum_exactly(terms.copy(), error, RESULTS[result])
@@ -328,13 +349,13 @@ def test_sums_with_an_error_are_certain_only_where_they_are() -> None:
         assert not certain.all()
         for n in range(400):
             total = sum(Fraction(x) for x in terms[:, n])
-            low, high = (reference.write(x, target, nearest=True) | (x < 0) << (target.bits - 1) for x in (total - Fraction(error[n]), total + Fraction(error[n])))
+            low, high = rounded(total - Fraction(error[n]), result), rounded(total + Fraction(error[n]), result)
             found = int(values[n : n + 1].view(DTYPES[result])[0]) >> (16 if result == "bf16" else 0)
             if certain[n]:
                 assert low == high == found
             elif low == high:  # too careful only close to a change
                 wide = [total + s * Fraction(error[n]) * (1 + Fraction(1, 1000)) + s * abs(total) * Fraction(1, 1 << 49) for s in (-1, 1)]
-                assert len({reference.write(x, target, nearest=True) | (x < 0) << (target.bits - 1) for x in wide}) == 2
+                assert len({rounded(x, result) for x in wide}) == 2
 
 
 @pytest.mark.parametrize("result", ["f16", "bf16", "f32"])
@@ -349,17 +370,18 @@ def test_nearest(result: str) -> None:
     shift = np.uint32(16 if result == "bf16" else 0)
     target = RESULTS[result]
 
-    def rounded(x: Array) -> Array:
+    def patterns_of(x: Array) -> Array:
         return nearest(x, target).view(target.bits).astype(np.uint32) >> shift
 
-    assert np.array_equal(rounded(numbers), below)
-    assert np.array_equal(rounded(np.nextafter(middle, 0)), below)
-    assert np.array_equal(rounded(np.nextafter(middle, np.inf)), below + 1)
-    assert np.array_equal(rounded(middle), below + (below & 1))
-    assert np.array_equal(rounded(-middle), below + (below & 1) | np.uint32(1 << (element.bits - 1)))
+    assert np.array_equal(patterns_of(numbers), below)
+    assert np.array_equal(patterns_of(np.nextafter(middle, 0)), below)
+    assert np.array_equal(patterns_of(np.nextafter(middle, np.inf)), below + 1)
+    assert np.array_equal(patterns_of(middle), below + (below & 1))
+    assert np.array_equal(patterns_of(-middle), below + (below & 1) | np.uint32(1 << (element.bits - 1)))
 
 
 ONES = np.ones((2, 4), np.float16)
+F32_ONES = np.ones((2, 4), np.float32)
 SCALE = np.full((2, 2), 127, np.uint8)
 
 
@@ -390,7 +412,7 @@ SCALE = np.full((2, 2), 127, np.uint8)
         (ONES, ONES.T, {"scale_a": SCALE, "scale_type": "ue8m0", "block": 4}, "scale_a has shape (2, 2)"),
         (ONES, ONES.T, {"scale_b": SCALE[:, :1], "scale_type": "ue8m0", "block": 2}, "scale_b has shape (2, 1)"),
         (ONES, ONES.T, {"scale_b": SCALE.astype(float), "scale_type": "ue8m0", "block": 2}, "does not hold ue8m0"),
-        (ONES.astype(np.float32), ONES.T.astype(np.float32), {"scale_a": SCALE, "scale_b": SCALE, "scale_type": "ue4m3", "block": 2}, "56 significant"),
+        (F32_ONES, F32_ONES.T, {"scale_a": SCALE, "scale_b": SCALE, "scale_type": "ue4m3", "block": 2}, "56 significant bits"),
     ],
 )
 def test_errors(a: Array, b: Array, options: dict[str, Any], message: str) -> None:

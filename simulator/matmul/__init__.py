@@ -17,7 +17,7 @@ from isa.errors import IsaError
 from isa.types import ElementType
 from simulator.arithmetic.formats import Reals
 from simulator.matmul.operands import Array, Rows, Scale, blocks, read_addend, read_rows, read_scale, read_type
-from simulator.matmul.rounding import Mask, Result, Values, nearest, result_type, settle, sum_exactly, to_odd, two_sum
+from simulator.matmul.rounding import Mask, Result, Values, result_type, settle, to_odd, two_sum
 from simulator.matmul.sliced import single_elements, sliced_product
 
 __all__ = ["exact_matmul"]
@@ -116,11 +116,13 @@ def _screened(a: Rows, b: Rows, c: Reals | None, result: Result) -> tuple[Values
     By Cauchy-Schwarz the sum of magnitudes is at most the product of the norms. Where it is at most 2^53 units, of which all
     terms are multiples, every partial sum is exact.
     """
-    total, depth = _float64_product(a, b)
-    factor = ((depth + 4) * _UNIT * a.norm)[:, None]
     in_units = a.norm / a.unit, b.norm / b.unit
     exact = bool(in_units[0].max(initial=0.0) * in_units[1].max(initial=0.0) <= 2.0**53)
-    values, open_ = np.empty(total.shape, result.dtype), np.zeros(total.shape, np.bool_)
+    values, open_ = np.zeros((len(a.norm), len(b.norm)), result.dtype), np.zeros((len(a.norm), len(b.norm)), np.bool_)
+    if result.name == "f64" and not exact and np.median(in_units[0]) * np.median(in_units[1]) > 2.0**53:
+        return values, ~open_  # float64 decides only what it has exactly
+    total, depth = _float64_product(a, b)
+    factor = ((depth + 4) * _UNIT * a.norm)[:, None]
     for part in blocks(*total.shape):
         error = None if exact else np.where(in_units[0][part, None] * in_units[1] <= 2.0**53, 0.0, factor[part] * b.norm)
         values[part], sure = _enclosed(total[part], error, c[part] if c is not None else None, result)
@@ -175,7 +177,7 @@ def _by_slices(a: Rows, b: Rows, c: Reals | None, result: Result, values: Values
         for j in _tiles(len(columns), step):
             place = np.ix_(rows[i], columns[j])
             part = c[place] if c is not None else None
-            for found, certain in sliced_product(a.values[rows[i]], b.values[columns[j]], part, result):
+            for found, certain in sliced_product(a[rows[i]], b[columns[j]], part, result):
                 values[place] = found
                 open_[place] = ~certain
                 if np.count_nonzero(~certain) * k <= max(_FEW * certain.size // open_.size, certain.size * k // _SHARE):
@@ -194,7 +196,7 @@ def _patch_special(values: Values, a: Rows, b: Rows, c: Reals | None, result: Re
     zero_a, zero_b = (signs_a == 0) & (x == 0), (signs_b == 0) & (y == 0)
     nan = (x == 2).any(axis=1)[:, None] | (y == 2).any(axis=1)
     nan |= (np.abs(infinite_a) @ zero_b.T.astype(np.float64) > 0) | (zero_a.astype(np.float64) @ np.abs(infinite_b).T > 0)
-    both_a, both_b = signs_a + infinite_a, signs_b + infinite_b
+    both_b = signs_b + infinite_b
     signed = infinite_a @ both_b.T + signs_a @ infinite_b.T  # infinite products, counted with their signs and without
     counted = np.abs(infinite_a) @ np.abs(both_b).T + np.abs(signs_a) @ np.abs(infinite_b).T
     positive, negative = counted + signed > 0, counted - signed > 0

@@ -45,7 +45,7 @@ class Rows:
     unit: Reals
     terms: Integers
 
-    def __getitem__(self, part: slice) -> Rows:
+    def __getitem__(self, part: slice | Integers) -> Rows:
         special = self.special[part] if self.special is not None else None
         return Rows(self.values[part], special, self.norm[part], self.unit[part], self.terms[part])
 

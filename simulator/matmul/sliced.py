@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.arithmetic.formats import Integers, Reals
 from simulator.arithmetic.threads import spread
-from simulator.matmul.operands import blocks
+from simulator.matmul.operands import Rows, blocks
 from simulator.matmul.rounding import Mask, Result, Values, powers_below, sum_exactly
 
 _CENTRE = 1.5 * 2.0**52
@@ -36,49 +36,58 @@ def single_elements(a: Reals, b: Reals, c: Reals | None, rows: Integers, columns
     return values
 
 
-def sliced_product(a: Reals, b: Reals, c: Reals | None, result: Result) -> Iterator[tuple[Values, Mask]]:
+def sliced_product(a: Rows, b: Rows, c: Reals | None, result: Result) -> Iterator[tuple[Values, Mask]]:
     """a [m, K] times b [n, K] transposed plus c [m, n], from more and more slices: rounded values and where they are certain, in the end everywhere.
 
     A row of A is cut into slices: the t-th has multiples of g 2^-(t * bits), at most 2^(bits - 1) of them; so is a column of B. A product of
     slices has products of at most 2^(2 bits - 2) units, and up to 2^extra products of slices have the same unit (those with the same s + t), so that
-    with 2^length >= K and 2 bits - 2 + length + extra <= 53 their sum is exact in float64, in any order.
+    with 2^length >= the non-zero products of an element and 2 bits - 2 + length + extra <= 53 their sum is exact in float64, in any order.
     """
-    length = (int(np.count_nonzero(a, axis=1).max(initial=1)) - 1).bit_length()
+    length = (int(a.terms.max(initial=1)) - 1).bit_length()
     for extra in count(1):
         bits = (55 - length - extra) // 2
-        left, right = list(_slices(a, bits)), list(_slices(b, bits))
-        if min(len(left), len(right)) <= 1 << extra:
+        left, right = _Slices(a, bits), _Slices(b, bits)
+        if min(left.count, right.count) <= 1 << extra:
             break
-    levels = max(1, len(left) + len(right) - 1)
-    size = np.ldexp(_row_bounds(a)[:, None] * _row_bounds(b), length)  # of the sum of |products|
+    last = left.count + right.count - 2
+    size = np.ldexp(left.bounds[:, None] * right.bounds, length)  # of the sum of |products|
     parts = [c] if c is not None else []
-    for level in range(levels):
-        pairs = [(left[s], right[level - s]) for s in range(len(left)) if 0 <= level - s < len(right)]
+    for level in range(last + 1):
+        pairs = [(left[s], right[level - s]) for s in range(left.count) if 0 <= level - s < right.count]
         products = [x @ y.T for x, y in pairs if x.any() and y.any()]
         if products:
             parts.append(sum(products[1:], start=products[0]))
-        last = level == levels - 1
-        if not last and (level + 1) * bits < result.fraction + 2:
+        if level < last and (level + 1) * bits < result.fraction + 2:
             continue  # too early to decide much
         # At most w + 1 products of slices have s + t = w, each at most size * 2^-(w * bits); left out are those from w = level + 1 on.
-        yield _round_parts(parts, 0.0 if last else np.ldexp(size, -(level + 1) * bits) * (level + 3.0), result, size.shape)
+        error = 0.0 if level == last else np.ldexp(size, -(level + 1) * bits) * (level + 3.0)
+        yield _round_parts(parts, error, result, size.shape)
 
 
-def _row_bounds(x: Reals) -> Reals:
-    """A power of two above all magnitudes of each row; 0 for rows of zeros."""
-    found: Reals = 2.0 * powers_below(np.abs(x).max(axis=1, initial=0.0))
-    return found
+class _Slices:
+    """Slices of rows, cut when they are asked for: each the nearest multiples of a unit, of which half at most is left for the next.
 
+    Attributes:
+        bounds: powers of two above all magnitudes of each row; 0 for rows of zeros.
+        count: slices that add up to the rows: as many as it takes until the unit is one of which all elements are multiples.
+    """
 
-def _slices(x: Reals, bits: int) -> Iterator[Reals]:
-    """Slices of rows [row, K] that add up to them: each the nearest multiples of a unit, of which half at most is left for the next."""
-    unit = _row_bounds(x)[:, None] * 2.0 ** (1 - bits)
-    while x.any():
-        centre = _CENTRE * unit
-        part = (x + centre) - centre
-        yield part
-        x = x - part
-        unit = unit * 2.0**-bits
+    def __init__(self, rows: Rows, bits: int) -> None:
+        self.bounds: Reals = 2.0 * powers_below(np.abs(rows.values).max(axis=1, initial=0.0))
+        span = np.frexp(np.where(self.bounds > 0, self.bounds, 1.0))[1] - np.frexp(np.where(self.bounds > 0, rows.unit, 1.0))[1]
+        self.count = max(1, -(-(int(span.max(initial=0)) + 1) // bits))
+        self._bits, self._rest, self._units, self._cut = bits, rows.values, self.bounds * 2.0 ** (1 - bits), list[Reals]()
+
+    def __getitem__(self, number: int) -> Reals:
+        while len(self._cut) <= number:
+            cut, rest = np.empty_like(self._rest), np.empty_like(self._rest)
+            for part in blocks(*self._rest.shape):
+                centre = _CENTRE * self._units[part, None]
+                np.subtract(self._rest[part] + centre, centre, out=cut[part])
+                np.subtract(self._rest[part], cut[part], out=rest[part])
+            self._cut.append(cut)
+            self._rest, self._units = rest, self._units * 2.0**-self._bits
+        return self._cut[number]
 
 
 def _round_parts(parts: list[Reals], error: Reals | float, result: Result, shape: tuple[int, ...]) -> tuple[Values, Mask]:
