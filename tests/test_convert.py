@@ -469,11 +469,21 @@ def test_every_row_computes() -> None:
 def test_shapes_and_bits_above_the_element() -> None:
     words = np.array([[0x12383C00, 0xFFFF3C00], [0x7C00, 0xFC00]], np.uint32)
     assert convert(words, "f16", "e4m3", satfinite=True).tolist() == [[0x38, 0x38], [0x7E, 0xFE]]
-    assert convert(np.uint32(0x3F800000), "f32", "bf16").shape == ()
+    for one in (convert(np.uint32(0x3F800000), "f32", "bf16"), convert(0x3C00, "f16", "bf16"), convert(1, "s32", "bf16"), convert(1, "s8", "bf16")):
+        assert isinstance(one, np.ndarray)
+        assert (one.shape, int(one)) == ((), 0x3F80)
+    assert to_float64(0x3F800000, "f32").shape == to_float64(0x3C00, "f16").shape == ()
     assert convert(np.zeros((0, 3), np.uint32), "f32", "e4m3").shape == (0, 3)
     assert convert(np.full((3, 2**15), 0x3F800000, np.uint32), "f32", "f16").tolist() == [[0x3C00] * 2**15] * 3
     assert to_float64([[0x38], [0xB8]], "e4m3").tolist() == [[1.0], [-1.0]]
     assert convert(np.arange(0x100)[::-2], "e4m3", "f16").tolist() == convert(np.arange(0x100), "e4m3", "f16")[::-2].tolist()
+
+
+def test_f64_patterns() -> None:
+    patterns = inputs("f64")[::97]
+    expected = from_float64(patterns.view(np.float64), "bf16", "rp")
+    np.testing.assert_array_equal(convert(patterns, "f64", "bf16", "rp"), expected)
+    np.testing.assert_array_equal(convert(patterns, ElementType("f64", 64, exponent=11, fraction=52), "bf16", "rp"), expected)
 
 
 def test_results_do_not_alias_the_tables() -> None:
@@ -486,10 +496,18 @@ def test_results_do_not_alias_the_tables() -> None:
     ("arguments", "message"),
     [
         (("f16", "e9m9", "rn"), "no type 'e9m9'.*e4m3"),
-        (("f64", "f16", "rn"), "from_float64"),
+        (("f16", "f64", "rn"), "to_float64"),
         (("f16", "e4m3", "rs"), "unknown rounding 'rs'.*rn, rna, rz"),
     ],
 )
 def test_bad_names_are_one_clear_error(arguments: tuple[str, str, str], message: str) -> None:
     with pytest.raises(IsaError, match=message):
         convert(np.zeros(1, np.uint32), *arguments)
+
+
+def test_numbers_are_no_patterns() -> None:
+    with pytest.raises(IsaError, match=r"patterns of f16 are unsigned integers, not an array of float16; legal: .*from_float64"):
+        convert(np.zeros(3, np.float16), "f16", "e4m3")
+    with pytest.raises(IsaError, match="from_float64"):
+        to_float64([1.5], "e4m3")
+    assert convert([], "f16", "e4m3").shape == (0,)

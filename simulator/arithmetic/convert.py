@@ -40,6 +40,7 @@ ROUNDINGS = {
     "rm": "toward minus infinity",
 }
 
+F64 = ElementType("f64", 64, exponent=11, fraction=52)
 F32, TF32, BF16 = ELEMENT_TYPES["f32"], ELEMENT_TYPES["tf32"], ELEMENT_TYPES["bf16"]
 
 _TYPES = ELEMENT_TYPES | SCALE_TYPES
@@ -54,8 +55,8 @@ def convert(
 
     Args:
         patterns: unsigned integers of any shape; bits above the width of the source are ignored, and so is its padding (tf32, e2m1 in a byte).
-        source: a type of `isa.types` or its name ("e2m1" is the one in a byte; packed ones are `isa.types.PACKED_E2M1`).
-        target: likewise.
+        source: a type of `isa.types` or its name ("e2m1" is the one in a byte; packed ones are `isa.types.PACKED_E2M1`); "f64": uint64 patterns.
+        target: likewise, without f64, for which there is `to_float64`.
         rounding: one of `ROUNDINGS`. Integers as targets too: PTX's .rni, .rzi, .rpi, .rmi are "rn", "rz", "rp", "rm".
         satfinite: overflow and infinity give the largest finite number; between integers, clamp (`.sat`).
         relu: what is negative gives +0.
@@ -64,16 +65,18 @@ def convert(
         uint32 of the same shape, zero above the width of the target and in its padding.
 
     Raises:
-        IsaError: unknown type or rounding. Combinations that no instruction has are computed all the same: `legal_conversions` lists those it has.
+        IsaError: unknown type or rounding, or no integers. What no instruction does is computed all the same: see `legal_conversions`.
     """
-    of, to = _resolve(source), _resolve(target)
+    of, to = _resolve(source, wide=True), _resolve(target)
     _check(rounding)
-    given = np.asarray(patterns).astype(np.uint32, copy=False)
+    if of.bits > 32:
+        return from_float64(_patterns(patterns, of).view(np.float64), to, rounding, satfinite=satfinite, relu=relu)
+    given = _patterns(patterns, of)
     if (of, to, rounding, relu) == (F32, TF32, "rna", False):
         return _tf32_away(given, satfinite)
     if of.bits <= _TABLE_BITS:
         index = (given & np.uint32(of.mask)).astype(np.intp)
-        return _table(of, to, rounding, satfinite, relu).take(index, mode="clip")
+        return np.asarray(_table(of, to, rounding, satfinite, relu).take(index, mode="clip"))
     if not of.is_float and not to.is_float:
         return _integer_to_integer(integers(given, of), to, satfinite, relu)
     return _in_blocks(given, lambda block: _encode(_values(block, of), to, rounding, satfinite, relu, 0))
@@ -90,11 +93,10 @@ def from_float64(values: ArrayLike, target: str | ElementType, rounding: str = "
 def to_float64(patterns: ArrayLike, source: str | ElementType) -> Reals:
     """Patterns of any shape to the numbers that they stand for, exactly: float64 of the same shape."""
     of = _resolve(source)
-    given = np.asarray(patterns).astype(np.uint32, copy=False)
+    given = _patterns(patterns, of)
     if of.bits <= _TABLE_BITS:
-        found: Reals = _value_table(of).take((given & np.uint32(of.mask)).astype(np.intp), mode="clip")
-        return found
-    return _values(given, of)
+        return np.asarray(_value_table(of).take((given & np.uint32(of.mask)).astype(np.intp), mode="clip"))
+    return _values(given.reshape(-1), of).reshape(given.shape)
 
 
 def largest(element: str | ElementType) -> int:
@@ -112,18 +114,31 @@ def nan_pattern(element: str | ElementType) -> int:
     return to.mask if to.fraction == 0 else canonical_nan(to)
 
 
-def _resolve(name: str | ElementType) -> ElementType:
+def _resolve(name: str | ElementType, *, wide: bool = False) -> ElementType:
+    """The type of that name; f64 only where its patterns are taken."""
+    if name in ("f64", F64):
+        if wide:
+            return F64
+        raise IsaError("f64", 0, "no patterns of f64 here", "float64 numbers: from_float64, to_float64")
     if isinstance(name, ElementType):
         return name
     if name not in _TYPES:
-        hint = "; float64 numbers: from_float64, to_float64" if name == "f64" else ""
-        raise IsaError(name, 0, f"no type '{name}' to convert{hint}", ", ".join(_TYPES))
+        raise IsaError(name, 0, f"no type '{name}' to convert", ", ".join(_TYPES))
     return _TYPES[name]
 
 
 def _check(rounding: str) -> None:
     if rounding not in ROUNDINGS:
         raise IsaError(rounding, 0, f"unknown rounding '{rounding}'", ", ".join(ROUNDINGS), section=SECTION)
+
+
+def _patterns(given: ArrayLike, of: ElementType) -> NDArray[Any]:
+    """Any integers to uint32, of f64 to uint64; IsaError for floating-point numbers, which are no patterns."""
+    array = np.asarray(given)
+    if array.size and array.dtype.kind not in "iub":
+        reason = f"patterns of {of.name} are unsigned integers, not an array of {array.dtype}"
+        raise IsaError("", -1, reason, "array.view(numpy.uint32) of float32 numbers, or from_float64(numbers, target)")
+    return array.astype(np.uint64 if of.bits > 32 else np.uint32, copy=False)
 
 
 def _values(patterns: Bits, of: ElementType) -> Reals:
@@ -242,12 +257,12 @@ def _overflow(negative: NDArray[np.bool_], rounding: str, top: int, beyond: int)
 def _round_integers(values: Reals, to: ElementType, rounding: str, nan: int) -> Bits:
     """Numbers [n] to patterns of an integer type, clamped to its range."""
     low, high = _range(to)
-    near = np.clip(values, low - 1, high + 1)  # infinities and what float64 could not count; NaN stays
+    near = np.clip(values, low, high)  # infinities too; NaN stays
     negative = near < 0
     magnitude = _rounded(np.abs(near), negative, rounding)
     is_nan = np.isnan(values)
     whole = np.where(is_nan, 0.0, np.where(negative, -magnitude, magnitude)).astype(np.int64)
-    return np.where(is_nan, nan, np.clip(whole, low, high) & to.mask).astype(np.uint32)
+    return np.where(is_nan, nan, whole & to.mask).astype(np.uint32)
 
 
 def _integer_to_integer(numbers: Integers, to: ElementType, satfinite: bool, relu: bool) -> Bits:
