@@ -8,7 +8,7 @@ from isa.cursor import Cursor, expression, float_bits, shown
 from isa.errors import IsaError
 from isa.fast import Plan, plan
 from isa.forms import PTX, Form, MmaForm, Role, Shape
-from isa.instruction import Address, Guard, Immediate, Instruction, Operand, Predicate, Register, Scalar, Sink, Vector
+from isa.instruction import Address, Guard, Immediate, Instruction, Operand, Predicate, Register, Scalar, Sink, Vector, nvcc_name
 from isa.opcodes import read_opcode
 from isa.plain_forms import SPECIAL_REGISTERS
 from isa.targets import Target, parse_target
@@ -240,6 +240,9 @@ def _element(cursor: Cursor, role: Role, number: int) -> Scalar:
         cursor.next()
         return Sink()
     if token.kind == "name":
+        said = nvcc_name(token.text)
+        if role.width == 64 and said is not None and said.width != role.width:
+            cursor.fail(f"operand {role.name} cannot be {token.text}, {said}", "64-bit registers, %fd0 or %rd0", token.place)
         return _register(cursor, role)
     if role.constants and token.text not in ("}", ",", ";", "{", "["):
         constant = _constant(cursor, role)
@@ -299,7 +302,7 @@ def _address(cursor: Cursor) -> Address:
     return Address(Register(token.text), offset)
 
 
-_FLOATS = {"bits": "0f3F800000", "float": "1.0", "integer": "an integer"}
+_FLOATS = {"bits": "0f3F800000", "double": "0d3FF0000000000000", "float": "1.0", "integer": "an integer"}
 _FLOAT_AHEAD = re.compile(r"[+-]\s*(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+[eE][+-]?[0-9])")
 
 
@@ -312,6 +315,8 @@ def _constant(cursor: Cursor, role: Role) -> Immediate:
     if token.kind == "float":
         cursor.next()
         kind = "bits" if token.text[:2] in ("0f", "0F") else "float"
+        if token.text[:2] in ("0d", "0D") and "double" in role.constants:
+            return Immediate(int(token.text[2:], 16), "double")
         value = float_bits(token.text, sign)
     else:
         kind, value = "integer", expression(cursor)

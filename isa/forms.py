@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
+from itertools import product
+from typing import NamedTuple
 
 from isa.errors import IsaError
-from isa.fragments import Fragment, a_fragment, accumulator_fragment, b_fragment
+from isa.fragments import Fragment, a_fragment, accumulator_fragment, b_fragment, quad_pair_fragment
 from isa.metadata import Metadata, metadata_operand
 from isa.mma_rows import MMA_ROWS, ORDERED_SINCE_PTX, MmaRow
 from isa.scales import ScaleOperand, scale_operand
 from isa.targets import Availability, Target, parse_target
-from isa.types import ELEMENT_TYPES, PACKED_E2M1, ElementType
+from isa.types import F64, MATRIX_TYPES, PACKED_E2M1, ElementType
 
 
 class Shape(Enum):
@@ -45,11 +47,12 @@ class Role:
         optional: whether it may be left out.
         limit: values of an immediate that are taken: 0 .. limit - 1 (0: any).
         lax: how many of the last of them are undefined all the same.
-        constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "float" (1.0).
+        constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double" (0d3FF0000000000000), "float" (1.0).
         special: whether special registers may be read.
         multiple: a constant must be a multiple of this.
         spare: further registers of a vector that ptxas takes, and drops.
         choices: for each element of a vector the constants that are legal.
+        width: bits of its registers.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Role:
     multiple: int = 1
     choices: tuple[tuple[int, ...], ...] = ()
     spare: int = 0
+    width: int = 32
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Form:
 
 PTX = "9.0"  # the PTX version that texts are judged by unless told otherwise: that of ptxas 13.0
 
-_C_CONSTANTS = {"f16": (), "f32": ("bits",), "s32": ("integer",)}  # ptxas 13.0: what may stand in the vector of C
+_C_CONSTANTS = {"f16": (), "f32": ("bits",), "f64": ("double",), "s32": ("integer",)}  # ptxas 13.0: what may stand in the vector of C
 
 
 @dataclass(frozen=True)
@@ -105,11 +109,13 @@ class MmaForm(Form):
     """A matrix instruction with one choice of types: D = A * B + C.
 
     Attributes:
-        m, n, k: shape, k logical.
+        m, n, k: shape, k logical; of each of `blocks` products.
         d_type, a_type, b_type, c_type: element types.
         sparse, ordered: `mma.sp`, and with `::ordered_metadata`.
         saturate: `.satfinite` is written.
         row: the row of the table that it comes from.
+        a_layout, b_layout: "row" or "col".
+        rounding: "rn", "rz", "rm" or "rp"; empty where PTX does not state one.
     """
 
     m: int
@@ -123,6 +129,14 @@ class MmaForm(Form):
     ordered: bool
     saturate: bool
     row: MmaRow
+    a_layout: str = "row"
+    b_layout: str = "col"
+    rounding: str = ""
+
+    @property
+    def blocks(self) -> int:
+        """Independent products, each of m * n * k: 4 for `mma.m8n8k4` of f16, whose operands are stacked (`quad_pair_fragment`); else 1."""
+        return self.row.blocks
 
     @property
     def lax_selectors(self) -> int:
@@ -150,19 +164,19 @@ class MmaForm(Form):
 
     @cached_property
     def a(self) -> Fragment:
-        return a_fragment(self.m, self.k_stored, self.a_type)
+        return operand_fragment(self.row, "a", self.a_type, self.a_layout)
 
     @cached_property
     def b(self) -> Fragment:
-        return b_fragment(self.k, self.n, self.b_type)
+        return operand_fragment(self.row, "b", self.b_type, self.b_layout)
 
     @cached_property
     def c(self) -> Fragment:
-        return accumulator_fragment("c", self.m, self.n, self.c_type)
+        return operand_fragment(self.row, "c", self.c_type)
 
     @cached_property
     def d(self) -> Fragment:
-        return accumulator_fragment("d", self.m, self.n, self.d_type)
+        return operand_fragment(self.row, "d", self.d_type)
 
     @cached_property
     def metadata(self) -> Metadata:
@@ -188,28 +202,50 @@ class MmaForm(Form):
 
     @property
     def fma(self) -> int:
-        """Multiply-adds of the instruction as named, M * N * K (pruned products count)."""
-        return self.m * self.n * self.k
+        """Multiply-adds of the instruction as named, M * N * K of each block (pruned products count)."""
+        return self.m * self.n * self.k * self.blocks
 
     @property
     def performed_fma(self) -> int:
         """Multiply-adds that are performed: half of `fma` in a sparse form."""
-        return self.m * self.n * self.k_stored
+        return self.m * self.n * self.k_stored * self.blocks
 
 
-def mma_opcode(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> str:
-    """The canonical spelling. PTX ISA 9.0, 9.7.14.5.14 and 9.7.14.6.3, order of qualifiers as in the grammar."""
+def operand_fragment(row: MmaRow, name: str, element: ElementType, layout: str = "") -> Fragment:
+    """Where the elements of operand a, b, c or d live."""
+    m, n, k = row.shape
+    if row.blocks > 1:
+        return quad_pair_fragment(name, element, layout)
+    if name == "a":
+        return a_fragment(m, k // 2 if row.sparse else k, element)
+    return b_fragment(k, n, element) if name == "b" else accumulator_fragment(name, m, n, element)
+
+
+class Variant(NamedTuple):
+    """What the forms of one row differ in: types of A and B, and what is written."""
+
+    a: str
+    b: str
+    ordered: bool
+    saturate: bool
+    layouts: str
+    rounding: str
+
+
+def mma_opcode(row: MmaRow, variant: Variant) -> str:
+    """The canonical spelling. PTX ISA 9.0, 9.7.14.5.14 and 9.7.14.6.3, order of qualifiers as in the grammar; no rounding where it is the default."""
     m, n, k = row.shape
     vector, _, scale_type = row.scale.partition(" ")
-    sparse = ("sp::ordered_metadata" if ordered else "sp") if row.sparse else ""
+    sparse = ("sp::ordered_metadata" if variant.ordered else "sp") if row.sparse else ""
     scale = f"block_scale.scale_vec::{vector}" if vector else ""
-    middle = (f"kind::{row.kind}" if row.kind else "", scale, "satfinite" if saturate else "")
-    return spelled(sparse, f"m{m}n{n}k{k}", middle, (row.accumulators, a, b, row.accumulators), scale_type)
+    rounding = "" if variant.rounding in row.roundings[:1] else variant.rounding
+    middle = (f"kind::{row.kind}" if row.kind else "", scale, "satfinite" if variant.saturate else "", rounding)
+    return spelled(sparse, f"m{m}n{n}k{k}", variant.layouts, middle, (row.d, variant.a, variant.b, row.c), scale_type)
 
 
-def spelled(sparse: str, shape: str, middle: Iterable[str], types: Iterable[str], scale_type: str) -> str:
+def spelled(sparse: str, shape: str, layouts: str, middle: Iterable[str], types: Iterable[str], scale_type: str) -> str:
     """An mma opcode with its qualifiers in the order of PTX's grammar; empty ones are left out."""
-    parts = ("mma", sparse, "sync.aligned", shape, "row.col", *middle, *types, scale_type)
+    parts = ("mma", sparse, "sync.aligned", shape, layouts, *middle, *types, scale_type)
     return ".".join(part for part in parts if part)
 
 
@@ -218,26 +254,23 @@ def _expand(row: MmaRow) -> list[MmaForm]:
     pairs = [(a, b) for a in names for b in names if row.mixed or a == b]
     spellings = (True,) if row.sparse and row.ordered_only else (False, True) if row.sparse else (False,)
     saturations = (False, True) if row.saturates else (False,)
-    return [_form(row, a, b, ordered, saturate) for ordered in spellings for a, b in pairs for saturate in saturations]
+    choices = product(spellings, pairs, saturations, row.layouts, row.roundings or ("",))
+    return [_form(row, Variant(a, b, ordered, saturate, layouts, rounding)) for ordered, (a, b), saturate, layouts, rounding in choices]
 
 
 def input_type(row: MmaRow, name: str) -> ElementType:
     """The type of A or B: e2m1 is packed in the kinds of 4 bits, and has a byte of its own elsewhere."""
-    return PACKED_E2M1 if name == "e2m1" and row.kind.startswith("mxf4") else ELEMENT_TYPES[name]
+    return PACKED_E2M1 if name == "e2m1" and row.kind.startswith("mxf4") else MATRIX_TYPES[name]
 
 
-def _form(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> MmaForm:
+def _form(row: MmaRow, variant: Variant) -> MmaForm:
     m, n, k = row.shape
-    a_type, b_type, accumulator = input_type(row, a), input_type(row, b), ELEMENT_TYPES[row.accumulators]
-    d = accumulator_fragment("d", m, n, accumulator).registers
-    roles = [
-        Role("d", Shape.VECTOR, d, output=True),
-        Role("a", Shape.VECTOR, a_fragment(m, k // 2 if row.sparse else k, a_type).registers),
-        Role("b", Shape.VECTOR, b_fragment(k, n, b_type).registers, spare=row.spare_b),
-        Role("c", Shape.VECTOR, d, constants=_C_CONSTANTS[row.accumulators]),
-    ]
+    types = {"d": MATRIX_TYPES[row.d], "a": input_type(row, variant.a), "b": input_type(row, variant.b), "c": MATRIX_TYPES[row.c]}
+    a_layout, _, b_layout = variant.layouts.partition(".")
+    layouts = {"a": a_layout, "b": b_layout}
+    roles = [_matrix_role(row, operand_fragment(row, name, element, layouts.get(name, ""))) for name, element in types.items()]
     if row.sparse:
-        selectors = metadata_operand(m, k, a_type, ordered).selectors
+        selectors = metadata_operand(m, k, types["a"], variant.ordered).selectors
         roles += [
             Role("e", Shape.SCALAR),
             Role("f", Shape.IMMEDIATE, limit=selectors + row.lax_selectors, lax=row.lax_selectors, constants=("integer",)),
@@ -247,11 +280,20 @@ def _form(row: MmaRow, a: str, b: str, ordered: bool, saturate: bool) -> MmaForm
             scale = scale_operand(name, vectors, k, row.scale)
             roles.append(Role(name, Shape.SCALAR))
             roles.append(Role(f"{name}_ids", Shape.VECTOR, 2, constants=("integer",), choices=(scale.byte_ids, scale.thread_ids)))
-    since = max(row.since_ptx, ORDERED_SINCE_PTX, key=version) if ordered else row.since_ptx
+    since = max(row.since_ptx, ORDERED_SINCE_PTX, key=version) if variant.ordered else row.since_ptx
     return MmaForm(
-        mma_opcode(row, a, b, ordered, saturate), tuple(roles), since, Availability(row.targets), row.section, "tensor",
-        m, n, k, accumulator, a_type, b_type, accumulator, row.sparse, ordered, saturate, row,
+        mma_opcode(row, variant), tuple(roles), since, Availability(row.targets), row.section, "tensor",
+        m, n, k, types["d"], types["a"], types["b"], types["c"], row.sparse, variant.ordered, variant.saturate, row,
+        a_layout, b_layout, variant.rounding,
     )  # fmt: skip
+
+
+def _matrix_role(row: MmaRow, fragment: Fragment) -> Role:
+    """How operand a, b, c or d is written. ptxas 13.0 takes constants in C, and in A and B of f64."""
+    name, element = fragment.name, fragment.type
+    constants = _C_CONSTANTS[element.name] if name == "c" else ("double",) if element is F64 and name != "d" else ()
+    spare = row.spare_b if name == "b" else 0
+    return Role(name, Shape.VECTOR, fragment.registers, output=name == "d", constants=constants, spare=spare, width=element.register_bits)
 
 
 def version(text: str) -> tuple[int, ...]:

@@ -6,6 +6,8 @@ With g = lane / 4 (group) and t = lane % 4 (thread in group), P = elements in a 
     B           row (k) = P * t + i + 4 * P * r                                     column (n) = g
     C, D        32-bit: row = g + 8 * (r / 2), column = 2 * t + r % 2;  16-bit: row = g + 8 * r, column = 2 * t + i
 
+f64 is as 32-bit types, in 64-bit registers (arrays of uint64). `mma.m8n8k4` of f16 is another matter: see `quad_pair_fragment`.
+
 Sources: PTX ISA 9.0, 9.7.14.5.* (dense fragments) and 9.7.14.6.2.* (sparse fragments); all sparse rows and the dense m16 rows confirmed by the
 recorded results of an NVIDIA H100 80GB, November 2026 (tests/golden).
 """
@@ -40,7 +42,7 @@ class Fragment:
 
     @property
     def registers(self) -> int:
-        """32-bit registers that each lane holds."""
+        """Registers that each lane holds: of 32 bits, or of 64 for f64."""
         return dict(self.mapping.places)["register"]
 
     @property
@@ -50,30 +52,34 @@ class Fragment:
         return rows, columns
 
     def gather(self, registers: Bits) -> Bits:
-        """Registers uint32 [..., register, lane] -> patterns uint32 [..., row, column]."""
+        """Registers uint32 [..., register, lane] -> patterns uint32 [..., row, column]; both uint64 for f64."""
         registers = _checked(registers, (self.registers, LANES), self, "registers")
         lane, register, element = self.mapping.grid
         words = registers[..., register, lane]
-        if self.type.bits == 32:
+        if self.type.per_register == 1:
             return words
         return (words >> (element * self.type.bits).astype(np.uint32)) & np.uint32(self.type.mask)
 
     def scatter(self, matrix: Bits) -> Bits:
-        """The inverse: patterns uint32 [..., row, column] -> registers uint32 [..., register, lane]."""
+        """The inverse: patterns uint32 [..., row, column] -> registers uint32 [..., register, lane]; both uint64 for f64."""
         matrix = _checked(matrix, self.shape, self, "matrix")
         row, column = self.mapping.inverse_grid
-        elements = matrix[..., row, column] & np.uint32(self.type.mask)
-        shifts = np.arange(elements.shape[-1], dtype=np.uint32) * np.uint32(self.type.bits)
-        words = np.bitwise_or.reduce(elements << shifts, axis=-1)
+        elements = matrix[..., row, column]
+        if self.type.per_register == 1:
+            words = elements[..., 0]
+        else:
+            shifts = np.arange(elements.shape[-1], dtype=np.uint32) * np.uint32(self.type.bits)
+            words = np.bitwise_or.reduce((elements & np.uint32(self.type.mask)) << shifts, axis=-1)
         return np.ascontiguousarray(np.swapaxes(words, -1, -2))
 
 
 def _checked(array: Bits, tail: tuple[int, ...], fragment: Fragment, what: str) -> Bits:
+    """The array, of the unsigned integers of the fragment's registers. `Bits` stands for uint64 too where the type is f64."""
     array = np.asarray(array)
-    if array.dtype != np.uint32 or array.shape[-len(tail) :] != tail:
-        raise IsaError(
-            "", -1, f"operand {fragment.name}: {what} of type {array.dtype} and shape {array.shape}", f"uint32 [..., {', '.join(map(str, tail))}]"
-        )
+    word = f"uint{fragment.type.register_bits}"
+    if array.dtype != word or array.shape[-len(tail) :] != tail:
+        reason = f"operand {fragment.name}: {what} of type {array.dtype} and shape {array.shape}"
+        raise IsaError("", -1, reason, f"{word} [..., {', '.join(map(str, tail))}]")
     return array
 
 
@@ -119,6 +125,34 @@ def accumulator_fragment(name: str, rows: int, columns: int, element: ElementTyp
         Digit("register", pairs, halves, "row", 8),
     )
     return _fragment(name, element, pairs * halves, (rows, columns), digits)
+
+
+@cache
+def quad_pair_fragment(name: str, element: ElementType, layout: str = "") -> Fragment:
+    """An operand of `mma.m8n8k4` of f16. PTX ISA 9.0, 9.7.14.5.1; lanes confirmed by the routine that ptxas 13.0 puts in its place.
+
+    Four products are computed at once, product q by the quad pair of lanes 4 * q .. 4 * q + 3 (low group) and 16 more (high group). Their operands
+    are stacked: A is 32 x 4, C and D 32 x 8, with rows 8 * q .. 8 * q + 7 of product q; B is 4 x 32, with columns 8 * q .. 8 * q + 7.
+
+    Args:
+        name: "a", "b", "c" or "d".
+        element: f16, or f32 for C and D.
+        layout: "row" or "col", of A and B.
+    """
+    outer, inner, shape = ("column", "row", (4, 32)) if name == "b" else ("row", "column", (32, 4))
+    pair, group = Digit("lane", 4, 4, outer, 8), Digit("lane", 16, 2, outer, 4)
+    if name in ("c", "d"):
+        shape = (32, 8)
+        if element.bits == 16:
+            digits = [Digit("lane", 1, 4, outer, 1), Digit("element", 1, 2, inner, 1), Digit("register", 1, 4, inner, 2)]
+        else:
+            digits = [Digit("lane", 1, 2, outer, 1), Digit("register", 2, 2, outer, 2)]
+            digits += [Digit("register", 1, 2, inner, 1), Digit("lane", 2, 2, inner, 2), Digit("register", 4, 2, inner, 4)]
+    else:
+        along, across = (inner, outer) if layout == {"a": "row", "b": "col"}[name] else (outer, inner)
+        digits = [Digit("element", 1, 2, along, 1), Digit("register", 1, 2, along, 2), Digit("lane", 1, 4, across, 1)]
+    registers = shape[0] * shape[1] // (LANES * element.per_register)
+    return _fragment(name, element, registers, shape, (*digits, group, pair))
 
 
 @cache

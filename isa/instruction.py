@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from isa.forms import Form, MmaForm
 
@@ -16,6 +18,26 @@ class Register:
 
     def __str__(self) -> str:
         return self.name
+
+
+_PREFIXES = {"p": 1, "rs": 16, "h": 16, "r": 32, "f": 32, "rd": 64, "fd": 64}
+_NVCC = re.compile(r"%(p|rs|h|r|f|rd|fd)\d+")
+
+
+class NvccName(NamedTuple):
+    """What nvcc means by the name of a register: %p0, %rs0, %h0, %r0, %f0, %rd0 or %fd0."""
+
+    prefix: str
+    width: int
+
+    def __str__(self) -> str:
+        return "a predicate" if self.prefix == "p" else f"a {self.width}-bit register"
+
+
+def nvcc_name(name: str) -> NvccName | None:
+    """The sort of register that a name says; None for names that nvcc does not give."""
+    match = _NVCC.fullmatch(name)
+    return NvccName(match[1], _PREFIXES[match[1]]) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +53,8 @@ class Immediate:
     """A constant.
 
     Attributes:
-        value: an integer; of a float the 32 bits of its f32 pattern.
-        style: how it is printed: "decimal", "hexadecimal", or "float" (0f3F800000).
+        value: an integer; of a float the 32 bits of its f32 pattern, or the 64 of its f64 pattern.
+        style: how it is printed: "decimal", "hexadecimal", "float" (0f3F800000) or "double" (0d3FF0000000000000).
     """
 
     value: int
@@ -41,6 +63,8 @@ class Immediate:
     def __str__(self) -> str:
         if self.style == "float":
             return f"0f{self.value:08X}"
+        if self.style == "double":
+            return f"0d{self.value:016X}"
         return hex(self.value) if self.style == "hexadecimal" else str(self.value)
 
 

@@ -25,7 +25,7 @@ class MmaRow:
 
     Attributes:
         shape: m, n, k (k logical: uncompressed).
-        accumulators: types of C and D, always equal.
+        accumulators: type of D and C; both, in this order, where they differ ("f32 f16").
         inputs: types of A and B; each may be any of them, independently, if `mixed`.
         sparse: whether it is `mma.sp`.
         since_ptx: first PTX version (of the plain spelling, where there are two).
@@ -40,6 +40,9 @@ class MmaRow:
         emulated, emulated_plain: lowest sm number from which ptxas writes a sequence for it, in any spelling or in the plain one; 0: never.
         native: sm numbers that have the instruction although `emulated` says otherwise.
         spare_b: further registers of B that ptxas 13.0 takes, and drops.
+        layouts: of A and B that it takes.
+        blocks: independent products that it computes, each of `shape`.
+        roundings: rounding modifiers that it takes, the first of them also when none is written; empty where there are none.
         note: what a user should know.
     """
 
@@ -60,7 +63,20 @@ class MmaRow:
     emulated_plain: int = 0
     native: tuple[int, ...] = ()
     spare_b: int = 0
+    layouts: tuple[str, ...] = ("row.col",)
+    blocks: int = 1
+    roundings: tuple[str, ...] = ()
     note: str = ""
+
+    @property
+    def d(self) -> str:
+        """Type of D."""
+        return self.accumulators.split()[0]
+
+    @property
+    def c(self) -> str:
+        """Type of C."""
+        return self.accumulators.split()[-1]
 
     @property
     def section(self) -> str:
@@ -73,6 +89,17 @@ def _sparse(k: int, accumulators: str, inputs: str, **more: Any) -> MmaRow:
 
 def _dense(k: int, accumulators: str, inputs: str, since_ptx: str = "7.0", m: int = 16, **more: Any) -> MmaRow:
     return MmaRow((m, 8, k), accumulators, inputs, False, since_ptx, **more)
+
+
+def _quad_pairs(accumulators: str) -> MmaRow:
+    """`mma.m8n8k4` of f16: each quad pair of lanes computes a product of its own. PTX ISA 9.0, 9.7.14.5.1."""
+    layouts = ("row.row", "row.col", "col.row", "col.col")
+    return MmaRow((8, 8, 4), accumulators, "f16", False, "6.4", "70+", emulated=80, layouts=layouts, blocks=4)
+
+
+def _double(m: int, k: int, since_ptx: str, targets: str, **more: Any) -> MmaRow:
+    """f64, with a rounding modifier or without: ptxas 13.0 takes what PTX's grammar does not show, but its text lists (precision and rounding)."""
+    return MmaRow((m, 8, k), "f64", "f64", False, since_ptx, targets, roundings=("rn", "rz", "rm", "rp"), **more)
 
 
 _INTEGER: dict[str, Any] = {"mixed": True, "saturates": True}
@@ -136,6 +163,9 @@ MMA_ROWS: tuple[MmaRow, ...] = (
     ),
     *_kind_rows(64, True),
     *_packed_rows(128, True),
+    _quad_pairs("f16"),
+    _quad_pairs("f32 f16"),
+    _quad_pairs("f32"),
     _dense(8, "f16", "f16", "6.5", targets="75+"),
     _dense(8, "f32", "f16", "6.5", targets="75+"),
     _dense(16, "f16", "f16"),
@@ -144,6 +174,10 @@ MMA_ROWS: tuple[MmaRow, ...] = (
     _dense(16, "f32", "bf16"),
     _dense(4, "f32", "tf32"),
     _dense(8, "f32", "tf32"),
+    _double(8, 4, "7.0", "80+"),
+    _double(16, 4, "7.8", "90+", emulated=100),
+    _double(16, 8, "7.8", "90+", emulated=100),
+    _double(16, 16, "7.8", "90+", emulated=100),
     _dense(16, "s32", "u8 s8", "6.5", m=8, targets="75+", **_INTEGER),
     _dense(16, "s32", "u8 s8", **_INTEGER),
     _dense(32, "s32", "u8 s8", **_INTEGER),

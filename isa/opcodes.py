@@ -19,14 +19,17 @@ from isa.mma_rows import DENSE_SECTION, MMA_ROWS, SPARSE_SECTION
 from isa.plain_forms import PLAIN_ROWS, plain_forms
 from isa.targets import Target
 from isa.tcgen05_forms import FAMILIES, read_family
-from isa.types import ELEMENT_TYPES, SCALE_TYPES
+from isa.types import F64, MATRIX_TYPES, SCALE_TYPES
 
 _SHAPE = re.compile(r"m\d+n\d+k\d+")
 _SPARSE = ("sp", "sp::ordered_metadata")
 _LAYOUTS = ("row", "col")
 _KINDS = tuple(f"kind::{name}" for name in dict.fromkeys(row.kind for row in MMA_ROWS if row.kind))
 _VECTORS = ("scale_vec::1X", "scale_vec::2X", "scale_vec::4X")
-_KNOWN = (*_SPARSE, "sync", "aligned", "row", "col", *_KINDS, "block_scale", *_VECTORS, "satfinite", *ELEMENT_TYPES, *SCALE_TYPES)
+_ROUNDINGS = tuple(dict.fromkeys(rounding for row in MMA_ROWS for rounding in row.roundings))
+_KNOWN = (
+    *_SPARSE, "sync", "aligned", *_LAYOUTS, *_KINDS, "block_scale", *_VECTORS, "satfinite", *_ROUNDINGS, *MATRIX_TYPES, *SCALE_TYPES,
+)  # fmt: skip
 _LONGEST = 512  # characters of an opcode; the longest known has 117
 _ROLES = ("D", "A", "B", "C")
 NAMES = tuple(dict.fromkeys(("mma", *(row.name for row in PLAIN_ROWS), *FAMILIES)))
@@ -127,10 +130,10 @@ class _Parts:
     places: dict[str, int] = field(default_factory=dict)
 
     def opcode(self) -> str:
-        """The canonical opcode, `.scale_vec` only if it is written."""
+        """The canonical opcode, `.scale_vec` and the rounding only if they are written."""
         one = self.single
-        middle = [one.get(slot, "") for slot in ("kind", "block_scale", "scale_vec", "satfinite")]
-        return spelled(one.get("sparse", ""), one["shape"], middle, self.types, one.get("scale_type", ""))
+        middle = [one.get(slot, "") for slot in ("kind", "block_scale", "scale_vec", "satfinite", "rounding")]
+        return spelled(one.get("sparse", ""), one["shape"], ".".join(self.layouts), middle, self.types, one.get("scale_type", ""))
 
 
 def _mma(reader: _Reader) -> MmaForm:
@@ -170,18 +173,27 @@ def _missing(reader: _Reader, parts: _Parts) -> list[IsaError]:
     for slot, legal in (("sync", ".sync"), ("aligned", ".aligned"), ("shape", "a shape such as .m16n8k32")):
         if slot not in parts.single:
             problems.append(reader.problem(0, f"'{reader.opcode}' lacks {legal}", "mma{.sp}.sync.aligned.SHAPE.row.col{.kind}{.satfinite}.D.A.B.C"))
-    if parts.layouts != ["row", "col"]:
+    legal_layouts = _legal_layouts(parts)
+    if ".".join(parts.layouts) not in legal_layouts:
         given = ".".join(parts.layouts) or "none"
         place = parts.places.get(parts.layouts[0], 0) if parts.layouts else 0
-        problems.append(reader.problem(place, f"layouts '{given}': A is read by rows and B by columns", ".row.col"))
+        rule = "A is read by rows and B by columns" if len(legal_layouts) == 1 else "one for A and one for B"
+        problems.append(reader.problem(place, f"layouts '{given}': {rule}", [f".{layouts}" for layouts in legal_layouts]))
     if len(parts.types) != len(_ROLES) and all(_slot(qualifier) for qualifier in reader.qualifiers):
         legal = "four, of D, A, B and C in this order, e.g. .f32.f16.f16.f32"
         problems.append(reader.problem(0, f"{len(parts.types)} element types in '{reader.opcode}'", legal))
     return problems
 
 
+def _legal_layouts(parts: _Parts) -> tuple[str, ...]:
+    """The layouts of A and B that go with the shape and the inputs: but for m8n8k4 of f16, rows and columns."""
+    shape, inputs = parts.single.get("shape"), parts.types[1:3]
+    rows = [row for row in MMA_ROWS if len(row.layouts) > 1 and "m{}n{}k{}".format(*row.shape) == shape and set(inputs) == {row.inputs}]
+    return rows[0].layouts if rows and "sparse" not in parts.single else ("row.col",)
+
+
 def _slot(qualifier: str) -> str | None:
-    if qualifier in ELEMENT_TYPES:
+    if qualifier in MATRIX_TYPES:
         return "type"
     if qualifier in SCALE_TYPES:
         return "scale_type"
@@ -191,6 +203,8 @@ def _slot(qualifier: str) -> str | None:
         return "sparse"
     if qualifier in ("sync", "aligned", "satfinite", "block_scale"):
         return qualifier
+    if qualifier in _ROUNDINGS:
+        return "rounding"
     if qualifier in _KINDS:
         return "kind"
     if qualifier in _VECTORS:
@@ -200,11 +214,13 @@ def _slot(qualifier: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _mma_opcodes() -> dict[str, MmaForm]:
-    """Every opcode in canonical order, `.scale_vec` left out too where it may be."""
+    """Every opcode in canonical order, with `.scale_vec` left out and the default rounding written too where they may be."""
     found = dict(mma_forms())
     for form in mma_forms().values():
         if form.row.implied_vector:
             found[re.sub(r"\.scale_vec::\dX", "", form.opcode)] = form
+        if form.rounding and f".{form.rounding}." not in form.opcode:
+            found[form.opcode.replace(".row.col.", f".row.col.{form.rounding}.")] = form
     return found
 
 
@@ -218,6 +234,7 @@ class _Profile(NamedTuple):
     kind: str
     scale: str
     saturation: str
+    rounding: str
 
 
 @lru_cache(maxsize=1)
@@ -230,6 +247,7 @@ def _profiles() -> dict[bool, list[tuple[_Profile, MmaForm]]]:
         profile = _Profile(
             form.opcode.split(".sync")[0], f"{form.a_type} x {form.b_type}", f"m{form.m}n{form.n}k{form.k}", f"D {form.d_type}, C {form.c_type}",
             kind, scale_type or "no scale type", ".satfinite" if form.saturate else "no .satfinite",
+            _rounded("" if form.rounding in form.row.roundings[:1] else form.rounding),
         )  # fmt: skip
         found[form.sparse].append((profile, form))
     return found
@@ -241,8 +259,12 @@ def _no_row(reader: _Reader, parts: _Parts) -> IsaError:
     wanted = _Profile(
         "mma." + one["sparse"] if "sparse" in one else "mma", f"{a} x {b}", one["shape"], f"D {d}, C {c}", _written_kind(one),
         one.get("scale_type", "no scale type"), ".satfinite" if "satfinite" in one else "no .satfinite",
+        _rounded("" if F64.name in (a, b) and one.get("rounding") == _ROUNDINGS[0] else one.get("rounding", "")),
     )  # fmt: skip
-    places = _Profile(one.get("sparse", ""), a, one["shape"], d, one.get("kind", one.get("block_scale", "")), one.get("scale_type", ""), "satfinite")
+    places = _Profile(
+        one.get("sparse", ""), a, one["shape"], d, one.get("kind", one.get("block_scale", "")), one.get("scale_type", ""), "satfinite",
+        one.get("rounding", ""),
+    )  # fmt: skip
     kinship = _profiles()["sparse" in one]
     shared = [sum(map(operator.mul, map(operator.eq, profile, wanted), _WEIGHTS)) for profile, _ in kinship]
     best = max(shared)
@@ -258,7 +280,12 @@ def _no_row(reader: _Reader, parts: _Parts) -> IsaError:
     return IsaError.together(problems)
 
 
-_WEIGHTS = (1, 8, 4, 2, 3, 1, 1)  # of the fields of _Profile: what makes forms near, first of all the inputs, then the shape
+def _rounded(rounding: str) -> str:
+    """A rounding modifier in words; the default is none."""
+    return f".{rounding}" if rounding else "no rounding modifier"
+
+
+_WEIGHTS = (1, 8, 4, 2, 3, 1, 1, 1)  # of the fields of _Profile: what makes forms near, first of all the inputs, then the shape
 _REASONS = {
     "spelling": "these types have no plain '{value}' form",
     "inputs": "no such form multiplies {value}",
@@ -267,6 +294,7 @@ _REASONS = {
     "kind": "{a} by {b} in {shape} does not go with {value}",
     "scale": "{a} by {b} in {shape} does not go with {value}",
     "saturation": "{a} by {b} does not go with {value}: only integer forms saturate",
+    "rounding": "{a} by {b} does not go with {value}: only f64 forms have a rounding modifier",
 }
 
 

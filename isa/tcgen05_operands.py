@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from isa.errors import IsaError
 from isa.forms import Role, Shape
-from isa.instruction import Address, Immediate, Operand, Predicate, Register, Sink, Vector
+from isa.instruction import Address, Immediate, Operand, Predicate, Register, Sink, Vector, nvcc_name
 
 
 class OpcodeText:
@@ -74,8 +74,6 @@ def word(name: str, *, bits: int = 32, optional: bool = False, limit: int = 0, m
     )  # fmt: skip
 
 
-_WIDTHS = {"p": 1, "rs": 16, "h": 16, "r": 32, "f": 32, "rd": 64, "fd": 64}  # of the names that nvcc gives
-_NVCC = re.compile(r"%(p|rs|h|r|f|rd|fd)\d+")
 _NAMES_OF_WIDTH = {1: "predicate, %p0", 16: "16-bit register, %rs0", 32: "32-bit register, %r0", 64: "64-bit register, %rd0"}
 _SPECIAL = re.compile(
     r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm\d+|envreg\d+|globaltimer\w*|\w*_smem_\w+|(?:n?tid|n?(?:cluster_?)?ctaid)"
@@ -115,17 +113,13 @@ def check_operand(role: Role, operand: Operand, text: str, start: int) -> None:
 def _check_register(role: SizedRole, name: str, text: str, start: int) -> None:
     place = max(text.find(name, start), start)
     legal = " or ".join(_NAMES_OF_WIDTH[bits] for bits in role.bits)
-    match = _NVCC.fullmatch(name)
-    if match is not None and _WIDTHS[match[1]] not in role.bits:
-        raise IsaError(text, place, f"operand {role.name} cannot be {name}, {_kind_of(match[1])}", legal)
-    if match is not None and match[1] in ("f", "fd") and not role.floats:
-        raise IsaError(text, place, f"operand {role.name} cannot be {name}, a register of type f{_WIDTHS[match[1]]}", legal)
+    said = nvcc_name(name)
+    if said is not None and said.width not in role.bits:
+        raise IsaError(text, place, f"operand {role.name} cannot be {name}, {said}", legal)
+    if said is not None and said.prefix in ("f", "fd") and not role.floats:
+        raise IsaError(text, place, f"operand {role.name} cannot be {name}, a register of type f{said.width}", legal)
     if _SPECIAL.fullmatch(name) and (not role.special or name in _SPECIAL_WIDE):
         raise IsaError(text, place, f"operand {role.name} cannot be the special register {name}", f"{legal}; mov copies special registers")
-
-
-def _kind_of(prefix: str) -> str:
-    return "a predicate" if prefix == "p" else f"a {_WIDTHS[prefix]}-bit register"
 
 
 def _check_mixture(role: SizedRole, vector: Vector, text: str, start: int) -> None:

@@ -1,7 +1,7 @@
 """Element types: how the bits of a register are to be read.
 
 Registers, shared memory and files hold unsigned integers; an `ElementType` says what they mean. A pattern of a type is always held in a
-uint32, lowest bits first, whatever the width of the type.
+uint32, lowest bits first, whatever the width of the type; of f64 alone in a uint64, like the 64-bit registers that hold it.
 Source: PTX ISA 9.0, section 5.2.3 (alternate floating-point formats) and 9.7.14.1 (matrix data types).
 """
 
@@ -70,8 +70,13 @@ class ElementType:
 
     @property
     def per_register(self) -> int:
-        """Elements in one 32-bit register."""
-        return 32 // self.bits
+        """Elements in one register."""
+        return self.register_bits // self.bits
+
+    @property
+    def register_bits(self) -> int:
+        """Bits of the registers that hold elements of the type: 64 for f64, 32 for all others."""
+        return 64 if self.bits == 64 else 32
 
     @property
     def mask(self) -> int:
@@ -103,6 +108,8 @@ ELEMENT_TYPES: dict[str, ElementType] = {
 }
 
 
+F64 = ElementType("f64", 64, exponent=11, fraction=52)  # beside the others, whose patterns and registers are uint32: these are uint64
+MATRIX_TYPES: dict[str, ElementType] = {**ELEMENT_TYPES, F64.name: F64}  # every type that an operand of mma may have
 PACKED_E2M1 = ElementType("e2m1", 4, exponent=2, fraction=1, infinity=False, nan=False)  # of kinds mxf4 and mxf4nvf4: two a byte
 SCALE_TYPES: dict[str, ElementType] = {
     "ue8m0": ElementType("ue8m0", 8, exponent=8, infinity=False, signed=False),

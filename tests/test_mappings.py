@@ -31,20 +31,32 @@ def meta_src(w: int, k: int, f: int, row: int, chunk: int) -> tuple[int, int]:
 
 def a_pos(w: int, rows: int, r: int, i: int, lane: int) -> tuple[int, int]:
     """(row, stored column) of element i of register r; with 8 rows every register goes on along the row."""
-    per, g, t = 32 // w, lane >> 2, lane & 3
+    per, g, t = 32 // w or 1, lane >> 2, lane & 3
     if rows == 8:
         return g, per * t + 4 * per * r + i
     return g + 8 * (r & 1), per * t + 4 * per * (r >> 1) + i
 
 
 def b_pos(w: int, r: int, i: int, lane: int) -> tuple[int, int]:
-    per, g, t = 32 // w, lane >> 2, lane & 3
+    per, g, t = 32 // w or 1, lane >> 2, lane & 3
     return per * t + 4 * per * r + i, g
 
 
 def c_pos(w: int, r: int, i: int, lane: int) -> tuple[int, int]:
     g, t = lane >> 2, lane & 3
-    return (g + 8 * (r >> 1), 2 * t + (r & 1)) if w == 32 else (g + 8 * r, 2 * t + i)
+    return (g + 8 * (r >> 1), 2 * t + (r & 1)) if w >= 32 else (g + 8 * r, 2 * t + i)
+
+
+def quad_pair_pos(operand: str, w: int, layout: str, r: int, i: int, lane: int) -> tuple[int, int]:
+    """PTX ISA 9.0, 9.7.14.5.1: the formulas of the text for one of the four products, and its place in the stack."""
+    n, high, q = (32 // w) * r + i, 4 * (lane >= 16), lane % 16 // 4
+    if operand == "a":
+        return (lane % 4 + high + 8 * q, n) if layout == "row" else (n % 4 + high + 8 * q, lane % 4)
+    if operand == "b":
+        return (lane % 4, n + high + 8 * q) if layout == "row" else (n, lane % 4 + high + 8 * q)
+    if w == 16:
+        return lane % 4 + high + 8 * q, n
+    return (lane & 1) + (n & 2) + high + 8 * q, (n & 4) + (lane & 2) + (n & 1)
 
 
 def logical_col(w: int, p: int, code: int) -> int:
@@ -61,14 +73,17 @@ def expected(form: isa.MmaForm, operand: str) -> dict[tuple[int, int, int], tupl
     """{(lane, register, element): (row, column)} of one operand by the reference."""
     w = {"a": form.a_type, "b": form.b_type, "c": form.c_type, "d": form.d_type}[operand].bits
     cells = {"a": form.m * form.k_stored, "b": form.k * form.n}.get(operand, form.m * form.n)
-    registers = cells * w // 1024
+    per = 32 // w if w < 64 else 1
+    registers = form.blocks * cells // (32 * per)
 
     def place(r: int, i: int, lane: int) -> tuple[int, int]:
+        if form.blocks > 1:
+            return quad_pair_pos(operand, w, form.a_layout if operand == "a" else form.b_layout, r, i, lane)
         if operand == "a":
             return a_pos(w, form.m, r, i, lane)
         return b_pos(w, r, i, lane) if operand == "b" else c_pos(w, r, i, lane)
 
-    return {(lane, r, i): place(r, i, lane) for lane in range(32) for r in range(registers) for i in range(32 // w)}
+    return {(lane, r, i): place(r, i, lane) for lane in range(32) for r in range(registers) for i in range(per)}
 
 
 def mappings(form: isa.MmaForm) -> dict[str, Mapping]:
@@ -171,12 +186,14 @@ def test_logical_columns_against_reference(form: isa.MmaForm) -> None:
 def test_gather_scatter(form: isa.MmaForm) -> None:
     for operand in "abcd":
         fragment: Fragment = getattr(form, operand)
-        registers = RNG.integers(0, 2**32, (3, fragment.registers, 32), np.uint32)
+        word = np.dtype(np.uint64 if fragment.type.bits == 64 else np.uint32)
+        registers = RNG.integers(0, np.iinfo(word).max, (3, fragment.registers, 32), word, endpoint=True)
         matrix = fragment.gather(registers)
-        assert matrix.dtype == np.uint32
+        assert matrix.dtype == word
         assert matrix.shape == (3, *fragment.shape)
         np.testing.assert_array_equal(fragment.scatter(matrix), registers)
-        again = RNG.integers(0, 2**fragment.type.bits, (2, 2, *fragment.shape), np.uint64).astype(np.uint32)
+        again = RNG.integers(0, fragment.type.mask, (2, 2, *fragment.shape), np.uint64, endpoint=True).astype(word)
+        assert fragment.scatter(again).dtype == word
         np.testing.assert_array_equal(fragment.gather(fragment.scatter(again)), again)
         w = fragment.type.bits
         for (lane, register, element), cell in expected(form, operand).items():
@@ -213,6 +230,47 @@ def test_scatter_rejects_wrong_shapes_and_types() -> None:
     for call in calls:
         with pytest.raises(isa.IsaError):
             call()
+
+
+def test_f64_is_in_64_bit_registers() -> None:
+    form = isa.mma_form("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64")
+    assert [getattr(form, name).registers for name in "dabc"] == [4, 4, 2, 4]
+    with pytest.raises(isa.IsaError, match=r"type uint32 .*legal: uint64 \[\.\.\., 4, 32\]"):
+        form.a.gather(np.zeros((4, 32), np.uint32))
+    with pytest.raises(isa.IsaError, match="uint64"):
+        form.d.scatter(np.zeros((16, 8), np.float64))
+
+
+# CuTe's layouts of f64 (cute/atom/mma_traits_sm80.hpp, mma_traits_sm90.hpp): sizes and strides of lane and register; index = row + rows * column of A
+# and C, and column + 8 * row of B.
+CUTE_F64 = {
+    "m8n8k4": {"a": (((4, 8), (1,)), ((8, 1), (0,))), "b": (((4, 8), (1,)), ((8, 1), (0,))), "c": (((4, 8), (2,)), ((16, 1), (8,)))},
+    "m16n8k4": {"a": (((4, 8), (2,)), ((16, 1), (8,))), "b": (((4, 8), (1,)), ((8, 1), (0,))), "c": (((4, 8), (2, 2)), ((32, 1), (16, 8)))},
+    "m16n8k8": {"a": (((4, 8), (2, 2)), ((16, 1), (8, 64))), "b": (((4, 8), (2,)), ((8, 1), (32,))), "c": (((4, 8), (2, 2)), ((32, 1), (16, 8)))},
+    "m16n8k16": {"a": (((4, 8), (2, 4)), ((16, 1), (8, 64))), "b": (((4, 8), (4,)), ((8, 1), (32,))), "c": (((4, 8), (2, 2)), ((32, 1), (16, 8)))},
+}  # fmt: skip
+
+
+def cute_index(number: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """The digits of a number, lowest first, times their strides."""
+    index = 0
+    for size, stride in zip(sizes, strides, strict=True):
+        index += number % size * stride
+        number //= size
+    return index
+
+
+@pytest.mark.parametrize("shape", CUTE_F64)
+@pytest.mark.parametrize("operand", ["a", "b", "c", "d"])
+def test_f64_against_cute(shape: str, operand: str) -> None:
+    fragment: Fragment = getattr(isa.mma_form(f"mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"), operand)
+    sizes, strides = CUTE_F64[shape][operand.replace("d", "c")]
+    assert np.prod(sizes[1]) == fragment.registers
+    for lane in range(32):
+        for register in range(fragment.registers):
+            index = cute_index(lane, sizes[0], strides[0]) + cute_index(register, sizes[1], strides[1])
+            row, column = map(int, fragment.mapping.coordinates(lane=lane, register=register, element=0))
+            assert index == (column + 8 * row if operand == "b" else row + fragment.shape[0] * column)
 
 
 def test_dense_has_no_metadata() -> None:
