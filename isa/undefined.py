@@ -36,6 +36,7 @@ RULES: dict[str, Rule] = {
     ),
     "invalid-metadata-tf32": Rule("a 1:2 metadata code must be 0b0100 (first element) or 0b1110 (second)", _STORAGE),
     "selector-out-of-range": Rule("the sparsity selector must name lanes that the shape uses", _STORAGE),
+    "uneven-scale-ids": Rule("byte-id and thread-id of block scales must be the same in all lanes of a warp", "PTX ISA 9.0, 9.7.14.3"),
     "read-before-write": Rule("a register is read before anything was written to it", "PTX ISA 9.0, 5.1.1 (register state space)"),
     "shared-memory-race": Rule("two warps access the same bytes of shared memory, one of them writing, with nothing that orders them", _MEMORY),
     "shared-memory-bounds": Rule("an access lies outside the shared memory of the CTA", "PTX ISA 9.0, 5.1.7 (shared state space)"),

@@ -17,12 +17,24 @@ from simulator.version import __version__
 
 if TYPE_CHECKING:
     from simulator.errors import ConfigError, DeadlockError, TraceError
-    from simulator.execute.mma import mma, mma_sp
+    from simulator.execute.call import mma, mma_sp
+    from simulator.matmul import exact_matmul
     from simulator.report import Report
     from simulator.runner import run
     from simulator.timing.config import load_config
 
-__all__ = ["ConfigError", "DeadlockError", "Report", "TraceError", "__version__", "load_config", "mma", "mma_sp", "run"]
+__all__ = [
+    "ConfigError",
+    "DeadlockError",
+    "Report",
+    "TraceError",
+    "__version__",
+    "exact_matmul",
+    "load_config",
+    "mma",
+    "mma_sp",
+    "run",
+]
 
 _WHERE = {
     "ConfigError": "simulator.errors",
@@ -30,8 +42,9 @@ _WHERE = {
     "Report": "simulator.report",
     "TraceError": "simulator.errors",
     "load_config": "simulator.timing.config",
-    "mma": "simulator.execute.mma",
-    "mma_sp": "simulator.execute.mma",
+    "exact_matmul": "simulator.matmul",
+    "mma": "simulator.execute.call",
+    "mma_sp": "simulator.execute.call",
     "run": "simulator.runner",
 }
 

@@ -14,7 +14,8 @@ from isa.targets import KNOWN, parse_target
 from isa.types import ELEMENT_TYPES, Bits, ElementType
 from isa.undefined import RULES, metadata_findings
 from simulator.arithmetic import SUM_ROWS, SumRow, decode, encode, encode_integer, sum_row, ulp_distance
-from simulator.execute.mma import execute_mma, mma, mma_sp, undefined_cases
+from simulator import mma, mma_sp
+from simulator.execute.mma import execute_mma, undefined_cases
 from tests.golden import reference
 from tests.test_exact import KINDS, cases
 

@@ -6,7 +6,7 @@ Nothing here knows about registers or lanes; `simulator.execute` brings the oper
 from simulator.arithmetic.compiled import kernel_name
 from simulator.arithmetic.exact import exact_sum
 from simulator.arithmetic.formats import Decoded, canonical_nan, decode, encode, encode_integer, infinity, integers, ulp_distance
-from simulator.arithmetic.product import add, product
+from simulator.arithmetic.product import add, add_f64, product
 from simulator.arithmetic.rows import SUM_ROWS, SumRow, SumRule, find_row, sum_row
 from simulator.arithmetic.sums import Operands, Sum
 
@@ -18,6 +18,7 @@ __all__ = [
     "SumRow",
     "SumRule",
     "add",
+    "add_f64",
     "canonical_nan",
     "decode",
     "encode",

@@ -72,9 +72,10 @@ def infinity(element: ElementType) -> int:
 def _heads(element: ElementType) -> _Heads:
     index = np.arange(2 << element.exponent)
     field = index & ((1 << element.exponent) - 1)
-    exponent = np.maximum(field, 1) - element.bias
+    lowest = 1 if element.fraction else 0  # without a fraction (ue8m0) there are no subnormals: every pattern is a power of two
+    exponent = np.maximum(field, lowest) - element.bias
     sign = np.where(index >> element.exponent, -1.0, 1.0)
-    hidden = np.where(field > 0, 1 << element.fraction, 0).astype(np.uint32)
+    hidden = np.where(field >= lowest, 1 << element.fraction, 0).astype(np.uint32)
     return _Heads(hidden, sign * powers(exponent - element.fraction), exponent.astype(np.int16))
 
 
@@ -82,6 +83,8 @@ def _decode_fields(patterns: Bits, element: ElementType) -> Decoded:
     """Decode by cutting patterns into fields; padding is dropped before anything else is looked at (tf32: measured on H100)."""
     heads = _heads(element)
     kept = patterns >> np.uint32(element.padding)
+    if not element.signed:
+        kept = kept & np.uint32((1 << (element.exponent + element.fraction)) - 1)  # ue4m3: what would be the sign is not looked at
     head = (kept >> np.uint32(element.fraction)) & np.uint32((2 << element.exponent) - 1)
     fraction = kept & np.uint32((1 << element.fraction) - 1)
     significand = fraction | heads.hidden[head]
@@ -95,7 +98,8 @@ def _decode_fields(patterns: Bits, element: ElementType) -> Decoded:
             value = np.where(special, np.nan, value)
         else:
             special = top
-            value = np.where(special, np.where(fraction == 0, np.copysign(np.inf, value), np.nan), value)
+            infinite = (fraction == 0) & element.infinity
+            value = np.where(special, np.where(infinite, np.copysign(np.inf, value), np.nan), value)
         exponent = np.where(special, np.int16(NO_EXPONENT), exponent)
     return Decoded(value, exponent)
 

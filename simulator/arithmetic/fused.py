@@ -92,12 +92,3 @@ def grouped_sum(products: Decoded, scale: Decoded, c: Bits, rule: SumRule, resul
     present = products.exponent.reshape(shape).max(axis=2) > NO_EXPONENT // 2
     exponent = np.where(present, scale.exponent, np.int16(NO_EXPONENT))
     return fused_step(value, exponent, decode(c, result), rule, result)
-
-
-def chained_sum(products: Decoded, c: Bits, rule: SumRule, c_type: ElementType, result: ElementType) -> Bits:
-    """f32 additions of products that are exact in f32, over ascending columns, from zero or from C: D patterns [n, output]."""
-    addend = decode(c, c_type).value
-    total = np.zeros_like(addend) if rule.add_last else addend
-    for column in range(products.value.shape[1]):
-        total = decode(add_rounded(total, products.value[:, column], result), result).value
-    return add_rounded(addend, total, result)

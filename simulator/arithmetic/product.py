@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
-from isa.types import ELEMENT_TYPES, SCALE_TYPES, Bits, ElementType, element_type
-from simulator.arithmetic.chain import chain_f64
-from simulator.arithmetic.compiled import WIDTH, Kernel, library, matrix_layout, supports
+from isa.types import F64, SCALE_TYPES, Bits, ElementType, element_type
+from simulator.arithmetic.chain import Words, chain_f64
+from simulator.arithmetic.compiled import Kernel, library, matrix_layout, supports
 from simulator.arithmetic.rows import find_row
 from simulator.arithmetic.sums import Operands, Sum, add_in_numpy
 from simulator.arithmetic.threads import spread
@@ -68,7 +68,7 @@ def product(
     _check_shapes(a, b, c, np.uint64 if a_type.bits == 64 else np.uint32)
     if a_type.bits == 64:
         find_row(family, parse_target(target), a_type, shape=shape)
-        return chain_f64(*(x.view(np.float64) for x in (a, b, c))).view(np.uint64)
+        return add_f64(a, b, c)
     scales = _scales(scale_a, scale_b, scale_type, a, b)
     chip = a_type.is_float and arithmetic == "chip"
     kind = "" if scales is None else "mxf4" if a_type.bits == 4 else "mxf8f6f4"
@@ -91,6 +91,17 @@ def _in_numpy(how: Sum, operands: Operands, d: Bits) -> None:
     d[:] = add_in_numpy(how, operands)
 
 
+def add_f64(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
+    """The same for f64 patterns a [case, m, k], b [case, k, n], c [case, m, n]; `rounding` as in `simulator.arithmetic.chain`."""
+    d = np.empty_like(c)
+
+    def part(cases: slice) -> None:
+        d[cases] = chain_f64(a[cases], b[cases], c[cases], rounding)
+
+    spread(len(d), a.shape[1] * a.shape[2] * b.shape[2], part)
+    return d
+
+
 @lru_cache(maxsize=256)
 def _kernel(how: Sum) -> Kernel:
     return Kernel(how, matrix_layout(how))
@@ -102,12 +113,7 @@ def _compiled(how: Sum, operands: Operands, d: Bits) -> None:
 
 
 def _type(given: str | ElementType) -> ElementType:
-    from isa import types
-
-    if given == "f64":
-        f64: ElementType = types.F64
-        return f64
-    return element_type(given)
+    return F64 if given == F64.name else element_type(given)
 
 
 def _scale_type(given: str | ElementType | None) -> ElementType:
@@ -149,6 +155,3 @@ def _check_shapes(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], kind: type[
             raise IsaError("", -1, f"operand {name} is {found}", f"{kind.__name__} {legal}")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1] or c.shape != (a.shape[0], a.shape[1], b.shape[2]):
         raise IsaError("", -1, f"shapes {a.shape}, {b.shape} and {c.shape} do not go together", "[case, m, k], [case, k, n] and [case, m, n]")
-
-
-__all__ = ["ELEMENT_TYPES", "FAMILIES", "WIDTH", "add", "product"]

@@ -35,7 +35,7 @@ class SumRule:
         through: type that both operands are converted to first, where ptxas lowers the form to another instruction ("" if not).
         split: columns of stored A that have this bit go into a later step than those that have not (0: not split).
         add_last: C is not part of the sum; an ordinary addition, to nearest even, adds it at the end.
-        chained: not fused at all: fused multiply-adds one after the other over ascending columns, each rounded to nearest even.
+        chained: not fused at all: ordinary multiply-adds over ascending columns, one after the other; see `simulator.arithmetic.chain`.
     """
 
     name: str
@@ -72,8 +72,8 @@ HOPPER = SumRule("Hopper and later", 32, 25, -133)
 HOPPER_FP8 = SumRule("FP8 wgmma", 32, 13, -133, kept=13)
 LOWERED_FP8 = SumRule("FP8 as f16", 32, 25, -133, through="f16", split=2, add_last=True)
 PACKED = SumRule("packed e2m1 with block scales", 32, 35, -139, group=16)
-MULTIPLY_ADD_LAST = SumRule("f32 multiply-adds, C last", add_last=True, chained=True)
-MULTIPLY_ADD = SumRule("multiply-adds", chained=True)
+MULTIPLY_ADD_F32 = SumRule("f16 as f32 multiply-adds", chained=True)
+MULTIPLY_ADD = SumRule("f64 multiply-adds", chained=True)
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,8 @@ SUM_ROWS: tuple[SumRow, ...] = (
     # family, targets, inputs, sparse, rule, evidence, source
     SumRow("mma", (70,), "f16", False, VOLTA, MEASURED_BY_OTHERS, _OTHERS, shape="m8n8k4"),
     SumRow("mma", (75,), "f16", False, VOLTA, MEASURED_BY_OTHERS, _SIM, shape="m8n8k4"),
+    SumRow("mma", (90,), "f16", False, MULTIPLY_ADD_F32, MEASURED_HERE, _H100, shape="m8n8k4"),
+    SumRow("mma", (80, 86, 87, 88, 89, *_BLACKWELL, *_CONSUMER), "f16", False, MULTIPLY_ADD_F32, INFERRED, _LOWERING, shape="m8n8k4"),
     SumRow("mma", (75,), "f16", False, TURING, MEASURED_BY_OTHERS, _OTHERS),
     SumRow("mma", (80, 86, 89), _WIDE, False, TURING, MEASURED_BY_OTHERS, _OTHERS),
     SumRow("mma", (87, 88), _WIDE, False, TURING, INFERRED, _ALIKE),
@@ -149,10 +151,13 @@ SUM_ROWS: tuple[SumRow, ...] = (
     SumRow("mma", (120,), "e2m1", False, PACKED, MEASURED_BY_OTHERS, _SIM, kind="mxf4"),
     SumRow("mma", (121,), "e2m1", False, PACKED, INFERRED, _ALIKE, kind="mxf4"),
     SumRow("mma", _CONSUMER, "e2m1", True, PACKED, INFERRED, f"{_AS_DENSE}; groups of 16 stored products", kind="mxf4"),
-    SumRow("mma", (80, 90), "f64", False, MULTIPLY_ADD, MEASURED_BY_OTHERS, _SIM),
+    SumRow("mma", (90,), "f64", False, MULTIPLY_ADD, MEASURED_HERE, _H100),
+    SumRow("mma", (80,), "f64", False, MULTIPLY_ADD, MEASURED_BY_OTHERS, _SIM),
     SumRow("mma", (86, 87, 88, 89, *_BLACKWELL, *_CONSUMER), "f64", False, MULTIPLY_ADD, INFERRED, "as sm_80 and sm_90"),
-    SumRow("wgmma", (90,), _WIDE, False, HOPPER, MEASURED_BY_OTHERS, _SIM),
-    SumRow("wgmma", (90,), _FP8, False, HOPPER_FP8, MEASURED_BY_OTHERS, _OTHERS),
+    SumRow("wgmma", (90,), _WIDE, False, HOPPER, MEASURED_HERE, _H100),
+    SumRow("wgmma", (90,), _WIDE, True, HOPPER, MEASURED_HERE, _H100),
+    SumRow("wgmma", (90,), _FP8, False, HOPPER_FP8, MEASURED_HERE, _H100),
+    SumRow("wgmma", (90,), _FP8, True, HOPPER_FP8, MEASURED_HERE, _H100),
     SumRow("tcgen05", (100, 103), f"{_WIDE} {_NARROW}", False, HOPPER, MEASURED_BY_OTHERS, _SIM),
     SumRow("tcgen05", (110,), f"{_WIDE} {_NARROW}", False, HOPPER, INFERRED, _ALIKE),
     SumRow("tcgen05", (100, 103), _NARROW, False, HOPPER, MEASURED_BY_OTHERS, _SIM, kind="mxf8f6f4"),

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from isa.metadata import ONE_OF_TWO, Sparsity, spliced, stored_columns
 from isa.types import Bits, ElementType
+from simulator.arithmetic.chain import chain_f16
 from simulator.arithmetic.exact import exact_sum
 from simulator.arithmetic.formats import Decoded, decode, integers
-from simulator.arithmetic.fused import chained_sum, fused_sum, grouped_sum
+from simulator.arithmetic.fused import fused_sum, grouped_sum
 from simulator.arithmetic.integer import integer_sum
 from simulator.arithmetic.rows import SumRule
 
@@ -127,7 +128,7 @@ def _block(how: Sum, operands: Operands) -> Bits:
     return d.reshape(how.n, cases, how.m).transpose(1, 2, 0)
 
 
-def _planes(how: Sum, a: NDArray[Number] | Bits) -> Bits:
+def _planes(how: Sum, a: Bits) -> Bits:
     """Stored A [case, row, column] -> [column in order of summation, case * row]."""
     return a[..., how.order].transpose(2, 0, 1).reshape(len(how.order), -1)
 
@@ -176,7 +177,7 @@ def _float_sum(how: Sum, products: Decoded, c: Bits, operands: Operands) -> Bits
         groups = how.stored // how.rule.group
         return grouped_sum(products, _scales(how, operands, np.arange(groups) * how.factors // groups), c, how.rule, how.d_type)
     if how.rule.chained:
-        return chained_sum(products, c, how.rule, how.c_type, how.d_type)
+        return chain_f16(products.value, decode(c, how.c_type).value, how.d_type)
     return fused_sum(products, c, how.rule, how.c_type, how.d_type, tuple(map(len, how.steps)))
 
 

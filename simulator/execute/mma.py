@@ -8,16 +8,17 @@ B that no code picks have no effect, NaN and infinity included.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
 from isa.errors import IsaError, UndefinedBehavior
-from isa.forms import MmaForm, mma_form
+from isa.forms import MmaForm
 from isa.targets import Target, parse_target
-from isa.types import Bits
+from isa.types import F64, Bits
 from isa.undefined import first_metadata_finding, metadata_findings, undefined_behavior
-from simulator.arithmetic import Operands, Sum, add, sum_row
+from simulator.arithmetic import Operands, Sum, add, add_f64, sum_row
+from simulator.arithmetic.chain import Words, exact_f64
 from simulator.arithmetic.compiled import Kernel, library, supports
 from simulator.arithmetic.threads import spread
 from simulator.execute.words import fragment_layout
@@ -29,10 +30,24 @@ LANES = 32
 Ids = tuple[int, int]
 
 
+class Scales(NamedTuple):
+    """Block scale factors of an instruction.
+
+    Attributes:
+        a, b: registers uint32 [case, lane].
+        a_ids, b_ids: byte-id and thread-id of each.
+    """
+
+    a: Bits
+    b: Bits
+    a_ids: Ids = (0, 0)
+    b_ids: Ids = (0, 0)
+
+
 @lru_cache(maxsize=1024)
 def _sum(form: MmaForm, target: Target, arithmetic: str) -> Sum:
-    """How a form adds on a target."""
-    _check_option("arithmetic", arithmetic, get_args(Arithmetic))
+    """How one of the form's products adds on a target."""
+    check_option("arithmetic", arithmetic, get_args(Arithmetic))
     rule = sum_row(form, target).rule if form.a_type.is_float and arithmetic == "chip" else None
     types = form.a_type, form.b_type, form.c_type, form.d_type
     sparsity = form.metadata.sparsity if form.sparse else None
@@ -58,43 +73,58 @@ def execute_mma(
     *,
     target: str | Target,
     arithmetic: str = "chip",
-    scale_a: Bits | None = None,
-    scale_b: Bits | None = None,
-    scale_a_ids: Ids = (0, 0),
-    scale_b_ids: Ids = (0, 0),
+    scales: Scales | None = None,
 ) -> Bits:
     """D of any number of cases of one form, as an H100 selects and as `target` adds.
 
     Args:
         form: dense or sparse.
-        a, b, c: uint32 [case, register, lane].
+        a, b, c: uint32 [case, register, lane]; uint64 for f64.
         e: uint32 [case, lane], for sparse forms.
         selector: sparsity selector within the legal range; IsaError otherwise.
         target: whose arithmetic.
         arithmetic: "chip", or "exact" for the correctly rounded exact sum. Integers are exact either way.
-        scale_a, scale_b: registers of block scale factors, uint32 [case, lane], for forms that have them.
-        scale_a_ids, scale_b_ids: byte-id and thread-id of each.
+        scales: for forms with block scales.
 
     Returns:
-        uint32 [case, register, lane].
+        uint32 (uint64 for f64) [case, register, lane].
     """
     target = parse_target(target)
+    if form.a_type is F64:
+        return _multiply_add(form, a, b, c, target, arithmetic)
     how = _sum(form, target, arithmetic)
-    kernel = _kernel(form, target, arithmetic, selector, tuple(scale_a_ids), tuple(scale_b_ids))
-    d = np.empty((len(a), form.d.registers, LANES), np.uint32)
-
+    ids = (scales.a_ids, scales.b_ids) if scales else ((0, 0), (0, 0))
+    kernel = _kernel(form, target, arithmetic, selector, *ids)
     if kernel is not None:
-        given = a, b, c, e, scale_a, scale_b
-        spread(len(d), how.m * how.n * how.stored, lambda cases: kernel(d[cases], *(x if x is None else x[cases] for x in given)))
+        d = np.empty((len(a), form.d.registers, LANES), np.uint32)
+        extra = e, *((scales.a, scales.b) if scales else (None, None))
+
+        def part(cases: slice) -> None:
+            kernel(d[cases], a[cases], b[cases], c[cases], *(x if x is None else x[cases] for x in extra))
+
+        spread(len(d), how.m * how.n * how.stored, part)
         return d
     codes = form.metadata.gather(e, selector) if form.sparse and e is not None else None
-    scales = (
-        (form.scale_a.gather(scale_a, *scale_a_ids), form.scale_b.gather(scale_b, *scale_b_ids))
-        if scale_a is not None and scale_b is not None
-        else (None, None)
-    )
-    matrices = Operands(form.a.gather(a), form.b.gather(b), form.c.gather(c), codes, *scales)
-    return form.d.scatter(add(how, matrices))
+    factors = (form.scale_a.gather(scales.a, *scales.a_ids), form.scale_b.gather(scales.b, *scales.b_ids)) if scales else (None, None)
+    matrices = apart(form, form.a.gather(a), form.b.gather(b), form.c.gather(c))
+    return form.d.scatter(add(how, Operands(*matrices, codes, *factors)).reshape(-1, *form.d.shape))
+
+
+def apart(form: MmaForm, a: Bits, b: Bits, c: Bits) -> tuple[Bits, Bits, Bits]:
+    """Matrices of a form with several independent products, one below the other in A, C and side by side in B, as cases of their own."""
+    if form.blocks == 1:
+        return a, b, c
+    split_b = b.reshape(-1, form.k, form.blocks, form.n).transpose(0, 2, 1, 3)
+    return a.reshape(-1, form.m, form.k), split_b.reshape(-1, form.k, form.n), c.reshape(-1, form.m, form.n)
+
+
+def _multiply_add(form: MmaForm, a: Bits, b: Bits, c: Bits, target: Target, arithmetic: str) -> Bits:
+    """The f64 forms; their registers are uint64."""
+    check_option("arithmetic", arithmetic, get_args(Arithmetic))
+    sum_row(form, target)
+    left, right, addend = (cast(Words, fragment.gather(x)) for fragment, x in ((form.a, a), (form.b, b), (form.c, c)))
+    found = exact_f64(left, right, addend) if arithmetic == "exact" else add_f64(left, right, addend, form.rounding)
+    return form.d.scatter(cast(Bits, found))
 
 
 def undefined_cases(form: MmaForm, e: Bits, selector: int) -> dict[str, int]:
@@ -116,7 +146,7 @@ def first_undefined(form: MmaForm, e: Bits, selector: int) -> UndefinedBehavior:
     if not 0 <= selector < form.metadata.selectors:
         return undefined_behavior(
             "selector-out-of-range",
-            f"{form.opcode}, selector {selector} (legal: {_selectors(form)}): assemblers let it through, but an H100 stops the kernel with an "
+            f"{form.opcode}, selector {selector} (legal: {selectors(form)}): assemblers let it through, but an H100 stops the kernel with an "
             "illegal-instruction error (measured November 2026)",
         )
     found = first_metadata_finding(form, form.metadata.gather(e, selector), selector)
@@ -124,90 +154,12 @@ def first_undefined(form: MmaForm, e: Bits, selector: int) -> UndefinedBehavior:
     return found
 
 
-def mma_sp(
-    opcode: str,
-    a: Bits,
-    b: Bits,
-    c: Bits,
-    e: Bits,
-    selector: int = 0,
-    target: str | Target = "sm_90a",
-    undefined: Policy = "hardware",
-    arithmetic: Arithmetic = "chip",
-) -> Bits:
-    """D = A * B + C with 2:4, 4:8 or 1:2 sparse A, for any number of warps.
-
-    Args:
-        opcode: e.g. "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", without operands.
-        a, b, c: uint32 [case, register, lane].
-        e: metadata registers, uint32 [case, lane].
-        selector: which lanes' metadata is meant.
-        target: what the instruction is compiled for, e.g. "sm_80", "sm_90a".
-        undefined: "hardware" gives what an H100 does with undefined metadata; "raise" raises UndefinedBehavior for the first undefined code.
-        arithmetic: "chip" for the target's own sums, "exact" for the exact sum, rounded once.
-
-    Returns:
-        D, uint32 [case, register, lane].
-
-    Raises:
-        IsaError: no such instruction or target, operands of another type or shape, no such selector or option.
-        UndefinedBehavior: see `undefined`; always for a selector that is out of range but assembles, since an H100 does not survive it.
-    """
-    form = _form(opcode, target, sparse=True)
-    _check_option("undefined", undefined, get_args(Policy))
-    _check_option("arithmetic", arithmetic, get_args(Arithmetic))
-    _check_operands(form, a, b, c, e)
-    _check_selector(form, selector)
-    met = undefined_cases(form, e, selector)
-    if "selector-out-of-range" in met or (met and undefined == "raise"):
-        raise first_undefined(form, e, selector)
-    return execute_mma(form, a, b, c, e, selector, target=target, arithmetic=arithmetic)
-
-
-def mma(opcode: str, a: Bits, b: Bits, c: Bits, target: str | Target = "sm_80", arithmetic: Arithmetic = "chip") -> Bits:
-    """D = A * B + C, dense, for any number of warps. Arguments, result and errors as for `mma_sp`."""
-    form = _form(opcode, target, sparse=False)
-    _check_option("arithmetic", arithmetic, get_args(Arithmetic))
-    _check_operands(form, a, b, c, None)
-    return execute_mma(form, a, b, c, target=target, arithmetic=arithmetic)
-
-
-def _form(opcode: str, target: str | Target, *, sparse: bool) -> MmaForm:
-    form = mma_form(opcode, target)
-    if form.sparse != sparse:
-        this, other = ("mma_sp", "mma") if sparse else ("mma", "mma_sp")
-        raise IsaError(opcode, 0, f"{this}() takes a {'sparse' if sparse else 'dense'} instruction", f"{other}() for this one")
-    return form
-
-
-def _check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
+def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
+    """IsaError if an option has a value that it cannot have."""
     if given not in legal:
         raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))
 
 
-def _check_operands(form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits | None) -> None:
-    shapes: dict[str, tuple[int, ...]] = {"a": (form.a.registers, LANES), "b": (form.b.registers, LANES), "c": (form.c.registers, LANES)}
-    given = {"a": a, "b": b, "c": c}
-    if e is not None:
-        shapes["e"], given["e"] = (LANES,), e
-    cases: int | None = None
-    for name, array in given.items():
-        tail = shapes[name]
-        legal = f"a numpy array of uint32 [case, {', '.join(map(str, tail))}]"
-        if not isinstance(array, np.ndarray):
-            raise IsaError(form.opcode, -1, f"operand {name} is a {type(array).__name__}", legal)
-        if array.dtype != np.uint32 or array.shape[1:] != tail or array.ndim != len(tail) + 1:
-            raise IsaError(form.opcode, -1, f"operand {name} has type {array.dtype} and shape {array.shape}", legal)
-        if cases is not None and len(array) != cases:
-            raise IsaError(form.opcode, -1, f"operand {name} has {len(array)} cases, operand a has {cases}", "as many cases in every operand")
-        cases = len(array)
-
-
-def _check_selector(form: MmaForm, selector: int) -> None:
-    """IsaError for what no assembler takes; what ptxas lets through beyond the legal range is undefined behavior instead."""
-    if not isinstance(selector, (int, np.integer)) or not 0 <= selector < form.metadata.selectors + form.lax_selectors:
-        raise IsaError(str(selector), -1, f"sparsity selector {selector} is out of range for {form.opcode}", _selectors(form))
-
-
-def _selectors(form: MmaForm) -> str:
+def selectors(form: MmaForm) -> str:
+    """The legal sparsity selectors, for a person."""
     return "0" if form.metadata.selectors == 1 else f"0 to {form.metadata.selectors - 1}"

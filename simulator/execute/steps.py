@@ -17,11 +17,12 @@ from isa.plain_forms import SPECIAL_REGISTERS, PlainForm
 from isa.types import Bits
 from simulator.arithmetic import ulp_distance
 from simulator.execute.machine import NOTHING, Machine, Outcome
-from simulator.execute.mma import execute_mma, first_undefined, undefined_cases
+from simulator.execute.mma import Scales, execute_mma, first_undefined, undefined_cases
 from simulator.state.registers import LANES, Warps
 from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
 
 Executor = Callable[[Machine, Warps], Outcome]
+Places = NDArray[np.int64] | slice
 
 
 @lru_cache(maxsize=65536)
@@ -81,6 +82,7 @@ def _matrix(instruction: Instruction, form: MmaForm) -> Executor:
     a, b, c, write = _reader(instruction["a"]), _reader(instruction["b"]), _reader(instruction["c"]), _writer(instruction["d"])
     e = _reader(instruction["e"]) if form.sparse else None
     selector = instruction.selector if form.sparse else 0
+    scales = _scale_reader(instruction, form) if form.row.scale else None
 
     def run(machine: Machine, warps: Warps) -> Outcome:
         metadata = e(machine, warps)[:, 0] if e else None
@@ -89,18 +91,55 @@ def _matrix(instruction: Instruction, form: MmaForm) -> Executor:
         if machine.arithmetic == "none":
             write(machine, warps, c(machine, warps))
             return NOTHING
-        operands = (a(machine, warps), b(machine, warps), c(machine, warps), metadata, selector)
-        d = execute_mma(form, *operands, target=machine.target, arithmetic=machine.arithmetic)
-        if machine.compare > 0 and machine.arithmetic == "chip":
-            exact = execute_mma(form, *operands, target=machine.target, arithmetic="exact")
-            distance = int(ulp_distance(form.d.gather(d), form.d.gather(exact), form.d_type).max())
-            machine.largest_ulp = max(machine.largest_ulp, distance)
-            machine.compare -= len(warps)
-            machine.compared += len(warps)
+        operands = a(machine, warps), b(machine, warps), c(machine, warps)
+        d = np.empty((len(warps), form.d.registers, LANES), np.uint32)
+        for some, factors in scales(machine, warps) if scales else [(slice(None), None)]:
+            left, right, addend = (operand[some] for operand in operands)
+            d[some] = _compute(machine, form, (left, right, addend, None if metadata is None else metadata[some]), selector, factors)
         write(machine, warps, d)
         return NOTHING
 
     return run
+
+
+def _compute(machine: Machine, form: MmaForm, operands: tuple[Bits, Bits, Bits, Bits | None], selector: int, scales: Scales | None) -> Bits:
+    """D of some warps; while there is something left to compare, how far it is from the exact result."""
+    d = execute_mma(form, *operands, selector, target=machine.target, arithmetic=machine.arithmetic, scales=scales)
+    if machine.compare > 0 and machine.arithmetic == "chip":
+        exact = execute_mma(form, *operands, selector, target=machine.target, arithmetic="exact", scales=scales)
+        distance = int(ulp_distance(form.d.gather(d), form.d.gather(exact), form.d_type).max())
+        machine.largest_ulp = max(machine.largest_ulp, distance)
+        machine.compare -= len(d)
+        machine.compared += len(d)
+    return d
+
+
+def _scale_reader(instruction: Instruction, form: MmaForm) -> Callable[[Machine, Warps], list[tuple[Places, Scales]]]:
+    """Reads block scales: groups of warps with the same ids, and their factors.
+
+    Ids in registers must be the same in all lanes; those of lane 0 are taken, and only as many bits of them as legal ids have (code of ptxas 13.0).
+    """
+    names = ("scale_a", "scale_b")
+    registers = [_reader(instruction[name]) for name in names]
+    ids = [_reader(instruction[f"{name}_ids"]) for name in names]
+    operands = [form.scale_a, form.scale_b]
+    masks = np.array([mask for operand in operands for mask in (max(operand.byte_ids), max(operand.thread_ids))], np.uint32)
+
+    def read(machine: Machine, warps: Warps) -> list[tuple[Places, Scales]]:
+        factors = [reader(machine, warps)[:, 0] for reader in registers]
+        given = np.concatenate([reader(machine, warps) for reader in ids], axis=1)
+        uneven = int((given != given[..., :1]).any(axis=(1, 2)).sum())
+        if uneven:
+            machine.meet("uneven-scale-ids", uneven, form.opcode)
+        kept = given[..., 0] & masks
+        found: list[tuple[Places, Scales]] = []
+        for combination in np.unique(kept, axis=0):
+            some = np.flatnonzero((kept == combination).all(axis=1))
+            a_byte, a_thread, b_byte, b_thread = (int(value) for value in combination)
+            found.append((some, Scales(factors[0][some], factors[1][some], (a_byte, a_thread), (b_byte, b_thread))))
+        return found
+
+    return read
 
 
 def _meet_undefined(machine: Machine, form: MmaForm, metadata: Bits, selector: int) -> None:

@@ -21,7 +21,7 @@ def fragment_layout(form: MmaForm, selector: int = 0, a_ids: tuple[int, int] = (
     """
     columns = _column_order(form)
     words = _words(form.a, 1), _words(form.b, 0, columns), _words(form.c, 1, columns), _words(form.d, 1, columns)
-    if getattr(form, "blocks", 1) > 1 or None in words:
+    if form.blocks > 1 or None in words:
         return None
     a, b, c, d = (found for found in words if found is not None)
     return Layout(a, b, c, d, _codes(form, selector) if form.sparse else None, *_scales(form, columns, a_ids, b_ids))

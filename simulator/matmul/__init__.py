@@ -7,7 +7,7 @@ each element as a sum of its K products in some order, rounded to nearest (with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -116,26 +116,35 @@ def _screened(a: Rows, b: Rows, c: Reals | None, result: Result) -> tuple[Values
     By Cauchy-Schwarz the sum of magnitudes is at most the product of the norms. Where it is at most 2^53 units, of which all
     terms are multiples, every partial sum is exact.
     """
-    in_units = a.norm / a.unit, b.norm / b.unit
-    exact = bool(in_units[0].max(initial=0.0) * in_units[1].max(initial=0.0) <= 2.0**53)
+    in_units = a.norm / a.unit, b.norm / b.unit  # below 2^600
+    exact = bool(in_units[0].max(initial=0.0) <= 2.0**53 / max(1.0, in_units[1].max(initial=0.0)))
     values, open_ = np.zeros((len(a.norm), len(b.norm)), result.dtype), np.zeros((len(a.norm), len(b.norm)), np.bool_)
-    if result.name == "f64" and not exact and np.median(in_units[0]) * np.median(in_units[1]) > 2.0**53:
+    limits = 2.0**53 / np.maximum(in_units[1], 1.0)  # of the rows that are exact with each column
+    if result.name == "f64" and not exact and np.median(in_units[0]) > np.median(limits):
         return values, ~open_  # float64 decides only what it has exactly
     total, depth = _float64_product(a, b)
-    factor = ((depth + 4) * _UNIT * a.norm)[:, None]
-    for part in blocks(*total.shape):
-        error = None if exact else np.where(in_units[0][part, None] * in_units[1] <= 2.0**53, 0.0, factor[part] * b.norm)
-        values[part], sure = _enclosed(total[part], error, c[part] if c is not None else None, result)
-        np.logical_not(sure, out=open_[part])
+    factor = (depth + 4) * _UNIT
+
+    def by_norms(part: slice) -> Reals | None:
+        return None if exact else np.where(in_units[0][part, None] <= limits, 0.0, (factor * a.norm)[part, None] * b.norm)
+
+    def by_magnitudes(part: slice) -> Reals | None:
+        size = magnitudes[part]
+        return np.where(size <= 2.0**53 * a.unit[part, None] * b.unit, 0.0, factor[part, None] * size)
+
+    _round_tile(total, by_norms, c, result, values, open_)
     k = a.values.shape[1]
     if result.name != "f64" and np.count_nonzero(open_) * k > max(_FEW, open_.size * k // _SHARE):
         magnitudes = np.abs(a.values) @ np.abs(b.values).T * (1 + 2.0**-20)  # a tighter bound, for another product
-        for part in blocks(*total.shape):
-            size = magnitudes[part]
-            error = np.where(size <= 2.0**53 * a.unit[part, None] * b.unit, 0.0, ((depth + 4) * _UNIT)[part, None] * size)
-            values[part], sure = _enclosed(total[part], error, c[part] if c is not None else None, result)
-            np.logical_not(sure, out=open_[part])
+        _round_tile(total, by_magnitudes, c, result, values, open_)
     return values, open_
+
+
+def _round_tile(total: Reals, error: Callable[[slice], Reals | None], c: Reals | None, result: Result, values: Values, open_: Mask) -> None:
+    """Rounds total + c into `values` and says in `open_` what the error of a part's rows leaves open."""
+    for part in blocks(*total.shape):
+        values[part], certain = _enclosed(total[part], error(part), c[part] if c is not None else None, result)
+        np.logical_not(certain, out=open_[part])
 
 
 def _float64_product(a: Rows, b: Rows) -> tuple[Reals, Reals]:
@@ -177,11 +186,15 @@ def _by_slices(a: Rows, b: Rows, c: Reals | None, result: Result, values: Values
         for j in _tiles(len(columns), step):
             place = np.ix_(rows[i], columns[j])
             part = c[place] if c is not None else None
+            left = open_[place]
+            if not left.any():
+                continue
             for found, certain in sliced_product(a[rows[i]], b[columns[j]], part, result):
-                values[place] = found
-                open_[place] = ~certain
-                if np.count_nonzero(~certain) * k <= max(_FEW * certain.size // open_.size, certain.size * k // _SHARE):
+                values[place] = np.where(certain, found, values[place])
+                left &= ~certain
+                if np.count_nonzero(left) * k <= max(_FEW * left.size // open_.size, left.size * k // _SHARE):
                     break
+            open_[place] = left
 
 
 def _patch_special(values: Values, a: Rows, b: Rows, c: Reals | None, result: Result) -> None:

@@ -169,7 +169,8 @@ class Kernel:
             self._sparse(plan, how, how.sparsity, layout.e)
         if how.rule is not None:
             rule, result = how.rule, how.d_type
-            plan.fraction, plan.floor, plan.add_last, plan.chained, plan.group = rule.fraction, rule.floor(result), rule.add_last, rule.chained, rule.group
+            plan.fraction, plan.floor, plan.group = rule.fraction, rule.floor(result), rule.group
+            plan.add_last, plan.chained = rule.add_last, rule.chained
             plan.kept = rule.kept if result.bits == 32 else result.fraction
         if how.scale_type and layout.scale_a and layout.scale_b:
             plan.factors = how.factors
@@ -200,9 +201,7 @@ class Kernel:
     def _scale(self, fields: Fields, element: ElementType) -> _Scale:
         return _Scale(fields.stride, self._pointer(fields.table, np.int32), self._pointer(fields.shifts, np.int32), *self._table(element, None))
 
-    def __call__(
-        self, d: Bits, a: Bits, b: Bits, c: Bits, e: Bits | None = None, scale_a: Bits | None = None, scale_b: Bits | None = None
-    ) -> None:
+    def __call__(self, d: Bits, a: Bits, b: Bits, c: Bits, e: Bits | None = None, scale_a: Bits | None = None, scale_b: Bits | None = None) -> None:
         """Words [case, stride of the operand] -> D words [case, stride of D], which must be contiguous; any shapes of so many words a case."""
         found = library()
         assert found is not None
@@ -214,12 +213,14 @@ class Kernel:
             raise MemoryError("the kernel found no memory to work in")
 
 
-def chain_f64(a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Fused multiply-adds: a [case, m, k], b [case, k, n], c [case, m, n] -> [case, m, n]. Works only where there is a `library`."""
+def chain_f64(a: NDArray[np.uint64], b: NDArray[np.uint64], c: NDArray[np.uint64], rounding: int) -> NDArray[np.uint64]:
+    """f64 multiply-adds, see `simulator.arithmetic.chain`; rounding is an index into its `ROUNDINGS`. Works only where there is a `library`."""
     found = library()
     assert found is not None
-    operands = [np.ascontiguousarray(x, np.float64) for x in (a, b, c)]
-    d = np.empty(c.shape, np.float64)
-    sizes = [ctypes.c_int32(size) for size in (a.shape[1], b.shape[2], a.shape[2])]
+    spare = -c.shape[2] % WIDTH
+    b, c = (np.pad(x, ((0, 0), (0, 0), (0, spare))) for x in (b, c)) if spare else (b, c)
+    operands = [np.ascontiguousarray(x, np.uint64) for x in (a, b, c)]
+    d = np.empty(c.shape, np.uint64)
+    sizes = [ctypes.c_int32(size) for size in (a.shape[1], c.shape[2], a.shape[2], rounding)]
     found.tcsim_chain_f64(ctypes.c_int64(len(a)), *sizes, *(ctypes.c_void_p(x.ctypes.data) for x in (*operands, d)))
-    return d
+    return d[..., : c.shape[2] - spare]

@@ -10,6 +10,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef double Reals __attribute__((vector_size(8 * WIDTH)));
+typedef float Floats __attribute__((vector_size(4 * WIDTH)));
 typedef int64_t Longs __attribute__((vector_size(8 * WIDTH)));
 typedef int32_t Ints __attribute__((vector_size(4 * WIDTH)));
 

@@ -3,6 +3,7 @@
  * A case's operands are unpacked once; then each row of D is computed WIDTH columns at a time, so that metadata merely choose which row of B a
  * stored element of A meets. Sums are float64 and exact for the reasons given in fused.py.
  */
+#include <fenv.h>
 #include <stdlib.h>
 
 #include "floats.h"
@@ -230,16 +231,20 @@ INLINE Reals grouped_step(const Plan *p, const Room *r, const Row *terms, int32_
     return total * powers(top - p->fraction);
 }
 
-/* f32 additions of exact products, one after the other. */
-INLINE Reals chain_f32(const Row *r, int32_t count) {
-    float total[WIDTH] = {0};
-    Reals result;
-    for (int32_t t = 0; t < count; t++) {
-        Reals term = product(r, t);
-        for (int i = 0; i < WIDTH; i++) total[i] += (float)term[i];
+/* Multiply-adds of f32 whose products are exact, so that adding in f64 and rounding to f32 is one rounding; see chain.py. */
+INLINE Reals add_f32(Reals x, Reals y) { return __builtin_convertvector(__builtin_convertvector(x + y, Floats), Reals); }
+
+INLINE void chained(const Plan *p, const Row *r, Reals c, uint32_t *restrict pattern) {
+    if (p->d_format.bits == 32) {
+        Reals total = (Reals){0};
+        for (int32_t t = 0; t < p->stored; t++) total = add_f32(total, product(r, t));
+        encode(c + total, p->d_format, p->d_format.fraction, 1, pattern);
+        return;
     }
-    for (int i = 0; i < WIDTH; i++) result[i] = total[i];
-    return result;
+    Reals total = c;
+    for (int32_t t = 0; t < p->stored; t += 2) total = add_f32(total, add_f32(product(r, t), product(r, t + 1)));
+    encode(total, p->d_format, p->d_format.fraction, 1, pattern);
+    for (int i = 0; i < WIDTH; i++) pattern[i] |= (uint32_t)(pattern[i] == 0 && to_bits(total[i]) >> 63) << 15;
 }
 
 INLINE void float_row(const Plan *p, Room *r, int32_t row, int32_t n0) {
@@ -252,11 +257,9 @@ INLINE void float_row(const Plan *p, Room *r, int32_t row, int32_t n0) {
     if (p->halves) join_halves(p, r, r->code + row * p->stored, n0, b_index);
     Row terms = {r->a_value + first, r->b_value + n0, r->a_power + first, r->b_power + n0, p->a_index, b_index};
     if (p->chained) {
-        total = chain_f32(&terms, p->stored);
+        chained(p, &terms, c, pattern);
     } else if (p->group) {
-        total = grouped_step(p, r, &terms, row, n0, c, c_power);
-        encode(total, p->d_format, p->kept, nearest, pattern);
-        return;
+        encode(grouped_step(p, r, &terms, row, n0, c, c_power), p->d_format, p->kept, nearest, pattern);
     } else {
         Reals part = p->add_last ? (Reals){0} : c;
         Ints part_power = p->add_last ? (Ints){0} + NO_EXPONENT : c_power;
@@ -274,8 +277,8 @@ INLINE void float_row(const Plan *p, Room *r, int32_t row, int32_t n0) {
                 part_power = load_ints(power);
             }
         }
+        if (p->add_last) encode(c + total, p->d_format, p->d_format.fraction, 1, pattern);
     }
-    if (p->add_last) encode(c + total, p->d_format, p->d_format.fraction, 1, pattern);
 }
 
 INLINE void store_patterns(const Plan *p, Room *r, uint32_t *restrict d) {
@@ -333,8 +336,6 @@ INLINE void row_numbers(const uint32_t *restrict word, Operand o, int is_signed,
             for (int64_t n0 = 0; n0 < n; n0 += WIDTH)
                 for (int j = 0; j < WIDTH; j++) to[(w * o.per + i) * n + n0 + j] = number(word[w * n + n0 + j], i, o.bits, is_signed);
 }
-
-typedef float Floats __attribute__((vector_size(4 * WIDTH)));
 
 INLINE Floats load_floats(const float *p) { Floats v; memcpy(&v, p, sizeof v); return v; }
 
@@ -419,13 +420,46 @@ int tcsim_run(const Plan *p, int64_t cases, const uint32_t *a, const uint32_t *b
     return 0;
 }
 
-/* f64: fused multiply-adds over ascending columns, from C. Matrices a [case][m][k], b [case][k][n], c and d [case][m][n]. */
-VERSIONS void tcsim_chain_f64(int64_t cases, int32_t m, int32_t n, int32_t k, const double *a, const double *b, const double *c, double *d) {
-    for (int64_t i = 0; i < cases; i++, a += m * k, b += k * n, c += m * n, d += m * n)
-        for (int32_t row = 0; row < m; row++)
-            for (int32_t column = 0; column < n; column++) {
-                double total = c[row * n + column];
-                for (int32_t j = 0; j < k; j++) total = __builtin_fma(a[row * k + j], b[j * n + column], total);
-                d[row * n + column] = total;
-            }
+/* A chain that met a NaN, with the chip's rules for signs and payloads; f64 patterns. */
+static uint64_t chain_with_nan(const double *a, const double *b, int32_t n, int32_t k, double c) {
+    const uint64_t quiet = 1ull << 51;
+    uint64_t total = to_bits(c);
+    for (int32_t j = 0; j < k; j++, a++, b += n) {
+        double sum = from_bits(total);
+        if (*b != *b) total = to_bits(*b) | quiet;
+        else if (sum != sum) total |= quiet;
+        else if (*a != *a) total = to_bits(*a) | quiet;
+        else {
+            sum = __builtin_fma(*a, *b, sum);
+            total = sum != sum ? 0xFFF8ull << 48 : to_bits(sum);
+        }
+    }
+    return total;
+}
+
+VERSIONS static void chain_case(int32_t m, int32_t n, int32_t k, const double *restrict a, const double *restrict b, const double *restrict c,
+                                double *restrict d) {
+    for (int32_t row = 0; row < m; row++)
+        for (int32_t n0 = 0; n0 < n; n0 += WIDTH) {
+            double total[WIDTH];
+            memcpy(total, c + row * n + n0, sizeof total);
+            for (int32_t j = 0; j < k; j++)
+                for (int i = 0; i < WIDTH; i++) total[i] = __builtin_fma(a[row * k + j], b[j * n + n0 + i], total[i]);
+            int unordered = 0;
+            for (int i = 0; i < WIDTH; i++) unordered |= total[i] != total[i];
+            if (unordered)
+                for (int i = 0; i < WIDTH; i++)
+                    if (total[i] != total[i]) total[i] = from_bits(chain_with_nan(a + row * k, b + n0 + i, n, k, c[row * n + n0 + i]));
+            memcpy(d + row * n + n0, total, sizeof total);
+        }
+}
+
+/* f64: fused multiply-adds over ascending columns, from C; n is a multiple of WIDTH. Matrices a [case][m][k], b [case][k][n], c and d [case][m][n].
+ * rounding: to nearest even, toward zero, down, up. */
+void tcsim_chain_f64(int64_t cases, int32_t m, int32_t n, int32_t k, int32_t rounding, const double *a, const double *b, const double *c, double *d) {
+    static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
+    int before = fegetround();
+    fesetround(modes[rounding]);
+    for (int64_t i = 0; i < cases; i++, a += m * k, b += k * n, c += m * n, d += m * n) chain_case(m, n, k, a, b, c, d);
+    fesetround(before);
 }
