@@ -287,11 +287,14 @@ def test_empty() -> None:
     assert not np.signbit(found).any()
 
 
-@pytest.mark.parametrize(("scale_type", "elements", "block"), [("ue8m0", "e4m3", 4), ("ue8m0", "e5m2", 2), ("ue4m3", "e2m1", 4), ("ue4m3", "f16", 2)])
+SCALED = [("ue8m0", "e4m3", 4), ("ue8m0", "e5m2", 2), ("ue8m0", "f32", 4), ("ue4m3", "e2m1", 4), ("ue4m3", "f16", 2)]
+
+
+@pytest.mark.parametrize(("scale_type", "elements", "block"), SCALED)
 def test_scales(scale_type: str, elements: str, block: int) -> None:
     element = ELEMENT_TYPES[elements]
     rng = np.random.default_rng(7)
-    a, b = draw(rng, element, (5, 8), "bits"), draw(rng, element, (8, 6), "bits")
+    a, b = draw(rng, element, (5, 8), "finite"), draw(rng, element, (8, 6), "bits")
     for low, high in ((120, 135), (0, 256)) if scale_type == "ue8m0" else ((40, 60), (0, 256)):
         scale_a, scale_b = (rng.integers(low, high, shape).astype(np.uint8) for shape in ((5, 8 // block), (8 // block, 6)))
         factors = scale_values(scale_a, scale_type), scale_values(scale_b, scale_type)
