@@ -16,12 +16,14 @@ help:
 	@echo "make validate  the timing model against measured streams"
 	@echo "make bench     speed, as ratios against other ways to do the same"
 
-$(VENV)/run.stamp: pyproject.toml
+INSTALLED := pyproject.toml hatch_build.py $(wildcard simulator/arithmetic/compiled/*.[ch])
+
+$(VENV)/run.stamp: $(INSTALLED)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/test.stamp: pyproject.toml
+$(VENV)/test.stamp: $(INSTALLED)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@ $(VENV)/run.stamp
