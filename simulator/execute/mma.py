@@ -7,7 +7,6 @@ B that no code picks have no effect, NaN and infinity included.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
@@ -44,23 +43,33 @@ class Scales(NamedTuple):
     b_ids: Ids = (0, 0)
 
 
-@lru_cache(maxsize=1024)
+class _Ready(NamedTuple):
+    """What does not change between calls: how one of the form's products adds, and the kernel from registers to registers where there is one."""
+
+    how: Sum
+    kernel: Kernel | None
+
+
+_ready: dict[tuple[str, int, str, int, Ids, Ids], _Ready] = {}  # by opcode, which says all about a form and is hashed at once
+
+
+def _prepare(form: MmaForm, target: Target, arithmetic: str, selector: int, a_ids: Ids, b_ids: Ids) -> _Ready:
+    key = form.opcode, target.number, arithmetic, selector, a_ids, b_ids
+    found = _ready.get(key)
+    if found is None:
+        how = _sum(form, target, arithmetic)
+        layout = fragment_layout(form, selector, a_ids, b_ids) if library() is not None and supports(how) else None
+        found = _ready[key] = _Ready(how, Kernel(how, layout) if layout is not None else None)
+    return found
+
+
 def _sum(form: MmaForm, target: Target, arithmetic: str) -> Sum:
-    """How one of the form's products adds on a target."""
     check_option("arithmetic", arithmetic, get_args(Arithmetic))
     rule = sum_row(form, target).rule if form.a_type.is_float and arithmetic == "chip" else None
     types = form.a_type, form.b_type, form.c_type, form.d_type
     sparsity = form.metadata.sparsity if form.sparse else None
     scale = (form.scale_a.type, form.scale_a.factors) if form.row.scale else (None, 0)
     return Sum(form.m, form.n, form.k, *types, rule, sparsity, form.saturate, *scale)
-
-
-@lru_cache(maxsize=1024)
-def _kernel(form: MmaForm, target: Target, arithmetic: str, selector: int, a_ids: Ids, b_ids: Ids) -> Kernel | None:
-    """The compiled kernel from registers to registers; None where there is none for this."""
-    how = _sum(form, target, arithmetic)
-    layout = fragment_layout(form, selector, a_ids, b_ids) if library() is not None and supports(how) else None
-    return Kernel(how, layout) if layout is not None else None
 
 
 def execute_mma(
@@ -92,9 +101,8 @@ def execute_mma(
     target = parse_target(target)
     if form.a_type is F64:
         return _multiply_add(form, a, b, c, target, arithmetic)
-    how = _sum(form, target, arithmetic)
     ids = (scales.a_ids, scales.b_ids) if scales else ((0, 0), (0, 0))
-    kernel = _kernel(form, target, arithmetic, selector, *ids)
+    how, kernel = _prepare(form, target, arithmetic, selector, *ids)
     if kernel is not None:
         d = np.empty((len(a), form.d.registers, LANES), np.uint32)
         extra = e, *((scales.a, scales.b) if scales else (None, None))

@@ -176,6 +176,8 @@ class Kernel:
             plan.factors = how.factors
             plan.scale_a, plan.scale_b = self._scale(layout.scale_a, how.scale_type), self._scale(layout.scale_b, how.scale_type)
         self._plan = plan
+        present = (layout.a, layout.b, layout.c, layout.e, layout.scale_a, layout.scale_b)
+        self._strides = [0 if part is None else part.stride for part in present]
 
     def _pointer(self, array: NDArray[np.generic], kind: type[np.generic]) -> int:
         self._kept.append(np.ascontiguousarray(array, kind))
@@ -207,9 +209,13 @@ class Kernel:
         assert found is not None
         assert d.flags.c_contiguous
         assert d.dtype == np.uint32
-        operands = [None if x is None else np.ascontiguousarray(x, np.uint32) for x in (a, b, c, e, scale_a, scale_b)]
-        addresses = [None if x is None else ctypes.c_void_p(x.ctypes.data) for x in (*operands, d)]
-        if found.tcsim_run(ctypes.byref(self._plan), ctypes.c_int64(len(a)), *addresses):
+        addresses, kept = [], []
+        for operand, stride in zip((a, b, c, e, scale_a, scale_b), self._strides, strict=True):
+            words = None if operand is None or not stride else np.ascontiguousarray(operand, np.uint32)
+            assert (0 if words is None else words.size) == len(d) * stride  # the kernel looks at nothing else
+            kept.append(words)
+            addresses.append(None if words is None else ctypes.c_void_p(words.ctypes.data))
+        if found.tcsim_run(ctypes.byref(self._plan), ctypes.c_int64(len(d)), *addresses, ctypes.c_void_p(d.ctypes.data)):
             raise MemoryError("the kernel found no memory to work in")
 
 
