@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from simulator.arithmetic import evidence
 from simulator.errors import ConfigError
 from simulator.timing.config import load_config
 from tests.conftest import ROOT
@@ -63,6 +64,12 @@ def test_docstring_examples(module: str) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for link in _LINK.findall(page.read_text()):
         assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_tables_of_arithmetic_are_those_of_the_code() -> None:
+    text = (ROOT / "docs" / "arithmetic.md").read_text()
+    assert evidence.rules() in text
+    assert evidence.rows() in text
 
 
 def test_every_config_table_is_documented() -> None:

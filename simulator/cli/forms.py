@@ -11,7 +11,7 @@ from typing import Any
 from isa import IsaError, MmaForm, mma_forms, parse_target
 from isa.forms import Form
 from isa.plain_forms import plain_forms
-from isa.types import ELEMENT_TYPES
+from isa.types import MATRIX_TYPES
 from simulator.cli import BAD, DONE, NO, say
 
 DESCRIPTION = """\
@@ -41,8 +41,8 @@ def execute(options: argparse.Namespace) -> int:
     except IsaError as error:
         say(error)
         return BAD
-    if options.type and options.type not in ELEMENT_TYPES:
-        say(f"unknown element type '{options.type}'; legal: {', '.join(ELEMENT_TYPES)}")
+    if options.type and options.type not in MATRIX_TYPES:
+        say(f"unknown element type '{options.type}'; legal: {', '.join(MATRIX_TYPES)}")
         return BAD
     chosen = [form for form in _family(options.family) if target is None or form.supports(target)]
     if options.type:
