@@ -240,12 +240,12 @@ def mma_opcode(row: MmaRow, variant: Variant) -> str:
     scale = f"block_scale.scale_vec::{vector}" if vector else ""
     rounding = "" if variant.rounding in row.roundings[:1] else variant.rounding
     middle = (f"kind::{row.kind}" if row.kind else "", scale, "satfinite" if variant.saturate else "", rounding)
-    return spelled(sparse, f"m{m}n{n}k{k}", variant.layouts, middle, (row.d, variant.a, variant.b, row.c), scale_type)
+    return spelled(sparse, f"m{m}n{n}k{k}", variant.layouts, middle, (row.d, variant.a, variant.b, row.c), scale_type or row.operation)
 
 
-def spelled(sparse: str, shape: str, layouts: str, middle: Iterable[str], types: Iterable[str], scale_type: str) -> str:
-    """An mma opcode with its qualifiers in the order of PTX's grammar; empty ones are left out."""
-    parts = ("mma", sparse, "sync.aligned", shape, layouts, *middle, *types, scale_type)
+def spelled(sparse: str, shape: str, layouts: str, middle: Iterable[str], types: Iterable[str], last: str) -> str:
+    """An mma opcode with its qualifiers in the order of PTX's grammar; empty ones are left out. `last`: the type of scales, or a bit operation."""
+    parts = ("mma", sparse, "sync.aligned", shape, layouts, *middle, *types, last)
     return ".".join(part for part in parts if part)
 
 

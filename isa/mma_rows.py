@@ -42,6 +42,7 @@ class MmaRow:
         spare_b: further registers of B that ptxas 13.0 takes, and drops.
         layouts: of A and B that it takes.
         blocks: independent products that it computes, each of `shape`.
+        operation: what is done with b1, "xor.popc" or "and.popc": D = C + the ones of the bits so joined; empty for products.
         roundings: rounding modifiers that it takes, the first of them also when none is written; empty where there are none.
         note: what a user should know.
     """
@@ -65,6 +66,7 @@ class MmaRow:
     spare_b: int = 0
     layouts: tuple[str, ...] = ("row.col",)
     blocks: int = 1
+    operation: str = ""
     roundings: tuple[str, ...] = ()
     note: str = ""
 
@@ -100,6 +102,14 @@ def _quad_pairs(accumulators: str) -> MmaRow:
 def _double(m: int, k: int, since_ptx: str, targets: str, **more: Any) -> MmaRow:
     """f64, with a rounding modifier or without: ptxas 13.0 takes what PTX's grammar does not show, but its text lists (precision and rounding)."""
     return MmaRow((m, 8, k), "f64", "f64", False, since_ptx, targets, roundings=("rn", "rz", "rm", "rp"), **more)
+
+
+def _bits(m: int, k: int, xor_targets: str) -> tuple[MmaRow, MmaRow]:
+    """b1. From sm_90 on ptxas 13.0 makes .xor of .and, and from sm_100 on .and of 8-bit integers."""
+    return (
+        MmaRow((m, 8, k), "s32", "b1", False, "7.0", xor_targets, emulated=90, operation="xor.popc"),
+        MmaRow((m, 8, k), "s32", "b1", False, "7.1", "80+", emulated=100, operation="and.popc"),
+    )
 
 
 _INTEGER: dict[str, Any] = {"mixed": True, "saturates": True}
@@ -184,6 +194,9 @@ MMA_ROWS: tuple[MmaRow, ...] = (
     _dense(32, "s32", "u4 s4", "6.5", m=8, targets="75+", emulated=90, **_INTEGER),
     _dense(32, "s32", "u4 s4", emulated=90, **_INTEGER),
     _dense(64, "s32", "u4 s4", emulated=90, **_INTEGER),
+    *_bits(8, 128, "75+"),
+    *_bits(16, 128, "80+"),
+    *_bits(16, 256, "80+"),
     _dense(16, "f32", "e4m3 e5m2", **_FP8 | {"since_ptx": "8.7", "spare_b": 1}),
     _dense(16, "f16", "e4m3 e5m2", **_FP8 | {"since_ptx": "8.7", "spare_b": 1}),
     _dense(32, "f32", "e4m3 e5m2", **_FP8),

@@ -27,8 +27,9 @@ _LAYOUTS = ("row", "col")
 _KINDS = tuple(f"kind::{name}" for name in dict.fromkeys(row.kind for row in MMA_ROWS if row.kind))
 _VECTORS = ("scale_vec::1X", "scale_vec::2X", "scale_vec::4X")
 _ROUNDINGS = tuple(dict.fromkeys(rounding for row in MMA_ROWS for rounding in row.roundings))
+_OPERATIONS = tuple(dict.fromkeys(part for row in MMA_ROWS for part in row.operation.split(".") if part))
 _KNOWN = (
-    *_SPARSE, "sync", "aligned", *_LAYOUTS, *_KINDS, "block_scale", *_VECTORS, "satfinite", *_ROUNDINGS, *MATRIX_TYPES, *SCALE_TYPES,
+    *_SPARSE, "sync", "aligned", *_LAYOUTS, *_KINDS, "block_scale", *_VECTORS, "satfinite", *_ROUNDINGS, *MATRIX_TYPES, *SCALE_TYPES, *_OPERATIONS,
 )  # fmt: skip
 _LONGEST = 512  # characters of an opcode; the longest known has 117
 _ROLES = ("D", "A", "B", "C")
@@ -127,13 +128,15 @@ class _Parts:
     single: dict[str, str] = field(default_factory=dict)
     types: list[str] = field(default_factory=list)
     layouts: list[str] = field(default_factory=list)
+    operations: list[str] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
 
     def opcode(self) -> str:
         """The canonical opcode, `.scale_vec` and the rounding only if they are written."""
         one = self.single
         middle = [one.get(slot, "") for slot in ("kind", "block_scale", "scale_vec", "satfinite", "rounding")]
-        return spelled(one.get("sparse", ""), one["shape"], ".".join(self.layouts), middle, self.types, one.get("scale_type", ""))
+        last = ".".join(filter(None, (one.get("scale_type", ""), *self.operations)))
+        return spelled(one.get("sparse", ""), one["shape"], ".".join(self.layouts), middle, self.types, last)
 
 
 def _mma(reader: _Reader) -> MmaForm:
@@ -149,6 +152,8 @@ def _mma(reader: _Reader) -> MmaForm:
             parts.types.append(qualifier)
         elif slot == "layout":
             parts.layouts.append(qualifier)
+        elif slot == "operation":
+            parts.operations.append(qualifier)
         elif slot is None:
             near = get_close_matches(qualifier, _KNOWN, 1)
             hint = f", did you mean '.{near[0]}'?" if near else ""
@@ -203,6 +208,8 @@ def _slot(qualifier: str) -> str | None:
         return "sparse"
     if qualifier in ("sync", "aligned", "satfinite", "block_scale"):
         return qualifier
+    if qualifier in _OPERATIONS:
+        return "operation"
     if qualifier in _ROUNDINGS:
         return "rounding"
     if qualifier in _KINDS:
@@ -235,6 +242,7 @@ class _Profile(NamedTuple):
     scale: str
     saturation: str
     rounding: str
+    operation: str
 
 
 @lru_cache(maxsize=1)
@@ -247,7 +255,7 @@ def _profiles() -> dict[bool, list[tuple[_Profile, MmaForm]]]:
         profile = _Profile(
             form.opcode.split(".sync")[0], f"{form.a_type} x {form.b_type}", f"m{form.m}n{form.n}k{form.k}", f"D {form.d_type}, C {form.c_type}",
             kind, scale_type or "no scale type", ".satfinite" if form.saturate else "no .satfinite",
-            _rounded("" if form.rounding in form.row.roundings[:1] else form.rounding),
+            _rounded("" if form.rounding in form.row.roundings[:1] else form.rounding), _joined(form.row.operation),
         )  # fmt: skip
         found[form.sparse].append((profile, form))
     return found
@@ -259,11 +267,11 @@ def _no_row(reader: _Reader, parts: _Parts) -> IsaError:
     wanted = _Profile(
         "mma." + one["sparse"] if "sparse" in one else "mma", f"{a} x {b}", one["shape"], f"D {d}, C {c}", _written_kind(one),
         one.get("scale_type", "no scale type"), ".satfinite" if "satfinite" in one else "no .satfinite",
-        _rounded("" if F64.name in (a, b) and one.get("rounding") == _ROUNDINGS[0] else one.get("rounding", "")),
+        _rounded("" if F64.name in (a, b) and one.get("rounding") == _ROUNDINGS[0] else one.get("rounding", "")), _joined(".".join(parts.operations)),
     )  # fmt: skip
     places = _Profile(
         one.get("sparse", ""), a, one["shape"], d, one.get("kind", one.get("block_scale", "")), one.get("scale_type", ""), "satfinite",
-        one.get("rounding", ""),
+        one.get("rounding", ""), "".join(parts.operations[:1]),
     )  # fmt: skip
     kinship = _profiles()["sparse" in one]
     shared = [sum(map(operator.mul, map(operator.eq, profile, wanted), _WEIGHTS)) for profile, _ in kinship]
@@ -285,7 +293,11 @@ def _rounded(rounding: str) -> str:
     return f".{rounding}" if rounding else "no rounding modifier"
 
 
-_WEIGHTS = (1, 8, 4, 2, 3, 1, 1, 1)  # of the fields of _Profile: what makes forms near, first of all the inputs, then the shape
+def _joined(operation: str) -> str:
+    return f".{operation}" if operation else "no bit operation"
+
+
+_WEIGHTS = (1, 8, 4, 2, 3, 1, 1, 1, 1)  # of the fields of _Profile: what makes forms near, first of all the inputs, then the shape
 _REASONS = {
     "spelling": "these types have no plain '{value}' form",
     "inputs": "no such form multiplies {value}",
@@ -295,6 +307,7 @@ _REASONS = {
     "scale": "{a} by {b} in {shape} does not go with {value}",
     "saturation": "{a} by {b} does not go with {value}: only integer forms saturate",
     "rounding": "{a} by {b} does not go with {value}: only f64 forms have a rounding modifier",
+    "operation": "{a} by {b} does not go with {value}: b1 is joined and counted, all else multiplied",
 }
 
 

@@ -109,7 +109,8 @@ ELEMENT_TYPES: dict[str, ElementType] = {
 
 
 F64 = ElementType("f64", 64, exponent=11, fraction=52)  # beside the others, whose patterns and registers are uint32: these are uint64
-MATRIX_TYPES: dict[str, ElementType] = {**ELEMENT_TYPES, F64.name: F64}  # every type that an operand of mma may have
+B1 = ElementType("b1", 1, Kind.UNSIGNED)  # beside the others too: a form says what it does with bits in place of multiplying them
+MATRIX_TYPES: dict[str, ElementType] = {**ELEMENT_TYPES, F64.name: F64, B1.name: B1}  # every type that an operand of mma may have
 PACKED_E2M1 = ElementType("e2m1", 4, exponent=2, fraction=1, infinity=False, nan=False)  # of kinds mxf4 and mxf4nvf4: two a byte
 SCALE_TYPES: dict[str, ElementType] = {
     "ue8m0": ElementType("ue8m0", 8, exponent=8, infinity=False, signed=False),

@@ -31,6 +31,8 @@ V8 = "{%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}"
 OPERANDS = "{%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9, %r10, %r11}, {%r12, %r13, %r14, %r15}, %r16, 1;"
 F64 = "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"
 F64_OPERANDS = "{%fd0, %fd1}, {%fd2}, {%fd3}, {%fd4, %fd5};"
+B1 = "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.xor.popc"
+B1_OPERANDS = "{%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6}, {%r0, %r1, %r2, %r3};"
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x2.shared.b16"
 
 Chooser = Callable[[int], int]
@@ -285,6 +287,12 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
     ("f64 and a predicate", None, f"{F64} {{%fd0, %fd1}}, {{%fd2}}, {{»%p3}}, {{%fd4, %fd5}};", ("operand b cannot be %p3, a predicate",)),
     ("f64 in one of 32 bits", None, f"{F64} {{%fd0, %fd1}}, {{%fd2}}, {{%fd3}}, {{%fd4, »%r5}};", ("operand c cannot be %r5", "64-bit")),
     ("f64 scalar", None, f"{F64} {{%fd0, %fd1}}, »%fd2, {{%fd3}}, {{%fd4, %fd5}};", ("operand a is a vector of 1",)),
+    ("b1 without an operation", None, f"»{B1.removesuffix('.xor.popc')} {B1_OPERANDS}", ("no bit operation", ".xor.popc, .and.popc")),
+    ("b1 counted first", None, f"{B1.removesuffix('xor.popc')}»popc.xor {B1_OPERANDS}", ("does not go with .popc.xor", ".xor.popc")),
+    ("b1 or", None, f"{B1.removesuffix('xor.popc')}»or.popc {B1_OPERANDS}", ("'.or' is not a qualifier",)),
+    ("b1 saturated", None, f"{B1.replace('.s32.b1', '.»satfinite.s32.b1')} {B1_OPERANDS}", ("does not go with .satfinite",)),
+    ("xor of integers", None, f"mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32.»xor.popc {B1_OPERANDS}", ("does not go with .xor.popc",)),
+    ("too old for and", "sm_75", f"»{B1.replace('m16', 'm8').replace('xor', 'and')} {B1_OPERANDS}", ("not available on sm_75", "sm_80")),
     ("one layout", None, f"mma.sync.aligned.m8n8k4.»col.f32.f16.f16.f32 {OPERANDS}", ("layouts 'col'", "row.row, .row.col, .col.row, .col.col")),
     ("D f16 of C f32", None, f"mma.sync.aligned.m8n8k4.col.col.»f16.f16.f16.f32 {OPERANDS}", ("D f16, C f32", "D f32, C f16")),
     ("too old for f64", "sm_75", f"»{F64} {F64_OPERANDS}", ("not available on sm_75", "sm_80")),
@@ -494,6 +502,14 @@ FINE_PRINT: list[tuple[str, bool]] = [
     ("ldmatrix.sync.aligned.aligned.m8n8.x1.shared.b16 {%r0}, [%r1];", False),
     (f"{MMA_SP.replace('.sync', '.sync.sync')} {OPERANDS}", True),
     ("mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6, %r7}, {%r0, %r1, %r2, %r3};", True),
+    (f"{B1} {B1_OPERANDS}", True),
+    (f"{B1.replace('mma.', 'mma.and.').replace('xor.', '')} {B1_OPERANDS}", True),
+    (f"{B1.replace('mma.', 'mma.popc.').replace('.xor.popc', '.xor')} {B1_OPERANDS}", False),
+    (f"{B1.removesuffix('.popc')} {B1_OPERANDS}", False),
+    (f"{B1.removesuffix('.xor.popc')} {B1_OPERANDS}", False),
+    (f"{B1}.popc {B1_OPERANDS}", False),
+    (f"{B1}.satfinite {B1_OPERANDS}", False),
+    (f"{B1.replace('row.col', 'row.row')} {B1_OPERANDS}", False),
     (f"{F64} {F64_OPERANDS}", True),
     (f"{F64[:31]}.rn{F64[31:]} {F64_OPERANDS}", True),
     (f"{F64}.rp {F64_OPERANDS}", True),

@@ -232,6 +232,25 @@ def test_scatter_rejects_wrong_shapes_and_types() -> None:
             call()
 
 
+@pytest.mark.parametrize(("shape", "counts"), [("m8n8k128", [2, 1, 1]), ("m16n8k128", [4, 2, 1]), ("m16n8k256", [4, 4, 2])])
+def test_b1(shape: str, counts: list[int]) -> None:
+    """PTX ISA 9.0, 9.7.14.5.5, .12 and .13: 32 neighbours along K in each register."""
+    forms = [isa.mma_form(f"mma.sync.aligned.{shape}.row.col.s32.b1.b1.s32.{operation}.popc") for operation in ("xor", "and")]
+    assert [form.row.operation for form in forms] == ["xor.popc", "and.popc"]
+    for form in forms:
+        assert [getattr(form, name).registers for name in "dab"] == counts
+        rng = np.random.default_rng(0)
+        a, b = rng.integers(0, 2, form.a.shape).astype(np.uint32), rng.integers(0, 2, form.b.shape).astype(np.uint32)
+        for name, bits in (("a", a), ("b", b.T)):
+            registers = getattr(form, name).scatter(bits if name == "a" else bits.T)
+            for lane in range(32):
+                for r in range(len(registers)):
+                    half = r % (form.m // 8) if name == "a" else 0
+                    first = 32 * (lane % 4) + 128 * (r // (form.m // 8) if name == "a" else r)
+                    wanted = bits[lane // 4 + 8 * half, first : first + 32]
+                    assert int(registers[r, lane]) == int("".join(map(str, wanted[::-1])), 2)
+
+
 def test_f64_is_in_64_bit_registers() -> None:
     form = isa.mma_form("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64")
     assert [getattr(form, name).registers for name in "dabc"] == [4, 4, 2, 4]
