@@ -1,0 +1,125 @@
+"""`tcsim accuracy`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulator.cli import BAD, DONE, say
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from simulator.accuracy import Accuracy
+
+DESCRIPTION = """\
+What a chip's sums do to dot products: errors against the correctly rounded exact result in ulp (histogram, percentiles, worst case, bias), for chips
+side by side, and beside them plain f32: a chain of fused multiply-adds, and pairwise sums.
+
+Dot products longer than an instruction's K are chains of instructions that round the accumulator each time, as the main loop of a matrix
+product does.
+Each line says on what evidence the chip's sum is known: measured here, measured by others, or inferred.
+"""
+
+EPILOG = """\
+examples:
+  tcsim accuracy --type e4m3                               every chip that multiplies e4m3, K = 4096, normal operands
+  tcsim accuracy --type e4m3 --targets sm_90:wgmma,sm_90 --distribution positive --plot fp8.png
+  tcsim accuracy --type f16 --result f16 --k 1024 --scale 0.1
+  tcsim accuracy --type bf16 --a weights.npy --b activations.npy --sparse --format json
+"""
+
+FORMATS = ("table", "json", "csv")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    add = parser.add_argument
+    add("--type", required=True, help="element type of A and B: f16, bf16, tf32, e4m3, e5m2, e3m2, e2m3, e2m1")
+    add("--b-type", metavar="TYPE", help="that of B, if it differs")
+    add("--result", default="f32", help="type of the accumulator: f32 (default) or f16")
+    add("--k", type=int, metavar="N", help="products in a dot product (default 4096; of given operands theirs)")
+    add(
+        "--targets", metavar="LIST", help="chips, e.g. sm_89,sm_90:wgmma,sm_100:tcgen05; mma if no family is named (default: all that have the types)"
+    )
+    add("--sparse", action="store_true", help="prune A by magnitude (2:4; tf32 1:2) and multiply it with the .sp instructions")
+    add("--distribution", default="normal", help="of drawn operands: normal (default), uniform, positive, lognormal, bits")
+    add("--scale", type=float, default=1.0, metavar="X", help="of the distribution: its standard deviation, or bound (default 1)")
+    add("--count", type=int, metavar="N", help="results to compare (default 10000; of given operands at most 100000)")
+    add("--seed", type=int, default=0, metavar="N", help="of what is drawn (default 0)")
+    add("--a", metavar="FILE.npy", help="A [M, K]: float16, float32 or float64 numbers, rounded to the type, or unsigned integers: its patterns")
+    add("--b", metavar="FILE.npy", help="B [K, N]")
+    add("--format", choices=FORMATS, help="default: table, or what the name of --out says; json has the operands of the worst cases, too")
+    add("--out", metavar="FILE", help="write there, not to standard output")
+    add("--plot", metavar="FILE.png", help="draw the histograms: .png, .svg or .pdf (needs matplotlib)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    from isa.errors import IsaError
+    from simulator.accuracy import accuracy
+
+    try:
+        _check(options)
+        a, b = (None if path is None else _load(path) for path in (options.a, options.b))
+        result = accuracy(
+            options.type, options.k, b_type=options.b_type, targets=options.targets, result=options.result, sparse=options.sparse,
+            distribution=options.distribution, scale=options.scale, count=options.count, seed=options.seed, a=a, b=b,
+        )  # fmt: skip
+        for note in result.notes:
+            say(note)
+        _write(options, result)
+    except IsaError as error:
+        say(error)
+        return BAD
+    except OSError as error:
+        say(f"{error.filename or 'output'}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
+        return BAD
+    return DONE
+
+
+def _check(options: argparse.Namespace) -> None:
+    """What would fail only after the work is done."""
+    from isa.errors import IsaError
+
+    if options.plot:
+        from simulator.accuracy.plot import check_plot
+
+        check_plot(options.plot)
+    if options.out and not Path(options.out).resolve().parent.is_dir():
+        raise IsaError("", -1, f"{options.out}: cannot be written, there is no such folder", "a file in a folder that exists")
+
+
+def _load(path: str) -> NDArray[Any]:
+    import numpy as np
+
+    from isa.errors import IsaError
+
+    legal = "a .npy file of one matrix, as numpy.save writes it"
+    try:
+        array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise IsaError("", -1, f"{path}: cannot be read ({error.strerror or error})", legal) from None
+    except (ValueError, EOFError) as error:
+        raise IsaError("", -1, f"{path}: is no matrix ({str(error).splitlines()[0]})", legal) from None
+    if not isinstance(array, np.ndarray):
+        raise IsaError("", -1, f"{path}: holds several arrays (.npz)", legal)
+    return array
+
+
+def _write(options: argparse.Namespace, result: Accuracy) -> None:
+    named = Path(options.out).suffix.lstrip(".") if options.out else ""
+    chosen = options.format or (named if named in FORMATS else "table")
+    text = {"table": result.table, "json": result.json, "csv": result.csv}[chosen]()
+    if options.out:
+        from simulator.files import complete
+
+        with complete(options.out) as stream:
+            stream.write(text.encode())
+    else:
+        sys.stdout.write(text)
+    if options.plot:
+        from simulator.accuracy.plot import write_plot
+
+        write_plot(result, options.plot)
