@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import IsaError
+from isa.metadata import Sparsity, sparsity_of
 from isa.targets import Target, parse_target
 from isa.types import F64, SCALE_TYPES, Bits, ElementType, element_type
 from simulator.arithmetic.chain import Words, chain_f64
@@ -36,21 +37,23 @@ def product(
     d_type: str | ElementType,
     c_type: str | ElementType | None = None,
     shape: str = "",
+    codes: Bits | None = None,
     scale_a: Bits | None = None,
     scale_b: Bits | None = None,
     scale_type: str | ElementType | None = None,
     saturate: bool = False,
     arithmetic: str = "chip",
 ) -> NDArray[np.unsignedinteger[Any]]:
-    """D = A * B + C as one dense instruction of the tensor core of a target computes it.
+    """D = A * B + C as one instruction of the tensor core of a target computes it.
 
     Args:
-        a, b, c: patterns uint32 [case, m, k], [case, k, n], [case, m, n]; uint64 for f64. k is the instruction's.
+        a, b, c: patterns uint32 [case, m, k], [case, k, n], [case, m, n]; uint64 for f64. k is the instruction's. A of a sparse one: [case, m, stored].
         family: "mma", "wgmma" or "tcgen05".
         target: e.g. "sm_90a".
         a_type, b_type, d_type, c_type: element types or their names; C is like D unless given; "f64" for all of them together. Types of less
             than a byte are as registers hold them: e2m1 in bits 5..2 of a byte, or `isa.types.PACKED_E2M1`, which means the mxf4 kinds.
         shape: where an instruction's shape decides how it adds: "m8n8k4" (f16).
+        codes: metadata of a sparse instruction, uint32 [case, m, chunk]; any 4-bit codes, as `simulator.arithmetic.sums` selects.
         scale_a, scale_b: block scale factors, patterns uint32 [case, m, k / block] and [case, k / block, n].
         scale_type: "ue8m0" or "ue4m3".
         saturate: of integers.
@@ -65,18 +68,19 @@ def product(
     a_type, b_type, d_type = _type(a_type), _type(b_type), _type(d_type)
     c_type = _type(c_type) if c_type is not None else d_type
     _check(family, arithmetic, d_type)
-    _check_shapes(a, b, c, np.uint64 if a_type.bits == 64 else np.uint32)
+    sparsity = None if codes is None or a_type.bits == 64 else sparsity_of(a_type)
+    _check_shapes(a, b, c, np.uint64 if a_type.bits == 64 else np.uint32, codes, sparsity)
     if a_type.bits == 64:
         find_row(family, parse_target(target), a_type, shape=shape)
         return add_f64(a, b, c)
     scales = _scales(scale_a, scale_b, scale_type, a, b)
     chip = a_type.is_float and arithmetic == "chip"
     kind = "" if scales is None else "mxf4" if a_type.bits == 4 else "mxf8f6f4"
-    rule = find_row(family, parse_target(target), a_type, kind=kind, shape=shape).rule if chip else None
+    rule = find_row(family, parse_target(target), a_type, sparse=sparsity is not None, kind=kind, shape=shape).rule if chip else None
     factors = 0 if scales is None else scales[0].shape[2]
-    m, k, n = a.shape[1], a.shape[2], b.shape[2]
-    how = Sum(m, n, k, a_type, b_type, c_type, d_type, rule, None, saturate, _scale_type(scale_type) if scales else None, factors)
-    return add(how, Operands(a, b, c, None, *(scales or (None, None))))
+    m, k, n = a.shape[1], b.shape[1], b.shape[2]
+    how = Sum(m, n, k, a_type, b_type, c_type, d_type, rule, sparsity, saturate, _scale_type(scale_type) if scales else None, factors)
+    return add(how, Operands(a, b, c, codes, *(scales or (None, None))))
 
 
 def add(how: Sum, operands: Operands) -> Bits:
@@ -148,10 +152,19 @@ def _check(family: str, arithmetic: str, result: ElementType) -> None:
         raise IsaError(result.name, -1, f"no tensor core gives results of type {result}", ", ".join((*_RESULTS, "f64")))
 
 
-def _check_shapes(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], kind: type[np.generic]) -> None:
-    for name, array, legal in (("a", a, "[case, m, k]"), ("b", b, "[case, k, n]"), ("c", c, "[case, m, n]")):
+def _check_shapes(
+    a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], kind: type[np.generic], codes: NDArray[Any] | None, sparsity: Sparsity | None
+) -> None:
+    given = [("a", a, "[case, m, k]"), ("b", b, "[case, k, n]"), ("c", c, "[case, m, n]")]
+    for name, array, legal in given if codes is None else [*given, ("codes", codes, "[case, m, chunk]")]:
         if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 3:
             found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
             raise IsaError("", -1, f"operand {name} is {found}", f"{kind.__name__} {legal}")
-    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1] or c.shape != (a.shape[0], a.shape[1], b.shape[2]):
-        raise IsaError("", -1, f"shapes {a.shape}, {b.shape} and {c.shape} do not go together", "[case, m, k], [case, k, n] and [case, m, n]")
+    columns = b.shape[1] * sparsity.stored // sparsity.chunk if sparsity else b.shape[1]
+    if a.shape[0] != b.shape[0] or a.shape[2] != columns or c.shape != (a.shape[0], a.shape[1], b.shape[2]):
+        legal = f"[case, m, {'stored' if sparsity else 'k'}], [case, k, n] and [case, m, n]"
+        raise IsaError("", -1, f"shapes {a.shape}, {b.shape} and {c.shape} do not go together", legal)
+    if codes is not None and (sparsity is None or b.shape[1] % sparsity.chunk or codes.shape != (*a.shape[:2], b.shape[1] // sparsity.chunk)):
+        raise IsaError("", -1, f"codes of shape {codes.shape} for k = {b.shape[1]}", "[case, m, k / chunk], and no f64")
+    if codes is not None and len(codes) and codes.max() > 15:
+        raise IsaError("", -1, f"a metadata code of {codes.max()}", "4 bits")
