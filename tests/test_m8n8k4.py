@@ -37,8 +37,7 @@ def test_forms() -> None:
         assert form is form_of(f"{form.a_layout}.{form.b_layout}", form.d_type.name, form.c_type.name)
         assert (form.m, form.n, form.k, form.blocks, form.fma, form.performed_fma) == (8, 8, 4, 4, 1024, 1024)
         assert (form.a.shape, form.b.shape, form.c.shape, form.d.shape) == ((32, 4), (4, 32), (32, 8), (32, 8))
-        counts = [2, 2] if form.a_type.name == "f16" else []
-        assert [form.a.registers, form.b.registers] == counts
+        assert [form.a.registers, form.b.registers] == [2, 2]
         assert [form.d.registers, form.c.registers] == [REGISTERS[form.d_type.name], REGISTERS[form.c_type.name]]
         natives = {target: form.native(isa.parse_target(target)) for target in ("sm_70", "sm_75", "sm_80", "sm_90a", "sm_120a")}
         assert natives == {"sm_70": True, "sm_75": True, "sm_80": False, "sm_90a": False, "sm_120a": False}
