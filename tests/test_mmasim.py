@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 
 from isa.errors import IsaError
+from isa.forms import mma_forms
 from isa.targets import Target, parse_target
 from simulator.arithmetic import kernel_name
 from simulator.arithmetic.rows import SUM_ROWS, SumRow, SumRule, find_row
+from tests.benchmarks import mmasim as benchmark
 from tests.golden import compare_external, compare_mmasim
 from tests.golden.mmasim_cases import Instruction
 from tests.golden.probes import PROBES, Probe, probes, record
@@ -182,6 +184,34 @@ def test_comparison_prints_a_table_and_fails_on_a_difference(
     assert capsys.readouterr().out.split()[-1] == "1"
     assert compare_mmasim.main(["--only", "nothing"]) == 2
     assert compare_mmasim.main(["--mmasim", str(tmp_path / "no python")]) == 2
+
+
+@pytest.mark.parametrize("row", benchmark.ROWS, ids=str)
+def test_the_benchmark_compares_equal_work(row: benchmark.Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "CASES", 2)
+    form = mma_forms()[row.opcode]
+    d = benchmark.ours(form, row.target)()
+    assert d.shape == (2, form.d.registers, 32)
+    assert len(np.unique(d)) > 100
+    if row.architecture == "numpy":
+        assert all(call().shape == (2, form.m, form.n) for call in benchmark.numpy_calls(form))
+        return
+    other = Instruction("mma", row.architecture, row.spec)
+    assert other in RECORDED
+    assert any(parse_target(name).number == parse_target(row.target).number for name in other.targets)
+    assert (form.m, form.n, form.k_stored) == other.mnk
+    assert (form.d_type, form.a_type, form.b_type, form.c_type) == (other.d_type, other.a_type, other.b_type, other.c_type)
+
+
+def test_the_benchmark_prints_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(benchmark, "CASES", 2)
+    monkeypatch.setattr(benchmark, "ROUNDS", 1)
+    monkeypatch.setenv("TCSIM_THREADS", "1")
+    assert benchmark.main(["--only", "s8", "--seconds", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"kernel: {kernel_name()}")
+    assert [line.split()[1] for line in lines[2:]] == ["mma.m16n8k32.s32.s8.s8.s32", "mma.sp.m16n8k64.s32.s8.s8.s32"]
+    assert benchmark.main(["--mmasim", "no such python"]) == 2
 
 
 def external(tmp_path: Path, d: float, kind: str = "fp16", gpu: str = "V100") -> Path:

@@ -26,7 +26,7 @@ import numpy as np
 import isa
 from isa.forms import mma_forms
 from simulator.arithmetic import decode, kernel_name
-from simulator.execute.mma import execute_mma
+from simulator.execute.mma import Scales, execute_mma
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 7
@@ -119,8 +119,8 @@ class Server:
         self._process.wait()
 
 
-def operands(form: isa.MmaForm) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Random operands of `execute_mma`: numbers about 1, ascending metadata; (a, b, c, e) and scales by name."""
+def operands(form: isa.MmaForm) -> tuple[tuple[Any, ...], Scales | None]:
+    """Random operands of `execute_mma`: numbers about 1, ascending metadata; (a, b, c, e) and block scales."""
     rng = np.random.default_rng(1)
 
     def drawn(fragment: Any) -> Any:
@@ -139,10 +139,9 @@ def operands(form: isa.MmaForm) -> tuple[tuple[Any, ...], dict[str, Any]]:
     codes = None
     if form.sparse:
         codes = form.metadata.scatter(rng.choice(np.array(form.metadata.codes, np.uint32), (CASES, *form.metadata.shape)), 0)
-    scales = {}
-    if form.row.scale:
-        for name in ("scale_a", "scale_b"):  # every byte a factor about 1
-            scales[name] = rng.integers(0, 4, (CASES, 32), np.uint32) * np.uint32(0x01010101) + np.uint32(0x36363636)
+    scales = None
+    if form.row.scale:  # every byte a factor about 1
+        scales = Scales(*(rng.integers(0, 4, (CASES, 32), np.uint32) * np.uint32(0x01010101) + np.uint32(0x36363636) for _ in range(2)))
     return (form.a.scatter(drawn(form.a)), form.b.scatter(drawn(form.b)), form.c.scatter(drawn(form.c)), codes), scales
 
 
@@ -150,7 +149,7 @@ def ours(form: isa.MmaForm, target: str) -> Callable[[], Any]:
     """A call of `execute_mma` on CASES instructions."""
     given, scales = operands(form)
     parsed = isa.parse_target(target)
-    return lambda: execute_mma(form, *given, 0, target=parsed, **scales)
+    return lambda: execute_mma(form, *given, 0, target=parsed, scales=scales)
 
 
 def numpy_calls(form: isa.MmaForm) -> list[Callable[[], Any]]:
@@ -221,15 +220,17 @@ def main(given: list[str] | None = None) -> int:
         return 2
     print(f"kernel: {kernel_name()}; numpy {np.__version__}; {server.versions if server else 'no MMA-Sim'}; {processor()}")
     columns = ("ours/s", "other/s", "ratio", "lowest", "highest", "ns/product")
-    print(f"{'instruction, on one core':92} {'against':57} {columns[0]:>11} {columns[1]:>11} {' '.join(f'{c:>7}' for c in columns[2:])}")
+    print(f"{'instruction, on one core':90} {'against':71} {columns[0]:>11} {columns[1]:>11} {' '.join(f'{c:>7}' for c in columns[2:])}")
     for row, form in chosen(options.only, server is not None):
         rate = measure(row, form, server, options.seconds)
         ratios = rate.ratios
         products = form.m * form.n * form.k_stored
         mine, other = statistics.median(rate.ours), statistics.median(rate.other)
-        name = f"{row.target} {row.opcode.replace('.sync.aligned', '').replace('.row.col', '')}"
+        name = f"{row.target} {row.opcode}"
+        for usual in (".sync.aligned", ".row.col", "::ordered_metadata"):
+            name = name.replace(usual, "")
         print(
-            f"{name:92} {row.architecture + ' ' + row.spec:57} {mine:11,.0f} {other:11,.0f} {statistics.median(ratios):7.1f} {min(ratios):7.1f} "
+            f"{name:90} {row.architecture + ' ' + row.spec:71} {mine:11,.0f} {other:11,.0f} {statistics.median(ratios):7.1f} {min(ratios):7.1f} "
             f"{max(ratios):7.1f} {1e9 / mine / products:10.2f}",
             flush=True,
         )
