@@ -1,4 +1,7 @@
-"""The rules and rows of `simulator.arithmetic.rows` as Markdown: `python -m simulator.arithmetic.evidence` prints the tables of docs/arithmetic.md."""
+"""The rules and rows of `simulator.arithmetic.rows` as Markdown.
+
+`python -m simulator.arithmetic.evidence` prints the tables of docs/arithmetic.md.
+"""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def product(
     """D = A * B + C as one instruction of the tensor core of a target computes it.
 
     Args:
-        a, b, c: patterns uint32 [case, m, k], [case, k, n], [case, m, n]; uint64 for f64. k is the instruction's. A of a sparse one: [case, m, stored].
+        a, b, c: patterns uint32 [case, m, k], [case, k, n], [case, m, n]; uint64 for f64. k is the instruction's; A of a sparse one is
+            [case, m, stored].
         family: "mma", "wgmma" or "tcgen05".
         target: e.g. "sm_90a".
         a_type, b_type, d_type, c_type: element types or their names; C is like D unless given; "f64" for all of them together. Types of less
@@ -86,7 +87,7 @@ def product(
 def add(how: Sum, operands: Operands) -> Bits:
     """D patterns [case, m, n] of any number of cases, by the compiled kernel where it can, on several threads where it is worth it."""
     d = np.empty(operands.c.shape, np.uint32)
-    compute = _compiled if library() is not None and supports(how) else _in_numpy
+    compute = _compiled if library() is not None and supports(how) and not how.operation else _in_numpy  # bits: the kernel takes words of 32
     spread(len(d), how.m * how.n * how.stored, lambda cases: compute(how, operands[cases], d[cases]))
     return d
 

@@ -40,6 +40,7 @@ class Sum:
         rule: the chip's rule; None for integers, and for the exact sum of floats.
         sparsity: of A, whose stored columns are fewer than k; None: dense.
         saturate: integers saturate.
+        operation: how two bits are joined, "xor.popc" or "and.popc" (b1); empty for products.
         scale_type: type of block scale factors; None without.
         factors: of a row of A or column of B; each covers an equal slice of K.
     """
@@ -56,6 +57,7 @@ class Sum:
     saturate: bool = False
     scale_type: ElementType | None = None
     factors: int = 0
+    operation: str = ""
 
     @property
     def stored(self) -> int:
@@ -122,7 +124,8 @@ def _block(how: Sum, operands: Operands) -> Bits:
     codes = operands.codes
     if not how.a_type.is_float:
         chosen = _select(integers(operands.b, how.b_type).astype(np.int32), _places(how, codes, cases))
-        d = integer_sum(chosen * integers(_planes(how, operands.a), how.a_type).astype(np.int32), c, saturate=how.saturate)
+        join = np.bitwise_xor if how.operation == "xor.popc" else np.multiply
+        d = integer_sum(join(chosen, integers(_planes(how, operands.a), how.a_type).astype(np.int32)), c, saturate=how.saturate)
     else:
         d = _float_sum(how, _products(how, operands), c, operands)
     return d.reshape(how.n, cases, how.m).transpose(1, 2, 0)

@@ -69,7 +69,7 @@ def _sum(form: MmaForm, target: Target, arithmetic: str) -> Sum:
     types = form.a_type, form.b_type, form.c_type, form.d_type
     sparsity = form.metadata.sparsity if form.sparse else None
     scale = (form.scale_a.type, form.scale_a.factors) if form.row.scale else (None, 0)
-    return Sum(form.m, form.n, form.k, *types, rule, sparsity, form.saturate, *scale)
+    return Sum(form.m, form.n, form.k, *types, rule, sparsity, form.saturate, *scale, form.row.operation)
 
 
 def execute_mma(

@@ -129,7 +129,7 @@ class _Plan(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("chunks", "in_chunk", "halves")),
         ("e_stride", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("e_words", "e_shifts", "place", "a_index", "b_start", "steps")),
-        *((name, ctypes.c_int32) for name in ("step_count", "fraction", "floor", "kept", "add_last", "chained", "group", "saturate")),
+        *((name, ctypes.c_int32) for name in ("step_count", "fraction", "floor", "kept", "add_last", "chained", "group", "saturate", "exclusive")),
         *((name, ctypes.c_int32) for name in ("is_signed_a", "is_signed_b", "factors")),
         ("scale_a", _Scale),
         ("scale_b", _Scale),
@@ -161,7 +161,7 @@ class Kernel:
             if element.is_float:
                 setattr(plan, f"{name}_format", self._format(element, how.through if name in "ab" else None))
         plan.is_signed_a, plan.is_signed_b = how.a_type.name.startswith("s"), how.b_type.name.startswith("s")
-        plan.saturate = how.saturate
+        plan.saturate, plan.exclusive = how.saturate, how.operation == "xor.popc"
         plan.a_index, plan.b_start = self._pointer(how.order, np.int32), self._pointer(how.n * how.order, np.int32)
         steps = [len(step) for step in how.steps]
         plan.steps, plan.step_count = self._pointer(np.array(steps), np.int32), len(steps)

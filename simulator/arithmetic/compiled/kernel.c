@@ -401,6 +401,24 @@ VERSIONS static void integer_case(const Plan *p, Room *r, const uint32_t *a, con
 /* Of the sources; see build.py. */
 int64_t tcsim_digest(void) { return TCSIM_DIGEST; }
 
+/* b1: ones of A and B joined, counted. Words of A [row][k / 32], of B [k / 32][n]. */
+VERSIONS static void bit_case(const Plan *p, Room *r, const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t *d) {
+    int32_t deep = p->k / 32;
+    fetch(a, p->a, (int64_t)p->m * deep, r->word);
+    fetch(b, p->b, (int64_t)deep * p->n, r->b_pattern);
+    fetch(c, p->c, (int64_t)p->m * p->n, r->pattern);
+    for (int32_t row = 0; row < p->m; row++)
+        for (int32_t j = 0; j < p->n; j++) {
+            uint32_t total = r->pattern[row * p->n + j];
+            for (int32_t k = 0; k < deep; k++) {
+                uint32_t x = r->word[row * deep + k], y = r->b_pattern[k * p->n + j];
+                total += (uint32_t)__builtin_popcount(p->exclusive ? x ^ y : x & y);
+            }
+            r->d_pattern[row * p->n + j] = total;
+        }
+    store_patterns(p, r, d);
+}
+
 /* All cases of a call; 0, or -1 without memory. */
 int tcsim_run(const Plan *p, int64_t cases, const uint32_t *a, const uint32_t *b, const uint32_t *c, const uint32_t *e, const uint32_t *scale_a,
               const uint32_t *scale_b, uint32_t *d) {
@@ -413,6 +431,8 @@ int tcsim_run(const Plan *p, int64_t cases, const uint32_t *a, const uint32_t *b
         const uint32_t *right = scale_b ? scale_b + i * p->scale_b.stride : NULL;
         if (p->a_format.bits)
             float_case(p, &room, a + i * p->a.stride, b + i * p->b.stride, c + i * p->c.stride, code, left, right, d + i * p->d.stride);
+        else if (p->a.bits == 1 && p->a.per == 32)
+            bit_case(p, &room, a + i * p->a.stride, b + i * p->b.stride, c + i * p->c.stride, d + i * p->d.stride);
         else
             integer_case(p, &room, a + i * p->a.stride, b + i * p->b.stride, c + i * p->c.stride, code, d + i * p->d.stride);
     }

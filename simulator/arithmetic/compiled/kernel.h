@@ -48,7 +48,7 @@ typedef struct {
     /* the sum */
     /* in order of summation: column of stored A, the row of B times n that it meets if dense, or that its chunk starts at */
     const int32_t *a_index, *b_start, *steps;
-    int32_t step_count, fraction, floor, kept, add_last, chained, group, saturate, is_signed_a, is_signed_b;
+    int32_t step_count, fraction, floor, kept, add_last, chained, group, saturate, exclusive, is_signed_a, is_signed_b;
     /* block scales (factors = 0: none) */
     int32_t factors;
     Scale scale_a, scale_b;
