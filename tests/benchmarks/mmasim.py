@@ -128,10 +128,11 @@ def operands(form: isa.MmaForm) -> tuple[tuple[Any, ...], Scales | None]:
         shape = (CASES, *fragment.shape)
         if element.bits == 64:
             return rng.standard_normal(shape).view(np.uint64)
-        if not element.is_float or element.bits < 16:
+        if not element.is_float:
+            return rng.integers(0, 1 << element.bits, shape, np.uint32)
+        if element.bits < 16:
             every = np.arange(1 << element.bits, dtype=np.uint32)
-            finite = np.isfinite(decode(every, element).value) if element.is_float else slice(None)
-            return rng.choice(every[finite], shape)
+            return rng.choice(every[np.isfinite(decode(every, element).value)], shape)
         if element.name == "f16":
             return rng.standard_normal(shape).astype(np.float16).view(np.uint16).astype(np.uint32)
         return rng.standard_normal(shape).astype(np.float32).view(np.uint32) >> np.uint32(32 - element.bits)
