@@ -85,7 +85,7 @@ class Errors:
     histogram: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"histogram": list(self.histogram)}
 
 
 def edges(bins: int) -> list[int]:

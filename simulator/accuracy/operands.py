@@ -185,7 +185,7 @@ class Given:
 
 
 def given(a: NDArray[Any], b: NDArray[Any], problem: Problem, count: int, seed: int) -> Given:
-    """Operands from arrays: floats are rounded to the types, unsigned integers are patterns.
+    """Operands from arrays: floats are rounded to the types as `cvt` does it (8 bits and fewer saturate), unsigned integers are patterns.
 
     If A * B has more than `count` elements, about so many are compared: those of rows and columns drawn at random.
 
@@ -227,7 +227,8 @@ def _patterns(array: NDArray[Any], element: ElementType, name: str) -> tuple[Bit
         raise IsaError("", -1, f"{name} is an array of {array.dtype}", legal)
     with np.errstate(invalid="ignore"):  # a signalling NaN
         numbers = array.astype(np.float64)
-    patterns = from_float64(numbers, element, satfinite=True)
+    saturates = element.bits <= 8  # as PTX's conversions do: to 8 bits and fewer with .satfinite alone
+    patterns = from_float64(numbers, element, satfinite=saturates)
     held = to_float64(patterns, element)
     changed = ~((held == numbers) | (np.isnan(held) & np.isnan(numbers)))
     if not changed.any():
@@ -235,4 +236,4 @@ def _patterns(array: NDArray[Any], element: ElementType, name: str) -> tuple[Bit
     note = f"{name}: {np.count_nonzero(changed):,} of {array.size:,} elements rounded to {element}"
     top = float(to_float64(np.uint32(largest(element)), element))
     over = np.count_nonzero(changed & (np.abs(numbers) > top))
-    return patterns, [note + (f", {over:,} of them, too large for it, to +-{top:g}" if over else "")]
+    return patterns, [note + (f", {over:,} of them, too large for it, to {f'+-{top:g}' if saturates else 'infinity'}" if over else "")]

@@ -91,7 +91,7 @@ def _curve(above: Axes, below: Axes, group: list[Line], bins: int, colour: str, 
     counts = np.zeros(bins)
     counts[: len(errors.histogram)] = errors.histogram
     share = counts / max(errors.measured, 1)
-    style: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 1.7}
+    style: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 1.7 if group[0].targets else 1.2}
     above.stairs(share, np.arange(bins + 1) - 0.5, baseline=0, label=_label(group), **style)
     above.fill_between(np.arange(bins + 1) - 0.5, np.append(share, share[-1:]), step="post", color=colour, alpha=0.08, linewidth=0)
     beyond = errors.measured - np.cumsum(counts)  # results off by more than the bin's upper edge
