@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,8 @@ def _lines(source: Drawn | Given, problem: Problem, found: list[Chip]) -> list[L
     """One for each chip and each reference; chips that add alike are computed once."""
     results, exact, sizes, rows, columns = _compute(source, problem, found)
     pair = cache(source.pair)  # different sums often have the same worst case
-    errors: dict[Arithmetic | str, tuple[Errors, Worst | None]] = {}
+    errors: dict[Arithmetic | str, tuple[Errors, Worst | None, int]] = {}
+    numbers: dict[bytes, int] = {}
     for key, patterns in results.items():
         at, ulp = worst_of(patterns, exact, problem.result)
         row, column = int(rows[at]), int(columns[at])
@@ -116,7 +118,8 @@ def _lines(source: Drawn | Given, problem: Problem, found: list[Chip]) -> list[L
             d, r = int(patterns[at]), int(exact[at])
             value = to_float64(np.array([d, r], np.uint32), problem.result).tolist()
             worst = Worst(source.place(row, column), d, r, value[0], value[1], ulp, tuple(a.tolist()), tuple(b.tolist()))
-        errors[key] = summarise(patterns, exact, problem.result, sizes, rows, columns), worst
+        number = numbers.setdefault(sha256(patterns).digest(), len(numbers) + 1)
+        errors[key] = summarise(patterns, exact, problem.result, sizes, rows, columns), worst, number
     lines = [Line(x.name, x.targets, x.family, x.shape, x.k, x.rule.name, x.evidence, x.source, *errors[x.rule, x.k]) for x in found]
     last = ", rounded to f16 at the end" if problem.result.bits == 16 else ""
     return lines + [Line(name, (), "", "", 1, "", "computed", what + last, *errors[name]) for name, what in REFERENCES]

@@ -26,6 +26,7 @@ class Line:
         source: whence the rule is known; of a reference what it is.
         errors: statistics.
         worst: the result with the largest error; None if all are right.
+        group: a number; lines that agree in every single result have the same.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Line:
     source: str
     errors: Errors
     worst: Worst | None
+    group: int
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,11 @@ class Accuracy:
 
     @property
     def groups(self) -> list[tuple[str, list[Line]]]:
-        """Lines with the same results, under a common name, in the order of their first."""
-        found: list[list[Line]] = []
+        """Lines that agree in every result, under a common name, in the order of their first."""
+        found: dict[int, list[Line]] = {}
         for line in self.lines:
-            same = next((group for group in found if (group[0].errors, group[0].worst) == (line.errors, line.worst)), None)
-            if same is None:
-                found.append([line])
-            else:
-                same.append(line)
-        return [(group[0].name + (f" and {len(group) - 1} more" if len(group) > 1 else ""), group) for group in found]
+            found.setdefault(line.group, []).append(line)
+        return [(group[0].name + (f" and {len(group) - 1} more" if len(group) > 1 else ""), group) for group in found.values()]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON; patterns of operands as hex digits separated by blanks."""
@@ -90,7 +88,7 @@ class Accuracy:
 
     def _line(self, line: Line) -> dict[str, Any]:
         p, worst = self.problem, line.worst
-        entry = {name: getattr(line, name) for name in ("name", "targets", "family", "shape", "k", "rule", "evidence", "source")}
+        entry = {name: getattr(line, name) for name in ("name", "group", "targets", "family", "shape", "k", "rule", "evidence", "source")}
         entry |= {"targets": list(line.targets), "errors": line.errors.to_dict()}
         if worst is None:
             return entry | {"worst": None}
@@ -118,14 +116,13 @@ class Accuracy:
         drawn = self.about["operands"] == "drawn"
         how = "{distribution}, scale {scale:g}, seed {seed}".format(**self.about) if drawn else "given operands"
         lines = [f"{self.what}, K = {self.k:,}: {self.count:,} results of {how}", ""]
-        number = {id(line): str(i) for i, (_, group) in enumerate(self.groups, start=1) for line in group}
-        lines += _grid([_HEADER, *([number[id(line)], *_cells(line)] for line in self.lines)], left=(1, 2, len(_HEADER) - 1))
-        lines += ["", "#: lines of one number have the same results. Errors in ulp of the exact result; bias: their mean, negative toward zero,"]
+        lines += _grid([_HEADER, *([str(line.group), *_cells(line)] for line in self.lines)], left=(1, 2, len(_HEADER) - 1))
+        lines += ["", "#: lines of one number agree in every result. Errors in ulp of the exact result; bias: their mean, negative toward zero,"]
         lines += ["+- its standard error; backward: mean |error| / sum |a||b|", ""]
         lines += ["share of results in percent, by error in ulp: each column from the one before up to its own", *self._histogram(), ""]
         lines += [
             "largest errors",
-            *_grid([[str(i), *_worst_cells(name, group[0], self.problem)] for i, (name, group) in enumerate(self.groups, 1)], left=(1, 2, 3, 4)),
+            *_grid([[str(group[0].group), *_worst_cells(name, group[0], self.problem)] for name, group in self.groups], left=(1, 2, 3, 4)),
         ]
         lines += self._left_out()
         return "\n".join(lines) + "\n"
@@ -136,9 +133,9 @@ class Accuracy:
         used = [i for i in range(len(bins)) if any(len(x.errors.histogram) > i and x.errors.histogram[i] for x in self.lines)]
         first, last = (used[0], used[-1] + 1) if used else (0, 0)
         rows = [["#", "", *(_edge(edge) for edge in bins[first:last])]]
-        for number, (name, group) in enumerate(self.groups, start=1):
+        for name, group in self.groups:
             counts = [*group[0].errors.histogram, *[0] * len(bins)][first:last]
-            rows.append([str(number), name, *(_share(count, group[0].errors.measured) for count in counts)])
+            rows.append([str(group[0].group), name, *(_share(count, group[0].errors.measured) for count in counts)])
         return _grid(rows, left=(1,))
 
     def _left_out(self) -> list[str]:
@@ -176,6 +173,7 @@ def _error(name: str) -> Callable[[Line, Problem], Any]:
 
 _COLUMNS: tuple[tuple[str, Callable[[Line, Problem], Any]], ...] = (
     ("name", lambda line, _: line.name),
+    ("group", lambda line, _: line.group),
     ("targets", lambda line, _: " ".join(line.targets)),
     ("family", lambda line, _: line.family),
     ("shape", lambda line, _: line.shape),
@@ -220,7 +218,7 @@ def _cells(line: Line) -> list[str]:
     return [
         line.name,
         line.shape,
-        f"{e.right:.1%}",
+        _part(e.right),
         _number(e.mean),
         *ranked,
         _number(e.largest),
@@ -253,6 +251,14 @@ def _number(value: float | None, sign: str = "") -> str:
     if size >= 1e7 or size < 1e-3:
         return f"{value:{sign}.1e}"
     return f"{value:{sign},.0f}" if size >= 100 else f"{value:{sign}.3g}"
+
+
+def _part(share: float) -> str:
+    """In percent; 0 and 100 only where it is."""
+    text = f"{share:.1%}"
+    if text == "100.0%" and share < 1:
+        return ">99.9%"
+    return "<0.1%" if text == "0.0%" and share > 0 else text
 
 
 def _interval(mean: Mean | None) -> str:

@@ -114,6 +114,7 @@ def describe(instruction: Instruction) -> dict[str, Any]:
     }
     if isinstance(form, MmaForm):
         facts |= {"shape": {"m": form.m, "n": form.n, "k": form.k}, "fma": form.fma, "performed_fma": form.performed_fma}
+        facts |= {"products": form.blocks, "operation": form.row.operation}
         for operand in facts["operands"][:4]:
             fragment = getattr(form, operand["role"])
             operand |= {"type": str(fragment.type), "rows": fragment.shape[0], "columns": fragment.shape[1], "registers": fragment.registers}
@@ -143,11 +144,13 @@ def _table(facts: dict[str, Any]) -> str:
     if "shape" in facts:
         m, n, k = facts["shape"].values()
         product = f"D[{m} x {n}] = A[{m} x {k}] * B[{k} x {n}] + C"
-        lines.append(f"  {product}, {facts['fma']:,} multiply-adds, {facts['performed_fma']:,} performed")
+        product = product if facts["products"] == 1 else f"{facts['products']} independent products {product}"
+        what = f"bits joined by {facts['operation']}" if facts["operation"] else f"multiply-adds, {facts['performed_fma']:,} performed"
+        lines.append(f"  {product}, {facts['fma']:,} {what}")
     lines.append(f"  since PTX {facts['since']['ptx']}, {facts['since']['target']}; {facts['source']}")
     for operand in facts["operands"]:
         holds = f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers" if "type" in operand else ""
-        lines.append(f"  {operand['role']:<8} {operand['direction']:<8} {operand['text']:<34} {holds}".rstrip())
+        lines.append(f"  {operand['role']:<11} {operand['direction']:<8} {operand['text']:<34} {holds}".rstrip())
     if "metadata" in facts:
         meta = facts["metadata"]
         lanes = ", ".join(map(str, meta["lanes"])) if len(meta["lanes"]) < 32 else "all"

@@ -68,8 +68,8 @@ def _sum(form: MmaForm, target: Target, arithmetic: str) -> Sum:
     rule = sum_row(form, target).rule if form.a_type.is_float and arithmetic == "chip" else None
     types = form.a_type, form.b_type, form.c_type, form.d_type
     sparsity = form.metadata.sparsity if form.sparse else None
-    scale = (form.scale_a.type, form.scale_a.factors) if form.row.scale else (None, 0)
-    return Sum(form.m, form.n, form.k, *types, rule, sparsity, form.saturate, *scale, form.row.operation)
+    scale_type, factors = (form.scale_a.type, form.scale_a.factors) if form.row.scale else (None, 0)
+    return Sum(form.m, form.n, form.k, *types, rule, sparsity, form.saturate, scale_type, factors, form.row.operation)
 
 
 def execute_mma(
