@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from isa.errors import IsaError, UndefinedBehavior
 from isa.forms import MmaForm, mma_forms
-from isa.targets import KNOWN, parse_target
-from isa.types import ELEMENT_TYPES, Bits, ElementType
+from isa.targets import KNOWN, Target, parse_target
+from isa.types import ELEMENT_TYPES, F64, Bits, ElementType
 from isa.undefined import RULES, metadata_findings
-from simulator.arithmetic import SUM_ROWS, SumRow, decode, encode, encode_integer, sum_row, ulp_distance
 from simulator import mma, mma_sp
+from simulator.arithmetic import SUM_ROWS, SumRow, decode, encode, encode_integer, find_row, sum_row, ulp_distance
+from simulator.arithmetic.rows import INFERRED, MEASURED_BY_OTHERS, MEASURED_HERE, MULTIPLY_ADD_F32, TURING, VOLTA
 from simulator.execute.mma import execute_mma, undefined_cases
 from tests.golden import reference
 from tests.test_exact import KINDS, cases
@@ -240,40 +241,58 @@ def test_width_and_length_of_a_step(target: str, opcode: str, fraction: int, pro
     assert [back for back in backs if probe(target, opcode, back, fraction)] == list(range(2, products))
 
 
+def on(number: int) -> Target:
+    """The target of that number that has most."""
+    return parse_target(f"sm_{number}{'a' if number >= 90 else ''}")
+
+
 def one_form_of_each_sum() -> list[tuple[str, MmaForm, SumRow]]:
-    """For every row the forms that it serves, on its first target."""
+    """For every row of `mma`, on its first target: one form of each shape, type of A and types of C and D, and the types of B in turn."""
     chosen = []
     for row in SUM_ROWS:
-        target = parse_target(f"sm_{row.targets[0]}")
+        target = on(row.targets[0])
+        groups: dict[tuple[object, ...], list[MmaForm]] = {}
         for form in mma_forms().values():
-            fits = form.sparse == row.sparse and form.a_type.name in row.inputs.split()
-            if fits and form.supports(target) and form.ordered == form.sparse:
-                chosen.append((str(target), form, row))
+            plain = form.a_type.is_float and form.a_type is not F64 and form.ordered == form.sparse and not form.row.kind.startswith("mx")
+            if row.family == "mma" and plain and form.supports(target) and sum_row(form, target) is row:
+                layouts = form.a_layout, form.b_layout
+                groups.setdefault((form.k, form.blocks, form.a_type, form.c_type, form.d_type, layouts, form.row.kind), []).append(form)
+        chosen += [(str(target), forms[i % len(forms)], row) for i, forms in enumerate(groups.values())]
     return chosen
+
+
+def test_the_forms_of_each_sum_cover_the_rows() -> None:
+    covered = [row for _, _, row in one_form_of_each_sum()]
+    assert all(row in covered for row in SUM_ROWS if row.family == "mma" and not row.kind and row.inputs != "f64")
 
 
 @pytest.mark.parametrize(("target", "form", "row"), one_form_of_each_sum(), ids=lambda value: getattr(value, "opcode", str(value)[:6]))
 def test_fused_sum_against_fractions(target: str, form: MmaForm, row: SumRow) -> None:
     """Whole instructions: one case for each kind of values, four outputs of each recomputed in fractions."""
     rng = np.random.default_rng(len(form.opcode))
-    registers = {name: [] for name in "abc"}
+    registers: dict[str, list[Bits]] = {name: [] for name in "abc"}
     for kind in KINDS:
-        a, _, _ = cases(rng, kind, (form.a_type, form.b_type, form.d_type), form.m, form.k_stored)
-        _, b, _ = cases(rng, kind, (form.a_type, form.b_type, form.d_type), form.n, form.k)
-        _, _, c = cases(rng, kind, (form.a_type, form.b_type, form.d_type), form.m * form.n, 1)
+        types = form.a_type, form.b_type, form.c_type
+        a, _, _ = cases(rng, kind, types, form.a.shape[0], form.k_stored)
+        _, b, _ = cases(rng, kind, types, form.b.shape[1], form.k)
+        _, _, c = cases(rng, kind, types, form.c.shape[0] * form.n, 1)
         registers["a"].append(a)
         registers["b"].append(b.T)
-        registers["c"].append(c.reshape(form.m, form.n))
+        registers["c"].append(c.reshape(form.c.shape))
     a, b, c = (np.stack(registers[name]) for name in "abc")
     codes = rng.choice(np.array(form.metadata.codes, np.uint32), (len(KINDS), *form.metadata.shape)) if form.sparse else None
     e = form.metadata.scatter(codes, 0) if codes is not None else None
     d = form.d.gather(execute_mma(form, form.a.scatter(a), form.b.scatter(b), form.c.scatter(c), e, target=target))
     for case in range(len(KINDS)):
-        for i, j in rng.integers(0, (form.m, form.n), (4, 2)).tolist():
-            column = b[case, :, j].tolist()
+        for i, j in rng.integers(0, form.c.shape, (4, 2)).tolist():
+            column = b[case, :, form.n * (i // form.m) + j].tolist()  # of the block that row i belongs to
             picked = column if codes is None else [column[k] for k in logical_columns(codes[case, i].tolist(), form.a_type)]
-            expected = reference.chip((a[case, i].tolist(), picked), int(c[case, i, j]), (form.a_type, form.b_type), form.d_type, row)
+            expected = reference.chip((a[case, i].tolist(), picked), int(c[case, i, j]), types_of(form), row.rule)
             assert hex(d[case, i, j]) == hex(expected), (KINDS[case], i, j)
+
+
+def types_of(form: MmaForm) -> reference.Types:
+    return reference.Types(form.a_type, form.b_type, form.c_type, form.d_type)
 
 
 @settings(max_examples=120, deadline=None)
@@ -285,29 +304,64 @@ def test_any_patterns_through_the_fused_sum(data: st.DataObject, target: str) ->
     form = mma_forms()[data.draw(st.sampled_from(opcodes))]
     a, b = (data.draw(st.lists(st.integers(0, t.mask), min_size=form.k, max_size=form.k)) for t in (form.a_type, form.b_type))
     c = data.draw(st.integers(0, form.c_type.mask))
-    expected = reference.chip((a, b), c, (form.a_type, form.b_type), form.d_type, sum_row(form, parse_target(target)))
+    expected = reference.chip((a, b), c, types_of(form), sum_row(form, parse_target(target)).rule)
     assert hex(dot(form.opcode, dict(enumerate(a)), dict(enumerate(b)), c, target)) == hex(expected)
 
 
-def test_every_float_form_has_exactly_one_row_on_every_target_that_supports_it() -> None:
-    for number in (n for n in KNOWN if n >= 80):
-        target = parse_target(f"sm_{number}")
+@pytest.mark.parametrize("number", KNOWN)
+def test_every_float_form_has_exactly_one_row_on_every_target_that_supports_it(number: int) -> None:
+    """Block-scaled, f64 and m8n8k4 ones, too; and what a row says is enough to add with."""
+    targets = [parse_target(f"sm_{number}{suffix}") for suffix in (("", "a", "f") if number >= 100 else ("", "a") if number == 90 else ("",))]
+    for target in targets:
         for form in (f for f in mma_forms().values() if f.a_type.is_float and f.supports(target)):
-            rows = [r for r in SUM_ROWS if number in r.targets and r.sparse == form.sparse and form.a_type.name in r.inputs.split()]
+            if number == 72:  # sm_72 (Xavier) is nobody's measurement
+                with pytest.raises(IsaError, match="no arithmetic is known"):
+                    sum_row(form, target)
+                continue
+            shape, kind = f"m{form.m}n{form.n}k{form.k}", {"": "", "mxf8f6f4": "mxf8f6f4"}.get(form.row.kind, "mxf4") if form.row.scale else ""
+            alike = [r for r in SUM_ROWS if r.family == "mma" and number in r.targets and r.sparse == form.sparse and r.kind == kind]
+            rows = [r for r in alike if form.a_type.name in r.inputs.split() and r.shape == (shape if form.blocks > 1 else "")]
             assert len(rows) == 1, (form.opcode, str(target))
             assert sum_row(form, target) is rows[0]
-            steps = rows[0].steps(form.k_stored, form.a_type)
+            rule = rows[0].rule
+            steps = rule.steps(form.k_stored, form.a_type)
             assert sorted(k for step in steps for k in step) == list(range(form.k_stored))
-    with pytest.raises(IsaError, match="sm_80"):
+            assert rule.chained or rule.fraction >= rule.kept
+            assert bool(rule.group) == (kind == "mxf4")
+
+
+def test_which_targets_no_row_is_for() -> None:
+    with pytest.raises(IsaError, match=r"no arithmetic is known for sparse mma m16n8k32 with f16 inputs on sm_75; legal: sm_80, .*sm_121"):
         sum_row(mma_forms()[SP_K32], parse_target("sm_75"))
+    f64 = mma_forms()["mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"]
+    with pytest.raises(IsaError, match="mma m8n8k4 with f64 inputs on sm_75"):
+        sum_row(f64, parse_target("sm_75"))
+    assert find_row("mma", parse_target("sm_75"), F16, shape="m8n8k4").rule is VOLTA
+    assert find_row("mma", parse_target("sm_75"), F16, shape="m16n8k8").rule is TURING
+    assert find_row("mma", parse_target("sm_75"), F16).rule is TURING
+    assert find_row("mma", parse_target("sm_90"), F16, shape="m8n8k4").rule is MULTIPLY_ADD_F32
+    with pytest.raises(IsaError, match="on sm_70; legal: sm_75"):
+        find_row("mma", parse_target("sm_70"), F16)
+    for family, number in (("wgmma", 100), ("tcgen05", 90), ("tcgen05", 120), ("wmma", 70)):
+        with pytest.raises(IsaError, match=f"no arithmetic is known for {family} with f16 inputs"):
+            find_row(family, on(number), F16)
+
+
+def test_rows_do_not_overlap() -> None:
+    """No instruction has two rows, of any family."""
+    seen = [(r.family, n, r.sparse, name, r.kind, r.shape) for r in SUM_ROWS for n in r.targets for name in r.inputs.split()]
+    assert len(seen) == len(set(seen))
+    assert {r.evidence for r in SUM_ROWS} == {MEASURED_HERE, MEASURED_BY_OTHERS, INFERRED}
+    assert all(r.source for r in SUM_ROWS)
+    assert all(n in KNOWN for r in SUM_ROWS for n in r.targets)
 
 
 def test_steps_of_lowered_fp8() -> None:
     form = mma_forms()[ORDERED + "m16n8k64.row.col.f32.e4m3.e4m3.f32"]
-    low, high = sum_row(form, parse_target("sm_90")).steps(form.k_stored, form.a_type)
+    low, high = sum_row(form, parse_target("sm_90")).rule.steps(form.k_stored, form.a_type)
     assert low[:4] == (0, 1, 4, 5)
     assert high[:4] == (2, 3, 6, 7)
-    assert [len(s) for s in sum_row(form, parse_target("sm_89")).steps(form.k_stored, form.a_type)] == [16, 16]
+    assert [len(s) for s in sum_row(form, parse_target("sm_89")).rule.steps(form.k_stored, form.a_type)] == [16, 16]
 
 
 # Sparse against dense
@@ -332,7 +386,8 @@ def signed(patterns: Bits, element: ElementType) -> list[list[int]]:
     return [[int(p) - (1 << element.bits) if int(p) >= top else int(p) for p in row] for row in patterns]
 
 
-INTEGER_FORMS = [f for f in mma_forms().values() if not f.a_type.is_float]
+INTEGER_FORMS = [f for f in mma_forms().values() if not f.a_type.is_float and not f.row.operation]
+BIT_FORMS = [f for f in mma_forms().values() if f.row.operation]
 
 
 @pytest.mark.parametrize("form", INTEGER_FORMS, ids=lambda form: form.opcode)
@@ -363,6 +418,20 @@ def test_integers_against_python(form: MmaForm) -> None:
                 assert int(found[case, i, j]) == total & 0xFFFFFFFF, (case, i, j)
 
 
+@pytest.mark.parametrize("form", BIT_FORMS, ids=lambda form: form.opcode)
+def test_bits_against_python(form: MmaForm) -> None:
+    """b1: the ones of rows joined with columns by exclusive or, or by and, are counted and added to C, modulo 2^32. PTX ISA 9.0, 9.7.14.5.14."""
+    rng = np.random.default_rng(len(form.opcode))
+    a, b = (rng.integers(0, 2, (3, *fragment.shape)).astype(np.uint32) for fragment in (form.a, form.b))
+    a[2], b[2] = 1, np.arange(form.n) % 2
+    c = rng.choice(np.array([0x7FFFFFFF, 0xFFFFFFF0, 0x80000000, 0, 5], np.uint32), (3, *form.c.shape))
+    d = form.d.gather(mma(form.opcode, form.a.scatter(a), form.b.scatter(b), form.c.scatter(c), "sm_80"))
+    for case, i, j in np.ndindex(d.shape):
+        row, column = (int("".join(map(str, bits.tolist())), 2) for bits in (a[case, i], b[case, :, j]))
+        joined = row ^ column if "xor" in form.opcode else row & column
+        assert int(d[case, i, j]) == (int(c[case, i, j]) + joined.bit_count()) % (1 << 32)
+
+
 @pytest.mark.parametrize(
     "name", ["m16n8k32.row.col.f32.f16.f16.f32", "m16n8k16.row.col.f16.f16.f16.f16", "m16n8k16.row.col.f32.tf32.tf32.f32", E4M3_K64]
 )
@@ -382,7 +451,7 @@ def test_exact_sparse_is_the_exact_dense_product_of_the_expanded_matrix(name: st
         for column, pattern in zip(logical_columns(codes[0, i].tolist(), form.a_type), a[i].tolist(), strict=True):
             row[column] = pattern
         for j in range(form.n):
-            assert hex(found[i, j]) == hex(reference.exact(row, b[j].tolist(), int(c[i * form.n + j]), (form.a_type, form.b_type), form.d_type))
+            assert hex(found[i, j]) == hex(reference.exact(row, b[j].tolist(), int(c[i * form.n + j]), types_of(form)))
 
 
 def operands(form: MmaForm, count: int = 1) -> tuple[Bits, Bits, Bits, Bits]:

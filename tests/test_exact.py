@@ -76,7 +76,7 @@ def test_against_fractions(a: ElementType, b: ElementType, d: ElementType, kind:
     rng = np.random.default_rng([KINDS.index(kind), IDS.index(f"{a}-{b}-{d}")])
     for products, count in ((1, 150), (2, 150), (4, 100), (16, 60), (32, 20)):
         left, right, c = cases(rng, kind, (a, b, d), count, products)
-        expected = [reference.exact(x, y, z, (a, b), d) for x, y, z in zip(left.tolist(), right.tolist(), c.tolist(), strict=True)]
+        expected = [reference.exact(x, y, z, reference.Types(a, b, d, d)) for x, y, z in zip(left.tolist(), right.tolist(), c.tolist(), strict=True)]
         found = simulate(left, right, c, (a, b, d))
         wrong = np.flatnonzero(found != np.array(expected, np.uint32))
         assert not len(wrong), f"{len(wrong)} of {count} sums of {products} products, first: {left[wrong[0]]} * {right[wrong[0]]} + {c[wrong[0]]:#x}"
@@ -89,7 +89,7 @@ def test_any_patterns(data: st.DataObject, choice: tuple[ElementType, ElementTyp
     left, right = (data.draw(st.lists(st.integers(0, t.mask), min_size=products, max_size=products)) for t in (a, b))
     c = data.draw(st.integers(0, d.mask))
     found = simulate(np.array([left], np.uint32), np.array([right], np.uint32), np.array([c], np.uint32), choice)
-    assert int(found[0]) == reference.exact(left, right, c, (a, b), d)
+    assert int(found[0]) == reference.exact(left, right, c, reference.Types(a, b, d, d))
 
 
 def _bf16(exponent: int, negative: bool = False) -> int:

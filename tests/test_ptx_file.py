@@ -122,7 +122,7 @@ ON_HOPPER = 209  # of the tcgen05 family: mbarrier and fence
 @pytest.mark.parametrize(
     ("arguments", "count"),
     [
-        ((), 370), (("--sparse", "--target", "sm_90a"), 88), (("--type", "e4m3", "--target", "sm_80"), 0),
+        ((), 404), (("--sparse", "--target", "sm_90a"), 88), (("--type", "e4m3", "--target", "sm_80"), 0),
         (("--family", "tcgen05", "--target", "sm_90a"), ON_HOPPER),
     ],
 )  # fmt: skip
