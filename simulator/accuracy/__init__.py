@@ -118,7 +118,7 @@ def _lines(source: Drawn | Given, problem: Problem, found: list[Chip]) -> list[L
             d, r = int(patterns[at]), int(exact[at])
             value = to_float64(np.array([d, r], np.uint32), problem.result).tolist()
             worst = Worst(source.place(row, column), d, r, value[0], value[1], ulp, tuple(a.tolist()), tuple(b.tolist()))
-        number = numbers.setdefault(sha256(patterns).digest(), len(numbers) + 1)
+        number = numbers.setdefault(sha256(patterns.tobytes()).digest(), len(numbers) + 1)
         errors[key] = summarise(patterns, exact, problem.result, sizes, rows, columns), worst, number
     lines = [Line(x.name, x.targets, x.family, x.shape, x.k, x.rule.name, x.evidence, x.source, *errors[x.rule, x.k]) for x in found]
     last = ", rounded to f16 at the end" if problem.result.bits == 16 else ""

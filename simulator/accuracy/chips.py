@@ -90,6 +90,8 @@ def chips(problem: Problem, wanted: Sequence[str] | None = None) -> list[Chip]:
     Raises:
         IsaError: no such target or family, or it lacks an instruction for the problem; names those that have one.
     """
+    if wanted is not None and not wanted:
+        raise IsaError("", -1, "the list of targets is empty", _legal(problem))
     if wanted is not None:
         return [_wanted(problem, spec.strip()) for spec in wanted]
     found: list[Chip] = []
