@@ -58,6 +58,7 @@ class Errors:
     Attributes:
         count: results.
         right: share of them that equal the exact one (zeros alike, NaN alike).
+        toward_zero: share of the measured that are nearer to zero than the exact one, or beyond it; without bias half of those that are not right.
         measured: results with an error; left out are those where either is infinite or NaN, and those of an exact zero that are not zero.
         special: results where either is infinite or NaN; `special_wrong` those of them that differ.
         zero_wrong: results that are not zero although the exact one is.
@@ -66,11 +67,13 @@ class Errors:
         bias: mean of the signed error, in ulp.
         relative_bias: mean of the signed error relative to |exact|.
         backward_mean, backward_largest: of |result - exact| / sum |a||b|.
+        backward_bias: mean of the signed error relative to sum |a||b|; unlike the other two, no few results that cancel decide it.
         histogram: how many magnitudes are 0, up to 1, above 1 up to 2, above 2 up to 4, ... ulp; as long as it needs to be.
     """
 
     count: int
     right: float
+    toward_zero: float | None
     measured: int
     special: int
     special_wrong: int
@@ -82,6 +85,7 @@ class Errors:
     relative_bias: Mean | None
     backward_mean: float | None
     backward_largest: float | None
+    backward_bias: Mean | None
     histogram: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,11 +133,13 @@ def summarise(result: Bits, exact: Bits, element: ElementType, sizes: Reals, row
     nonzero = defined & (r != 0)
     relative = (d[nonzero] - r[nonzero]) / r[nonzero]
     backward_of = finite & (sizes > 0) & np.isfinite(sizes)
-    backward = np.abs(d[backward_of] - r[backward_of]) / sizes[backward_of]
+    backward = (d[backward_of] - r[backward_of]) * np.where(np.signbit(r[backward_of]), -1.0, 1.0) / sizes[backward_of]
+    bounds = np.abs(backward)
     ranked = np.quantile(size, np.array(PERCENTILES) / 100, method="inverted_cdf") if len(size) else np.empty(0)
     return Errors(
         count=len(ulp),
         right=float(np.mean(same)),
+        toward_zero=float(np.mean(error < 0)) if len(size) else None,
         measured=len(size),
         special=int(np.count_nonzero(~finite)),
         special_wrong=int(np.count_nonzero(~finite & ~same)),
@@ -143,8 +149,9 @@ def summarise(result: Bits, exact: Bits, element: ElementType, sizes: Reals, row
         percentiles={f"{p:g}": float(value) for p, value in zip(PERCENTILES, ranked, strict=bool(len(size)))},
         bias=mean_of(error, rows[defined], columns[defined]),
         relative_bias=mean_of(relative, rows[nonzero], columns[nonzero]),
-        backward_mean=float(backward.mean()) if len(backward) else None,
-        backward_largest=float(backward.max()) if len(backward) else None,
+        backward_mean=float(bounds.mean()) if len(bounds) else None,
+        backward_largest=float(bounds.max()) if len(bounds) else None,
+        backward_bias=mean_of(backward, rows[backward_of], columns[backward_of]),
         histogram=_histogram(size),
     )
 

@@ -5,7 +5,6 @@ The family, the target and the types choose the row of `simulator.arithmetic.row
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,22 @@ from isa.errors import IsaError
 from isa.metadata import Sparsity, sparsity_of
 from isa.targets import Target, parse_target
 from isa.types import F64, SCALE_TYPES, Bits, ElementType, element_type
-from simulator.arithmetic.chain import Words, chain_f64
-from simulator.arithmetic.compiled import Kernel, library, matrix_layout, supports
+from simulator.arithmetic.batch import add, add_f64
 from simulator.arithmetic.rows import find_row
-from simulator.arithmetic.sums import Operands, Sum, add_in_numpy
-from simulator.arithmetic.threads import spread
+from simulator.arithmetic.sums import Operands, Sum
 
 FAMILIES = ("mma", "wgmma", "tcgen05")
-_RESULTS = ("f16", "f32", "s32")
+_NARROW = "e4m3 e5m2 e3m2 e2m3 e2m1"
+_TYPES = (  # A and B, each any of them; D and C; families: PTX ISA 9.0, 9.7.14.1, 9.7.15.2 and 9.7.16.10.1
+    ("f16", "f16 f32", FAMILIES),
+    ("bf16", "f32", FAMILIES),
+    ("tf32", "f32", FAMILIES),
+    (_NARROW, "f16 f32", FAMILIES),
+    ("s8 u8", "s32", FAMILIES),
+    ("s4 u4", "s32", ("mma",)),
+    ("f64", "f64", ("mma",)),
+)
+_INTEGER_TARGETS = {"wgmma": (90,), "tcgen05": (100, 110)}  # PTX ISA 9.0, 9.7.15 and 9.7.16.10.1; `mma` has integers everywhere
 
 
 def product(
@@ -68,53 +75,28 @@ def product(
     """
     a_type, b_type, d_type = _type(a_type), _type(b_type), _type(d_type)
     c_type = _type(c_type) if c_type is not None else d_type
-    _check(family, arithmetic, d_type)
+    target = parse_target(target)
+    _check_option("family", family, FAMILIES)
+    _check_option("arithmetic", arithmetic, ("chip", "exact"))
+    _check_types(family, target, (a_type, b_type, c_type, d_type))
     sparsity = None if codes is None or a_type.bits == 64 else sparsity_of(a_type)
     _check_shapes(a, b, c, np.uint64 if a_type.bits == 64 else np.uint32, codes, sparsity)
     if a_type.bits == 64:
-        find_row(family, parse_target(target), a_type, shape=shape)
+        find_row(family, target, a_type, shape=shape)
+        if arithmetic == "exact" or scale_type is not None or codes is not None:
+            raise IsaError("f64", -1, "f64 has no exact sum here, no block scales and no sparse form", "plain f64")
         return add_f64(a, b, c)
+    for name, array, element in (("a", a, a_type), ("b", b, b_type), ("c", c, c_type)):
+        _check_patterns(name, array, element.mask, str(element))
     scales = _scales(scale_a, scale_b, scale_type, a, b)
     chip = a_type.is_float and arithmetic == "chip"
     kind = "" if scales is None else "mxf4" if a_type.bits == 4 else "mxf8f6f4"
-    rule = find_row(family, parse_target(target), a_type, sparse=sparsity is not None, kind=kind, shape=shape).rule if chip else None
+    rule = find_row(family, target, a_type, sparse=sparsity is not None, kind=kind, shape=shape).rule if chip else None
     factors = 0 if scales is None else scales[0].shape[2]
+    _check_k(a.shape[2], b.shape[1], factors, 16 if kind == "mxf4" else 1, shape)
     m, k, n = a.shape[1], b.shape[1], b.shape[2]
     how = Sum(m, n, k, a_type, b_type, c_type, d_type, rule, sparsity, saturate, _scale_type(scale_type) if scales else None, factors)
     return add(how, Operands(a, b, c, codes, *(scales or (None, None))))
-
-
-def add(how: Sum, operands: Operands) -> Bits:
-    """D patterns [case, m, n] of any number of cases, by the compiled kernel where it can, on several threads where it is worth it."""
-    d = np.empty(operands.c.shape, np.uint32)
-    compute = _compiled if library() is not None and supports(how) and not how.operation else _in_numpy  # bits: the kernel takes words of 32
-    spread(len(d), how.m * how.n * how.stored, lambda cases: compute(how, operands[cases], d[cases]))
-    return d
-
-
-def _in_numpy(how: Sum, operands: Operands, d: Bits) -> None:
-    d[:] = add_in_numpy(how, operands)
-
-
-def add_f64(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
-    """The same for f64 patterns a [case, m, k], b [case, k, n], c [case, m, n]; `rounding` as in `simulator.arithmetic.chain`."""
-    d = np.empty_like(c)
-
-    def part(cases: slice) -> None:
-        d[cases] = chain_f64(a[cases], b[cases], c[cases], rounding)
-
-    spread(len(d), a.shape[1] * a.shape[2] * b.shape[2], part)
-    return d
-
-
-@lru_cache(maxsize=256)
-def _kernel(how: Sum) -> Kernel:
-    return Kernel(how, matrix_layout(how))
-
-
-def _compiled(how: Sum, operands: Operands, d: Bits) -> None:
-    x = operands
-    _kernel(how)(d, x.a, x.b, x.c, x.codes, x.scale_a, x.scale_b)
 
 
 def _type(given: str | ElementType) -> ElementType:
@@ -137,20 +119,52 @@ def _scales(scale_a: Bits | None, scale_b: Bits | None, scale_type: object, a: N
         raise IsaError("", -1, "block scales need all of scale_a, scale_b and scale_type", "all three, or none")
     factors = scale_a.shape[-1]
     legal = (a.shape[0], a.shape[1], factors), (b.shape[0], factors, b.shape[2])
-    if (scale_a.shape, scale_b.shape) != legal or not factors or a.shape[2] % factors:
+    if (scale_a.shape, scale_b.shape) != legal or not factors:
         raise IsaError(
             "", -1, f"scale_a of shape {scale_a.shape} and scale_b of shape {scale_b.shape}", "[case, m, k / block] and [case, k / block, n]"
         )
+    for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
+        _check_patterns(name, scale, 255, "a byte")
     return scale_a, scale_b.transpose(0, 2, 1)
 
 
-def _check(family: str, arithmetic: str, result: ElementType) -> None:
-    if family not in FAMILIES:
-        raise IsaError(family, -1, f"unknown family of instructions '{family}'", ", ".join(FAMILIES))
-    if arithmetic not in ("chip", "exact"):
-        raise IsaError(arithmetic, -1, f"arithmetic={arithmetic!r} is not known", "'chip', 'exact'")
-    if result.name not in (*_RESULTS, "f64"):
-        raise IsaError(result.name, -1, f"no tensor core gives results of type {result}", ", ".join((*_RESULTS, "f64")))
+def _check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
+    if given not in legal:
+        raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))
+
+
+def _check_types(family: str, target: Target, types: tuple[ElementType, ...]) -> None:
+    """IsaError unless some instruction of the family multiplies these types (A, B, C, D) and, for integers, the target has it; floats have rows."""
+    names = [element.name for element in types]
+    for inputs, results, families in _TYPES:
+        if names[0] in inputs.split():
+            if family not in families or names[1] not in inputs.split() or not set(names[2:]) <= set(results.split()):
+                legal = f"A and B of {inputs.replace(' ', ', ')}; C and D of {results.replace(' ', ', ')}; {', '.join(families)}"
+                raise IsaError(" ".join(names), -1, f"{family} does not multiply {names[0]} by {names[1]} into {names[3]} (C: {names[2]})", legal)
+            break
+    else:
+        raise IsaError(names[0], -1, f"no product of {names[0]} elements", ", ".join(inputs.replace(" ", ", ") for inputs, *_ in _TYPES))
+    legal_targets = _INTEGER_TARGETS.get(family)
+    if not types[0].is_float and legal_targets and target.number not in legal_targets:
+        raise IsaError(str(target), -1, f"{target} has no {family} of integers", ", ".join(f"sm_{number}" for number in legal_targets))
+
+
+def _check_patterns(name: str, array: NDArray[Any], most: int, what: str) -> None:
+    if array.size and int(array.max()) > most:
+        place = tuple(int(i) for i in np.argwhere(array > most)[0])
+        raise IsaError(
+            hex(int(array[place])), -1, f"operand {name} holds {int(array[place]):#x} at {place}", f"patterns of {what}, at most {most:#x}"
+        )
+
+
+def _check_k(stored: int, k: int, factors: int, group: int, shape: str) -> None:
+    """An instruction has products; a factor covers whole groups of them."""
+    if not k:
+        raise IsaError("", -1, "k is 0", "1 or more")
+    if shape == "m8n8k4" and k != 4:
+        raise IsaError(shape, -1, f"k is {k}", "4")
+    if factors and (stored % factors or stored // factors % group):
+        raise IsaError("", -1, f"{factors} factors for {stored} products of a row", f"each for a multiple of {group} products")
 
 
 def _check_shapes(

@@ -123,6 +123,7 @@ _ALIKE = "as the other targets of its generation"
 SUM_ROWS: tuple[SumRow, ...] = (
     # family, targets, inputs, sparse, rule, evidence, source
     SumRow("mma", (70,), "f16", False, VOLTA, MEASURED_BY_OTHERS, _OTHERS, shape="m8n8k4"),
+    SumRow("mma", (72,), "f16", False, VOLTA, INFERRED, _ALIKE, shape="m8n8k4"),
     SumRow("mma", (75,), "f16", False, VOLTA, MEASURED_BY_OTHERS, _SIM, shape="m8n8k4"),
     SumRow("mma", (90,), "f16", False, MULTIPLY_ADD_F32, MEASURED_HERE, _H100, shape="m8n8k4"),
     SumRow("mma", (80, 86, 87, 88, 89, *_BLACKWELL, *_CONSUMER), "f16", False, MULTIPLY_ADD_F32, INFERRED, _LOWERING, shape="m8n8k4"),

@@ -22,6 +22,7 @@ from simulator.arithmetic.formats import decode
 from simulator.arithmetic.sums import Sum
 
 WIDTH = 8  # columns of D that the kernel works on together; as in kernel.h
+MOST_GROUPS = 64  # likewise, of block-scaled products
 
 Table = NDArray[np.int32]
 
@@ -143,8 +144,9 @@ def _run(table: Table) -> int:
 
 
 def supports(how: Sum) -> bool:
-    """Whether the kernel can do it (where there is one): everything but the exact sum, f64, and odd widths."""
-    return (how.rule is not None or not how.a_type.is_float) and how.n % WIDTH == 0 and how.a_type.bits <= 32
+    """Whether the kernel can do it (where there is one): everything but the exact sum, f64, odd widths and very many groups."""
+    few = how.rule is None or not how.rule.group or how.stored // how.rule.group <= MOST_GROUPS
+    return few and (how.rule is not None or not how.a_type.is_float) and how.n % WIDTH == 0 and how.a_type.bits <= 32
 
 
 class Kernel:

@@ -80,7 +80,7 @@ INLINE uint32_t mask_of(int32_t bits) { return bits == 32 ? 0xFFFFFFFFu : (1u <<
 INLINE void unpack_columns(const uint32_t *restrict word, Operand o, int64_t count, uint32_t *restrict pattern) {
     const uint16_t *halves = (const uint16_t *)word;
     const uint8_t *bytes = (const uint8_t *)word;
-    if (o.per == 1) memcpy(pattern, word, 4 * (size_t)count);
+    if (o.per == 1) for (int64_t i = 0; i < count; i++) pattern[i] = word[i] & mask_of(o.bits);
     else if (o.per == 2) for (int64_t i = 0; i < 2 * count; i++) pattern[i] = halves[i];
     else if (o.per == 4) for (int64_t i = 0; i < 4 * count; i++) pattern[i] = bytes[i];
     else for (int64_t i = 0; i < 4 * count; i++) { pattern[2 * i] = bytes[i] & 15; pattern[2 * i + 1] = bytes[i] >> 4; }
@@ -205,9 +205,8 @@ INLINE Reals fused_step(const Plan *p, const Row *r, int32_t from, int32_t to, R
 
 /* Groups of products are added exactly, scaled, and aligned by the exponents of their scales alone; see sums.py. */
 INLINE Reals grouped_step(const Plan *p, const Room *r, const Row *terms, int32_t row, int32_t n0, Reals c, Ints c_power) {
-    enum { MOST = 64 };
-    Reals sum[MOST];
-    Ints power[MOST], top = max_ints(c_power, (Ints){0} + p->floor);
+    Reals sum[MOST_GROUPS];
+    Ints power[MOST_GROUPS], top = max_ints(c_power, (Ints){0} + p->floor);
     int32_t groups = p->stored / p->group;
     for (int32_t g = 0; g < groups; g++) {
         int64_t factor = (int64_t)g * p->factors / groups;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum { WIDTH = 8 };            /* columns of D that are worked on together */
+enum { MOST_GROUPS = 64 };     /* of block-scaled products */
 enum { NO_EXPONENT = -4096 };  /* of zeros, infinities and NaN, as in formats.py */
 
 /* How patterns of a float type are read and written. */
