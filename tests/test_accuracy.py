@@ -83,6 +83,9 @@ def test_every_statistic_against_fractions() -> None:
     ranked = sorted(map(abs, signed))
     assert (e.count, e.measured, e.special, e.zero_wrong) == (35, 35, 0, 0)
     assert e.right == pytest.approx(right / 35)
+    assert e.toward_zero == pytest.approx(sum(x < 0 for x in signed) / 35)
+    assert e.backward_bias is not None
+    assert e.backward_bias.value == pytest.approx(float(sum(x if s > 0 else -x for x, s in zip(backward, signed, strict=True)) / 35))
     assert e.mean == pytest.approx(float(sum(ranked) / 35))
     assert e.largest == float(ranked[-1])
     assert e.bias is not None
@@ -166,6 +169,7 @@ def test_truncation_pulls_toward_zero() -> None:
         assert line.errors.bias is not None
         assert line.errors.mean == -line.errors.bias.value
         assert line.errors.mean > 20
+        assert line.errors.toward_zero == 1 - line.errors.right
         assert line.worst is not None
         assert line.worst.result_value < line.worst.exact_value
     assert chain.errors.bias is not None
@@ -174,6 +178,20 @@ def test_truncation_pulls_toward_zero() -> None:
     negative = accuracy("f16", targets="sm_90", a=-np.ones((1, 300)) / 3, b=np.ones((300, 1)) / 3).lines[0]
     assert negative.errors.bias is not None
     assert negative.errors.bias.value < 0, "toward zero from below, too"
+
+
+def test_signed_operands_hide_truncation_from_the_mean_alone() -> None:
+    """Results of an instruction that keeps more bits than f32 are cut toward zero; on sm_70 terms are, whose signs differ."""
+    volta, hopper, chain, _ = (x.errors for x in accuracy("f16", 4096, targets="sm_70,sm_90", count=2000, seed=3).lines)
+    assert hopper.toward_zero is not None
+    assert hopper.toward_zero > 0.75
+    for e in (volta, chain):
+        assert e.toward_zero is not None
+        assert 0.4 < e.toward_zero < 0.65
+        assert e.percentiles["50"] < hopper.percentiles["50"]
+    assert hopper.backward_bias is not None
+    assert hopper.backward_bias.error is not None
+    assert hopper.backward_bias.value < -10 * hopper.backward_bias.error
 
 
 def test_fp8_keeps_13_bits_on_ada_and_in_wgmma_and_more_elsewhere() -> None:
@@ -344,7 +362,7 @@ def test_formats(tcsim: Tcsim, tmp_path: Path) -> None:
     assert table.startswith("e4m3 x e4m3 -> f32, K = 64: 200 results of normal, scale 1, seed 0\n")
     for words in ("sm_90 wgmma", "measured by others", "inferred", "f32 FMA chain", "largest errors", "99.9 %"):
         assert words in table
-    assert max(map(len, table.splitlines())) <= 180
+    assert max(map(len, table.splitlines())) <= 180  # of a histogram that spans 29 powers of two
     code, out, _ = tcsim(*options, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     found = json.loads(tcsim(*options, "--format", "json")[1])

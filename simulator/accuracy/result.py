@@ -117,8 +117,8 @@ class Accuracy:
         how = "{distribution}, scale {scale:g}, seed {seed}".format(**self.about) if drawn else "given operands"
         lines = [f"{self.what}, K = {self.k:,}: {self.count:,} results of {how}", ""]
         lines += _grid([_HEADER, *([str(line.group), *_cells(line)] for line in self.lines)], left=(1, 2, len(_HEADER) - 1))
-        lines += ["", "#: lines of one number agree in every result. Errors in ulp of the exact result; bias: their mean, negative toward zero,"]
-        lines += ["+- its standard error; backward: mean |error| / sum |a||b|", ""]
+        lines += ["", "#: lines of one number agree in every result; errors in ulp of the exact result; backward: mean |error| / sum |a||b|", ""]
+        lines += ["bias: mean of signed errors, negative toward zero, +- standard error", *self._biases(), ""]
         lines += ["share of results in percent, by error in ulp: each column from the one before up to its own", *self._histogram(), ""]
         lines += [
             "largest errors",
@@ -126,6 +126,13 @@ class Accuracy:
         ]
         lines += self._left_out()
         return "\n".join(lines) + "\n"
+
+    def _biases(self) -> list[str]:
+        rows = [["#", "", "in ulp", "/ |exact|", "/ sum |a||b|"]]
+        for name, group in self.groups:
+            e = group[0].errors
+            rows.append([str(group[0].group), name, *(_interval(mean) for mean in (e.bias, e.relative_bias, e.backward_bias))])
+        return _grid(rows, left=(1,))
 
     def _histogram(self) -> list[str]:
         """Shares; bins that are empty in front of and behind all others are left out."""
@@ -207,8 +214,6 @@ _HEADER = [
     "mean",
     *(f"{p:g} %" for p in PERCENTILES),
     "largest",
-    "bias in ulp",
-    "bias relative",
     "backward",
     "evidence",
 ]
@@ -217,7 +222,6 @@ _HEADER = [
 def _cells(line: Line) -> list[str]:
     e = line.errors
     ranked = [_number(e.percentiles.get(f"{p:g}")) for p in PERCENTILES]
-    bias, relative = (_interval(mean) for mean in (e.bias, e.relative_bias))
     return [
         line.name,
         line.shape,
@@ -226,8 +230,6 @@ def _cells(line: Line) -> list[str]:
         _number(e.mean),
         *ranked,
         _number(e.largest),
-        bias,
-        relative,
         _number(e.backward_mean),
         line.evidence,
     ]
