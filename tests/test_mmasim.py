@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -18,6 +19,7 @@ from isa.errors import IsaError
 from isa.forms import mma_forms
 from isa.targets import Target, parse_target
 from simulator.arithmetic import kernel_name
+from simulator.arithmetic.compiled import library
 from simulator.arithmetic.rows import SUM_ROWS, SumRow, SumRule, find_row
 from tests.benchmarks import mmasim as benchmark
 from tests.golden import compare_external, compare_mmasim
@@ -31,15 +33,19 @@ KERNELS = ("numpy", "compiled")
 
 
 @pytest.fixture(params=KERNELS)
-def columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+def columns(request: pytest.FixtureRequest) -> Iterator[int]:
     """How many columns of results to ask for, so that the kernel named in the test does it."""
-    if request.param == "numpy":
-        for module in ("simulator.arithmetic.product", "simulator.arithmetic.compiled"):
-            monkeypatch.setattr(import_module(module), "library", lambda: None)
-        return 1
-    if kernel_name() != "compiled":
-        pytest.skip("the compiled kernel is not built")
-    return COLUMNS
+    if request.param == "compiled":
+        if kernel_name() != "compiled":
+            pytest.skip("the compiled kernel is not built")
+        yield COLUMNS
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TCSIM_KERNEL", "numpy")
+        library.cache_clear()
+        assert kernel_name() == "numpy"
+        yield 1
+    library.cache_clear()
 
 
 @cache
