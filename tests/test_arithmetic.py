@@ -314,10 +314,6 @@ def test_every_float_form_has_exactly_one_row_on_every_target_that_supports_it(n
     targets = [parse_target(f"sm_{number}{suffix}") for suffix in (("", "a", "f") if number >= 100 else ("", "a") if number == 90 else ("",))]
     for target in targets:
         for form in (f for f in mma_forms().values() if f.a_type.is_float and f.supports(target)):
-            if number == 72:  # sm_72 (Xavier) is nobody's measurement
-                with pytest.raises(IsaError, match="no arithmetic is known"):
-                    sum_row(form, target)
-                continue
             shape, kind = f"m{form.m}n{form.n}k{form.k}", {"": "", "mxf8f6f4": "mxf8f6f4"}.get(form.row.kind, "mxf4") if form.row.scale else ""
             alike = [r for r in SUM_ROWS if r.family == "mma" and number in r.targets and r.sparse == form.sparse and r.kind == kind]
             rows = [r for r in alike if form.a_type.name in r.inputs.split() and r.shape == (shape if form.blocks > 1 else "")]
@@ -340,7 +336,7 @@ def test_which_targets_no_row_is_for() -> None:
     assert find_row("mma", parse_target("sm_75"), F16, shape="m16n8k8").rule is TURING
     assert find_row("mma", parse_target("sm_75"), F16).rule is TURING
     assert find_row("mma", parse_target("sm_90"), F16, shape="m8n8k4").rule is MULTIPLY_ADD_F32
-    with pytest.raises(IsaError, match="on sm_70; legal: sm_75"):
+    with pytest.raises(IsaError, match=r"on sm_70; legal: sm_75"):
         find_row("mma", parse_target("sm_70"), F16)
     for family, number in (("wgmma", 100), ("tcgen05", 90), ("tcgen05", 120), ("wmma", 70)):
         with pytest.raises(IsaError, match=f"no arithmetic is known for {family} with f16 inputs"):
