@@ -129,7 +129,9 @@ class _Plan(ctypes.Structure):
         *((f"{name}_format", _Format) for name in "abcd"),
         *((name, ctypes.c_int32) for name in ("chunks", "in_chunk", "halves")),
         ("e_stride", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("e_words", "e_shifts", "place", "a_index", "b_start", "steps")),
+        *((name, ctypes.c_void_p) for name in ("e_words", "e_shifts", "place")),
+        *((name, ctypes.c_int32) for name in ("run", "unit")),
+        *((name, ctypes.c_void_p) for name in ("run_words", "run_shifts", "index_shifts", "a_index", "b_start", "steps")),
         *((name, ctypes.c_int32) for name in ("step_count", "fraction", "floor", "kept", "add_last", "chained", "group", "saturate", "exclusive")),
         *((name, ctypes.c_int32) for name in ("is_signed_a", "is_signed_b", "factors")),
         ("scale_a", _Scale),
@@ -201,6 +203,25 @@ class Kernel:
         plan.e_stride, plan.e_words, plan.e_shifts = e.stride, self._pointer(table, np.int32), self._pointer(shifts, np.int32)
         plan.place = self._pointer(how.n * stored_columns(np.arange(16, dtype=np.uint32)[:, None], sparsity), np.int32)
         plan.b_start = self._pointer(how.n * sparsity.chunk * np.repeat(chunk, sparsity.stored), np.int32)
+        if sparsity is not ONE_OF_TWO:
+            self._runs(plan, how, sparsity, chunk, table, shifts)
+
+    def _runs(self, plan: _Plan, how: Sum, sparsity: Sparsity, chunk: NDArray[np.int64], table: Table, shifts: Table) -> None:
+        """Element t of a row has its index in word `table[row, t]` at bit `bit[row, t]`: finds runs that share a word and look alike in all rows."""
+        unit, element = sparsity.unit, np.arange(how.stored) % sparsity.stored
+        word = np.repeat(table, sparsity.stored, axis=1)
+        bit = np.repeat(shifts, sparsity.stored, axis=1) + 2 * (element // unit)
+        for length in (32, 16, 8):
+            if how.stored % length:
+                continue
+            words, bits = (x.reshape(how.m, -1, length) for x in (word, bit))
+            offsets = bits - bits[..., :1]
+            if (words == words[..., :1]).all() and (offsets == offsets[0, 0]).all() and (offsets >= 0).all():
+                plan.run, plan.unit = length, how.n * unit
+                plan.run_words, plan.run_shifts = self._pointer(words[..., 0], np.int32), self._pointer(bits[..., 0], np.int32)
+                plan.index_shifts = self._pointer(offsets[0, 0], np.int32)
+                plan.b_start = self._pointer(how.n * (sparsity.chunk * np.repeat(chunk, sparsity.stored) + element % unit), np.int32)
+                return
 
     def _scale(self, fields: Fields, element: ElementType) -> _Scale:
         return _Scale(fields.stride, self._pointer(fields.table, np.int32), self._pointer(fields.shifts, np.int32), *self._table(element, None))

@@ -115,6 +115,18 @@ INLINE void select_chunks(const Plan *p, const uint32_t *restrict e, int32_t *re
         }
 }
 
+/* The same where many indices lie in one word, one after the other: WIDTH at a time. `b_start` says where unit 0 of each element's chunk is. */
+INLINE void select_runs(const Plan *p, const uint32_t *restrict e, int32_t *restrict found) {
+    int32_t runs = p->stored / p->run;
+    for (int32_t row = 0; row < p->m; row++)
+        for (int32_t r = 0; r < runs; r++) {
+            uint32_t word = e[p->run_words[row * runs + r]] >> p->run_shifts[row * runs + r];
+            for (int32_t t = 0; t < p->run; t += WIDTH, found += WIDTH)
+                for (int i = 0; i < WIDTH; i++)
+                    found[i] = p->b_start[r * p->run + t + i] + (int32_t)(word >> p->index_shifts[t + i] & 3) * p->unit;
+        }
+}
+
 /* For 1:2: one place of every chunk, and its code. */
 INLINE void select_one(const Plan *p, const uint32_t *restrict e, int32_t *restrict code, int32_t *restrict found) {
     for (int32_t i = 0; i < p->m * p->chunks; i++) code[i] = (int32_t)(e[p->e_words[i]] >> p->e_shifts[i] & 15);
@@ -127,6 +139,7 @@ INLINE void select_one(const Plan *p, const uint32_t *restrict e, int32_t *restr
 static __attribute__((noinline, optimize("no-tree-vectorize"))) void select_rows(const Plan *p, const uint32_t *restrict e, int32_t *restrict code, int32_t *restrict found) {
     if (!p->chunks)
         for (int32_t row = 0; row < p->m; row++) memcpy(found + row * p->stored, p->b_start, 4 * (size_t)p->stored);
+    else if (p->run) select_runs(p, e, found);
     else if (p->in_chunk == 1) select_one(p, e, code, found);
     else if (p->in_chunk == 2) select_chunks(p, e, found, 2);
     else select_chunks(p, e, found, 4);

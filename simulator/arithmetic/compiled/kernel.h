@@ -46,6 +46,9 @@ typedef struct {
     int32_t chunks, in_chunk, halves;
     int64_t e_stride;
     const int32_t *e_words, *e_shifts, *place;
+    /* where `run` elements in a row have their 2-bit indices in one word: its offset and lowest bit [row][run], bits from there on [element] */
+    int32_t run, unit;          /* run: a multiple of WIDTH, or 0; unit: n times the elements that an index picks together */
+    const int32_t *run_words, *run_shifts, *index_shifts;
     /* the sum */
     /* in order of summation: column of stored A, the row of B times n that it meets if dense, or that its chunk starts at */
     const int32_t *a_index, *b_start, *steps;
