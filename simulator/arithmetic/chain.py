@@ -32,12 +32,23 @@ def chain_f64(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
     from simulator.arithmetic import compiled
 
     if compiled.library() is not None:
-        return compiled.chain_f64(a, b, c, ROUNDINGS.index(rounding))
+        return _compiled(a, b, c, ROUNDINGS.index(rounding))
     total = c.copy()
     for k in range(a.shape[2]):
         x, y = np.broadcast_arrays(a[:, :, k, None], b[:, None, k, :])
         total = multiply_add(x, y, total, rounding)
     return total
+
+
+def _compiled(a: Words, b: Words, c: Words, rounding: int) -> Words:
+    from simulator.arithmetic.compiled import WIDTH, Chain
+
+    n = c.shape[2]
+    wide = -n % WIDTH  # columns that the kernel needs, and nobody else
+    b, c = (np.pad(x, ((0, 0), (0, 0), (0, wide))) for x in (b, c)) if wide else (b, c)
+    d = np.empty(c.shape, np.uint64)
+    Chain(a.shape[1], n + wide, a.shape[2])(d, a, b, c, rounding)
+    return d[..., :n]
 
 
 def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:

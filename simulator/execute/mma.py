@@ -17,10 +17,10 @@ from isa.targets import Target, parse_target
 from isa.types import F64, Bits
 from isa.undefined import first_metadata_finding, metadata_findings, undefined_behavior
 from simulator.arithmetic import Operands, Sum, add, add_f64, sum_row
-from simulator.arithmetic.chain import Words, exact_f64
-from simulator.arithmetic.compiled import Kernel, library, supports
+from simulator.arithmetic.chain import ROUNDINGS, Words, exact_f64
+from simulator.arithmetic.compiled import Chain, Kernel, library, supports
 from simulator.arithmetic.threads import spread
-from simulator.execute.words import fragment_layout
+from simulator.execute.words import column_order, fragment_layout
 
 Arithmetic = Literal["chip", "exact"]
 Policy = Literal["hardware", "raise"]
@@ -130,9 +130,26 @@ def _multiply_add(form: MmaForm, a: Bits, b: Bits, c: Bits, target: Target, arit
     """The f64 forms; their registers are uint64."""
     check_option("arithmetic", arithmetic, get_args(Arithmetic))
     sum_row(form, target)
+    if arithmetic == "chip" and library() is not None:
+        d, rounding = np.empty((len(a), form.d.registers, LANES), np.uint64), ROUNDINGS.index(form.rounding)
+        left, right, addend = (cast(Words, x) for x in (a, b, c))
+        spread(len(d), form.fma, lambda part: _chain(form)(d[part], left[part], right[part], addend[part], rounding))
+        return cast(Bits, d)
     left, right, addend = (cast(Words, fragment.gather(x)) for fragment, x in ((form.a, a), (form.b, b), (form.c, c)))
     found = exact_f64(left, right, addend) if arithmetic == "exact" else add_f64(left, right, addend, form.rounding)
     return form.d.scatter(cast(Bits, found))
+
+
+_chains: dict[str, Chain] = {}
+
+
+def _chain(form: MmaForm) -> Chain:
+    chain = _chains.get(form.opcode)
+    if chain is None:
+        order = column_order(form)
+        a, b, d = (register * LANES + lane for lane, register, _ in (fragment.mapping.grid for fragment in (form.a, form.b, form.d)))
+        chain = _chains[form.opcode] = Chain(form.m, form.n, form.k, (a, b[:, order], d[:, order]))
+    return chain
 
 
 def undefined_cases(form: MmaForm, e: Bits, selector: int) -> dict[str, int]:

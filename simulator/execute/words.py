@@ -19,7 +19,7 @@ def fragment_layout(form: MmaForm, selector: int = 0, a_ids: tuple[int, int] = (
         selector: which lanes' metadata is meant.
         a_ids, b_ids: byte-id and thread-id of the block scales, for forms that have them.
     """
-    columns = _column_order(form)
+    columns = column_order(form)
     words = _words(form.a, 1), _words(form.b, 0, columns), _words(form.c, 1, columns), _words(form.d, 1, columns)
     if form.blocks > 1 or None in words:
         return None
@@ -27,10 +27,10 @@ def fragment_layout(form: MmaForm, selector: int = 0, a_ids: tuple[int, int] = (
     return Layout(a, b, c, d, _codes(form, selector) if form.sparse else None, *_scales(form, columns, a_ids, b_ids))
 
 
-def _column_order(form: MmaForm) -> Integers:
+def column_order(form: MmaForm) -> Integers:
     """Columns of D sorted by register, so that neighbours in it come from neighbouring lanes; as they are where a register holds several."""
     _, register, _ = form.d.mapping.grid
-    return np.argsort(register[0] if form.d.type.bits == form.c.type.bits == 32 else np.zeros(form.n), kind="stable")
+    return np.argsort(register[0] if form.d.type.bits == form.c.type.bits >= 32 else np.zeros(form.n), kind="stable")
 
 
 def _words(fragment: Fragment, axis: int, columns: Integers | None = None) -> Words | None:

@@ -11,6 +11,7 @@ import os
 import warnings
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ WIDTH = 8  # columns of D that the kernel works on together; as in kernel.h
 MOST_GROUPS = 64  # likewise, of block-scaled products
 
 Table = NDArray[np.int32]
+Words64 = NDArray[np.uint64]
 
 
 @cache
@@ -139,7 +141,7 @@ class _Plan(ctypes.Structure):
     )
 
 
-def _run(table: Table) -> int:
+def _run(table: NDArray[np.integer[Any]]) -> int:
     """4 if every four offsets from the first on follow one another, else 1."""
     four = table.ravel()[: table.size // 4 * 4].reshape(-1, 4)
     return 4 if table.size % 4 == 0 and (four == four[:, :1] + np.arange(4)).all() else 1
@@ -242,14 +244,27 @@ class Kernel:
             raise MemoryError("the kernel found no memory to work in")
 
 
-def chain_f64(a: NDArray[np.uint64], b: NDArray[np.uint64], c: NDArray[np.uint64], rounding: int) -> NDArray[np.uint64]:
-    """f64 multiply-adds, see `simulator.arithmetic.chain`; rounding is an index into its `ROUNDINGS`. Works only where there is a `library`."""
-    found = library()
-    assert found is not None
-    spare = -c.shape[2] % WIDTH
-    b, c = (np.pad(x, ((0, 0), (0, 0), (0, spare))) for x in (b, c)) if spare else (b, c)
-    operands = [np.ascontiguousarray(x, np.uint64) for x in (a, b, c)]
-    d = np.empty(c.shape, np.uint64)
-    sizes = [ctypes.c_int32(size) for size in (a.shape[1], c.shape[2], a.shape[2], rounding)]
-    found.tcsim_chain_f64(ctypes.c_int64(len(a)), *sizes, *(ctypes.c_void_p(x.ctypes.data) for x in (*operands, d)))
-    return d[..., : c.shape[2] - spare]
+class Chain:
+    """f64 multiply-adds (see `simulator.arithmetic.chain`) between given layouts, ready to run. Works only where there is a `library`."""
+
+    def __init__(self, m: int, n: int, k: int, tables: tuple[NDArray[np.integer[Any]], ...] | None = None) -> None:
+        """`tables`: where the elements of A [m, k], B [k, n] and of C and D [m, n] are among a case's words; default as they are. n is a
+        multiple of `WIDTH`. Columns of B, C and D may be in any order, if it is the same."""
+        assert n % WIDTH == 0
+        sizes = m * k, k * n, m * n
+        self._shape = m, n, k
+        self._tables = [np.ascontiguousarray(table, np.int32) for table in tables or map(np.arange, sizes)]
+        assert [np.sort(table, axis=None).tolist() == list(range(size)) for table, size in zip(self._tables, sizes, strict=True)] == [True] * 3
+
+    def __call__(self, d: Words64, a: Words64, b: Words64, c: Words64, rounding: int) -> None:
+        """Words of a case each [case, ...] -> D, which must be contiguous; `rounding` is an index into `chain.ROUNDINGS`."""
+        found = library()
+        assert found is not None
+        assert d.flags.c_contiguous
+        operands = [np.ascontiguousarray(x, np.uint64) for x in (a, b, c)]
+        assert [x.size for x in (*operands, d)] == [len(d) * self._tables[i].size for i in (0, 1, 2, 2)]
+        sizes = [ctypes.c_int32(size) for size in (*self._shape, *map(_run, self._tables), rounding)]
+        arrays: list[NDArray[Any]] = [*self._tables, *operands, d]
+        addresses = [ctypes.c_void_p(x.ctypes.data) for x in arrays]
+        if found.tcsim_chain_f64(ctypes.c_int64(len(d)), *sizes, *addresses):
+            raise MemoryError("the kernel found no memory to work in")

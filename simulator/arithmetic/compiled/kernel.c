@@ -139,7 +139,6 @@ INLINE void select_one(const Plan *p, const uint32_t *restrict e, int32_t *restr
 static __attribute__((noinline, optimize("no-tree-vectorize"))) void select_rows(const Plan *p, const uint32_t *restrict e, int32_t *restrict code, int32_t *restrict found) {
     if (!p->chunks)
         for (int32_t row = 0; row < p->m; row++) memcpy(found + row * p->stored, p->b_start, 4 * (size_t)p->stored);
-    else if (p->run) select_runs(p, e, found);
     else if (p->in_chunk == 1) select_one(p, e, code, found);
     else if (p->in_chunk == 2) select_chunks(p, e, found, 2);
     else select_chunks(p, e, found, 4);
@@ -317,7 +316,8 @@ VERSIONS static void float_case(const Plan *p, Room *r, const uint32_t *a, const
         read_scale(p->scale_b, scale_b, (int64_t)p->n * p->factors, r->scale_b, r->scale_b_power);
         if (!p->group) apply_scales(p, r);
     }
-    select_rows(p, e, r->code, r->b_index);
+    if (p->run) select_runs(p, e, r->b_index);
+    else select_rows(p, e, r->code, r->b_index);
     for (int32_t row = 0; row < p->m; row++)
         for (int32_t n0 = 0; n0 < p->n; n0 += WIDTH) float_row(p, r, row, n0);
     store_patterns(p, r, d);
@@ -389,7 +389,8 @@ VERSIONS static void integer_case(const Plan *p, Room *r, const uint32_t *a, con
     fetch(b, p->b, b_words, r->word);
     row_numbers(r->word, p->b, p->is_signed_b, p->k / p->b.per, p->n, r->b_number);
     fetch(c, p->c, (int64_t)p->m * p->n, r->word);
-    if (p->chunks) select_rows(p, e, r->code, r->b_index);
+    if (p->run) select_runs(p, e, r->b_index);
+    else if (p->chunks) select_rows(p, e, r->code, r->b_index);
     for (int32_t n0 = 0; n0 < p->n; n0 += WIDTH)
         for (int32_t row = 0; row < p->m; row += WIDTH) {
             Floats sum[WIDTH];
@@ -469,29 +470,73 @@ static uint64_t chain_with_nan(const double *a, const double *b, int32_t n, int3
     return total;
 }
 
+INLINE Reals multiply_add(Reals x, double y, Reals z) {
+    for (int i = 0; i < WIDTH; i++) z[i] = __builtin_fma(y, x[i], z[i]);
+    return z;
+}
+
+enum { ROWS = 4 };  /* chains side by side: each waits for its last addition */
+
 VERSIONS static void chain_case(int32_t m, int32_t n, int32_t k, const double *restrict a, const double *restrict b, const double *restrict c,
                                 double *restrict d) {
-    for (int32_t row = 0; row < m; row++)
+    for (int32_t row = 0; row < m; row += ROWS)
         for (int32_t n0 = 0; n0 < n; n0 += WIDTH) {
-            double total[WIDTH];
-            memcpy(total, c + row * n + n0, sizeof total);
-            for (int32_t j = 0; j < k; j++)
-                for (int i = 0; i < WIDTH; i++) total[i] = __builtin_fma(a[row * k + j], b[j * n + n0 + i], total[i]);
-            int unordered = 0;
-            for (int i = 0; i < WIDTH; i++) unordered |= total[i] != total[i];
-            if (unordered)
-                for (int i = 0; i < WIDTH; i++)
-                    if (total[i] != total[i]) total[i] = from_bits(chain_with_nan(a + row * k, b + n0 + i, n, k, c[row * n + n0 + i]));
-            memcpy(d + row * n + n0, total, sizeof total);
+            Reals total[ROWS];
+            int32_t rows = m - row < ROWS ? m - row : ROWS;
+            for (int r = 0; r < rows; r++) total[r] = load_reals(c + (row + r) * n + n0);
+            if (rows == ROWS)
+                for (int32_t j = 0; j < k; j++) {
+                    Reals partner = load_reals(b + j * n + n0);
+                    for (int r = 0; r < ROWS; r++) total[r] = multiply_add(partner, a[(row + r) * k + j], total[r]);
+                }
+            else
+                for (int r = 0; r < rows; r++)
+                    for (int32_t j = 0; j < k; j++) total[r] = multiply_add(load_reals(b + j * n + n0), a[(row + r) * k + j], total[r]);
+            for (int r = 0; r < rows; r++) {
+                int unordered = 0;
+                for (int i = 0; i < WIDTH; i++) unordered |= total[r][i] != total[r][i];
+                if (unordered)
+                    for (int i = 0; i < WIDTH; i++)
+                        if (total[r][i] != total[r][i])
+                            total[r][i] = from_bits(chain_with_nan(a + (row + r) * k, b + n0 + i, n, k, c[(row + r) * n + n0 + i]));
+                memcpy(d + (row + r) * n + n0, &total[r], sizeof total[r]);
+            }
         }
 }
 
-/* f64: fused multiply-adds over ascending columns, from C; n is a multiple of WIDTH. Matrices a [case][m][k], b [case][k][n], c and d [case][m][n].
- * rounding: to nearest even, toward zero, down, up. */
-void tcsim_chain_f64(int64_t cases, int32_t m, int32_t n, int32_t k, int32_t rounding, const double *a, const double *b, const double *c, double *d) {
+/* `run` (1 or 4) words of the table follow one another in memory, too. */
+INLINE void pick(const double *restrict from, const int32_t *restrict table, int32_t run, int32_t count, double *restrict to) {
+    if (run == 4)
+        for (int32_t i = 0; i < count; i += 4) memcpy(to + i, from + table[i], 32);
+    else
+        for (int32_t i = 0; i < count; i++) to[i] = from[table[i]];
+}
+
+INLINE void put_back(const double *restrict from, const int32_t *restrict table, int32_t run, int32_t count, double *restrict to) {
+    if (run == 4)
+        for (int32_t i = 0; i < count; i += 4) memcpy(to + table[i], from + i, 32);
+    else
+        for (int32_t i = 0; i < count; i++) to[table[i]] = from[i];
+}
+
+/* f64: fused multiply-adds over ascending columns, from C; n is a multiple of WIDTH. Tables say where the elements of a [m][k], b [k][n], c and d
+ * [m][n] are among the 64-bit words of a case. rounding: to nearest even, toward zero, down, up. Returns 0, or -1 without memory. */
+int tcsim_chain_f64(int64_t cases, int32_t m, int32_t n, int32_t k, int32_t a_run, int32_t b_run, int32_t d_run, int32_t rounding, const int32_t *a_table, const int32_t *b_table,
+                    const int32_t *d_table, const double *a, const double *b, const double *c, double *d) {
     static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
+    double *room = malloc(sizeof(double) * (size_t)(m * k + k * n + 2 * m * n));
+    if (!room) return -1;
+    double *left = room, *right = left + m * k, *addend = right + k * n, *sum = addend + m * n;
     int before = fegetround();
     fesetround(modes[rounding]);
-    for (int64_t i = 0; i < cases; i++, a += m * k, b += k * n, c += m * n, d += m * n) chain_case(m, n, k, a, b, c, d);
+    for (int64_t i = 0; i < cases; i++, a += m * k, b += k * n, c += m * n, d += m * n) {
+        pick(a, a_table, a_run, m * k, left);
+        pick(b, b_table, b_run, k * n, right);
+        pick(c, d_table, d_run, m * n, addend);
+        chain_case(m, n, k, left, right, addend, sum);
+        put_back(sum, d_table, d_run, m * n, d);
+    }
     fesetround(before);
+    free(room);
+    return 0;
 }
