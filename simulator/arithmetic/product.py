@@ -93,7 +93,7 @@ def product(
     kind = "" if scales is None else "mxf4" if a_type.bits == 4 else "mxf8f6f4"
     rule = find_row(family, target, a_type, sparse=sparsity is not None, kind=kind, shape=shape).rule if chip else None
     factors = 0 if scales is None else scales[0].shape[2]
-    _check_k(a.shape[2], b.shape[1], factors, 16 if kind == "mxf4" else 1, shape)
+    _check_k(a.shape[2], b.shape[1], factors, max(16 if kind == "mxf4" else 1, sparsity.stored if sparsity else 1), shape)
     m, k, n = a.shape[1], b.shape[1], b.shape[2]
     how = Sum(m, n, k, a_type, b_type, c_type, d_type, rule, sparsity, saturate, _scale_type(scale_type) if scales else None, factors)
     return add(how, Operands(a, b, c, codes, *(scales or (None, None))))
