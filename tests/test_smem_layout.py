@@ -258,8 +258,9 @@ def test_part_of_a_unit_keeps_the_rest() -> None:
         mask = packing(element).mask
         descriptor = SharedMemoryDescriptor(start_address=64, leading_offset=1024, stride_offset=128)
         memory = np.full(4096, 255, np.uint8)
-        write_operand(memory, np.zeros((8, 16), np.uint32), descriptor, major="MN", element=element)
-        assert not read_operand(memory, descriptor, major="MN", rows=8, columns=16, element=element).any()
+        patterns = np.random.default_rng(9).integers(0, 256, (8, 16), dtype=np.uint32) & np.uint32(mask)
+        write_operand(memory, patterns, descriptor, major="MN", element=element)
+        assert np.array_equal(read_operand(memory, descriptor, major="MN", rows=8, columns=16, element=element), patterns)
         both = read_operand(memory, descriptor, major="MN", rows=16, columns=16, element=element)
         assert (both[8:] == mask).all()
 
