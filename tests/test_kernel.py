@@ -261,6 +261,21 @@ def test_f64(rounding: str) -> None:
             assert np.array_equal(chain_f64(a, b, c, rounding), wanted), (m, n, k, kind)
 
 
+@needs_kernel
+@pytest.mark.parametrize("form", [form for form in FORMS if form.a_type is F64], ids=lambda form: form.opcode)
+def test_f64_forms(form: MmaForm) -> None:
+    """From registers to registers, as the numpy functions on matrices."""
+    rng = np.random.default_rng(form.k)
+    fragments = form.a, form.b, form.c
+    a, b, c = (np.concatenate([draw_f64(rng, kind, (2, *x.shape)) for kind in ("bits", "special", "near one", "subnormal")]) for x in fragments)
+    wanted = c
+    for k in range(form.k):
+        wanted = multiply_add(*np.broadcast_arrays(a[:, :, k, None], b[:, None, k, :]), wanted, form.rounding)
+    registers = [fragment.scatter(x) for fragment, x in zip(fragments, (a, b, c), strict=True)]
+    (target, *_) = targets_of(form)
+    assert np.array_equal(form.d.gather(execute_mma(form, *registers, target=target)), wanted)
+
+
 def draw_f64(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:  # type: ignore[type-arg]
     """f64 patterns of one kind, as `draw` has them for others."""
     bits = rng.integers(0, 1 << 64, shape, np.uint64)
