@@ -24,6 +24,7 @@ class Rule(NamedTuple):
     section: str
 
 
+_ALLOCATION = "PTX ISA 9.0, 9.7.16.7 (Tensor Memory allocation)"
 _STORAGE = "PTX ISA 9.0, 9.7.14.6.1"
 _MEMORY = "PTX ISA 9.0, 8 (memory consistency model)"
 
@@ -41,6 +42,14 @@ RULES: dict[str, Rule] = {
     "shared-memory-race": Rule("two warps access the same bytes of shared memory, one of them writing, with nothing that orders them", _MEMORY),
     "shared-memory-bounds": Rule("an access lies outside the shared memory of the CTA", "PTX ISA 9.0, 5.1.7 (shared state space)"),
     "misaligned-address": Rule("an address must be a multiple of the size of the access", "PTX ISA 9.0, 6.4.1 (addresses as operands)"),
+    "tmem-allocation-size": Rule("an allocation of Tensor Memory takes 32, 64, 128, 256 or 512 columns", _ALLOCATION),
+    "tmem-growing-allocation": Rule("an allocation must not be larger than those of the CTA before it", _ALLOCATION),
+    "tmem-alloc-after-relinquish": Rule("no allocation after tcgen05.relinquish_alloc_permit", _ALLOCATION),
+    "tmem-dealloc-mismatch": Rule("tcgen05.dealloc must name an allocation: its address and its number of columns", _ALLOCATION),
+    "tmem-leak": Rule("every allocation must be given back before the kernel ends", _ALLOCATION),
+    "tmem-not-allocated": Rule("Tensor Memory is used that was not allocated", _ALLOCATION),
+    "tmem-use-after-free": Rule("Tensor Memory is used after its deallocation", _ALLOCATION),
+    "tmem-bounds": Rule("Tensor Memory has lanes 0 to 127 and columns 0 to 511", "PTX ISA 9.0, 9.7.16.1 (Tensor Memory addressing)"),
     "barrier-mismatch": Rule("all warps of a barrier must agree on its number of threads", "PTX ISA 9.0, 9.7.13.1 (barrier)"),
 }
 

@@ -1,0 +1,109 @@
+"""Tensor Memory of a CTA: 128 lanes x 512 columns of 32 bits, and who has allocated which columns.
+
+Allocation follows PTX ISA 9.0, 9.7.16.7 (published). Which free columns an allocation gets is not stated; here the lowest that fit, at a multiple
+of their number (assumed). What breaks a rule raises `UndefinedBehavior` under either policy: nothing is known of what a chip does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.types import Bits
+from isa.undefined import undefined_behavior
+
+LANES = 128
+COLUMNS = 512
+SMALLEST = 32  # columns of an allocation: a power of two from here to all
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Columns from `base` on, all lanes of them."""
+
+    base: int
+    columns: int
+
+
+class TensorMemory:
+    """The cells, zero until written.
+
+    Attributes:
+        words: uint32 [lane, column].
+        written: bool [lane, column]: whether anything wrote it since its column was allocated.
+        allocations: what is allocated now, in order of allocation.
+        relinquished: whether the permit to allocate was given up.
+    """
+
+    def __init__(self) -> None:
+        self.words: Bits = np.zeros((LANES, COLUMNS), np.uint32)
+        self.written = np.zeros((LANES, COLUMNS), np.bool_)
+        self.allocations: list[Allocation] = []
+        self.relinquished = False
+        self._owned = np.zeros(COLUMNS, np.bool_)
+        self._ever = np.zeros(COLUMNS, np.bool_)
+        self._smallest_so_far = COLUMNS
+
+    def allocate(self, columns: int, where: str = "") -> int | None:
+        """The base column of `columns` new ones, or None if there is no room now: the instruction waits until another deallocates."""
+        if columns not in (32, 64, 128, 256, 512):
+            raise undefined_behavior("tmem-allocation-size", f"{where}{columns} columns")
+        if self.relinquished:
+            raise undefined_behavior("tmem-alloc-after-relinquish", f"{where}{columns} columns")
+        if columns > self._smallest_so_far:
+            raise undefined_behavior("tmem-growing-allocation", f"{where}{columns} columns after an allocation of {self._smallest_so_far}")
+        free = ~self._owned.reshape(-1, columns).any(axis=1)
+        if not free.any():
+            return None
+        base = int(free.argmax()) * columns
+        self._owned[base : base + columns] = self._ever[base : base + columns] = True
+        self.written[:, base : base + columns] = False
+        self.allocations.append(Allocation(base, columns))
+        self._smallest_so_far = columns
+        return base
+
+    def deallocate(self, base: int, columns: int, where: str = "") -> None:
+        """Gives an allocation back, whole."""
+        given = Allocation(base, columns)
+        if given not in self.allocations:
+            known = ", ".join(f"{a.columns} columns at {a.base}" for a in self.allocations) or "nothing"
+            raise undefined_behavior("tmem-dealloc-mismatch", f"{where}{columns} columns at {base}, while {known} is allocated")
+        self.allocations.remove(given)
+        self._owned[base : base + columns] = False
+
+    def relinquish(self) -> None:
+        """No allocation may follow."""
+        self.relinquished = True
+
+    def leaked(self) -> list[Allocation]:
+        """What must not be left when the kernel ends."""
+        return list(self.allocations)
+
+    def read(self, lanes: Places, columns: Places, where: str = "") -> Bits:
+        """uint32 at the given places (arrays that broadcast)."""
+        self.check(lanes, columns, where)
+        return self.words[lanes, columns]
+
+    def write(self, lanes: Places, columns: Places, values: Bits, where: str = "") -> None:
+        """Writes uint32 at the given places, all different."""
+        self.check(lanes, columns, where)
+        self.words[lanes, columns] = values
+        self.written[lanes, columns] = True
+
+    def check(self, lanes: Places, columns: Places, where: str = "") -> None:
+        """UndefinedBehavior unless every place is in Tensor Memory and its column allocated."""
+        lanes, columns = np.asarray(lanes), np.asarray(columns)
+        if not lanes.size or not columns.size:
+            return
+        if lanes.min() < 0 or lanes.max() >= LANES or columns.min() < 0 or columns.max() >= COLUMNS:
+            place = f"lanes {lanes.min()} to {lanes.max()}, columns {columns.min()} to {columns.max()}"
+            raise undefined_behavior("tmem-bounds", f"{where}{place}")
+        missing = ~self._owned[columns]
+        if missing.any():
+            column = int(np.broadcast_to(columns, missing.shape)[missing].min())
+            name = "tmem-use-after-free" if self._ever[column] else "tmem-not-allocated"
+            raise undefined_behavior(name, f"{where}column {column}")
