@@ -79,6 +79,9 @@ def product(
     _check_option("family", family, FAMILIES)
     _check_option("arithmetic", arithmetic, ("chip", "exact"))
     _check_types(family, target, (a_type, b_type, c_type, d_type))
+    _check_scaled(scale_type is not None or scale_a is not None or scale_b is not None, a_type, b_type, d_type)
+    if saturate and a_type.is_float:
+        raise IsaError(a_type.name, -1, "saturate with floats", "saturate=False, or integers")
     sparsity = None if codes is None or a_type.bits == 64 else sparsity_of(a_type)
     _check_shapes(a, b, c, np.uint64 if a_type.bits == 64 else np.uint32, codes, sparsity)
     if a_type.bits == 64:
@@ -117,6 +120,10 @@ def _scales(scale_a: Bits | None, scale_b: Bits | None, scale_type: object, a: N
         return None
     if scale_a is None or scale_b is None or scale_type is None:
         raise IsaError("", -1, "block scales need all of scale_a, scale_b and scale_type", "all three, or none")
+    for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
+        if not isinstance(scale, np.ndarray) or scale.dtype != np.uint32 or scale.ndim != 3:
+            found = f"of shape {scale.shape} and type {scale.dtype}" if isinstance(scale, np.ndarray) else f"is a {type(scale).__name__}"
+            raise IsaError("", -1, f"{name} {found}", "uint32: scale_a [case, m, k / block], scale_b [case, k / block, n]")
     factors = scale_a.shape[-1]
     legal = (a.shape[0], a.shape[1], factors), (b.shape[0], factors, b.shape[2])
     if (scale_a.shape, scale_b.shape) != legal or not factors:
@@ -138,7 +145,8 @@ def _check_types(family: str, target: Target, types: tuple[ElementType, ...]) ->
     names = [element.name for element in types]
     for inputs, results, families in _TYPES:
         if names[0] in inputs.split():
-            if family not in families or names[1] not in inputs.split() or not set(names[2:]) <= set(results.split()):
+            right = set(names[2:]) <= set(results.split()) and types[2].bits <= types[3].bits
+            if family not in families or names[1] not in inputs.split() or not right:
                 legal = f"A and B of {inputs.replace(' ', ', ')}; C and D of {results.replace(' ', ', ')}; {', '.join(families)}"
                 raise IsaError(" ".join(names), -1, f"{family} does not multiply {names[0]} by {names[1]} into {names[3]} (C: {names[2]})", legal)
             break
@@ -147,6 +155,16 @@ def _check_types(family: str, target: Target, types: tuple[ElementType, ...]) ->
     legal_targets = _INTEGER_TARGETS.get(family)
     if not types[0].is_float and legal_targets and target.number not in legal_targets:
         raise IsaError(str(target), -1, f"{target} has no {family} of integers", ", ".join(f"sm_{number}" for number in legal_targets))
+
+
+def _check_scaled(scaled: bool, a: ElementType, b: ElementType, d: ElementType) -> None:
+    """Block scales go with floats of at most 8 bits and f32 results, and packed e2m1 goes with block scales. PTX ISA 9.0, 9.7.14.3, 9.7.16.10.7."""
+    if scaled and not (a.is_float and a.bits <= 8 and d.bits == 32):
+        raise IsaError(a.name, -1, f"block scales of {a} elements with results of {d}", f"{_NARROW.replace(' ', ', ')} into f32")
+    if a.is_float and 4 in (a.bits, b.bits) and not (scaled and a.bits == b.bits):
+        raise IsaError(
+            a.name, -1, "packed e2m1 without block scales, or with a type of 8 bits", "both operands packed, with scales; or e2m1 in bytes"
+        )
 
 
 def _check_patterns(name: str, array: NDArray[Any], most: int, what: str) -> None:
