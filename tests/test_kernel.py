@@ -106,7 +106,10 @@ def ids_of(form: MmaForm) -> list[tuple[Ids, Ids]]:
 def test_every_form(form: MmaForm) -> None:
     """Registers to registers, and matrices to matrices, as numpy: all kinds of values, every selector, all 16 codes, every id."""
     rng = np.random.default_rng(len(form.opcode))
-    registers = {name: getattr(form, name).scatter(matrix(rng, getattr(form, name).type, getattr(form, name).shape)) for name in "abc"}
+    matrices = {name: matrix(rng, getattr(form, name).type, getattr(form, name).shape) for name in "abc"}
+    if form.row.scale:
+        matrices["a"][:3, :, rng.permutation(form.k_stored)[2:]] = 0  # groups of products that are empty, beside some that are not
+    registers = {name: getattr(form, name).scatter(values) for name, values in matrices.items()}
     if not form.a_type.is_float or form.blocks > 1:  # the lanes of these have nothing that the mapping leaves out
         registers["a"][-1], registers["b"][-1] = (words(rng, *registers[name].shape[1:]) for name in "ab")
     cases = len(KINDS)
@@ -126,6 +129,37 @@ def test_every_form(form: MmaForm) -> None:
             if not i:
                 operands = gathered(form, registers, e, selector, scale)
                 assert np.array_equal(add(how, operands), add_in_numpy(how, operands))
+
+
+def power(exponent: int, element: ElementType) -> int:
+    """The pattern of 2^exponent, subnormal or not."""
+    lowest = 1 - element.bias
+    magnitude = (exponent + element.bias) << element.fraction if exponent >= lowest else 1 << (element.fraction + exponent - lowest)
+    return magnitude << element.padding
+
+
+AT_THE_FLOOR = [form for form in FORMS if form.a_type.name in ("bf16", "tf32") or (form.a_type.bits, form.d_type.bits, form.blocks) == (16, 16, 1)]
+
+
+@pytest.mark.parametrize("form", AT_THE_FLOOR, ids=lambda form: form.opcode)
+def test_the_floor(form: MmaForm) -> None:
+    """A term at the last place that the smallest alignment exponent keeps, and a place below and above, where it decides the result."""
+    for target in targets_of(form):
+        how = sum_of(form, target)
+        assert how.rule is not None
+        last = how.rule.floor(form.d_type) - how.rule.fraction
+        large = -25 if form.d_type.bits == 16 else -149  # half of the smallest f16, which a little more rounds up; the smallest f32
+        first, second = (-14, -24) if form.d_type.bits == 16 else (-75, -75)  # exponents of what they meet in B
+        sign = 0 if form.d_type.bits == 16 else 1 << (form.a_type.bits - 1)
+        a, c = np.zeros((3, *form.a.shape), np.uint32), np.zeros((3, *form.c.shape), np.uint32)
+        a[:, :, 2], a[:, :, 3] = power(large - first, form.a_type), [[power(last + i - 1 - second, form.a_type) | sign] for i in range(3)]
+        b = np.full((3, *form.b.shape), power(second, form.b_type), np.uint32)
+        b[:, 4 if form.sparse else 2] = power(first, form.b_type)
+        registers = {"a": form.a.scatter(a), "b": form.b.scatter(b), "c": form.c.scatter(c)}
+        e = form.metadata.scatter(np.full((3, *form.metadata.shape), 4, np.uint32), 0) if form.sparse else None
+        wanted = [0, 1, 1] if form.d_type.bits == 16 else [1, 0, 0]
+        for d in (execute_mma(form, *registers.values(), e, target=target), in_numpy(form, how, registers, e, 0, None)):
+            assert [set(case.ravel().tolist()) for case in form.d.gather(d)] == [{value} for value in wanted], target
 
 
 def test_every_rule_is_met() -> None:

@@ -16,6 +16,7 @@ from simulator.arithmetic import Operands, Sum, add, add_f64, find_row
 from simulator.arithmetic.sums import add_in_numpy
 from simulator.arithmetic.threads import spread, thread_count
 from simulator.execute.mma import Scales, execute_mma
+from tests.test_kernel import draw_f64
 
 COUNTS = ("1", "2", "3")
 
@@ -117,7 +118,7 @@ def test_matrices_in_numpy_and_f64(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = 3 * (1 << 20) // (16 * 5 * 32) + 3
     a, b = (words(rng, cases, *shape) & np.uint32(0xFFFF) for shape in ((16, 32), (32, 5)))
     operands = Operands(a, b, words(rng, cases, 16, 5))
-    wide = [rng.integers(0, 1 << 64, (cases * 2, *shape), np.uint64) for shape in ((16, 16), (16, 8), (16, 8))]
+    wide = [draw_f64(rng, "near one", (1600, *shape)) for shape in ((16, 16), (16, 8), (16, 8))]
     narrow, double = [], []
     for count in COUNTS:
         monkeypatch.setenv("TCSIM_THREADS", count)
