@@ -11,12 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.tcgen05_rows import COLUMNS as ALLOCATIONS
+from isa.tensor_memory import COLUMNS, LANES
 from isa.types import Bits
 from isa.undefined import undefined_behavior
-
-LANES = 128
-COLUMNS = 512
-SMALLEST = 32  # columns of an allocation: a power of two from here to all
 
 Places = NDArray[np.int64]
 
@@ -50,7 +48,7 @@ class TensorMemory:
 
     def allocate(self, columns: int, where: str = "") -> int | None:
         """The base column of `columns` new ones, or None if there is no room now: the instruction waits until another deallocates."""
-        if columns not in (32, 64, 128, 256, 512):
+        if columns not in ALLOCATIONS:
             raise undefined_behavior("tmem-allocation-size", f"{where}{columns} columns")
         if self.relinquished:
             raise undefined_behavior("tmem-alloc-after-relinquish", f"{where}{columns} columns")

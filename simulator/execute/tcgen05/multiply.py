@@ -1,0 +1,268 @@
+"""tcgen05.mma, `.mma.sp`, `.mma.ws` and `.mma.ws.sp`: D = A * B + D of one CTA or of a pair.
+
+Order of reading and writing is not this module's business: operands are read when it is called, and D is written before it returns. Sums are those of
+`simulator.arithmetic` (dense: published, sparse: inferred). Metadata work as a plain multiplexer whatever the codes (assumed: so measured on an
+H100 for mma.sp). PTX ISA 9.0, 9.7.16.10; what is published, inferred or assumed is said where it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.datapath import DatapathLayout, check_addresses, datapath
+from isa.descriptors import InstructionDescriptor
+from isa.errors import IsaError
+from isa.smem_packing import operand_element
+from isa.sparsity import is_zero
+from isa.targets import Target, parse_target
+from isa.tcgen05_forms import Tcgen05MmaForm
+from isa.tensor_memory import LANES, TmemAddress
+from isa.tmem_metadata import TmemMetadata, tmem_metadata
+from isa.tmem_scales import TmemScales, tmem_scales
+from isa.types import ELEMENT_TYPES, SCALE_TYPES, Bits, ElementType
+from isa.undefined import undefined_behavior
+from isa.zero_column_mask import ZeroColumnMask
+from simulator.arithmetic import Operands, Sum, add, find_row
+from simulator.arithmetic.convert import from_float64, to_float64
+from simulator.execute.tcgen05.fetch import Cta, accumulators, codes, factors, smem_matrix, tmem_a
+
+Meet = Callable[[str, int, str], None]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One instruction with the values of its operands.
+
+    Attributes:
+        form: the instruction.
+        d: address of D in Tensor Memory.
+        a: shared memory descriptor, or an address in Tensor Memory, as the form says.
+        b: shared memory descriptor.
+        idesc: instruction descriptor.
+        sp_meta: address of the metadata (sparse forms).
+        scale_a, scale_b: addresses of the scale factors (block-scaled forms).
+        enable: enable-input-d.
+        lanes: words of the lane mask, 4 or 8: bit i keeps lane i of D from being written; empty: all are written.
+        scale_d: D is taken times 2 to the minus this.
+        zero_mask: zero-column mask descriptor (`.ws`).
+    """
+
+    form: Tcgen05MmaForm
+    d: int
+    a: int
+    b: int
+    idesc: int
+    sp_meta: int = 0
+    scale_a: int = 0
+    scale_b: int = 0
+    enable: bool = True
+    lanes: tuple[int, ...] = ()
+    scale_d: int = 0
+    zero_mask: int = 0
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the descriptors and addresses of a call mean, checked."""
+
+    call: Call
+    idesc: InstructionDescriptor
+    layout: DatapathLayout
+    d: TmemAddress
+    a: TmemAddress | None
+    metadata: TmemMetadata | None
+    sp_meta: TmemAddress | None
+    scales: tuple[TmemScales, TmemScales] | None
+    mask: ZeroColumnMask
+    target: Target
+
+    @property
+    def group(self) -> int:
+        return self.layout.cta_group
+
+    @property
+    def types(self) -> tuple[ElementType, ElementType, ElementType]:
+        """Of A, B and D."""
+        kind = self.idesc.kind
+        result = ELEMENT_TYPES[str(self.idesc.d_type) if kind in ("f16", "f8f6f4") else "s32" if kind == "i8" else "f32"]
+        return operand_element(str(self.idesc.a_type), kind), operand_element(str(self.idesc.b_type), kind), result
+
+
+def multiply(call: Call, ctas: Sequence[Cta], *, target: str | Target, arithmetic: str = "chip", meet: Meet | None = None) -> InstructionDescriptor:
+    """Executes one instruction; returns its instruction descriptor.
+
+    Args:
+        call: the instruction.
+        ctas: the CTA that issues it, or both of a pair, the even rank first, for cta_group::2.
+        target: whose arithmetic.
+        arithmetic: "chip" or "exact".
+        meet: called with the name, the number and the place of what is undefined but has a result here; default: raises UndefinedBehavior.
+
+    Raises:
+        IsaError: descriptors or addresses that no such instruction can have.
+        UndefinedBehavior: Tensor Memory that is not allocated; what `meet` makes of the rest.
+    """
+    plan = _plan(call, parse_target(target), ctas)
+    meet = meet or _refuse
+    for cta in ctas:
+        _collect(call, cta, meet)
+    b = _b(plan, ctas)
+    for rank, cta in enumerate(ctas):
+        _one_cta(plan, cta, rank, b, arithmetic, meet)
+    return plan.idesc
+
+
+def _refuse(name: str, count: int, where: str) -> None:
+    raise undefined_behavior(name, where)
+
+
+def _plan(call: Call, target: Target, ctas: Sequence[Cta]) -> _Plan:
+    form = call.form
+    idesc = InstructionDescriptor.decode(call.idesc, form.kind)
+    group = form.cta_group
+    if len(ctas) != group:
+        raise IsaError(form.opcode, -1, f"cta_group::{group} with CTAs: {len(ctas)}", "a pair of CTAs for cta_group::2, else one")
+    vector = form.vector.removeprefix("scale_vec::")
+    idesc.check(cta_group=group, sparse=form.sparse, ws=form.ws, target=target, ashift=form.ashift, scale_vec=vector, a_in_tmem=bool(form.a_in_tmem))
+    if idesc.k96:
+        raise IsaError(hex(call.idesc), -1, "K = 96 is not executed", "K = 64, or 128 with .sp")
+    layout = datapath(idesc.m, group, idesc.sparse, form.ws)
+    d = TmemAddress.from_word(call.d)
+    a = TmemAddress.from_word(call.a) if form.a_in_tmem else None
+    sp_meta = TmemAddress.from_word(call.sp_meta) if form.sparse else None
+    check_addresses(layout, d, a=a, sp_meta=sp_meta)
+    mask = ZeroColumnMask.decode(call.zero_mask)
+    if call.zero_mask:
+        mask.check(m=idesc.m, n=idesc.n, max_shift=idesc.max_shift)
+    metadata = tmem_metadata(form.kind, idesc.m, group, form.ws) if form.sparse else None
+    scales = None
+    if form.block_scale:
+        scales = (
+            tmem_scales(form.kind, "a", m=idesc.m, n=idesc.n, vector=vector, cta_group=group, sparse=form.sparse),
+            tmem_scales(form.kind, "b", m=idesc.m, n=idesc.n, vector=vector, cta_group=group, sparse=form.sparse),
+        )
+    return _Plan(call, idesc, layout, d, a, metadata, sp_meta, scales, mask, target)
+
+
+def _collect(call: Call, cta: Cta, meet: Meet) -> None:
+    """The collector: a use needs a live fill by the same operand (published); the buffer never changes a result here."""
+    buffer, operation = call.form.collector
+    operand = (call.a if buffer == "a" else call.b, call.idesc)
+    if operation in ("use", "lastuse") and cta.filled.get(buffer) != operand:
+        meet("collector-use-without-fill", 1, f"{call.form.opcode}: collector {buffer}::{operation}")
+    if operation in ("fill", "use"):
+        cta.filled[buffer] = operand
+    else:
+        cta.filled.pop(buffer, None)
+
+
+def _negated(patterns: Bits, element: ElementType, negate: bool) -> Bits:
+    return patterns ^ np.uint32(1 << element.sign_bit) if negate else patterns
+
+
+def _b(plan: _Plan, ctas: Sequence[Cta]) -> Bits:
+    """B of the whole instruction, uint32 [k, n]: each CTA of a pair brings half of the columns; masked columns are zero."""
+    idesc = plan.idesc
+    shift = plan.mask.column_shift
+    parts = [smem_matrix(cta, plan.call.b, idesc, "b", plan.group, str(plan.target), extra=shift) for cta in ctas]
+    columns = np.concatenate([part[shift:] for part in parts])
+    if plan.call.zero_mask:
+        columns = np.where(plan.mask.mask(idesc.n, m=idesc.m)[:, None], np.uint32(0), columns)
+    return _negated(columns, plan.types[1], idesc.negate_b).T
+
+
+def _a(plan: _Plan, cta: Cta, meet: Meet) -> Bits:
+    """A of one CTA, uint32 [part, row, k]."""
+    idesc, parts = plan.idesc, plan.layout.parts
+    if plan.a is None:
+        found = smem_matrix(cta, plan.call.a, idesc, "a", plan.group, str(plan.target))
+        found = np.broadcast_to(found, (parts, *found.shape))
+    else:
+        found = tmem_a(cta, plan.a, idesc, plan.layout)
+        differing = int((found != found[:1]).any(axis=0).sum())
+        if differing:
+            meet("tmem-copies-differ", differing, f"A of {plan.call.form.opcode}")
+        if plan.call.form.ashift:
+            found = np.concatenate([found[:, 1:], found[:, -1:]], axis=1)  # row r takes r + 1, the last stays (direction and extent: assumed)
+    return _negated(found, plan.types[0], idesc.negate_a)
+
+
+def _codes(plan: _Plan, cta: Cta, a: Bits, meet: Meet) -> Bits | None:
+    """The metadata of one CTA, uint32 [part, row, chunk]; undefined codes are met, and used all the same."""
+    if plan.metadata is None or plan.sp_meta is None:
+        return None
+    found = codes(cta, plan.sp_meta, plan.idesc, plan.metadata)
+    if len(found) != plan.layout.parts:
+        found = np.broadcast_to(found, (plan.layout.parts, *found.shape[1:]))
+    differing = int((found != found[:1]).any(axis=0).sum())
+    if differing:
+        meet("tmem-copies-differ", differing, f"metadata of {plan.call.form.opcode}")
+    empty = np.asarray(is_zero(a, plan.types[0]).reshape(*found.shape, -1).all(axis=-1), np.bool_)
+    undefined = plan.metadata.findings(found, empty)["undefined-metadata"]
+    if undefined.any():
+        _, row, chunk = (int(i) for i in np.argwhere(undefined)[0])
+        code = int(found[undefined][0])
+        meet("undefined-metadata", int(undefined.sum()), f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{code:04b}")
+    return found
+
+
+def _scales(plan: _Plan, cta: Cta, meet: Meet) -> tuple[Bits, Bits] | tuple[None, None]:
+    """Scale factors of one CTA: uint32 [part, row, factor] and [part, n of the part, factor]."""
+    if plan.scales is None:
+        return None, None
+    addresses = TmemAddress.from_word(plan.call.scale_a), TmemAddress.from_word(plan.call.scale_b)
+    ids = plan.idesc.a_scale_id, plan.idesc.b_scale_id
+    a, b = (factors(cta, address, scales, id) for address, scales, id in zip(addresses, plan.scales, ids, strict=True))
+    for found, what in ((a, "A"), (b, "B")):
+        if found.differs.any():
+            meet("tmem-copies-differ", int(found.differs.sum()), f"scale factors of {what} of {plan.call.form.opcode}")
+    parts = plan.layout.parts
+    return np.broadcast_to(a.patterns, (parts, *a.patterns.shape)), b.patterns.reshape(parts, -1, b.patterns.shape[1])
+
+
+def _one_cta(plan: _Plan, cta: Cta, rank: int, b: Bits, arithmetic: str, meet: Meet) -> None:
+    call, idesc, layout = plan.call, plan.idesc, plan.layout
+    _, _, d_type = plan.types
+    cells = accumulators(plan.d, idesc, layout, d_type)
+    shape = layout.parts, layout.rows, idesc.n // layout.parts
+    c = _scaled(cells.read(cta), d_type, call.scale_d) if call.enable else np.zeros(shape, np.uint32)
+    a = _a(plan, cta, meet)
+    metadata = _codes(plan, cta, a, meet)
+    scale_a, scale_b = _scales(plan, cta, meet)
+    by_part = b.reshape(idesc.k, layout.parts, -1).transpose(1, 0, 2)
+    how = _sum(plan, arithmetic)
+    patterns = add(how, Operands(np.ascontiguousarray(a), np.ascontiguousarray(by_part), c, metadata, scale_a, scale_b))
+    cells.write(cta, patterns, _written_lanes(call.lanes, rank))
+
+
+def _sum(plan: _Plan, arithmetic: str) -> Sum:
+    idesc, layout = plan.idesc, plan.layout
+    a_type, b_type, d_type = plan.types
+    rule = None
+    if a_type.is_float and arithmetic == "chip":
+        kind = "mxf4" if idesc.kind.startswith("mxf4") else idesc.kind if plan.scales else ""
+        rule = find_row("tcgen05", plan.target, a_type, sparse=idesc.sparse, kind=kind).rule
+    sparsity = plan.metadata.sparsity if plan.metadata else None
+    scale, count = (SCALE_TYPES[str(idesc.scale_type)], plan.scales[0].factors) if plan.scales else (None, 0)
+    types = a_type, b_type, d_type, d_type
+    return Sum(layout.rows, idesc.n // layout.parts, idesc.k, *types, rule, sparsity, idesc.saturate, scale, count)
+
+
+def _scaled(patterns: Bits, element: ElementType, scale_d: int) -> Bits:
+    """D times 2 to the minus scale_d, rounded to D's type where it becomes subnormal (that it is rounded there, to nearest even: assumed)."""
+    if not scale_d:
+        return patterns
+    return from_float64(to_float64(patterns, element) * 2.0**-scale_d, element)
+
+
+def _written_lanes(words: tuple[int, ...], rank: int) -> NDArray[np.bool_]:
+    """Bool [128]: which lanes of D a CTA writes; of 8 words the second half is for the odd CTA (assumed)."""
+    if not words:
+        return np.ones(LANES, np.bool_)
+    mine = words[:4] if len(words) == 4 else words[4 * rank : 4 * rank + 4]
+    bits = np.array(mine, np.uint32)[:, None] >> np.arange(32, dtype=np.uint32)
+    return np.asarray((bits & 1 == 0).reshape(LANES), np.bool_)
