@@ -231,6 +231,16 @@ class Copy:
         """Columns that are written."""
         return dict(self.mapping.places)["column"]
 
+    def check_base(self, lane: int, column: int) -> None:
+        """IsaError if a copy to that base leaves Tensor Memory (inferred from its extent: every shape but .4x256b spans all lanes)."""
+        lanes = range(QUARTER if self.mapping.fixed else 1)
+        if lane not in lanes:
+            legal = "0" if len(lanes) == 1 else f"0 to {lanes[-1]}"
+            raise IsaError(str(lane), -1, f"tcgen05.cp.{self.shape} at lane {lane}", f"lane {legal}", section=COPY)
+        if not 0 <= column <= COLUMNS - self.columns:
+            reason = f"tcgen05.cp.{self.shape} at column {column} writes {self.columns} columns"
+            raise IsaError(str(column), -1, reason, f"column 0 to {COLUMNS - self.columns}", section=COPY)
+
     def scatter(self, matrix: Bytes, rest: Bits | None = None) -> Bits:
         """Matrix uint8 [..., row, byte] -> cells uint32 [..., 128 lanes, column]; what is not written keeps `rest` (default 0)."""
         matrix = typed(matrix, np.uint8, self.source, f"tcgen05.cp.{self.shape}: matrix")
@@ -309,31 +319,30 @@ def decompress(packed: Bytes, source: str) -> Bytes:
 SHIFT_COLUMNS = 8  # 32 bytes a row: PTX ISA 9.0, 9.7.16.9.2: published
 
 
-def shift_sources(lane: int, partition: int = QUARTER) -> Integers:
-    """Where each of the 128 lanes takes its 8 columns from in `tcgen05.shift.down` at a base lane; its own number where nothing moves.
+def shift_sources(lane: int, lanes: int = QUARTER) -> Integers:
+    """Where each of the 128 lanes takes its 8 columns from in `tcgen05.shift.down`; its own number where nothing moves.
 
     Args:
         lane: lane of the address, a multiple of 32 (published).
-        partition: rows that are shifted together; the last of each stays.
+        lanes: how many lanes from there on are shifted, in groups of 32; one group by default.
 
-    Lanes below the base stay. Row r takes row r + 1, but for the last one: published as words ("except the last", "by one row"). That "down" is
-    toward lower lanes, and that the last means the last of each 32 lanes: inferred (CUTLASS renews one lane of each 32 with .cp.4x256b
-    afterwards). That rows up to lane 127 move: assumed.
+    Row r takes row r + 1, but for the last of each group, which stays. Published: "for a warp", "downwards", "across all the rows, except the last,
+    by one row". That "down" is toward lower lanes, so that the last lane of each 32 is the one to renew, is inferred (CUTLASS describes
+    .cp.4x256b as doing that); that one instruction moves one group of 32 is inferred from "for a warp" and the alignment.
     """
     if not 0 <= lane < LANES or lane % QUARTER:
         raise IsaError(str(lane), -1, f"tcgen05.shift at lane {lane}", "0, 32, 64 or 96", section=SHIFT)
-    if partition not in (QUARTER, LANES):
-        raise IsaError(str(partition), -1, f"tcgen05.shift over partitions of {partition} lanes", f"{QUARTER} or {LANES}", section=SHIFT)
-    lanes = np.arange(LANES)
-    moves = (lanes >= lane) & (lanes % partition != partition - 1)
-    sources: Integers = lanes + moves
+    if not 0 < lanes <= LANES - lane or lanes % QUARTER:
+        raise IsaError(str(lanes), -1, f"tcgen05.shift of {lanes} lanes from lane {lane}", f"32 to {LANES - lane} in steps of 32", section=SHIFT)
+    every = np.arange(LANES)
+    sources: Integers = every + ((every >= lane) & (every < lane + lanes) & (every % QUARTER != QUARTER - 1))
     return sources
 
 
-def shift_down(words: Bits, lane: int, partition: int = QUARTER) -> Bits:
+def shift_down(words: Bits, lane: int, lanes: int = QUARTER) -> Bits:
     """Cells uint32 [..., 128 lanes, 8 columns] after `tcgen05.shift.down` at that base lane; see `shift_sources`."""
     words = typed(words, np.uint32, (LANES, SHIFT_COLUMNS), "tcgen05.shift: cells")
-    return words[..., shift_sources(lane, partition), :]
+    return words[..., shift_sources(lane, lanes), :]
 
 
 def typed(array: NDArray[T], kind: type[T], tail: tuple[int, ...], what: str) -> NDArray[T]:

@@ -244,6 +244,14 @@ def test_copies_are_the_table(shape: str, multicast: str) -> None:
         assert (this.gather(expected, which) == matrix).all()
 
 
+def test_where_a_copy_may_start() -> None:
+    copy("4x256b").check_base(31, 504)
+    copy("32x128b", "warpx4").check_base(0, 508)
+    for this, lane, column in ((copy("4x256b"), 32, 0), (copy("4x256b"), 0, 505), (copy("128x128b"), 16, 0), (copy("128x128b"), 0, 509)):
+        with pytest.raises(IsaError, match=r"tcgen05\.cp\..* at"):
+            this.check_base(lane, column)
+
+
 def test_copies_that_are_none() -> None:
     for args in (("64x128b", ""), ("32x128b", "warpx2::02_13"), ("128x128b", "warpx4"), ("16x128b", "")):
         with pytest.raises(IsaError, match=r"tcgen05\.cp has no"):
@@ -275,15 +283,16 @@ def test_decompression_refuses() -> None:
 
 def test_shift_moves_all_but_the_last() -> None:
     cells = RNG.integers(0, 1 << 32, (2, 128, 8), dtype=np.uint32)
-    after = shift_down(cells, 32)
-    for lane in range(128):
-        source = lane if lane < 32 or lane in (63, 95, 127) else lane + 1
-        assert shift_sources(32)[lane] == source
-        assert (after[:, lane] == cells[:, source]).all()
-    assert (shift_sources(0, partition=128) == [*range(1, 128), 127]).all()
-    for lane, partition in ((16, 32), (128, 32), (0, 64)):
+    for start, lanes in ((32, 32), (0, 128), (64, 64), (96, 32)):
+        after = shift_down(cells, start, lanes)
+        for lane in range(128):
+            source = lane + 1 if start <= lane < start + lanes and lane not in (31, 63, 95, 127) else lane
+            assert shift_sources(start, lanes)[lane] == source
+            assert (after[:, lane] == cells[:, source]).all()
+    assert (shift_sources(64) == shift_sources(64, 32)).all()
+    for lane, lanes in ((16, 32), (128, 32), (-32, 32), (0, 48), (96, 64), (0, 0)):
         with pytest.raises(IsaError, match=r"tcgen05\.shift"):
-            shift_sources(lane, partition)
+            shift_sources(lane, lanes)
 
 
 # Data path layouts
