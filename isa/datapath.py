@@ -193,7 +193,7 @@ def check_addresses(layout: DatapathLayout, d: TmemAddress, *, a: TmemAddress | 
     """IsaError with everything that `violations` finds."""
     found = violations(layout, d, a=a, sp_meta=sp_meta)
     if found:
-        raise IsaError.together([IsaError(v.name, -1, f"{v.name}: {v.operand}: {v.rule}", v.right, section=v.section) for v in found])
+        raise IsaError.together([IsaError("", -1, f"{v.name}: {v.operand}: {v.rule}", v.right, section=v.section) for v in found])
 
 
 @lru_cache(maxsize=1024)
