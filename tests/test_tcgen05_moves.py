@@ -164,5 +164,5 @@ def test_only_the_4x256b_copy_starts_within_a_quarter() -> None:
     copy_in([state], 31 << 16, descriptor, copy("4x256b"))
     assert state.tmem.written[[31, 63, 95, 127], :8].all()
     assert state.tmem.written.sum() == 32
-    with pytest.raises(UndefinedBehavior):
+    with pytest.raises(IsaError, match="lane"):
         copy_in([state], 16 << 16, descriptor, copy("128x128b"))

@@ -15,7 +15,6 @@ from isa.smem_tile import read_copy
 from isa.tensor_memory import LANES, QUARTER, TmemAddress
 from isa.tmem_moves import SHIFT_COLUMNS, Copy, Move, shift_down
 from isa.types import Bits
-from isa.undefined import undefined_behavior
 from simulator.execute.tcgen05.fetch import Cta
 
 _EVERY_LANE = np.arange(LANES)[:, None]
@@ -62,9 +61,7 @@ def copy_in(ctas: Sequence[Cta], address: int, word: int, how: Copy, source: str
         source: "", "b4x16_p64" or "b6x16_p32".
     """
     base = TmemAddress.from_word(address)
-    single = how.shape == "4x256b"
-    if base.lane and not (single and base.lane < 32):
-        raise undefined_behavior("tmem-bounds", f"tcgen05.cp.{how.shape} at lane {base.lane}")
+    how.check_base(base.lane, base.column)
     descriptor = SharedMemoryDescriptor.decode(word)
     descriptor.check()
     lanes = np.unique(how.mapping.grid[0])
