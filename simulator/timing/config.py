@@ -6,18 +6,20 @@ The format is described in docs/configs.md. No number of a chip stands in the co
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from isa import ELEMENT_TYPES, IsaError, MmaForm, Target, parse_target
 from simulator.errors import ConfigError
 from simulator.resources import folder
+from simulator.timing.tcgen05_config import Tcgen05, read_tcgen05
 
 STATUSES = ("measured", "published", "assumed")
 POLICIES = ("oldest", "greedy-oldest", "round-robin")
+T = TypeVar("T", str, int)
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ class Config:
 
     Attributes:
         path: the file.
+        tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed: ...").
     """
 
@@ -161,6 +164,7 @@ class Config:
     barrier: Barrier
     shared: Shared
     tensor: tuple[TensorClass, ...]
+    tcgen05: Tcgen05 | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
@@ -174,7 +178,7 @@ class Config:
 
 _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
 _MAY_BE_ZERO = ("cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum")
-_TOP = ("name", "title", "target", "tensor", *_TABLES)
+_TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES)
 
 
 def config_names() -> list[str]:
@@ -204,10 +208,10 @@ def load_config(name: str | Path) -> Config:
         why = getattr(error, "strerror", None) or error
         hint = f", did you mean '{near[0]}'?" if near else ""
         raise ConfigError(str(name), "", f"no such config{hint} ({why})", f"{', '.join(config_names())}, or the path of a TOML file") from None
-    return _Reader(str(path), table).config()
+    return Reader(str(path), table).config()
 
 
-class _Reader:
+class Reader:
     """Checks a parsed file entry by entry."""
 
     def __init__(self, path: str, table: dict[str, Any]) -> None:
@@ -224,11 +228,12 @@ class _Reader:
             target = parse_target(text["target"])
         except IsaError as error:
             self.fail("target", error.reason, error.legal)
-        parts = {name: self.part(name, kind) for name, kind in _TABLES.items()}
+        parts = {name: self.part(name, kind, self.table.get(name)) for name, kind in _TABLES.items()}
         if parts["issue"].policy not in POLICIES:
             self.fail("issue.policy", f"unknown policy '{parts['issue'].policy}'", ", ".join(POLICIES))
         tensor = self.tensor_classes()
-        return Config(self.path, text["name"], text["title"], target, **parts, tensor=tensor, sources=self.sources)
+        tcgen05 = read_tcgen05(self, self.table["tcgen05"]) if "tcgen05" in self.table else None
+        return Config(self.path, text["name"], text["title"], target, **parts, tensor=tensor, tcgen05=tcgen05, sources=self.sources)
 
     def known(self, where: str, table: dict[str, Any], keys: tuple[str, ...]) -> None:
         for key in table:
@@ -236,8 +241,8 @@ class _Reader:
                 near = get_close_matches(key, keys, 1)
                 self.fail(f"{where}{key}", "unknown key" + (f", did you mean '{near[0]}'?" if near else ""), ", ".join(keys))
 
-    def part(self, name: str, kind: Any) -> Any:
-        table = self.table.get(name)
+    def part(self, name: str, kind: Any, table: Any) -> Any:
+        """A table of numbers and texts as the dataclass `kind`."""
         if not isinstance(table, dict):
             self.fail(
                 name, "missing table" if table is None else "not a table", f"[{name}] with {', '.join(f.name for f in fields(kind))} and source"
@@ -305,6 +310,14 @@ class _Reader:
         if not isinstance(value, list) or not value or any(not isinstance(v, str) or v not in ELEMENT_TYPES for v in value):
             self.fail(f"{where}{key}", f"{value!r}", f"a list of element types: {', '.join(ELEMENT_TYPES)}")
         return tuple(value)
+
+    def choices(self, where: str, table: dict[str, Any], key: str, legal: Sequence[T]) -> list[T]:
+        """A list of some of the legal values, none twice."""
+        value = self.value(where, table, key)
+        good = isinstance(value, list) and value and all(type(v) is type(legal[0]) and v in legal for v in value)
+        if not good or len(set(value)) < len(value):
+            self.fail(f"{where}{key}", f"{value!r}", f"a list of {', '.join(map(str, legal))}")
+        return list(value)
 
     def source(self, name: str, table: dict[str, Any], where: str | None = None) -> None:
         key = f"{name if where is None else where.rstrip('.')}.source"
