@@ -50,6 +50,7 @@ RULES: dict[str, Rule] = {
     "tmem-not-allocated": Rule("Tensor Memory is used that was not allocated", _ALLOCATION),
     "tmem-use-after-free": Rule("Tensor Memory is used after its deallocation", _ALLOCATION),
     "tmem-bounds": Rule("Tensor Memory has lanes 0 to 127 and columns 0 to 511", "PTX ISA 9.0, 9.7.16.1 (Tensor Memory addressing)"),
+    "uneven-operand": Rule("an address or a number of a .sync.aligned instruction must be the same in the whole warp", "PTX ISA 9.0, 9.7.16"),
     "tmem-copies-differ": Rule("copies of A, of metadata or of scale factors in Tensor Memory must be the same", "PTX ISA 9.0, 9.7.16.10 (inferred)"),
     "undefined-metadata": Rule("a metadata code is not one of those that PTX lists for the kind", "PTX ISA 9.0, 9.7.16.10.8"),
     "collector-use-without-fill": Rule("a collector buffer is used that no earlier instruction filled with this operand", "PTX ISA 9.0, 9.7.16.10"),

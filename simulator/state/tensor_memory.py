@@ -35,6 +35,7 @@ class TensorMemory:
         written: bool [lane, column]: whether anything wrote it since its column was allocated.
         allocations: what is allocated now, in order of allocation.
         relinquished: whether the permit to allocate was given up.
+        collectors: what the collector buffers of the tensor core hold, by buffer: the operand that filled it.
     """
 
     def __init__(self) -> None:
@@ -42,6 +43,7 @@ class TensorMemory:
         self.written = np.zeros((LANES, COLUMNS), np.bool_)
         self.allocations: list[Allocation] = []
         self.relinquished = False
+        self.collectors: dict[str, tuple[int, ...]] = {}
         self._owned = np.zeros(COLUMNS, np.bool_)
         self._ever = np.zeros(COLUMNS, np.bool_)
         self._smallest_so_far = COLUMNS

@@ -1,0 +1,317 @@
+"""Executes the tcgen05 family: `executor` turns a decoded instruction into a function on machines and warps, as `simulator.execute.steps` wants it.
+
+Asynchronous instructions do their work at once, in the order in which warps are walked; whether a program may rely on that order is what
+`tcsim check` says, from the log. PTX ISA 9.0, 9.7.16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.errors import IsaError
+from isa.instruction import Immediate, Instruction
+from isa.tcgen05_forms import FamilyForm, PlainFamilyForm, Tcgen05MmaForm
+from isa.tmem_moves import copy, move
+from isa.undefined import undefined_behavior
+from simulator.execute.machine import Block, Executor, Machine, Outcome
+from simulator.execute.operands import addresses, predicate, reader, writer
+from simulator.execute.tcgen05 import regions
+from simulator.execute.tcgen05.fetch import Cta
+from simulator.execute.tcgen05.moves import copy_in, load, shift, store
+from simulator.execute.tcgen05.multiply import Call, facts_of, multiply
+from simulator.state.registers import Warps
+from simulator.timing.facts import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
+
+Values = Callable[[Machine, Warps], NDArray[Any]]
+
+
+def executor(instruction: Instruction, form: FamilyForm) -> Executor:
+    """The function that executes this instruction; IsaError for the few that are decoded but not executed."""
+    if isinstance(form, Tcgen05MmaForm):
+        return _mma(instruction, form)
+    assert isinstance(form, PlainFamilyForm)
+    build = _FAMILY.get(form.name)
+    if build is None:
+        raise IsaError(form.opcode, -1, f"'{form.name}' is decoded, but not executed", ", ".join(("tcgen05.mma", *_FAMILY)))
+    return build(instruction, form)
+
+
+class _Thread(NamedTuple):
+    """The one thread of a warp that executes an instruction of a single thread."""
+
+    row: int
+    warp: int
+    lane: int
+
+
+def _single(machine: Machine, warps: Warps, form: FamilyForm) -> Iterator[_Thread]:
+    """The thread of each warp; IsaError if several of a warp would do the same again."""
+    for row, active in enumerate(machine.threads(warps)):
+        lanes = np.flatnonzero(active)
+        if len(lanes) > 1:
+            raise IsaError(form.opcode, -1, f"'{form.name}' by {len(lanes)} threads of warp {int(warps[row])}", "one thread: @%p0 after elect.sync")
+        if len(lanes):
+            yield _Thread(row, int(warps[row]), int(lanes[0]))
+
+
+def _together(machine: Machine, warps: Warps, form: FamilyForm, *values: NDArray[Any]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """Row, warp and values of each warp, for .sync.aligned: all threads, and the same in all of them."""
+    for row, active in enumerate(machine.threads(warps)):
+        if not active.all():
+            reason = f"'{form.name}' by {int(active.sum())} of the 32 threads of warp {int(warps[row])}"
+            raise IsaError(form.opcode, -1, reason, "all threads of a warp (.sync.aligned)")
+        for value in values:
+            if (value[row] != value[row, :1]).any():
+                raise undefined_behavior("uneven-operand", f"{form.opcode}, warp {int(warps[row])}")
+        yield row, int(warps[row]), tuple(int(value[row, 0]) for value in values)
+
+
+def _ctas(machine: Machine, form: FamilyForm) -> tuple[Machine, ...]:
+    """The CTAs that an instruction works on."""
+    if form.cta_group < 2:
+        return (machine,)
+    if machine.peer is None:
+        raise IsaError(form.opcode, -1, "cta_group::2 in a CTA without a peer", "a pair: .cta 0 { ... } and .cta 1 { ... }")
+    return machine.ctas
+
+
+def _as_cta(machine: Machine) -> Cta:
+    return Cta(machine.tmem, machine.shared.data, machine.tmem.collectors)
+
+
+# tcgen05.mma
+
+
+def _mma(instruction: Instruction, form: Tcgen05MmaForm) -> Executor:
+    given = {role.name: operand for role, operand in zip(form.roles, instruction.operands, strict=False)}
+    words: dict[str, Values] = {}
+    for name in ("d", "sp_meta", "scale_a", "scale_b"):
+        if name in given:
+            words[name] = addresses(given[name])
+    words["a"] = addresses(given["a"]) if form.a_in_tmem else _first(reader(given["a"], 64))
+    words |= {name: _first(reader(given[name], bits)) for name, bits in (("b", 64), ("idesc", 32), ("zero_mask", 64)) if name in given}
+    enable = predicate(given["enable"])
+    lanes = reader(given["lanes"]) if "lanes" in given else None
+    scale_d = given["scale_d"].value if isinstance(given.get("scale_d"), Immediate) else 0  # type: ignore[union-attr]
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        facts: list[Fact] = [Idle()] * len(warps)
+        values = {name: read(machine, warps) for name, read in words.items()}
+        enabled, masks = enable(machine, warps), lanes(machine, warps) if lanes else None
+        group = _ctas(machine, form)
+        for row, _, lane in _single(machine, warps, form):
+            mask = () if masks is None else tuple(int(word) for word in masks[row, :, lane])
+            call = Call(
+                form, **{name: int(value[row, lane]) for name, value in values.items()}, enable=bool(enabled[row, lane]), lanes=mask, scale_d=scale_d
+            )
+            if machine.log is not None:
+                machine.note(instruction, warps[row : row + 1], *regions.of_mma(call, group))
+            if machine.arithmetic != "none":
+                multiply(call, [_as_cta(m) for m in group], target=machine.target, arithmetic=machine.arithmetic, meet=machine.meet)
+            facts[row] = facts_of(call)
+        return Outcome(facts=tuple(facts))
+
+    return run
+
+
+def _first(read: Values) -> Values:
+    """The only register of a scalar operand: [warp, lane]."""
+    return lambda machine, warps: read(machine, warps)[:, 0]
+
+
+# Moves
+
+
+def _load(instruction: Instruction, form: PlainFamilyForm) -> Executor:
+    split = instruction["half_split"].value if form.shape == "16x32bx2" else None  # type: ignore[union-attr]
+    how, at, write = move(form.shape, form.repeats, form.packed, split), addresses(instruction["taddr"]), writer(instruction["d"])
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        found = np.empty((len(warps), how.registers, 32), np.uint32)
+        for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
+            found[row] = load(_as_cta(machine), warp, address, how)
+            if machine.log is not None:
+                machine.note(instruction, warps[row : row + 1], reads=regions.of_move(machine, address, how))
+        write(machine, warps, found)
+        return Outcome(facts=(MoveFacts(False, how.cells[0].size),) * len(warps))
+
+    return run
+
+
+def _store(instruction: Instruction, form: PlainFamilyForm) -> Executor:
+    split = instruction["half_split"].value if form.shape == "16x32bx2" else None  # type: ignore[union-attr]
+    how, at, read = move(form.shape, form.repeats, form.packed, split), addresses(instruction["taddr"]), reader(instruction["a"])
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        values = read(machine, warps)
+        for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
+            store(_as_cta(machine), warp, address, how, values[row])
+            if machine.log is not None:
+                machine.note(instruction, warps[row : row + 1], writes=regions.of_move(machine, address, how))
+        return Outcome(facts=(MoveFacts(True, how.cells[0].size),) * len(warps))
+
+    return run
+
+
+def _wait(store_: bool) -> Callable[[Instruction, PlainFamilyForm], Executor]:
+    def build(instruction: Instruction, form: PlainFamilyForm) -> Executor:
+        def run(machine: Machine, warps: Warps) -> Outcome:
+            rows = list(_together(machine, warps, form))
+            machine.note(instruction, warps)
+            return Outcome(facts=(MoveWaitFacts(store_),) * len(rows))
+
+        return run
+
+    return build
+
+
+def _copy(instruction: Instruction, form: PlainFamilyForm) -> Executor:
+    how, at, descriptor = copy(form.shape, form.multicast), addresses(instruction["taddr"]), _first(reader(instruction["s_desc"], 64))
+    rows, width = how.source
+    done = CopyFacts(rows * width, rows * width * how.copies, form.cta_group)
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        facts: list[Fact] = [Idle()] * len(warps)
+        where, words = at(machine, warps), descriptor(machine, warps)
+        group = _ctas(machine, form)
+        for row, _, lane in _single(machine, warps, form):
+            address, word = int(where[row, lane]), int(words[row, lane])
+            if machine.log is not None:
+                machine.note(instruction, warps[row : row + 1], *regions.of_copy(group, address, word, how))
+            copy_in([_as_cta(m) for m in group], address, word, how, form.decompression)
+            facts[row] = done
+        return Outcome(facts=tuple(facts))
+
+    return run
+
+
+def _shift(instruction: Instruction, form: PlainFamilyForm) -> Executor:
+    at = addresses(instruction["taddr"])
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        facts: list[Fact] = [Idle()] * len(warps)
+        where, group = at(machine, warps), _ctas(machine, form)
+        for row, _, lane in _single(machine, warps, form):
+            shift([_as_cta(m) for m in group], int(where[row, lane]))
+            if machine.log is not None:
+                machine.note(instruction, warps[row : row + 1], *regions.of_shift(group, int(where[row, lane])))
+            facts[row] = ShiftFacts(31 * 32, form.cta_group)
+        return Outcome(facts=tuple(facts))
+
+    return run
+
+
+# Allocation
+
+
+def _allocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
+    at, columns = addresses(instruction["dst"]), _first(reader(instruction["columns"]))
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        where, counts = at(machine, warps), columns(machine, warps)
+        machine.note(instruction, warps)
+        waiting = [(warp, *values) for _, warp, values in _together(machine, warps, form, where, counts)]
+
+        def ready() -> bool:
+            while waiting:
+                warp, address, count = waiting[0]
+                base = machine.tmem.allocate(count, f"warp {warp}: ")
+                if base is None:
+                    return False
+                cells = np.frombuffer(np.uint32(base).tobytes(), np.uint8)
+                machine.shared.write(np.array([[address]]), cells[None, None], machine.actors(np.array([warp])))
+                waiting.pop(0)
+            return True
+
+        def describe() -> str:
+            return f"{waiting[0][2]} columns of Tensor Memory, all of which are allocated"
+
+        facts = (Idle(),) * len(warps)
+        return Outcome(facts=facts) if ready() else Outcome(block=Block(ready, lambda: None, describe), facts=facts)
+
+    return run
+
+
+def _deallocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
+    at, columns = _first(reader(instruction["taddr"])), _first(reader(instruction["columns"]))
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        for _, warp, (base, count) in _together(machine, warps, form, at(machine, warps), columns(machine, warps)):
+            machine.tmem.deallocate(base, count, f"warp {warp}: ")
+        machine.note(instruction, warps)
+        return Outcome(facts=(Idle(),) * len(warps))
+
+    return run
+
+
+def _relinquish(instruction: Instruction, form: PlainFamilyForm) -> Executor:
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        for _ in _together(machine, warps, form):
+            machine.tmem.relinquish()
+        machine.note(instruction, warps)
+        return Outcome(facts=(Idle(),) * len(warps))
+
+    return run
+
+
+# Order
+
+
+def _commit(instruction: Instruction, form: PlainFamilyForm) -> Executor:
+    at = addresses(instruction["mbar"])
+    mask = _first(reader(instruction["cta_mask"], 16)) if "multicast::cluster" in form.qualifiers else None
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        facts: list[Fact] = [Idle()] * len(warps)
+        where, masks = at(machine, warps), mask(machine, warps) if mask else None
+        for row, warp, lane in _single(machine, warps, form):
+            targets = [int(where[row, lane])] if masks is None else list(_multicast(machine, int(where[row, lane]), int(masks[row, lane]), form))
+            machine.note(instruction, warps[row : row + 1], writes=regions.of_barriers(machine, targets))
+            barriers = []
+            for target in targets:
+                machine.arrive(target, warp)
+                cta, offset = machine.located(target)
+                barriers.append((cta.rank, offset))
+            facts[row] = CommitFacts(tuple(barriers), form.cta_group)
+        return Outcome(facts=tuple(facts))
+
+    return run
+
+
+def _multicast(machine: Machine, address: int, mask: int, form: FamilyForm) -> Iterator[int]:
+    """The same offset in every CTA whose bit is set."""
+    _, offset = machine.located(address)
+    if not mask or mask >> len(machine.ctas):
+        legal = f"bits 0 to {len(machine.ctas) - 1}, at least one"
+        raise IsaError(hex(mask), -1, f"'{form.name}' to the CTAs of mask {mask:#x} in a cluster of {len(machine.ctas)}", legal)
+    for rank, cta in enumerate(machine.ctas):
+        if mask >> rank & 1:
+            yield offset if cta is machine else int(machine.mapped(np.array([offset], np.uint32), np.array([rank], np.uint32))[0])
+
+
+def _fence(instruction: Instruction, _form: PlainFamilyForm) -> Executor:
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        machine.note(instruction, warps)
+        return Outcome(facts=(Idle(),) * len(warps))
+
+    return run
+
+
+_FAMILY: dict[str, Callable[[Instruction, PlainFamilyForm], Executor]] = {
+    "tcgen05.ld": _load,
+    "tcgen05.st": _store,
+    "tcgen05.wait::ld": _wait(False),
+    "tcgen05.wait::st": _wait(True),
+    "tcgen05.cp": _copy,
+    "tcgen05.shift": _shift,
+    "tcgen05.alloc": _allocate,
+    "tcgen05.dealloc": _deallocate,
+    "tcgen05.relinquish_alloc_permit": _relinquish,
+    "tcgen05.commit": _commit,
+    "tcgen05.fence::before_thread_sync": _fence,
+    "tcgen05.fence::after_thread_sync": _fence,
+}

@@ -29,6 +29,7 @@ from isa.zero_column_mask import ZeroColumnMask
 from simulator.arithmetic import Operands, Sum, add, find_row
 from simulator.arithmetic.convert import from_float64, to_float64
 from simulator.execute.tcgen05.fetch import Cta, accumulators, codes, factors, smem_matrix, tmem_a
+from simulator.timing.facts import MmaFacts
 
 Meet = Callable[[str, int, str], None]
 
@@ -114,6 +115,14 @@ def multiply(call: Call, ctas: Sequence[Cta], *, target: str | Target, arithmeti
     for rank, cta in enumerate(ctas):
         _one_cta(plan, cta, rank, b, arithmetic, meet)
     return plan.idesc
+
+
+def facts_of(call: Call) -> MmaFacts:
+    """What the time of an instruction depends on."""
+    form, idesc = call.form, InstructionDescriptor.decode(call.idesc, call.form.kind)
+    a_type, b_type = (operand_element(str(name), form.kind) for name in (idesc.a_type, idesc.b_type))
+    bits = a_type.bits, b_type.bits
+    return MmaFacts(form.kind, idesc.m, idesc.n, idesc.k, form.cta_group, form.ws, form.sparse, bool(form.a_in_tmem), *bits)
 
 
 def _refuse(name: str, count: int, where: str) -> None:
