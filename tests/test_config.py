@@ -11,7 +11,7 @@ import pytest
 from isa import parse_target
 from simulator import ConfigError, load_config
 from simulator.resources import folder
-from simulator.timing.config import POLICIES, STATUSES, config_names
+from simulator.timing.config import POLICIES, STATUSES, Config, config_names
 
 SHIPPED = (folder("configs") / "h100_sxm.toml").read_text()
 TABLES = ("chip", "sm", "issue", "loop", "alu", "barrier", "shared")
@@ -23,7 +23,7 @@ def test_shipped(name: str) -> None:
     config = load_config(name)
     assert config == load_config(folder("configs") / f"{name}.toml")
     assert (config.name, config.target) == (name, parse_target(config.target))
-    assert set(config.sources) == {*TABLES, *(f"tensor {c.name}" for c in config.tensor)}
+    assert set(config.sources) == {*TABLES, *(f"tensor {c.name}" for c in config.tensor), *tcgen05_tables(config)}
     for table, source in config.sources.items():
         assert config.status(table) in STATUSES
         assert len(source.split(":", 1)[1].strip()) > 10, table
@@ -31,8 +31,16 @@ def test_shipped(name: str) -> None:
     assert config.chip.sms * config.chip.clock_mhz > 0
 
 
+def tcgen05_tables(config: Config) -> set[str]:
+    """Names of the sources of `[tcgen05]` and what belongs to it."""
+    if config.tcgen05 is None:
+        return set()
+    parts = {"tcgen05", "tcgen05.sparse", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier"}
+    return parts | {f"tcgen05 kind {kind.name}" for kind in config.tcgen05.kinds} | {f"tcgen05 shape {shape.name}" for shape in config.tcgen05.shapes}
+
+
 def test_names() -> None:
-    assert {"h100_sxm", "a100"} <= set(config_names())
+    assert {"h100_sxm", "a100", "b200"} <= set(config_names())
 
 
 def write(path: Path, text: str) -> Path:

@@ -8,22 +8,38 @@ inputs).
 
 Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Write-after-read needs no wait:
 operands are read at issue, and every result comes later than that.
+
+What goes on after issue (tcgen05, mbarriers) is in `asynchronous`. The CTAs of a pair run on an SM each, in one simulation: warp w of CTA c has
+the number c * (warps of a CTA) + w, and sub-cores are counted on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import simpy
 
 from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
+from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, Wait
+from simulator.timing.cores import SubCore, Warp
+from simulator.timing.facts import CLUSTER, ArriveFacts, InitFacts, MoveFacts, MoveWaitFacts, WaitFacts
+from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, Unit, Wait
+from simulator.timing.skipper import Skipper
+from simulator.timing.tcgen05 import Cost
 
 _WAITS = len(Wait)
-_PRODUCER = {Unit.TENSOR: Wait.DEPENDENCY, Unit.ALU: Wait.DEPENDENCY, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.BARRIER}
-_PIPE = {Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.ISSUE}
+_PRODUCER = {
+    Unit.TENSOR: Wait.DEPENDENCY, Unit.ALU: Wait.DEPENDENCY, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.BARRIER, Unit.TCGEN05: Wait.TCGEN05,
+    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.MBARRIER,
+}  # fmt: skip
+_PIPE = {
+    Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.ISSUE, Unit.TCGEN05: Wait.TCGEN05,
+    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.ISSUE,
+}  # fmt: skip
+_ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
 _FIXED = (Unit.TENSOR, Unit.ALU)  # units whose latency the compiler knows
 
 
@@ -36,8 +52,10 @@ class Timing:
         waits: for each warp with a program, by `Wait`, its cycles; each row sums to `cycles`.
         issued: instructions issued by each sub-core.
         busy: for each sub-core, by unit (tensor, alu), cycles for which the unit was taken.
-        shared_busy: cycles for which shared memory was taken.
+        shared_busy: cycles for which shared memory was taken (of a pair, that of the SM where it was taken longer).
         skipped: cycles that were not simulated one by one, since the state of the SM repeated.
+        tcgen05_busy: for each SM, cycles for which the tcgen05 unit took no other instruction, and of these, cycles of products.
+        tmem_busy: for each sub-core, cycles for which its path to Tensor Memory was taken.
     """
 
     cycles: int
@@ -46,145 +64,54 @@ class Timing:
     busy: list[list[int]]
     shared_busy: int
     skipped: int
-
-
-class Tick(simpy.Event):
-    """A sub-core's next look at its warps; events of a cycle happen in the order of the sub-cores."""
-
-    def __init__(self, env: simpy.Environment, delay: int, priority: int) -> None:
-        super().__init__(env)
-        self._ok, self._value = True, None
-        self.at = int(env.now) + delay
-        env.schedule(self, priority=priority, delay=delay)  # type: ignore[arg-type]
-
-
-class Warp:
-    """A warp's place in its program and what it waits for."""
-
-    __slots__ = (
-        "base", "blocked", "cause", "code", "counts", "done", "gate", "gate_cause", "id", "last", "operation", "pc", "producers", "ready", "runs",
-        "starts", "wanted",
-    )  # fmt: skip
-
-    def __init__(self, number: int, code: TimedCode, registers: int, base: int) -> None:
-        self.id, self.code, self.base = number, code, base
-        self.pc = 0
-        self.counts = [0] * len(code.ends)  # runs of each loop that are done
-        self.runs: dict[int, int] = {}  # executions of operations whose time varies
-        self.ready = [0] * registers  # when each register can be read
-        self.producers = [Unit.TENSOR] * registers  # the unit that wrote it last
-        self.starts = [0] * len(code.ends)  # when the current run of each loop could begin
-        self.last = -1  # cycle of the last issue
-        self.gate, self.gate_cause = 0, Wait.ISSUE  # no issue before, because of a barrier or a loop's end
-        self.wanted, self.cause = 0, Wait.DEPENDENCY  # when the operands of the next operation are ready
-        self.blocked = self.done = False
-        self.operation: TimedOperation | None = None
-
-
-class SubCore:
-    """One of the SM's partitions: its warps, its pipes, its scheduler."""
-
-    def __init__(self, sm: Sm, number: int, warps: list[Warp], policy: str) -> None:
-        self.sm, self.number, self.warps, self.policy = sm, number, warps, policy
-        self.free = [0, 0, 0, 0]  # when each unit takes its next instruction, by Unit
-        self.last_issue = -1
-        self.favourite = 0  # place of the warp that the policy remembers
-        self.tick: Tick | None = None
-
-    def wake(self, at: int) -> None:
-        """Looks again at cycle `at`, or earlier if that is planned already."""
-        now = int(self.sm.env.now)
-        at = max(at, now, self.last_issue + 1)
-        if self.tick is not None and self.tick.at <= at:
-            return
-        self.tick = Tick(self.sm.env, at - now, self.number)
-        assert self.tick.callbacks is not None
-        self.tick.callbacks.append(self.step)
-
-    def step(self, tick: simpy.Event) -> None:
-        """Issues what can issue in this cycle and plans the next look."""
-        if tick is not self.tick:
-            return
-        self.tick = None
-        now = int(self.sm.env.now)
-        chosen = self.choose(now)
-        if chosen is not None:
-            self.sm.issue(self, chosen, now)
-        at = self.next_issue(now + 1)
-        if at is not None:
-            self.wake(at)
-        self.sm.after_step()
-
-    def next_issue(self, soonest: int) -> int | None:
-        """The first cycle, from `soonest` on, in which a warp can issue; None if all wait for others."""
-        found: int | None = None
-        for warp in self.warps:
-            if not (warp.done or warp.blocked):
-                at = self.earliest(warp)
-                if at <= soonest:
-                    return soonest
-                if found is None or at < found:
-                    found = at
-        return found
-
-    def earliest(self, warp: Warp) -> int:
-        """When the warp can issue, if nobody else does before."""
-        operation = warp.operation
-        assert operation is not None
-        at = self.free[operation.unit]
-        at = max(at, warp.wanted)
-        return warp.gate if warp.gate > at else at
-
-    def choose(self, now: int) -> Warp | None:
-        """The warp to issue from: the policy's first among those that can."""
-        if self.last_issue == now:
-            return None
-        count = len(self.warps)
-        first = 0 if self.policy == "oldest" else self.favourite
-        if self.policy == "greedy-oldest":
-            order = [first, *(i for i in range(count) if i != first)]
-        else:
-            order = [(first + i) % count for i in range(count)]
-        for place in order:
-            warp = self.warps[place]
-            if not (warp.done or warp.blocked) and self.earliest(warp) <= now:
-                self.favourite = (place + 1) % count if self.policy == "round-robin" else place
-                return warp
-        return None
-
-    def state(self, now: int) -> tuple[object, ...]:
-        """What decides this sub-core's future, relative to `now`."""
-        remembered = 0 if self.policy == "oldest" else self.favourite
-        tick = None if self.tick is None else self.tick.at - now
-        oldest = min((warp.last for warp in self.warps if not warp.done), default=now)
-        return (tick, max(self.last_issue - now, -1), remembered, *(at - now if at > oldest else None for at in self.free))
+    tcgen05_busy: tuple[tuple[int, int], ...] = ()
+    tmem_busy: tuple[int, ...] = ()
 
 
 class Sm:
-    """One SM running one CTA."""
+    """One SM running one CTA, or two that run a pair of CTAs."""
 
-    def __init__(self, config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True) -> None:
+    def __init__(self, config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True, ctas: int = 1) -> None:
         self.env = simpy.Environment()
         self.done = self.env.event()
         self.config, self.skip = config, skip
+        self.ctas, self.cta_warps, sub_cores = ctas, warps, config.sm.sub_cores
         programs = {warp: code for code in codes for warp in code.warps if code.items}
-        self.warps = [Warp(number, code, registers, place * _WAITS) for place, (number, code) in enumerate(sorted(programs.items()))]
-        cores = config.sm.sub_cores
-        self.cores = [SubCore(self, i, [w for w in self.warps if w.id % cores == i], config.issue.policy) for i in range(cores)]
-        self.barriers = Barriers(warps)
-        self.shared_free = self.barrier_free = 0  # when these servers take the next access or arrival
+        self.warps = []
+        for place, (number, code) in enumerate(sorted(programs.items())):
+            cta, local = divmod(number, max(warps, 1))
+            self.warps.append(Warp(number, code, registers, place * _WAITS, cta, cta * sub_cores + local % sub_cores))
+        cores = sub_cores * ctas
+        self.cores = [SubCore(self, i, [w for w in self.warps if w.core == i], config.issue.policy) for i in range(cores)]
+        self.barriers = [Barriers(warps) for _ in range(ctas)]
+        self.shared_free, self.barrier_free = [0] * ctas, [0] * ctas  # when these servers take the next access or arrival
         alu = config.alu
         self.extra = [[0] * len(Unit) for _ in Unit]  # [consumer][producer]: cycles beyond the producer's latency
         self.extra[Unit.TENSOR][Unit.ALU] = alu.tensor_latency - alu.latency
         self.extra[Unit.SHARED][Unit.ALU] = alu.address_latency - alu.latency
+        for unit in _ASYNCHRONOUS:
+            self.extra[unit][Unit.ALU] = alu.address_latency - alu.latency
         self.margin = max(max(row) for row in self.extra)
         self.unfinished = len(self.warps)
         self.end = 0
         # Everything that is counted, in one list, so that a skipped period can be added n times: waits of each warp by Wait, then for
-        # each sub-core instructions issued, tensor and integer cycles, then shared-memory cycles.
-        self.counted = [0] * (len(self.warps) * _WAITS + cores * 3 + 1)
+        # each sub-core instructions issued, tensor and integer cycles and those of the path to Tensor Memory, then for each SM cycles of shared
+        # memory, of the tcgen05 unit, and of products there.
+        self.per_core = len(self.warps) * _WAITS
+        self.per_sm = self.per_core + cores * 4
+        self.counted = [0] * (self.per_sm + ctas * 3)
         self.boundary: tuple[Warp, TimedLoop] | None = None
         self.skipper = Skipper(self)
+        self.queues = self.asynchronous(codes)
+
+    def asynchronous(self, codes: list[TimedCode]) -> Asynchronous | None:
+        """The units that work after issue, if the programs use them."""
+        used = any(isinstance(item, TimedOperation) and item.unit in _ASYNCHRONOUS and item.jobs for code in codes for item in code.items)
+        if not used or self.config.tcgen05 is None:
+            return None
+        queues = Asynchronous(self, self.ctas, self.config.tcgen05.queue.queue)
+        queues.init(CLUSTER, len(self.warps))
+        return queues
 
     def run(self) -> Timing:
         """Runs to the end.
@@ -200,10 +127,13 @@ class Sm:
         if self.warps:
             try:
                 self.env.run(until=self.done)
+            except DeadlockError:
+                raise
             except RuntimeError as error:
                 if self.done.triggered:
                     raise
-                raise DeadlockError((*self.barriers.describe(), f"{self.unfinished} of {len(self.warps)} warps are unfinished")) from error
+                waiting = [line for barriers in self.barriers for line in barriers.describe()] + (self.queues.describe() if self.queues else [])
+                raise DeadlockError((*waiting, f"{self.unfinished} of {len(self.warps)} warps are unfinished")) from error
         return self.result()
 
     def result(self) -> Timing:
@@ -214,8 +144,13 @@ class Sm:
             row = self.counted[warp.base : warp.base + _WAITS]
             row[Wait.FINISHED] = cycles - sum(row)
             waits[warp.id] = row
-        rest = self.counted[len(self.warps) * _WAITS :]
-        return Timing(cycles, waits, rest[:cores], [[rest[cores + i], rest[2 * cores + i]] for i in range(cores)], rest[-1], self.skipper.skipped)
+        rest, per_sm = self.counted[self.per_core :], self.counted[self.per_sm :]
+        busy = [[rest[cores + i], rest[2 * cores + i]] for i in range(cores)]
+        shared, unit, tensor = (per_sm[i * self.ctas : (i + 1) * self.ctas] for i in range(3))
+        more: dict[str, Any] = {}
+        if self.queues is not None:
+            more = {"tcgen05_busy": tuple(zip(unit, tensor, strict=True)), "tmem_busy": tuple(rest[3 * cores : 4 * cores])}
+        return Timing(cycles, waits, rest[:cores], busy, max(shared), self.skipper.skipped, **more)
 
     def prepare(self, warp: Warp) -> None:
         """Works out when the operands of the warp's next operation are ready, and for which of them it waits."""
@@ -239,7 +174,7 @@ class Sm:
         assert operation is not None
         self.account(core, warp, operation, now)
         core.last_issue = warp.last = now
-        self.counted[len(self.warps) * _WAITS + core.number] += 1
+        self.counted[self.per_core + core.number] += 1
         finished = now + self.start(core, warp, operation, now)
         self.end = max(self.end, finished)
         self.advance(warp, now)
@@ -250,7 +185,7 @@ class Sm:
         for until, cause in (
             (warp.gate, warp.gate_cause),
             (warp.wanted, warp.cause),
-            (core.free[operation.unit], _PIPE[operation.unit]),
+            (core.free[operation.unit] if operation.unit is not Unit.TCGEN05 else self.opened(core, warp), _PIPE[operation.unit]),
             (now, Wait.ISSUE),
         ):
             if until > at:
@@ -261,11 +196,13 @@ class Sm:
     def start(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Occupies the unit and marks the results; returns the cycles until all of it is done."""
         counted, cores = self.counted, len(self.cores)
-        base = len(self.warps) * _WAITS
+        base = self.per_core
         unit, latency = operation.unit, operation.latency
         if unit is Unit.BARRIER:
             self.arrive(warp, operation, now)
             return 1
+        if unit in _ASYNCHRONOUS:
+            return self.launch(core, warp, operation, now)
         if unit is Unit.SHARED:
             latency = self.serve(core, warp, operation, now)
         else:
@@ -282,13 +219,80 @@ class Sm:
         """Queues an access to shared memory; returns the cycles until its value is there, or until a store is done."""
         shared = self.config.shared
         wavefronts = self.wavefronts(warp, operation)
-        begin = max(now, self.shared_free)
-        self.shared_free = begin + wavefronts * shared.cycles
-        self.counted[-1] += wavefronts * shared.cycles
+        begin = max(now, self.shared_free[warp.cta])
+        done = begin + wavefronts * shared.cycles
+        self.take_shared(warp.cta, done, wavefronts * shared.cycles)
         core.free[Unit.SHARED] = max(now + max(shared.port_minimum, wavefronts * shared.port_cycles), begin)
         if not operation.writes:
-            return self.shared_free - now
+            return done - now
         return begin - now + operation.latency + shared.wavefront_latency * (wavefronts - 1)
+
+    def take_shared(self, cta: int, until: int, cycles: int) -> None:
+        """Shared memory of an SM takes the next access at `until`; it worked for `cycles`."""
+        self.shared_free[cta] = until
+        self.counted[self.per_sm + cta] += cycles
+
+    def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Issues an operation that works on after issue, or that waits for one; returns the cycles until its registers are written."""
+        job, tables = self.job(warp, operation), self.config.tcgen05
+        for register in operation.writes:  # of a load, again below
+            warp.ready[register], warp.producers[register] = now + 1, operation.unit
+        if job is None or self.queues is None or tables is None:
+            return 1
+        match job.fact:
+            case MoveFacts(store=store) if job.cost is not None:
+                core.free[Unit.TMEM] = now + job.cost.interval
+                self.counted[self.per_core + 3 * len(self.cores) + core.number] += job.cost.interval
+                for register in operation.writes:
+                    warp.ready[register] = now + job.cost.latency
+                warp.moves[store] = max(warp.moves[store], now + job.cost.latency)
+                return job.cost.latency
+            case MoveWaitFacts(store=store):
+                warp.gate, warp.gate_cause = max(warp.moves[store], now + 1), Wait.TMEM
+            case InitFacts(barrier=barrier, count=count):
+                self.queues.init(barrier, count)
+            case ArriveFacts(barrier=barrier, count=count):
+                warp.arrived |= barrier == CLUSTER
+                self.queues.fly((barrier,) * count, now + tables.mbarrier.latency)
+            case WaitFacts(barrier=barrier, parity=parity):
+                warp.blocked = self.queues.wait(warp, barrier, parity)
+            case _ if operation.unit is Unit.TCGEN05:
+                core.free[Unit.TCGEN05] = now + tables.queue.issue
+                self.queues.submit(warp, job, now)
+        return 1
+
+    @staticmethod
+    def job(warp: Warp, operation: TimedOperation) -> Job | None:
+        """What this execution does."""
+        jobs = operation.jobs.get(warp.id) if operation.jobs else None
+        if not jobs:
+            return None
+        if len(jobs) == 1:
+            return jobs[0]
+        turn = warp.turns.get(warp.pc, 0)
+        warp.turns[warp.pc] = (turn + 1) % len(jobs)
+        return jobs[turn]
+
+    def opened(self, core: SubCore, warp: Warp) -> int:
+        """When the warp's sub-core and the queue of its SM could take an instruction."""
+        return max(core.free[Unit.TCGEN05], self.queues.opened[warp.cta] if self.queues is not None else 0)
+
+    def count_unit(self, cta: int, cost: Cost, interval: int) -> None:
+        """The tcgen05 unit of an SM has taken an instruction."""
+        self.counted[self.per_sm + self.ctas + cta] += interval
+        self.counted[self.per_sm + 2 * self.ctas + cta] += cost.tensor
+
+    def release(self, warp: Warp, now: int) -> None:
+        """The phase that the warp waits for is complete."""
+        warp.blocked = False
+        warp.gate, warp.gate_cause = max(warp.gate, now), Wait.MBARRIER
+        self.cores[warp.core].wake(warp.gate)
+
+    def wake_cores(self, cta: int, now: int) -> None:
+        """The queue of an SM has room again."""
+        for core in self.cores:
+            if core.warps and core.warps[0].cta == cta:
+                core.wake(now)
 
     def wavefronts(self, warp: Warp, operation: TimedOperation) -> int:
         assert operation.costs is not None
@@ -302,12 +306,14 @@ class Sm:
     def arrive(self, warp: Warp, operation: TimedOperation, now: int) -> None:
         assert operation.barrier is not None
         warp.blocked = True
-        self.barrier_free = max(now, self.barrier_free) + self.config.barrier.arrival
-        for released in self.barriers.arrive(*operation.barrier, [warp.id]):
+        cta, first = warp.cta, warp.cta * self.cta_warps
+        self.barrier_free[cta] = max(now, self.barrier_free[cta]) + self.config.barrier.arrival
+        for released in self.barriers[cta].arrive(*operation.barrier, [warp.id - first]):
             for other in self.warps:
-                if other.id in released:
-                    other.blocked, other.gate, other.gate_cause = False, max(other.gate, self.barrier_free + operation.latency), Wait.BARRIER
-                    self.cores[other.id % len(self.cores)].wake(other.gate)
+                if other.cta == cta and other.id - first in released:
+                    other.blocked, other.gate = False, max(other.gate, self.barrier_free[cta] + operation.latency)
+                    other.gate_cause = Wait.BARRIER
+                    self.cores[other.core].wake(other.gate)
 
     def advance(self, warp: Warp, now: int) -> None:
         """Moves on to the next operation, through the ends of loops."""
@@ -330,7 +336,13 @@ class Sm:
             return
         warp.done = True
         self.unfinished -= 1
-        if not self.unfinished:
+        if self.queues is not None:
+            self.queues.leave(warp, now)
+        self.check_done()
+
+    def check_done(self) -> None:
+        """Ends the run when all programs are over and nothing works on."""
+        if not self.unfinished and (self.queues is None or self.queues.idle) and not self.done.triggered:
             self.done.succeed()
 
     def branch(self, warp: Warp, loop: int, now: int) -> None:
@@ -355,85 +367,12 @@ class Sm:
             self.skipper.look(warp, loop)
 
 
-class Skipper:
-    """Skips the repetitions of a period: when the state at a loop's end, relative to now, has been there before, all follows again.
-
-    Compared is everything that decides the future but the counts of one loop a warp, the one as deep as the reference's. The number of
-    periods skipped is the largest after which no warp has left that loop; counters grow by as many periods.
-    """
-
-    LIMIT = 4096
-
-    def __init__(self, sm: Sm) -> None:
-        self.sm = sm
-        self.skipped = 0
-        # For each depth of loops: when a state was met (skipped cycles counted), the runs of the loops then, and what had been counted.
-        self.seen: dict[int, dict[tuple[object, ...], tuple[int, list[int], list[int]]]] = {}
-
-    def look(self, reference: Warp, loop: TimedLoop) -> None:
-        if loop.count - reference.counts[loop.loop] < 2:
-            return
-        sm, now = self.sm, int(self.sm.env.now)
-        chosen = [self.loop_of(warp, loop.depth) for warp in sm.warps]
-        if any(which is not None and not which.constant for which in chosen):
-            return
-        counts = [0 if which is None else warp.counts[which.loop] for warp, which in zip(sm.warps, chosen, strict=True)]
-        key, seen = self.state(chosen, now), self.seen.setdefault(loop.depth, {})
-        before = seen.get(key)
-        if before is not None:
-            self.jump(chosen, counts, now + self.skipped, before)
-            return
-        if len(seen) >= self.LIMIT:
-            seen.clear()
-        seen[key] = (now + self.skipped, counts, list(sm.counted))
-
-    def jump(self, chosen: list[TimedLoop | None], counts: list[int], now: int, before: tuple[int, list[int], list[int]]) -> None:
-        then, old_counts, old_counted = before
-        steps = [new - old for new, old in zip(counts, old_counts, strict=True)]
-        limits = [
-            (which.count - 1 - count) // step for which, count, step in zip(chosen, counts, steps, strict=True) if which is not None and step > 0
-        ]
-        periods = min(limits, default=0)
-        if periods <= 0:
-            return
-        for warp, which, step in zip(self.sm.warps, chosen, steps, strict=True):
-            if which is not None:
-                warp.counts[which.loop] += periods * step
-        self.sm.counted = [new + periods * (new - old) for new, old in zip(self.sm.counted, old_counted, strict=True)]
-        self.skipped += periods * (now - then)
-
-    @staticmethod
-    def loop_of(warp: Warp, depth: int) -> TimedLoop | None:
-        """The loop at this depth in which the warp is."""
-        if warp.done:
-            return None
-        inside = warp.code.inside[warp.pc]
-        return warp.code.ends[inside[depth]] if len(inside) > depth else None
-
-    def state(self, chosen: list[TimedLoop | None], now: int) -> tuple[object, ...]:
-        sm = self.sm
-        waiting = tuple((number, tuple(warps)) for number, warps in sorted(sm.barriers.arrived.items()) if warps)
-        minimum = sm.config.loop.minimum
-        coming = max(sm.end - now, 0)
-        parts: list[object] = [coming, max(sm.shared_free - now, 0), max(sm.barrier_free - now, 0), waiting, *(core.state(now) for core in sm.cores)]
-        for warp, which in zip(sm.warps, chosen, strict=True):
-            if warp.done:
-                parts.append(None)
-                continue
-            ready = tuple((at - now, warp.producers[r]) if at + sm.margin > now else 0 for r, at in enumerate(warp.ready))
-            starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
-            counts = tuple(-1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts))
-            gate = (warp.gate - now, warp.gate_cause) if warp.gate > warp.last else None
-            wanted = (warp.wanted - now, warp.cause) if warp.wanted > warp.last else None
-            parts.append((warp.pc, warp.blocked, warp.last - now, gate, wanted, counts, starts, ready))
-        return tuple(parts)
-
-
-def simulate(config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True) -> Timing:
-    """Runs the programs of a CTA of `warps` warps on one SM of the config's chip.
+def simulate(config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True, ctas: int = 1) -> Timing:
+    """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on an SM each.
 
     Args:
         registers: registers of a warp.
         skip: whether to skip repetitions (the result is the same, and tests compare).
+        ctas: 2 for a pair of CTAs; warp w of CTA c is c * warps + w in `codes`.
     """
-    return Sm(config, codes, warps, max(registers, 1), skip=skip).run()
+    return Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas).run()

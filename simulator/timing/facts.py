@@ -21,11 +21,13 @@ is c * (warps of a CTA) + w. An instruction that a predicate turns off, or that 
 | mbarrier.init | InitFacts | none | after issue |
 | mbarrier.arrive | ArriveFacts | none | after issue |
 | mbarrier.try_wait (test_wait in a loop) | WaitFacts | none | when the phase of that parity is complete |
+| barrier.cluster.arrive, .wait | ArriveFacts(CLUSTER, 1) of each warp; WaitFacts(CLUSTER, number of its waits before, modulo 2) | none | as above |
 | alloc, dealloc, fences, expect_tx, inval, test_wait that is not waited for | Idle | none | after issue |
 
 An mbarrier in the engine is one in the hardware's sense: `InitFacts` gives it a count; each arrival (of a thread, or of a commit) lowers the
 pending count; at zero the phase is complete, its parity flips and the count begins anew. A wait for parity p goes on when the current phase's
-parity is not p, so the usual wait for parity 1 on a fresh barrier passes. Which commit a wait waits for follows, and needs no index.
+parity is not p, so the usual wait for parity 1 on a fresh barrier passes. Which commit a wait waits for follows, and needs no index. `CLUSTER`
+is there from the start and waits for every warp that has a program and has not ended.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 Barrier = tuple[int, int]  # an mbarrier: rank of the CTA whose shared memory it lies in, byte offset there
+CLUSTER: Barrier = (-1, 0)  # the barrier of all CTAs, barrier.cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms import MmaForm
 from isa.plain_forms import PlainForm
+from isa.tcgen05_forms import FamilyForm, Tcgen05MmaForm
 from simulator.errors import ConfigError
+from simulator.timing import facts as known
 from simulator.timing.config import Config
+from simulator.timing.facts import Fact, Idle, cycle
+from simulator.timing.tcgen05 import Cost, cost
 from simulator.trace.linear import Code, LoopEnd, Operation
 
 
 class Unit(IntEnum):
-    """Units of an SM. Each sub-core has a tensor pipe, an integer pipe and a port to shared memory of its own."""
+    """Units of an SM. Each sub-core has a tensor pipe, an integer pipe, a port to shared memory and a path to its lanes of Tensor Memory."""
 
     TENSOR = 0
     ALU = 1
     SHARED = 2
     BARRIER = 3
+    TCGEN05 = 4  # the queue of the SM: tcgen05.mma, cp, shift, commit
+    TMEM = 5  # tcgen05.ld, st
+    SYNC = 6  # mbarriers, waits, fences: an issue slot, and perhaps a wait
 
 
 class Wait(IntEnum):
@@ -37,6 +45,16 @@ class Wait(IntEnum):
     ALU = 6  # the integer pipe is taken
     BRANCH = 7  # the end of a loop
     FINISHED = 8  # the warp's program is over
+    TCGEN05 = 9  # the queue of the tcgen05 unit is full
+    TMEM = 10  # tcgen05.ld or st is not complete, or the path to Tensor Memory is taken
+    MBARRIER = 11  # a phase of an mbarrier is not complete
+
+
+class Job(NamedTuple):
+    """One execution of an asynchronous or waiting operation, and what it costs (None: no unit's time)."""
+
+    fact: Fact
+    cost: Cost | None
 
 
 @dataclass(slots=True)
@@ -49,6 +67,7 @@ class TimedOperation:
         blocking: whether the warp issues nothing else for `latency` cycles.
         costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for shared memory.
         column: for each warp its place in a row of `costs`.
+        jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that takes an issue slot alone.
     """
 
     unit: Unit
@@ -61,6 +80,7 @@ class TimedOperation:
     barrier: tuple[int, int | None] | None = None
     costs: list[list[int]] | None = None
     column: dict[int, int] | None = None
+    jobs: dict[int, tuple[Job, ...]] | None = None
 
     @property
     def constant(self) -> bool:
@@ -98,11 +118,16 @@ class TimedCode:
     ends: dict[int, TimedLoop]
 
 
-def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]) -> TimedCode:
+Facts = Mapping[int, Mapping[int, Sequence[Fact]]]
+
+
+def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[int], NDArray[np.int64]]], facts: Facts | None = None) -> TimedCode:
     """Looks up the time of every operation.
 
     Args:
         costs: for the index of each operation that uses shared memory: the warps, and wavefronts [execution, warp].
+        facts: for the index of each operation of tcgen05, mbarrier, fence and barrier.cluster, and each warp that runs it: the facts of its
+            executions, as they came or as a `facts.cycle`. A warp without facts takes an issue slot alone.
 
     Raises:
         ConfigError: an instruction that the config has no time for.
@@ -114,7 +139,7 @@ def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[
             constant = all(part.constant for part in body)
             items.append(TimedLoop(item.start, item.count, item.depth, item.loop, constant))
         else:
-            items.append(_timed(item, config, costs.get(item.index)))
+            items.append(_timed(item, config, costs.get(item.index), (facts or {}).get(item.index, {})))
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
     return TimedCode(code.warps, items, _nesting(items), ends)
 
@@ -128,14 +153,22 @@ def _nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
     return [tuple(chain) for chain in inside]
 
 
-def _timed(op: Operation, config: Config, costs: tuple[Sequence[int], NDArray[np.int64]] | None) -> TimedOperation:
+def _timed(
+    op: Operation, config: Config, costs: tuple[Sequence[int], NDArray[np.int64]] | None, facts: Mapping[int, Sequence[Fact]]
+) -> TimedOperation:
     form = op.instruction.form
+    if isinstance(form, FamilyForm):
+        _check_family(op, form, config)
+        unit = Unit.TCGEN05 if form.name in QUEUED else Unit.TMEM if form.name in MOVES else Unit.SYNC
+        return asynchronous(unit, facts, config, reads=op.reads, writes=op.writes, line=op.line)
     if isinstance(form, MmaForm):
         found = config.tensor_class(form)
         if found is None:
             raise ConfigError(config.path, "tensor", f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'", _described(form))
         return TimedOperation(Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking)
     assert isinstance(form, PlainForm)
+    if form.unit == "barrier" and op.barrier is None:  # of the cluster
+        return asynchronous(Unit.SYNC, facts, config, reads=op.reads, writes=op.writes, line=op.line)
     if op.barrier is not None:
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
     if form.unit == "alu":
@@ -145,6 +178,53 @@ def _timed(op: Operation, config: Config, costs: tuple[Sequence[int], NDArray[np
     rows = table[:1] if (table == table[:1]).all() else table
     column = {warp: place for place, warp in enumerate(warps)}
     return TimedOperation(Unit.SHARED, latency, 0, op.reads, op.writes, op.line, costs=rows.tolist(), column=column)
+
+
+def asynchronous(
+    unit: Unit, facts: Mapping[int, Sequence[Fact]], config: Config, *, reads: tuple[int, ...] = (), writes: tuple[int, ...] = (), line: int = 0
+) -> TimedOperation:
+    """An operation of the units TCGEN05, TMEM or SYNC, by the facts of each warp's executions.
+
+    Raises:
+        ConfigError: the config has no times for them.
+        ValueError: a fact that is none of this unit's.
+    """
+    jobs: dict[int, tuple[Job, ...]] = {}
+    costs: dict[Fact, Cost | None] = {}
+    for warp, executions in facts.items():
+        for fact in set(executions) - costs.keys():
+            if isinstance(fact, _KNOWN) and not isinstance(fact, FACTS[unit]):
+                raise ValueError(f"line {line}: {type(fact).__name__} is no fact of an instruction of the unit {unit.name}")
+            try:
+                costs[fact] = None if isinstance(fact, Idle) else cost(config, fact)
+            except ConfigError as error:
+                raise ConfigError(error.path, error.key, f"line {line} of the trace: {error.reason}", error.legal) from None
+        if executions:
+            jobs[warp] = tuple(Job(fact, costs[fact]) for fact in cycle(executions))
+    latency = min((found.latency for found in costs.values() if found is not None), default=1)
+    return TimedOperation(unit, latency, 0, reads, writes, line, jobs=jobs)
+
+
+QUEUED = ("tcgen05.mma", "tcgen05.cp", "tcgen05.shift", "tcgen05.commit")
+MOVES = ("tcgen05.ld", "tcgen05.st", "tcgen05.ld.red")
+FACTS: dict[Unit, tuple[type, ...]] = {
+    Unit.TCGEN05: (known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts),
+    Unit.TMEM: (known.MoveFacts,),
+    Unit.SYNC: (known.MoveWaitFacts, known.InitFacts, known.ArriveFacts, known.WaitFacts),
+}
+_KNOWN = tuple(kind for kinds in FACTS.values() for kind in kinds)
+
+
+def _check_family(op: Operation, form: FamilyForm, config: Config) -> None:
+    """ConfigError where the config cannot time the instruction, whatever its operands are."""
+    if form.name.startswith("fence"):
+        return
+    if config.tcgen05 is None:
+        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
+        raise ConfigError(config.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
+    if isinstance(form, Tcgen05MmaForm) and config.tcgen05.kind(form.kind) is None:
+        legal = ", ".join(name for kind in config.tcgen05.kinds for name in kind.kinds)
+        raise ConfigError(config.path, "tcgen05.kind", f"line {op.line} of the trace: no table for '{form.opcode}'", legal)
 
 
 def _described(form: MmaForm) -> str:

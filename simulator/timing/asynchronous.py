@@ -1,0 +1,217 @@
+"""What goes on after issue: the queue of each SM's tcgen05 unit, commits on their way, and mbarriers.
+
+An instruction for the unit is issued into the queue of its SM and starts when it is the first there and the unit is free (with cta_group::2 in
+a pair: the units of both SMs). It reads its operands from the server of shared memory that ld.shared uses too, as one block; the unit is free
+again after its interval, at the earliest when the operands are read. Its result is complete `latency` cycles after the start. A commit takes no
+time of the unit: when it is the first, it arrives on its mbarriers as soon as all that its warp has queued before is complete.
+
+Assumed, since nothing is published: the length of the queue, one order for all warps of an SM, that operands are read as a block, and that
+accumulators in Tensor Memory cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import simpy
+
+from simulator.errors import DeadlockError
+from simulator.timing.facts import CLUSTER, Barrier, CommitFacts
+from simulator.timing.model import Job, Unit
+from simulator.timing.tcgen05 import Cost
+
+if TYPE_CHECKING:
+    from simulator.timing.engine import Sm, Warp
+
+_FIRST = -1  # priority: what arrives in a cycle is there before sub-cores look at their warps
+
+
+class At(simpy.Event):
+    """An event at a cycle, before the sub-cores' of that cycle."""
+
+    def __init__(self, env: simpy.Environment, at: int) -> None:
+        super().__init__(env)
+        self._ok, self._value = True, None
+        self.at = at
+        env.schedule(self, priority=_FIRST, delay=at - int(env.now))  # type: ignore[arg-type]
+
+
+class Entry(NamedTuple):
+    """An instruction in a queue, and who issued it."""
+
+    warp: Warp
+    job: Job
+
+
+@dataclass
+class Phase:
+    """An mbarrier: arrivals that complete a phase, those still missing, parity of the current phase, warps that wait (with their parity)."""
+
+    count: int
+    missing: int
+    parity: int
+    waiting: list[tuple[Warp, int]]
+
+
+class Asynchronous:
+    """The units of a CTA, or of the CTAs of a pair, each on an SM of its own."""
+
+    def __init__(self, sm: Sm, ctas: int, length: int) -> None:
+        self.sm, self.length = sm, length
+        self.queues: list[deque[Entry]] = [deque() for _ in range(ctas)]
+        self.free = [0] * ctas  # when each unit takes the next instruction
+        self.opened = [0] * ctas  # when each queue had room again after it was full
+        self.ticks: list[At | None] = [None] * ctas  # the next look at each queue
+        self.flights: dict[At, tuple[Barrier, ...]] = {}  # arrivals on their way
+        self.phases: dict[Barrier, Phase] = {}
+        self.waiting = 0  # warps that wait for a phase
+
+    def full(self, cta: int) -> bool:
+        return len(self.queues[cta]) >= self.length
+
+    def stalls(self, warp: Warp) -> bool:
+        """Whether the warp's next instruction finds no room in the queue."""
+        return warp.operation is not None and warp.operation.unit is Unit.TCGEN05 and self.full(warp.cta)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued, on its way or waited for."""
+        return not (self.waiting or self.flights or any(self.queues))
+
+    # The queue
+
+    def submit(self, warp: Warp, job: Job, now: int) -> None:
+        self.queues[warp.cta].append(Entry(warp, job))
+        self.pump(warp.cta, now)
+
+    def pump(self, cta: int, now: int) -> None:
+        """Starts what can start in this cycle and plans the next look."""
+        queue, was_full = self.queues[cta], self.full(cta)
+        while queue:
+            warp, (fact, cost) = queue[0]
+            if isinstance(fact, CommitFacts):
+                self.fly(fact.barriers, max(warp.complete, now + 1))
+            elif cost is not None:
+                units = range(len(self.free)) if getattr(fact, "cta_group", 1) == 2 else (cta,)
+                start = max(self.free[unit] for unit in units)
+                if start > now:
+                    self.look(cta, start)
+                    break
+                self.start(warp, cost, units, now)
+            queue.popleft()
+        if was_full and not self.full(cta):
+            self.opened[cta] = now
+            self.sm.wake_cores(cta, now)
+
+    def look(self, cta: int, at: int) -> None:
+        tick = self.ticks[cta]
+        if tick is None or tick.at != at:
+            tick = self.ticks[cta] = At(self.sm.env, at)
+            assert tick.callbacks is not None
+            tick.callbacks.append(lambda event: self.looked(cta, event))
+
+    def looked(self, cta: int, event: simpy.Event) -> None:
+        if event is self.ticks[cta]:
+            self.ticks[cta] = None
+            self.pump(cta, int(self.sm.env.now))
+            self.sm.check_done()
+
+    def start(self, warp: Warp, cost: Cost, units: range | tuple[int, ...], now: int) -> None:
+        """Takes the units, and shared memory for the operands."""
+        late = 0
+        for unit in units:
+            if cost.operands:
+                begin = max(now, self.sm.shared_free[unit])
+                self.sm.take_shared(unit, begin + cost.operands, cost.operands)
+                late = max(late, begin - now)
+        interval = max(cost.interval, late + cost.operands)
+        for unit in units:
+            self.free[unit] = now + interval
+            self.sm.count_unit(unit, cost, interval)
+        warp.complete = max(warp.complete, now + late + cost.latency)
+        self.sm.end = max(self.sm.end, warp.complete)
+
+    # mbarriers
+
+    def fly(self, barriers: tuple[Barrier, ...], at: int) -> None:
+        """One arrival on each of these at a later cycle."""
+        flight = At(self.sm.env, at)
+        self.flights[flight] = barriers
+        assert flight.callbacks is not None
+        flight.callbacks.append(self.landed)
+
+    def landed(self, event: simpy.Event) -> None:
+        assert isinstance(event, At)
+        now = int(self.sm.env.now)
+        for barrier in self.flights.pop(event):
+            self.arrive(barrier, now)
+        self.sm.end = max(self.sm.end, now)
+        self.sm.check_done()
+
+    def init(self, barrier: Barrier, count: int) -> None:
+        self.phases[barrier] = Phase(count, count, 0, [])
+
+    def phase(self, barrier: Barrier) -> Phase:
+        found = self.phases.get(barrier)
+        if found is None:
+            raise DeadlockError((f"{_named(barrier)} is used before mbarrier.init",))
+        return found
+
+    def arrive(self, barrier: Barrier, now: int) -> None:
+        """One arrival; at the last of a phase the waiting warps can issue in this cycle."""
+        phase = self.phase(barrier)
+        phase.missing -= 1
+        if phase.missing > 0:
+            return
+        phase.missing, phase.parity = phase.count, phase.parity ^ 1
+        if barrier == CLUSTER:
+            for warp in self.sm.warps:
+                warp.arrived = False
+        released, phase.waiting = phase.waiting, []
+        self.waiting -= len(released)
+        for warp, _ in released:
+            self.sm.release(warp, now)
+
+    def leave(self, warp: Warp, now: int) -> None:
+        """A warp has ended: the barrier of the cluster does not wait for it any more."""
+        phase = self.phases[CLUSTER]
+        phase.count -= 1
+        if not warp.arrived:
+            self.arrive(CLUSTER, now)
+
+    def wait(self, warp: Warp, barrier: Barrier, parity: int) -> bool:
+        """Whether the warp must wait; it is noted then."""
+        phase = self.phase(barrier)
+        if phase.parity != parity:
+            return False
+        phase.waiting.append((warp, parity))
+        self.waiting += 1
+        return True
+
+    def describe(self) -> list[str]:
+        """Who waits for which mbarrier, for a deadlock's message."""
+        return [
+            f"warps {', '.join(str(warp.id) for warp, _ in phase.waiting)} wait for parity {phase.waiting[0][1]} of {_named(barrier)}, "
+            f"which lacks {phase.missing} of {phase.count} arrivals"
+            for barrier, phase in sorted(self.phases.items())
+            if phase.waiting
+        ]
+
+    def state(self, now: int, oldest: int) -> tuple[object, ...]:
+        """What decides the future, relative to `now`; `oldest` is the cycle of the last issue of the warp that has waited longest."""
+        queues = tuple(tuple((entry.warp.id, entry.job.fact) for entry in queue) for queue in self.queues)
+        times = tuple((max(free - now, 0), opened - now if opened > oldest else None) for free, opened in zip(self.free, self.opened, strict=True))
+        ticks = tuple(None if tick is None else tick.at - now for tick in self.ticks)
+        flights = tuple((flight.at - now, barriers) for flight, barriers in self.flights.items())
+        phases = tuple(
+            (barrier, p.count, p.missing, p.parity, tuple((warp.id, parity) for warp, parity in p.waiting)) for barrier, p in self.phases.items()
+        )
+        return (queues, times, ticks, flights, phases)
+
+
+def _named(barrier: Barrier) -> str:
+    if barrier == CLUSTER:
+        return "the barrier of the cluster"
+    return f"the mbarrier at shared[{barrier[1]}] of CTA {barrier[0]}"

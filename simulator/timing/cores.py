@@ -1,0 +1,129 @@
+"""Sub-cores and warps: who issues next, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import simpy
+
+from simulator.timing.model import TimedCode, TimedOperation, Unit, Wait
+
+if TYPE_CHECKING:
+    from simulator.timing.engine import Sm
+
+
+class Tick(simpy.Event):
+    """A sub-core's next look at its warps; events of a cycle happen in the order of the sub-cores."""
+
+    def __init__(self, env: simpy.Environment, delay: int, priority: int) -> None:
+        super().__init__(env)
+        self._ok, self._value = True, None
+        self.at = int(env.now) + delay
+        env.schedule(self, priority=priority, delay=delay)  # type: ignore[arg-type]
+
+
+class Warp:
+    """A warp's place in its program and what it waits for."""
+
+    __slots__ = (
+        "arrived", "base", "blocked", "cause", "code", "complete", "core", "counts", "cta", "done", "gate", "gate_cause", "id", "last", "moves",
+        "operation", "pc", "producers", "ready", "runs", "starts", "turns", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, number: int, code: TimedCode, registers: int, base: int, cta: int, core: int) -> None:
+        self.id, self.code, self.base, self.cta, self.core = number, code, base, cta, core
+        self.pc = 0
+        self.counts = [0] * len(code.ends)  # runs of each loop that are done
+        self.runs: dict[int, int] = {}  # executions of operations whose time varies
+        self.ready = [0] * registers  # when each register can be read
+        self.producers = [Unit.TENSOR] * registers  # the unit that wrote it last
+        self.starts = [0] * len(code.ends)  # when the current run of each loop could begin
+        self.last = -1  # cycle of the last issue
+        self.gate, self.gate_cause = 0, Wait.ISSUE  # no issue before, because of a barrier or a loop's end
+        self.wanted, self.cause = 0, Wait.DEPENDENCY  # when the operands of the next operation are ready
+        self.blocked = self.done = False
+        self.operation: TimedOperation | None = None
+        self.turns: dict[int, int] = {}  # executions of operations with several jobs, modulo their number
+        self.complete = 0  # when all that the warp has queued at the tcgen05 unit is complete; what is not started does not count yet
+        self.moves = [0, 0]  # when all its tcgen05.ld, and all its tcgen05.st, are complete
+        self.arrived = False  # at the barrier of the cluster, in its current phase
+
+
+class SubCore:
+    """One of the SM's partitions: its warps, its pipes, its scheduler."""
+
+    def __init__(self, sm: Sm, number: int, warps: list[Warp], policy: str) -> None:
+        self.sm, self.number, self.warps, self.policy = sm, number, warps, policy
+        self.free = [0] * len(Unit)  # when each unit takes its next instruction, by Unit
+        self.last_issue = -1
+        self.favourite = 0  # place of the warp that the policy remembers
+        self.tick: Tick | None = None
+
+    def wake(self, at: int) -> None:
+        """Looks again at cycle `at`, or earlier if that is planned already."""
+        now = int(self.sm.env.now)
+        at = max(at, now, self.last_issue + 1)
+        if self.tick is not None and self.tick.at <= at:
+            return
+        self.tick = Tick(self.sm.env, at - now, self.number)
+        assert self.tick.callbacks is not None
+        self.tick.callbacks.append(self.step)
+
+    def step(self, tick: simpy.Event) -> None:
+        """Issues what can issue in this cycle and plans the next look."""
+        if tick is not self.tick:
+            return
+        self.tick = None
+        now = int(self.sm.env.now)
+        chosen = self.choose(now)
+        if chosen is not None:
+            self.sm.issue(self, chosen, now)
+        at = self.next_issue(now + 1)
+        if at is not None:
+            self.wake(at)
+        self.sm.after_step()
+
+    def next_issue(self, soonest: int) -> int | None:
+        """The first cycle, from `soonest` on, in which a warp can issue; None if all wait for others."""
+        found: int | None = None
+        queues = self.sm.queues
+        for warp in self.warps:
+            if not (warp.done or warp.blocked or (queues is not None and queues.stalls(warp))):
+                at = self.earliest(warp)
+                if at <= soonest:
+                    return soonest
+                if found is None or at < found:
+                    found = at
+        return found
+
+    def earliest(self, warp: Warp) -> int:
+        """When the warp can issue, if nobody else does before."""
+        operation = warp.operation
+        assert operation is not None
+        at = self.free[operation.unit]
+        at = max(at, warp.wanted)
+        return warp.gate if warp.gate > at else at
+
+    def choose(self, now: int) -> Warp | None:
+        """The warp to issue from: the policy's first among those that can."""
+        if self.last_issue == now:
+            return None
+        count, queues = len(self.warps), self.sm.queues
+        first = 0 if self.policy == "oldest" else self.favourite
+        if self.policy == "greedy-oldest":
+            order = [first, *(i for i in range(count) if i != first)]
+        else:
+            order = [(first + i) % count for i in range(count)]
+        for place in order:
+            warp = self.warps[place]
+            if not (warp.done or warp.blocked or (queues is not None and queues.stalls(warp))) and self.earliest(warp) <= now:
+                self.favourite = (place + 1) % count if self.policy == "round-robin" else place
+                return warp
+        return None
+
+    def state(self, now: int) -> tuple[object, ...]:
+        """What decides this sub-core's future, relative to `now`."""
+        remembered = 0 if self.policy == "oldest" else self.favourite
+        tick = None if self.tick is None else self.tick.at - now
+        oldest = min((warp.last for warp in self.warps if not warp.done), default=now)
+        return (tick, max(self.last_issue - now, -1), remembered, *(at - now if at > oldest else None for at in self.free))
