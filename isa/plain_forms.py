@@ -1,4 +1,4 @@
-"""Forms of the instructions around the matrix ones: loads, stores, moves, integer arithmetic, barriers.
+"""Forms of the instructions around the matrix ones: loads, stores, moves, integer arithmetic, comparisons, barriers.
 
 A row lists the qualifiers that may stand in each place; every combination is one form.
 """
@@ -23,6 +23,11 @@ _VECTOR = ("", "v2", "v4")
 _WORDS = ("b32", "u32", "s32", "f32")
 _NARROW = ("b16", "u16", "s16", "b8", "u8", "s8")
 _INTEGER = ("s32", "u32")
+_WIDE = ("b64", "u64", "s64")
+_WIDE_INTEGER = ("s64", "u64")
+_HALF = ("b16", "u16", "s16")
+_PRED = "pred"
+_ORDERS = {"b": ("eq", "ne"), "s": ("eq", "ne", "lt", "le", "gt", "ge"), "u": ("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs")}
 
 
 @dataclass(frozen=True)
@@ -82,31 +87,76 @@ def _shape(count: int) -> Shape:
 
 def _constants(type_name: str) -> tuple[str, ...]:
     """What constants a move or store of this type takes, as ptxas 13.0 has it: 1.0 for f32 alone, 0f3F800000 for b32 too."""
-    return {"f32": ("bits", "float"), "b32": ("integer", "bits")}.get(type_name, ("integer",))
+    return {"f32": ("bits", "float"), "b32": ("integer", "bits"), "b64": ("integer", "double")}.get(type_name, ("integer",))
 
 
 def _ldmatrix(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
     return Role("d", Shape.VECTOR, _count(qualifiers), output=True), Role("address", Shape.ADDRESS)
 
 
+def _bits(type_name: str) -> int:
+    """Bits of a register that holds this type; types below 32 bits are in registers of 32, but for moves and conversions."""
+    return 1 if type_name == _PRED else int(type_name[1:])
+
+
 def _load(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
     count = _count(qualifiers)
-    return Role("d", _shape(count), count, output=True), Role("address", Shape.ADDRESS)
+    return Role("d", _shape(count), count, output=True, width=max(_bits(qualifiers[-1]), 32)), Role("address", Shape.ADDRESS)
 
 
 def _store(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
-    count = _count(qualifiers)
-    return Role("address", Shape.ADDRESS), Role("a", _shape(count), count, constants=_constants(qualifiers[-1]))
+    count, width = _count(qualifiers), max(_bits(qualifiers[-1]), 32)
+    return Role("address", Shape.ADDRESS), Role("a", _shape(count), count, constants=_constants(qualifiers[-1]), width=width)
 
 
 def _move(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
-    kind = qualifiers[-1]
-    return Role("d", Shape.REGISTER, output=True), Role("a", Shape.VALUE, constants=_constants(kind), special=kind != "f32")
+    kind, width = qualifiers[-1], _bits(qualifiers[-1])
+    special = kind != "f32" and width == 32
+    return Role("d", Shape.REGISTER, output=True, width=width), Role("a", Shape.VALUE, constants=_constants(kind), special=special, width=width)
+
+
+def _typed(name: str, width: int = 32, constants: tuple[str, ...] = ("integer",)) -> Role:
+    """A source: a register or a constant; for a predicate 0 is false, and any other true."""
+    return Role(name, Shape.VALUE, constants=constants, width=width)
 
 
 def _arithmetic(*sources: str) -> Callable[[tuple[str, ...]], tuple[Role, ...]]:
-    roles = (Role("d", Shape.REGISTER, output=True), *(Role(name, Shape.VALUE, constants=("integer",)) for name in sources))
-    return lambda _: roles
+    """d and these sources, all of the type's width."""
+
+    def roles(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
+        width = _bits(qualifiers[-1])
+        return Role("d", Shape.REGISTER, output=True, width=width), *(_typed(name, width) for name in sources)
+
+    return roles
+
+
+def _shift(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
+    """The amount has 32 bits, whatever is shifted. PTX ISA 9.0, 9.7.8.7."""
+    width = _bits(qualifiers[-1])
+    return Role("d", Shape.REGISTER, output=True, width=width), _typed("a", width), _typed("b")
+
+
+def _widening(_: tuple[str, ...]) -> tuple[Role, ...]:
+    return Role("d", Shape.REGISTER, output=True, width=64), _typed("a"), _typed("b")
+
+
+def _compare(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
+    width, constants = _bits(qualifiers[-1]), _constants(qualifiers[-1])
+    return Role("d", Shape.REGISTER, output=True, width=1), _typed("a", width, constants), _typed("b", width, constants)
+
+
+def _select(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
+    width, constants = _bits(qualifiers[-1]), _constants(qualifiers[-1])
+    return Role("d", Shape.REGISTER, output=True, width=width), _typed("a", width, constants), _typed("b", width, constants), _typed("c", 1)
+
+
+def _convert(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
+    to, kind = (_bits(q) for q in qualifiers)
+    return Role("d", Shape.REGISTER, output=True, width=to), _typed("a", kind)
+
+
+def _map(_: tuple[str, ...]) -> tuple[Role, ...]:
+    return Role("d", Shape.REGISTER, output=True), _typed("a"), _typed("b")
 
 
 def _barrier(_: tuple[str, ...]) -> tuple[Role, ...]:
@@ -124,20 +174,36 @@ PLAIN_ROWS: tuple[PlainRow, ...] = (
         "9.7.14.5.15",
     ),
     PlainRow("ld", (_SHARED, _VECTOR, _WORDS + _NARROW), _load, "shared", "1.0", 70, "9.7.9.8"),
+    PlainRow("ld", (_SHARED, ("", "v2"), _WIDE), _load, "shared", "1.0", 70, "9.7.9.8"),
     PlainRow("st", (_SHARED, _VECTOR, _WORDS + _NARROW), _store, "shared", "1.0", 70, "9.7.9.11"),
-    PlainRow("mov", (_WORDS,), _move, "alu", "1.0", 70, "9.7.9.3"),
-    PlainRow("add", (_INTEGER,), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.1"),
-    PlainRow("sub", (_INTEGER,), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.2"),
+    PlainRow("st", (_SHARED, ("", "v2"), _WIDE), _store, "shared", "1.0", 70, "9.7.9.11"),
+    PlainRow("mov", (_WORDS + _WIDE + _HALF + (_PRED,),), _move, "alu", "1.0", 70, "9.7.9.3"),
+    PlainRow("add", (_INTEGER + _WIDE_INTEGER,), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.1"),
+    PlainRow("sub", (_INTEGER + _WIDE_INTEGER,), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.2"),
     PlainRow("mul", (("lo",), _INTEGER), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.3"),
+    PlainRow("mul", (("wide",), _INTEGER), _widening, "alu", "1.0", 70, "9.7.1.3"),
     PlainRow("mad", (("lo",), _INTEGER), _arithmetic("a", "b", "c"), "alu", "1.0", 70, "9.7.1.4"),
-    PlainRow("shl", (("b32",),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.7"),
-    PlainRow("shr", (("b32", "u32", "s32"),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.8"),
-    PlainRow("and", (("b32",),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.1"),
-    PlainRow("or", (("b32",),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.2"),
-    PlainRow("xor", (("b32",),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.3"),
+    PlainRow("shl", (("b32", "b64"),), _shift, "alu", "1.0", 70, "9.7.8.7"),
+    PlainRow("shr", (("b32", "u32", "s32", *_WIDE),), _shift, "alu", "1.0", 70, "9.7.8.8"),
+    PlainRow("and", (("b32", "b64", _PRED),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.1"),
+    PlainRow("or", (("b32", "b64", _PRED),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.2"),
+    PlainRow("xor", (("b32", "b64", _PRED),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.3"),
+    PlainRow("not", (("b32", "b64", _PRED),), _arithmetic("a"), "alu", "1.0", 70, "9.7.8.4"),
+    *(PlainRow("setp", (orders, (f"{sort}32", f"{sort}64")), _compare, "alu", "1.0", 70, "9.7.6.2") for sort, orders in _ORDERS.items()),
+    PlainRow("selp", (("b32", "u32", "s32", *_WIDE),), _select, "alu", "1.0", 70, "9.7.6.3"),
+    PlainRow("cvt", (("u64",), ("u32",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
+    PlainRow("cvt", (("s64",), ("s32",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
+    PlainRow("cvt", (("u32",), ("u64",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
+    PlainRow("cvt", (("u16",), ("u32",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
+    PlainRow("cvt", (("u32",), ("u16",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
+    PlainRow("mapa", (("shared::cluster",), ("u32",)), _map, "alu", "7.8", 90, "9.7.9.23"),
     PlainRow("bar", (("sync",),), _barrier, "barrier", "1.0", 70, "9.7.13.1"),
     PlainRow("bar", (("cta",), ("sync",)), _barrier, "barrier", "7.8", 70, "9.7.13.1"),
     PlainRow("barrier", (("", "cta"), ("sync",), ("", "aligned")), _barrier, "barrier", "6.0", 70, "9.7.13.1"),
+    PlainRow("barrier", (("cluster",), ("arrive",), ("", "aligned")), lambda _: (), "cluster", "7.8", 90, "9.7.13.3"),
+    PlainRow("barrier", (("cluster",), ("arrive",), ("release", "relaxed"), ("", "aligned")), lambda _: (), "cluster", "8.0", 90, "9.7.13.3"),
+    PlainRow("barrier", (("cluster",), ("wait",), ("", "aligned")), lambda _: (), "cluster", "7.8", 90, "9.7.13.3"),
+    PlainRow("barrier", (("cluster",), ("wait",), ("acquire",), ("", "aligned")), lambda _: (), "cluster", "8.0", 90, "9.7.13.3"),
 )
 
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from isa.forms import MmaForm
 from isa.plain_forms import PlainForm
+from isa.targets import Target
+from isa.tcgen05_forms import FamilyForm
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError, TraceError
 from simulator.execute.machine import ARITHMETIC
@@ -29,12 +31,13 @@ from simulator.trace.program import Trace
 from simulator.trace.reader import read_trace
 
 POLICIES = get_args(Policy)
+NO_CONFIG = "none"  # the name of no config
 Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
 
 
 def run(
     trace: str | Path,
-    config: str | Path | Config = "h100_sxm",
+    config: str | Path | Config | None = "h100_sxm",
     *,
     arithmetic: str = "chip",
     undefined: str = "hardware",
@@ -45,7 +48,8 @@ def run(
 
     Args:
         trace: path of a trace file, or the name of one that comes with tcsim, e.g. "digits/f16".
-        config: name of a config that comes with tcsim, path of a TOML file, or a loaded config.
+        config: name of a config that comes with tcsim, path of a TOML file, or a loaded config; None or "none": values alone, as the chips of
+            the trace's own target give them, in no time.
         arithmetic: "chip" (the bits that the chip gives), "exact" (the exact sum, rounded once) or "none" (time alone).
         undefined: "hardware" (what a chip was measured to do, counted in the report) or "raise".
         compare: how many matrix instructions to compare with the exact result.
@@ -60,18 +64,31 @@ def run(
         raise ValueError(f"arithmetic '{arithmetic}' is not known; legal: {', '.join(ARITHMETIC)}")
     if undefined not in POLICIES:
         raise ValueError(f"policy '{undefined}' for undefined behaviour is not known; legal: {', '.join(POLICIES)}")
+    if config is None or config == NO_CONFIG:
+        return _values(trace, arithmetic, undefined, compare)
     chip = config if isinstance(config, Config) else load_config(config)
     program = read_trace(find_trace(trace))
     _check_room(program, chip)
-    codes = [linearise(block) for block in program.blocks]
+    codes = [linearise(block, program.numbering) for block in program.blocks]
     _check_forms(program, codes, chip)
+    _check_times(program, codes, chip)
     for code in codes:
         compile_code(code, chip, {})  # finds what the chip cannot run before anything is computed
     executed = execute(program, codes, chip.target, arithmetic=arithmetic, undefined=undefined, compare=compare, slots=chip.sm.warps)
     costs = [_costs(code, executed) for code in codes]
     timed = [compile_code(code, chip, cost) for code, cost in zip(codes, costs, strict=True)]
-    timing = simulate(chip, timed, program.warps, program.registers, skip=skip)
-    return _report(str(trace), program, chip, codes, executed, timing, _memory(codes, costs))
+    timing = simulate(chip, timed, program.warps, program.numbering.total, skip=skip)
+    return _report(str(trace), program, chip, codes, executed, timing, _memory(codes, costs, executed))
+
+
+def _values(trace: str | Path, arithmetic: str, undefined: str, compare: int) -> Report:
+    """A run without a config."""
+    program = read_trace(find_trace(trace))
+    codes = [linearise(block, program.numbering) for block in program.blocks]
+    executed = execute(program, codes, program.target, arithmetic=arithmetic, undefined=undefined, compare=compare)
+    costs = [_costs(code, executed) for code in codes]
+    timing = Timing(0, {}, [], [], 0, 0)
+    return _report(str(trace), program, None, codes, executed, timing, _memory(codes, costs, executed))
 
 
 def find_trace(name: str | Path) -> Path:
@@ -91,7 +108,7 @@ def _check_room(trace: Trace, config: Config) -> None:
     for what, needs, has in (
         ("warps", trace.warps, config.sm.warps),
         ("bytes of shared memory", trace.shared_bytes, config.sm.shared_bytes),
-        ("registers", trace.warps * trace.registers * LANES, config.sm.registers),
+        ("registers", trace.warps * trace.numbering.words_each * LANES, config.sm.registers),
     ):
         if needs > has:
             raise TraceError(str(trace.path), 0, 0, f"the trace needs {needs:,} {what}, but {config.name} gives a CTA {has:,}", f"at most {has:,}")
@@ -106,6 +123,21 @@ def _check_forms(trace: Trace, codes: list[Code], config: Config) -> None:
             raise TraceError(str(trace.path), op.line, 0, reason, f"a config of {form.targets}")
 
 
+def _check_times(trace: Trace, codes: list[Code], config: Config) -> None:
+    """ConfigError for the first thing that takes time which no config says."""
+    legal = f"config {NO_CONFIG}: values without time"
+    if trace.ctas > 1:
+        raise ConfigError(config.path, "tcgen05", f"{config.name} has no time for the CTA pair of {trace.path.name}", legal)
+    for op, _ in _operations(codes):
+        form, guard = op.instruction.form, op.instruction.guard
+        if isinstance(form, FamilyForm) or form.unit == "cluster":
+            raise ConfigError(config.path, form.unit, f"line {op.line} of the trace: {config.name} has no time for '{form.opcode}'", legal)
+        if guard is not None and form.unit not in ("alu", "shared"):
+            raise ConfigError(
+                config.path, form.unit, f"line {op.line} of the trace: {config.name} has no time for '{form.opcode}' behind {guard}", legal
+            )
+
+
 def _costs(code: Code, executed: Executed) -> Costs:
     """For each shared-memory operation of a code its warps and their wavefronts, groups put together."""
     groups = [group for group in executed.groups if group.code is code]
@@ -114,8 +146,9 @@ def _costs(code: Code, executed: Executed) -> Costs:
     return {index: (warps, np.concatenate([np.stack(group.wavefronts[index]) for group in groups], axis=1)) for index in indices}
 
 
-def _report(name: str, trace: Trace, config: Config, codes: list[Code], executed: Executed, timing: Timing, memory: Memory) -> Report:
+def _report(name: str, trace: Trace, config: Config | None, codes: list[Code], executed: Executed, timing: Timing, memory: Memory) -> Report:
     machine = executed.machine
+    compared = sum(cta.compared for cta in executed.machines)
     counts: Counter[str] = Counter()
     fma = performed = matrix = 0
     for op, times in _operations(codes):
@@ -123,28 +156,31 @@ def _report(name: str, trace: Trace, config: Config, codes: list[Code], executed
         counts[form.opcode] += times
         if isinstance(form, MmaForm):
             fma, performed, matrix = fma + form.fma * times, performed + form.performed_fma * times, matrix + times
-    cycles = max(timing.cycles, 1)
-    seconds = timing.cycles / (config.chip.clock_mhz * 1e6)
-    tflops = 2 * fma / (cycles / (config.chip.clock_mhz * 1e6)) / 1e12
+    throughput, seconds = Throughput(0.0, 0.0, 0.0, 0.0), 0.0
+    if config is not None:
+        cycles = max(timing.cycles, 1)
+        seconds = timing.cycles / (config.chip.clock_mhz * 1e6)
+        tflops = 2 * fma / (cycles / (config.chip.clock_mhz * 1e6)) / 1e12
+        throughput = Throughput(fma / cycles, performed / cycles, tflops, tflops * config.chip.sms)
     return Report(
         trace=name,
-        config=config.name,
-        target=str(config.target),
+        config=NO_CONFIG if config is None else config.name,
+        target=str(machine.target),
         warps=trace.warps,
         cycles=timing.cycles,
         time_us=seconds * 1e6,
         instructions=dict(counts.most_common()),
-        throughput=Throughput(fma / cycles, performed / cycles, tflops, tflops * config.chip.sms),
+        throughput=throughput,
         memory=memory,
-        utilisation=_utilisation(timing),
+        utilisation={} if config is None else _utilisation(timing),
         waits={warp: {wait.name.lower(): row[wait] for wait in Wait} for warp, row in timing.waits.items()},
         undefined=dict(executed.undefined.most_common()),
         arithmetic=machine.arithmetic,
-        largest_ulp=machine.largest_ulp if machine.compared else None,
-        compared=machine.compared,
+        largest_ulp=max(cta.largest_ulp for cta in executed.machines) if compared else None,
+        compared=compared,
         matrix_instructions=matrix,
-        assumed=_assumed(config, codes, machine.arithmetic),
-        warnings=executed.warnings,
+        assumed=_assumed(config, machine.target, codes, machine.arithmetic),
+        warnings=[*executed.warnings, *(["values alone: without a config there are no cycles"] if config is None else [])],
         skipped_cycles=timing.skipped,
         arrays=executed.arrays,
     )
@@ -165,7 +201,7 @@ def _utilisation(timing: Timing) -> dict[str, float]:
     return {**shares, "shared memory": timing.shared_busy / cycles}
 
 
-def _memory(codes: list[Code], costs: list[Costs]) -> Memory:
+def _memory(codes: list[Code], costs: list[Costs], executed: Executed) -> Memory:
     accesses = moved = wavefronts = needed = 0
     for code, cost in zip(codes, costs, strict=True):
         for index, (warps, table) in cost.items():
@@ -173,25 +209,39 @@ def _memory(codes: list[Code], costs: list[Costs]) -> Memory:
             assert isinstance(op, Operation)
             form = op.instruction.form
             assert isinstance(form, PlainForm)
-            size = 128 * form.matrix.registers if form.name == "ldmatrix" else LANES * form.width // 8 * form.vector
-            times = table.shape[0] * len(warps)
-            accesses, moved, wavefronts = accesses + times, moved + times * size, wavefronts + int(table.sum())
-            needed += times * -(-size // LINE_BYTES)
+            each = 4 * form.matrix.registers if form.name == "ldmatrix" else form.width // 8 * form.vector
+            lanes = [group.lanes[index] for group in executed.groups if group.code is code and index in group.lanes]
+            if lanes:  # a guard left threads out
+                bytes_moved = np.concatenate([np.stack(rows).ravel() for rows in lanes]) * each
+                accesses, moved, needed = accesses + int((bytes_moved > 0).sum()), moved + int(bytes_moved.sum()), needed + _lines(bytes_moved)
+            else:
+                times = table.shape[0] * len(warps)
+                accesses, moved, needed = accesses + times, moved + times * each * LANES, needed + times * -(-each * LANES // LINE_BYTES)
+            wavefronts += int(table.sum())
     return Memory(accesses, moved, wavefronts, max(wavefronts - needed, 0))
 
 
-def _assumed(config: Config, codes: list[Code], arithmetic: str) -> list[str]:
+def _lines(sizes: NDArray[np.int64]) -> int:
+    """Wavefronts that accesses of these sizes need at least."""
+    return int((-(-sizes // LINE_BYTES)).sum())
+
+
+def _assumed(config: Config | None, target: Target, codes: list[Code], arithmetic: str) -> list[str]:
     """The assumed config tables and the inferred arithmetic that this run used."""
     tables = {"issue"}
     inferred = {}
     for op, _ in _operations(codes):
         form = op.instruction.form
-        found = config.tensor_class(form) if isinstance(form, MmaForm) else None
+        found = config.tensor_class(form) if config is not None and isinstance(form, MmaForm) else None
         tables.add(f"tensor {found.name}" if found else form.unit)
         if isinstance(form, MmaForm) and form.a_type.is_float and arithmetic == "chip":
-            row = sum_row(form, config.target)
+            row = sum_row(form, target)
             if row.evidence == INFERRED:
                 inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
+        if config is not None and isinstance(form, PlainForm) and any(role.width == 64 for role in form.roles) and form.unit == "alu":
+            inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True
+    if config is None:
+        return list(inferred)
     if any(code.loops for code in codes):
         tables.add("loop")
     try:

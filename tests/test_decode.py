@@ -40,12 +40,12 @@ Chooser = Callable[[int], int]
 
 def operand_text(role: Role, choose: Chooser, form: Form) -> str:
     """Legal text for one operand; `choose(n)` gives a number below n."""
-    register = f"%r{choose(200)}" if role.width == 32 else f"%{'fr'[choose(2)]}d{choose(200)}"
+    prefix = {1: "%p", 16: "%rs", 32: "%r"}.get(role.width) or (f"%{'fr'[choose(2)]}d" if isinstance(form, isa.MmaForm) else "%rd")
+    register = f"{prefix}{choose(200)}"
     match role.shape:
         case Shape.VECTOR if role.choices:
             return "{" + ", ".join(str(legal[choose(len(legal))]) for legal in role.choices) + "}"
         case Shape.VECTOR:
-            prefix = register.rstrip("0123456789")
             return "{" + ", ".join(f"{prefix}{choose(200)}" for _ in range(role.count)) + "}"
         case Shape.ADDRESS:
             return f"[{register}]" if choose(2) else f"[{register}+{16 * choose(64)}]"
@@ -80,7 +80,7 @@ def test_round_trip(opcode: str) -> None:
     form, generator = FORMS[opcode], random.Random(opcode)
     for _ in range(4):
         operands = operand_texts(form, generator.randrange)
-        text = f"{opcode} {', '.join(operands)};"
+        text = f"{opcode} {', '.join(operands)}".rstrip() + ";"
         instruction = isa.decode(text, ptx=form.since_ptx)
         assert instruction.form is form
         assert isa.decode(str(instruction), ptx=form.since_ptx) == instruction
@@ -354,7 +354,7 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
     ("ldmatrix x3", None, "ldmatrix.sync.aligned.m8n8.»x3.shared.b16 {%r0, %r1, %r2}, [%r3];", ("'.x3'", "ldmatrix.sync.aligned.m8n8.x")),
     ("ldmatrix without a size", None, "»ldmatrix.sync.aligned.m8n8.shared.b16 {%r0}, [%r3];", ("not a form of 'ldmatrix'", "x1.shared.b16")),
     ("global load", None, "ld.»global.b32 %r0, [%r1];", ("'.global'", "ld.shared.b32")),
-    ("load of 64 bits", None, "ld.shared.»b64 %r0, [%r1];", ("'.b64'", "ld.shared.")),
+    ("load of 128 bits", None, "ld.shared.»b128 %r0, [%r1];", ("'.b128'", "ld.shared.")),
     ("barrier 16", None, "bar.sync »16;", ("operand a 16 is out of range", "0 to 15")),
     ("guard without register", None, "@»5 add.s32 %r0, %r1, %r2;", ("predicate", "@%p0")),
     ("guard alone", None, "@%p0 »", ("no instruction",)),
@@ -442,10 +442,11 @@ PTX = """.version 9.0
 .target {target}
 .address_size 64
 .visible .entry k() {{
+.reg .b16 %rs<256>;
 .reg .b32 %r<256>;
 .reg .b64 %rd<256>;
 .reg .f64 %fd<256>;
-.reg .pred %p<8>;
+.reg .pred %p<256>;
 {text}
 ret;
 }}
@@ -572,7 +573,7 @@ def mutated(text: str, generator: random.Random) -> str:
     """A legal text with one thing changed: a qualifier, an operand, a register, or nothing."""
     opcode, rest = text.rstrip(";").split(" ", 1)
     name, *qualifiers = opcode.split(".")
-    operands = [operand.strip() for operand in re.findall(r"\{[^}]*\}|\[[^]]*\]|[^,{}\[\]]+", rest) if operand.strip()]
+    operands = [operand.strip() for operand in re.findall(r"\{[^}]*\}|\[[^]]*\]|[^,{}\[\]]+", rest) if operand.strip()] or [""]
     place = generator.randrange(len(qualifiers))
     which = generator.randrange(len(operands))
     match generator.randrange(9):

@@ -391,10 +391,10 @@ BAD: list[tuple[str, str, tuple[str, ...]]] = [
     ("%r255", f"{W1}.warp 0 {{ mov.u32 »%r255, 1; }}", ("'%r255' is not a register", "%r0 to %r254")),
     ("%r01", f"{W1}.warp 0 {{ mov.u32 »%r01, 1; }}", ("'%r01' is not a register",)),
     ("%f1", f"{W1}.warp 0 {{ mov.f32 %r0, »%f1; }}", ("'%f1' is not a register",)),
-    ("%rd1", f"{W1}.warp 0 {{ ld.shared.b32 %r0, [»%rd1]; }}", ("'%rd1' is not a register",)),
+    ("%rd1 for %r1", f"{W1}.warp 0 {{ ld.shared.b32 »%rd1, [%r0]; }}", ("operand d of ld.shared.b32 is %rd1, a register of 64 bits", "32 (%r0)")),
     ("like the name of another", f"{W1}.warp 0 {{ add.u32 %r25, %r2, »%r256; }}", ("'%r256' is not a register",)),
     ("a name that begins like one", f"{W1}.warp 0 {{ add.u32 %r2, »%rx2, %rx; }}", ("'%rx2' is not a register",)),
-    ("predicate", f"{W1}.warp 0 {{ »@%p0 mov.u32 %r0, 1; }}", ("predicates are not part of traces",)),
+    ("a guard that is no predicate", f"{W1}.warp 0 {{ @»%r0 mov.u32 %r0, 1; }}", ("a guard is %r0, a register of 32 bits", "1 (%p0)")),
     ("barrier in a register", f"{W1}.warp 0 {{ »bar.sync %r0; }}", ("must be constants",)),
     ("barrier of 48 threads", f"{W1}.warp 0 {{ bar.sync 0, »48; }}", ("48", "multiple of 32")),
     ("barrier of 0 threads", f"{W1}.warp 0 {{ »bar.sync 0, 0; }}", ("0 threads",)),
@@ -638,12 +638,3 @@ def test_lax_selector_stops(tmp_path: Path) -> None:
     for policy in ("hardware", "raise"):
         with pytest.raises(UndefinedBehavior, match="selector-out-of-range"):
             simulator.run(path, undefined=policy)
-
-
-def test_what_is_only_decoded(tmp_path: Path) -> None:
-    """tcgen05 is legal text, but no trace runs it."""
-    path = tmp_path / "x.trace"
-    path.write_text(".trace 1\n.target sm_100a\n.warps 1\n.warp 0 {\n  tcgen05.wait::ld.sync.aligned;\n}\n")
-    with pytest.raises(TraceError, match="decoded, but traces cannot run it") as caught:
-        simulator.run(path)
-    assert (caught.value.line, caught.value.column) == (5, 3)

@@ -1,6 +1,7 @@
 """Named barriers of a CTA: who has arrived, and when all are there. Used by the functional walk and by the timing engine alike.
 
-PTX ISA 9.0, 9.7.13.1 (bar, barrier): a barrier waits for a number of threads, by default all of the CTA; then it is reset.
+PTX ISA 9.0, 9.7.13.1 (bar, barrier): a barrier waits for a number of threads, by default all of the CTA; then it is reset. Beside them the barrier
+of a cluster, 9.7.13.3 (barrier.cluster), whose arrival and wait are two instructions.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from collections.abc import Iterable
 from isa import Instruction, IsaError
 from isa.instruction import Immediate
 from isa.plain_forms import PlainForm
+from simulator.state.mbarrier import Clocks, joined
 from simulator.state.registers import LANES
+from simulator.state.shared import AddressError
 
 
 def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
@@ -59,3 +62,49 @@ class Barriers:
     def describe(self) -> list[str]:
         """Who waits at which barrier, for a deadlock's message."""
         return [f"warps {', '.join(map(str, sorted(warps)))} wait at barrier {number}" for number, warps in sorted(self.arrived.items()) if warps]
+
+
+Actor = tuple[int, int]  # CTA, warp
+
+
+class ClusterBarrier:
+    """The barrier of the CTAs of a cluster: it waits for every thread that has not exited.
+
+    Attributes:
+        arrived: for each warp that runs a program, how often it has arrived.
+        released: what those who arrived had done, see `Machine.release`.
+    """
+
+    def __init__(self, actors: Iterable[Actor] = ()) -> None:
+        self.arrived = dict.fromkeys(actors, 0)
+        self.waited = dict(self.arrived)
+        self.released: list[Clocks] = []
+
+    def arrive(self, actor: Actor, known: list[Clocks]) -> None:
+        """A warp arrives; AddressError if it has not waited for its arrival before."""
+        if self.arrived.setdefault(actor, 0) > self.waited.setdefault(actor, 0):
+            raise AddressError(f"warp {actor[1]} of CTA {actor[0]} arrives twice at the barrier of the cluster", "barrier.cluster.wait between")
+        self.arrived[actor] += 1
+        self.released = joined(self.released, known)
+
+    def wait(self, actor: Actor) -> None:
+        """A warp begins to wait; AddressError if it has not arrived."""
+        if self.arrived.get(actor, 0) == self.waited.get(actor, 0):
+            raise AddressError(
+                f"warp {actor[1]} of CTA {actor[0]} waits at the barrier of the cluster without arriving", "barrier.cluster.arrive before"
+            )
+        self.waited[actor] += 1
+
+    def leave(self, actor: Actor) -> None:
+        """A warp's program is over: nobody waits for it any more."""
+        self.arrived.pop(actor, None)
+
+    def complete(self, actor: Actor) -> bool:
+        """Whether everybody has arrived as often as this warp has waited."""
+        return all(count >= self.waited[actor] for count in self.arrived.values())
+
+    def lacks(self) -> str:
+        """Who has not arrived."""
+        most = max(self.waited.values(), default=0)
+        late = [f"warp {warp} of CTA {cta}" for (cta, warp), count in self.arrived.items() if count < most]
+        return f"{', '.join(late)} {'has' if len(late) == 1 else 'have'} not arrived"

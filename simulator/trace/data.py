@@ -13,32 +13,46 @@ from numpy.typing import NDArray
 from simulator.errors import TraceError
 from simulator.execute.machine import Machine
 from simulator.state.registers import LANES
-from simulator.trace.program import Load, Trace
+from simulator.trace.program import Load, Store, Trace
 
 Array = NDArray[Any]
 
 
-def load_all(trace: Trace, machine: Machine) -> None:
-    """Executes every `.load` of the trace, in order; TraceError with the line of the one that fails."""
+def load_all(trace: Trace, *machines: Machine) -> None:
+    """Executes every `.load` of the trace, in order, into the CTAs that it names; TraceError with the line of the one that fails."""
     files: dict[Path, Any] = {}
     for load in trace.loads:
         array = _array(trace, load, files)
-        if load.register is not None:
-            _to_registers(trace, load, load.register, array, machine)
-        else:
-            _to_shared(trace, load, array, machine)
+        for machine in machines if load.cta is None else machines[load.cta : load.cta + 1]:
+            if load.register is not None:
+                _to_registers(trace, load, load.register, array, machine)
+            elif load.tmem is not None:
+                _to_tmem(trace, load, load.tmem, array, machine)
+            else:
+                _to_shared(trace, load, array, machine)
 
 
-def store_all(trace: Trace, machine: Machine) -> dict[str, Array]:
-    """What every `.store` names: uint32 [warp, register, lane] from registers, uint8 [byte] from shared memory."""
+def store_all(trace: Trace, *machines: Machine) -> dict[str, Array]:
+    """What every `.store` names: [warp, register, lane] of the registers' type, uint8 [byte], or uint32 [lane, column] of Tensor Memory.
+
+    A `.store` of a pair that names no CTA gives that of both: a first axis more.
+    """
     arrays: dict[str, Array] = {}
     for store in trace.stores:
-        if store.register is not None:
-            arrays[store.name] = machine.registers.values[:, store.register : store.register + store.count].copy()
+        if store.cta is None and len(machines) > 1:
+            arrays[store.name] = np.stack([_stored(store, machine) for machine in machines])
         else:
-            assert store.shared is not None
-            arrays[store.name] = machine.shared.data[store.shared : store.shared + store.count].copy()
+            arrays[store.name] = _stored(store, machines[store.cta or 0]).copy()
     return arrays
+
+
+def _stored(store: Store, machine: Machine) -> Array:
+    if store.register is not None:
+        return machine.registers.banks[store.sort][:, store.register : store.register + store.count]
+    if store.tmem is not None:
+        return machine.tmem.words[:, store.tmem : store.tmem + store.count]
+    assert store.shared is not None
+    return machine.shared.data[store.shared : store.shared + store.count]
 
 
 def _array(trace: Trace, load: Load, files: dict[Path, Any]) -> Array:
@@ -66,10 +80,11 @@ def _fail(trace: Trace, load: Load, reason: str, legal: str) -> Any:
 
 
 def _to_registers(trace: Trace, load: Load, register: int, array: Array, machine: Machine) -> None:
-    warps, room = machine.warps, machine.registers.values.shape[1] - register
-    legal = f"uint32 [registers, {LANES}] or [{warps}, registers, {LANES}] (warps, registers, lanes)"
+    bank, sort = machine.registers.banks[load.sort], load.sort
+    warps, room = machine.warps, bank.shape[1] - register
+    legal = f"{sort.dtype} [registers, {LANES}] or [{warps}, registers, {LANES}] (warps, registers, lanes)"
     if (
-        array.dtype != np.uint32
+        array.dtype != sort.dtype
         or array.ndim not in (2, 3)
         or array.shape[-1] != LANES
         or (array.ndim == 3 and array.shape[0] != warps)
@@ -78,10 +93,22 @@ def _to_registers(trace: Trace, load: Load, register: int, array: Array, machine
         _fail(trace, load, f"array '{load.key}' has type {array.dtype} and shape {list(array.shape)}", legal)
     used = min(array.shape[-2], room)
     if array.shape[-2] > 255 - register:
-        _fail(trace, load, f"array '{load.key}' has {array.shape[-2]} registers, from %r{register} on", f"at most {255 - register}")
+        _fail(trace, load, f"array '{load.key}' has {array.shape[-2]} registers, from {sort.prefix}{register} on", f"at most {255 - register}")
     everyone = np.arange(warps, dtype=np.intp)
     if used > 0:
-        machine.registers.write(everyone, range(register, register + used), array[..., :used, :])
+        machine.registers.write(everyone, range(register, register + used), array[..., :used, :], sort=sort)
+
+
+def _to_tmem(trace: Trace, load: Load, column: int, array: Array, machine: Machine) -> None:
+    """Into the cells, whoever allocates them later."""
+    lanes, columns = machine.tmem.words.shape
+    if array.dtype != np.uint32 or array.ndim != 2 or array.shape[0] != lanes or not array.shape[1]:
+        what = f"array '{load.key}' has type {array.dtype} and shape {list(array.shape)}"
+        _fail(trace, load, what, f"uint32 [{lanes}, columns] (lanes, columns)")
+    if array.shape[1] > columns - column:
+        _fail(trace, load, f"array '{load.key}' has {array.shape[1]} columns, from tmem[{column}] on", f"at most {columns - column}")
+    machine.tmem.words[:, column : column + array.shape[1]] = array
+    machine.tmem.written[:, column : column + array.shape[1]] = True
 
 
 def _to_shared(trace: Trace, load: Load, array: Array, machine: Machine) -> None:

@@ -1,7 +1,8 @@
 """Runs a trace for its values: what the registers and shared memory hold at the end, and how long each access keeps shared memory busy.
 
-Warps of a block run in lock step, all of their lanes at once; blocks take turns at barriers. In a program without races (which are counted)
-no other order gives another result, so time is left to `simulator.timing`.
+Warps of a block run in lock step, all of their lanes at once; blocks take turns at barriers. Where warps may part (waits for mbarriers, guards on
+barriers, Tensor Memory) each runs by itself. In a program without races (which are counted) no other order gives another result, so time is left
+to `simulator.timing`. Asynchronous instructions are executed whole when they are issued.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError, Target, UndefinedBehavior
 from isa.forms import MmaForm
+from isa.tcgen05_forms import FamilyForm
 from simulator.errors import DeadlockError, TraceError
-from simulator.execute.barrier import Barriers
-from simulator.execute.machine import Machine
-from simulator.execute.steps import executor
+from simulator.execute.barrier import Barriers, ClusterBarrier
+from simulator.execute.machine import Block, Event, Machine
+from simulator.execute.steps import executor, guarded_lanes
 from simulator.state import AddressError, RegisterFile, SharedMemory
+from simulator.state.mbarrier import OrderedMemory
+from simulator.timing.facts import Fact
 from simulator.trace.data import load_all, store_all
 from simulator.trace.linear import Code, LoopEnd, Operation
 from simulator.trace.program import Trace
@@ -33,12 +38,16 @@ class Group:
 
     Attributes:
         wavefronts: for each operation that uses shared memory, [execution, warp] cycles.
+        lanes: for each of them whose guard may leave threads out, [execution, warp] threads that took part.
+        facts: for each operation of the families whose time depends on more than the opcode: for each warp the facts of its executions.
         unwritten: (register, line) of the first read of each register that nothing had written, with its warps.
     """
 
     code: Code
     warps: NDArray[np.intp]
     wavefronts: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict)
+    lanes: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict)
+    facts: dict[int, dict[int, list[Fact | None]]] = field(default_factory=dict)
     unwritten: dict[tuple[int, int], set[int]] = field(default_factory=dict)
 
 
@@ -49,29 +58,35 @@ class Executed:
     Attributes:
         arrays: what `.store` asked for.
         groups: the groups with their wavefronts.
-        machine: the final state.
+        machines: the final state of each CTA.
     """
 
     arrays: dict[str, NDArray[np.generic]]
     groups: list[Group]
-    machine: Machine
+    machines: list[Machine]
+
+    @property
+    def machine(self) -> Machine:
+        """The first CTA."""
+        return self.machines[0]
 
     @property
     def warnings(self) -> list[str]:
         """What a user should know about the trace."""
-        found: dict[tuple[int, int], set[int]] = {}
+        found: dict[tuple[int, int], set[tuple[int, int]]] = {}
         for group in self.groups:
             for key, warps in group.unwritten.items():
-                found.setdefault(key, set()).update(warps)
+                found.setdefault(key, set()).update((group.code.cta, warp) for warp in warps)
+        name = self.machine.registers.numbering.name
         return [
-            f"line {line}: %r{register} is read before anything wrote it, in {len(warps)} warp{'s' if len(warps) > 1 else ''} (it reads as 0)"
+            f"line {line}: {name(register)} is read before anything wrote it, in {len(warps)} warp{'s' if len(warps) > 1 else ''} (it reads as 0)"
             for (register, line), warps in sorted(found.items(), key=lambda item: (item[0][1], item[0][0]))
         ]
 
     @property
     def undefined(self) -> Counter[str]:
         """Undefined cases met, by name (`isa.undefined.RULES`)."""
-        met = Counter(self.machine.met)
+        met = sum((machine.met for machine in self.machines), Counter[str]())
         reads = sum(len(warps) for group in self.groups for warps in group.unwritten.values())
         return met + Counter({"read-before-write": reads}) if reads else met
 
@@ -85,6 +100,7 @@ def execute(
     undefined: str = "hardware",
     compare: int = COMPARED,
     slots: int = 64,
+    log: list[Event] | None = None,
 ) -> Executed:
     """Runs the programs of a trace for their values.
 
@@ -94,95 +110,197 @@ def execute(
         undefined: "hardware" or "raise".
         compare: how many matrix instructions to compare with the exact result.
         slots: warps that the SM has room for (%nwarpid).
+        log: gets an event for each access, barrier and asynchronous instruction, in the order of execution; for checkers.
 
     Raises:
-        TraceError: data that cannot be loaded, an access outside of shared memory.
+        TraceError: data that cannot be loaded, an access outside of shared memory, an instruction that is not executed.
         UndefinedBehavior: under the policy "raise", and for what stops a chip.
-        DeadlockError: a barrier that not all warps reach.
+        DeadlockError: a barrier that not all warps reach, an mbarrier whose phase is never complete.
     """
-    registers, shared = RegisterFile(trace.warps, max(trace.registers, 1)), SharedMemory(trace.shared_bytes, trace.warps)
-    machine = Machine(registers, shared, trace.warps, target, arithmetic, undefined, compare, slots)
-    load_all(trace, machine)
+    machines = _machines(trace, codes, target, slots)
+    for machine in machines:
+        machine.arithmetic, machine.undefined, machine.compare, machine.log = arithmetic, undefined, compare, log
+    load_all(trace, *machines)
     groups = _grouped(codes)
-    _run_all(trace, groups, machine)
-    return Executed(store_all(trace, machine), groups, machine)
+    _Walk(trace, groups, machines).run()
+    return Executed(store_all(trace, *machines), groups, machines)
+
+
+def _machines(trace: Trace, codes: list[Code], target: Target, slots: int) -> list[Machine]:
+    """The CTAs of a trace, which know each other."""
+    machines = []
+    cluster = ClusterBarrier((code.cta, warp) for code in codes if code.items for warp in code.warps)
+    ordered = trace.ctas > 1 or any(isinstance(op.instruction.form, FamilyForm) for code in codes for op in code.operations)
+    for rank in range(trace.ctas):
+        registers = RegisterFile(trace.warps, *trace.numbering)
+        memory = (OrderedMemory if ordered else SharedMemory)(trace.shared_bytes, trace.warps * trace.ctas)
+        machines.append(Machine(registers, memory, trace.warps, target, slots=slots, rank=rank, cluster=cluster))
+    if len(machines) == 2:
+        machines[0].peer, machines[1].peer = machines[1], machines[0]
+    return machines
 
 
 def _grouped(codes: list[Code]) -> list[Group]:
-    """One group a block; one a warp where a barrier waits for a part of the warps, since they may then part."""
-    partial = any(op.barrier and op.barrier[1] is not None for code in codes for op in code.operations)
-    return [Group(code, np.array(warps, np.intp)) for code in codes for warps in ([[w] for w in code.warps] if partial else [list(code.warps)])]
+    """One group a block; one a warp where warps may part: where some of them wait for something that the others need not wait for."""
+    operations = [op for code in codes for op in code.operations]
+    part = any((op.barrier and (op.barrier[1] is not None or op.instruction.guard)) or _parting(op) for op in operations)
+    return [Group(code, np.array(warps, np.intp)) for code in codes for warps in ([[w] for w in code.warps] if part else [list(code.warps)])]
 
 
-def _run_all(trace: Trace, groups: list[Group], machine: Machine) -> None:
-    barriers = Barriers(trace.warps)
-    running = {id(group): (group, _walk(trace, group, machine)) for group in groups}
-    ready = list(running)
-    blocked: dict[int, set[int]] = {}
-    while ready:
-        key = ready.pop(0)
-        group, walk = running[key]
-        waits = next(walk, None)
-        if waits is None:
-            del running[key]
-            continue
-        blocked[key] = {int(w) for w in group.warps}
-        mismatches = barriers.mismatches
-        for released in barriers.arrive(*waits, [int(w) for w in group.warps]):
-            machine.shared.synchronise(np.array(released, np.intp))
-            for other, waiting in list(blocked.items()):
-                waiting -= set(released)
-                if not waiting:
-                    del blocked[other]
-                    ready.append(other)
-        if barriers.mismatches > mismatches:
-            machine.meet("barrier-mismatch", barriers.mismatches - mismatches, f"{trace.path}: barrier {waits[0]}")
-    if running:
-        finished = trace.warps - sum(len(group.warps) for group, _ in running.values())
-        raise DeadlockError((*barriers.describe(), f"{finished} of {trace.warps} warps are finished or have no program"))
+def _parting(op: Operation) -> bool:
+    form = op.instruction.form
+    return form.unit in ("tcgen05", "tmem", "cluster") or (isinstance(form, FamilyForm) and "_wait" in form.name)
 
 
-def _walk(trace: Trace, group: Group, machine: Machine) -> Generator[tuple[int, int | None]]:
-    """Executes a group's code; yields at each barrier and goes on when it is released."""
-    items, warps = group.code.items, group.warps
-    counts = [0] * group.code.loops
-    seen = np.zeros(len(items), np.bool_)
-    idle = _idle_loops(group.code) if machine.arithmetic == "none" else set()
-    at = 0
-    while at < len(items):
-        item = items[at]
-        at += 1
-        if isinstance(item, LoopEnd):
-            counts[item.loop] += 1
-            if counts[item.loop] < item.count and item.loop not in idle:
-                at = item.start
+class _Stop(NamedTuple):
+    """Where a group waits.
+
+    Attributes:
+        barrier: (number, warps that it is for) of a named barrier, or None.
+        block: what else is waited for.
+        line: of the instruction.
+    """
+
+    barrier: tuple[int, int | None] | None
+    block: Block | None
+    line: int
+
+
+class _Walk:
+    """Runs groups in turn: each as far as it goes, those that were released earlier first."""
+
+    def __init__(self, trace: Trace, groups: list[Group], machines: list[Machine]) -> None:
+        self.trace, self.machines = trace, machines
+        self.barriers = [Barriers(trace.warps) for _ in machines]
+        self.running = {number: (group, self.walk(group)) for number, group in enumerate(groups)}
+        self.ready = list(self.running)
+        self.blocked: dict[int, set[int]] = {}  # groups at named barriers: the warps that have not been released
+        self.waiting: dict[int, _Stop] = {}  # groups that wait for something else
+
+    def run(self) -> None:
+        """To the end; DeadlockError if it is not reached."""
+        while self.ready:
+            number = self.ready.pop(0)
+            group, walk = self.running[number]
+            stop = next(walk, None)
+            if stop is None:
+                del self.running[number]
+                for warp in group.warps:
+                    self.machines[0].cluster.leave((group.code.cta, int(warp)))
+            elif stop.barrier is not None:
+                self.arrive(number, group, stop.barrier)
             else:
-                counts[item.loop] = 0
-            continue
-        if not seen[item.index]:
-            seen[item.index] = True
-            _note_unwritten(group, item, machine)
-        if item.barrier is not None:
-            yield item.barrier
-        else:
-            _execute(trace, group, item, machine, warps)
+                self.waiting[number] = stop
+            if self.waiting:
+                self.wake()
+        if self.running:
+            raise DeadlockError(self.describe())
 
+    def arrive(self, number: int, group: Group, barrier: tuple[int, int | None]) -> None:
+        """A group arrives at a named barrier; who is released by that goes on."""
+        cta, warps = group.code.cta, [int(w) for w in group.warps]
+        machine, barriers = self.machines[cta], self.barriers[cta]
+        self.blocked[number] = set(warps)
+        mismatches = barriers.mismatches
+        for released in barriers.arrive(*barrier, warps):
+            machine.synchronise(np.array(released, np.intp))
+            for other, waiting in list(self.blocked.items()):
+                if self.running[other][0].code.cta == cta:
+                    waiting -= set(released)
+                    if not waiting:
+                        del self.blocked[other]
+                        self.ready.append(other)
+        if barriers.mismatches > mismatches:
+            machine.meet("barrier-mismatch", barriers.mismatches - mismatches, f"{self.trace.path}: barrier {barrier[0]}")
 
-def _execute(trace: Trace, group: Group, item: Operation, machine: Machine, warps: NDArray[np.intp]) -> None:
-    try:
-        outcome = executor(item.instruction)(machine, warps)
-    except AddressError as error:
-        raise TraceError(str(trace.path), item.line, 0, error.reason, error.legal) from None
-    except IsaError as error:
-        raise TraceError(str(trace.path), item.line, 0, error.reason, error.legal) from None
-    except UndefinedBehavior as error:
-        raise UndefinedBehavior(error.name, f"{trace.path}:{item.line}: {error.where}", error.rule, error.section) from None
-    if outcome.wavefronts is not None:
-        group.wavefronts.setdefault(item.index, []).append(outcome.wavefronts)
+    def wake(self) -> None:
+        """Lets those go on whose wait is over."""
+        for number, stop in list(self.waiting.items()):
+            assert stop.block is not None
+            if stop.block.ready():
+                del self.waiting[number]
+                self.ready.append(number)
+
+    def describe(self) -> tuple[str, ...]:
+        """Who waits for what."""
+        pair = len(self.machines) > 1
+        lines = [
+            f"CTA {rank}: {line}" if pair else line for rank, barriers in enumerate(self.barriers) for line in barriers.describe()
+        ]  # fmt: skip
+        for number, stop in self.waiting.items():
+            group = self.running[number][0]
+            assert stop.block is not None
+            who = f"CTA {group.code.cta}: " if pair else ""
+            lines.append(f"{who}warps {', '.join(map(str, group.warps))} wait in line {stop.line} for {stop.block.describe()}")
+        warps = self.trace.warps * self.trace.ctas
+        finished = warps - sum(len(group.warps) for group, _ in self.running.values())
+        return (*lines, f"{finished} of {warps} warps are finished or have no program")
+
+    def walk(self, group: Group) -> Generator[_Stop]:
+        """Executes a group's code; yields where it waits, and goes on when it is released."""
+        items, machine = group.code.items, self.machines[group.code.cta]
+        counts = [0] * group.code.loops
+        seen = np.zeros(len(items), np.bool_)
+        idle = _idle_loops(group.code) if machine.arithmetic == "none" else set()
+        at = 0
+        while at < len(items):
+            item = items[at]
+            at += 1
+            if isinstance(item, LoopEnd):
+                counts[item.loop] += 1
+                if counts[item.loop] < item.count and item.loop not in idle:
+                    at = item.start
+                else:
+                    counts[item.loop] = 0
+                continue
+            if not seen[item.index]:
+                seen[item.index] = item.instruction.guard is None
+                _note_unwritten(group, item, machine)
+            if item.barrier is None:
+                block = self.execute(group, item, machine)
+                if block is not None:
+                    yield _Stop(None, block, item.line)
+                    block.finish()
+            elif item.instruction.guard is None or self.passes(group, item, machine):
+                yield _Stop(item.barrier, None, item.line)
+                machine.line = item.line
+                machine.note(item.instruction, group.warps)
+
+    def execute(self, group: Group, item: Operation, machine: Machine) -> Block | None:
+        """Executes one operation; what it waits for, if it does."""
+        machine.line = item.line
+        try:
+            outcome = executor(item.instruction)(machine, group.warps)
+        except (AddressError, IsaError) as error:
+            raise TraceError(str(self.trace.path), item.line, 0, error.reason, error.legal) from None
+        except UndefinedBehavior as error:
+            raise UndefinedBehavior(error.name, f"{self.trace.path}:{item.line}: {error.where}", error.rule, error.section) from None
+        if outcome.wavefronts is not None:
+            group.wavefronts.setdefault(item.index, []).append(outcome.wavefronts)
+            if outcome.lanes is not None:
+                group.lanes.setdefault(item.index, []).append(outcome.lanes)
+        if outcome.facts:
+            known = group.facts.setdefault(item.index, {int(warp): [] for warp in group.warps})
+            for facts, fact in zip(known.values(), outcome.facts, strict=True):
+                facts.append(fact)
+        return outcome.block
+
+    def passes(self, group: Group, item: Operation, machine: Machine) -> bool:
+        """Whether the guard of a barrier lets the group's one warp take part; TraceError where only some of its threads would."""
+        guard = item.instruction.guard
+        assert guard is not None
+        lanes = guarded_lanes(guard, machine, group.warps)
+        if lanes.any() != lanes.all():
+            reason = f"'{item.instruction.form.opcode}' in {int(lanes.sum())} of the {lanes.size} threads of warp {int(group.warps[0])}"
+            raise TraceError(str(self.trace.path), item.line, 0, reason, "all threads of a warp, or none")
+        return bool(lanes.any())
 
 
 def _note_unwritten(group: Group, item: Operation, machine: Machine) -> None:
-    for warp, register in machine.registers.unwritten(group.warps, item.reads) if item.reads else ():
+    warps = group.warps
+    if item.instruction.guard is not None:
+        warps = warps[guarded_lanes(item.instruction.guard, machine, warps).any(axis=1)]
+    for warp, register in machine.registers.unwritten(warps, item.reads) if item.reads else ():
         if not any(register == known and warp in warps for (known, _), warps in group.unwritten.items()):
             group.unwritten.setdefault((register, item.line), set()).add(warp)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from isa import Instruction
 from simulator.execute.barrier import barrier_of
-from simulator.execute.steps import read_numbers, written_numbers
+from simulator.state.registers import Numbering
 from simulator.trace.program import Block, Node, Step
 
 
@@ -16,7 +16,7 @@ class Operation:
 
     Attributes:
         index: its place in the flat list.
-        reads, writes: register numbers, without duplicates.
+        reads, writes: register numbers, see `Numbering`, without duplicates; the guard is read too.
         barrier: (number, warps waited for or None for all) of a barrier.
         executions: how often each warp executes it.
     """
@@ -58,32 +58,35 @@ class Code:
         warps: who runs it.
         items: operations and loop ends.
         loops: number of loops in it.
+        cta: whose warps they are.
     """
 
     warps: tuple[int, ...]
     items: tuple[Item, ...]
     loops: int = field(default=0)
+    cta: int = 0
 
     @property
     def operations(self) -> list[Operation]:
         return [item for item in self.items if isinstance(item, Operation)]
 
 
-def linearise(block: Block) -> Code:
-    """Flattens a block."""
+def linearise(block: Block, numbering: Numbering = Numbering()) -> Code:  # noqa: B008 - a constant
+    """Flattens a block; `numbering` numbers the registers (by default for 255 of each sort)."""
     items: list[Item] = []
-    loops = _flatten(block.body, items, 0, 1, 0)
-    return Code(block.warps, tuple(items), loops)
+    loops = _flatten(block.body, items, 0, 1, 0, numbering)
+    return Code(block.warps, tuple(items), loops, block.cta)
 
 
-def _flatten(body: tuple[Node, ...], items: list[Item], depth: int, executions: int, loops: int) -> int:
+def _flatten(body: tuple[Node, ...], items: list[Item], depth: int, executions: int, loops: int, numbering: Numbering) -> int:
     for node in body:
         if isinstance(node, Step):
             instruction = node.instruction
-            reads, writes = tuple(dict.fromkeys(read_numbers(instruction))), tuple(dict.fromkeys(written_numbers(instruction)))
+            guard = (instruction.guard.predicate.name,) if instruction.guard else ()
+            reads, writes = numbering.numbers((*guard, *instruction.reads)), numbering.numbers(instruction.writes)
             items.append(Operation(len(items), instruction, node.line, reads, writes, barrier_of(instruction), executions))
         else:
             start, loop = len(items), loops
-            loops = _flatten(node.body, items, depth + 1, executions * node.count, loops + 1)
+            loops = _flatten(node.body, items, depth + 1, executions * node.count, loops + 1, numbering)
             items.append(LoopEnd(len(items), start, node.count, depth, loop, node.line))
     return loops

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from isa import Instruction, Target
+from simulator.state.registers import Numbering, Sort
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +32,47 @@ Node = Step | Repeat
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`.warp first-last { body }`: the program of these warps."""
+    """`.warp first-last { body }`: the program of these warps of a CTA."""
 
     warps: tuple[int, ...]
     body: tuple[Node, ...]
     line: int
+    cta: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`.load PLACE, "file", "key";`: exactly one of `register` (number of the first) and `shared` (byte offset) is set."""
+    """`.load PLACE, "file", "key";`: exactly one of `register`, `shared` and `tmem` is set.
+
+    Attributes:
+        register: number of the first register, of the given `sort`.
+        shared: offset in shared memory, bytes.
+        tmem: column of Tensor Memory.
+        cta: whose state; None for that of every CTA.
+    """
 
     file: str
     key: str
     register: int | None
     shared: int | None
     line: int
+    tmem: int | None = None
+    sort: Sort = Sort.WORD
+    cta: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`.store "name", PLACE, COUNT;`: registers (`count` of them) or bytes of shared memory."""
+    """`.store "name", PLACE, COUNT;`: `count` registers, bytes of shared memory, or columns of Tensor Memory; the rest as in `Load`."""
 
     name: str
     register: int | None
     shared: int | None
     count: int
     line: int
+    tmem: int | None = None
+    sort: Sort = Sort.WORD
+    cta: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +85,9 @@ class Trace:
         warps: warps of the CTA; warp w runs on sub-core w mod (number of sub-cores).
         shared_bytes: shared memory of the CTA.
         blocks: programs, no warp in two of them.
+        registers: 32-bit registers of a warp.
+        others: how many registers of the other sorts a warp has: 64-bit, predicates, 16-bit.
+        ctas: 1, or 2 for a pair.
     """
 
     path: Path
@@ -80,6 +98,13 @@ class Trace:
     blocks: tuple[Block, ...]
     stores: tuple[Store, ...]
     registers: int = field(default=0)
+    others: tuple[int, int, int] = (0, 0, 0)
+    ctas: int = 1
+
+    @property
+    def numbering(self) -> Numbering:
+        """Numbers of all registers."""
+        return Numbering(self.registers, *self.others)
 
     def steps(self) -> Iterator[Step]:
         """Every static instruction once, in the order of the file."""
@@ -94,11 +119,3 @@ def walk(body: tuple[Node, ...]) -> Iterator[Step]:
             yield node
         else:
             yield from walk(node.body)
-
-
-def register_number(name: str) -> int | None:
-    """12 for "%r12"; None for a name that is not a trace register."""
-    digits = name[2:]
-    if name.startswith("%r") and digits.isascii() and digits.isdecimal() and (len(digits) == 1 or digits[0] != "0"):
-        return int(digits)
-    return None

@@ -15,29 +15,37 @@ from pathlib import Path
 from typing import NoReturn
 
 from isa import Instruction, IsaError, Target, decode, parse_target
-from isa.forms import MmaForm
-from isa.instruction import Address, Register, Vector, register_names
-from isa.plain_forms import SPECIAL_REGISTERS, PlainForm
+from isa.forms import Role
+from isa.instruction import Address, Operand, register_names
+from isa.tcgen05_forms import FamilyForm
+from isa.tcgen05_operands import SizedRole
+from isa.tensor_memory import COLUMNS
 from simulator.errors import TraceError
 from simulator.execute.barrier import barrier_of
-from simulator.trace.program import Block, Load, Node, Repeat, Step, Store, Trace, register_number
+from simulator.execute.machine import CLUSTER_REGISTERS, SPECIAL
+from simulator.state.registers import SORT_OF_BITS, Sort, register_place
+from simulator.trace.program import Block, Load, Node, Repeat, Step, Store, Trace
 
 VERSION = 1
 MAX_REGISTERS = 255  # PTX ISA 9.0, 11.4.2 (.maxnreg); CUDA programming guide, table of compute capabilities: registers of a thread
 MAX_WARPS = 32  # 1,024 threads of a CTA, likewise
 MAX_SHARED = 232448  # 227 KB, the most that a CTA of any target has (sm_90, sm_100), likewise
+MAX_CTAS = 2  # a CTA pair; PTX ISA 9.0, 9.7.16.5
 MAX_REPEAT = 10**12
 MAX_DEPTH = 64
 _MAX_STATEMENT = 1 << 16
 
 _COMMENT = re.compile(r'//.*|"[^"\n]*"?')
-_QUOTED = r'"([^"\n]+)"'
-_LOAD = re.compile(rf"\.load\s+(?:%r(\d+)|shared\s*\[\s*(\w+)\s*\])\s*,\s*{_QUOTED}\s*,\s*{_QUOTED}\s*;?$")
-_STORE = re.compile(rf"\.store\s+{_QUOTED}\s*,\s*(?:%r(\d+)|shared\s*\[\s*(\w+)\s*\])\s*,\s*(\w+)\s*;?$")
+_QUOTED = r'"[^"\n]+"'
+_PLACE = r"(?:cta(?P<cta>\w+)\.)?(?:%(?P<sort>rd|rs|r|p)(?P<register>\d+)|(?P<memory>shared|tmem)\s*\[\s*(?P<offset>\w+)\s*\])"
+_LOAD = re.compile(rf"\.load\s+{_PLACE}\s*,\s*(?P<file>{_QUOTED})\s*,\s*(?P<key>{_QUOTED})\s*;?$")
+_STORE = re.compile(rf"\.store\s+(?P<name>{_QUOTED})\s*,\s*{_PLACE}\s*,\s*(?P<count>\w+)\s*;?$")
+_CTAS = re.compile(r"\.cta\s+([\d\s,-]+?)\s*\{$")
 _WARPS = re.compile(r"\.warp\s+([\d\s,-]+?)\s*\{$")
 _REPEAT = re.compile(r"\.repeat\s+(\w+)\s*\{$")
 _HEADER = (".trace", ".target", ".warps", ".shared")
-_DIRECTIVES = (*_HEADER, ".load", ".warp", ".repeat", ".store")
+_BLOCKS = (".cta", ".warp", ".repeat")
+_DIRECTIVES = (*_HEADER, ".load", *_BLOCKS, ".store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,7 @@ def _end_of(text: str, line: str, at: int) -> tuple[int, bool]:
     begun = text + line[at:]
     if begun.startswith("}"):
         return at + 1, True
-    mark = "{" if _directive(begun) in (".warp", ".repeat") else ";"
+    mark = "{" if _directive(begun) in _BLOCKS else ";"
     found = line.find(mark, at)
     return (found + 1, True) if found >= 0 else (len(line), False)
 
@@ -130,6 +138,7 @@ class _Open:
     """A block that has not been closed."""
 
     statement: Statement
+    ctas: tuple[int, ...] = ()
     warps: tuple[int, ...] = ()
     count: int = 0
     body: list[Node] = field(default_factory=list)
@@ -148,8 +157,10 @@ class _Builder:
         self.stores: list[Store] = []
         self.blocks: list[Block] = []
         self.open: list[_Open] = []
-        self.registers = 0
-        self.owners: dict[int, int] = {}
+        self.counts = [0] * len(Sort)
+        self.owners: dict[tuple[int, int], int] = {}
+        self.named: dict[int, Statement] = {}  # CTAs that .load and .store name
+        self.group: tuple[str, int] | None = None  # the first cta_group that an instruction names, and its line
 
     def fail(self, statement: Statement, reason: str, legal: str = "", offset: int = 0) -> NoReturn:
         """TraceError at `offset` characters into the statement, which may span lines."""
@@ -166,17 +177,24 @@ class _Builder:
             self.close(statement)
         elif text.startswith("."):
             self.directive(statement)
-        elif not self.open:
+        elif not self.in_program:
             self.fail(statement, "an instruction outside of a .warp block", ".warp 0-7 { ... } around instructions")
         else:
             self.open[-1].body.append(Step(self.instruction(statement), statement.line))
 
+    @property
+    def in_program(self) -> bool:
+        """Whether a .warp block is open, and not only a .cta block."""
+        return bool(self.open) and not self.open[-1].ctas
+
     def directive(self, statement: Statement) -> None:
         name = _directive(statement.text)
-        if name in (".warp", ".repeat"):
+        if name in _BLOCKS:
             getattr(self, name[1:] + "_block")(statement)
-        elif self.open:
+        elif self.in_program:
             self.fail(statement, f"{name} inside a .warp block", "instructions, .repeat or '}'")
+        elif self.open:
+            self.fail(statement, f"{name} inside a .cta block", ".warp or '}'")
         elif name in _HEADER:
             self.header_line(statement, name)
         elif name == ".load":
@@ -190,7 +208,7 @@ class _Builder:
         value = statement.text[len(name) :].strip().removesuffix(";").strip()
         if name[1:] in self.header:
             self.fail(statement, f"{name} is given twice", f"one {name}")
-        if self.blocks or self.loads:
+        if self.blocks or self.loads or self.open:
             self.fail(statement, f"{name} after .load or .warp", f"{name} at the top, before them")
         self.header[name[1:]] = value
         place = statement.text.find(value, len(name)) if value else len(name)
@@ -216,37 +234,64 @@ class _Builder:
             self.fail(statement, f"{what} is '{text}'", f"{low} to {high}", place)
         return value
 
-    def place(self, statement: Statement, register: str | None, shared: str | None) -> tuple[int | None, int | None]:
-        if register is not None:
-            first = self.number(statement, register.lstrip("0") or "0", statement.text.find("%r"), 0, MAX_REGISTERS - 1, "the register number")
-            return first, None
-        assert shared is not None
-        return None, self.number(statement, shared, statement.text.find("["), 0, MAX_SHARED - 1, "the offset in shared memory")
+    def place(self, statement: Statement, match: re.Match[str]) -> tuple[int | None, int | None, int | None, Sort, int | None]:
+        """(register, shared, tmem, sort, cta) of a place in .load or .store."""
+        cta = None
+        if match["cta"] is not None:
+            cta = self.number(statement, match["cta"], match.start("cta"), 0, MAX_CTAS - 1, "the number of a CTA")
+            self.named.setdefault(cta, statement)
+        if match["register"] is not None:
+            sort = next(sort for sort in Sort if sort.prefix == f"%{match['sort']}")
+            digits = match["register"].lstrip("0") or "0"
+            first = self.number(statement, digits, match.start("sort") - 1, 0, MAX_REGISTERS - 1, "the register number")
+            return first, None, None, sort, cta
+        where = match.start("offset") - 1
+        if match["memory"] == "tmem":
+            return None, None, self.number(statement, match["offset"], where, 0, COLUMNS - 1, "the column of Tensor Memory"), Sort.WORD, cta
+        return None, self.number(statement, match["offset"], where, 0, MAX_SHARED - 1, "the offset in shared memory"), None, Sort.WORD, cta
 
     def load(self, statement: Statement) -> None:
         match = _LOAD.match(statement.text)
         if match is None:
-            self.fail(statement, "malformed .load", '.load %r0, "file.npz", "key"; or .load shared[0], "file.npz", "key";')
-        register, shared = self.place(statement, match[1], match[2])
-        self.loads.append(Load(match[3], match[4], register, shared, statement.line))
+            legal = '.load %r0, "file.npz", "key"; or .load shared[0], "file.npz", "key"; or .load tmem[0], ...; cta1. before a place for one CTA'
+            self.fail(statement, "malformed .load", legal)
+        register, shared, tmem, sort, cta = self.place(statement, match)
+        self.loads.append(Load(match["file"][1:-1], match["key"][1:-1], register, shared, statement.line, tmem, sort, cta))
 
     def store(self, statement: Statement) -> None:
         match = _STORE.match(statement.text)
         if match is None:
-            self.fail(statement, "malformed .store", '.store "name", %r0, COUNT; or .store "name", shared[0], BYTES;')
-        register, shared = self.place(statement, match[2], match[3])
-        most = MAX_REGISTERS - register if register is not None else self.shared - (shared or 0)
-        count = self.number(
-            statement, match[4], match.start(4), 1, most, "the number of registers" if register is not None else "the number of bytes"
-        )
-        if any(match[1] == other.name for other in self.stores):
-            self.fail(statement, f"two .store statements named '{match[1]}'", "a name of its own for each")
+            legal = '.store "name", %r0, COUNT; or .store "name", shared[0], BYTES; or .store "name", tmem[0], COLUMNS;'
+            self.fail(statement, "malformed .store", legal)
+        register, shared, tmem, sort, cta = self.place(statement, match)
         if register is not None:
-            self.registers = max(self.registers, register + count)
-        self.stores.append(Store(match[1], register, shared, count, statement.line))
+            most, what = MAX_REGISTERS - register, "the number of registers"
+        elif tmem is not None:
+            most, what = COLUMNS - tmem, "the number of columns"
+        else:
+            most, what = self.shared - (shared or 0), "the number of bytes"
+        count = self.number(statement, match["count"], match.start("count"), 1, most, what)
+        name = match["name"][1:-1]
+        if any(name == other.name for other in self.stores):
+            self.fail(statement, f"two .store statements named '{name}'", "a name of its own for each")
+        if register is not None:
+            self.counts[sort] = max(self.counts[sort], register + count)
+        self.stores.append(Store(name, register, shared, count, statement.line, tmem, sort, cta))
+
+    def cta_block(self, statement: Statement) -> None:
+        if self.open:
+            self.fail(statement, f".cta inside a {'.warp' if self.in_program else '.cta'} block", "'}' first")
+        match = _CTAS.match(statement.text)
+        if match is None:
+            self.fail(statement, "malformed .cta", ".cta 0-1 { or .cta 1 {")
+        ctas = self.ranges(statement, match, MAX_CTAS, "CTA")
+        for cta in ctas:
+            if ctas.count(cta) > 1:
+                self.fail(statement, f"CTA {cta} is named twice", "each CTA once", match.start(1))
+        self.open.append(_Open(statement, ctas=ctas))
 
     def warp_block(self, statement: Statement) -> None:
-        if self.open:
+        if self.in_program:
             self.fail(statement, ".warp inside a .warp block", "'}' first")
         if not self.warps or self.target is None:
             self.fail(
@@ -257,26 +302,32 @@ class _Builder:
         match = _WARPS.match(statement.text)
         if match is None:
             self.fail(statement, "malformed .warp", ".warp 0-7 { or .warp 0,2,4 {")
-        warps = self.warp_list(statement, match)
-        self.open.append(_Open(statement, warps=warps))
+        self.open.append(_Open(statement, warps=self.warp_list(statement, match)))
 
-    def warp_list(self, statement: Statement, match: re.Match[str]) -> tuple[int, ...]:
-        warps: list[int] = []
+    def ranges(self, statement: Statement, match: re.Match[str], count: int, what: str) -> tuple[int, ...]:
+        """The numbers of "0-3,6", each below `count`."""
+        found: list[int] = []
         for part in match[1].split(","):
             ends = [piece.strip() for piece in part.split("-")]
-            numbers = [self.number(statement, end, match.start(1), 0, self.warps - 1, "a warp number") for end in ends]
+            numbers = [self.number(statement, end, match.start(1), 0, count - 1, f"a {what} number") for end in ends]
             if len(numbers) > 2 or numbers[0] > numbers[-1]:
-                self.fail(statement, f"'{part.strip()}' is not a range of warps", "FIRST-LAST", match.start(1))
-            warps += range(numbers[0], numbers[-1] + 1)
-        for warp in warps:
-            if warp in self.owners or warps.count(warp) > 1:
-                where = f" (line {self.owners[warp]})" if warp in self.owners else ""
-                self.fail(statement, f"warp {warp} has a program already{where}", "one .warp block for each warp", match.start(1))
-        self.owners |= dict.fromkeys(warps, statement.line)
-        return tuple(warps)
+                self.fail(statement, f"'{part.strip()}' is not a range of {what}s", "FIRST-LAST", match.start(1))
+            found += range(numbers[0], numbers[-1] + 1)
+        return tuple(found)
+
+    def warp_list(self, statement: Statement, match: re.Match[str]) -> tuple[int, ...]:
+        warps = self.ranges(statement, match, self.warps, "warp")
+        ctas = self.open[-1].ctas if self.open else (0,)
+        for cta, warp in ((cta, warp) for cta in ctas for warp in warps):
+            if (cta, warp) in self.owners or warps.count(warp) > 1:
+                where = f" (line {self.owners[cta, warp]})" if (cta, warp) in self.owners else ""
+                which = f"warp {warp} of CTA {cta}" if cta or len(ctas) > 1 else f"warp {warp}"
+                self.fail(statement, f"{which} has a program already{where}", "one .warp block for each warp", match.start(1))
+        self.owners |= {(cta, warp): statement.line for cta in ctas for warp in warps}
+        return warps
 
     def repeat_block(self, statement: Statement) -> None:
-        if not self.open:
+        if not self.in_program:
             self.fail(statement, ".repeat outside of a .warp block", ".warp 0-7 { .repeat 64 { ... } }")
         if len(self.open) > MAX_DEPTH:
             self.fail(statement, f"blocks nested more than {MAX_DEPTH} deep")
@@ -293,10 +344,11 @@ class _Builder:
         body = tuple(block.body)
         if not body and block.count:
             self.fail(statement, f"the .repeat of line {block.statement.line} has no instructions", "at least one instruction in its body")
-        if self.open:
+        if self.in_program:
             self.open[-1].body.append(Repeat(block.count, body, block.statement.line))
-        else:
-            self.blocks.append(Block(block.warps, body, block.statement.line))
+        elif not block.ctas:
+            for cta in self.open[-1].ctas if self.open else (0,):
+                self.blocks.append(Block(block.warps, body, block.statement.line, cta))
 
     def instruction(self, statement: Statement) -> Instruction:
         try:
@@ -304,33 +356,43 @@ class _Builder:
             barrier_of(instruction)
         except IsaError as error:
             self.fail(statement, error.reason, error.legal, max(error.position, 0))
-        if not isinstance(instruction.form, MmaForm | PlainForm):
-            self.fail(
-                statement,
-                f"'{instruction.form.opcode}' is decoded, but traces cannot run it",
-                "mma, mma.sp, ldmatrix, ld/st.shared, integer arithmetic, barriers",
-            )
-        if instruction.guard is not None:
-            self.fail(statement, "predicates are not part of traces", "the instruction without its guard, as often as it is executed")
-        for operand in instruction.operands:
-            self.check_registers(statement, operand)
+        guard = instruction.guard
+        if guard is not None:
+            self.check_register(statement, guard.predicate.name, (1,), "a guard")
+        for role, operand in zip(instruction.form.roles, instruction.operands, strict=False):
+            self.check_registers(statement, instruction, role, operand)
+        if isinstance(instruction.form, FamilyForm):
+            self.check_group(statement, instruction.form)
         return instruction
 
-    def check_registers(self, statement: Statement, operand: Register | Vector | Address | object) -> None:
-        if not isinstance(operand, Register | Vector | Address):
-            return
+    def check_group(self, statement: Statement, form: FamilyForm) -> None:
+        """A kernel has one cta_group: PTX ISA 9.0, 9.7.16.5, and ptxas 13.0."""
+        if form.cta_group:
+            group = f".cta_group::{form.cta_group}"
+            self.group = self.group or (group, statement.line)
+            if group != self.group[0]:
+                place = max(statement.text.find(group), 0)
+                self.fail(statement, f"{group} beside {self.group[0]} of line {self.group[1]}", "one cta_group in the whole trace", place)
+
+    def check_registers(self, statement: Statement, instruction: Instruction, role: Role, operand: Operand) -> None:
+        widths = role.bits if isinstance(role, SizedRole) else (role.width,)
+        if isinstance(operand, Address):
+            widths = (32, 64)
         for name in register_names(operand):
-            if name in SPECIAL_REGISTERS:
-                continue
-            number = register_number(name)
-            if number is None or number >= MAX_REGISTERS:
-                self.fail(
-                    statement,
-                    f"'{name}' is not a register of a trace",
-                    f"%r0 to %r{MAX_REGISTERS - 1}, or {', '.join(SPECIAL_REGISTERS)} to read",
-                    _place_of(name, statement.text),
-                )
-            self.registers = max(self.registers, number + 1)
+            if name not in SPECIAL or (name in CLUSTER_REGISTERS and not role.special):
+                self.check_register(statement, name, widths, f"operand {role.name} of {instruction.form.opcode}")
+
+    def check_register(self, statement: Statement, name: str, widths: tuple[int, ...], what: str) -> None:
+        found = register_place(name)
+        sorts = [SORT_OF_BITS[bits] for bits in widths]
+        if found is None or found.number >= MAX_REGISTERS:
+            legal = " or ".join(f"{sort.prefix}0 to {sort.prefix}{MAX_REGISTERS - 1}" for sort in sorts)
+            legal += f", or {', '.join(SPECIAL)} to read" if Sort.WORD in sorts else ""
+            self.fail(statement, f"'{name}' is not a register of a trace", legal, _place_of(name, statement.text))
+        if found.sort not in sorts:
+            legal = " or ".join(f"{sort.bits} ({sort.prefix}0)" for sort in sorts)
+            self.fail(statement, f"{what} is {name}, a register of {found.sort.bits} bits", legal, _place_of(name, statement.text))
+        self.counts[found.sort] = max(self.counts[found.sort], found.number + 1)
 
     def finish(self) -> Trace:
         if self.open:
@@ -344,13 +406,22 @@ class _Builder:
         if not self.blocks:
             raise TraceError(str(self.path), 0, 0, "the trace has no .warp block", ".warp 0-7 { instructions }")
         assert self.target is not None
-        return Trace(self.path, self.target, self.warps, self.shared, tuple(self.loads), tuple(self.blocks), tuple(self.stores), self.registers)
+        ctas = 1 + max(block.cta for block in self.blocks)
+        for cta, statement in self.named.items():
+            if cta >= ctas:
+                self.fail(statement, f"CTA {cta} has no program", f".cta 0-{cta} {{ ... }} around .warp blocks")
+        words, *others = self.counts
+        return Trace(
+            self.path, self.target, self.warps, self.shared, tuple(self.loads), tuple(self.blocks), tuple(self.stores), words,
+            (others[0], others[1], others[2]), ctas,
+        )  # fmt: skip
 
 
 def _place_of(name: str, text: str) -> int:
     """Where a register stands in an instruction's text, not where a longer name or the opcode begins alike."""
-    match = re.search(rf"(?<![\w$%.]){re.escape(name)}(?![\w$])", text[text.find(" ") :])
-    return match.start() + max(text.find(" "), 0) if match else 0
+    start = 0 if text.startswith("@") else max(text.find(" "), 0)
+    match = re.search(rf"(?<![\w$%.]){re.escape(name)}(?![\w$])", text[start:])
+    return match.start() + start if match else 0
 
 
 @lru_cache(maxsize=65536)

@@ -1,0 +1,125 @@
+"""Executes loads from and stores to shared memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.instruction import Instruction
+from isa.plain_forms import PlainForm
+from simulator.execute.machine import Executor, Machine, Outcome, Region
+from simulator.execute.operands import addresses, reader, writer
+from simulator.state.registers import LANES, Warps
+from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
+
+
+def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
+    """ldmatrix: PTX ISA 9.0, 9.7.14.5.15."""
+    at, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.matrix
+    rows = fragment.shape[0]
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        where = at(machine, warps)[:, :rows]
+        data, races = machine.shared.read(where, 16, machine.actors(warps))
+        _race(machine, races)
+        matrix = data.view("<u2").astype(np.uint32)
+        write(machine, warps, fragment.scatter(matrix))
+        machine.note(instruction, warps, reads=_region(machine, where, 16))
+        return Outcome(wavefronts(where, 16))
+
+    return run
+
+
+def load(instruction: Instruction, form: PlainForm) -> Executor:
+    """ld.shared: PTX ISA 9.0, 9.7.9.8."""
+    at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
+    size = form.width // 8 * form.vector
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        where = at(machine, warps)
+        if machine.active is None:
+            data, races = machine.shared.read(where, size, machine.actors(warps))
+        else:
+            data, races = _read_some(machine, where, size, warps)
+            where = _filled(machine, where)
+        _race(machine, races)
+        write(machine, warps, np.swapaxes(_extended(data, form), 1, 2))
+        machine.note(instruction, warps, reads=_region(machine, where, size))
+        return Outcome(wavefronts(where, size))
+
+    return run
+
+
+def store(instruction: Instruction, form: PlainForm) -> Executor:
+    """st.shared: PTX ISA 9.0, 9.7.9.11."""
+    at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
+    size, word = form.width // 8 * form.vector, max(form.width // 8, 4)
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        where = at(machine, warps)
+        words = np.swapaxes(read(machine, warps), 1, 2)
+        data = _as_bytes(words).reshape(len(warps), LANES, form.vector, word)[..., : form.width // 8].reshape(len(warps), LANES, size)
+        if machine.active is None:
+            races = machine.shared.write(where, data, machine.actors(warps))
+        else:
+            races = _write_some(machine, where, data, warps)
+            where = _filled(machine, where)
+        _race(machine, races)
+        machine.note(instruction, warps, writes=_region(machine, where, size))
+        return Outcome(wavefronts(where, size))
+
+    return run
+
+
+def _race(machine: Machine, races: int) -> None:
+    if races:
+        machine.meet("shared-memory-race", races, f"{races} bytes")
+
+
+def _extended(data: NDArray[np.uint8], form: PlainForm) -> NDArray[Any]:
+    """Bytes [warp, lane, size] -> uint32 (64 bits: uint64) [warp, lane, element], signed types sign-extended. PTX ISA 9.0, 9.4.1."""
+    if form.width == 32:
+        return as_words(data)
+    if form.width == 64:
+        return np.ascontiguousarray(data).view("<u8").astype(np.uint64, copy=False)
+    kind = "i" if form.type_name[0] == "s" else "u"
+    return data.view(f"<{kind}{form.width // 8}").astype(np.int32).view(np.uint32)
+
+
+def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """uint32 or uint64 [..., n] -> bytes, little endian."""
+    return as_bytes(values) if values.dtype == np.uint32 else np.ascontiguousarray(values.astype("<u8", copy=False)).view(np.uint8)
+
+
+# Where only some threads of a warp take part
+
+
+def _read_some(machine: Machine, where: Addresses, size: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
+    """As `SharedMemory.read`; zero in the lanes that read nothing."""
+    data, races = np.zeros((*where.shape, size), np.uint8), 0
+    for row, lanes in enumerate(machine.threads(warps)):
+        found, raced = machine.shared.read(where[row : row + 1, lanes], size, machine.actors(warps[row : row + 1]))
+        data[row, lanes], races = found[0], races + raced
+    return data, races
+
+
+def _write_some(machine: Machine, where: Addresses, data: NDArray[np.uint8], warps: Warps) -> int:
+    """As `SharedMemory.write`."""
+    return sum(
+        machine.shared.write(where[row : row + 1, lanes], data[row : row + 1, lanes], machine.actors(warps[row : row + 1]))
+        for row, lanes in enumerate(machine.threads(warps))
+    )
+
+
+def _filled(machine: Machine, where: Addresses) -> Addresses:
+    """Addresses in which each idle lane has that of an active one of its warp, so that it costs nothing: [warp, lane]."""
+    assert machine.active is not None
+    some = np.take_along_axis(where, machine.active.argmax(axis=1)[:, None], axis=1)
+    return np.where(machine.active, where, some)
+
+
+def _region(machine: Machine, where: Addresses, size: int) -> tuple[Region, ...]:
+    """The bytes of an access, for the log."""
+    return () if machine.log is None else (Region("shared", machine.rank, where[..., None] + np.arange(size)),)

@@ -1,0 +1,103 @@
+"""Reads and writes the operands of an instruction: arrays over warps, registers and lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.instruction import Address, Immediate, Operand, Predicate, Register, Scalar, Sink, Vector
+from simulator.execute.machine import SPECIAL, Machine
+from simulator.state.registers import LANES, SORT_OF_BITS, Lanes, Place, Sort, Warps, register_place
+from simulator.state.shared import Addresses
+
+Reader = Callable[[Machine, Warps], NDArray[Any]]
+Writer = Callable[[Machine, Warps, NDArray[Any]], None]
+_FAR = np.uint64(1 << 62)  # stands for every address that is too large for int64
+
+
+def scalars(operand: Operand) -> tuple[Scalar, ...]:
+    """The registers and constants of an operand."""
+    if isinstance(operand, Vector):
+        return operand.elements
+    assert isinstance(operand, Register | Sink | Immediate)
+    return (operand,)
+
+
+def place_of(name: str) -> Place:
+    """The register of this name; the names of a trace have been checked."""
+    place = register_place(name)
+    assert place is not None, name
+    return place
+
+
+def reader(operand: Operand, bits: int = 32) -> Reader:
+    """Reads a scalar or vector operand: [warp, register, lane], uint32 (or what `bits` says: uint64 for 64, bool for 1, uint16 for 16)."""
+    parts, sort = scalars(operand), SORT_OF_BITS[bits]
+    if all(isinstance(part, Register) and part.name not in SPECIAL for part in parts):
+        numbers = [place_of(part.name).number for part in parts if isinstance(part, Register)]
+        if sort is Sort.WORD:
+            return lambda machine, warps: machine.registers.read(warps, numbers)
+        return lambda machine, warps: machine.registers.read(warps, numbers, sort)
+    return lambda machine, warps: np.stack([scalar(part, machine, warps, sort) for part in parts], axis=1)
+
+
+def scalar(part: Scalar, machine: Machine, warps: Warps, sort: Sort = Sort.WORD) -> NDArray[Any]:
+    """[warp, lane] of one register, special register or constant."""
+    if isinstance(part, Immediate):
+        value = part.value != 0 if sort is Sort.PREDICATE else part.value & ((1 << sort.bits) - 1)
+        return np.full((len(warps), LANES), value, sort.dtype)
+    assert isinstance(part, Register)
+    if part.name in SPECIAL:
+        return machine.special(part.name, warps)
+    return machine.registers.read(warps, [place_of(part.name).number], sort)[:, 0]
+
+
+def writer(operand: Operand, bits: int = 32) -> Writer:
+    """Writes [warp, register, lane], leaving out `_` and threads that are not active."""
+    parts, sort = scalars(operand), SORT_OF_BITS[bits]
+    kept = [i for i, part in enumerate(parts) if not isinstance(part, Sink)]
+    numbers = [place_of(part.name).number for part in parts if isinstance(part, Register)]
+    if not kept:
+        return lambda machine, warps, values: None
+    if len(kept) == len(parts):
+        return lambda machine, warps, values: machine.registers.write(warps, numbers, values, machine.active, sort)
+    return lambda machine, warps, values: machine.registers.write(warps, numbers, values[:, kept], machine.active, sort)
+
+
+def predicate(operand: Operand) -> Callable[[Machine, Warps], Lanes]:
+    """Reads a predicate operand, `%p0`, `!%p0` or a constant (0 is false): bool [warp, lane]."""
+    if isinstance(operand, Immediate):
+        return lambda machine, warps: np.full((len(warps), LANES), operand.value != 0, np.bool_)
+    assert isinstance(operand, Predicate | Register)
+    register, negated = (operand.register, operand.negated) if isinstance(operand, Predicate) else (operand, False)
+    number = place_of(register.name).number
+
+    def read(machine: Machine, warps: Warps) -> Lanes:
+        found: Lanes = machine.registers.read(warps, [number], Sort.PREDICATE)[:, 0]
+        return ~found if negated else found
+
+    return read
+
+
+def addresses(operand: Operand) -> Callable[[Machine, Warps], Addresses]:
+    """Byte addresses int64 [warp, lane] of an address operand: modulo 2^32, or modulo 2^64 where its register has 64 bits."""
+    assert isinstance(operand, Address)
+    base, offset = operand.base, operand.offset
+    sort = Sort.WORD
+    if base is not None and base.name not in SPECIAL:
+        sort = place_of(base.name).sort
+
+    def read(machine: Machine, warps: Warps) -> Addresses:
+        if base is None:
+            return np.full((len(warps), LANES), offset, np.int64)
+        return (scalar(base, machine, warps, sort).astype(np.int64) + offset) & 0xFFFFFFFF
+
+    def read_wide(machine: Machine, warps: Warps) -> Addresses:
+        assert base is not None
+        found = scalar(base, machine, warps, sort) + np.uint64(offset % (1 << 64))
+        return np.minimum(found, _FAR).astype(np.int64)
+
+    return read_wide if sort is Sort.WIDE else read

@@ -1,0 +1,287 @@
+"""Executes mbarriers, fences and barriers of a cluster: what orders threads without a barrier of the whole CTA.
+
+Instructions are executed in the order in which warps are walked, one at a time, so a fence has nothing to do but to be noted in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.instruction import Immediate, Instruction, Operand, Sink
+from isa.plain_forms import PlainForm
+from isa.tcgen05_forms import FamilyForm, PlainFamilyForm
+from simulator.execute.machine import NOTHING, Block, Executor, Machine, Outcome, Region
+from simulator.execute.operands import addresses, reader, writer
+from simulator.state.mbarrier import Mbarrier, Mbarriers, parity_of, pending_of
+from simulator.state.registers import LANES, Warps
+from simulator.state.shared import AddressError
+from simulator.timing.facts import ArriveFacts, Fact, Idle, InitFacts, WaitFacts
+
+Threads = NDArray[np.int64]
+
+
+class _Party(NamedTuple):
+    """Threads of a warp that name the same mbarrier with the same numbers.
+
+    Attributes:
+        row: place of the warp among those that execute.
+        address: as the threads give it.
+        numbers: their other operands.
+        lanes: who they are, ascending.
+    """
+
+    row: int
+    warp: int
+    address: int
+    numbers: tuple[int, ...]
+    lanes: Threads
+
+
+def _parties(machine: Machine, warps: Warps, where: NDArray[np.int64], *numbers: NDArray[Any]) -> Iterator[_Party]:
+    """The active threads of each warp in groups that say the same, in order of their first lane."""
+    for row, active in enumerate(machine.threads(warps)):
+        lanes = np.flatnonzero(active)
+        said = np.stack([where[row, lanes], *(np.asarray(n[row, lanes]).astype(np.int64) for n in numbers)])
+        if (said == said[:, :1]).all():
+            yield _Party(row, int(warps[row]), int(said[0, 0]), tuple(int(n) for n in said[1:, 0]), lanes)
+            continue
+        kinds, first, which = np.unique(said, axis=1, return_index=True, return_inverse=True)
+        for kind in np.argsort(first):
+            yield _Party(
+                row, int(warps[row]), int(kinds[0, kind]), tuple(int(n) for n in kinds[1:, kind]), lanes[np.ravel(which) == kind]
+            )  # fmt: skip
+
+
+def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | None, ...]:
+    """The fact of each warp; None where its threads do several things at once."""
+    found: list[Fact | None] = [Idle()] * len(warps)
+    seen: set[int] = set()
+    for party, fact in parties:
+        found[party.row] = None if party.row in seen else fact
+        seen.add(party.row)
+    return tuple(found)
+
+
+def _region(machine: Machine, parties: list[_Party]) -> tuple[Region, ...]:
+    """The objects named, for the log."""
+    if machine.log is None:
+        return ()
+    found: dict[int, list[int]] = {}
+    for party in parties:
+        cta, offset = machine.located(party.address)
+        found.setdefault(cta.rank, []).append(offset)
+    return tuple(Region("mbarrier", rank, np.array(offsets, np.int64)) for rank, offsets in sorted(found.items()))
+
+
+# mbarrier: PTX ISA 9.0, 9.7.13.15
+
+
+def _initialise(instruction: Instruction, _form: FamilyForm) -> Executor:
+    at, count = addresses(instruction["address"]), reader(instruction["count"])
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0]))
+        facts: list[tuple[_Party, Fact]] = []
+        for party in parties:
+            cta, offset = machine.located(party.address)
+            if len(party.lanes) > 1:
+                raise AddressError(f"mbarrier.init at shared[{offset}] by {len(party.lanes)} threads", "one thread: @%p0 mbarrier.init")
+            cta.mbarriers.init(offset, party.numbers[0])
+            facts.append((party, InitFacts((cta.rank, offset), party.numbers[0])))
+        machine.note(instruction, warps, writes=_region(machine, parties))
+        return Outcome(facts=_facts(facts, warps))
+
+    return run
+
+
+def _invalidate(instruction: Instruction, _form: FamilyForm) -> Executor:
+    at = addresses(instruction["address"])
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        parties = list(_parties(machine, warps, at(machine, warps)))
+        for party in parties:
+            cta, offset = machine.located(party.address)
+            if len(party.lanes) > 1:
+                raise AddressError(f"mbarrier.inval at shared[{offset}] by {len(party.lanes)} threads", "one thread: @%p0 mbarrier.inval")
+            cta.mbarriers.inval(offset)
+        machine.note(instruction, warps, writes=_region(machine, parties))
+        return Outcome(facts=(Idle(),) * len(warps))
+
+    return run
+
+
+def _transact(method: Callable[[Mbarriers, int, int], None]) -> Callable[[Instruction, FamilyForm], Executor]:
+    """expect_tx and complete_tx: every thread changes the transaction count."""
+
+    def build(instruction: Instruction, _form: FamilyForm) -> Executor:
+        at, count = addresses(instruction["address"]), reader(instruction["tx_count"])
+
+        def run(machine: Machine, warps: Warps) -> Outcome:
+            parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0]))
+            for party in parties:
+                cta, offset = machine.located(party.address)
+                method(cta.mbarriers, offset, party.numbers[0] * len(party.lanes))
+            machine.note(instruction, warps, writes=_region(machine, parties))
+            return Outcome(facts=(Idle(),) * len(warps))
+
+        return run
+
+    return build
+
+
+def _arrive(instruction: Instruction, form: FamilyForm) -> Executor:
+    """arrive, arrive_drop, with and without expect_tx and noComplete."""
+    at, given = addresses(instruction["address"]), {role.name: operand for role, operand in zip(form.roles, instruction.operands, strict=False)}
+    count, bytes_each = (reader(given.get(name, Immediate(default))) for name, default in (("count", 1), ("tx_count", 0)))
+    drop, complete = "arrive_drop" in form.name, "noComplete" not in form.qualifiers
+    state: Operand = given.get("state", Sink())
+    write = None if isinstance(state, Sink) else writer(state, 64)
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0], bytes_each(machine, warps)[:, 0]))
+        states = np.zeros((len(warps), 1, LANES), np.uint64)
+        facts: list[tuple[_Party, Fact]] = []
+        for party in parties:
+            cta, offset = machine.located(party.address)
+            number, expected = party.numbers
+            many, steps = len(party.lanes), [(party.lanes[i : i + 1], 1) for i in range(len(party.lanes))]
+            if write is None and many > 1 and complete and number * many <= cta.mbarriers.at(offset).pending:
+                steps = [(party.lanes, many)]  # nobody sees what is between
+            for lanes, times in steps:
+                before = machine.arrive(party.address, party.warp, number * times, expect=expected * times, drop=drop, complete=complete)
+                states[party.row, 0, lanes] = before
+            facts.append((party, ArriveFacts((cta.rank, offset), number * many)))
+        if write is not None:
+            write(machine, warps, states)
+        machine.note(instruction, warps, writes=_region(machine, parties))
+        return Outcome(facts=_facts(facts, warps))
+
+    return run
+
+
+def _pending_count(instruction: Instruction, _form: FamilyForm) -> Executor:
+    read, write = reader(instruction["state"], 64), writer(instruction["count"])
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        write(machine, warps, pending_of(read(machine, warps)))
+        return Outcome(facts=(Idle(),) * len(warps))
+
+    return run
+
+
+class _Awaited(NamedTuple):
+    """A phase that threads wait for."""
+
+    party: _Party
+    cta: Machine
+    offset: int
+    barrier: Mbarrier
+    phase: int
+
+    @property
+    def done(self) -> bool:
+        return self.barrier.phase > self.phase
+
+    def __str__(self) -> str:
+        place = f"shared[{self.offset}]" + (f" of CTA {self.cta.rank}" if len(self.cta.ctas) > 1 else "")
+        return f"phase {self.phase} of the mbarrier at {place}, which lacks {self.barrier.lacks() or 'nothing'}"
+
+
+def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
+    """test_wait, which tells, and try_wait, which waits: a trace has no branch that would try it again."""
+    parity = form.name.endswith("parity")
+    at, want = addresses(instruction["address"]), reader(instruction["parity" if parity else "state"], 32 if parity else 64)
+    write, tries, acquires = writer(instruction["done"], 1), "try_wait" in form.name, "relaxed" not in form.qualifiers
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        wanted = want(machine, warps)[:, 0]
+        if not parity:
+            wanted = parity_of(wanted)
+        elif (wanted > 1)[machine.threads(warps)].any():
+            raise AddressError(f"a wait for parity {int(wanted[machine.threads(warps)].max())}", "0 or 1")
+        phases = []
+        for party in _parties(machine, warps, at(machine, warps), wanted):
+            cta, offset = machine.located(party.address)
+            phases.append(_Awaited(party, cta, offset, cta.mbarriers.at(offset), cta.mbarriers.awaited(offset, party.numbers[0])))
+        active = machine.active
+        waited = [(phase.party, WaitFacts((phase.cta.rank, phase.offset), phase.party.numbers[0])) for phase in phases] if tries else []
+
+        def finish() -> None:
+            done = np.zeros((len(warps), 1, LANES), np.bool_)
+            for phase in phases:
+                done[phase.party.row, 0, phase.party.lanes] = phase.done
+                if phase.done and acquires:
+                    machine.acquire(phase.party.warp, phase.barrier.completed)
+            before, machine.active = machine.active, active
+            write(machine, warps, done)
+            machine.note(instruction, warps, reads=_region(machine, [phase.party for phase in phases if phase.done]))
+            machine.active = before
+
+        facts = _facts(list(waited), warps)
+        if not tries or all(phase.done for phase in phases):
+            finish()
+            return Outcome(facts=facts)
+        block = Block(
+            lambda: all(phase.done for phase in phases), finish, lambda: " and ".join(str(phase) for phase in phases if not phase.done)
+        )  # fmt: skip
+        return Outcome(block=block, facts=facts)
+
+    return run
+
+
+# Fences, and barriers of a cluster
+
+
+def _fence(instruction: Instruction, form: FamilyForm) -> Executor:
+    idle = isinstance(form, PlainFamilyForm)
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        machine.note(instruction, warps)
+        return Outcome(facts=(Idle(),) * len(warps)) if idle else NOTHING
+
+    return run
+
+
+def cluster_barrier(instruction: Instruction, form: PlainForm) -> Executor:
+    """barrier.cluster.arrive and .wait. PTX ISA 9.0, 9.7.13.3."""
+    arrives, orders = "arrive" in form.qualifiers, "relaxed" not in form.qualifiers
+
+    def arrive(machine: Machine, warps: Warps) -> Outcome:
+        for warp in map(int, warps):
+            machine.cluster.arrive((machine.rank, warp), machine.release(warp) if orders else [])
+        machine.note(instruction, warps)
+        return NOTHING
+
+    def wait(machine: Machine, warps: Warps) -> Outcome:
+        barrier, actors = machine.cluster, [(machine.rank, int(warp)) for warp in warps]
+        for actor in actors:
+            barrier.wait(actor)
+
+        def finish() -> None:
+            for rank, warp in actors:
+                machine.ctas[rank].acquire(warp, barrier.released)
+            machine.note(instruction, warps)
+
+        if all(barrier.complete(actor) for actor in actors):
+            finish()
+            return NOTHING
+        return Outcome(block=Block(lambda: all(barrier.complete(actor) for actor in actors), finish, lambda: f"barrier.cluster: {barrier.lacks()}"))
+
+    return arrive if arrives else wait
+
+
+SYNCHRONISATION: dict[str, Callable[[Instruction, FamilyForm], Executor]] = {
+    "mbarrier.init": _initialise,
+    "mbarrier.inval": _invalidate,
+    "mbarrier.expect_tx": _transact(Mbarriers.expect),
+    "mbarrier.complete_tx": _transact(Mbarriers.complete),
+    **dict.fromkeys(("mbarrier.arrive", "mbarrier.arrive.expect_tx", "mbarrier.arrive_drop", "mbarrier.arrive_drop.expect_tx"), _arrive),
+    "mbarrier.pending_count": _pending_count,
+    **dict.fromkeys(("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity"), _wait),
+    "fence": _fence,
+    "fence.proxy": _fence,
+}

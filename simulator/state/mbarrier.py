@@ -1,0 +1,199 @@
+"""mbarriers in shared memory: phase, pending arrivals, pending transactions. PTX ISA 9.0, 9.7.13.15.
+
+The object is 64 opaque bits for PTX. Here they are: bits 0-19 pending arrivals, 20-39 expected arrivals, 40-60 transaction count (two's
+complement), 62 parity of the phase, 63 set while the object is valid. An ordinary store into them is found at the next use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.types import Bits
+from simulator.state.shared import AddressError, SharedMemory
+
+SIZE = 8  # bytes, and their alignment; PTX ISA 9.0, 9.7.13.15.1
+MOST = (1 << 20) - 1  # arrivals, and transactions either way; PTX ISA 9.0, 9.7.13.15.2
+_FIELD = (1 << 20) - 1
+_TX_MASK = (1 << 21) - 1
+_PARITY, _VALID = 62, 63
+
+Clocks = NDArray[np.int32]
+
+
+class OrderedMemory(SharedMemory):
+    """Shared memory whose users are ordered by mbarriers too, not only by barriers of all: one releases what it did, another acquires it."""
+
+    def release(self, actor: int) -> Clocks:
+        """What `actor` has done and seen so far, int32 [actor]."""
+        history = self._history
+        known: Clocks = history.seen[actor].copy()
+        known[actor] = max(known[actor], history.clock[actor])
+        history.clock[actor] += 1
+        return known
+
+    def acquire(self, actor: int, known: Clocks) -> None:
+        """`actor` sees what others released."""
+        np.maximum(self._history.seen[actor], known, out=self._history.seen[actor])
+
+
+@dataclass
+class Mbarrier:
+    """One mbarrier object.
+
+    Attributes:
+        expected: arrivals of each phase.
+        pending: arrivals that the current phase still lacks.
+        transactions: bytes that it still lacks; below 0 while more have come than were announced.
+        phase: phases completed.
+        word: the bits in shared memory.
+        released, completed: what those who arrived have released, in all phases and in the completed ones; one array for each CTA's memory.
+    """
+
+    expected: int
+    pending: int
+    transactions: int = 0
+    phase: int = 0
+    word: int = 0
+    released: list[Clocks] = field(default_factory=list)
+    completed: list[Clocks] = field(default_factory=list)
+
+    def bits(self) -> int:
+        """The object as it is in shared memory."""
+        tx = self.transactions & _TX_MASK
+        return self.pending | self.expected << 20 | tx << 40 | (self.phase & 1) << _PARITY | 1 << _VALID
+
+    def lacks(self) -> str:
+        """What the current phase waits for."""
+        parts = []
+        if self.pending:
+            parts.append(f"{self.pending} of {self.expected} arrivals")
+        if self.transactions:
+            parts.append(f"{self.transactions} bytes" if self.transactions > 0 else f"an expect_tx of {-self.transactions} bytes")
+        return " and ".join(parts)
+
+
+class Mbarriers:
+    """The mbarriers of one CTA, by their place in its shared memory.
+
+    Every method raises AddressError for what PTX leaves undefined or a chip stops at: no valid object there, counts out of range.
+    """
+
+    def __init__(self, shared: SharedMemory) -> None:
+        self.shared = shared
+        self.live: dict[int, Mbarrier] = {}
+
+    def init(self, address: int, count: int) -> Mbarrier:
+        """A new object that expects `count` arrivals, in phase 0."""
+        self._check(address)
+        if not 1 <= count <= MOST:
+            raise AddressError(f"mbarrier.init with a count of {count}", f"1 to {MOST}")
+        for other in self.live:
+            if abs(other - address) < SIZE:
+                reason = f"mbarrier.init at shared[{address}], where the mbarrier at shared[{other}] is valid"
+                raise AddressError(reason, "one mbarrier.init, by one thread; mbarrier.inval before the next")
+        barrier = self.live[address] = Mbarrier(count, count)
+        self._write(address, barrier)
+        return barrier
+
+    def inval(self, address: int) -> None:
+        """The object is none any more, and its bytes may be used for anything."""
+        self.at(address)
+        del self.live[address]
+
+    def at(self, address: int) -> Mbarrier:
+        """The object at this place."""
+        self._check(address)
+        barrier = self.live.get(address)
+        if barrier is None:
+            legal = "mbarrier.init before; " + (", ".join(f"shared[{place}]" for place in sorted(self.live)) or "there is none yet")
+            raise AddressError(f"no mbarrier at shared[{address}]", legal)
+        if barrier.word != self._read(address):
+            raise AddressError(f"the mbarrier at shared[{address}] was overwritten by a store", "mbarrier instructions alone, until mbarrier.inval")
+        return barrier
+
+    def arrive(self, address: int, count: int = 1, *, expect: int = 0, drop: bool = False, complete: bool = True) -> int:
+        """`count` arrivals; the word before them, which is the state that the instruction returns.
+
+        Args:
+            expect: bytes by which the transaction count grows first (.expect_tx).
+            drop: whether later phases expect as many arrivals fewer (arrive_drop).
+            complete: False for .noComplete, which must not end the phase.
+        """
+        barrier = self.at(address)
+        before = barrier.word
+        if not 1 <= count <= barrier.pending:
+            legal = f"1 to {barrier.pending}, the arrivals that the phase still lacks" if barrier.pending else "none before its bytes have come"
+            raise AddressError(f"{count} arrivals at the mbarrier at shared[{address}], whose phase lacks {barrier.lacks() or 'none'}", legal)
+        if not complete and count == barrier.pending:
+            raise AddressError(f"an arrival with .noComplete ends the phase of the mbarrier at shared[{address}]", f"at most {barrier.pending - 1}")
+        self._transact(address, barrier, expect)
+        barrier.pending -= count
+        barrier.expected -= count if drop else 0
+        self._settle(address, barrier)
+        return before
+
+    def expect(self, address: int, count: int) -> None:
+        """The transaction count grows (expect_tx)."""
+        barrier = self.at(address)
+        self._transact(address, barrier, count)
+        self._settle(address, barrier)
+
+    def complete(self, address: int, count: int) -> None:
+        """The transaction count falls (complete_tx, and what asynchronous copies do)."""
+        barrier = self.at(address)
+        self._transact(address, barrier, -count)
+        self._settle(address, barrier)
+
+    def awaited(self, address: int, parity: int) -> int:
+        """Number of the phase that a wait for this parity is for: done once the object's `phase` is above it."""
+        phase = self.at(address).phase
+        return phase if phase & 1 == parity else phase - 1
+
+    def _transact(self, address: int, barrier: Mbarrier, count: int) -> None:
+        barrier.transactions += count
+        if abs(barrier.transactions) > MOST or abs(count) > MOST:
+            raise AddressError(f"a transaction count of {barrier.transactions} at the mbarrier at shared[{address}]", f"-{MOST} to {MOST}")
+
+    def _settle(self, address: int, barrier: Mbarrier) -> None:
+        """Ends the phase if nothing is lacking, and writes the object."""
+        if not barrier.pending and not barrier.transactions:
+            barrier.phase += 1
+            barrier.pending = barrier.expected
+            barrier.completed = list(barrier.released)
+        self._write(address, barrier)
+
+    def _check(self, address: int) -> None:
+        size = self.shared.data.size
+        if not 0 <= address <= size - SIZE:
+            legal = f"0 to {size - SIZE}, see .shared" if size >= SIZE else "a trace with .shared of 8 bytes at least"
+            raise AddressError(f"an mbarrier at shared[{address}], outside of the {size} bytes of shared memory", legal)
+        if address % SIZE:
+            raise AddressError(f"an mbarrier at shared[{address}] is misaligned", f"a multiple of {SIZE}")
+
+    def _read(self, address: int) -> int:
+        return int.from_bytes(self.shared.data[address : address + SIZE].tobytes(), "little")
+
+    def _write(self, address: int, barrier: Mbarrier) -> None:
+        barrier.word = barrier.bits()
+        self.shared.data[address : address + SIZE] = np.frombuffer(barrier.word.to_bytes(SIZE, "little"), np.uint8)
+
+
+def parity_of(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Parity of the phases in which these states were returned."""
+    return states >> np.uint64(_PARITY) & np.uint64(1)
+
+
+def pending_of(states: NDArray[np.uint64]) -> Bits:
+    """Pending arrivals of these states (mbarrier.pending_count)."""
+    return (states & np.uint64(_FIELD)).astype(np.uint32)
+
+
+def joined(known: Sequence[Clocks], more: Sequence[Clocks]) -> list[Clocks]:
+    """What both say, array by array; either may be empty."""
+    if not known or not more:
+        return list(known or more)
+    return [np.maximum(left, right) for left, right in zip(known, more, strict=True)]
