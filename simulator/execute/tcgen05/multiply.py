@@ -110,10 +110,12 @@ def multiply(call: Call, ctas: Sequence[Cta], *, target: str | Target, arithmeti
     plan = _plan(call, parse_target(target), ctas)
     meet = meet or _refuse
     for cta in ctas:
-        _collect(call, cta, meet)
+        _look_into_collector(call, cta, meet)
     b = _b(plan, ctas)
-    for rank, cta in enumerate(ctas):
-        _one_cta(plan, cta, rank, b, arithmetic, meet)
+    results = [_one_cta(plan, cta, b, arithmetic, meet) for cta in ctas]
+    for rank, (cta, patterns) in enumerate(zip(ctas, results, strict=True)):  # nothing is written before everything is known to be right
+        accumulators(plan.d, plan.idesc, plan.layout, plan.types[2]).write(cta, patterns, _written_lanes(call.lanes, rank))
+        _collect(call, cta)
     return plan.idesc
 
 
@@ -133,6 +135,7 @@ def _plan(call: Call, target: Target, ctas: Sequence[Cta]) -> _Plan:
     form = call.form
     idesc = InstructionDescriptor.decode(call.idesc, form.kind)
     group = form.cta_group
+    _check_operands(call)
     if len(ctas) != group:
         raise IsaError(form.opcode, -1, f"cta_group::{group} with CTAs: {len(ctas)}", "a pair of CTAs for cta_group::2, else one")
     vector = form.vector.removeprefix("scale_vec::")
@@ -157,16 +160,44 @@ def _plan(call: Call, target: Target, ctas: Sequence[Cta]) -> _Plan:
     return _Plan(call, idesc, layout, d, a, metadata, sp_meta, scales, mask, target)
 
 
-def _collect(call: Call, cta: Cta, meet: Meet) -> None:
-    """The collector: a use needs a live fill by the same operand (published); the buffer never changes a result here."""
+def _look_into_collector(call: Call, cta: Cta, meet: Meet) -> None:
+    """A use needs a live fill by the same operand (published); the buffer never changes a result here."""
     buffer, operation = call.form.collector
-    operand = (call.a if buffer == "a" else call.b, call.idesc)
-    if operation in ("use", "lastuse") and cta.filled.get(buffer) != operand:
+    if operation in ("use", "lastuse") and cta.filled.get(buffer) != _collected(call):
         meet("collector-use-without-fill", 1, f"{call.form.opcode}: collector {buffer}::{operation}")
+
+
+def _collect(call: Call, cta: Cta) -> None:
+    """What the collector buffer holds afterwards."""
+    buffer, operation = call.form.collector
     if operation in ("fill", "use"):
-        cta.filled[buffer] = operand
+        cta.filled[buffer] = _collected(call)
     else:
         cta.filled.pop(buffer, None)
+
+
+def _collected(call: Call) -> tuple[int, ...]:
+    return call.a if call.form.collector[0] == "a" else call.b, call.idesc
+
+
+def _check_operands(call: Call) -> None:
+    """IsaError for operands that the form has not, or with values that it does not take. PTX ISA 9.0, 9.7.16.10.9."""
+    form = call.form
+    words = 4 * form.cta_group if form.has_lane_vector else 0
+    given = (
+        ("a lane mask", len(call.lanes), (0, words), f"of {len(call.lanes)} words"),
+        ("scale-input-d", call.scale_d, range(16) if form.has_scale_d else (0,), f"of {call.scale_d}"),
+        ("a zero-column mask", call.zero_mask, (call.zero_mask,) if form.has_zero_mask else (0,), hex(call.zero_mask)),
+    )
+    for what, value, legal, shown in given:
+        if value not in legal:
+            right = "none" if set(legal) == {0} else f"{words} words" if what == "a lane mask" else "0 to 15"
+            raise IsaError(form.opcode, -1, f"{what} {shown}", right)
+    for name, address in (("scale_a", call.scale_a), ("scale_b", call.scale_b)):
+        if form.block_scale and TmemAddress.from_word(address).lane:
+            raise IsaError(
+                hex(address), -1, f"{name} at lane {TmemAddress.from_word(address).lane}", "lane 0: factors are in all quarters (inferred)"
+            )
 
 
 def _negated(patterns: Bits, element: ElementType, negate: bool) -> Bits:
@@ -233,7 +264,8 @@ def _scales(plan: _Plan, cta: Cta, meet: Meet) -> tuple[Bits, Bits] | tuple[None
     return np.broadcast_to(a.patterns, (parts, *a.patterns.shape)), b.patterns.reshape(parts, -1, b.patterns.shape[1])
 
 
-def _one_cta(plan: _Plan, cta: Cta, rank: int, b: Bits, arithmetic: str, meet: Meet) -> None:
+def _one_cta(plan: _Plan, cta: Cta, b: Bits, arithmetic: str, meet: Meet) -> Bits:
+    """D of one CTA, patterns uint32 [part, row, n of the part]."""
     call, idesc, layout = plan.call, plan.idesc, plan.layout
     _, _, d_type = plan.types
     cells = accumulators(plan.d, idesc, layout, d_type)
@@ -244,8 +276,8 @@ def _one_cta(plan: _Plan, cta: Cta, rank: int, b: Bits, arithmetic: str, meet: M
     scale_a, scale_b = _scales(plan, cta, meet)
     by_part = b.reshape(idesc.k, layout.parts, -1).transpose(1, 0, 2)
     how = _sum(plan, arithmetic)
-    patterns = add(how, Operands(np.ascontiguousarray(a), np.ascontiguousarray(by_part), c, metadata, scale_a, scale_b))
-    cells.write(cta, patterns, _written_lanes(call.lanes, rank))
+    cta.tmem.check(cells.lane, cells.column, "D: ")
+    return add(how, Operands(np.ascontiguousarray(a), np.ascontiguousarray(by_part), c, metadata, scale_a, scale_b))
 
 
 def _sum(plan: _Plan, arithmetic: str) -> Sum:
