@@ -35,12 +35,13 @@ def tcgen05_tables(config: Config) -> set[str]:
     """Names of the sources of `[tcgen05]` and what belongs to it."""
     if config.tcgen05 is None:
         return set()
-    parts = {"tcgen05", "tcgen05.sparse", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier"}
-    return parts | {f"tcgen05 kind {kind.name}" for kind in config.tcgen05.kinds} | {f"tcgen05 shape {shape.name}" for shape in config.tcgen05.shapes}
+    rows = {"kind": config.tcgen05.kinds, "shape": config.tcgen05.shapes, "sparse": config.tcgen05.sparse}
+    named = {f"tcgen05 {table} {row.name}" for table, tables in rows.items() for row in tables}
+    return named | {"tcgen05", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier"}
 
 
 def test_names() -> None:
-    assert {"h100_sxm", "a100", "b200"} <= set(config_names())
+    assert {"h100_sxm", "a100", "b200", "b300", "jetson_thor"} <= set(config_names())
 
 
 def write(path: Path, text: str) -> Path:

@@ -23,19 +23,20 @@ from simulator.timing.model import Job, Unit
 from simulator.timing.tcgen05 import Cost
 
 if TYPE_CHECKING:
-    from simulator.timing.engine import Sm, Warp
+    from simulator.timing.cores import Warp
+    from simulator.timing.engine import Sm
 
-_FIRST = -1  # priority: what arrives in a cycle is there before sub-cores look at their warps
+_LANDING, _LOOK = -3, -2  # priorities within a cycle: arrivals at mbarriers, then each SM's queue in order, then (from 0 on) sub-cores
 
 
 class At(simpy.Event):
     """An event at a cycle, before the sub-cores' of that cycle."""
 
-    def __init__(self, env: simpy.Environment, at: int) -> None:
+    def __init__(self, env: simpy.Environment, at: int, priority: int) -> None:
         super().__init__(env)
         self._ok, self._value = True, None
         self.at = at
-        env.schedule(self, priority=_FIRST, delay=at - int(env.now))  # type: ignore[arg-type]
+        env.schedule(self, priority=priority, delay=at - int(env.now))  # type: ignore[arg-type]
 
 
 class Entry(NamedTuple):
@@ -108,7 +109,7 @@ class Asynchronous:
     def look(self, cta: int, at: int) -> None:
         tick = self.ticks[cta]
         if tick is None or tick.at != at:
-            tick = self.ticks[cta] = At(self.sm.env, at)
+            tick = self.ticks[cta] = At(self.sm.env, at, _LOOK + cta)
             assert tick.callbacks is not None
             tick.callbacks.append(lambda event: self.looked(cta, event))
 
@@ -137,7 +138,7 @@ class Asynchronous:
 
     def fly(self, barriers: tuple[Barrier, ...], at: int) -> None:
         """One arrival on each of these at a later cycle."""
-        flight = At(self.sm.env, at)
+        flight = At(self.sm.env, at, _LANDING)
         self.flights[flight] = barriers
         assert flight.callbacks is not None
         flight.callbacks.append(self.landed)
@@ -200,7 +201,7 @@ class Asynchronous:
         ]
 
     def state(self, now: int, oldest: int) -> tuple[object, ...]:
-        """What decides the future, relative to `now`; `oldest` is the cycle of the last issue of the warp that has waited longest."""
+        """What decides the future, relative to `now`; `oldest` is the earliest of the last issues of warps that wait for no release."""
         queues = tuple(tuple((entry.warp.id, entry.job.fact) for entry in queue) for queue in self.queues)
         times = tuple((max(free - now, 0), opened - now if opened > oldest else None) for free, opened in zip(self.free, self.opened, strict=True))
         ticks = tuple(None if tick is None else tick.at - now for tick in self.ticks)

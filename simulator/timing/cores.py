@@ -41,7 +41,8 @@ class Warp:
         self.last = -1  # cycle of the last issue
         self.gate, self.gate_cause = 0, Wait.ISSUE  # no issue before, because of a barrier or a loop's end
         self.wanted, self.cause = 0, Wait.DEPENDENCY  # when the operands of the next operation are ready
-        self.blocked = self.done = False
+        self.blocked: Wait | None = None  # what it waits for until somebody releases it: BARRIER or MBARRIER
+        self.done = False
         self.operation: TimedOperation | None = None
         self.turns: dict[int, int] = {}  # executions of operations with several jobs, modulo their number
         self.complete = 0  # when all that the warp has queued at the tcgen05 unit is complete; what is not started does not count yet
@@ -125,5 +126,5 @@ class SubCore:
         """What decides this sub-core's future, relative to `now`."""
         remembered = 0 if self.policy == "oldest" else self.favourite
         tick = None if self.tick is None else self.tick.at - now
-        oldest = min((warp.last for warp in self.warps if not warp.done), default=now)
+        oldest = min((warp.last for warp in self.warps if not (warp.done or warp.blocked)), default=now)
         return (tick, max(self.last_issue - now, -1), remembered, *(at - now if at > oldest else None for at in self.free))

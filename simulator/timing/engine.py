@@ -255,7 +255,7 @@ class Sm:
                 warp.arrived |= barrier == CLUSTER
                 self.queues.fly((barrier,) * count, now + tables.mbarrier.latency)
             case WaitFacts(barrier=barrier, parity=parity):
-                warp.blocked = self.queues.wait(warp, barrier, parity)
+                warp.blocked = Wait.MBARRIER if self.queues.wait(warp, barrier, parity) else None
             case _ if operation.unit is Unit.TCGEN05:
                 core.free[Unit.TCGEN05] = now + tables.queue.issue
                 self.queues.submit(warp, job, now)
@@ -284,7 +284,10 @@ class Sm:
 
     def release(self, warp: Warp, now: int) -> None:
         """The phase that the warp waits for is complete."""
-        warp.blocked = False
+        warp.blocked = None
+        if warp.done:  # nothing issues that would count the wait
+            self.counted[warp.base + Wait.MBARRIER] += now - 1 - warp.last
+            return
         warp.gate, warp.gate_cause = max(warp.gate, now), Wait.MBARRIER
         self.cores[warp.core].wake(warp.gate)
 
@@ -305,13 +308,13 @@ class Sm:
 
     def arrive(self, warp: Warp, operation: TimedOperation, now: int) -> None:
         assert operation.barrier is not None
-        warp.blocked = True
+        warp.blocked = Wait.BARRIER
         cta, first = warp.cta, warp.cta * self.cta_warps
         self.barrier_free[cta] = max(now, self.barrier_free[cta]) + self.config.barrier.arrival
         for released in self.barriers[cta].arrive(*operation.barrier, [warp.id - first]):
             for other in self.warps:
                 if other.cta == cta and other.id - first in released:
-                    other.blocked, other.gate = False, max(other.gate, self.barrier_free[cta] + operation.latency)
+                    other.blocked, other.gate = None, max(other.gate, self.barrier_free[cta] + operation.latency)
                     other.gate_cause = Wait.BARRIER
                     self.cores[other.core].wake(other.gate)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.timing.cores import Warp
-from simulator.timing.model import TimedLoop
+from simulator.timing.model import TimedLoop, Wait
 
 if TYPE_CHECKING:
     from simulator.timing.engine import Sm
@@ -52,10 +52,15 @@ class Skipper:
         periods = min(limits, default=0)
         if periods <= 0:
             return
+        counted = [new + periods * (new - old) for new, old in zip(self.sm.counted, old_counted, strict=True)]
         for warp, which, step in zip(self.sm.warps, chosen, steps, strict=True):
             if which is not None:
                 warp.counts[which.loop] += periods * step
-        self.sm.counted = [new + periods * (new - old) for new, old in zip(self.sm.counted, old_counted, strict=True)]
+            if warp.blocked and not (warp.done and warp.blocked is Wait.BARRIER):
+                row = slice(warp.base, warp.base + len(Wait))
+                known = sum(self.sm.counted[row]) - sum(old_counted[row])
+                counted[warp.base + warp.blocked] += periods * (now - then - known)  # its wait is counted when it ends, from `last` on
+        self.sm.counted = counted
         self.skipped += periods * (now - then)
 
     @staticmethod
@@ -73,17 +78,18 @@ class Skipper:
         servers = tuple(max(at - now, 0) for at in (*sm.shared_free, *sm.barrier_free))
         parts: list[object] = [max(sm.end - now, 0), servers, waiting, *(core.state(now) for core in sm.cores)]
         if sm.queues is not None:
-            parts.append(sm.queues.state(now, min((warp.last for warp in sm.warps if not warp.done), default=now)))
+            parts.append(sm.queues.state(now, min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)))
         for warp, which in zip(sm.warps, chosen, strict=True):
             if warp.done:
-                parts.append(None)
+                parts.append(warp.blocked)
                 continue
             ready = tuple((at - now, warp.producers[r]) if at + sm.margin > now else 0 for r, at in enumerate(warp.ready))
             starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
             counts = tuple(-1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts))
-            gate = (warp.gate - now, warp.gate_cause) if warp.gate > warp.last else None
-            wanted = (warp.wanted - now, warp.cause) if warp.wanted > warp.last else None
-            parts.append((warp.pc, warp.blocked, warp.last - now, gate, wanted, counts, starts, ready))
+            since = now if warp.blocked else warp.last  # what has passed before a release is counted as waiting for it
+            gate = (warp.gate - now, warp.gate_cause) if warp.gate > since else None
+            wanted = (warp.wanted - now, warp.cause) if warp.wanted > since else None
+            parts.append((warp.pc, warp.blocked, since - now, gate, wanted, counts, starts, ready))
             if sm.queues is not None:
                 moves = tuple(max(at - now, 0) for at in (warp.complete, *warp.moves))
                 parts.append((moves, warp.arrived, tuple(sorted(warp.turns.items()))))

@@ -2,7 +2,7 @@
 
 For tcgen05.mma on one SM, with M_sm = M / cta_group rows and the stored columns of A (half of K for .sp):
 
-    tensor   = share * M_sm * N * K / rate                 (dense; .sp: divided by the config's speed-up)
+    tensor   = share * M_sm * N * K / rate                 (the rate of the kind, dense or sparse; K as named)
     operands = (A_sm, if in shared memory, + B / cta_group) / operand_bytes
     interval = max(tensor, operands, the shape's minimum)
     latency  = base(cta_group, M, kind) + A_sm / operand_bytes, if in shared memory, + tensor
@@ -78,12 +78,14 @@ def mma_cost(config: Config, mma: MmaFacts) -> Cost:
     """
     tables, shape = _shape(config, mma)
     kind = tables.kind(mma.kind)
-    if kind is None:
-        legal = ", ".join(name for kind in tables.kinds for name in kind.kinds)
-        raise ConfigError(config.path, "tcgen05.kind", f"no table for .kind::{mma.kind} on {config.name}", legal)
+    rated = tables.sparse_rate(mma.kind) if mma.sparse else kind
+    if kind is None or rated is None:
+        key, known = ("sparse", tables.sparse) if kind else ("kind", tables.kinds)
+        legal = ", ".join(name for table in known for name in table.kinds)
+        raise ConfigError(config.path, f"tcgen05.{key}", f"no table for .kind::{mma.kind} on {config.name}", legal)
     width = tables.queue.operand_bytes
     rows, stored = mma.m // mma.cta_group, mma.k // 2 if mma.sparse else mma.k
-    tensor = _up(shape.share * rows * mma.n * mma.k, kind.rate * (tables.sparse.speedup if mma.sparse else 1))
+    tensor = _up(shape.share * rows * mma.n * mma.k, rated.rate)
     a_bits = 0 if mma.a_in_tmem else rows * stored * mma.a_bits
     operands = _up(a_bits * mma.cta_group + mma.n * mma.k * mma.b_bits, 8 * width * mma.cta_group)
     latency = shape.latency + kind.latency[mma.cta_group - 1] + _up(a_bits, 8 * width) + tensor
@@ -93,9 +95,10 @@ def mma_cost(config: Config, mma: MmaFacts) -> Cost:
 def mma_sources(config: Config, mma: MmaFacts) -> list[str]:
     """The names of the config's tables (keys of `Config.sources`) that the time of an MMA comes from."""
     tables, shape = _shape(config, mma)
-    kind = tables.kind(mma.kind)
-    names = ["tcgen05", f"tcgen05 kind {kind.name}" if kind else "", f"tcgen05 shape {shape.name}", "tcgen05.sparse" if mma.sparse else ""]
-    return [name for name in names if name]
+    kind, sparse = tables.kind(mma.kind), tables.sparse_rate(mma.kind) if mma.sparse else None
+    names = ["tcgen05", f"tcgen05 shape {shape.name}"]
+    names += [f"tcgen05 kind {kind.name}"] if kind else []
+    return names + ([f"tcgen05 sparse {sparse.name}"] if sparse else [])
 
 
 def sources(config: Config, fact: Fact) -> list[str]:

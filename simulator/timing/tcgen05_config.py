@@ -67,9 +67,11 @@ class Shape:
 
 @dataclass(frozen=True)
 class Sparse:
-    """`[tcgen05.sparse]`: what 2:4 saves. `speedup`: columns of A as named that take the time of one dense column."""
+    """`[[tcgen05.sparse]]`: the rate of kinds with .sp, multiply-adds a cycle with K as named, so pruned ones count too."""
 
-    speedup: int
+    name: str
+    kinds: tuple[str, ...]
+    rate: int
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Tcgen05:
     queue: Queue
     kinds: tuple[Kind, ...]
     shapes: tuple[Shape, ...]
-    sparse: Sparse
+    sparse: tuple[Sparse, ...]
     copy: Copy
     tmem: Tmem
     mbarrier: Mbarrier
@@ -117,12 +119,15 @@ class Tcgen05:
     def kind(self, name: str) -> Kind | None:
         return next((kind for kind in self.kinds if name in kind.kinds), None)
 
+    def sparse_rate(self, name: str) -> Sparse | None:
+        return next((rate for rate in self.sparse if name in rate.kinds), None)
+
     def shape(self, cta_group: int, m: int, ws: bool) -> Shape | None:
         """The first shape that fits."""
         return next((s for s in self.shapes if s.cta_group == cta_group and s.ws == ws and m in s.rows), None)
 
 
-_PARTS: dict[str, type] = {"sparse": Sparse, "copy": Copy, "tmem": Tmem, "mbarrier": Mbarrier}
+_PARTS: dict[str, type] = {"copy": Copy, "tmem": Tmem, "mbarrier": Mbarrier}
 _QUEUE = ("operand_bytes", "issue", "queue")
 
 
@@ -130,13 +135,14 @@ def read_tcgen05(reader: Reader, table: Any) -> Tcgen05:
     """Checks the parsed `[tcgen05]` and notes the sources of its tables."""
     if not isinstance(table, dict):
         reader.fail("tcgen05", "not a table", "see docs/configs.md")
-    reader.known("tcgen05.", table, (*_QUEUE, "source", "kind", "shape", *_PARTS))
+    reader.known("tcgen05.", table, (*_QUEUE, "source", "kind", "shape", "sparse", *_PARTS))
     reader.source("tcgen05", table)
     queue = Queue(**{key: reader.integer("tcgen05.", table, key) for key in _QUEUE})
     parts = {name: reader.part(f"tcgen05.{name}", kind, table.get(name)) for name, kind in _PARTS.items()}
     kinds = tuple(_kind(reader, where, row) for where, row in _rows(reader, table, "kind"))
     shapes = tuple(_shape(reader, where, row) for where, row in _rows(reader, table, "shape"))
-    return Tcgen05(queue, kinds, shapes, **parts)
+    sparse = tuple(_sparse(reader, where, row) for where, row in _rows(reader, table, "sparse"))
+    return Tcgen05(queue, kinds, shapes, sparse, **parts)
 
 
 def _rows(reader: Reader, table: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]:
@@ -163,6 +169,11 @@ def _kind(reader: Reader, where: str, row: dict[str, Any]) -> Kind:
     if not isinstance(added, list) or len(added) != len(GROUPS) or any(type(n) is not int or abs(n) > 1000 for n in added):
         reader.fail(f"{where}latency", f"{added!r}", "[cycles for cta_group::1, cycles for cta_group::2], each from -1000 to 1000")
     return Kind(row["name"], tuple(kinds), reader.integer(where, row, "rate"), (added[0], added[1]))
+
+
+def _sparse(reader: Reader, where: str, row: dict[str, Any]) -> Sparse:
+    reader.known(where, row, ("name", "kinds", "rate", "source"))
+    return Sparse(row["name"], tuple(reader.choices(where, row, "kinds", KINDS)), reader.integer(where, row, "rate"))
 
 
 def _shape(reader: Reader, where: str, row: dict[str, Any]) -> Shape:
