@@ -200,10 +200,10 @@ PLAIN_ROWS: tuple[PlainRow, ...] = (
     PlainRow("bar", (("sync",),), _barrier, "barrier", "1.0", 70, "9.7.13.1"),
     PlainRow("bar", (("cta",), ("sync",)), _barrier, "barrier", "7.8", 70, "9.7.13.1"),
     PlainRow("barrier", (("", "cta"), ("sync",), ("", "aligned")), _barrier, "barrier", "6.0", 70, "9.7.13.1"),
-    PlainRow("barrier", (("cluster",), ("arrive",), ("", "aligned")), lambda _: (), "cluster", "7.8", 90, "9.7.13.3"),
-    PlainRow("barrier", (("cluster",), ("arrive",), ("release", "relaxed"), ("", "aligned")), lambda _: (), "cluster", "8.0", 90, "9.7.13.3"),
-    PlainRow("barrier", (("cluster",), ("wait",), ("", "aligned")), lambda _: (), "cluster", "7.8", 90, "9.7.13.3"),
-    PlainRow("barrier", (("cluster",), ("wait",), ("acquire",), ("", "aligned")), lambda _: (), "cluster", "8.0", 90, "9.7.13.3"),
+    PlainRow("barrier", (("cluster",), ("arrive",), ("", "aligned")), lambda _: (), "barrier", "7.8", 90, "9.7.13.3"),
+    PlainRow("barrier", (("cluster",), ("arrive",), ("release", "relaxed"), ("", "aligned")), lambda _: (), "barrier", "8.0", 90, "9.7.13.3"),
+    PlainRow("barrier", (("cluster",), ("wait",), ("", "aligned")), lambda _: (), "barrier", "7.8", 90, "9.7.13.3"),
+    PlainRow("barrier", (("cluster",), ("wait",), ("acquire",), ("", "aligned")), lambda _: (), "barrier", "8.0", 90, "9.7.13.3"),
 )
 
 

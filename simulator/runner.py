@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from isa.forms import MmaForm
 from isa.plain_forms import PlainForm
-from isa.targets import Target
 from isa.tcgen05_forms import FamilyForm
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError, TraceError
@@ -24,7 +24,9 @@ from simulator.state.registers import LANES
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import Timing, simulate
+from simulator.timing.facts import Fact, MmaFacts
 from simulator.timing.model import Unit, Wait, compile_code
+from simulator.timing.tcgen05 import sources
 from simulator.trace.functional import COMPARED, Executed, execute
 from simulator.trace.linear import Code, Operation, linearise
 from simulator.trace.program import Trace
@@ -76,8 +78,9 @@ def run(
         compile_code(code, chip, {})  # finds what the chip cannot run before anything is computed
     executed = execute(program, codes, chip.target, arithmetic=arithmetic, undefined=undefined, compare=compare, slots=chip.sm.warps)
     costs = [_costs(code, executed) for code in codes]
-    timed = [compile_code(code, chip, cost) for code, cost in zip(codes, costs, strict=True)]
-    timing = simulate(chip, timed, program.warps, program.numbering.total, skip=skip)
+    facts = [_facts(code, program, executed, chip) for code in codes]
+    timed = [compile_code(_everywhere(code, program), chip, cost, fact) for code, cost, fact in zip(codes, costs, facts, strict=True)]
+    timing = simulate(chip, timed, program.warps, program.numbering.total, skip=skip, ctas=program.ctas)
     return _report(str(trace), program, chip, codes, executed, timing, _memory(codes, costs, executed))
 
 
@@ -124,24 +127,44 @@ def _check_forms(trace: Trace, codes: list[Code], config: Config) -> None:
 
 
 def _check_times(trace: Trace, codes: list[Code], config: Config) -> None:
-    """ConfigError for the first thing that takes time which no config says."""
+    """ConfigError for the first thing whose time the engine cannot tell."""
     legal = f"config {NO_CONFIG}: values without time"
-    if trace.ctas > 1:
-        raise ConfigError(config.path, "tcgen05", f"{config.name} has no time for the CTA pair of {trace.path.name}", legal)
     for op, _ in _operations(codes):
         form, guard = op.instruction.form, op.instruction.guard
-        if isinstance(form, FamilyForm) or form.unit == "cluster":
-            raise ConfigError(config.path, form.unit, f"line {op.line} of the trace: {config.name} has no time for '{form.opcode}'", legal)
-        if guard is not None and form.unit not in ("alu", "shared"):
-            raise ConfigError(
-                config.path, form.unit, f"line {op.line} of the trace: {config.name} has no time for '{form.opcode}' behind {guard}", legal
-            )
+        what = ""
+        if isinstance(form, FamilyForm):
+            what = f"'{form.opcode}'" if "arrive_drop" in form.name else ""
+        elif guard is not None and form.unit not in ("alu", "shared"):
+            what = f"'{form.opcode}' behind {guard}"
+        if what:
+            raise ConfigError(config.path, form.unit, f"line {op.line} of {trace.path.name}: there is no time for {what}", legal)
+
+
+def _everywhere(code: Code, trace: Trace) -> Code:
+    """The code with its warps numbered over all CTAs, as the timing engine numbers them."""
+    return replace(code, warps=tuple(code.cta * trace.warps + warp for warp in code.warps))
+
+
+def _facts(code: Code, trace: Trace, executed: Executed, config: Config) -> dict[int, dict[int, list[Fact]]]:
+    """For each operation of a code that has some: the facts of each warp's executions; ConfigError where one fact does not say it all."""
+    found: dict[int, dict[int, list[Fact]]] = {}
+    for group in executed.groups:
+        for index, rows in group.facts.items() if group.code is code else ():
+            for warp, facts in rows.items():
+                known = [fact for fact in facts if fact is not None]
+                if len(known) < len(facts):
+                    item = code.items[index]
+                    reason = f"line {item.line} of {trace.path.name}: there is no time for threads of one warp that name different mbarriers"
+                    raise ConfigError(config.path, "mbarrier", reason, f"one mbarrier for each warp, or config {NO_CONFIG}: values without time")
+                found.setdefault(index, {})[code.cta * trace.warps + warp] = known
+    return found
 
 
 def _costs(code: Code, executed: Executed) -> Costs:
-    """For each shared-memory operation of a code its warps and their wavefronts, groups put together."""
+    """For each shared-memory operation of a code its warps (numbered over all CTAs) and their wavefronts, groups put together."""
     groups = [group for group in executed.groups if group.code is code]
-    warps = [int(warp) for group in groups for warp in group.warps]
+    first = code.cta * executed.machine.warps
+    warps = [first + int(warp) for group in groups for warp in group.warps]
     indices = {index for group in groups for index in group.wavefronts}
     return {index: (warps, np.concatenate([np.stack(group.wavefronts[index]) for group in groups], axis=1)) for index in indices}
 
@@ -156,9 +179,13 @@ def _report(name: str, trace: Trace, config: Config | None, codes: list[Code], e
         counts[form.opcode] += times
         if isinstance(form, MmaForm):
             fma, performed, matrix = fma + form.fma * times, performed + form.performed_fma * times, matrix + times
+    for mma, times in executed.work.items():
+        if isinstance(mma, MmaFacts):
+            named = mma.m * mma.n * mma.k * times
+            fma, performed, matrix = fma + named, performed + (named // 2 if mma.sparse else named), matrix + times
     throughput, seconds = Throughput(0.0, 0.0, 0.0, 0.0), 0.0
     if config is not None:
-        cycles = max(timing.cycles, 1)
+        cycles = max(timing.cycles, 1) * trace.ctas  # of all SMs together
         seconds = timing.cycles / (config.chip.clock_mhz * 1e6)
         tflops = 2 * fma / (cycles / (config.chip.clock_mhz * 1e6)) / 1e12
         throughput = Throughput(fma / cycles, performed / cycles, tflops, tflops * config.chip.sms)
@@ -172,14 +199,14 @@ def _report(name: str, trace: Trace, config: Config | None, codes: list[Code], e
         instructions=dict(counts.most_common()),
         throughput=throughput,
         memory=memory,
-        utilisation={} if config is None else _utilisation(timing),
+        utilisation={} if config is None else _utilisation(timing, trace.ctas),
         waits={warp: {wait.name.lower(): row[wait] for wait in Wait} for warp, row in timing.waits.items()},
         undefined=dict(executed.undefined.most_common()),
         arithmetic=machine.arithmetic,
         largest_ulp=max(cta.largest_ulp for cta in executed.machines) if compared else None,
         compared=compared,
         matrix_instructions=matrix,
-        assumed=_assumed(config, machine.target, codes, machine.arithmetic),
+        assumed=_assumed(config, codes, executed),
         warnings=[*executed.warnings, *(["values alone: without a config there are no cycles"] if config is None else [])],
         skipped_cycles=timing.skipped,
         arrays=executed.arrays,
@@ -191,13 +218,18 @@ def _operations(codes: list[Code]) -> list[tuple[Operation, int]]:
     return [(op, op.executions * len(code.warps)) for code in codes for op in code.operations]
 
 
-def _utilisation(timing: Timing) -> dict[str, float]:
+def _utilisation(timing: Timing, ctas: int) -> dict[str, float]:
     cycles = max(timing.cycles, 1)
     shares = {}
     for core, (issued, busy) in enumerate(zip(timing.issued, timing.busy, strict=True)):
         shares[f"sub-core {core} issue"] = issued / cycles
         shares[f"sub-core {core} tensor"] = busy[Unit.TENSOR] / cycles
         shares[f"sub-core {core} alu"] = busy[Unit.ALU] / cycles
+    for core, taken in enumerate(timing.tmem_busy) if any(timing.tmem_busy) else ():
+        shares[f"sub-core {core} tensor memory"] = taken / cycles
+    for sm, (taken, products) in enumerate(timing.tcgen05_busy) if any(unit for unit, _ in timing.tcgen05_busy) else ():
+        name = f"SM {sm} tcgen05" if ctas > 1 else "tcgen05"
+        shares[name], shares[f"{name} products"] = taken / cycles, products / cycles
     return {**shares, "shared memory": timing.shared_busy / cycles}
 
 
@@ -226,22 +258,31 @@ def _lines(sizes: NDArray[np.int64]) -> int:
     return int((-(-sizes // LINE_BYTES)).sum())
 
 
-def _assumed(config: Config | None, target: Target, codes: list[Code], arithmetic: str) -> list[str]:
+def _assumed(config: Config | None, codes: list[Code], executed: Executed) -> list[str]:
     """The assumed config tables and the inferred arithmetic that this run used."""
+    machine = executed.machine
     tables = {"issue"}
     inferred = {}
     for op, _ in _operations(codes):
         form = op.instruction.form
-        found = config.tensor_class(form) if config is not None and isinstance(form, MmaForm) else None
-        tables.add(f"tensor {found.name}" if found else form.unit)
-        if isinstance(form, MmaForm) and form.a_type.is_float and arithmetic == "chip":
-            row = sum_row(form, target)
-            if row.evidence == INFERRED:
-                inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
-        if config is not None and isinstance(form, PlainForm) and any(role.width == 64 for role in form.roles) and form.unit == "alu":
-            inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True
+        if isinstance(form, MmaForm):
+            found = config.tensor_class(form) if config is not None else None
+            tables |= {f"tensor {found.name}"} if found else set()
+            if form.a_type.is_float and machine.arithmetic == "chip":
+                row = sum_row(form, machine.target)
+                if row.evidence == INFERRED:
+                    inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
+        elif isinstance(form, PlainForm):
+            tables |= {form.unit}
+            if config is not None and form.unit == "alu" and any(role.width == 64 for role in form.roles):
+                inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True
+        elif form.unit == "mbarrier":
+            tables |= {"tcgen05.mbarrier"}
+            if config is not None and "_tx." in form.opcode:
+                inferred["[tcgen05.mbarrier] assumed: transaction counts take no time, and no phase waits for them"] = True
     if config is None:
         return list(inferred)
+    tables.update(table for fact in executed.work for table in sources(config, fact))
     if any(code.loops for code in codes):
         tables.add("loop")
     try:

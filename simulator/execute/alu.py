@@ -79,7 +79,8 @@ def _map(instruction: Instruction) -> Executor:
 def _shift_left(a: Array, b: Array) -> Array:
     """PTX ISA 9.0, 9.7.8.7: amounts above the width less one give 0."""
     last = a.dtype.itemsize * 8 - 1
-    return np.where(b > last, a.dtype.type(0), a << np.minimum(b, last).astype(a.dtype)).astype(a.dtype)
+    shifted: Array = np.where(b > last, a.dtype.type(0), a << np.minimum(b, last).astype(a.dtype)).astype(a.dtype)
+    return shifted
 
 
 def _shift_right(a: Array, b: Array, *, signed: bool) -> Array:
@@ -89,8 +90,9 @@ def _shift_right(a: Array, b: Array, *, signed: bool) -> Array:
     if signed:
         kind = f"i{a.dtype.itemsize}"
         shifted: Array = (a.view(kind) >> amount.astype(kind)).view(a.dtype)
-        return shifted
-    return np.where(b > last, a.dtype.type(0), a >> amount.astype(a.dtype)).astype(a.dtype)
+    else:
+        shifted = np.where(b > last, a.dtype.type(0), a >> amount.astype(a.dtype)).astype(a.dtype)
+    return shifted
 
 
 def _multiply_add(a: Array, b: Array, c: Array) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from isa import Instruction, IsaError
+from isa.forms import Form
 from isa.instruction import Immediate
 from isa.plain_forms import PlainForm
 from simulator.state.mbarrier import Clocks, joined
@@ -16,13 +17,18 @@ from simulator.state.registers import LANES
 from simulator.state.shared import AddressError
 
 
+def is_cluster_barrier(form: Form) -> bool:
+    """Whether this is a form of barrier.cluster."""
+    return isinstance(form, PlainForm) and form.unit == "barrier" and "cluster" in form.qualifiers
+
+
 def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
-    """(number, warps that it waits for or None for all) of a barrier instruction, None for any other.
+    """(number, warps that it waits for or None for all) of a barrier instruction of a CTA, None for any other.
 
     Raises:
         IsaError: operands that are no constants, or a thread count that is no multiple of 32.
     """
-    if not isinstance(instruction.form, PlainForm) or instruction.form.unit != "barrier":
+    if not isinstance(instruction.form, PlainForm) or instruction.form.unit != "barrier" or is_cluster_barrier(instruction.form):
         return None
     number, *rest = instruction.operands
     if not isinstance(number, Immediate) or not all(isinstance(operand, Immediate) for operand in rest):
@@ -87,13 +93,14 @@ class ClusterBarrier:
         self.arrived[actor] += 1
         self.released = joined(self.released, known)
 
-    def wait(self, actor: Actor) -> None:
-        """A warp begins to wait; AddressError if it has not arrived."""
+    def wait(self, actor: Actor) -> int:
+        """A warp begins to wait; how often it has waited before. AddressError if it has not arrived."""
         if self.arrived.get(actor, 0) == self.waited.get(actor, 0):
             raise AddressError(
                 f"warp {actor[1]} of CTA {actor[0]} waits at the barrier of the cluster without arriving", "barrier.cluster.arrive before"
             )
         self.waited[actor] += 1
+        return self.waited[actor] - 1
 
     def leave(self, actor: Actor) -> None:
         """A warp's program is over: nobody waits for it any more."""

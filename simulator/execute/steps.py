@@ -21,6 +21,7 @@ from isa.tcgen05_forms import FamilyForm
 from isa.types import Bits
 from simulator.arithmetic import ulp_distance
 from simulator.execute.alu import ALU_NAMES, alu
+from simulator.execute.barrier import is_cluster_barrier
 from simulator.execute.machine import NOTHING, Executor, Machine, Outcome
 from simulator.execute.memory import load, load_matrices, store
 from simulator.execute.mma import Scales, execute_mma, first_undefined, undefined_cases
@@ -71,7 +72,7 @@ def _tcgen05(instruction: Instruction, form: FamilyForm) -> Executor:
 
 def is_collective(form: Form) -> bool:
     """Whether all threads of a warp execute it together or not at all."""
-    return "sync" in form.opcode.split(".") or form.unit in ("barrier", "cluster")
+    return "sync" in form.opcode.split(".") or form.unit == "barrier"
 
 
 def guarded_lanes(guard: Guard, machine: Machine, warps: Warps) -> Lanes:
@@ -212,5 +213,5 @@ _PLAIN: dict[str, Callable[[Instruction, PlainForm], Executor]] = {
     "ld": load,
     "st": store,
     "bar": _no_execution,
-    "barrier": lambda instruction, form: (cluster_barrier if form.unit == "cluster" else _no_execution)(instruction, form),
+    "barrier": lambda instruction, form: (cluster_barrier if is_cluster_barrier(form) else _no_execution)(instruction, form),
 }

@@ -19,7 +19,7 @@ from simulator.execute.operands import addresses, reader, writer
 from simulator.state.mbarrier import Mbarrier, Mbarriers, parity_of, pending_of
 from simulator.state.registers import LANES, Warps
 from simulator.state.shared import AddressError
-from simulator.timing.facts import ArriveFacts, Fact, Idle, InitFacts, WaitFacts
+from simulator.timing.facts import CLUSTER, ArriveFacts, Fact, Idle, InitFacts, WaitFacts
 
 Threads = NDArray[np.int64]
 
@@ -254,12 +254,11 @@ def cluster_barrier(instruction: Instruction, form: PlainForm) -> Executor:
         for warp in map(int, warps):
             machine.cluster.arrive((machine.rank, warp), machine.release(warp) if orders else [])
         machine.note(instruction, warps)
-        return NOTHING
+        return Outcome(facts=(ArriveFacts(CLUSTER, 1),) * len(warps))
 
     def wait(machine: Machine, warps: Warps) -> Outcome:
         barrier, actors = machine.cluster, [(machine.rank, int(warp)) for warp in warps]
-        for actor in actors:
-            barrier.wait(actor)
+        facts = tuple(WaitFacts(CLUSTER, barrier.wait(actor) % 2) for actor in actors)
 
         def finish() -> None:
             for rank, warp in actors:
@@ -268,8 +267,9 @@ def cluster_barrier(instruction: Instruction, form: PlainForm) -> Executor:
 
         if all(barrier.complete(actor) for actor in actors):
             finish()
-            return NOTHING
-        return Outcome(block=Block(lambda: all(barrier.complete(actor) for actor in actors), finish, lambda: f"barrier.cluster: {barrier.lacks()}"))
+            return Outcome(facts=facts)
+        block = Block(lambda: all(barrier.complete(actor) for actor in actors), finish, lambda: f"barrier.cluster: {barrier.lacks()}")
+        return Outcome(block=block, facts=facts)
 
     return arrive if arrives else wait
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from isa import IsaError, Target, UndefinedBehavior
 from isa.forms import MmaForm
 from isa.tcgen05_forms import FamilyForm
 from simulator.errors import DeadlockError, TraceError
-from simulator.execute.barrier import Barriers, ClusterBarrier
+from simulator.execute.barrier import Barriers, ClusterBarrier, is_cluster_barrier
 from simulator.execute.machine import Block, Event, Machine
 from simulator.execute.steps import executor, guarded_lanes
 from simulator.state import AddressError, RegisterFile, SharedMemory
@@ -69,6 +70,13 @@ class Executed:
     def machine(self) -> Machine:
         """The first CTA."""
         return self.machines[0]
+
+    @cached_property
+    def work(self) -> Counter[Fact]:
+        """How often each fact of an asynchronous instruction was met, all warps together."""
+        return Counter(
+            fact for group in self.groups for rows in group.facts.values() for facts in rows.values() for fact in facts if fact is not None
+        )
 
     @property
     def warnings(self) -> list[str]:
@@ -149,7 +157,7 @@ def _grouped(codes: list[Code]) -> list[Group]:
 
 def _parting(op: Operation) -> bool:
     form = op.instruction.form
-    return form.unit in ("tcgen05", "tmem", "cluster") or (isinstance(form, FamilyForm) and "_wait" in form.name)
+    return form.unit in ("tcgen05", "tmem") or is_cluster_barrier(form) or (isinstance(form, FamilyForm) and "_wait" in form.name)
 
 
 class _Stop(NamedTuple):
