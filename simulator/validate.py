@@ -22,6 +22,7 @@ from simulator.timing.engine import simulate
 from simulator.timing.model import compile_code
 from simulator.trace.linear import linearise
 from simulator.trace.program import Block, Repeat, Step
+from simulator.validate_tcgen05 import PUBLISHED
 
 BODY = 120  # instructions in the measured loop's body
 COUNTS = (9, 25)  # measured loop counts
@@ -51,7 +52,7 @@ def uniform(config: Config) -> list[Row]:
         ConfigError: nothing was measured on this chip, or the config lacks a form.
     """
     if config.name not in MEASURED:
-        raise ConfigError(config.path, "name", f"no measured streams of {config.name} come with tcsim", ", ".join(MEASURED))
+        raise ConfigError(config.path, "name", f"no measured streams of {config.name} come with tcsim", ", ".join((*MEASURED, *PUBLISHED)))
     simulated: dict[tuple[str, int, int], float] = {}  # forms of one tensor class take the same time
     rows = []
     for opcode, chains, warps, measured in _measured(folder("configs") / "measurements" / MEASURED[config.name]):

@@ -141,10 +141,10 @@ def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[
         else:
             items.append(_timed(item, config, costs.get(item.index), (facts or {}).get(item.index, {})))
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
-    return TimedCode(code.warps, items, _nesting(items), ends)
+    return TimedCode(code.warps, items, nesting(items), ends)
 
 
-def _nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
+def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
     inside: list[list[int]] = [[] for _ in items]
     loops = [(place, item) for place, item in enumerate(items) if isinstance(item, TimedLoop)]
     for end, loop in sorted(loops, key=lambda pair: pair[1].depth):
@@ -198,7 +198,8 @@ def asynchronous(
             try:
                 costs[fact] = None if isinstance(fact, Idle) else cost(config, fact)
             except ConfigError as error:
-                raise ConfigError(error.path, error.key, f"line {line} of the trace: {error.reason}", error.legal) from None
+                where = f"line {line} of the trace: " if line else ""
+                raise ConfigError(error.path, error.key, where + error.reason, error.legal) from None
         if executions:
             jobs[warp] = tuple(Job(fact, costs[fact]) for fact in cycle(executions))
     latency = min((found.latency for found in costs.values() if found is not None), default=1)
