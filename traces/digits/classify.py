@@ -4,6 +4,8 @@
 
 Undoes layout and scales, applies ReLU and the last layer, and prints the accuracy beside that of the dense network and of numpy (float32) on the
 same pruned, rounded operands. `finish(outputs, type)` does the same from Python. Needs numpy and `isa`. Exit code 2: the input is not usable.
+
+The pair of CTAs of f16_tcgen05_pair runs the layers of two networks; their scores are added.
 """
 
 from __future__ import annotations
@@ -14,22 +16,39 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import tcgen05_plan
 from digits_plan import HERE, LANES, PLANS, SIZE, WARPS, Floats, Plan, dense_weights, layer_results, swizzle, values
 from numpy.typing import NDArray
+from tcgen05_plan import TMEM_PLANS, TmemPlan
+
+EVERY: dict[str, Plan | TmemPlan] = {**PLANS, **TMEM_PLANS}
+Wanted = dict[str, tuple[type[np.unsignedinteger[Any]], tuple[int, ...]]]
 
 
 class BadInputError(ValueError):
-    """The outputs are not those of one of the five traces."""
+    """The outputs are not those of one of the traces."""
 
 
-def outputs_of(outputs: Mapping[str, NDArray[Any]], plan: Plan) -> NDArray[np.uint32]:
-    """The stored arrays, checked -> patterns of D, uint32 [128, images]."""
-    wanted: dict[str, tuple[type[np.unsignedinteger[Any]], tuple[int, ...]]] = {plan.d_key: (np.uint8, (plan.d_bytes,))}
-    if plan.head:
-        wanted[plan.head_key] = (np.uint32, (WARPS, plan.head_registers, LANES))
+class Layer(NamedTuple):
+    """The outputs of the hidden layer of one network, as simulated and by numpy on the same operands, float32 [128, images]."""
+
+    network: str
+    simulated: Floats
+    numpy: Floats
+
+
+def stored_arrays(outputs: Mapping[str, NDArray[Any]], plan: Plan | TmemPlan) -> list[NDArray[Any]]:
+    """The arrays that the trace stores, checked."""
+    wanted: Wanted
+    if isinstance(plan, TmemPlan):
+        wanted = {plan.d_key: (np.uint32, plan.stored_shape)}
+    else:
+        wanted = {plan.d_key: (np.uint8, (plan.d_bytes,))}
+        if plan.head:
+            wanted[plan.head_key] = (np.uint32, (WARPS, plan.head_registers, LANES))
     arrays = []
     for key, (dtype, shape) in wanted.items():
         if key not in outputs:
@@ -38,7 +57,21 @@ def outputs_of(outputs: Mapping[str, NDArray[Any]], plan: Plan) -> NDArray[np.ui
         if array.dtype != dtype or array.shape != shape:
             raise BadInputError(f"'{key}' is {array.dtype} {list(array.shape)}, expected {np.dtype(dtype)} {list(shape)}")
         arrays.append(np.ascontiguousarray(array))
-    return layer_results(plan, arrays[0], arrays[-1])
+    return arrays
+
+
+def layers_of(plan: Plan | TmemPlan, arrays: list[NDArray[Any]], data: Mapping[str, NDArray[Any]]) -> list[Layer]:
+    """The layer, or both of a pair, from what the trace stored and its data file."""
+    scale = data["w_scale"][:, None] * data["x_scale"]
+    if isinstance(plan, TmemPlan):
+        simulated = tcgen05_plan.layer_values(plan, tcgen05_plan.results(plan, arrays[0])) * scale
+        x, bias = tcgen05_plan.inputs(plan, data), tcgen05_plan.biases(plan, data)
+        by_numpy = [(tcgen05_plan.dense_weights(plan, data, cta) @ x.T + bias[cta][:, None]) * scale for cta in range(plan.group)]
+        return [Layer(*each) for each in zip(plan.networks, simulated, by_numpy, strict=True)]
+    layer = values(layer_results(plan, arrays[0], arrays[-1]), plan.form.d_type) * scale
+    w = values(dense_weights(plan, data["w"], data["e"]), plan.element)
+    x = values(swizzle(data["x"]).astype(np.uint32), plan.element)
+    return [Layer(plan.network, layer, (w @ x.T + data["bias"].astype(np.float32)[:, None]) * scale)]
 
 
 def scores(layer: Floats, w3: NDArray[Any], b3: NDArray[Any]) -> Floats:
@@ -46,41 +79,42 @@ def scores(layer: Floats, w3: NDArray[Any], b3: NDArray[Any]) -> Floats:
     return np.maximum(layer, 0).T @ w3.astype(np.float32).T + b3.astype(np.float32)
 
 
+def last_layer(network: str, layer: Floats, weights: Mapping[str, NDArray[Any]]) -> Floats:
+    """The scores [images, 10] of a network; the one that is pruned 4:8 has the last layer of the dense one."""
+    end = "dense" if network == "4of8" else network
+    return scores(layer, weights[f"w3_{end}"], weights[f"b3_{end}"])
+
+
 def finish(outputs: Mapping[str, NDArray[Any]], type: str, folder: Path = HERE) -> dict[str, Any]:
     """Classify.
 
     Args:
         outputs: what the trace stores, by name (`d_f16`: uint8 [bytes], `head_f16`: uint32 [8, registers, 32]).
-        type: "f16", "bf16", "tf32", "s8" or "e4m3".
+        type: name of the trace, a key of `EVERY`: "f16", "bf16", "tf32", "s8", "e4m3", "f16_tcgen05" ...
         folder: where the data files lie.
 
     Returns:
         images, correct, accuracy (simulated), accuracy_numpy (same operands, float32), accuracy_dense (unpruned network, float32; all three on
         the same images), different (images whose predicted digit is not numpy's), largest_difference (of the layer's outputs, in its own units),
-        layer (float32 [128, images]), digits (predicted, [images]).
+        layer (float32 [128, images], of a pair [256, images]), digits (predicted, [images]), networks (accuracy of each network alone, by name).
 
     Raises:
         BadInputError: unknown type, an array is missing or has the wrong type or shape.
     """
-    if type not in PLANS:
-        raise BadInputError(f"unknown type '{type}'; known are {', '.join(PLANS)}")
-    plan = PLANS[type]
-    patterns = outputs_of(outputs, plan)
+    if type not in EVERY:
+        raise BadInputError(f"unknown type '{type}'; known are {', '.join(EVERY)}")
+    plan = EVERY[type]
+    arrays = stored_arrays(outputs, plan)
     with np.load(folder / f"{type}.npz") as file:
-        data = dict(file)
+        layers = layers_of(plan, arrays, dict(file))
     with np.load(folder / "weights.npz") as file:
         weights = dict(file)
     with np.load(folder / "images.npz") as file:
         images, labels = file["images"][: plan.images].astype(np.float32), file["labels"][: plan.images]
 
-    scale = data["w_scale"][:, None] * data["x_scale"]
-    layer = values(patterns, plan.form.d_type) * scale
-    w = values(dense_weights(plan, data["w"], data["e"]), plan.element)
-    x = values(swizzle(data["x"]).astype(np.uint32), plan.element)
-    layer_numpy = (w @ x.T + data["bias"].astype(np.float32)[:, None]) * scale
-
-    w3, b3 = weights[f"w3_{plan.network}"], weights[f"b3_{plan.network}"]
-    digits, digits_numpy = scores(layer, w3, b3).argmax(axis=1), scores(layer_numpy, w3, b3).argmax(axis=1)
+    simulated = [last_layer(each.network, each.simulated, weights) for each in layers]
+    by_numpy = [last_layer(each.network, each.numpy, weights) for each in layers]
+    digits, digits_numpy = (np.sum(each, axis=0).argmax(axis=1) for each in (simulated, by_numpy))
     first = np.maximum(images @ weights["w1"].astype(np.float32).T + weights["b1"].astype(np.float32), 0)
     second = weights["w2_dense"].astype(np.float32) @ first.T + weights["b2_dense"].astype(np.float32)[:, None]
     digits_dense = scores(second, weights["w3_dense"], weights["b3_dense"]).argmax(axis=1)
@@ -92,9 +126,10 @@ def finish(outputs: Mapping[str, NDArray[Any]], type: str, folder: Path = HERE) 
         "accuracy_numpy": float(np.mean(digits_numpy == labels)),
         "accuracy_dense": float(np.mean(digits_dense == labels)),
         "different": int(np.sum(digits != digits_numpy)),
-        "largest_difference": float(np.abs(layer - layer_numpy).max()),
-        "layer": layer,
+        "largest_difference": max(float(np.abs(each.simulated - each.numpy).max()) for each in layers),
+        "layer": np.concatenate([each.simulated for each in layers]),
         "digits": digits,
+        "networks": {each.network: float(np.mean(s.argmax(axis=1) == labels)) for each, s in zip(layers, simulated, strict=True)},
     }
 
 
@@ -113,20 +148,22 @@ def read(path: Path, type: str | None) -> tuple[dict[str, NDArray[Any]], str]:
         raise BadInputError(f"it cannot be read ({str(error).splitlines()[0] if str(error) else 'it ends too early'})") from None
     if type is not None:
         return outputs, type
-    found = [plan.name for plan in PLANS.values() if plan.d_key in outputs]
+    found = [plan.name for plan in EVERY.values() if plan.d_key in outputs]
     if len(found) != 1:
-        keys = ", ".join(plan.d_key for plan in PLANS.values())
+        keys = ", ".join(plan.d_key for plan in EVERY.values())
         raise BadInputError(f"it holds {'outputs of several traces: say which with --type' if found else f'none of {keys}'}")
     return outputs, found[0]
 
 
 def report(result: Mapping[str, Any]) -> str:
     """What the program prints."""
-    different = result["different"]
+    different, networks = result["different"], result["networks"]
+    each = [f"  accuracy, {name} alone           {accuracy:.4f}" for name, accuracy in networks.items()] if len(networks) > 1 else []
     return "\n".join(
         [
-            f"{result['type']}: {result['images']} test images, layer {SIZE} x {SIZE} pruned",
+            f"{result['type']}: {result['images']} test images, layer {SIZE} x {SIZE} pruned" + ", two networks" * bool(each),
             f"  accuracy, simulated           {result['accuracy']:.4f}  ({result['correct']} right)",
+            *each,
             f"  accuracy, numpy, same layer   {result['accuracy_numpy']:.4f}",
             f"  accuracy, dense network       {result['accuracy_dense']:.4f}",
             f"  predictions other than numpy's  {different}",
@@ -138,7 +175,7 @@ def report(result: Mapping[str, Any]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="finish the classification from the stored output of a digits trace")
     parser.add_argument("outputs", type=Path, metavar="OUT.npz", help="what `tcsim run traces/digits/TYPE.trace --output OUT.npz` wrote")
-    parser.add_argument("--type", choices=PLANS, help="which trace it was (default: told by the names of the arrays)")
+    parser.add_argument("--type", choices=EVERY, help="which trace it was (default: told by the names of the arrays)")
     given = parser.parse_args(arguments)
     try:
         outputs, type = read(given.outputs, given.type)
