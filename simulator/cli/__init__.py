@@ -14,6 +14,7 @@ DONE, NO, BAD = 0, 1, 2
 
 VERBS = {
     "run": "run a trace on one SM: cycles, throughput, results",
+    "check": "report races, missing commits, waits and fences, and undefined cases of a trace, with the fix",
     "decode": "explain a PTX instruction or judge a PTX file, and say what is wrong",
     "forms": "list the matrix instructions: operands, metadata, PTX versions, targets",
     "layout": "show which bits of which lane's register hold each element of an operand",

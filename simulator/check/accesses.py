@@ -1,0 +1,247 @@
+"""Accesses of a log: who touches which cells in which role, and a partition of the cells into atoms that no access cuts.
+
+A run touches the same regions again and again. Each distinct region is found once, the memory is cut into atoms (cells that lie in the same
+regions), and from then on a region is a handful of atoms, whatever its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.tcgen05_forms import Tcgen05MmaForm
+from simulator.execute.machine import Event, Region
+
+Cells = NDArray[np.int64]
+GENERIC, DEALLOC, INITIAL = "generic", "dealloc", "initial"
+_SPACES = ("shared", "tmem")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Operation:
+    """One execution of an instruction by one warp.
+
+    Attributes:
+        kind: "mma", "cp", "shift", "ld", "st" (asynchronous), "generic" (an ordinary access to shared memory), "dealloc", or "initial".
+        actor, clock: component of its warp, and how many accesses the warp had issued with it.
+        unit, sequence: component of its asynchronous unit and its number there; -1 and 0 for what is synchronous.
+        accumulators: the regions of D, one for each CTA.
+    """
+
+    event: Event
+    kind: str
+    warp: int
+    actor: int
+    clock: int
+    unit: int = -1
+    sequence: int = 0
+    accumulators: tuple[int, ...] = ()
+
+    @property
+    def line(self) -> int:
+        return self.event.line
+
+
+class Access(NamedTuple):
+    """One region that an operation reads or writes, as one of its operands."""
+
+    operation: Operation
+    role: str
+    write: bool
+    space: str
+    cta: int
+
+    @property
+    def line(self) -> int:
+        return self.operation.event.line
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class State:
+    """What last happened to some cells: the last write, and who has read since."""
+
+    writer: Access | None = None
+    readers: tuple[Access, ...] = ()
+
+    def after(self, access: Access) -> State:
+        """The state once `access` has happened. Of accesses in the same role the latest of a unit, or of a warp, stands for those before it."""
+        if access.write:
+            return _EMPTY if access.operation.kind == DEALLOC else State(access)
+        return State(self.writer, (*(reader for reader in self.readers if _stream(reader) != _stream(access)), access))
+
+
+_EMPTY = State()
+
+
+def _stream(access: Access) -> tuple[object, ...]:
+    operation = access.operation
+    return operation.unit, operation.actor if operation.unit < 0 else -1, operation.kind, access.role
+
+
+class Raw(NamedTuple):
+    """A region of an event, for one of its warps (their place in it; -1: whichever executes it)."""
+
+    place: int
+    role: str
+    write: bool
+    space: str
+    cta: int
+    cells: Cells
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Touch:
+    """A region as atoms of its memory."""
+
+    role: str
+    write: bool
+    space: str
+    cta: int
+    region: int
+    atoms: frozenset[int]
+
+
+def touches(event: Event) -> list[Raw]:
+    """The regions of an event with their roles, reads before writes."""
+    roles = _roles(event)
+    found = []
+    for write, regions in ((False, event.reads), (True, event.writes)):
+        for at, region in enumerate(regions):
+            if region.space not in _SPACES:
+                continue
+            role = "D" if write and roles is not None else roles[at] if roles else "cells" if region.space == "tmem" else "bytes"
+            if len(event.threads) > 1 and region.cells.ndim > 1 and region.cells.shape[0] == len(event.threads):
+                found += [Raw(place, role, write, region.space, region.cta, cells) for place, cells in enumerate(region.cells)]
+            else:
+                found.append(Raw(-1, role, write, region.space, region.cta, region.cells))
+    return found
+
+
+def _roles(event: Event) -> list[str] | None:
+    """The operand of each region that an mma reads, in the order of `simulator.execute.tcgen05.regions.of_mma`; None for other instructions."""
+    form = event.instruction.form
+    if not isinstance(form, Tcgen05MmaForm):
+        return None
+    shared = ["B"] if form.a_in_tmem else ["B", "A"]
+    tmem = ["A"] if form.a_in_tmem else []
+    tmem += ["metadata"] if form.sparse else []
+    tmem += ["scale factors of A", "scale factors of B"] if form.block_scale else []
+    found: list[str] = []
+    for cta in dict.fromkeys(region.cta for region in event.reads):
+        mine = [region for region in event.reads if region.cta == cta]
+        found += shared[: sum(region.space == "shared" for region in mine)]
+        found += [*tmem, "D"][: sum(region.space == "tmem" for region in mine)]
+    return found
+
+
+@dataclass
+class _Memory:
+    """The cells of one memory of one CTA.
+
+    Attributes:
+        labels: int64 [cell]: the atom that it is in.
+        sizes: cells of each atom.
+        states: of each atom.
+    """
+
+    labels: Cells
+    sizes: list[int]
+    states: list[State] = field(default_factory=list)
+
+    def cut(self, cells: Cells) -> None:
+        """Cuts atoms so that these cells, all different, are whole ones."""
+        inside = self.labels[cells]
+        counts = np.bincount(inside, minlength=len(self.sizes))
+        renamed = np.arange(len(self.sizes))
+        for atom in np.flatnonzero(counts).tolist():
+            if counts[atom] < self.sizes[atom]:
+                renamed[atom] = len(self.sizes)
+                self.sizes[atom] -= int(counts[atom])
+                self.sizes.append(int(counts[atom]))
+        self.labels[cells] = renamed[inside]
+
+
+class Partition:
+    """All regions of a log as atoms, and the state of each atom."""
+
+    def __init__(self, raw: Sequence[list[Raw]], written: Mapping[int, Cells]) -> None:
+        keys: dict[tuple[object, ...], int] = {}
+        self._cells: list[Cells] = []
+        places: list[tuple[str, int]] = []
+
+        def intern(space: str, cta: int, cells: Cells) -> int:
+            flat = np.ascontiguousarray(cells, np.int64).ravel()
+            key = (space, cta, flat.size, blake2b(flat.data, digest_size=16).digest())
+            if key not in keys:
+                keys[key] = len(self._cells)
+                self._cells.append(np.unique(flat))
+                places.append((space, cta))
+            return keys[key]
+
+        numbered = [[(item, intern(item.space, item.cta, item.cells)) for item in items] for items in raw]
+        initial = [(cta, intern("tmem", cta, cells)) for cta, cells in written.items() if len(cells)]
+        self._memories = _cut(self._cells, places)
+        atoms = [frozenset(np.unique(self._memories[place].labels[cells]).tolist()) for place, cells in zip(places, self._cells, strict=True)]
+        self._touches = [
+            [(item.place, Touch(item.role, item.write, item.space, item.cta, number, atoms[number])) for item, number in items] for items in numbered
+        ]
+        for cta, number in initial:
+            known = Access(Operation(Event("initial", None, cta, (), 0), INITIAL, 0, 0, 0), "initial data", True, "tmem", cta)  # type: ignore[arg-type]
+            state = State(known)
+            for atom in atoms[number]:
+                self._memories["tmem", cta].states[atom] = state
+
+    def of(self, index: int, place: int) -> list[Touch]:
+        """What the warp at this place of an event touches."""
+        return [touch for at, touch in self._touches[index] if at in (-1, place)]
+
+    def states(self, touch: Touch) -> Iterator[tuple[State, list[int]]]:
+        """The states of a region's cells, each with its atoms; they may change while this runs."""
+        states = self._memories[touch.space, touch.cta].states
+        distinct: dict[State, list[int]] = {}
+        for atom in touch.atoms:
+            distinct.setdefault(states[atom], []).append(atom)
+        return iter(distinct.items())
+
+    def become(self, touch: Touch, atoms: Iterable[int], state: State) -> None:
+        states = self._memories[touch.space, touch.cta].states
+        for atom in atoms:
+            states[atom] = state
+
+    def cells(self, touch: Touch, atoms: Sequence[int]) -> Cells:
+        """The cells of these atoms within a region."""
+        mine = self._cells[touch.region]
+        return mine[np.isin(self._memories[touch.space, touch.cta].labels[mine], np.array(atoms))]
+
+
+def _cut(regions: Sequence[Cells], places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], _Memory]:
+    memories: dict[tuple[str, int], _Memory] = {}
+    for place in dict.fromkeys(places):
+        mine = [cells for cells, other in zip(regions, places, strict=True) if other == place and len(cells)]
+        size = max((int(cells[-1]) + 1 for cells in mine), default=1)
+        memory = memories[place] = _Memory(np.zeros(size, np.int64), [size])
+        for cells in mine:
+            memory.cut(cells)
+        memory.states = [_EMPTY] * len(memory.sizes)
+    return memories
+
+
+def describe(space: str, cta: int, cells: Cells, ctas: int = 1) -> str:
+    """ "lanes 0 to 31, columns 0 to 63 of Tensor Memory" or "bytes 0 to 1023 of shared memory"."""
+    whose = f" of CTA {cta}" if ctas > 1 else ""
+    if space == "tmem":
+        return f"{_span('lane', cells // 512)}, {_span('column', cells % 512)} of Tensor Memory{whose}"
+    return f"{_span('byte', cells)} of shared memory{whose}"
+
+
+def _span(what: str, numbers: Cells) -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{what} {low}" if low == high else f"{what}s {low} to {high}"
+
+
+__all__ = ["DEALLOC", "GENERIC", "INITIAL", "Access", "Cells", "Operation", "Partition", "Raw", "Region", "State", "Touch", "describe", "touches"]

@@ -1,0 +1,139 @@
+"""The table of rules of `tcsim check`: what is looked for beside `isa.undefined.RULES`, where it is stated, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from isa.undefined import RULES as UNDEFINED
+
+
+class CheckRule(NamedTuple):
+    """One rule.
+
+    Attributes:
+        rule: what must hold.
+        section: where PTX states it, or on what evidence it is looked for.
+        fix: what to do, where a finding has nothing more exact to say.
+    """
+
+    rule: str
+    section: str
+    fix: str
+
+
+_ORDER = "PTX ISA 9.0, 9.7.16.5 (memory consistency of tcgen05)"
+_COMMIT = "PTX ISA 9.0, 9.7.16.12 (tcgen05.commit)"
+_WAIT = "PTX ISA 9.0, 9.7.16.8.5 (tcgen05.wait)"
+_FENCE = "PTX ISA 9.0, 9.7.16.11 (tcgen05.fence)"
+_PROXY = "PTX ISA 9.0, 9.7.13.4 (fence.proxy)"
+_DESCRIPTOR = "PTX ISA 9.0, 9.7.16.4 (matrix and instruction descriptors)"
+_MMA = "PTX ISA 9.0, 9.7.16.10 (tcgen05.mma)"
+
+ORDER_RULES: dict[str, CheckRule] = {
+    "missing-commit": CheckRule("mma, cp and shift are complete once a tcgen05.commit of their thread has arrived on an mbarrier", _COMMIT, ""),
+    "missing-mbarrier-wait": CheckRule("who relies on a tcgen05.commit must wait for its mbarrier", _COMMIT, ""),
+    "missing-wait-ld": CheckRule("tcgen05.ld has read its cells, and filled its registers, after tcgen05.wait::ld", _WAIT, ""),
+    "missing-wait-st": CheckRule("tcgen05.st has written its cells after tcgen05.wait::st", _WAIT, ""),
+    "missing-fence-before": CheckRule(
+        "a barrier orders the tcgen05 instructions before it only behind a tcgen05.fence::before_thread_sync", _FENCE, ""
+    ),
+    "missing-fence-after": CheckRule(
+        "tcgen05 instructions come after a barrier or a wait only behind a tcgen05.fence::after_thread_sync", _FENCE, ""
+    ),
+    "missing-thread-sync": CheckRule("instructions of different warps are ordered by a barrier or an mbarrier alone", _ORDER, ""),
+    "missing-proxy-fence": CheckRule("mma and cp see ordinary stores to shared memory after a fence.proxy.async", _PROXY, ""),
+}
+"""Missing links between two accesses to the same cells."""
+
+CHECK_RULES: dict[str, CheckRule] = {
+    **ORDER_RULES,
+    "unfinished-at-exit": CheckRule(
+        "nobody waits for the end of an asynchronous instruction before the CTA ends", _COMMIT, "tcgen05.commit, and a wait for its mbarrier"
+    ),
+    "peer-exited": CheckRule(
+        "the other CTA of a pair must not end before a cta_group::2 instruction is complete",
+        "PTX ISA 9.0, 9.7.16.6 (CTA pair)",
+        "a wait in the other CTA: tcgen05.commit with .multicast::cluster and an mbarrier there, or barrier.cluster after the wait",
+    ),
+    "mbarrier-init-unordered": CheckRule(
+        "an mbarrier is used by another warp only after its mbarrier.init",
+        "PTX ISA 9.0, 9.7.13.15.9 (mbarrier.init)",
+        "bar.sync (in a pair barrier.cluster) between mbarrier.init and the first use",
+    ),
+    "tmem-read-before-write": CheckRule(
+        "Tensor Memory holds nothing defined until it is written",
+        "PTX ISA 9.0, 9.7.16.1 (Tensor Memory)",
+        "write the cells first (tcgen05.st, cp, an mma with enable-input-d 0), or .load tmem[column]",
+    ),
+    "tmem-overlap": CheckRule(
+        "D, A, metadata and scale factors of one mma lie in different cells",
+        "not stated by PTX (inferred: such a result depends on timing)",
+        "addresses that leave each operand cells of its own",
+    ),
+    "deadlock": CheckRule(
+        "every wait must be for something that comes", "PTX ISA 9.0, 9.7.13 (barriers)", "the arrival or tcgen05.commit that is waited for"
+    ),
+    "tmem-alignment": CheckRule(
+        "D, A and metadata lie at lane 0, in layouts C and F all at lane 0 or all at lane 16; metadata at an even column",
+        "PTX ISA 9.0, 9.7.16.10.8.5 (alignment restriction)",
+        "one lane for all of them, an even column for metadata",
+    ),
+    "warp-quarter": CheckRule(
+        "a warp reaches lanes 32 * (warp mod 4) to + 31", "PTX ISA 9.0, 9.7.16.2.3.1 (access restrictions)", "a base lane in the warp's own quarter"
+    ),
+    "idesc": CheckRule(
+        "an instruction descriptor says what the instruction can do", _DESCRIPTOR, "a descriptor that `isa.InstructionDescriptor` accepts"
+    ),
+    "smem-descriptor": CheckRule("a shared memory descriptor names a canonical layout within shared memory", _DESCRIPTOR, "see docs/descriptors.md"),
+    "scale-ids": CheckRule("2X takes scale ids 0 and 2, 4X takes 0", _MMA, "an id of the factor's size"),
+    "zero-column-mask": CheckRule(
+        "the zero-column mask shifts by at most 16 (M = 32) or 32 columns, and no more than idesc allows", _MMA, "a legal mask"
+    ),
+    "aligned-threads": CheckRule(
+        "all threads of a warp execute a .sync.aligned instruction, one executes mma, cp, shift and commit", _MMA, "a guard"
+    ),
+    "not-executable": CheckRule("an instruction finds operands that it can work with", "PTX ISA 9.0, 9.7", "operands as the message says"),
+}
+"""Everything that this package adds to `isa.undefined.RULES`."""
+
+_REFUSALS: tuple[tuple[str, str], ...] = (
+    (r"layout-alignment|lane-|base lane|metadata.*column|column.*metadata|sp_meta", "tmem-alignment"),
+    (r"of warp \d+ at lane|at lane \d+$|tcgen05\.(shift|cp\S*) at lane", "warp-quarter"),
+    (r"scale.*id|_scale_id", "scale-ids"),
+    (r"mask|shift s|column shift|max_shift", "zero-column-mask"),
+    (r"threads of (a )?warp|threads of warp|by \d+ threads", "aligned-threads"),
+    (r"start_address|leading|stride|swizzle|base_offset|version|shared memory descriptor|smem|bytes of shared memory", "smem-descriptor"),
+    (r"idesc|sparsity|selector|kind::|M = |N = |K = |a_type|b_type|d_type|reserved|transpose|negate|saturate", "idesc"),
+)  # what a message of the executor is about
+
+
+def rule_of_refusal(reason: str) -> str:
+    """The rule that an error of the executor is about, from its words."""
+    return next((name for pattern, name in _REFUSALS if re.search(pattern, reason)), "not-executable")
+
+
+def stated(name: str) -> tuple[str, str]:
+    """(rule, section) of a name of either table."""
+    found = CHECK_RULES.get(name) or UNDEFINED[name]
+    return found.rule, found.section
+
+
+UNDEFINED_FIXES: dict[str, str] = {
+    "tmem-leak": "tcgen05.dealloc of the same address and number of columns before the program ends",
+    "tmem-not-allocated": "tcgen05.alloc of the columns before their use",
+    "tmem-use-after-free": "tcgen05.dealloc after the last use",
+    "tmem-dealloc-mismatch": "the address that tcgen05.alloc gave, and the number of its columns",
+    "tmem-growing-allocation": "the largest allocation first",
+    "tmem-alloc-after-relinquish": "tcgen05.relinquish_alloc_permit after the last allocation",
+    "tmem-allocation-size": "32, 64, 128, 256 or 512 columns",
+    "tmem-bounds": "an address within lanes 0 to 127 and columns 0 to 511",
+    "undefined-metadata": "one of the codes of docs/tensor_memory.md; for tf32 0b0100 or 0b1110",
+    "collector-use-without-fill": "collector::...::fill by an earlier instruction with the same operand, or no ::use",
+    "tmem-copies-differ": "the same words in every copy: tcgen05.cp with .warpx2 or .warpx4, or a tcgen05.st by each warp",
+    "uneven-operand": "the same value in all lanes of the warp",
+    "shared-memory-race": "bar.sync between the two accesses",
+    "read-before-write": "write the register first",
+    "barrier-mismatch": "one number of threads for all warps of a barrier",
+}
+"""What to do about the cases of `isa.undefined`."""

@@ -1,0 +1,42 @@
+"""`tcsim check TRACE`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from simulator.cli import BAD, DONE, NO, say
+
+DESCRIPTION = """\
+Runs a trace and reports, with line numbers, the rule and the fix, what asynchronous code may not rely on: missing commits, waits and fences, races
+in Tensor Memory and shared memory, and what PTX leaves undefined.
+
+TRACE is a file, or the name of one that comes with tcsim. Exit code 0 clean, 1 findings, 2 a trace that cannot be read.
+"""
+
+EPILOG = """\
+examples:
+  tcsim check my.trace                     by the rules of order of PTX 9.0 to 9.3
+  tcsim check my.trace --ptx 9.4           by those of PTX 9.4: pairs are pipelined within one warp alone
+  tcsim check my.trace --format csv        one row for each finding
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("trace", metavar="TRACE")
+    parser.add_argument("--ptx", choices=("9.0", "9.4"), default="9.0", help="whose rules of order (default 9.0, which hold until 9.3)")
+    parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
+
+
+def execute(options: argparse.Namespace) -> int:
+    from simulator.check import check
+    from simulator.errors import TraceError
+
+    try:
+        report = check(options.trace, options.ptx)
+    except TraceError as error:
+        say(error)
+        return BAD
+    sys.stdout.write({"table": report.table, "json": report.json, "csv": report.csv}[options.format]())
+    return NO if report.findings else DONE
