@@ -4,13 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 TYPES := f16 bf16 tf32 s8 e4m3
+TCGEN05 := f16_tcgen05 f16_tcgen05_m64 f16_tcgen05_m64_lane16 f16_tcgen05_m64_both s8_tcgen05 e4m3_tcgen05 mxf4nvf4_tcgen05 f16_tcgen05_pair
 PYTEST_FLAGS ?= -n auto
 
 .PHONY: help run digits test lint types check validate bench wheel clean
 
 help:
 	@echo "make run       set up, then run the main job: a sparse layer of a real network on a simulated H100"
-	@echo "make digits    the same layer in all five types, on the H100 and (where it can) the A100"
+	@echo "make digits    the same layer in all five types, on the H100 and (where it can) the A100; with tcgen05.mma.sp on the B200"
 	@echo "make test      set up, then run the tests (under 3 minutes)"
 	@echo "make check     lint, types and every test, the long ones too: what CI runs"
 	@echo "make validate  the timing model against measured streams"
@@ -39,6 +40,9 @@ digits: $(VENV)/run.stamp
 	    $(BIN)/tcsim run digits/$$type --output $(OUT)/digits_$$type.npz && $(BIN)/python traces/digits/classify.py $(OUT)/digits_$$type.npz || exit 1; \
 	done
 	@for type in f16 bf16 tf32 s8; do $(BIN)/tcsim run digits/$$type --config a100 || exit 1; done
+	@for name in $(TCGEN05); do \
+	    $(BIN)/tcsim run digits/$$name --config b200 --output $(OUT)/digits_$$name.npz && $(BIN)/python traces/digits/classify.py $(OUT)/digits_$$name.npz || exit 1; \
+	done
 
 test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
