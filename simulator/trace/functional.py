@@ -305,10 +305,16 @@ class _Walk:
 
 
 def _note_unwritten(group: Group, item: Operation, machine: Machine) -> None:
-    warps = group.warps
-    if item.instruction.guard is not None:
-        warps = warps[guarded_lanes(item.instruction.guard, machine, warps).any(axis=1)]
-    for warp, register in machine.registers.unwritten(warps, item.reads) if item.reads else ():
+    """Notes registers that an operation is about to read although nothing wrote them; behind a guard that is false it reads the guard alone."""
+    guard, file = item.instruction.guard, machine.registers
+    if not item.reads:
+        return
+    missing = file.unwritten(group.warps, item.reads)
+    if guard is not None and missing:
+        passing = set(group.warps[guarded_lanes(guard, machine, group.warps).any(axis=1)].tolist())
+        always = file.numbering.numbers((guard.predicate.name,))
+        missing = [(warp, register) for warp, register in missing if warp in passing or register in always]
+    for warp, register in missing:
         if not any(register == known and warp in warps for (known, _), warps in group.unwritten.items()):
             group.unwritten.setdefault((register, item.line), set()).add(warp)
 
