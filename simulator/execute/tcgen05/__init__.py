@@ -111,11 +111,22 @@ def _mma(instruction: Instruction, form: Tcgen05MmaForm) -> Executor:
             if machine.log is not None:
                 machine.note(instruction, warps[row : row + 1], *regions.of_mma(call, group))
             if machine.arithmetic != "none":
-                multiply(call, [_as_cta(m) for m in group], target=machine.target, arithmetic=machine.arithmetic, meet=machine.meet)
+                _multiply(machine, call, group)
             facts[row] = facts_of(call)
         return Outcome(facts=tuple(facts))
 
     return run
+
+
+def _multiply(machine: Machine, call: Call, group: tuple[Machine, ...]) -> None:
+    """The values, and while there is something left to compare, how far they are from the exact result."""
+    compare = machine.compare > 0 and machine.arithmetic == "chip"
+    ctas = [_as_cta(m) for m in group]
+    distance = multiply(call, ctas, target=machine.target, arithmetic=machine.arithmetic, compare=compare, meet=machine.meet)
+    if compare:
+        machine.largest_ulp = max(machine.largest_ulp, distance)
+        machine.compare -= 1
+        machine.compared += 1
 
 
 def _first(read: Values) -> Values:

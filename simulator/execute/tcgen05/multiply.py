@@ -26,7 +26,7 @@ from isa.tmem_scales import TmemScales, tmem_scales
 from isa.types import ELEMENT_TYPES, SCALE_TYPES, Bits, ElementType
 from isa.undefined import undefined_behavior
 from isa.zero_column_mask import ZeroColumnMask
-from simulator.arithmetic import Operands, Sum, add, find_row
+from simulator.arithmetic import Operands, Sum, add, find_row, ulp_distance
 from simulator.arithmetic.convert import from_float64, to_float64
 from simulator.execute.tcgen05.fetch import Cta, accumulators, codes, factors, smem_matrix, tmem_a
 from simulator.timing.facts import MmaFacts
@@ -93,14 +93,17 @@ class _Plan:
         return operand_element(str(self.idesc.a_type), kind), operand_element(str(self.idesc.b_type), kind), result
 
 
-def multiply(call: Call, ctas: Sequence[Cta], *, target: str | Target, arithmetic: str = "chip", meet: Meet | None = None) -> InstructionDescriptor:
-    """Executes one instruction; returns its instruction descriptor.
+def multiply(
+    call: Call, ctas: Sequence[Cta], *, target: str | Target, arithmetic: str = "chip", compare: bool = False, meet: Meet | None = None
+) -> int:
+    """Executes one instruction; returns how far D is from the exact result, in units in the last place, or -1 if that is not asked for.
 
     Args:
         call: the instruction.
         ctas: the CTA that issues it, or both of a pair, the even rank first, for cta_group::2.
         target: whose arithmetic.
         arithmetic: "chip" or "exact".
+        compare: whether to compare with the exact result of the same operands.
         meet: called with the name, the number and the place of what is undefined but has a result here; default: raises UndefinedBehavior.
 
     Raises:
@@ -112,11 +115,15 @@ def multiply(call: Call, ctas: Sequence[Cta], *, target: str | Target, arithmeti
     for cta in ctas:
         _look_into_collector(call, cta, meet)
     b = _b(plan, ctas)
-    results = [_one_cta(plan, cta, b, arithmetic, meet) for cta in ctas]
+    operands = [_operands(plan, cta, b, meet) for cta in ctas]
+    results = [add(_sum(plan, arithmetic), matrices) for matrices in operands]
     for rank, (cta, patterns) in enumerate(zip(ctas, results, strict=True)):  # nothing is written before everything is known to be right
         accumulators(plan.d, plan.idesc, plan.layout, plan.types[2]).write(cta, patterns, _written_lanes(call.lanes, rank))
         _collect(call, cta)
-    return plan.idesc
+    if not compare:
+        return -1
+    exact = [add(_sum(plan, "exact"), matrices) for matrices in operands]
+    return max(int(ulp_distance(patterns, right, plan.types[2]).max()) for patterns, right in zip(results, exact, strict=True))
 
 
 def facts_of(call: Call) -> MmaFacts:
@@ -246,7 +253,7 @@ def _codes(plan: _Plan, cta: Cta, a: Bits, meet: Meet) -> Bits | None:
     if undefined.any():
         _, row, chunk = (int(i) for i in np.argwhere(undefined)[0])
         code = int(found[undefined][0])
-        meet("undefined-metadata", int(undefined.sum()), f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{code:04b}")
+        meet("undefined-metadata", int(undefined.any(axis=0).sum()), f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{code:04b}")
     return found
 
 
@@ -264,8 +271,8 @@ def _scales(plan: _Plan, cta: Cta, meet: Meet) -> tuple[Bits, Bits] | tuple[None
     return np.broadcast_to(a.patterns, (parts, *a.patterns.shape)), b.patterns.reshape(parts, -1, b.patterns.shape[1])
 
 
-def _one_cta(plan: _Plan, cta: Cta, b: Bits, arithmetic: str, meet: Meet) -> Bits:
-    """D of one CTA, patterns uint32 [part, row, n of the part]."""
+def _operands(plan: _Plan, cta: Cta, b: Bits, meet: Meet) -> Operands:
+    """The matrices of one CTA, a case for each part of N."""
     call, idesc, layout = plan.call, plan.idesc, plan.layout
     _, _, d_type = plan.types
     cells = accumulators(plan.d, idesc, layout, d_type)
@@ -275,9 +282,8 @@ def _one_cta(plan: _Plan, cta: Cta, b: Bits, arithmetic: str, meet: Meet) -> Bit
     metadata = _codes(plan, cta, a, meet)
     scale_a, scale_b = _scales(plan, cta, meet)
     by_part = b.reshape(idesc.k, layout.parts, -1).transpose(1, 0, 2)
-    how = _sum(plan, arithmetic)
     cta.tmem.check(cells.lane, cells.column, "D: ")
-    return add(how, Operands(np.ascontiguousarray(a), np.ascontiguousarray(by_part), c, metadata, scale_a, scale_b))
+    return Operands(np.ascontiguousarray(a), np.ascontiguousarray(by_part), c, metadata, scale_a, scale_b)
 
 
 def _sum(plan: _Plan, arithmetic: str) -> Sum:
