@@ -445,11 +445,25 @@ def test_time_changes_no_value(name: str) -> None:
     assert any(line.startswith("[tcgen05") and "sparse" in line for line in simulated(name).assumed)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("simulator.cli.check") is None, reason="there is no tcsim check")
+CHECK = pytest.mark.skipif(importlib.util.find_spec("simulator.cli.check") is None, reason="there is no tcsim check")
+
+
+@CHECK
+@pytest.mark.parametrize("ptx", ["9.0", "9.4"])
 @EVERY
-def test_check_finds_nothing(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = tcsim(["check", str(DIGITS / f"{name}.trace")])
+def test_check_finds_nothing(name: str, ptx: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = tcsim(["check", "--ptx", ptx, str(DIGITS / f"{name}.trace")])
     assert code == 0, capsys.readouterr().out
+
+
+@CHECK
+@pytest.mark.parametrize("what", ["mbarrier.try_wait", "tcgen05.wait::st", "tcgen05.wait::ld", "tcgen05.dealloc", "tcgen05.commit", "bar.sync"])
+@pytest.mark.parametrize("name", ["f16_tcgen05", "mxf4nvf4_tcgen05"])
+def test_check_finds_what_is_left_out(name: str, what: str, tmp_path: Path) -> None:
+    lines = (DIGITS / f"{name}.trace").read_text().splitlines()
+    (tmp_path / "less.trace").write_text("\n".join(line for line in lines if not re.match(rf" *(@%p0 )?{what}", line)))
+    shutil.copy(DIGITS / f"{name}.npz", tmp_path)
+    assert tcsim(["check", str(tmp_path / "less.trace")]) == 1
 
 
 @EVERY
