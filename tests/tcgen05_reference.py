@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -328,7 +329,9 @@ def exact(case: Case, given: Operands) -> Words:
         return (np.clip(sums, -(2**31), 2**31 - 1) if case.saturate else sums).astype(np.int32).view(np.uint32)
     c = values(has.c, case.d)
     quantum = min(_lowest_bit(a) + _lowest_bit(b), _lowest_bit(c))
-    largest = (np.abs(a) @ np.abs(b).T + np.abs(c)).max()
+    largest = np.abs(a).sum(axis=1).max() * np.abs(b).max() + np.abs(c).max()
+    if largest >= 2.0 ** (52 + quantum):  # that was too simple
+        largest = (np.abs(a) @ np.abs(b).T + np.abs(c)).max()
     assert largest < 2.0 ** (52 + quantum), f"float64 would round: {largest} in units of 2^{quantum}"
     return rounded(a @ b.T + c, case.d)
 
@@ -404,6 +407,7 @@ def place(major: str, swizzle: int, start: int, rows: int, columns: int, name: s
     return Place(major, swizzle, start, atom, atom * -(-units * 16 // WIDTH[swizzle]) + 1024)
 
 
+@lru_cache(maxsize=256)
 def bit_addresses(at: Place, rows: int, columns: int, name: str) -> NDArray[np.int64]:
     """Bit addresses [row, k] of the elements: the canonical layouts, and the exclusive or on the address."""
     *_, bits, per = FORMATS[name]
@@ -422,14 +426,15 @@ def bit_addresses(at: Place, rows: int, columns: int, name: str) -> NDArray[np.i
         byte ^= (byte >> 7 & 3) << 5
     elif at.swizzle:
         byte ^= (byte >> 7 & {2: 7, 4: 3, 6: 1}[at.swizzle]) << 4
-    return byte * 8 + (k if at.major == "K" else row) % per * bits
+    found = byte * 8 + (k if at.major == "K" else row) % per * bits
+    assert len(np.unique(found)) == found.size, "elements overlap"
+    return found
 
 
 def store(memory: NDArray[np.uint8], at: Place, matrix: Words, name: str) -> None:
     """Writes a matrix [row, k]; padding keeps its bytes. 6 and 4 bits follow one another, lowest bits first, then comes padding up to 16 bytes."""
     bits = FORMATS[name][4]
     address = bit_addresses(at, *matrix.shape, name)
-    assert len(np.unique(address)) == address.size, "elements overlap"
     whole = np.unpackbits(memory, bitorder="little")
     shift = 2 if name == "e2m1" else 0
     for i in range(bits):

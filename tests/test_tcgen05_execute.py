@@ -28,7 +28,7 @@ from simulator.state.tensor_memory import TensorMemory
 from tests import tcgen05_reference as ref
 from tests.golden import compare_mmasim
 from tests.golden.mmasim_cases import Instruction
-from tests.tcgen05_reference import NARROW, Case, Operands, Words, some_n
+from tests.tcgen05_reference import Case, Operands, Words, some_n
 
 SHARED = 96 << 10
 KINDS = tuple(ref.DENSE_K)
@@ -83,6 +83,10 @@ class Scene:
         for rank, (cta, wanted) in enumerate(zip(self.ctas, self.expected(d), strict=True)):
             wrong = np.argwhere(cta.tmem.words != wanted)
             assert not len(wrong), f"CTA {rank}: {len(wrong)} cells, first {wrong[0]}: {cta.tmem.words[*wrong[0]]:#x}, not {wanted[*wrong[0]]:#x}"
+            known = np.zeros((self.case.rows, self.case.n), np.uint32)
+            changed = np.ones((128, 512), np.uint32)
+            ref.put_d(changed, self.case, known, self.columns["d"], ref.written_lanes(self.case.lanes, rank))
+            assert (cta.tmem.written == (changed == 0)).all(), f"CTA {rank}: cells marked as written"
 
     def untouched(self) -> None:
         assert all((cta.tmem.words == words).all() for cta, words in zip(self.ctas, self.before, strict=True))
@@ -173,7 +177,11 @@ TYPES = {
 _ONE = [(vector, "ue8m0", ids) for vector, ids in (("", (0, 3)), ("1X", (2, 1)), ("block32", (3, 0)), ("1X", (1, 2)))]
 _TWO = [(vector, "ue8m0", ids) for vector, ids in (("2X", (0, 2)), ("block32", (2, 0)), ("2X", (2, 2)))]
 _FOUR = [(vector, scale, (0, 0)) for vector in ("4X", "block16") for scale in ("ue4m3", "ue8m0")]
-VECTORS = {"mxf8f6f4": _ONE, "mxf4": [*_TWO, ("", "ue8m0", (2, 0))], "mxf4nvf4": [v for pair in zip(_FOUR, [*_TWO, _TWO[0]], strict=True) for v in pair]}
+VECTORS = {
+    "mxf8f6f4": _ONE,
+    "mxf4": [*_TWO, ("", "ue8m0", (2, 0))],
+    "mxf4nvf4": [v for pair in zip(_FOUR, [*_TWO, _TWO[0]], strict=True) for v in pair],
+}
 
 
 def places_of_a(kind: str, layout: str) -> list[dict[str, Any]]:
@@ -226,21 +234,24 @@ def made(combination: tuple[str, int, bool, bool, int], n: int, types: tuple[str
 
 
 def spread(combination: tuple[str, int, bool, bool, int]) -> Iterator[Case]:
-    """All N, places and types of a combination, not each with each."""
+    """All N, places and types of a combination, not each with each; the smaller N more often."""
     kind, group, sparse, ws, m = combination
     ns, a, b = some_n(kind, group, sparse, ws), places_of_a(kind, ref.layout_of(m, group, sparse, ws)), places_of_b(kind, sparse)
     types = TYPES[kind]
     start = zlib.crc32(repr(combination).encode()) % 60
     for i in range(max(len(ns), len(a), len(b), len(types))):
-        yield made(combination, ns[i % len(ns)], types[(start + i) % len(types)], a[i % len(a)], b[(start + i) % len(b)], start + i)
+        n = ns[i] if i < len(ns) else ns[i % 2]
+        yield made(combination, n, types[(start + i) % len(types)], a[i % len(a)], b[(start + i) % len(b)], start + i)
 
 
 def everything(combination: tuple[str, int, bool, bool, int]) -> Iterator[Case]:
-    """Each N with each place and type."""
+    """Each N with each place of A and each type, and each place of A with each place of B."""
     kind, group, sparse, ws, m = combination
-    a, b = places_of_a(kind, ref.layout_of(m, group, sparse, ws)), places_of_b(kind, sparse)
-    for i, (n, types, place_a, place_b) in enumerate(itertools.product(some_n(kind, group, sparse, ws), TYPES[kind], a, b)):
-        yield made(combination, n, types, place_a, place_b, i + i // 7)
+    ns, a, b = some_n(kind, group, sparse, ws), places_of_a(kind, ref.layout_of(m, group, sparse, ws)), places_of_b(kind, sparse)
+    for i, (n, types, place_a) in enumerate(itertools.product(ns, TYPES[kind], a)):
+        yield made(combination, n, types, place_a, b[(i + i // 7) % len(b)], i + i // 7)
+    for i, (place_a, place_b) in enumerate(itertools.product(a, b)):
+        yield made(combination, ns[2 % len(ns)], TYPES[kind][i % len(TYPES[kind])], place_a, place_b, i + i // 7)
 
 
 def name_of(combination: tuple[str, int, bool, bool, int]) -> str:
@@ -554,3 +565,550 @@ def test_factors_beyond_n_and_other_bytes_may_differ() -> None:
     assert len({int(words[32 * q, column] & 0xFFFFFF) for q in range(4)}) > 1
     it.run()
     it.check(ref.exact(case, it.given))
+
+
+# What is refused
+
+
+PLAIN = Case(kind="f16", m=128, n=64, sparse=True, tmem=True)
+HALF = Case(kind="f16", m=64, n=16, sparse=True, tmem=True, base=16)
+PAIRED = Case(kind="f16", m=128, n=32, group=2, sparse=True, tmem=True)
+DENSE = Case(kind="f16", m=128, n=64)
+SPLIT = Case(kind="f16", m=64, n=64, sparse=True, ws=True)
+F8 = Case(kind="f8f6f4", m=128, n=16, a="e4m3", b="e4m3", sparse=True)
+I8 = Case(kind="i8", m=128, n=16, a="s8", b="s8", d="s32", sparse=True)
+TF32 = Case(kind="tf32", m=128, n=16, a="tf32", b="tf32", majors="MK", swizzles=(1, 2))
+MX8 = Case(kind="mxf8f6f4", m=128, n=16, a="e4m3", b="e4m3", sparse=True)
+MX4 = Case(kind="mxf4", m=128, n=16, a="packed", b="packed", sparse=True)
+NV2 = Case(kind="mxf4nvf4", m=128, n=16, a="packed", b="packed", sparse=True, vector="2X")
+NV4 = Case(kind="mxf4nvf4", m=128, n=16, a="packed", b="packed", sparse=True, vector="4X")
+LANE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A call spoilt: bits of operands flipped (name -> bits) or operands set anew, and what the refusal says."""
+
+    name: str
+    case: Case
+    says: str
+    flip: dict[str, int] | None = None
+    put: dict[str, Any] | None = None
+    target: str = "sm_100a"
+
+
+def bits_of(m: int = 0, n: int = 0, wrong_m: int = 0, wrong_n: int = 0, step: int = 4, at: int = 24) -> dict[str, int]:
+    """What to flip in an instruction descriptor to have other shapes."""
+    return {"idesc": (m >> step ^ wrong_m >> step) << at | (n >> 3 ^ wrong_n >> 3) << 17}
+
+
+WRONG = [
+    # addresses
+    Wrong("metadata in the other half", HALF, "half-mismatch: sp_meta: lane 0, but d is at lane 16", flip={"sp_meta": 16 * LANE}),
+    Wrong("a in the other half", HALF, "half-mismatch: a: lane 0, but d is at lane 16", flip={"a": 16 * LANE}),
+    Wrong("d in the other half", HALF, "half-mismatch: a: lane 16, but d is at lane 0.*half-mismatch: sp_meta", flip={"d": 16 * LANE}),
+    Wrong("metadata in the other half of a pair", PAIRED, "half-mismatch: sp_meta: lane 16, but d is at lane 0", flip={"sp_meta": 16 * LANE}),
+    Wrong("a in the other half of a pair", PAIRED, "half-mismatch: a: lane 16", flip={"a": 16 * LANE}),
+    Wrong("lane 8", HALF, "base-lane: d: lane 24 in layout F; legal: 0 or 16", flip={"d": 8 * LANE}),
+    Wrong("lane 32", HALF, "base-lane: sp_meta: lane 48 in layout F; legal: 0 or 16", flip={"sp_meta": 32 * LANE}),
+    Wrong("lane 16 in layout D", PLAIN, "base-lane: d: lane 16 in layout D; legal: 0", flip={"d": 16 * LANE}),
+    Wrong("a at lane 16 in layout D", PLAIN, "base-lane: a: lane 16 in layout D; legal: 0", flip={"a": 16 * LANE}),
+    Wrong("metadata at lane 16 in layout E", SPLIT, "base-lane: sp_meta: lane 16 in layout E; legal: 0", flip={"sp_meta": 16 * LANE}),
+    Wrong("lane 128", PLAIN, "lane 128 is outside Tensor Memory", flip={"d": 128 * LANE}),
+    Wrong("column 512", PLAIN, "column .* is outside Tensor Memory", put={"a": 512}),
+    Wrong("odd column of metadata, f16", PLAIN, "odd-metadata-column: sp_meta: column .* is not the first of a pair", flip={"sp_meta": 1}),
+    Wrong("odd column of metadata, f8f6f4", F8, "odd-metadata-column", flip={"sp_meta": 1}),
+    # sparsity
+    Wrong("dense descriptor with .sp", PLAIN, r"the sparsity bit is 0 in an instruction with \.sp", flip={"idesc": 1 << 2}),
+    Wrong("sparse descriptor without .sp", DENSE, r"the sparsity bit is 1 in an instruction without \.sp", flip={"idesc": 1 << 2}),
+    Wrong("dense descriptor with .sp, mx", MX8, r"the sparsity bit is 0 in an instruction with \.sp", flip={"idesc": 1 << 2}),
+    Wrong("selector of f8f6f4", F8, r"the sparsity selector of \.kind::f8f6f4 must be 0, not 1", flip={"idesc": 1}),
+    Wrong("selector of i8", I8, r"the sparsity selector of \.kind::i8 must be 0, not 2", flip={"idesc": 2}),
+    Wrong("selector 2", PLAIN, "sparsity selector 2 has no known meaning", flip={"idesc": 2}),
+    Wrong("selector 3", PLAIN, "sparsity selector 3 has no known meaning", flip={"idesc": 3}),
+    Wrong("bits 0-1 of an mx kind", MX8, "reserved", flip={"idesc": 1}),
+    Wrong("sparsity version 1", MX4, "sparsity version 1", flip={"idesc": 1 << 12}),
+    # shapes
+    Wrong("M = 32 without .ws", PLAIN, "M = 32 with", flip=bits_of(m=128, wrong_m=32)),
+    Wrong("M = 256 in one CTA", PLAIN, "M = 256 with", flip=bits_of(m=128, wrong_m=256)),
+    Wrong("M = 192", PLAIN, "M = 192 with", flip=bits_of(m=128, wrong_m=192)),
+    Wrong("M = 64 in a pair", PAIRED, "M = 64 with", flip=bits_of(m=128, wrong_m=64)),
+    Wrong("M = 0", PLAIN, "M = 0 with", flip=bits_of(m=128, wrong_m=0)),
+    Wrong("M = 256 of an mx kind in one CTA", MX8, "M = 256 with", flip=bits_of(m=128, wrong_m=256, step=7, at=27)),
+    Wrong("N = 0", PLAIN, "N = 0 with", flip=bits_of(n=64, wrong_n=0)),
+    Wrong("N = 264", PLAIN, "N = 264 with", flip=bits_of(n=64, wrong_n=264)),
+    Wrong("N = 24 in a pair", PAIRED, "N = 24 with", flip=bits_of(n=32, wrong_n=24)),
+    Wrong("N = 40 with i8", I8, "N = 40 with", flip=bits_of(n=16, wrong_n=40)),
+    Wrong("N = 256 with .ws.sp", SPLIT, "N = 256 with", flip=bits_of(n=64, wrong_n=256)),
+    Wrong("N = 32 with .ws", SPLIT, "N = 32 with", flip=bits_of(n=64, wrong_n=32)),
+    Wrong("N = 24 with transposed e4m3", replace(F8, majors="KM"), "N = 24 with 8-bit B transposed", flip=bits_of(n=16, wrong_n=24)),
+    Wrong("M = 64 with .ashift", replace(PLAIN, ashift=True), r"M = 64 with \.ashift", flip=bits_of(m=128, wrong_m=64)),
+    # types and modifiers
+    Wrong("type 2 with f16", PLAIN, r"code 2 is no type of \.kind::f16", flip={"idesc": 2 << 7}),
+    Wrong("type 2 with f8f6f4", F8, r"code 2 is no type of \.kind::f8f6f4", flip={"idesc": 2 << 10}),
+    Wrong("D in f16 of bf16", replace(DENSE, a="bf16", b="bf16"), "D in f16 needs A and B in f16", flip={"idesc": 1 << 4}),
+    Wrong("D in s32 of f16", DENSE, r"D of \.kind::f16 cannot be s32", flip={"idesc": 3 << 4}),
+    Wrong("D type 3", DENSE, r"D of \.kind::f16 cannot be 3", flip={"idesc": 2 << 4}),
+    Wrong("saturate with floats", DENSE, r"\.kind::f16 cannot saturate", flip={"idesc": 1 << 3}),
+    Wrong("negate with i8", I8, r"\.kind::i8 cannot negate", flip={"idesc": 1 << 13}),
+    Wrong("transpose with mxf4", MX4, r"\.kind::mxf4 cannot transpose", flip={"idesc": 1 << 16}),
+    Wrong("transposed A in Tensor Memory", PLAIN, "A in Tensor Memory cannot be transposed", flip={"idesc": 1 << 15}),
+    Wrong("a maximum shift without .ws", DENSE, r"a maximum shift without \.ws", flip={"idesc": 1 << 30}),
+    Wrong("reserved bit 6", DENSE, "reserved", flip={"idesc": 1 << 6}),
+    Wrong("reserved bit 23", DENSE, "reserved", flip={"idesc": 1 << 23}),
+    Wrong("bit 29 below sm_107", DENSE, "reserved", flip={"idesc": 1 << 29}),
+    Wrong("bit 26 of an mx kind below sm_107", MX8, "reserved", flip={"idesc": 1 << 26}),
+    Wrong("i8 on sm_103a", I8, r"sm_103a has no \.kind::i8", target="sm_103a"),
+    # block scales
+    Wrong("id 1 with two factors", NV2, "scale factor id 1 with 2 factors", flip={"idesc": 1 << 29}),
+    Wrong("id 3 with two factors of B", MX4, "scale factor id 3 with 2 factors", flip={"idesc": 3 << 4}),
+    Wrong("id 2 with four factors", NV4, "scale factor id 2 with 4 factors", flip={"idesc": 2 << 4}),
+    Wrong("ue4m3 with mxf8f6f4", MX8, r"ue4m3 scales with \.kind::mxf8f6f4", flip={"idesc": 1 << 23}),
+    Wrong("ue4m3 with mxf4", MX4, r"ue4m3 scales with \.kind::mxf4", flip={"idesc": 1 << 23}),
+    Wrong("ue4m3 with two factors", NV2, r"ue4m3 scales with \.kind::mxf4nvf4 2X", flip={"idesc": 1 << 23}),
+    Wrong("K = 96, sparse", NV2, "K = 96 is dense only", flip={"idesc": 1 << 31}, target="sm_103a"),
+    Wrong("K = 96 on sm_100a", replace(NV2, sparse=False), "sm_100a has no K = 96", flip={"idesc": 1 << 31}),
+    Wrong("K = 96", replace(NV2, sparse=False), "K = 96 is not executed", flip={"idesc": 1 << 31}, target="sm_103a"),
+    # shared memory descriptors
+    Wrong("version 0", DENSE, "bits 46-48 are 0b000", flip={"a": 1 << 46}),
+    Wrong("version 3 of B", DENSE, "bits 46-48 are 0b011", flip={"b": 1 << 47}),
+    Wrong("bits 53-60", DENSE, "reserved", flip={"b": 1 << 55}),
+    Wrong("swizzle 3", DENSE, "swizzle code 3 is invalid", flip={"a": 1 << 61}),
+    Wrong("swizzle 7", DENSE, "swizzle code 7 is invalid", flip={"b": 5 << 61}),
+    Wrong("absolute leading addresses on sm_100a", DENSE, "sm_100a has no absolute leading address", flip={"b": 1 << 52}),
+    Wrong("tf32 transposed in 128B", TF32, r"A transposed with \.kind::tf32 in swizzle 128B", flip={"a": 3 << 61}),
+    Wrong("f16 transposed in 32-byte atoms", replace(DENSE, majors="MK"), r"A transposed with \.kind::f16 in 128B swizzle", flip={"a": 3 << 61}),
+    Wrong("K-major in 32-byte atoms", DENSE, "K-major B in 128B swizzle with 32B atoms", flip={"b": 3 << 61}),
+    Wrong("sparse B in the 32B swizzle", PLAIN, "sparse K-major B needs 64 contiguous bytes", flip={"b": 4 << 61}),
+    Wrong("a row that crosses its swizzle", DENSE, "of a 128-byte row of swizzle 128B", flip={"b": 7}),
+    Wrong("past the end of shared memory", DENSE, "the matrix reaches byte", put={"b": ref.Place("K", 2, SHARED - 1024, 16, 1024).word}),
+    # zero-column masks
+    Wrong("a shift above 32", replace(SPLIT, zero_mask=8 << 56, max_shift=32), "a shift of 40 with M = 64", flip={"zero_mask": 32 << 56}),
+    Wrong("a shift above 16 with M = 32", replace(SPLIT, m=32, zero_mask=16 << 56, max_shift=32), "a shift of 17", flip={"zero_mask": 1 << 56}),
+    Wrong("a shift above its maximum", replace(SPLIT, zero_mask=8 << 56, max_shift=8), "a shift of 9 beyond", flip={"zero_mask": 1 << 56}),
+    Wrong("a shift without a maximum", replace(SPLIT, zero_mask=8 << 56, max_shift=8), "a shift of 8 beyond", flip={"idesc": 1 << 30}),
+    Wrong("reserved bits of the mask", replace(SPLIT, zero_mask=1 << 39), "reserved", flip={"zero_mask": 1 << 36}),
+]
+
+
+def spoil(it: Scene, flip: dict[str, int] | None, put: dict[str, Any] | None) -> None:
+    it.call = replace(it.call, **{name: getattr(it.call, name) ^ bits for name, bits in (flip or {}).items()}, **(put or {}))
+
+
+def nothing_happened(it: Scene) -> None:
+    it.untouched()
+    assert not any(cta.tmem.written.any() or cta.filled for cta in it.ctas)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=[w.name for w in WRONG])
+def test_wrong_calls_are_refused(wrong: Wrong) -> None:
+    it = scene(wrong.case)
+    if wrong.target == "sm_100a":
+        it.run()  # as it is, it is right
+        it = scene(wrong.case)
+    spoil(it, wrong.flip, wrong.put)
+    with pytest.raises(IsaError, match=wrong.says) as refused:
+        it.run(target=wrong.target)
+    assert refused.value.legal
+    nothing_happened(it)
+
+
+@pytest.mark.parametrize(("case", "given"), [(PLAIN, 2), (PLAIN, 0), (PAIRED, 1)], ids=["one for a pair", "none", "a pair for one"])
+def test_wrong_number_of_ctas(case: Case, given: int) -> None:
+    it = scene(case)
+    with pytest.raises(IsaError, match=rf"cta_group::{case.group} with CTAs: {given}; legal: a pair of CTAs for cta_group::2"):
+        multiply(it.call, [*it.ctas, *it.ctas][:given], target="sm_100a")
+    nothing_happened(it)
+
+
+SCALED = replace(NV4, n=256)
+
+
+@pytest.mark.parametrize(
+    ("case", "operand", "where"),
+    [(PLAIN, "d", "D: "), (PLAIN, "a", "A: "), (F8, "sp_meta", "metadata: "),
+     (SCALED, "scale_a", "scale factors of a: "), (SCALED, "scale_b", "scale factors of b: ")],
+    ids=["d", "a", "sp_meta", "scale_a", "scale_b"],
+)  # fmt: skip
+def test_tensor_memory_that_is_not_allocated(case: Case, operand: str, where: str) -> None:
+    """The last column that an operand needs was never allocated, has been given back, or is past the last of all."""
+    width = {"d": case.n, "a": 8, "sp_meta": 2, "scale_a": 4, "scale_b": 8}[operand]
+    for name, end in (("tmem-not-allocated", 448), ("tmem-use-after-free", 448), ("tmem-bounds", 512)):
+        it = scene(case)
+        tmem = it.ctas[0].tmem = TensorMemory()
+        for size in (256, 128, 64) if name == "tmem-not-allocated" else (256, 128, 64, 64):
+            tmem.allocate(size)
+        if name == "tmem-use-after-free":
+            tmem.deallocate(448, 64)
+        tmem.words[:] = it.before[0]
+        first = end - width + 1
+        if operand == "sp_meta":  # pairs begin at even columns, so that none reaches past the end
+            if name == "tmem-bounds":
+                continue
+            first = end
+        spoil(it, None, {operand: first})
+        with pytest.raises(UndefinedBehavior) as refused:
+            it.run(meet=lambda *_: None)
+        assert refused.value.name == name
+        assert refused.value.where.startswith(where)
+        nothing_happened(it)
+
+
+def test_nothing_is_written_where_the_odd_cta_fails() -> None:
+    """A refusal is for the instruction, not for a CTA of it."""
+    it = scene(PAIRED)
+    odd = it.ctas[1].tmem
+    odd.deallocate(0, 512)
+    with pytest.raises(UndefinedBehavior, match="tmem-use-after-free"):
+        it.run()
+    nothing_happened(it)
+    it = scene(PAIRED)
+    it.ctas[1].tmem.words[:, it.columns["sp_meta"]] = 0
+    it.before[1] = it.ctas[1].tmem.words.copy()
+    with pytest.raises(UndefinedBehavior, match="undefined-metadata"):
+        it.run()
+    nothing_happened(it)
+
+
+@pytest.mark.parametrize("m", [64, 32])
+def test_an_undefined_code_counts_once_however_many_copies_there_are(m: int) -> None:
+    case = Case(kind="f16", m=m, n=64, sparse=True, ws=True)
+    given = ref.operands(case, np.random.default_rng(0))
+    assert given.codes is not None
+    given.codes[9, 3] = 0b0001
+    met: Met = []
+    scene(case, given).run(meet=meeting(met))
+    assert [(name, count) for name, count, _ in met] == [("undefined-metadata", 1)]
+
+
+FOREIGN: list[tuple[Case, dict[str, Any], str]] = [
+    (replace(DENSE, lanes=(0,) * 4), {"lanes": (0,) * 8}, "a lane mask of 8 words; legal: 4 words"),
+    (replace(DENSE, lanes=(0,) * 4), {"lanes": (0,) * 3}, "a lane mask of 3 words; legal: 4 words"),
+    (replace(PAIRED, lanes=(0,) * 8), {"lanes": (0,) * 4}, "a lane mask of 4 words; legal: 8 words"),
+    (DENSE, {"lanes": (0,) * 4}, "a lane mask of 4 words; legal: none"),
+    (SPLIT, {"lanes": (1,) * 4}, "a lane mask of 4 words; legal: none"),
+    (MX8, {"lanes": (1,) * 4}, "a lane mask of 4 words; legal: none"),
+    (replace(DENSE, scale_d=1), {"scale_d": 16}, "scale-input-d of 16; legal: 0 to 15"),
+    (replace(DENSE, scale_d=1), {"scale_d": -1}, "scale-input-d of -1; legal: 0 to 15"),
+    (F8, {"scale_d": 1}, "scale-input-d of 1; legal: none"),
+    (SPLIT, {"scale_d": 1}, "scale-input-d of 1; legal: none"),
+    (DENSE, {"zero_mask": 1 << 39}, "a zero-column mask 0x8000000000; legal: none"),
+    (MX8, {"scale_a": 5 * LANE + 400}, "scale_a at lane 5; legal: lane 0"),
+    (MX8, {"scale_b": 64 * LANE + 400}, "scale_b at lane 64; legal: lane 0"),
+]
+
+
+@pytest.mark.parametrize(("case", "put", "says"), FOREIGN, ids=[f"{case.kind}-{says}" for case, _, says in FOREIGN])
+def test_operands_that_the_form_has_not(case: Case, put: dict[str, Any], says: str) -> None:
+    it = scene(case)
+    spoil(it, None, put)
+    with pytest.raises(IsaError, match=says):
+        it.run()
+    nothing_happened(it)
+
+
+# Collectors
+
+
+def collectors(case: Case, operations: list[str], *, spoilt: dict[int, dict[str, Any]] | None = None) -> list[Met]:
+    """What one CTA (or pair) meets when the same instruction is executed with these collector qualifiers; results are the right ones throughout."""
+    it = scene(case)
+    wanted, found = None, []
+    for i, operation in enumerate(operations):
+        it.reset()
+        other = replace(case, collector=operation)
+        it.call = replace(it.call, form=form(other.ptx))
+        old = it.call
+        spoil(it, None, (spoilt or {}).get(i))
+        met: Met = []
+        it.run(meet=meeting(met))
+        if it.call == old:
+            wanted = ref.exact(case, it.given) if wanted is None else wanted
+            it.check(wanted)
+        it.call = old
+        found.append(met)
+    return found
+
+
+@pytest.mark.parametrize("case", [DENSE, PLAIN, HALF, PAIRED, MX8, I8], ids=str)
+def test_collector_of_a(case: Case) -> None:
+    fill, use, last, discard = (f"a::{name}" for name in ("fill", "use", "lastuse", "discard"))
+    right = collectors(case, [fill, use, use, last, fill, last, fill, discard, fill, "", discard, fill, fill, use])
+    assert right == [[]] * 14
+    found = collectors(case, [use, fill, last, use, fill, discard, use, fill, "", last])
+    names = [[name for name, _, _ in met] for met in found]
+    bad = ["collector-use-without-fill"] * case.group
+    # 0: never filled; 3: used for the last time before; 6: discarded; 9: nothing written means discard
+    assert names == [bad, [], [], bad, [], [], bad, [], [], bad]
+    assert all("a::" in where and case.kind in where and count == 1 for met in found for _, count, where in met)
+
+
+def test_collector_holds_the_operand_that_filled_it() -> None:
+    other = ref.Place("K", 2, 8 << 10, 0x30, 1024).word
+    found = collectors(DENSE, ["a::fill", "a::use"], spoilt={1: {"a": other}})
+    assert [len(met) for met in found] == [0, 1]
+    found = collectors(DENSE, ["a::fill", "a::use"], spoilt={1: {"b": ref.Place("K", 2, 24 << 10, 0x30, 1024).word}})  # another B: what it is for
+    assert found == [[], []]
+
+
+@pytest.mark.parametrize("case", [SPLIT, replace(SPLIT, m=32, tmem=True), replace(SPLIT, m=128, sparse=False)], ids=str)
+def test_collectors_of_b(case: Case) -> None:
+    assert (
+        collectors(case, ["b0::fill", "b1::fill", "b3::fill", "b1::use", "b0::lastuse", "b3::use", "b1::lastuse", "b3::discard", "b2::fill"])
+        == [[]] * 9
+    )
+    found = collectors(case, ["b0::fill", "b1::use", "b0::use", "", "b0::use", "b2::fill", "", "b2::use"])
+    assert [len(met) for met in found] == [0, 1, 0, 0, 1, 0, 0, 0]  # without a qualifier it is b0::discard
+    assert "collector b1::use" in found[1][0][2]
+
+
+def test_a_refused_instruction_leaves_the_collector_as_it_was() -> None:
+    it = scene(PLAIN)
+    fill = it.call = replace(it.call, form=form(replace(PLAIN, collector="a::fill").ptx))
+    it.run()
+    held = dict(it.ctas[0].filled)
+    assert held
+    for operation, spoilt in (("a::discard", {"d": 500}), ("a::lastuse", {"d": 500}), ("a::fill", {"a": 508})):
+        it.call = replace(fill, form=form(replace(PLAIN, collector=operation).ptx), **spoilt)
+        with pytest.raises(UndefinedBehavior, match="tmem-bounds"):
+            it.run()
+        assert it.ctas[0].filled == held
+
+
+def test_collector_without_fill_is_refused_by_default() -> None:
+    it = scene(replace(PLAIN, collector="a::lastuse"))
+    with pytest.raises(UndefinedBehavior, match="collector-use-without-fill"):
+        it.run()
+    nothing_happened(it)
+
+
+# Masks, scales and shifts
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(kind="f16", m=128, n=24), Case(kind="i8", m=64, n=16, a="u8", b="s8", d="s32", sparse=True, base=16), HALF,
+        Case(kind="f8f6f4", m=128, n=16, a="e2m1", b="e2m3", d="f16", sparse=True, tmem=True),
+        Case(kind="tf32", m=256, n=16, a="tf32", b="tf32", group=2),
+        Case(kind="f16", m=128, n=32, a="bf16", b="bf16", group=2), Case(kind="f16", m=128, n=16, group=2, sparse=True), replace(PAIRED, base=16),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_lane_masks(case: Case) -> None:
+    rng = np.random.default_rng(4)
+    masks = [tuple(rng.integers(0, 1 << 32, 4 * case.group).tolist()) for _ in range(2)]
+    masks += [
+        (0xFFFFFFFF,) * (4 * case.group),
+        (0,) * (4 * case.group),
+        (1, 0, 0, 1 << 31) * case.group,
+        (*[0xFFFFFFFF] * 4, *[0] * 4)[: 4 * case.group],
+    ]
+    wanted = None
+    for lanes in masks:
+        it = scene(replace(case, lanes=lanes), seed=5)
+        wanted = ref.exact(case, it.given) if wanted is None else wanted
+        it.run()
+        it.check(wanted)
+    assert it.case.group == 1 or (it.ctas[1].tmem.words != it.before[1]).any()  # the last mask is for the even CTA alone
+    assert (it.ctas[0].tmem.words == it.before[0]).all()
+
+
+@pytest.mark.parametrize("scale_d", range(16))
+def test_every_scale_of_d(scale_d: int) -> None:
+    for case in (Case(kind="f16", m=64, n=8, d="f16", sparse=True), Case(kind="tf32", m=128, n=16, a="tf32", b="tf32", group=2)):
+        it = scene(replace(case, scale_d=scale_d))
+        it.run("chip")
+        it.check(chip(it.case, it.given))
+        it.reset()
+        it.run("exact")
+        it.check(chip(it.case, it.given, "exact"))
+
+
+@pytest.mark.parametrize("d", ["f16", "f32"])
+def test_a_scaled_d_that_becomes_subnormal_is_rounded_to_nearest_even(d: str) -> None:
+    """Assumed: no source says what happens there. A is zero, so that D is what is left of it."""
+    case = Case(kind="f16", m=64, n=64, d=d, scale_d=3)
+    given = any_bits(case, np.random.default_rng(6), finite=True)
+    given.a[:] = 0
+    exponent, fraction = ref.FORMATS[d][1:3]
+    given.c[:, ::2] &= np.uint32(1 << exponent + fraction | (4 << fraction) - 1)  # near the smallest numbers
+    it = scene(case, given)
+    it.run("exact")
+    wanted = [ref.nearest(ref.Fraction(x) / 8, d) for x in ref.values(given.c, d).ravel().tolist()]
+    # a zero has no sign left, a negative number that vanishes is an exact zero by then
+    it.check(np.array([0 if w == 1 << exponent + fraction else w for w in wanted], np.uint32).reshape(given.c.shape))
+
+
+def test_enable_input_d_false_ignores_d() -> None:
+    """NaN in D included, and a scale of it."""
+    for case in (replace(PLAIN, enable=False), replace(DENSE, enable=False, scale_d=3), replace(SPLIT, enable=False)):
+        given = ref.operands(case, np.random.default_rng(2))
+        given.c[:] = 0x7FC00000
+        it = scene(case, given)
+        for arithmetic in ("exact", "chip"):
+            it.run(arithmetic)
+            it.check(ref.exact(case, given) if arithmetic == "exact" else chip(case, given))
+            it.reset()
+
+
+def mask_word(starts: tuple[int, ...], firsts: int, skip: int, use: int, shift: int = 0) -> int:
+    return sum(s << 8 * i for i, s in enumerate(starts)) | firsts << 32 | 1 << 39 | skip << 40 | use << 48 | shift << 56
+
+
+MASKS = [
+    mask_word((0, 0, 0, 0), 0, 2, 3), mask_word((2, 1, 5, 0), 0b0101, 2, 3), mask_word((0, 7, 255, 3), 0b1111, 0, 0, 8),
+    mask_word((9, 0, 1, 200), 0b0010, 255, 6, 16), mask_word((1, 2, 3, 4), 0b1000, 15, 255, 5), 13 << 56,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=hex)
+@pytest.mark.parametrize("m", [32, 64, 128])
+def test_zero_column_masks_and_shifts(m: int, mask: int) -> None:
+    shift = {0: 0, 5: 8, 8: 8, 13: 16, 16: 16}[mask >> 56]
+    for case in (
+        Case(kind="f16", m=m, n=64, sparse=True, ws=True, majors="KM", negate=(False, True)),
+        Case(kind="i8", m=m, n=256, a="s8", b="u8", d="s32", ws=True),
+        Case(kind="f8f6f4", m=m, n=128, a="e4m3", b="e2m1", sparse=True, ws=True, tmem=True, swizzles=(0, 0)),
+    ):  # fmt: skip
+        run_both(replace(case, zero_mask=mask, max_shift=shift))
+
+
+def test_the_largest_shifts() -> None:
+    run_both(replace(SPLIT, zero_mask=32 << 56, max_shift=32))
+    run_both(replace(SPLIT, m=32, zero_mask=mask_word((0, 1, 2, 3), 0, 7, 7, 16), max_shift=16))
+
+
+def test_a_masked_column_is_zero_whatever_is_in_memory() -> None:
+    case = replace(SPLIT, zero_mask=mask_word((0, 0, 0, 0), 0b0001, 31, 255), negate=(False, True))
+    given = ref.operands(case, np.random.default_rng(3))
+    given.b[:32] = 0x7E00  # NaN, in all columns that are zeroed
+    it = scene(case, given)
+    it.run("chip")
+    it.check(chip(case, given))
+    zero = ref.values(given.c[:, 0], "f32") == 0
+    assert (it.ctas[0].tmem.words[:64, it.columns["d"]] == np.where(zero, 0, given.c[:, 0])).all()
+
+
+@pytest.mark.parametrize(("kind", "a"), [("f16", "bf16"), ("tf32", "tf32"), ("f8f6f4", "e3m2"), ("i8", "s8")])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("group", [1, 2])
+def test_ashift(kind: str, a: str, sparse: bool, group: int) -> None:
+    """Row r takes row r + 1 of A, the last of a CTA its own (direction and extent: assumed); metadata stay."""
+    d = "s32" if kind == "i8" else "f32"
+    for collector in ("", "a::lastuse", "a::discard"):
+        case = Case(kind=kind, m=128 * group, n=32, a=a, b=a, d=d, group=group, sparse=sparse, tmem=True, ashift=True, collector=collector)
+        it = scene(case)
+        if collector == "a::lastuse":
+            it.call = replace(it.call, form=form(replace(case, ashift=False, collector="a::fill").ptx))
+            it.run()
+            it.reset()
+            it.call = replace(it.call, form=form(case.ptx))
+        it.run()
+        it.check(ref.exact(case, it.given))
+
+
+# Several instructions along K
+
+
+STEPS = 4
+LOOPS = [
+    Case(kind="f16", m=128, n=64, sparse=True), Case(kind="f16", m=64, n=64, sparse=True, base=16, tmem=True),
+    Case(kind="f16", m=256, n=64, group=2, sparse=True),
+    Case(kind="f16", m=128, n=64), Case(kind="f16", m=128, n=64, group=2, tmem=True), Case(kind="tf32", m=128, n=32, a="tf32", b="tf32", sparse=True),
+    Case(kind="i8", m=128, n=64, a="s8", b="s8", d="s32", group=2, sparse=True),
+    Case(kind="f8f6f4", m=64, n=64, a="e4m3", b="e5m2", sparse=True, ws=True),
+    Case(kind="mxf4nvf4", m=128, n=64, a="packed", b="packed", sparse=True, vector="4X", scale="ue4m3"),
+    Case(kind="mxf8f6f4", m=256, n=64, a="e4m3", b="e4m3", group=2, sparse=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LOOPS, ids=str)
+@pytest.mark.parametrize("arithmetic", ["exact", "chip"])
+def test_a_loop_along_k(case: Case, arithmetic: str) -> None:
+    """Four instructions over one tile of shared memory in 128B swizzle, its descriptors advanced by bytes, as CUTLASS does.
+
+    A row of A takes 32 bytes an instruction, one row of the swizzle for all; a column of a sparse B takes 64, two atoms. Metadata: one pair of
+    columns for two instructions with f16 and tf32, told by the selector. Small whole numbers: no sum is rounded, so that the loop must give the
+    product of the whole matrices.
+    """
+    rng = np.random.default_rng(zlib.crc32(str(case).encode()))
+    parts = [small(case, rng) for _ in range(STEPS)]
+    it = scene(case, parts[0])
+    row_bytes = {part: 64 if case.sparse and part else 32 for part in (0, 1)}
+    starts, meta, scaled = (AT_A, AT_B), 440, 456
+    for rank, cta in enumerate(it.ctas):
+        mine = slice(rank * case.rows, (rank + 1) * case.rows), slice(rank * (case.n // case.group), (rank + 1) * (case.n // case.group))
+        for operand, name in enumerate((case.a, case.b)):
+            whole = np.concatenate([(p.a, p.b)[operand][mine[operand]] for p in parts], axis=1)
+            columns = 128 * whole.shape[1] // (row_bytes[operand] * STEPS)  # elements in a row of the swizzle
+            for atom in range(whole.shape[1] // columns):
+                at = ref.Place("K", 2, starts[operand] + atom * whole.shape[0] * 128, 16, 1024)
+                ref.store(cta.shared, at, whole[:, atom * columns : (atom + 1) * columns], name)
+        for step, part in enumerate(parts):
+            if case.tmem:
+                ref.put_a(cta.tmem.words, case, part.a[mine[0]], 400 + 8 * step)
+            if part.codes is not None:
+                column, selector = place_of_codes(case, step, meta)
+                ref.put_codes(cta.tmem.words, case, part.codes[mine[0]], column, selector)
+            if part.scale_a is not None and part.scale_b is not None:
+                ref.put_scales(cta.tmem.words, case, part.scale_a[mine[0]], scaled + 8 * step, "a")
+                ref.put_scales(cta.tmem.words, case, part.scale_b, scaled + 8 * step + 4, "b")
+    it.before = [cta.tmem.words.copy() for cta in it.ctas]
+    for step in range(STEPS):
+        column, selector = place_of_codes(case, step, meta)
+        b = step * row_bytes[1]
+        b = AT_B + b // 128 * (case.n // case.group) * 128 + b % 128
+        it.call = replace(
+            it.call, a=case.base << 16 | 400 + 8 * step if case.tmem else ref.Place("K", 2, AT_A + 32 * step, 16, 1024).word,
+            b=ref.Place("K", 2, b, 16, 1024).word, idesc=replace(case, selector=selector).idesc, sp_meta=case.base << 16 | column,
+            scale_a=scaled + 8 * step, scale_b=scaled + 8 * step + 4,
+        )  # fmt: skip
+        it.run(arithmetic)
+    it.check(whole_product(case, parts))
+
+
+def place_of_codes(case: Case, step: int, first: int) -> tuple[int, int]:
+    """Column and selector of the metadata of a step."""
+    return (first + 2 * (step // 2), step % 2) if case.kind in ("f16", "tf32") and case.sparse else (first + 2 * step, 0)
+
+
+def small(case: Case, rng: np.random.Generator) -> Operands:
+    """Whole numbers from -4 to 4, and factors 1, 2 and 4."""
+    given = ref.operands(case, rng)
+    for name, what in (("a", case.a), ("b", case.b), ("c", case.d)):
+        whole = rng.integers(-4, 5, getattr(given, name).shape)
+        setattr(given, name, whole_numbers(whole, what))
+    if given.scale_a is not None and given.scale_b is not None:
+        one, doubled = (0x38, 8) if case.scale == "ue4m3" else (127, 1)
+        for name in ("scale_a", "scale_b"):
+            setattr(given, name, (one + doubled * rng.integers(0, 3, getattr(given, name).shape)).astype(np.uint32))
+    return given
+
+
+def whole_numbers(whole: np.ndarray, name: str) -> Words:
+    """Patterns of small whole numbers, found among all patterns of a type."""
+    if name in ("s8", "s32"):
+        return (whole & (255 if name == "s8" else 0xFFFFFFFF)).astype(np.uint32)
+    bits, *_ = ref.FORMATS[name]
+    if bits == 32:
+        return whole.astype(np.float32).view(np.uint32)
+    every = np.arange(1 << bits, dtype=np.uint32)
+    table = {value: pattern for pattern, value in zip(every.tolist(), ref.values(every, name).tolist(), strict=True) if abs(value) <= 4}
+    return np.vectorize(table.__getitem__, otypes=[np.uint32])(whole)
+
+
+def whole_product(case: Case, parts: list[Operands]) -> Words:
+    """C and the products of all parts, in float64."""
+    total = ref.values(parts[0].c, case.d)
+    for part in parts:
+        a, b = ref.values(part.a, case.a), ref.values(part.b, case.b)
+        a = a if part.codes is None else ref.expand(a, part.codes, case.kind)
+        if part.scale_a is not None and part.scale_b is not None:
+            each = case.k // case.factors
+            a = a * np.repeat(ref.values(part.scale_a, case.scale), each, axis=1)
+            b = b * np.repeat(ref.values(part.scale_b, case.scale), each, axis=1)
+        total = total + a @ b.T
+    assert (np.abs(total) < 1 << 24).all()
+    assert (total == np.rint(total)).all()
+    return total.astype(np.int64).astype(np.int32).view(np.uint32) if case.d == "s32" else ref.rounded(total, case.d)
