@@ -20,6 +20,9 @@ WAIT_NAMES = {
     "alu": "integer pipe taken",
     "branch": "end of a loop",
     "finished": "program over",
+    "tcgen05": "queue of the tcgen05 unit full",
+    "tmem": "tcgen05.ld or st not complete, or the path to Tensor Memory taken",
+    "mbarrier": "phase of an mbarrier not complete",
 }
 
 

@@ -280,6 +280,13 @@ def _assumed(config: Config | None, codes: list[Code], executed: Executed) -> li
             tables |= {"tcgen05.mbarrier"}
             if config is not None and "_tx." in form.opcode:
                 inferred["[tcgen05.mbarrier] assumed: transaction counts take no time, and no phase waits for them"] = True
+    if machine.arithmetic == "chip" and (kinds := {(fact.kind, fact.sparse) for fact in executed.work if isinstance(fact, MmaFacts)}):
+        from simulator.execute.tcgen05.multiply import row_of
+
+        for kind, sparse in sorted(kinds):
+            found_row = row_of(kind, sparse, machine.target)
+            if found_row is not None and found_row.evidence == INFERRED:
+                inferred[f"[arithmetic] {found_row.evidence}: {found_row.source}"] = True
     if config is None:
         return list(inferred)
     tables.update(table for fact in executed.work for table in sources(config, fact))

@@ -26,7 +26,7 @@ from isa.tmem_scales import TmemScales, tmem_scales
 from isa.types import ELEMENT_TYPES, SCALE_TYPES, Bits, ElementType
 from isa.undefined import undefined_behavior
 from isa.zero_column_mask import ZeroColumnMask
-from simulator.arithmetic import Operands, Sum, add, find_row, ulp_distance
+from simulator.arithmetic import Operands, Sum, SumRow, add, find_row, ulp_distance
 from simulator.arithmetic.convert import from_float64, to_float64
 from simulator.execute.tcgen05.fetch import Cta, accumulators, codes, factors, smem_matrix, tmem_a
 from simulator.timing.facts import MmaFacts
@@ -132,6 +132,16 @@ def facts_of(call: Call) -> MmaFacts:
     a_type, b_type = (operand_element(str(name), form.kind) for name in (idesc.a_type, idesc.b_type))
     bits = a_type.bits, b_type.bits
     return MmaFacts(form.kind, idesc.m, idesc.n, idesc.k, form.cta_group, form.ws, form.sparse, bool(form.a_in_tmem), *bits)
+
+
+def row_of(kind: str, sparse: bool, target: Target) -> SumRow | None:
+    """The arithmetic of a kind on a target; None for integers. All types of a kind have one row."""
+    if kind == "i8":
+        return None
+    packed = kind.startswith("mxf4")
+    element = "f16" if kind == "f16" else "tf32" if kind == "tf32" else "e2m1" if packed else "e4m3"
+    scaled = "mxf4" if packed else kind if kind == "mxf8f6f4" else ""
+    return find_row("tcgen05", target, ELEMENT_TYPES[element], sparse=sparse, kind=scaled)
 
 
 def _refuse(name: str, count: int, where: str) -> None:
@@ -289,14 +299,11 @@ def _operands(plan: _Plan, cta: Cta, b: Bits, meet: Meet) -> Operands:
 def _sum(plan: _Plan, arithmetic: str) -> Sum:
     idesc, layout = plan.idesc, plan.layout
     a_type, b_type, d_type = plan.types
-    rule = None
-    if a_type.is_float and arithmetic == "chip":
-        kind = "mxf4" if idesc.kind.startswith("mxf4") else idesc.kind if plan.scales else ""
-        rule = find_row("tcgen05", plan.target, a_type, sparse=idesc.sparse, kind=kind).rule
+    row = row_of(idesc.kind, idesc.sparse, plan.target) if arithmetic == "chip" else None
     sparsity = plan.metadata.sparsity if plan.metadata else None
     scale, count = (SCALE_TYPES[str(idesc.scale_type)], plan.scales[0].factors) if plan.scales else (None, 0)
     types = a_type, b_type, d_type, d_type
-    return Sum(layout.rows, idesc.n // layout.parts, idesc.k, *types, rule, sparsity, idesc.saturate, scale, count)
+    return Sum(layout.rows, idesc.n // layout.parts, idesc.k, *types, row.rule if row else None, sparsity, idesc.saturate, scale, count)
 
 
 def _scaled(patterns: Bits, element: ElementType, scale_d: int) -> Bits:
