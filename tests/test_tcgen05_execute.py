@@ -556,6 +556,37 @@ def test_copies_that_differ(spoilt: Spoilt) -> None:
         it.untouched()
 
 
+@pytest.mark.parametrize(
+    "spoilt", [s for s in SPOILT if s.operand in ("a", "sp_meta")], ids=[str(s.case) for s in SPOILT if s.operand in ("a", "sp_meta")]
+)
+def test_each_part_of_the_data_path_reads_its_own_copy(spoilt: Spoilt) -> None:
+    """What is done where copies differ, once that is met (assumed): the columns of one part alone change."""
+    case = spoilt.case
+    it = scene(case)
+    part, row = divmod(spoilt.lane, case.rows)
+    last = it.ctas[-1].tmem.words
+    other = replace(it.given, a=it.given.a.copy(), codes=None if it.given.codes is None else it.given.codes.copy())
+    place = spoilt.lane, it.columns[spoilt.operand] + spoilt.column
+    if spoilt.operand == "a":
+        last[place] ^= np.uint32(1)
+        other.a[-case.rows + row, spoilt.column * 32 // ref.FORMATS[case.a][0]] ^= np.uint32(1)
+    else:  # bits 0 to 3 of a cell: chunk 0 of its row, or with f16 of row r or, 8 lanes higher, chunk 4 of it
+        assert other.codes is not None
+        f16 = case.kind == "f16"
+        r, chunk = (row // 16 * 16 + row % 8, row // 8 % 2 * 4) if f16 else (row, 8 * spoilt.column)
+        code = 0b0100 if other.codes[r, chunk] != 0b0100 else 0b1110
+        other.codes[r, chunk] = code
+        last[place] = last[place] & ~np.uint32(15) | np.uint32(code)
+    it.before[-1] = last.copy()
+    met: Met = []
+    it.run(meet=meeting(met))
+    assert [name for name, *_ in met] == ["tmem-copies-differ"]
+    wanted, width = ref.exact(case, it.given), case.n // ref.PARTS[case.layout]
+    changed = ref.exact(case, other)
+    wanted[:, part * width : (part + 1) * width] = changed[:, part * width : (part + 1) * width]
+    it.check(wanted)
+
+
 def test_factors_beyond_n_and_other_bytes_may_differ() -> None:
     """N = 40 reads 8 of the 32 lanes of its second column, and one byte of each; scenes hold random bits elsewhere."""
     case = Case(kind="mxf8f6f4", m=128, n=40, a="e4m3", b="e4m3", ids=(1, 3))
@@ -711,6 +742,34 @@ def test_wrong_calls_are_refused(wrong: Wrong) -> None:
         it.run(target=wrong.target)
     assert refused.value.legal
     nothing_happened(it)
+
+
+@pytest.mark.xfail(strict=True, reason="multiply() takes any word for exact")
+def test_unknown_arithmetic_is_refused() -> None:
+    it = scene(PLAIN)
+    with pytest.raises(IsaError, match="exakt"):
+        it.run("exakt")
+    nothing_happened(it)
+
+
+def in_order(patterns: Words, name: str) -> np.ndarray:
+    """Numbers of a format by their place in order, a step for each."""
+    sign = 15 if name == "f16" else 31
+    size = (patterns & np.uint32((1 << sign) - 1)).astype(np.int64)
+    return np.where(patterns >> np.uint32(sign), -size, size)
+
+
+@pytest.mark.parametrize("case", [PLAIN, PAIRED, SPLIT, replace(F8, d="f16"), I8, replace(NV4, scale="ue4m3")], ids=str)
+def test_distance_from_the_exact_result(case: Case) -> None:
+    it = scene(case)
+    assert multiply(it.call, it.ctas, target="sm_100a") == -1
+    right, given = ref.exact(case, it.given), chip(case, it.given)
+    distance = int(np.abs(in_order(given, case.d) - in_order(right, case.d)).max())
+    assert (distance > 0) == (case.d == "f32")
+    for arithmetic, wanted in (("chip", distance), ("exact", 0)):
+        it.reset()
+        assert multiply(it.call, it.ctas, target="sm_100a", arithmetic=arithmetic, compare=True) == wanted
+        it.check(right if arithmetic == "exact" else given)
 
 
 @pytest.mark.parametrize(("case", "given"), [(PLAIN, 2), (PLAIN, 0), (PAIRED, 1)], ids=["one for a pair", "none", "a pair for one"])
