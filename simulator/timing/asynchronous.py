@@ -67,7 +67,6 @@ class Asynchronous:
         self.ticks: list[At | None] = [None] * ctas  # the next look at each queue
         self.flights: dict[At, tuple[Barrier, ...]] = {}  # arrivals on their way
         self.phases: dict[Barrier, Phase] = {}
-        self.waiting = 0  # warps that wait for a phase
 
     def full(self, cta: int) -> bool:
         return len(self.queues[cta]) >= self.length
@@ -78,8 +77,8 @@ class Asynchronous:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is queued, on its way or waited for."""
-        return not (self.waiting or self.flights or any(self.queues))
+        """Whether nothing is queued or on its way."""
+        return not (self.flights or any(self.queues))
 
     # The queue
 
@@ -171,7 +170,6 @@ class Asynchronous:
             for warp in self.sm.warps:
                 warp.arrived = False
         released, phase.waiting = phase.waiting, []
-        self.waiting -= len(released)
         for warp, _ in released:
             self.sm.release(warp, now)
 
@@ -188,7 +186,6 @@ class Asynchronous:
         if phase.parity != parity:
             return False
         phase.waiting.append((warp, parity))
-        self.waiting += 1
         return True
 
     def describe(self) -> list[str]:

@@ -287,6 +287,7 @@ class Sm:
         warp.blocked = None
         if warp.done:  # nothing issues that would count the wait
             self.counted[warp.base + Wait.MBARRIER] += now - 1 - warp.last
+            self.finish(warp, now)
             return
         warp.gate, warp.gate_cause = max(warp.gate, now), Wait.MBARRIER
         self.cores[warp.core].wake(warp.gate)
@@ -338,6 +339,11 @@ class Sm:
             self.prepare(warp)
             return
         warp.done = True
+        if warp.blocked is not Wait.MBARRIER:
+            self.finish(warp, now)
+
+    def finish(self, warp: Warp, now: int) -> None:
+        """The program of a warp is over, and so is the wait with which it may have ended."""
         self.unfinished -= 1
         if self.queues is not None:
             self.queues.leave(warp, now)
