@@ -31,6 +31,7 @@ class Operation:
         actor, clock: component of its warp, and how many accesses the warp had issued with it.
         unit, sequence: component of its asynchronous unit and its number there; -1 and 0 for what is synchronous.
         accumulators: the regions of D, one for each CTA.
+        after: operations that it follows as the second of a pipelined pair; filled while the log is read.
     """
 
     event: Event
@@ -41,6 +42,7 @@ class Operation:
     unit: int = -1
     sequence: int = 0
     accumulators: tuple[int, ...] = ()
+    after: set[Operation] = field(default_factory=set)
 
     @property
     def line(self) -> int:

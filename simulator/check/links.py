@@ -10,7 +10,7 @@ from isa.errors import IsaError
 from simulator.check.accesses import Access, Cells, Operation
 
 if TYPE_CHECKING:
-    from simulator.check.order import Commit
+    from simulator.check.found import Commit
 
 VERSIONS = ("9.0", "9.4")
 _INPUTS = ("A", "metadata", "scale factors of A", "scale factors of B")

@@ -11,136 +11,22 @@ Assumed: the lanes of a warp are in step, so a fence or an arrival of one lane s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.instruction import Immediate
 from simulator.check.accesses import DEALLOC, GENERIC, INITIAL, Access, Operation, Partition, Touch, touches
-from simulator.check.links import Ends, Link, Missing, Rules, explain
+from simulator.check.clocks import Clock, Knowledge, Mbarrier, join
+from simulator.check.found import Commit, Overlap, Result, Stray, Unwritten
+from simulator.check.links import Ends, Link, Rules, explain
+from simulator.execute.barrier import barrier_of
 from simulator.execute.machine import Event
 
-Clock = NDArray[np.int32]
 Actor = tuple[int, int]  # CTA, warp
 Values = Mapping[tuple[int, str], int]  # (number of the event, operand) -> its value, where it is in a register
 KINDS = {"tcgen05.mma": "mma", "tcgen05.mma.ws": "mma", "tcgen05.cp": "cp", "tcgen05.shift": "shift", "tcgen05.ld": "ld", "tcgen05.st": "st"}
 _UNITS = ("mma", "cp", "shift")
-
-
-@dataclass
-class Knowledge:
-    """What a warp may rely on.
-
-    Attributes:
-        seen: what happened before its next ordinary instruction.
-        ordered: what its next asynchronous tcgen05 instruction comes after.
-        fenced: of that, what lies before a tcgen05.fence::before_thread_sync, so that a barrier hands it on.
-        received: what barriers handed to it, and the next tcgen05.fence::after_thread_sync makes `ordered`.
-        proxied: ordinary accesses before a fence.proxy.async.
-        snapshot: what was seen, fenced and proxied at its last memory fence, which a relaxed arrival releases.
-    """
-
-    seen: Clock
-    ordered: Clock
-    fenced: Clock
-    received: Clock
-    proxied: Clock
-    snapshot: tuple[Clock, Clock, Clock] | None = None
-
-    @classmethod
-    def nothing(cls, size: int) -> Knowledge:
-        seen, ordered, fenced, received, proxied = np.zeros((5, size), np.int32)
-        return cls(seen, ordered, fenced, received, proxied)
-
-    def released(self) -> tuple[Clock, Clock, Clock]:
-        """What an arrival hands on: seen, tcgen05-ordered, proxied."""
-        return self.seen.copy(), np.maximum(self.fenced, self.received), self.proxied.copy()
-
-    def acquire(self, known: tuple[Clock, Clock, Clock]) -> None:
-        for mine, other in zip((self.seen, self.received, self.proxied), known, strict=True):
-            np.maximum(mine, other, out=mine)
-
-    def complete(self, unit: int, count: int) -> None:
-        """A wait of its own: this much of a unit is complete."""
-        self.seen[unit] = self.ordered[unit] = count
-
-
-def _join(into: list[Clock], known: Iterable[Clock]) -> list[Clock]:
-    known = list(known)
-    return [np.maximum(mine, other) for mine, other in zip(into, known, strict=True)] if into else known
-
-
-@dataclass
-class _Barrier:
-    """An mbarrier, replayed from the log."""
-
-    owner: int
-    made: int
-    line: int
-    expected: int
-    pending: int
-    transactions: int = 0
-    released: list[Clock] = field(default_factory=list)
-    phases: list[list[Clock]] = field(default_factory=list)
-
-    def settle(self) -> None:
-        if self.pending <= 0 and not self.transactions:
-            self.pending = self.expected
-            self.phases.append(list(self.released))
-
-    def awaited(self, parity: int | None) -> list[Clock]:
-        """What the phase that a wait of this parity is for has released."""
-        if not self.phases:
-            return []
-        last = len(self.phases) - 1
-        if parity is not None and last & 1 != parity and last:
-            last -= 1
-        return self.phases[last]
-
-
-class Commit(NamedTuple):
-    """A tcgen05.commit: how much of its unit it covers, its line, and the mbarriers (CTA, offset)."""
-
-    covered: int
-    line: int
-    barriers: tuple[tuple[int, int], ...]
-
-
-class Unwritten(NamedTuple):
-    """A read of Tensor Memory that nothing wrote."""
-
-    access: Access
-    cells: NDArray[np.int64]
-
-
-class Overlap(NamedTuple):
-    """Two operands of one mma that share cells."""
-
-    first: Access
-    second: Access
-    cells: NDArray[np.int64]
-
-
-class Stray(NamedTuple):
-    """A use of an mbarrier that its mbarrier.init does not come before."""
-
-    event: Event
-    init_line: int
-    place: tuple[int, int]
-
-
-@dataclass
-class Result:
-    """What was found, each with how often: pairs of lines are reported once."""
-
-    missing: dict[tuple[object, ...], Missing] = field(default_factory=dict)
-    unwritten: dict[tuple[int, str], Unwritten] = field(default_factory=dict)
-    overlaps: dict[tuple[int, str, str], Overlap] = field(default_factory=dict)
-    strays: dict[tuple[int, int], Stray] = field(default_factory=dict)
-    unfinished: list[tuple[Operation, bool]] = field(default_factory=list)
-    counts: dict[tuple[object, ...], int] = field(default_factory=dict)
 
 
 def check_order(
@@ -193,7 +79,7 @@ class _Engine:
         self.waited: dict[int, int] = {}  # of loads and stores: how many a wait covered
         self.last: dict[int, Operation] = {}
         self.partition = Partition([touches(event) for event in events], written)
-        self.mbarriers: dict[tuple[int, int], _Barrier] = {}
+        self.mbarriers: dict[tuple[int, int], Mbarrier] = {}
         self.departures = _departures(events, self.warps)
         self.gathered: dict[int, tuple[Clock, Clock, Clock]] = {}
         self.arrived: dict[Actor, int] = {}
@@ -214,7 +100,7 @@ class _Engine:
         elif name.startswith("mbarrier."):
             (self.wait if "_wait" in name else self.arrive)(index, event)
         elif name == "barrier":
-            (self.cluster_barrier if form.unit == "cluster" else self.barrier)(index, event)
+            (self.cluster_barrier if ".cluster" in form.opcode else self.barrier)(index, event)
         else:
             self.access(index, event)
 
@@ -253,7 +139,7 @@ class _Engine:
 
     def touch(self, access: Access, touch: Touch) -> None:
         """One region: what was there before it must come before it."""
-        for state, atoms in self.partition.states(touch):
+        for state, atoms in sorted(self.partition.states(touch), key=lambda found: not found[0].readers):  # pairs through a reader come first
             if access.write:
                 befores: tuple[Access, ...] = state.readers or ((state.writer,) if state.writer else ())
             else:
@@ -309,10 +195,13 @@ class _Engine:
             if known.seen[first.actor] < first.clock:
                 return Link.SYNC
             return Link.AFTER if known.received[first.actor] >= first.clock else Link.BEFORE
+        if first.kind == second.kind == "cp" and any(first in middle.after for middle in second.after):
+            return None  # the mma between them comes after the one and before the other
         return self.incomplete(first, second, fences=True)
 
     def follow(self, first: Operation, second: Operation) -> None:
-        """A pipelined pair of two units: when the second is complete, so is the first."""
+        """A pipelined pair: when the second is complete, so is the first, which may be of another unit."""
+        second.after.add(first)
         if first.unit != second.unit:
             mine, other = self.done[second.unit], self.done[first.unit]
             mine[first.unit] = max(mine[first.unit], first.sequence)
@@ -373,7 +262,7 @@ class _Engine:
             if number not in self.gathered:
                 joined: list[Clock] = []
                 for actor in members:
-                    joined = _join(joined, self.known[actor].released())
+                    joined = join(joined, self.known[actor].released())
                 self.gathered[number] = (joined[0], joined[1], joined[2])
             self.known[event.cta, warp].acquire(self.gathered[number])
 
@@ -385,7 +274,7 @@ class _Engine:
                 self.arrived[actor] = turn = self.arrived.get(actor, 0) + 1
                 known = self.known[actor].snapshot if relaxed else self.known[actor].released()
                 if known is not None:
-                    self.cluster[turn] = _join(self.cluster.get(turn, []), known)
+                    self.cluster[turn] = join(self.cluster.get(turn, []), known)
             else:
                 self.departed[actor] = turn = self.departed.get(actor, 0) + 1
                 if turn in self.cluster:
@@ -410,14 +299,14 @@ class _Engine:
                 self.count[number] += 1
                 known = self.known[event.cta, warp]
                 known.seen[number] = known.ordered[number] = self.count[number]
-                self.mbarriers[region.cta, offset] = _Barrier(number, self.count[number], event.line, count, count)
+                self.mbarriers[region.cta, offset] = Mbarrier(number, self.count[number], event.line, count, count)
 
     def inval(self, _index: int, event: Event) -> None:
         for region in event.writes:
             for offset in region.cells.ravel().tolist():
                 self.mbarriers.pop((region.cta, offset), None)
 
-    def named(self, event: Event, regions: Iterable[object]) -> list[tuple[tuple[int, int], _Barrier]]:
+    def named(self, event: Event, regions: Iterable[object]) -> list[tuple[tuple[int, int], Mbarrier]]:
         """The mbarriers of an event; a use that comes before their initialisation is met."""
         found = []
         for region in event.writes if regions is event.writes else event.reads:
@@ -447,7 +336,7 @@ class _Engine:
                     known = self.known[event.cta, warp]
                     released = known.snapshot if "relaxed" in qualifiers else known.released()
                     if released is not None:
-                        barrier.released = _join(barrier.released, released)
+                        barrier.released = join(barrier.released, released)
             barrier.transactions += many * (-bytes_each if "complete_tx" in qualifiers else bytes_each)
             barrier.pending -= count * many
             barrier.expected -= count * many if "arrive_drop" in qualifiers else 0
@@ -468,7 +357,7 @@ class _Engine:
             if unit is not None:
                 self.commits.setdefault(unit, []).append(Commit(self.count[unit], event.line, tuple(place for place, _ in barriers)))
             for _, barrier in barriers:
-                barrier.released = _join(barrier.released, released)
+                barrier.released = join(barrier.released, released)
                 barrier.pending -= 1
                 barrier.settle()
 
@@ -515,13 +404,10 @@ def _departures(events: Sequence[Event], warps: int) -> dict[tuple[int, int], tu
     filling: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
     turn = 0
     for index, event in enumerate(events):
-        form = event.instruction.form
-        if form.unit != "barrier":
+        named = barrier_of(event.instruction)
+        if named is None:
             continue
-        name, *threads = event.instruction.operands
-        constants = [operand.value for operand in (name, *threads) if isinstance(operand, Immediate)]
-        wanted = constants[1] // 32 if len(constants) > 1 else warps
-        key = event.cta, constants[0] if constants else 0
+        wanted, key = named[1] or warps, (event.cta, named[0])
         for place, (warp, _) in enumerate(event.threads):
             if key not in filling:
                 turn += 1

@@ -121,8 +121,8 @@ class _Counted(Counter[str]):
     """A machine's counts of undefined cases, which go to whoever collects them."""
 
     def __init__(self, machine: Machine | None = None, to: _Undefined | None = None) -> None:
-        super().__init__()
         self._machine, self._to = machine, to
+        super().__init__()
 
     def update(self, iterable: Any = None, /, **more: int) -> None:
         if self._machine is not None and self._to is not None:

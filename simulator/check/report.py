@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from isa.errors import UndefinedBehavior
-from simulator.check.accesses import Access, describe
+from simulator.check.accesses import DEALLOC, Access, describe
+from simulator.check.found import Overlap, Result
 from simulator.check.links import Link, Missing
-from simulator.check.order import Overlap, Result, check_order
+from simulator.check.order import check_order
 from simulator.check.record import Recording, record
 from simulator.check.results import unwaited_results
 from simulator.check.rules import CHECK_RULES, UNDEFINED_FIXES, rule_of_refusal, stated
@@ -139,8 +140,10 @@ def _executed(recording: Recording) -> Iterator[Finding]:
 
 
 def _ordered(result: Result, trace: Trace) -> Iterator[Finding]:
+    used = {(missing.link, missing.ends.before.line) for missing in result.missing.values() if missing.ends.after.operation.kind != DEALLOC}
     for key, missing in result.missing.items():
-        yield _of_missing(missing, trace, result.counts[key])
+        if missing.ends.after.operation.kind != DEALLOC or (missing.link, missing.ends.before.line) not in used:  # one link, said once
+            yield _of_missing(missing, trace, result.counts[key])
     for unwritten in result.unwritten.values():
         access = unwritten.access
         where = describe(access.space, access.cta, unwritten.cells, trace.ctas)
@@ -150,11 +153,12 @@ def _ordered(result: Result, trace: Trace) -> Iterator[Finding]:
     for stray in result.strays.values():
         what = f"{stray.event.kind} uses the mbarrier at shared[{stray.place[1]}], which line {stray.init_line} of another warp initialises"
         yield _finding("mbarrier-init-unordered", stray.event.line, stray.init_line, what)
+    raced = {missing.ends.before.line for missing in result.missing.values()}
     for operation, peer in result.unfinished:
         name, cta = operation.event.kind, operation.event.cta
         if peer:
             yield _finding("peer-exited", operation.line, 0, f"CTA {1 - cta} ends without having waited for {name} of CTA {cta}")
-        else:
+        elif operation.line not in raced:
             yield _finding("unfinished-at-exit", operation.line, 0, f"CTA {cta} ends without having waited for {name}")
 
 
@@ -162,7 +166,7 @@ def _of_missing(missing: Missing, trace: Trace, count: int) -> Finding:
     before, after, cells, _ = missing.ends
     where = describe(after.space, after.cta, cells, trace.ctas)
     does, did = ("writes" if after.write else "reads"), ("writes" if before.write else "reads")
-    if after.operation.kind == "dealloc":
+    if after.operation.kind == DEALLOC:
         does = "gives back"
     what = f"{_name(after)} {does} {where}{_role(after)}, which {_name(before)} of line {before.line} {did}{_role(before)}: {missing.reason}"
     return _finding(missing.link.value, after.line, before.line, what, missing.fix, count)

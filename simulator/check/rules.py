@@ -101,7 +101,7 @@ _REFUSALS: tuple[tuple[str, str], ...] = (
     (r"layout-alignment|lane-|base lane|metadata.*column|column.*metadata|sp_meta", "tmem-alignment"),
     (r"of warp \d+ at lane|at lane \d+$|tcgen05\.(shift|cp\S*) at lane", "warp-quarter"),
     (r"scale.*id|_scale_id", "scale-ids"),
-    (r"mask|shift s|column shift|max_shift", "zero-column-mask"),
+    (r"column_shift|zero-column|non_zero_mask|_span|column shift", "zero-column-mask"),
     (r"threads of (a )?warp|threads of warp|by \d+ threads", "aligned-threads"),
     (r"start_address|leading|stride|swizzle|base_offset|version|shared memory descriptor|smem|bytes of shared memory", "smem-descriptor"),
     (r"idesc|sparsity|selector|kind::|M = |N = |K = |a_type|b_type|d_type|reserved|transpose|negate|saturate", "idesc"),

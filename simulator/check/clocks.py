@@ -1,0 +1,82 @@
+"""Vector clocks of a log: what each warp may rely on, and what an mbarrier hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Clock = NDArray[np.int32]
+
+
+@dataclass
+class Knowledge:
+    """What a warp may rely on.
+
+    Attributes:
+        seen: what happened before its next ordinary instruction.
+        ordered: what its next asynchronous tcgen05 instruction comes after.
+        fenced: of that, what lies before a tcgen05.fence::before_thread_sync, so that a barrier hands it on.
+        received: what barriers handed to it, and the next tcgen05.fence::after_thread_sync makes `ordered`.
+        proxied: ordinary accesses before a fence.proxy.async.
+        snapshot: what was seen, fenced and proxied at its last memory fence, which a relaxed arrival releases.
+    """
+
+    seen: Clock
+    ordered: Clock
+    fenced: Clock
+    received: Clock
+    proxied: Clock
+    snapshot: tuple[Clock, Clock, Clock] | None = None
+
+    @classmethod
+    def nothing(cls, size: int) -> Knowledge:
+        seen, ordered, fenced, received, proxied = np.zeros((5, size), np.int32)
+        return cls(seen, ordered, fenced, received, proxied)
+
+    def released(self) -> tuple[Clock, Clock, Clock]:
+        """What an arrival hands on: seen, tcgen05-ordered, proxied."""
+        return self.seen.copy(), np.maximum(self.fenced, self.received), self.proxied.copy()
+
+    def acquire(self, known: tuple[Clock, Clock, Clock]) -> None:
+        for mine, other in zip((self.seen, self.received, self.proxied), known, strict=True):
+            np.maximum(mine, other, out=mine)
+
+    def complete(self, unit: int, count: int) -> None:
+        """A wait of its own: this much of a unit is complete."""
+        self.seen[unit] = self.ordered[unit] = count
+
+
+def join(into: list[Clock], known: Iterable[Clock]) -> list[Clock]:
+    known = list(known)
+    return [np.maximum(mine, other) for mine, other in zip(into, known, strict=True)] if into else known
+
+
+@dataclass
+class Mbarrier:
+    """An mbarrier, replayed from the log."""
+
+    owner: int
+    made: int
+    line: int
+    expected: int
+    pending: int
+    transactions: int = 0
+    released: list[Clock] = field(default_factory=list)
+    phases: list[list[Clock]] = field(default_factory=list)
+
+    def settle(self) -> None:
+        if self.pending <= 0 and not self.transactions:
+            self.pending = self.expected
+            self.phases.append(list(self.released))
+
+    def awaited(self, parity: int | None) -> list[Clock]:
+        """What the phase that a wait of this parity is for has released."""
+        if not self.phases:
+            return []
+        last = len(self.phases) - 1
+        if parity is not None and last & 1 != parity and last:
+            last -= 1
+        return self.phases[last]
