@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import gzip
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import isa
+import simulator
+from isa import UndefinedBehavior
 from isa.plain_forms import plain_forms
-from simulator import TraceError
+from simulator import DeadlockError, TraceError
 from simulator.trace import reader
 
 OPCODES = [*isa.mma_forms(), *plain_forms()]
@@ -28,6 +32,8 @@ WORDS = (
     ".trace", ".target", ".warps", ".shared", ".load", ".store", ".warp", ".repeat", "{", "}", ";", "\n", "//", "/*", "*/", "sm_90a", "sm_80", "1",
     "0-7", "0", "32", "99999999999999999999", "-1", "0x10", "%r0", "%r254", "%r255", "shared[0]", "shared[", '"a.npz"', '"k"', '"', ",",
     "mov.u32 %r0, 1;",
+    ".cta", ".cta 0-1 {", ".cta 1 {", "cta1.", "cta0.%rd1", "tmem[", "tmem[16]", "%rd0", "%p0", "%rs1", "@%p1", "@!%p0", "sm_100a", "[%r1+8]",
+    "mbarrier.init.shared.b64 [%r1], 1;", "mbarrier.try_wait.parity.b64 %p1, [%rd1], 0;", "barrier.cluster.arrive;", "barrier.cluster.wait;",
     "bar.sync 0;", "bar.sync 0, 31;", "@%p0 bar.sync 0;", "ld.shared.b32 %r1, [%r0];", "\u00e9", "\x00", "1_0", "\u0661", "+1", "0b1", ". warp",
 )  # fmt: skip
 TRACE = """.trace 1
@@ -46,6 +52,44 @@ TRACE = """.trace 1
 .warp 2 { ld.shared.v2.b32 {%r1, %r2}, [%r0+8]; }
 .store "x", %r0, 4;
 .store "y", shared[0], 64;
+"""
+
+ASYNCHRONOUS = """.trace 1
+.target sm_100a
+.warps 2
+.shared 8192
+.load %r8, "data.npz", "words";
+.load cta1.%r10, "data.npz", "words";
+.load %rd4, "data.npz", "wide";
+.load tmem[0], "data.npz", "cells";
+.cta 0-1 {
+    .warp 0 {
+        mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0; mov.u32 %r1, 0;
+        @%p0 mbarrier.init.shared::cta.b64 [%r1], 2;
+        barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+        tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r1+8], 64;
+        ld.shared.u32 %r2, [%r1+8];
+        barrier.cluster.arrive; barrier.cluster.wait;
+        .repeat 3 { @%p0 tcgen05.mma.cta_group::2.kind::f16 [%r2], %rd4, %rd5, %r9, %p1; mov.pred %p1, 1; add.s64 %rd4, %rd4, 2; }
+        @%p0 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [%r1];
+        tcgen05.st.sync.aligned.32x32b.x2.b32 [%r2+4], {%r8, %r9};
+        tcgen05.wait::st.sync.aligned;
+        mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0;
+        barrier.cluster.arrive; barrier.cluster.wait;
+        tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r2, 64;
+    }
+    .warp 1 {
+        mov.u32 %r0, %laneid; setp.eq.u32 %p0, %r0, 31; mov.u32 %r3, %cluster_ctarank;
+        barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+        mapa.shared::cluster.u32 %r2, %r1, %r3;
+        @%p0 mbarrier.arrive.shared::cluster.b64 _, [%r2];
+        @!%p0 st.shared.v2.b64 [%r1+16], {%rd4, %rd5};
+        cvt.u64.u32 %rd0, %r2; shl.b64 %rd0, %rd0, 4;
+        .repeat 2 { barrier.cluster.arrive; barrier.cluster.wait; }
+    }
+}
+.store "x", cta1.%rd0, 4;
+.store "y", tmem[4], 2;
 """
 
 
@@ -121,7 +165,7 @@ def trace_of(generator: random.Random) -> bytes:
     elif kind < 0.4:
         text = f".trace 1\n.target sm_90a\n.warps 4\n.warp 0-3 {{ {text_of(generator)} {instruction(generator)} }}"
     else:
-        text = damaged(TRACE, generator, WORDS)
+        text = damaged(generator.choice((TRACE, ASYNCHRONOUS)), generator, WORDS)
     data = text.encode("utf-8", "surrogatepass")
     if generator.random() < 0.1:
         place = generator.randrange(len(data) + 1)
@@ -132,6 +176,40 @@ def trace_of(generator: random.Random) -> bytes:
             place = generator.randrange(len(data))
             data = data[:place] + generator.randbytes(1) + data[place + generator.randrange(1, 20) :]
     return data
+
+
+def runs(path: Path, text: str) -> str:
+    """What running it for its values comes to: "run", or the name of the error; any but those that a run may end with gets out."""
+    path.write_text(text)
+    try:
+        simulator.run(path, None, undefined="hardware")
+    except (TraceError, UndefinedBehavior, DeadlockError) as error:
+        if not str(error) or "\n" in str(error):
+            raise AssertionError(text) from error
+        return type(error).__name__
+    return "run"
+
+
+def test_damaged_traces_run_or_say_why_not(tmp_path: Path) -> None:
+    """Digits and letters changed in a trace with mbarriers, a CTA pair and Tensor Memory, so that it is often read and goes wrong later."""
+    generator = random.Random(5)
+    np.savez(
+        tmp_path / "data.npz",
+        words=np.full((2, 32), 0x10 | 2 << 17 | 16 << 24, np.uint32),
+        wide=np.full((2, 32), 1 << 46 | 8 << 16 | 16 << 32, np.uint64),
+        cells=np.arange(512, dtype=np.uint32).reshape(128, 4),
+    )
+    ends: Counter[str] = Counter()
+    for _ in range(400):
+        text = ASYNCHRONOUS
+        for _ in range(generator.randrange(1, 4)):
+            places = [i for i, letter in enumerate(text) if letter.isdigit() or letter in ";!@"]
+            at = generator.choice(places)
+            text = text[:at] + generator.choice(("", generator.choice("0123456789"), generator.choice("0123478"))) + text[at + 1 :]
+        if ".repeat 3 " in text:  # not a million times
+            ends[runs(tmp_path / "x.trace", text)] += 1
+    assert min(ends[end] for end in ("run", "TraceError", "DeadlockError")) > 0, ends
+    assert runs(tmp_path / "x.trace", ASYNCHRONOUS) == "run"
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")), st.sampled_from(TARGETS))
