@@ -164,10 +164,11 @@ def _one_warp(ends: Ends) -> bool:
 
 def _synchronise(ends: Ends) -> str:
     """A barrier between two warps, with the fences that this pair needs."""
-    first, last = ends.before.line, ends.after.line
-    if ends.before.operation.unit < 0:
-        return f"insert 'fence.proxy.async.shared::cta' and 'bar.sync 0' (or an mbarrier) after line {first} and before line {last}"
-    return (
-        f"insert 'tcgen05.fence::before_thread_sync' and 'bar.sync 0' (or an mbarrier) after line {first}, and "
-        f"'tcgen05.fence::after_thread_sync' before line {last}"
-    )
+    before, after = ends.before.operation, ends.after.operation
+    first, last = before.line, after.line
+    barrier = "'bar.sync 0' (or an mbarrier)" if before.event.cta == after.event.cta else "'barrier.cluster' (or an mbarrier)"
+    if before.unit < 0:
+        return f"insert 'fence.proxy.async.shared::cta' and {barrier} after line {first} and before line {last}"
+    if after.unit < 0:
+        return f"insert {barrier} after the wait for line {first} and before line {last}"
+    return f"insert 'tcgen05.fence::before_thread_sync' and {barrier} after line {first}, and 'tcgen05.fence::after_thread_sync' before line {last}"

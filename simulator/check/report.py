@@ -140,9 +140,9 @@ def _executed(recording: Recording) -> Iterator[Finding]:
 
 
 def _ordered(result: Result, trace: Trace) -> Iterator[Finding]:
-    used = {(missing.link, missing.ends.before.line) for missing in result.missing.values() if missing.ends.after.operation.kind != DEALLOC}
+    used = {missing.ends.before.line for missing in result.missing.values() if missing.ends.after.operation.kind != DEALLOC}
     for key, missing in result.missing.items():
-        if missing.ends.after.operation.kind != DEALLOC or (missing.link, missing.ends.before.line) not in used:  # one link, said once
+        if missing.ends.after.operation.kind != DEALLOC or missing.ends.before.line not in used:  # said once
             yield _of_missing(missing, trace, result.counts[key])
     for unwritten in result.unwritten.values():
         access = unwritten.access
