@@ -385,3 +385,24 @@ def test_a_relaxed_arrival_releases_what_a_fence_covers() -> None:
     fence = decode("fence.acq_rel.cta;", "sm_100a")
     fenced = Event(fence.form.opcode, fence, 0, ((0, 1),), 4)
     assert not two_arrivals("1", [fenced, arrive(0, 5, 0, relaxed)]).missing
+
+
+def test_a_commit_speaks_for_its_own_thread() -> None:
+    """The mma of lane 0 and the tcgen05.commit of lane 1."""
+    own = Region("mbarrier", 0, np.array([80]))
+    mma, commit = operation("mma", 0, 10, 0, 4), event("commit", 0, 11, (), (own,))
+    after = [event("try", 0, 12, (own,)), event("after", 0, 13), operation("ld", 0, 14, 0, 4), event("wait::ld", 0, 15)]
+    assert not run([*initialised([10]), mma, commit, *after], "9.0").missing
+    late = run([*initialised([10]), mma, commit._replace(threads=((0, 2),)), *after], "9.0")
+    assert {missing.link.value for missing in late.missing.values()} == {"missing-commit"}
+
+
+def test_a_relaxed_wait_acquires_at_the_next_fence() -> None:
+    wait = decode("mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64 %p0, [%r0], 0;", "sm_100a")
+    fence = decode("fence.acq_rel.cta;", "sm_100a")
+    place = Region("mbarrier", 0, np.array([80]))
+    log = [*initialised([10]), operation("store", 0, 3, 0, 4), arrive(0, 4, 80)]
+    log += [Event(wait.form.opcode, wait, 0, ((1, 1),), 5, (place,))]
+    store = operation("store", 1, 7, 0, 4)
+    assert run([*log, store], "9.0").missing
+    assert not run([*log, Event(fence.form.opcode, fence, 0, ((1, 1),), 6), store], "9.0").missing

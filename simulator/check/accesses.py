@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from isa.tcgen05_forms import Tcgen05MmaForm
 from simulator.execute.machine import Event, Region
 
 Cells = NDArray[np.int64]
-GENERIC, DEALLOC, INITIAL = "generic", "dealloc", "initial"
+GENERIC, ALLOC, DEALLOC, INITIAL = "generic", "alloc", "dealloc", "initial"
 _SPACES = ("shared", "tmem")
 
 
@@ -27,7 +26,7 @@ class Operation:
     """One execution of an instruction by one warp.
 
     Attributes:
-        kind: "mma", "cp", "shift", "ld", "st" (asynchronous), "generic" (an ordinary access to shared memory), "dealloc", or "initial".
+        kind: "mma", "cp", "shift", "ld", "st" (asynchronous), "generic" (an ordinary access to shared memory), "alloc", "dealloc", or "initial".
         actor, clock: component of its warp, and how many accesses the warp had issued with it.
         unit, sequence: component of its asynchronous unit and its number there; -1 and 0 for what is synchronous.
         accumulators: the regions of D, one for each CTA.
@@ -172,18 +171,21 @@ class Partition:
     """All regions of a log as atoms, and the state of each atom."""
 
     def __init__(self, raw: Sequence[list[Raw]], written: Mapping[int, Cells]) -> None:
-        keys: dict[tuple[object, ...], int] = {}
+        regions: dict[tuple[object, ...], list[tuple[Cells, int]]] = {}
         self._cells: list[Cells] = []
         places: list[tuple[str, int]] = []
 
         def intern(space: str, cta: int, cells: Cells) -> int:
-            flat = np.ascontiguousarray(cells, np.int64).ravel()
-            key = (space, cta, flat.size, blake2b(flat.data, digest_size=16).digest())
-            if key not in keys:
-                keys[key] = len(self._cells)
-                self._cells.append(np.unique(flat))
-                places.append((space, cta))
-            return keys[key]
+            flat = cells.ravel()
+            ends = (int(flat[0]), int(flat[-1])) if flat.size else ()
+            alike = regions.setdefault((space, cta, flat.size, ends), [])
+            for other, number in alike:
+                if other is flat or np.array_equal(other, flat):
+                    return number
+            alike.append((flat, len(self._cells)))
+            self._cells.append(np.unique(flat))
+            places.append((space, cta))
+            return len(self._cells) - 1
 
         numbered = [[(item, intern(item.space, item.cta, item.cells)) for item in items] for items in raw]
         initial = [(cta, intern("tmem", cta, cells)) for cta, cells in written.items() if len(cells)]
@@ -246,4 +248,19 @@ def _span(what: str, numbers: Cells) -> str:
     return f"{what} {low}" if low == high else f"{what}s {low} to {high}"
 
 
-__all__ = ["DEALLOC", "GENERIC", "INITIAL", "Access", "Cells", "Operation", "Partition", "Raw", "Region", "State", "Touch", "describe", "touches"]
+__all__ = [
+    "ALLOC",
+    "DEALLOC",
+    "GENERIC",
+    "INITIAL",
+    "Access",
+    "Cells",
+    "Operation",
+    "Partition",
+    "Raw",
+    "Region",
+    "State",
+    "Touch",
+    "describe",
+    "touches",
+]

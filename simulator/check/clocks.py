@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.execute.barrier import barrier_of
+from simulator.execute.machine import Event
+
 Clock = NDArray[np.int32]
+Actor = tuple[int, int]  # CTA, warp
 
 
 @dataclass
@@ -22,6 +26,7 @@ class Knowledge:
         received: what barriers handed to it, and the next tcgen05.fence::after_thread_sync makes `ordered`.
         proxied: ordinary accesses before a fence.proxy.async.
         snapshot: what was seen, fenced and proxied at its last memory fence, which a relaxed arrival releases.
+        relaxed: what relaxed waits have seen, and the next memory fence acquires.
     """
 
     seen: Clock
@@ -30,6 +35,7 @@ class Knowledge:
     received: Clock
     proxied: Clock
     snapshot: tuple[Clock, Clock, Clock] | None = None
+    relaxed: list[tuple[Clock, Clock, Clock]] = field(default_factory=list)
 
     @classmethod
     def nothing(cls, size: int) -> Knowledge:
@@ -44,12 +50,19 @@ class Knowledge:
         for mine, other in zip((self.seen, self.received, self.proxied), known, strict=True):
             np.maximum(mine, other, out=mine)
 
+    def acquire_relaxed(self) -> None:
+        """A memory fence after relaxed waits."""
+        for known in self.relaxed:
+            self.acquire(known)
+        self.relaxed.clear()
+
     def complete(self, unit: int, count: int) -> None:
         """A wait of its own: this much of a unit is complete."""
         self.seen[unit] = self.ordered[unit] = count
 
 
 def join(into: list[Clock], known: Iterable[Clock]) -> list[Clock]:
+    """What both say, clock by clock; `into` may be empty."""
     known = list(known)
     return [np.maximum(mine, other) for mine, other in zip(into, known, strict=True)] if into else known
 
@@ -80,3 +93,25 @@ class Mbarrier:
         if parity is not None and last & 1 != parity and last:
             last -= 1
         return self.phases[last]
+
+
+def departures(events: Sequence[Event], warps: int) -> dict[tuple[int, int], tuple[int, list[Actor]]]:
+    """For each warp that leaves a barrier, (number of event, place in it): which time that is, and who left with it."""
+    found: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
+    filling: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
+    turn = 0
+    for index, event in enumerate(events):
+        named = barrier_of(event.instruction)
+        if named is None:
+            continue
+        wanted, key = named[1] or warps, (event.cta, named[0])
+        for place, (warp, _) in enumerate(event.threads):
+            if key not in filling:
+                turn += 1
+                filling[key] = turn, []
+            found[index, place] = filling[key]
+            members = filling[key][1]
+            members.append((event.cta, warp))
+            if len(members) >= wanted:
+                del filling[key]
+    return found

@@ -44,6 +44,13 @@ class Stray(NamedTuple):
     place: tuple[int, int]
 
 
+class Early(NamedTuple):
+    """A use of Tensor Memory that its tcgen05.alloc, by another warp, does not come before."""
+
+    access: Access
+    allocation: Operation
+
+
 @dataclass
 class Result:
     """What was found, each with how often: pairs of lines are reported once."""
@@ -52,5 +59,6 @@ class Result:
     unwritten: dict[tuple[int, str], Unwritten] = field(default_factory=dict)
     overlaps: dict[tuple[int, str, str], Overlap] = field(default_factory=dict)
     strays: dict[tuple[int, int], Stray] = field(default_factory=dict)
+    early: dict[tuple[int, int], Early] = field(default_factory=dict)
     unfinished: list[tuple[Operation, bool]] = field(default_factory=list)
     counts: dict[tuple[object, ...], int] = field(default_factory=dict)

@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.instruction import Immediate
-from simulator.check.accesses import DEALLOC, GENERIC, INITIAL, Access, Operation, Partition, Touch, touches
-from simulator.check.clocks import Clock, Knowledge, Mbarrier, join
-from simulator.check.found import Commit, Overlap, Result, Stray, Unwritten
+from simulator.check.accesses import ALLOC, DEALLOC, GENERIC, INITIAL, Access, Operation, Partition, Touch, touches
+from simulator.check.clocks import Actor, Clock, Knowledge, Mbarrier, departures, join
+from simulator.check.found import Commit, Early, Overlap, Result, Stray, Unwritten
 from simulator.check.links import Ends, Link, Rules, explain
-from simulator.execute.barrier import barrier_of
 from simulator.execute.machine import Event
 
-Actor = tuple[int, int]  # CTA, warp
 Values = Mapping[tuple[int, str], int]  # (number of the event, operand) -> its value, where it is in a register
 KINDS = {"tcgen05.mma": "mma", "tcgen05.mma.ws": "mma", "tcgen05.cp": "cp", "tcgen05.shift": "shift", "tcgen05.ld": "ld", "tcgen05.st": "st"}
 _UNITS = ("mma", "cp", "shift")
@@ -78,9 +76,10 @@ class _Engine:
         self.commits: dict[int, list[Commit]] = {}
         self.waited: dict[int, int] = {}  # of loads and stores: how many a wait covered
         self.last: dict[int, Operation] = {}
+        self.owners: dict[tuple[int, int], Operation] = {}  # of an atom of Tensor Memory: its tcgen05.alloc
         self.partition = Partition([touches(event) for event in events], written)
         self.mbarriers: dict[tuple[int, int], Mbarrier] = {}
-        self.departures = _departures(events, self.warps)
+        self.departures = departures(events, self.warps)
         self.gathered: dict[int, tuple[Clock, Clock, Clock]] = {}
         self.arrived: dict[Actor, int] = {}
         self.departed: dict[Actor, int] = {}
@@ -117,6 +116,10 @@ class _Engine:
             self.count[number] += 1
             known = self.known[event.cta, warp]
             known.seen[number] = known.ordered[number] = self.count[number]
+            if event.kind.startswith("tcgen05.alloc"):
+                owner = Operation(event, ALLOC, warp, number, self.count[number])
+                self.owners |= {(touch.cta, atom): owner for touch in touched for atom in touch.atoms}
+                continue
             if kind is None:
                 synchronous = DEALLOC if event.kind.startswith("tcgen05.dealloc") else GENERIC
                 operation = Operation(event, synchronous, warp, number, self.count[number])
@@ -139,6 +142,8 @@ class _Engine:
 
     def touch(self, access: Access, touch: Touch) -> None:
         """One region: what was there before it must come before it."""
+        if access.space == "tmem":
+            self.own(access, touch)
         for state, atoms in sorted(self.partition.states(touch), key=lambda found: not found[0].readers):  # pairs through a reader come first
             if access.write:
                 befores: tuple[Access, ...] = state.readers or ((state.writer,) if state.writer else ())
@@ -150,6 +155,13 @@ class _Engine:
                 if before.operation is not access.operation and before.operation.kind != INITIAL:
                     self.judge(before, access, touch, atoms)
             self.partition.become(touch, atoms, state.after(access))
+
+    def own(self, access: Access, touch: Touch) -> None:
+        """Columns are used after their allocation."""
+        seen = self.known[access.operation.event.cta, access.operation.warp].seen
+        for owner in {self.owners.get((touch.cta, atom)) for atom in touch.atoms}:
+            if owner is not None and seen[owner.actor] < owner.clock:
+                self.result.early.setdefault((access.line, owner.line), Early(access, owner))
 
     def overlaps(self, operation: Operation, touched: Sequence[Touch]) -> None:
         """Operands in Tensor Memory that share cells; two sets of scale factors may."""
@@ -253,6 +265,7 @@ class _Engine:
     def fence(self, _index: int, event: Event) -> None:
         for warp, _ in event.threads:
             known = self.known[event.cta, warp]
+            known.acquire_relaxed()
             known.snapshot = known.released()
 
     def barrier(self, index: int, event: Event) -> None:
@@ -365,8 +378,10 @@ class _Engine:
         parity: int | None = self.number(index, event, "parity", -1)
         for _, barrier in self.named(event, event.reads):
             known = barrier.awaited(None if parity == -1 else parity)
-            if known and "relaxed" not in event.kind.split("."):
-                for warp, _ in event.threads:
+            for warp, _ in event.threads:
+                if known and "relaxed" in event.kind.split("."):
+                    self.known[event.cta, warp].relaxed += [(known[0], known[1], known[2])]
+                elif known:
                     self.known[event.cta, warp].acquire((known[0], known[1], known[2]))
 
     # The end
@@ -396,25 +411,3 @@ def _group(event: Event) -> int:
 
 def _unit(event: Event, kind: str, warp: int, mask: int) -> tuple[object, ...]:
     return ("tc", event.cta, warp, mask, _group(event)) if kind in _UNITS else (kind, event.cta, warp)
-
-
-def _departures(events: Sequence[Event], warps: int) -> dict[tuple[int, int], tuple[int, list[Actor]]]:
-    """For each warp that leaves a barrier, (number of event, place in it): which time that is, and who left with it."""
-    found: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
-    filling: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
-    turn = 0
-    for index, event in enumerate(events):
-        named = barrier_of(event.instruction)
-        if named is None:
-            continue
-        wanted, key = named[1] or warps, (event.cta, named[0])
-        for place, (warp, _) in enumerate(event.threads):
-            if key not in filling:
-                turn += 1
-                filling[key] = turn, []
-            found[index, place] = filling[key]
-            members = filling[key][1]
-            members.append((event.cta, warp))
-            if len(members) >= wanted:
-                del filling[key]
-    return found

@@ -64,6 +64,7 @@ class _Log(list[Event]):
         self.values: dict[tuple[int, str], int] = {}
         self.allocated: list[dict[Allocation, int]] = [{} for _ in self.machines]
         self.allocating = [0] * len(self.machines)
+        self.place = [-1] * len(self.machines)  # of a tcgen05.alloc whose columns are not known yet
 
     def append(self, event: Event) -> None:
         machine = self.machines[event.cta]
@@ -71,19 +72,20 @@ class _Log(list[Event]):
             self._operands(machine, event)
         gone = self.settle(event.cta)
         if event.kind.startswith("tcgen05.alloc"):
-            self.allocating[event.cta] = event.line
+            self.allocating[event.cta], self.place[event.cta] = event.line, len(self)
         if event.kind.startswith("tcgen05.dealloc") and gone:
-            columns = np.concatenate([np.arange(a.base, a.base + a.columns) for a in gone])
-            cells = (np.arange(LANES)[:, None] * COLUMNS + columns).ravel()
-            event = event._replace(writes=(Region("tmem", event.cta, cells),))
+            event = event._replace(writes=(_columns(event.cta, gone),))
         super().append(event)
 
     def settle(self, cta: int) -> list[Allocation]:
         """Notes what has been allocated since; returns what has been given back."""
         known = self.allocated[cta]
         now = self.machines[cta].tmem.allocations if "tmem" in vars(self.machines[cta]) else []
-        for allocation in now:
-            known.setdefault(allocation, self.allocating[cta])
+        new = [allocation for allocation in now if allocation not in known]
+        known |= dict.fromkeys(new, self.allocating[cta])
+        if new and self.place[cta] >= 0:
+            self[self.place[cta]] = self[self.place[cta]]._replace(writes=(_columns(cta, new),))
+        self.place[cta] = -1  # an allocation that had to wait is not dated
         gone = [allocation for allocation in known if allocation not in now]
         for allocation in gone:
             del known[allocation]
@@ -95,6 +97,12 @@ class _Log(list[Event]):
         for role, operand in zip(form.roles, event.instruction.operands, strict=False):
             if role.name in _OPERANDS and isinstance(operand, Register):
                 self.values[len(self), role.name] = int(reader(operand)(machine, np.array([warp]))[0, 0, lane])
+
+
+def _columns(cta: int, allocations: Iterable[Allocation]) -> Region:
+    """All cells of these allocations."""
+    columns = np.concatenate([np.arange(a.base, a.base + a.columns) for a in allocations])
+    return Region("tmem", cta, (np.arange(LANES)[:, None] * COLUMNS + columns).ravel())
 
 
 @dataclass

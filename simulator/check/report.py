@@ -150,6 +150,10 @@ def _ordered(result: Result, trace: Trace) -> Iterator[Finding]:
         yield _finding("tmem-read-before-write", access.line, 0, f"{_name(access)} reads {where}{_role(access)}, which nothing wrote")
     for overlap in result.overlaps.values():
         yield _of_overlap(overlap, trace)
+    for early in result.early.values():
+        line = early.allocation.line
+        what = f"{_name(early.access)} uses columns that tcgen05.alloc of line {line} gives to another warp, and nothing orders the two"
+        yield _finding("tmem-alloc-unordered", early.access.line, line, what)
     for stray in result.strays.values():
         what = f"{stray.event.kind} uses the mbarrier at shared[{stray.place[1]}], which line {stray.init_line} of another warp initialises"
         yield _finding("mbarrier-init-unordered", stray.event.line, stray.init_line, what)

@@ -61,6 +61,11 @@ CHECK_RULES: dict[str, CheckRule] = {
         "PTX ISA 9.0, 9.7.13.15.9 (mbarrier.init)",
         "bar.sync (in a pair barrier.cluster) between mbarrier.init and the first use",
     ),
+    "tmem-alloc-unordered": CheckRule(
+        "Tensor Memory that another warp allocates is used after a barrier",
+        "PTX ISA 9.0, 9.7.16.7 (Tensor Memory allocation)",
+        "bar.sync (in a pair barrier.cluster) between tcgen05.alloc and the first use",
+    ),
     "tmem-read-before-write": CheckRule(
         "Tensor Memory holds nothing defined until it is written",
         "PTX ISA 9.0, 9.7.16.1 (Tensor Memory)",
