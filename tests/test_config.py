@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from isa import parse_target
+from isa.tcgen05_rows import KIND_ROWS
 from simulator import ConfigError, load_config
 from simulator.resources import folder
 from simulator.timing.config import POLICIES, STATUSES, Config, config_names
@@ -128,6 +129,68 @@ def test_wrong_entry(tmp_path: Path, table: str, key: str, value: str | None, na
     assert (error.path, error.key) == (str(path), named)
     assert str(error).startswith(f"{path}: {named}: ")
     assert all(word in str(error) for word in words), str(error)
+
+
+BLACKWELL = (folder("configs") / "b200.toml").read_text()
+
+
+# (old text of configs/b200.toml, new text, key that the error names, words)
+WRONG_TCGEN05: list[tuple[str, str, str, tuple[str, ...]]] = [
+    ("operand_bytes = 128\n", "", "tcgen05.operand_bytes", ("missing",)),
+    ("queue = 32", "queue = 0", "tcgen05.queue", ("1 or more",)),
+    ("queue = 32", "qeue = 32", "tcgen05.qeue", ("unknown key", "did you mean 'queue'")),
+    ("[tcgen05.tmem]\nbytes = 128", "[tcgen05.tmem]\nbytes = -1", "tcgen05.tmem.bytes", ("-1",)),
+    ("[tcgen05.mbarrier]", "[tcgen05.mbarier]", "tcgen05.mbarier", ("unknown key", "did you mean 'mbarrier'")),
+    ('kinds = ["f16"]\nrate = 4096', 'kinds = ["f61"]\nrate = 4096', "tcgen05.kind[0].kinds", ("['f61']", "f8f6f4")),
+    ('kinds = ["f16"]\nrate = 4096', 'kinds = ["f16", "f16"]\nrate = 4096', "tcgen05.kind[0].kinds", ("a list of",)),
+    ('kinds = ["f16"]\nrate = 4096', "kinds = []\nrate = 4096", "tcgen05.kind[0].kinds", ("a list of",)),
+    ('kinds = ["f16"]\nrate = 4096', 'kinds = ["f16"]\nrate = 0', "tcgen05.kind[0].rate", ("1 or more",)),
+    ("latency = [-1, -3]", "latency = [-1]", "tcgen05.kind[3].latency", ("[cycles for cta_group::1, cycles for cta_group::2]",)),
+    ("latency = [-1, -3]", "latency = -1", "tcgen05.kind[3].latency", ("-1",)),
+    ("cta_group = 2\nrows = [256]", "cta_group = 3\nrows = [256]", "tcgen05.shape[3].cta_group", ("1 or 2",)),
+    ("cta_group = 2\nrows = [256]", "cta_group = 2\nrows = [64]", "tcgen05.shape[3].rows", ("[64]", "128, 256")),
+    ("cta_group = 2\nrows = [256]", "cta_group = 2\nrows = [true]", "tcgen05.shape[3].rows", ("a list of",)),
+    ('name = "one SM, 64 rows"', 'name = "one SM, 128 rows"', "tcgen05.shape[1].name", ("two named",)),
+    ("ws = true\nrows = [128]", "ws = 1\nrows = [128]", "tcgen05.shape[4].ws", ("true or false",)),
+    ('kinds = ["f16"]\nrate = 8192', 'kinds = ["f16"]\nrte = 8192', "tcgen05.sparse[0].rte", ("unknown key", "did you mean 'rate'")),
+    ('source = "assumed: as bar.sync', 'source = "guess: as bar.sync', "tcgen05.mbarrier.source", ("assumed: ...",)),
+    ('source = "assumed: as mxf4', 'src = "assumed: as mxf4', "tcgen05.kind[6].source", ("missing",)),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "named", "words"), WRONG_TCGEN05, ids=[f"{row[2]}-{row[1][-12:]}" for row in WRONG_TCGEN05])
+def test_wrong_tcgen05(tmp_path: Path, old: str, new: str, named: str, words: tuple[str, ...]) -> None:
+    assert BLACKWELL.count(old) == 1
+    path = write(tmp_path, BLACKWELL.replace(old, new))
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert (caught.value.path, caught.value.key) == (str(path), named)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [("tcgen05 = 3\n", "tcgen05"), ("[tcgen05]\n", "tcgen05.source"), ("tcgen05.kind = 1\n", "tcgen05.source")]
+)
+def test_tcgen05_that_is_no_table(tmp_path: Path, text: str, named: str) -> None:
+    whole = SHIPPED + "\n" + text if text.startswith("[") else text + SHIPPED
+    with pytest.raises(ConfigError) as caught:
+        load_config(write(tmp_path, whole))
+    assert caught.value.key == named
+
+
+@pytest.mark.parametrize("name", ["b200", "b300", "jetson_thor"])
+def test_blackwell_has_every_kind_of_its_target(name: str) -> None:
+    """A rate, dense and sparse, for every kind that the instruction set gives the chip, and for no other; each M of PTX ISA 9.0, 9.7.16.2.1."""
+    config = load_config(name)
+    tables = config.tcgen05
+    assert tables is not None
+    for row in KIND_ROWS:
+        has = config.target in row.targets
+        assert (tables.kind(row.kind) is not None) == has, row.kind
+        assert (tables.sparse_rate(row.kind) is not None) == has, row.kind
+    for cta_group, m, ws in ((1, 64, False), (1, 128, False), (2, 128, False), (2, 256, False), (1, 32, True), (1, 64, True), (1, 128, True)):
+        assert tables.shape(cta_group, m, ws) is not None
+    assert all(config.status(f"tcgen05 sparse {row.name}") == "assumed" for row in tables.sparse)
 
 
 @pytest.mark.parametrize("value", ['[["f32"]]', "[{ f32 = 1 }]"])

@@ -410,6 +410,18 @@ def test_pipeline_of_three_stages() -> None:
     assert simulate(B200, huge, 4, 16).skipped > 10**10
 
 
+@pytest.mark.parametrize("count", range(1000, 1006))
+def test_phases_count_when_skipping(count: int) -> None:
+    """Arrivals in a loop that nobody waits for until it is over: which phase it is then depends on every one of them."""
+    slow = (0, 8)
+    loop = Repeat(count, (ArriveFacts(slow, 1), DENSE, COMMIT, TURNS))
+    rest = [ArriveFacts(slow, 1)] * (-count % 3)
+    parity = (-(-count // 3) - 1) % 2
+    timing = run(([0], (InitFacts(slow, 3), INIT, loop, *rest, WaitFacts(slow, parity), alu(0))))
+    assert timing.skipped > 0.9 * timing.cycles
+    assert timing.waits[0][Wait.MBARRIER] >= count * (L - 4)
+
+
 # A second opinion: every cycle
 
 
