@@ -19,7 +19,7 @@ from isa.undefined import RULES
 from simulator.check import check
 from simulator.check.accesses import Partition, touches
 from simulator.check.order import Result, check_order
-from simulator.check.rules import CHECK_RULES, ORDER_RULES, UNDEFINED_FIXES, rule_of_refusal
+from simulator.check.rules import CHECK_RULES, ORDER_RULES, UNDEFINED_FIXES, markdown, rule_of_refusal
 from simulator.errors import TraceError
 from simulator.execute.machine import Event, Region
 
@@ -406,3 +406,7 @@ def test_a_relaxed_wait_acquires_at_the_next_fence() -> None:
     store = operation("store", 1, 7, 0, 4)
     assert run([*log, store], "9.0").missing
     assert not run([*log, Event(fence.form.opcode, fence, 0, ((1, 1),), 6), store], "9.0").missing
+
+
+def test_the_table_of_rules_is_in_the_docs() -> None:
+    assert markdown() in (FOLDER.parent.parent / "docs" / "check.md").read_text()

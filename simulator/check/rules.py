@@ -142,3 +142,10 @@ UNDEFINED_FIXES: dict[str, str] = {
     "barrier-mismatch": "one number of threads for all warps of a barrier",
 }
 """What to do about the cases of `isa.undefined`."""
+
+
+def markdown() -> str:
+    """The table of docs/check.md."""
+    lines = ["| rule | what must hold | stated in |", "| --- | --- | --- |"]
+    lines += [f"| `{name}` | {rule.rule} | {rule.section} |" for name, rule in CHECK_RULES.items()]
+    return "\n".join(lines) + "\n"
