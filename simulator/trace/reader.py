@@ -5,10 +5,7 @@ The format, version 1, is described in docs/traces.md. Instructions are PTX, dec
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +22,7 @@ from simulator.execute.barrier import barrier_of
 from simulator.execute.machine import CLUSTER_REGISTERS, SPECIAL
 from simulator.state.registers import SORT_OF_BITS, Sort, register_place
 from simulator.trace.program import Block, Load, Node, Repeat, Step, Store, Trace
+from simulator.trace.statements import BLOCKS, HEADER, Statement, directive, statements
 
 VERSION = 1
 MAX_REGISTERS = 255  # PTX ISA 9.0, 11.4.2 (.maxnreg); CUDA programming guide, table of compute capabilities: registers of a thread
@@ -33,9 +31,7 @@ MAX_SHARED = 232448  # 227 KB, the most that a CTA of any target has (sm_90, sm_
 MAX_CTAS = 2  # a CTA pair; PTX ISA 9.0, 9.7.16.5
 MAX_REPEAT = 10**12
 MAX_DEPTH = 64
-_MAX_STATEMENT = 1 << 16
 
-_COMMENT = re.compile(r'//.*|"[^"\n]*"?')
 _QUOTED = r'"[^"\n]+"'
 _PLACE = r"(?:cta(?P<cta>\w+)\.)?(?:%(?P<sort>rd|rs|r|p)(?P<register>\d+)|(?P<memory>shared|tmem)\s*\[\s*(?P<offset>\w+)\s*\])"
 _LOAD = re.compile(rf"\.load\s+{_PLACE}\s*,\s*(?P<file>{_QUOTED})\s*,\s*(?P<key>{_QUOTED})\s*;?$")
@@ -43,18 +39,7 @@ _STORE = re.compile(rf"\.store\s+(?P<name>{_QUOTED})\s*,\s*{_PLACE}\s*,\s*(?P<co
 _CTAS = re.compile(r"\.cta\s+([\d\s,-]+?)\s*\{$")
 _WARPS = re.compile(r"\.warp\s+([\d\s,-]+?)\s*\{$")
 _REPEAT = re.compile(r"\.repeat\s+(\w+)\s*\{$")
-_HEADER = (".trace", ".target", ".warps", ".shared")
-_BLOCKS = (".cta", ".warp", ".repeat")
-_DIRECTIVES = (*_HEADER, ".load", *_BLOCKS, ".store")
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A piece of the file with its place: a directive, an instruction, or `}`."""
-
-    text: str
-    line: int
-    column: int
+_DIRECTIVES = (*HEADER, ".load", *BLOCKS, ".store")
 
 
 def read_trace(path: str | Path) -> Trace:
@@ -65,72 +50,9 @@ def read_trace(path: str | Path) -> Trace:
     """
     path = Path(path)
     builder = _Builder(path)
-    for statement in _statements(path):
+    for statement in statements(path):
         builder.add(statement)
     return builder.finish()
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers; decoding and decompression errors become TraceErrors."""
-    number = 0
-    try:
-        with path.open("rb") as raw:
-            compressed = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if compressed else path.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
-                yield number, line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise TraceError(str(path), number, error.start + 1, f"byte {error.object[error.start]:#04x} is not UTF-8 text", "UTF-8") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise TraceError(
-            str(path), number, 0, f"the gzip stream is damaged or cut short after line {number} ({error})", "a whole gzip file"
-        ) from None
-    except OSError as error:
-        raise TraceError(str(path), 0, 0, f"cannot be read: {error.strerror or error}", "a readable file") from None
-
-
-def _statements(path: Path) -> Iterator[Statement]:
-    """Cuts the file into statements without holding more than one."""
-    text, start = "", (0, 0)
-    for number, raw in _lines(path):
-        line = _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else "", raw).rstrip("\n\r")
-        at = 0
-        while at < len(line):
-            if not text:
-                at += len(line[at:]) - len(line[at:].lstrip())
-                if at >= len(line):
-                    break
-                start = (number, at + 1)
-            end, whole = _end_of(text, line, at)
-            text += line[at:end]
-            at = end
-            if len(text) > _MAX_STATEMENT:
-                raise TraceError(str(path), *start, f"a statement of more than {_MAX_STATEMENT} characters", "';' after each instruction")
-            if whole:
-                yield Statement(text.strip(), *start)
-                text = ""
-        if text and _directive(text) in _HEADER:
-            yield Statement(text.strip(), *start)
-            text = ""
-        elif text:
-            text += "\n"
-    if text:
-        raise TraceError(str(path), *start, f"the file ends inside the statement {text.strip()[:40]!r}", "';' at its end")
-
-
-def _directive(text: str) -> str:
-    match = re.match(r"\.?\w*", text)
-    return match[0] if match else ""
-
-
-def _end_of(text: str, line: str, at: int) -> tuple[int, bool]:
-    """Where the statement that `text` began goes on to in this line, and whether it ends there."""
-    begun = text + line[at:]
-    if begun.startswith("}"):
-        return at + 1, True
-    mark = "{" if _directive(begun) in _BLOCKS else ";"
-    found = line.find(mark, at)
-    return (found + 1, True) if found >= 0 else (len(line), False)
 
 
 @dataclass
@@ -171,7 +93,7 @@ class _Builder:
 
     def add(self, statement: Statement) -> None:
         text = statement.text
-        if "trace" not in self.header and _directive(text) != ".trace":
+        if "trace" not in self.header and directive(text) != ".trace":
             self.fail(statement, "a trace begins with its version", f".trace {VERSION}")
         if text.startswith("}"):
             self.close(statement)
@@ -188,14 +110,14 @@ class _Builder:
         return bool(self.open) and not self.open[-1].ctas
 
     def directive(self, statement: Statement) -> None:
-        name = _directive(statement.text)
-        if name in _BLOCKS:
+        name = directive(statement.text)
+        if name in BLOCKS:
             getattr(self, name[1:] + "_block")(statement)
         elif self.in_program:
             self.fail(statement, f"{name} inside a .warp block", "instructions, .repeat or '}'")
         elif self.open:
             self.fail(statement, f"{name} inside a .cta block", ".warp or '}'")
-        elif name in _HEADER:
+        elif name in HEADER:
             self.header_line(statement, name)
         elif name == ".load":
             self.load(statement)
@@ -397,7 +319,7 @@ class _Builder:
     def finish(self) -> Trace:
         if self.open:
             block = self.open[-1].statement
-            kind = _directive(block.text)
+            kind = directive(block.text)
             raise TraceError(
                 str(self.path), block.line, block.column, f"the file ends inside {kind}: its '}}' is missing", "'}' at the end of the block"
             )
