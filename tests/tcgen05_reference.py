@@ -48,8 +48,8 @@ def some_n(kind: str, group: int, sparse: bool, ws: bool) -> tuple[int, ...]:
     if ws:
         return (64, 128) if sparse else (64, 128, 256)
     if kind == "i8":
-        return (8, 24, 48, 112, 256) if group == 1 else (32, 96, 224, 256)
-    return (8, 40, 128, 200, 256) if group == 1 else (16, 80, 128, 208, 256)
+        return (8, 24, 112, 256) if group == 1 else (32, 96, 160, 256)
+    return (8, 40, 112, 256) if group == 1 else (16, 80, 144, 256)
 
 
 def layout_of(m: int, group: int, sparse: bool, ws: bool) -> str:

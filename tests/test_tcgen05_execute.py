@@ -234,14 +234,15 @@ def made(combination: tuple[str, int, bool, bool, int], n: int, types: tuple[str
 
 
 def spread(combination: tuple[str, int, bool, bool, int]) -> Iterator[Case]:
-    """All N, places and types of a combination, not each with each; the smaller N more often."""
+    """All N, places and types of a combination, not each with each; the smallest N more often."""
     kind, group, sparse, ws, m = combination
     ns, a, b = some_n(kind, group, sparse, ws), places_of_a(kind, ref.layout_of(m, group, sparse, ws)), places_of_b(kind, sparse)
     types = TYPES[kind]
     start = zlib.crc32(repr(combination).encode()) % 60
     for i in range(max(len(ns), len(a), len(b), len(types))):
-        n = ns[i] if i < len(ns) else ns[i % 2]
-        yield made(combination, n, types[(start + i) % len(types)], a[i % len(a)], b[(start + i) % len(b)], start + i)
+        place_b = b[(start + i) % len(b)]
+        n = ns[i] if i < len(ns) else max(ns[0], 16 * group if place_b[0] == "M" else 0)
+        yield made(combination, n, types[(start + i) % len(types)], a[i % len(a)], place_b, start + i)
 
 
 def everything(combination: tuple[str, int, bool, bool, int]) -> Iterator[Case]:
@@ -360,7 +361,8 @@ def diagonal(instruction: Instruction, cases: np.ndarray, sparse: bool) -> tuple
     a, b = ("packed" if packed else element.name for element in (instruction.a_type, instruction.b_type))
     vector = f"block{instruction.block}" if instruction.block else ""
     scale = instruction.scale_type.name if instruction.scale_type else "ue8m0"
-    case = Case(kind=kind, m=128, n=128, a=a, b=b, d=instruction.d_type.name, sparse=sparse, tmem=sparse, vector=vector, scale=scale)
+    n = 128 if len(cases) > 32 else 32
+    case = Case(kind=kind, m=128, n=n, a=a, b=b, d=instruction.d_type.name, sparse=sparse, tmem=sparse, vector=vector, scale=scale)
     given, count = any_bits(case, rng, finite=False), len(cases)
     given.a[:count] = cases["a"][:, 0]
     given.c[np.arange(count), np.arange(count)] = cases["c"][:, 0, 0]
