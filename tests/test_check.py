@@ -191,6 +191,23 @@ def test_the_digits_layer_has_no_findings() -> None:
     assert not check("digits/f16").findings
 
 
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("mbarrier.arrive.shared::cta.b64 _, [%r0];", "barrier-use"),
+        ("mbarrier.init.shared::cta.b64 [%r0], 1;", "aligned-threads"),
+        ("ld.shared.b32 %r1, [%r0+1];", "misaligned-address"),
+        ("ld.shared.b32 %r1, [%r0+4096];", "shared-memory-bounds"),
+        ("barrier.cluster.wait.aligned;", "barrier-use"),
+        ("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}, [%r0+600];", "tmem-bounds"),
+        ("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}, [%r0];", "tmem-not-allocated"),
+    ],
+)
+def test_what_stops_a_run_has_a_rule(line: str, rule: str, tmp_path: Path) -> None:
+    (tmp_path / "x.trace").write_text(f".trace 1\n.target sm_100a\n.warps 1\n.shared 64\n.warp 0 {{\nmov.u32 %r0, 0;\n{line}\n}}\n")
+    assert [(finding.rule, finding.line) for finding in check(tmp_path / "x.trace").findings] == [(rule, 7)]
+
+
 def test_every_rule_is_stated() -> None:
     assert not set(CHECK_RULES) & set(RULES)
     assert set(UNDEFINED_FIXES) <= set(RULES)

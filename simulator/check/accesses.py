@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.tcgen05_forms import Tcgen05MmaForm
-from simulator.execute.machine import Event, Region
+from simulator.execute.machine import Event
 
 Cells = NDArray[np.int64]
 GENERIC, ALLOC, DEALLOC, INITIAL = "generic", "alloc", "dealloc", "initial"
 _SPACES = ("shared", "tmem")
+KINDS = {"tcgen05.mma": "mma", "tcgen05.mma.ws": "mma", "tcgen05.cp": "cp", "tcgen05.shift": "shift", "tcgen05.ld": "ld", "tcgen05.st": "st"}
+COMMITTED = ("mma", "cp", "shift")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -82,6 +84,21 @@ _EMPTY = State()
 def _stream(access: Access) -> tuple[object, ...]:
     operation = access.operation
     return operation.unit, operation.actor if operation.unit < 0 else -1, operation.kind, access.role
+
+
+def kind_of(event: Event) -> str | None:
+    """mma, cp, shift, ld or st; None for what is not asynchronous."""
+    return KINDS.get(getattr(event.instruction.form, "name", ""))
+
+
+def group_of(event: Event) -> int:
+    """1 or 2; 0 where the instruction names no cta_group."""
+    return int(getattr(event.instruction.form, "cta_group", 0))
+
+
+def unit_of(event: Event, kind: str, warp: int, mask: int) -> tuple[object, ...]:
+    """What completes together: mma, cp and shift of one thread and cta_group, the loads or the stores of a warp."""
+    return ("tc", event.cta, warp, mask, group_of(event)) if kind in COMMITTED else (kind, event.cta, warp)
 
 
 class Raw(NamedTuple):
@@ -246,21 +263,3 @@ def describe(space: str, cta: int, cells: Cells, ctas: int = 1) -> str:
 def _span(what: str, numbers: Cells) -> str:
     low, high = int(numbers.min()), int(numbers.max())
     return f"{what} {low}" if low == high else f"{what}s {low} to {high}"
-
-
-__all__ = [
-    "ALLOC",
-    "DEALLOC",
-    "GENERIC",
-    "INITIAL",
-    "Access",
-    "Cells",
-    "Operation",
-    "Partition",
-    "Raw",
-    "Region",
-    "State",
-    "Touch",
-    "describe",
-    "touches",
-]

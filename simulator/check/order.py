@@ -16,15 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.instruction import Immediate
-from simulator.check.accesses import ALLOC, DEALLOC, GENERIC, INITIAL, Access, Operation, Partition, Touch, touches
+from simulator.check.accesses import (
+    ALLOC,
+    COMMITTED,
+    DEALLOC,
+    GENERIC,
+    INITIAL,
+    Access,
+    Operation,
+    Partition,
+    Touch,
+    group_of,
+    kind_of,
+    touches,
+    unit_of,
+)
 from simulator.check.clocks import Actor, Clock, Knowledge, Mbarrier, departures, join
 from simulator.check.found import Commit, Early, Overlap, Result, Stray, Unwritten
 from simulator.check.links import Ends, Link, Rules, explain
 from simulator.execute.machine import Event
 
 Values = Mapping[tuple[int, str], int]  # (number of the event, operand) -> its value, where it is in a register
-KINDS = {"tcgen05.mma": "mma", "tcgen05.mma.ws": "mma", "tcgen05.cp": "cp", "tcgen05.shift": "shift", "tcgen05.ld": "ld", "tcgen05.st": "st"}
-_UNITS = ("mma", "cp", "shift")
 
 
 def check_order(
@@ -67,8 +79,8 @@ class _Engine:
         self.warps = warps or max((sum(cta == other for other, _ in actors) for cta in self.ctas), default=0)
         for event in events:
             for warp, mask in event.threads:
-                if (kind := _kind(event)) is not None:
-                    self.numbers.setdefault(_unit(event, kind, warp, mask), len(self.numbers))
+                if (kind := kind_of(event)) is not None:
+                    self.numbers.setdefault(unit_of(event, kind, warp, mask), len(self.numbers))
         size = len(self.numbers)
         self.known = {actor: Knowledge.nothing(size) for actor in actors}
         self.count = [0] * size  # of warps: what they issued; of units: what was issued to them
@@ -107,7 +119,7 @@ class _Engine:
 
     def access(self, index: int, event: Event) -> None:
         """Asynchronous instructions, ordinary accesses to shared memory, deallocations."""
-        kind = _kind(event)
+        kind = kind_of(event)
         for place, (warp, mask) in enumerate(event.threads):
             touched = self.partition.of(index, place)
             if not touched:
@@ -130,7 +142,7 @@ class _Engine:
 
     def issue(self, event: Event, kind: str, warp: int, mask: int, touched: Sequence[Touch]) -> Operation:
         """An asynchronous instruction enters its unit."""
-        number, unit = self.numbers["warp", event.cta, warp], self.numbers[_unit(event, kind, warp, mask)]
+        number, unit = self.numbers["warp", event.cta, warp], self.numbers[unit_of(event, kind, warp, mask)]
         self.count[unit] += 1
         accumulators = tuple(touch.region for touch in touched if touch.role == "D" and touch.write)
         operation = Operation(event, kind, warp, number, self.count[number], unit, self.count[unit], accumulators)
@@ -356,7 +368,7 @@ class _Engine:
             barrier.settle()
 
     def commit(self, _index: int, event: Event) -> None:
-        group = _group(event)
+        group = group_of(event)
         for warp, mask in event.threads:
             actor = event.cta, warp
             known = self.known[actor]
@@ -389,25 +401,12 @@ class _Engine:
     def end(self) -> None:
         """What runs on when its CTA, or the other one of its pair, is over."""
         for unit, operation in self.last.items():
-            if operation.kind not in _UNITS:
+            if operation.kind not in COMMITTED:
                 continue
             cta = operation.event.cta
             for other, peer in ((cta, False), (1 - cta, True)):
-                if peer and _group(operation.event) < 2:
+                if peer and group_of(operation.event) < 2:
                     continue
                 if not any(known.seen[unit] >= operation.sequence for (rank, _), known in self.known.items() if rank == other):
                     self.result.unfinished.append((operation, peer))
                     break
-
-
-def _kind(event: Event) -> str | None:
-    """mma, cp, shift, ld or st; None for what is not asynchronous."""
-    return KINDS.get(getattr(event.instruction.form, "name", ""))
-
-
-def _group(event: Event) -> int:
-    return int(getattr(event.instruction.form, "cta_group", 0))
-
-
-def _unit(event: Event, kind: str, warp: int, mask: int) -> tuple[object, ...]:
-    return ("tc", event.cta, warp, mask, _group(event)) if kind in _UNITS else (kind, event.cta, warp)

@@ -87,6 +87,11 @@ CHECK_RULES: dict[str, CheckRule] = {
     "warp-quarter": CheckRule(
         "a warp reaches lanes 32 * (warp mod 4) to + 31", "PTX ISA 9.0, 9.7.16.2.3.1 (access restrictions)", "a base lane in the warp's own quarter"
     ),
+    "barrier-use": CheckRule(
+        "mbarriers are initialised once, lie aligned in shared memory, and get the arrivals that they expect; barrier.cluster arrives, then waits",
+        "PTX ISA 9.0, 9.7.13.15 (mbarrier), 9.7.13.3 (barrier.cluster)",
+        "mbarrier.init by one thread before; counts as the programs arrive",
+    ),
     "idesc": CheckRule(
         "an instruction descriptor says what the instruction can do", _DESCRIPTOR, "a descriptor that `isa.InstructionDescriptor` accepts"
     ),
@@ -103,13 +108,17 @@ CHECK_RULES: dict[str, CheckRule] = {
 """Everything that this package adds to `isa.undefined.RULES`."""
 
 _REFUSALS: tuple[tuple[str, str], ...] = (
-    (r"layout-alignment|lane-|base lane|metadata.*column|column.*metadata|sp_meta", "tmem-alignment"),
-    (r"of warp \d+ at lane|at lane \d+$|tcgen05\.(shift|cp\S*) at lane", "warp-quarter"),
-    (r"scale.*id|_scale_id", "scale-ids"),
-    (r"column_shift|zero-column|non_zero_mask|_span|column shift", "zero-column-mask"),
-    (r"threads of (a )?warp|threads of warp|by \d+ threads", "aligned-threads"),
-    (r"start_address|leading|stride|swizzle|base_offset|version|shared memory descriptor|smem|bytes of shared memory", "smem-descriptor"),
-    (r"idesc|sparsity|selector|kind::|M = |N = |K = |a_type|b_type|d_type|reserved|transpose|negate|saturate", "idesc"),
+    (r"by \d+ (of the 32 )?threads|in \d+ of the \d+ threads", "aligned-threads"),
+    (r"mbarrier|arrivals at|barrier of the cluster|transaction count|wait for parity", "barrier-use"),
+    (r"misaligned access", "misaligned-address"),
+    (r"access to \d+ bytes|CTA's shared memory|in shared memory of CTA", "shared-memory-bounds"),
+    (r"outside Tensor Memory|^columns? \d|reaches column", "tmem-bounds"),
+    (r"base-lane|half-mismatch|odd-metadata-column", "tmem-alignment"),
+    (r"of warp \d+ at lane|tcgen05\.(shift|cp\S*) at lane", "warp-quarter"),
+    (r"scale factor id|_scale_id|scale_type", "scale-ids"),
+    (r"column_shift|non_zero|_span|zero-column", "zero-column-mask"),
+    (r"start_address|_offset|leading_absolute|swizzle|version|matrix reaches|smem-|core matrix|canonical", "smem-descriptor"),
+    (r"idesc|spars|selector|kind::|\b[MNK] = |[abd]_type|reserved|transpose|negate|saturate|max_shift", "idesc"),
 )  # what a message of the executor is about
 
 
@@ -139,6 +148,8 @@ UNDEFINED_FIXES: dict[str, str] = {
     "uneven-operand": "the same value in all lanes of the warp",
     "shared-memory-race": "bar.sync between the two accesses",
     "read-before-write": "write the register first",
+    "shared-memory-bounds": "an address within .shared",
+    "misaligned-address": "a multiple of the access's size",
     "barrier-mismatch": "one number of threads for all warps of a barrier",
 }
 """What to do about the cases of `isa.undefined`."""
