@@ -404,6 +404,8 @@ def test_log(tmp_path: Path) -> None:
     commit = next(i for i, kind in enumerate(kinds) if kind == "tcgen05.commit")
     waits = [i for i, kind in enumerate(kinds) if kind == "mbarrier.try_wait.parity"]
     assert len(waits) == 4
+    lines = (tmp_path / "x.trace").read_text().splitlines()
+    assert all("try_wait" in lines[log[i].line - 1] for i in waits), "the line is that of the wait, whatever was executed meanwhile"
     assert min(waits) > commit > max(i for i, kind in enumerate(kinds) if kind == "tcgen05.mma")
     assert sorted(log[i].threads[0] for i in waits) == [(warp, 2**32 - 1) for warp in range(4)]
     barrier = [event for event in log if event.kind == "bar.sync"]
@@ -424,6 +426,22 @@ def test_alloc_waits_for_room(tmp_path: Path) -> None:
     assert simulator.run(save(tmp_path, text), None).arrays["r"][:, 0, 0].tolist() == [5, 6]
     with pytest.raises(simulator.DeadlockError, match="warps 1 wait in line 6 for 512 columns of Tensor Memory"):
         simulator.run(save(tmp_path, text.replace("mov.u32 %r9, 5;\n    tcgen05.dealloc.cta_group::1.sync.aligned.b32 0, 512;", "")), None)
+
+
+def test_an_error_after_a_wait_has_its_place(tmp_path: Path) -> None:
+    """The permit to allocate is gone when there is room at last."""
+    text = f"""{HEAD}.warps 3
+.shared 64
+.warp 0 {{ tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 512; bar.sync 0; bar.sync 1, 64;
+    tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned; tcgen05.dealloc.cta_group::1.sync.aligned.b32 0, 512; }}
+.warp 1 {{ bar.sync 0;
+    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0+4], 512; }}
+.warp 2 {{ bar.sync 0; bar.sync 1, 64; }}
+"""
+    path = save(tmp_path, text)
+    with pytest.raises(UndefinedBehavior, match="tmem-alloc-after-relinquish") as caught:
+        simulator.run(path, None)
+    assert caught.value.where.startswith(f"{path}:8: ")
 
 
 def test_what_is_not_executed(tmp_path: Path) -> None:

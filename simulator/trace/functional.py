@@ -225,9 +225,19 @@ class _Walk:
         """Lets those go on whose wait is over."""
         for number, stop in list(self.waiting.items()):
             assert stop.block is not None
-            if stop.block.ready():
+            try:
+                over = stop.block.ready()
+            except (AddressError, IsaError, UndefinedBehavior) as error:
+                raise self.placed(error, stop.line) from None
+            if over:
                 del self.waiting[number]
                 self.ready.append(number)
+
+    def placed(self, error: AddressError | IsaError | UndefinedBehavior, line: int) -> TraceError | UndefinedBehavior:
+        """The error with its place in the trace."""
+        if isinstance(error, UndefinedBehavior):
+            return UndefinedBehavior(error.name, f"{self.trace.path}:{line}: {error.where}", error.rule, error.section)
+        return TraceError(str(self.trace.path), line, 0, error.reason, error.legal)
 
     def describe(self) -> tuple[str, ...]:
         """Who waits for what."""
@@ -268,6 +278,7 @@ class _Walk:
                 block = self.execute(group, item, machine)
                 if block is not None:
                     yield _Stop(None, block, item.line)
+                    machine.line = item.line
                     block.finish()
             elif item.instruction.guard is None or self.passes(group, item, machine):
                 yield _Stop(item.barrier, None, item.line)
@@ -279,10 +290,8 @@ class _Walk:
         machine.line = item.line
         try:
             outcome = executor(item.instruction)(machine, group.warps)
-        except (AddressError, IsaError) as error:
-            raise TraceError(str(self.trace.path), item.line, 0, error.reason, error.legal) from None
-        except UndefinedBehavior as error:
-            raise UndefinedBehavior(error.name, f"{self.trace.path}:{item.line}: {error.where}", error.rule, error.section) from None
+        except (AddressError, IsaError, UndefinedBehavior) as error:
+            raise self.placed(error, item.line) from None
         if outcome.wavefronts is not None:
             group.wavefronts.setdefault(item.index, []).append(outcome.wavefronts)
             if outcome.lanes is not None:
