@@ -184,25 +184,41 @@ class _Memory:
         self.labels[cells] = renamed[inside]
 
 
+class Distinct:
+    """One array for all that are equal: what a run touches again costs no memory again."""
+
+    def __init__(self) -> None:
+        self._alike: dict[tuple[object, ...], list[Cells]] = {}
+        self._kept: set[int] = set()
+
+    def __call__(self, cells: Cells) -> Cells:
+        """The first array of these contents and this shape; it lives as long as this object."""
+        if id(cells) in self._kept or not cells.size:
+            return cells
+        alike = self._alike.setdefault((cells.shape, int(cells.flat[0]), int(cells.flat[-1])), [])
+        for other in alike:
+            if np.array_equal(other, cells):
+                return other
+        alike.append(cells)
+        self._kept.add(id(cells))
+        return cells
+
+
 class Partition:
     """All regions of a log as atoms, and the state of each atom."""
 
     def __init__(self, raw: Sequence[list[Raw]], written: Mapping[int, Cells]) -> None:
-        regions: dict[tuple[object, ...], list[tuple[Cells, int]]] = {}
+        distinct, numbers = Distinct(), dict[tuple[str, int, int], int]()
         self._cells: list[Cells] = []
         places: list[tuple[str, int]] = []
 
         def intern(space: str, cta: int, cells: Cells) -> int:
-            flat = cells.ravel()
-            ends = (int(flat[0]), int(flat[-1])) if flat.size else ()
-            alike = regions.setdefault((space, cta, flat.size, ends), [])
-            for other, number in alike:
-                if other is flat or np.array_equal(other, flat):
-                    return number
-            alike.append((flat, len(self._cells)))
-            self._cells.append(np.unique(flat))
-            places.append((space, cta))
-            return len(self._cells) - 1
+            key = space, cta, id(distinct(cells))
+            if key not in numbers:
+                numbers[key] = len(self._cells)
+                self._cells.append(np.unique(cells))
+                places.append((space, cta))
+            return numbers[key]
 
         numbered = [[(item, intern(item.space, item.cta, item.cells)) for item in items] for items in raw]
         initial = [(cta, intern("tmem", cta, cells)) for cta, cells in written.items() if len(cells)]

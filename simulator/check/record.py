@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from isa.errors import UndefinedBehavior
 from isa.instruction import Register
 from isa.tensor_memory import COLUMNS, LANES
+from simulator.check.accesses import Distinct
 from simulator.errors import DeadlockError, TraceError
 from simulator.execute.machine import Event, Machine, Region
 from simulator.execute.operands import reader
@@ -62,6 +63,7 @@ class _Log(list[Event]):
         super().__init__()
         self.machines = list(machines)
         self.values: dict[tuple[int, str], int] = {}
+        self.distinct = Distinct()
         self.allocated: list[dict[Allocation, int]] = [{} for _ in self.machines]
         self.allocating = [0] * len(self.machines)
         self.place = [-1] * len(self.machines)  # of a tcgen05.alloc whose columns are not known yet
@@ -75,7 +77,11 @@ class _Log(list[Event]):
             self.allocating[event.cta], self.place[event.cta] = event.line, len(self)
         if event.kind.startswith("tcgen05.dealloc") and gone:
             event = event._replace(writes=(_columns(event.cta, gone),))
-        super().append(event)
+        super().append(event._replace(reads=self._shared(event.reads), writes=self._shared(event.writes)))
+
+    def _shared(self, regions: tuple[Region, ...]) -> tuple[Region, ...]:
+        """The same regions, whose cells are kept once: those of a large mma take 700 KB."""
+        return tuple(region._replace(cells=self.distinct(region.cells)) for region in regions)
 
     def settle(self, cta: int) -> list[Allocation]:
         """Notes what has been allocated since; returns what has been given back."""
