@@ -34,7 +34,7 @@ class Link(Enum):
 class Rules:
     """The implicitly pipelined pairs of a PTX version: "9.0" (as far as 9.3) or "9.4".
 
-    9.0, PTX ISA 9.0, 9.7.16.5.1: mma -> mma of the same accumulator, shape and kind; cp -> mma; shift -> mma; shift -> cp.4x256b;
+    9.0, PTX ISA 9.0, 9.7.16.6.2: mma -> mma of the same accumulator, shape and kind; cp -> mma; shift -> mma; shift -> cp.4x256b;
     mma -> shift; in one thread, or in several through fences and a barrier.
     9.4: within one warp alone. What an mma reads as A or metadata -> D of an mma, cp, shift; mma -> mma of the same accumulator and shape; cp -> what
     an mma reads as A or metadata; shift -> what an mma reads, and cp.4x256b; st -> ld, st -> st, ld -> st. Scale factors are not named

@@ -22,11 +22,11 @@ class CheckRule(NamedTuple):
     fix: str
 
 
-_ORDER = "PTX ISA 9.0, 9.7.16.5 (memory consistency of tcgen05)"
+_ORDER = "PTX ISA 9.0, 9.7.16.6 (memory consistency of tcgen05)"
 _COMMIT = "PTX ISA 9.0, 9.7.16.12 (tcgen05.commit)"
 _WAIT = "PTX ISA 9.0, 9.7.16.8.5 (tcgen05.wait)"
 _FENCE = "PTX ISA 9.0, 9.7.16.11 (tcgen05.fence)"
-_PROXY = "PTX ISA 9.0, 9.7.13.4 (fence.proxy)"
+_PROXY = "PTX ISA 9.0, 9.7.16.6.5 (shared memory accesses of tcgen05)"
 _DESCRIPTOR = "PTX ISA 9.0, 9.7.16.4 (matrix and instruction descriptors)"
 _MMA = "PTX ISA 9.0, 9.7.16.10 (tcgen05.mma)"
 
@@ -53,7 +53,7 @@ CHECK_RULES: dict[str, CheckRule] = {
     ),
     "peer-exited": CheckRule(
         "the other CTA of a pair must not end before a cta_group::2 instruction is complete",
-        "PTX ISA 9.0, 9.7.16.6 (CTA pair)",
+        "PTX ISA 9.0, 9.7.16.10 (tcgen05.mma, cta_group::2)",
         "a wait in the other CTA: tcgen05.commit with .multicast::cluster and an mbarrier there, or barrier.cluster after the wait",
     ),
     "mbarrier-init-unordered": CheckRule(
@@ -85,7 +85,7 @@ CHECK_RULES: dict[str, CheckRule] = {
         "one lane for all of them, an even column for metadata",
     ),
     "warp-quarter": CheckRule(
-        "a warp reaches lanes 32 * (warp mod 4) to + 31", "PTX ISA 9.0, 9.7.16.2.3.1 (access restrictions)", "a base lane in the warp's own quarter"
+        "a warp reaches lanes 32 * (warp mod 4) to + 31", "PTX ISA 9.0, 9.7.16.8 (access restrictions)", "a base lane in the warp's own quarter"
     ),
     "barrier-use": CheckRule(
         "mbarriers are initialised once, lie aligned in shared memory, and get the arrivals that they expect; barrier.cluster arrives, then waits",
