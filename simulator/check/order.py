@@ -3,7 +3,7 @@
 Vector clocks, as race detectors have them. A component counts what one warp has issued, or what one asynchronous unit has completed: a unit is what a
 `tcgen05.commit` speaks of (the mma, cp and shift of one thread and cta_group), or the loads, or the stores, of a warp. Every warp has five clocks
 (`Knowledge`), because PTX asks for more than a barrier: `tcgen05.fence` on both sides of it for asynchronous tcgen05 instructions, and
-`fence.proxy.async` between ordinary stores and what mma and cp read. PTX ISA 9.0, 9.7.16.6 (memory consistency), 9.7.16.11 (fences), 9.7.16.12 (commit).
+`fence.proxy.async` between ordinary stores and what mma and cp read. PTX ISA 9.0, 9.7.16.6 (memory consistency), 9.7.16.11, 9.7.16.12.
 
 Assumed: the lanes of a warp are in step, so a fence or an arrival of one lane speaks for the others; a commit speaks for its own lane alone.
 """
