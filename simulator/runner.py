@@ -16,6 +16,7 @@ from isa.plain_forms import PlainForm
 from isa.tcgen05_forms import FamilyForm
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError, TraceError
+from simulator.execute.facts import Fact, MmaFacts
 from simulator.execute.machine import ARITHMETIC
 from simulator.execute.mma import Policy
 from simulator.report import Memory, Report, Throughput
@@ -24,7 +25,6 @@ from simulator.state.registers import LANES
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import Timing, simulate
-from simulator.timing.facts import Fact, MmaFacts
 from simulator.timing.model import Unit, Wait, compile_code
 from simulator.timing.tcgen05 import sources
 from simulator.trace.functional import COMPARED, Executed, execute

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from simulator.errors import ConfigError
+from simulator.execute.facts import CommitFacts, CopyFacts, Fact, InitFacts, MmaFacts, WaitFacts
 from simulator.resources import folder
 from simulator.timing.config import Config
 from simulator.timing.engine import Timing, simulate
-from simulator.timing.facts import CommitFacts, CopyFacts, Fact, InitFacts, MmaFacts, WaitFacts
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, asynchronous, nesting
 from simulator.timing.tcgen05 import mma_cost, mma_sources
 

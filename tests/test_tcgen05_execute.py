@@ -746,7 +746,6 @@ def test_wrong_calls_are_refused(wrong: Wrong) -> None:
     nothing_happened(it)
 
 
-@pytest.mark.xfail(strict=True, reason="multiply() takes any word for exact")
 def test_unknown_arithmetic_is_refused() -> None:
     it = scene(PLAIN)
     with pytest.raises(IsaError, match="exakt"):

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from isa import decode
 from simulator import ConfigError, load_config
 from simulator.errors import DeadlockError
-from simulator.timing.config import Config, Issue, Loop
-from simulator.timing.engine import Timing, simulate
-from simulator.timing.facts import (
+from simulator.execute.facts import (
     CLUSTER,
     ArriveFacts,
     CommitFacts,
@@ -31,6 +29,8 @@ from simulator.timing.facts import (
     WaitFacts,
     cycle,
 )  # fmt: skip
+from simulator.timing.config import Config, Issue, Loop
+from simulator.timing.engine import Timing, simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, Wait, asynchronous, compile_code, nesting
 from simulator.timing.tcgen05 import cost, mma_cost, sources
 from simulator.trace.linear import linearise

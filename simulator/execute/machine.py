@@ -17,13 +17,13 @@ from isa.targets import Target
 from isa.types import Bits
 from isa.undefined import undefined_behavior
 from simulator.execute.barrier import ClusterBarrier
+from simulator.execute.facts import Fact
 from simulator.execute.mma import Arithmetic
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.mbarrier import Clocks, Mbarriers, OrderedMemory, joined
 from simulator.state.registers import LANES, Lanes, Warps
 from simulator.state.shared import AddressError
 from simulator.state.tensor_memory import TensorMemory
-from simulator.timing.facts import Fact
 
 ARITHMETIC = (*get_args(Arithmetic), "none")
 CLUSTER_REGISTERS = ("%cluster_ctarank", "%cluster_nctarank")
@@ -243,7 +243,7 @@ class Outcome(NamedTuple):
         wavefronts: [warp] cycles that it keeps shared memory busy; None for an instruction that does not use it.
         lanes: [warp] threads that took part in an access to shared memory; None: all of them.
         block: what the warps wait for before the instruction is done; None: nothing.
-        facts: for each warp what the time of the instruction depends on (`simulator.timing.facts`), None where one fact does not say it all;
+        facts: for each warp what the time of the instruction depends on (`simulator.execute.facts`), None where one fact does not say it all;
             no facts at all where the opcode says enough.
     """
 

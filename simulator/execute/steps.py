@@ -22,13 +22,13 @@ from isa.types import Bits
 from simulator.arithmetic import ulp_distance
 from simulator.execute.alu import ALU_NAMES, alu
 from simulator.execute.barrier import is_cluster_barrier
+from simulator.execute.facts import Fact, Idle
 from simulator.execute.machine import NOTHING, Executor, Machine, Outcome
 from simulator.execute.memory import load, load_matrices, store
 from simulator.execute.mma import Scales, execute_mma, first_undefined, undefined_cases
 from simulator.execute.operands import place_of, reader, writer
 from simulator.execute.sync import SYNCHRONISATION, cluster_barrier
 from simulator.state.registers import LANES, Lanes, Sort, Warps
-from simulator.timing.facts import Fact, Idle
 
 Places = NDArray[np.int64] | slice
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from isa.instruction import Immediate, Instruction, Operand, Sink
 from isa.plain_forms import PlainForm
 from isa.tcgen05_forms import FamilyForm, PlainFamilyForm
+from simulator.execute.facts import CLUSTER, ArriveFacts, Fact, Idle, InitFacts, WaitFacts
 from simulator.execute.machine import NOTHING, Block, Executor, Machine, Outcome, Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.mbarrier import Mbarrier, Mbarriers, parity_of, pending_of
 from simulator.state.registers import LANES, Warps
 from simulator.state.shared import AddressError
-from simulator.timing.facts import CLUSTER, ArriveFacts, Fact, Idle, InitFacts, WaitFacts
 
 Threads = NDArray[np.int64]
 

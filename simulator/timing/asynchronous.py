@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import simpy
 
 from simulator.errors import DeadlockError
-from simulator.timing.facts import CLUSTER, Barrier, CommitFacts
+from simulator.execute.facts import CLUSTER, Barrier, CommitFacts
 from simulator.timing.model import Job, Unit
 from simulator.timing.tcgen05 import Cost
 

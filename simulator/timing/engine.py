@@ -22,10 +22,10 @@ import simpy
 
 from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
+from simulator.execute.facts import CLUSTER, ArriveFacts, InitFacts, MoveFacts, MoveWaitFacts, WaitFacts
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.cores import SubCore, Warp
-from simulator.timing.facts import CLUSTER, ArriveFacts, InitFacts, MoveFacts, MoveWaitFacts, WaitFacts
 from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, Unit, Wait
 from simulator.timing.skipper import Skipper
 from simulator.timing.tcgen05 import Cost

@@ -14,9 +14,9 @@ from isa.forms import MmaForm
 from isa.plain_forms import PlainForm
 from isa.tcgen05_forms import FamilyForm, Tcgen05MmaForm
 from simulator.errors import ConfigError
-from simulator.timing import facts as known
+from simulator.execute import facts as known
+from simulator.execute.facts import Fact, Idle, cycle
 from simulator.timing.config import Config
-from simulator.timing.facts import Fact, Idle, cycle
 from simulator.timing.tcgen05 import Cost, cost
 from simulator.trace.linear import Code, LoopEnd, Operation
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.errors import ConfigError
+from simulator.execute.facts import CopyFacts, Fact, MmaFacts, MoveFacts, ShiftFacts
 from simulator.timing.config import Config
-from simulator.timing.facts import CopyFacts, Fact, MmaFacts, MoveFacts, ShiftFacts
 from simulator.timing.tcgen05_config import Shape, Tcgen05
 
 

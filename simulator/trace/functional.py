@@ -21,11 +21,11 @@ from isa.forms import MmaForm
 from isa.tcgen05_forms import FamilyForm
 from simulator.errors import DeadlockError, TraceError
 from simulator.execute.barrier import Barriers, ClusterBarrier, is_cluster_barrier
+from simulator.execute.facts import Fact
 from simulator.execute.machine import Block, Event, Machine
 from simulator.execute.steps import executor, guarded_lanes
 from simulator.state import AddressError, RegisterFile, SharedMemory
 from simulator.state.mbarrier import OrderedMemory
-from simulator.timing.facts import Fact
 from simulator.trace.data import load_all, store_all
 from simulator.trace.linear import Code, LoopEnd, Operation
 from simulator.trace.program import Trace

@@ -17,6 +17,7 @@ from isa.instruction import Immediate, Instruction
 from isa.tcgen05_forms import FamilyForm, PlainFamilyForm, Tcgen05MmaForm
 from isa.tmem_moves import copy, move
 from isa.undefined import undefined_behavior
+from simulator.execute.facts import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
 from simulator.execute.machine import Block, Executor, Machine, Outcome
 from simulator.execute.operands import addresses, predicate, reader, writer
 from simulator.execute.tcgen05 import regions
@@ -24,7 +25,6 @@ from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.moves import copy_in, load, shift, store
 from simulator.execute.tcgen05.multiply import Call, facts_of, multiply
 from simulator.state.registers import Warps
-from simulator.timing.facts import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
 
 Values = Callable[[Machine, Warps], NDArray[Any]]
 

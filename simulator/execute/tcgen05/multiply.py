@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,9 @@ from isa.undefined import undefined_behavior
 from isa.zero_column_mask import ZeroColumnMask
 from simulator.arithmetic import Operands, Sum, SumRow, add, find_row, ulp_distance
 from simulator.arithmetic.convert import from_float64, to_float64
+from simulator.execute.facts import MmaFacts
+from simulator.execute.mma import Arithmetic, check_option
 from simulator.execute.tcgen05.fetch import Cta, accumulators, codes, factors, smem_matrix, tmem_a
-from simulator.timing.facts import MmaFacts
 
 Meet = Callable[[str, int, str], None]
 
@@ -110,6 +112,7 @@ def multiply(
         IsaError: descriptors or addresses that no such instruction can have.
         UndefinedBehavior: Tensor Memory that is not allocated; what `meet` makes of the rest.
     """
+    check_option("arithmetic", arithmetic, get_args(Arithmetic))
     plan = _plan(call, parse_target(target), ctas)
     meet = meet or _refuse
     for cta in ctas:
