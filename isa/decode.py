@@ -8,7 +8,7 @@ from isa.cursor import Cursor, expression, float_bits, shown
 from isa.errors import IsaError
 from isa.fast import Plan, plan
 from isa.forms import PTX, Form, MmaForm, Role, Shape
-from isa.instruction import Address, Guard, Immediate, Instruction, Operand, Predicate, Register, Scalar, Sink, Vector, nvcc_name
+from isa.instruction import Address, Guard, Immediate, Instruction, Operand, Pair, Predicate, Register, Scalar, Sink, Vector, nvcc_name
 from isa.opcodes import read_opcode
 from isa.plain_forms import SPECIAL_REGISTERS
 from isa.targets import Target, parse_target
@@ -104,6 +104,8 @@ def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Operan
             cursor.fail(f"too many operands: {form.opcode} has {len(form.roles)}", expected, token.place)
     if problems:
         raise IsaError.together(problems)
+    if sum(role.packs and isinstance(operand, Vector) for role, operand in zip(form.roles, found, strict=False)) > 1:
+        cursor.fail(f"{form.opcode} from a vector to a vector", "a 64-bit register on one side", 0)
     return tuple(found)
 
 
@@ -140,6 +142,8 @@ def _operand(cursor: Cursor, role: Role) -> Operand:
     match role.shape:
         case Shape.VECTOR | Shape.SCALAR:
             return _vector(cursor, role)
+        case Shape.PAIR:
+            return _pair(cursor, role)
         case Shape.ADDRESS:
             return _address(cursor)
         case Shape.IMMEDIATE:
@@ -224,11 +228,22 @@ def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
     if role.count < len(elements) <= role.count + role.spare:
         cursor.remarks.append(f"ptxas takes {len(elements)} registers in operand {role.name}; PTX has {role.count}, and the rest is dropped")
         elements = elements[: role.count]
-    if len(elements) != role.count:
-        cursor.fail(f"operand {role.name} has {len(elements)} registers", f"{role.count} register{'s' if role.count > 1 else ''}", start)
+    count = 2 if role.packs else role.count
+    if len(elements) != count:
+        cursor.fail(f"operand {role.name} has {len(elements)} registers", f"{count} register{'s' if count > 1 else ''}", start)
     if all(isinstance(element, Sink) for element in elements):
         cursor.fail(f"operand {role.name} throws every register away", "at least one register", start)
-    return elements[0] if role.shape is Shape.SCALAR else Vector(tuple(elements))
+    return elements[0] if role.shape is Shape.SCALAR and not role.packs else Vector(tuple(elements))
+
+
+def _check_width(cursor: Cursor, role: Role, name: str, place: int, widths: tuple[int, ...]) -> None:
+    """Registers of a role that has not 32 bits are as wide as the role, by the names that nvcc gives."""
+    said = nvcc_name(name)
+    if said is not None and said.width not in widths:
+        cursor.fail(f"operand {role.name} cannot be {name}, {said}", " or ".join(_REGISTERS_OF_WIDTH[width] for width in widths), place)
+
+
+_REGISTERS_OF_WIDTH = {1: "a predicate, %p0", 16: "a 16-bit register, %rs0", 32: "a 32-bit register, %r0", 64: "64-bit registers, %fd0 or %rd0"}
 
 
 def _element(cursor: Cursor, role: Role, number: int) -> Scalar:
@@ -240,10 +255,9 @@ def _element(cursor: Cursor, role: Role, number: int) -> Scalar:
         cursor.next()
         return Sink()
     if token.kind == "name":
-        said = nvcc_name(token.text)
-        if role.width == 64 and said is not None and said.width != role.width:
-            cursor.fail(f"operand {role.name} cannot be {token.text}, {said}", "64-bit registers, %fd0 or %rd0", token.place)
-        return _register(cursor, role)
+        if role.width == 64:
+            _check_width(cursor, role, token.text, token.place, (64 if not role.packs else 32,))
+        return _register(cursor, role, packed=role.packs)
     if role.constants and token.text not in ("}", ",", ";", "{", "["):
         constant = _constant(cursor, role)
         choices = role.choices[number : number + 1]
@@ -254,13 +268,30 @@ def _element(cursor: Cursor, role: Role, number: int) -> Scalar:
     cursor.fail(f"a register was expected in operand {role.name}, found {shown(token)}", "e.g. %r0", token.place)
 
 
-def _register(cursor: Cursor, role: Role) -> Register:
+def _register(cursor: Cursor, role: Role, packed: bool = False) -> Register:
     token = cursor.next()
     if token.kind != "name" or token.text == "_":
         cursor.fail(f"operand {role.name} is a register, found {shown(token)}", "e.g. %r0", token.place)
     if token.text in SPECIAL_REGISTERS and not role.special:
         cursor.fail(f"operand {role.name} cannot be the special register '{token.text}'", "a register; mov.u32 copies special registers", token.place)
+    if not packed and not isinstance(role, SizedRole) and role.shape is not Shape.ADDRESS and role.width != 32:
+        _check_width(cursor, role, token.text, token.place, (role.width,))
     return Register(token.text)
+
+
+def _pair(cursor: Cursor, role: Role) -> Vector:
+    """`%r0|%p0` or `_|%p0`: a register and a predicate. PTX ISA 9.0, 9.7.13.10 (elect.sync)."""
+    token = cursor.next()
+    if token.kind != "name":
+        cursor.fail(f"operand {role.name} is a register and a predicate, found {shown(token)}", "%r0|%p0 or _|%p0", token.place)
+    if token.text != "_":
+        _check_width(cursor, role, token.text, token.place, (32,))
+    cursor.expect("|", f"between the register and the predicate of operand {role.name}")
+    predicate = cursor.next()
+    if predicate.kind != "name" or predicate.text == "_":
+        cursor.fail(f"operand {role.name} ends with a predicate, found {shown(predicate)}", "%r0|%p0 or _|%p0", predicate.place)
+    _check_width(cursor, role, predicate.text, predicate.place, (1,))
+    return Pair((Sink() if token.text == "_" else Register(token.text), Register(predicate.text)))
 
 
 def _value(cursor: Cursor, role: Role) -> Register | Immediate:

@@ -33,6 +33,7 @@ class Shape(Enum):
     ADDRESS = "address"  # [%r0 + 16]
     MATRIX = "descriptor or address"  # %rd0, a constant, or [%r0 + 16]
     PREDICATE = "predicate"  # %p0, !%p0 or a constant
+    PAIR = "register and predicate"  # %r0|%p0
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Role:
         spare: further registers of a vector that ptxas takes, and drops.
         choices: for each element of a vector the constants that are legal.
         width: bits of its registers.
+        packs: whether a vector of two registers of 32 bits may stand for one of 64.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Role:
     choices: tuple[tuple[int, ...], ...] = ()
     spare: int = 0
     width: int = 32
+    packs: bool = False
 
 
 @dataclass(frozen=True)

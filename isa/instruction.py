@@ -82,6 +82,14 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair(Vector):
+    """`%r0|%p0`: two destinations of one instruction."""
+
+    def __str__(self) -> str:
+        return "|".join(map(str, self.elements))
+
+
+@dataclass(frozen=True, slots=True)
 class Address:
     """`[base + offset]`, or `[offset]` without a base; offset in bytes."""
 

@@ -112,6 +112,9 @@ def _store(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
 def _move(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
     kind, width = qualifiers[-1], _bits(qualifiers[-1])
     special = kind != "f32" and width == 32
+    if kind == "b64":
+        target = Role("d", Shape.SCALAR, output=True, width=64, packs=True)
+        return target, Role("a", Shape.SCALAR, constants=_constants(kind), width=64, packs=True)
     return Role("d", Shape.REGISTER, output=True, width=width), Role("a", Shape.VALUE, constants=_constants(kind), special=special, width=width)
 
 
@@ -163,6 +166,10 @@ def _barrier(_: tuple[str, ...]) -> tuple[Role, ...]:
     return Role("a", Shape.VALUE, limit=BARRIERS, constants=("integer",)), Role("b", Shape.VALUE, optional=True, constants=("integer",), multiple=32)
 
 
+def _elect(_: tuple[str, ...]) -> tuple[Role, ...]:
+    return Role("d", Shape.PAIR, output=True), _typed("a")
+
+
 PLAIN_ROWS: tuple[PlainRow, ...] = (
     PlainRow(
         "ldmatrix",
@@ -196,6 +203,7 @@ PLAIN_ROWS: tuple[PlainRow, ...] = (
     PlainRow("cvt", (("u32",), ("u64",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
     PlainRow("cvt", (("u16",), ("u32",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
     PlainRow("cvt", (("u32",), ("u16",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
+    PlainRow("elect", (("sync",),), _elect, "alu", "8.0", 90, "9.7.13.10"),
     PlainRow("mapa", (("shared::cluster",), ("u32",)), _map, "alu", "7.8", 90, "9.7.9.23"),
     PlainRow("bar", (("sync",),), _barrier, "barrier", "1.0", 70, "9.7.13.1"),
     PlainRow("bar", (("cta",), ("sync",)), _barrier, "barrier", "7.8", 70, "9.7.13.1"),

@@ -51,8 +51,12 @@ def operand_text(role: Role, choose: Chooser, form: Form) -> str:
             return f"[{register}]" if choose(2) else f"[{register}+{16 * choose(64)}]"
         case Shape.IMMEDIATE:
             return str(choose(role.limit))
+        case Shape.SCALAR if role.packs and role.output and choose(2):
+            return f"{{%r{choose(200)}, %r{choose(200)}}}"
         case Shape.REGISTER | Shape.SCALAR:
             return register
+        case Shape.PAIR:
+            return f"{register if choose(2) else '_'}|%p{choose(200)}"
     if "bar" in form.opcode:
         return str(choose(role.limit)) if role.limit else str(32 * (1 + choose(32)))
     constants = [f"0f{choose(2**32):08X}"] if "bits" in role.constants else []
@@ -85,7 +89,7 @@ def test_round_trip(opcode: str) -> None:
         assert instruction.form is form
         assert isa.decode(str(instruction), ptx=form.since_ptx) == instruction
         assert str(instruction).replace("+0]", "]") == text.replace("+0]", "]").replace("-0,", "0,").replace("-0;", "0;")
-        names = [[word.strip("{}[],") for word in operand.replace("+", " ").split() if "%" in word] for operand in operands]
+        names = [[word.strip("{}[],") for word in operand.replace("+", " ").replace("|", " ").split() if "%" in word] for operand in operands]
         written = [name for role, found in zip(form.roles, names, strict=False) if role.output for name in found]
         read = [name for role, found in zip(form.roles, names, strict=False) if not role.output for name in found]
         assert list(instruction.writes) == written

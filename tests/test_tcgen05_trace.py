@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 import isa
 import simulator
 from isa import UndefinedBehavior
-from isa.instruction import Instruction, Register, Vector
 from isa.plain_forms import plain_forms
 from simulator import ConfigError, TraceError
-from simulator.execute.machine import Event, Machine
-from simulator.execute.steps import executor
-from simulator.state import RegisterFile, SharedMemory
+from simulator.execute.machine import Event
 from simulator.state.registers import Numbering, Place, Sort, register_place
 from simulator.trace.functional import execute
 from simulator.trace.linear import linearise
@@ -141,17 +138,24 @@ def test_predicates(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[:, register], wanted)
 
 
-def test_halves_of_a_wide_register() -> None:
-    """mov.b64 between a 64-bit register and a vector: the first element is the low half. Built by hand, since the text is decoded later."""
-    machine = Machine(RegisterFile(2, 4, 2), SharedMemory(0, 2), 2, isa.parse_target("sm_100a"))
-    values = wide(2, 32)
-    machine.registers.banks[Sort.WIDE][:, 0] = values
-    form, halves, warps = plain_forms()["mov.b64"], Vector((Register("%r1"), Register("%r3"))), np.arange(2)
-    executor(Instruction(form, (halves, Register("%rd0"))))(machine, warps)
-    np.testing.assert_array_equal(machine.registers.values[:, 1], values.astype(np.uint32))
-    np.testing.assert_array_equal(machine.registers.values[:, 3], (values >> np.uint64(32)).astype(np.uint32))
-    executor(Instruction(form, (Register("%rd1"), Vector((Register("%r3"), Register("%r1"))))))(machine, warps)
-    np.testing.assert_array_equal(machine.registers.banks[Sort.WIDE][:, 1], values >> np.uint64(32) | values << np.uint64(32))
+def test_halves_of_a_wide_register(tmp_path: Path) -> None:
+    """mov.b64 between a 64-bit register and a vector: the first element is the low half."""
+    given = wide(2, 1, 32)
+    body = "mov.b64 {%r0, %r1}, %rd0; mov.b64 %rd1, {%r1, %r0}; mov.b64 {_, %r2}, %rd1; mov.b64 %rd2, {%r0, 7};"
+    end = '.store "halves", %r0, 3;\n.store "wide", %rd1, 2;'
+    report = run(tmp_path, body, warps=2, top='.load %rd0, "data.npz", "x";', end=end, x=given)
+    low, high = given[:, 0] & np.uint64(M32 - 1), given[:, 0] >> np.uint64(32)
+    np.testing.assert_array_equal(report.arrays["halves"], np.stack([low, high, low], axis=1).astype(np.uint32))
+    np.testing.assert_array_equal(report.arrays["wide"], np.stack([high | low << np.uint64(32), low | np.uint64(7 << 32)], axis=1))
+
+
+def test_election(tmp_path: Path) -> None:
+    body = "elect.sync %r0|%p0, 0xffffffff; elect.sync %r1|%p1, 0xfffffe00; elect.sync _|%p2, 0x80000000;"
+    report = run(tmp_path, body, warps=2, end='.store "r", %r0, 2;\n.store "p", %p0, 3;')
+    assert report.arrays["r"].tolist() == [[[0] * 32, [9] * 32]] * 2
+    assert [np.flatnonzero(row).tolist() for row in report.arrays["p"][1]] == [[0], [9], [31]]
+    with pytest.raises(TraceError, match="empty mask"):
+        run(tmp_path, "elect.sync _|%p0, 0;")
 
 
 @pytest.mark.parametrize("vector", [1, 2])
@@ -245,9 +249,9 @@ def test_f64(tmp_path: Path) -> None:
 W1 = f"{HEAD}.warps 2\n"
 BAD: list[tuple[str, str, tuple[str, ...]]] = [
     ("64 bits in a 32-bit place", f"{W1}.warp 0 {{ add.u32 %r1, »%rd1, 1; }}", ("operand a of add.u32 is %rd1, a register of 64 bits", "32 (%r0)")),
-    ("32 bits in a 64-bit place", f"{W1}.warp 0 {{ add.s64 %rd1, »%r1, 1; }}", ("operand a of add.s64 is %r1, a register of 32 bits", "64 (%rd0)")),
+    ("32 bits in a 64-bit place", f"{W1}.warp 0 {{ add.s64 %rd1, »%r1, 1; }}", ("operand a cannot be %r1, a 32-bit register", "%rd0")),
     ("a shift by 64 bits", f"{W1}.warp 0 {{ shl.b64 %rd1, %rd2, »%rd3; }}", ("operand b", "32 (%r0)")),
-    ("no predicate", f"{W1}.warp 0 {{ setp.eq.u32 »%r0, %r1, 0; }}", ("operand d of setp.eq.u32 is %r0", "1 (%p0)")),
+    ("no predicate", f"{W1}.warp 0 {{ setp.eq.u32 »%r0, %r1, 0; }}", ("operand d cannot be %r0", "%p0")),
     ("a vector of 32 bits", f"{W1}.warp 0 {{ ld.shared.v2.b64 {{%rd0, »%r1}}, [%r0]; }}", ("%r1",)),
     ("%rd255", f"{W1}.warp 0 {{ mov.u64 »%rd255, 1; }}", ("'%rd255' is not a register", "%rd0 to %rd254")),
     ("%p255 as a guard", f"{W1}.warp 0 {{ @»%p255 mov.u64 %rd0, 1; }}", ("'%p255' is not a register", "%p0 to %p254")),

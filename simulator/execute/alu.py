@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.instruction import Instruction, Vector
+from isa.instruction import Instruction, Pair, Vector
 from isa.plain_forms import PlainForm
 from simulator.execute.machine import NOTHING, Executor, Machine, Outcome
 from simulator.execute.operands import reader, writer
-from simulator.state.registers import SORT_OF_BITS, Warps
+from simulator.state.registers import LANES, SORT_OF_BITS, Warps
 from simulator.state.shared import AddressError
 
 Array = NDArray[Any]
@@ -28,6 +28,8 @@ def alu(instruction: Instruction, form: PlainForm) -> Executor:
         return _pack(instruction)
     if form.name == "mapa":
         return _map(instruction)
+    if form.name == "elect":
+        return _elect(instruction)
     if form.name == "setp":
         operation: Operation = _COMPARISONS[form.qualifiers[0]]
     elif form.name == "cvt":
@@ -55,6 +57,26 @@ def _pack(instruction: Instruction) -> Executor:
         values = np.swapaxes(read(machine, warps), 1, 2)
         other = np.ascontiguousarray(values).astype("<u4" if packs else "<u8").view("<u8" if packs else "<u4")
         write(machine, warps, np.swapaxes(other, 1, 2))
+        return NOTHING
+
+    return run
+
+
+def _elect(instruction: Instruction) -> Executor:
+    """elect.sync: the lane and a predicate of one thread of the mask. PTX ISA 9.0, 9.7.13.10; that it is the lowest lane is assumed."""
+    assert isinstance(instruction["d"], Pair)
+    leader, chosen = instruction["d"].elements
+    read, write_leader, write_chosen = reader(instruction["a"]), writer(leader), writer(chosen, 1)
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        mask = read(machine, warps)[:, 0]
+        if (mask != mask[:, :1]).any() or not mask.all():
+            reason = "elect.sync with an empty mask, or one that differs among the threads of a warp"
+            raise AddressError(reason, "the same lanes in all, e.g. 0xffffffff")
+        lane = (mask[:, 0] & -mask[:, 0].astype(np.int64)).astype(np.float64)
+        lowest = np.log2(lane).astype(np.uint32)[:, None, None]
+        write_leader(machine, warps, np.broadcast_to(lowest, (len(warps), 1, LANES)))
+        write_chosen(machine, warps, lowest == np.arange(LANES, dtype=np.uint32))
         return NOTHING
 
     return run
@@ -154,7 +176,7 @@ ALU: dict[str, Operation] = {
     "not": _unsigned(np.invert),
     "selp": _unsigned(_select),
 }
-ALU_NAMES = (*(name for name in ALU if "." not in name), "setp", "cvt", "mapa")
+ALU_NAMES = (*(name for name in ALU if "." not in name), "setp", "cvt", "mapa", "elect")
 _COMPARISONS: dict[str, Operation] = {
     "eq": _comparison(np.equal),
     "ne": _comparison(np.not_equal),

@@ -32,7 +32,7 @@ class TensorMemory:
 
     Attributes:
         words: uint32 [lane, column].
-        written: bool [lane, column]: whether anything wrote it since its column was allocated.
+        written: bool [lane, column]: whether anything wrote it since its column was last given back.
         allocations: what is allocated now, in order of allocation.
         relinquished: whether the permit to allocate was given up.
         collectors: what the collector buffers of the tensor core hold, by buffer: the operand that filled it.
@@ -61,7 +61,6 @@ class TensorMemory:
             return None
         base = int(free.argmax()) * columns
         self._owned[base : base + columns] = self._ever[base : base + columns] = True
-        self.written[:, base : base + columns] = False
         self.allocations.append(Allocation(base, columns))
         self._smallest_so_far = columns
         return base
@@ -74,6 +73,7 @@ class TensorMemory:
             raise undefined_behavior("tmem-dealloc-mismatch", f"{where}{columns} columns at {base}, while {known} is allocated")
         self.allocations.remove(given)
         self._owned[base : base + columns] = False
+        self.written[:, base : base + columns] = False
 
     def relinquish(self) -> None:
         """No allocation may follow."""

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from isa import Instruction, IsaError, Target, decode, parse_target
 from isa.forms import Role
-from isa.instruction import Address, Operand, register_names
+from isa.instruction import Address, Operand, Pair, Register, Vector, register_names
 from isa.tcgen05_forms import FamilyForm
 from isa.tcgen05_operands import SizedRole
 from isa.tensor_memory import COLUMNS
@@ -300,6 +300,14 @@ class _Builder:
         widths = role.bits if isinstance(role, SizedRole) else (role.width,)
         if isinstance(operand, Address):
             widths = (32, 64)
+        if isinstance(operand, Vector) and role.packs:
+            widths = (32,)
+        if isinstance(operand, Pair):
+            first, second = operand.elements
+            for part, bits in ((first, 32), (second, 1)):
+                if isinstance(part, Register):
+                    self.check_register(statement, part.name, (bits,), f"operand {role.name} of {instruction.form.opcode}")
+            return
         for name in register_names(operand):
             if name not in SPECIAL or (name in CLUSTER_REGISTERS and not role.special):
                 self.check_register(statement, name, widths, f"operand {role.name} of {instruction.form.opcode}")

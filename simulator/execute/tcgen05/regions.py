@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.datapath import A_COLUMNS, DatapathLayout, datapath
+from isa.datapath import DatapathLayout, datapath
 from isa.descriptors import InstructionDescriptor
 from isa.smem_descriptor import SharedMemoryDescriptor
 from isa.smem_layout import smem_operand, touched
 from isa.smem_tile import copy_addresses
+from isa.tcgen05_forms import Tcgen05MmaForm
 from isa.tensor_memory import COLUMNS, QUARTER, TmemAddress
 from isa.tmem_metadata import tmem_metadata
 from isa.tmem_moves import SHIFT_COLUMNS, Copy, Move
@@ -37,49 +39,85 @@ def _cells(lanes: Cells, columns: Cells) -> Cells:
 
 def of_mma(call: Call, ctas: Sequence[Machine]) -> Touched:
     """A, B, metadata, scale factors and D of every CTA."""
-    form, idesc = call.form, InstructionDescriptor.decode(call.idesc, call.form.kind)
-    layout = datapath(idesc.m, form.cta_group, idesc.sparse, form.ws)
-    d = _accumulators(call, idesc, layout)
-    tmem = [*_operands(call, idesc, layout), *([d] if call.enable else [])]
-    reads = []
-    for cta in ctas:
-        reads += [Region("shared", cta.rank, _shared(call, idesc, operand)) for operand in ("b", *(() if form.a_in_tmem else ("a",)))]
-        reads += [Region("tmem", cta.rank, cells) for cells in tmem]
+    form = call.form
+    smem = [_shared(form.kind, call.idesc, "b", call.b, form.cta_group)]
+    smem += [] if form.a_in_tmem else [_shared(form.kind, call.idesc, "a", call.a, form.cta_group)]
+    d, operands = _accumulators(form, call.idesc, call.d), _operands(call)
+    tmem = [*operands, d] if call.enable else operands
+    reads = [Region(space, cta.rank, cells) for cta in ctas for space, found in (("shared", smem), ("tmem", tmem)) for cells in found]
     return Touched(tuple(reads), tuple(Region("tmem", cta.rank, d) for cta in ctas))
 
 
-def _accumulators(call: Call, idesc: InstructionDescriptor, layout: DatapathLayout) -> Cells:
-    address = TmemAddress.from_word(call.d)
-    lane, column = layout.d(idesc.n, address.lane).grid
-    return _cells(lane, column + address.column)
+_cache: dict[tuple[object, ...], Cells] = {}  # the same operands come again in every loop; never written to
 
 
-def _operands(call: Call, idesc: InstructionDescriptor, layout: DatapathLayout) -> list[Cells]:
-    """Cells of A, metadata and scale factors, where they are in Tensor Memory."""
-    form, found = call.form, []
-    if form.a_in_tmem:
-        address = TmemAddress.from_word(call.a)
-        lane, column, _ = layout.a(32, address.lane).grid
-        found.append(_cells(lane, column + address.column))
-        assert column.max() < A_COLUMNS
-    if form.sparse:
-        address = TmemAddress.from_word(call.sp_meta)
-        lane, column, _ = tmem_metadata(form.kind, idesc.m, form.cta_group, form.ws).mapping(idesc.selector, address.lane).grid
-        found.append(_cells(lane, column + address.column))
-    if form.block_scale:
-        for operand, word, id in (("a", call.scale_a, idesc.a_scale_id), ("b", call.scale_b, idesc.b_scale_id)):
-            how = {"vector": form.vector.removeprefix("scale_vec::"), "cta_group": form.cta_group, "sparse": form.sparse}
-            scales = tmem_scales(form.kind, operand, m=idesc.m, n=idesc.n, **how)  # type: ignore[arg-type]
-            lane, column, _ = (grid[: scales.vectors] for grid in scales.mapping(id).grid)
-            found.append(_cells(lane, column + TmemAddress.from_word(word).column))
+def _kept(key: tuple[object, ...], make: Callable[[], Cells]) -> Cells:
+    found = _cache.get(key)
+    if found is None:
+        if len(_cache) > 4096:
+            _cache.clear()
+        found = _cache[key] = make()
     return found
 
 
-def _shared(call: Call, idesc: InstructionDescriptor, operand: str) -> Cells:
-    descriptor = SharedMemoryDescriptor.decode(call.a if operand == "a" else call.b)
-    spec = smem_operand(idesc, operand, cta_group=call.form.cta_group)
-    ranges = touched(descriptor, major=spec.major, rows=spec.rows, columns=spec.columns, element=spec.element)
-    return np.concatenate([np.arange(first, stop) for first, stop in ranges])
+def _layout(form: Tcgen05MmaForm, word: int) -> tuple[InstructionDescriptor, DatapathLayout]:
+    idesc = InstructionDescriptor.decode(word, form.kind)
+    return idesc, datapath(idesc.m, form.cta_group, idesc.sparse, form.ws)
+
+
+def _accumulators(form: Tcgen05MmaForm, word: int, d: int) -> Cells:
+    def make() -> Cells:
+        idesc, layout = _layout(form, word)
+        address = TmemAddress.from_word(d)
+        lane, column = layout.d(idesc.n, address.lane).grid
+        return _cells(lane, column + address.column)
+
+    return _kept(("d", form.opcode, word, d), make)
+
+
+def _operands(call: Call) -> list[Cells]:
+    """Cells of A, metadata and scale factors, where they are in Tensor Memory."""
+    form, word, found = call.form, call.idesc, []
+    if form.a_in_tmem:
+        found.append(_kept(("a", form.opcode, word, call.a), lambda: _tmem_a(form, word, call.a)))
+    if form.sparse:
+        found.append(_kept(("e", form.opcode, word, call.sp_meta), lambda: _metadata(form, word, call.sp_meta)))
+    if form.block_scale:
+        for operand, address in (("a", call.scale_a), ("b", call.scale_b)):
+            found.append(_kept((operand, "scale", form.opcode, word, address), partial(_scales, form, word, operand, address)))
+    return found
+
+
+def _tmem_a(form: Tcgen05MmaForm, word: int, a: int) -> Cells:
+    _, layout = _layout(form, word)
+    address = TmemAddress.from_word(a)
+    lane, column, _ = layout.a(32, address.lane).grid
+    return _cells(lane, column + address.column)
+
+
+def _metadata(form: Tcgen05MmaForm, word: int, sp_meta: int) -> Cells:
+    idesc, _ = _layout(form, word)
+    address = TmemAddress.from_word(sp_meta)
+    lane, column, _ = tmem_metadata(form.kind, idesc.m, form.cta_group, form.ws).mapping(idesc.selector, address.lane).grid
+    return _cells(lane, column + address.column)
+
+
+def _scales(form: Tcgen05MmaForm, word: int, operand: str, address: int) -> Cells:
+    idesc, _ = _layout(form, word)
+    vector = form.vector.removeprefix("scale_vec::")
+    scales = tmem_scales(form.kind, operand, m=idesc.m, n=idesc.n, vector=vector, cta_group=form.cta_group, sparse=form.sparse)
+    lane, column, _ = (grid[: scales.vectors] for grid in scales.mapping(idesc.a_scale_id if operand == "a" else idesc.b_scale_id).grid)
+    return _cells(lane, column + TmemAddress.from_word(address).column)
+
+
+def _shared(kind: str, word: int, operand: str, descriptor: int, cta_group: int) -> Cells:
+    def make() -> Cells:
+        spec = smem_operand(InstructionDescriptor.decode(word, kind), operand, cta_group=cta_group)
+        matrix = SharedMemoryDescriptor.decode(descriptor)
+        ranges = touched(matrix, major=spec.major, rows=spec.rows, columns=spec.columns, element=spec.element)
+        return np.concatenate([np.arange(first, stop) for first, stop in ranges])
+
+    return _kept(("shared", kind, word, operand, descriptor, cta_group), make)
 
 
 def of_move(cta: Machine, address: int, how: Move) -> tuple[Region, ...]:
