@@ -197,7 +197,7 @@ def test_exact_f64(kind: str) -> None:
         assert hex(d[0, i, j]) == hex(wanted), (i, j)
 
 
-def test_f64_errors(tmp_path: Path) -> None:
+def test_f64_errors() -> None:
     form = isa.mma_form("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64")
     a, b, c = (np.zeros((1, fragment.registers, 32), np.uint64) for fragment in (form.a, form.b, form.c))
     for wrong in (a.astype(np.uint32), a.view(np.float64), a.view(np.uint32).reshape(1, -1, 32)):
@@ -209,9 +209,21 @@ def test_f64_errors(tmp_path: Path) -> None:
         simulator.mma(form.opcode, a, b, c, arithmetic="fast")
     with pytest.raises(isa.IsaError):
         simulator.mma("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64", a, b, c, "sm_80")
+
+
+def test_f64_in_a_trace(tmp_path: Path) -> None:
+    """Values without a config; a config without a class for it says which one it lacks."""
+    form = isa.mma_form("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64")
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal((fragment.registers, 32)).view(np.uint64) for fragment in (form.a, form.b, form.c))
+    np.savez(tmp_path / "x.npz", a=a, b=b, c=c)
+    loads = "".join(f'.load %rd{number}, "x.npz", "{name}";\n' for name, number in (("c", 0), ("a", 2), ("b", 3)))
+    program = f".warp 0 {{\n{form.opcode} {{%rd0, %rd1}}, {{%rd2}}, {{%rd3}}, {{%rd0, %rd1}};\n}}\n"
     path = tmp_path / "x.trace"
-    path.write_text(f".trace 1\n.target sm_90a\n.warps 1\n.warp 0 {{\n{form.opcode} {{%rd0, %rd1}}, {{%rd2}}, {{%rd3}}, {{%rd0, %rd1}};\n}}\n")
-    with pytest.raises(simulator.TraceError, match="'%rd0' is not a register of a trace"):
+    path.write_text(f'.trace 1\n.target sm_90a\n.warps 1\n{loads}{program}.store "d", %rd0, 2;\n')
+    found = simulator.run(path, config=None).arrays["d"]
+    assert np.array_equal(found.reshape(2, 32), simulator.mma(form.opcode, a[None], b[None], c[None], "sm_90a")[0])
+    with pytest.raises(simulator.ConfigError, match=r"no \[\[tensor\]\] class matches 'mma.sync.aligned.m8n8k4.row.col.f64"):
         simulator.run(path)
 
 

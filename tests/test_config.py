@@ -114,7 +114,7 @@ WRONG: list[tuple[str, str, str | None, str, tuple[str, ...]]] = [
     ("[[tensor]]", "interval", "1.5", "tensor[0].interval", ("1.5",)),
     ("[[tensor]]", "inputs", "[]", "tensor[0].inputs", ("element types", "bf16")),
     ("[[tensor]]", "inputs", '"f16"', "tensor[0].inputs", ("element types",)),
-    ("[[tensor]]", "inputs", '["f16", "f64"]', "tensor[0].inputs", ("f64", "element types")),
+    ("[[tensor]]", "inputs", '["f16", "f63"]', "tensor[0].inputs", ("f64", "element types")),
     ("[[tensor]]", "inputs", "[1]", "tensor[0].inputs", ("element types",)),
     ("[[tensor]]", "source", '"assumed"', "tensor[0].source", ("'assumed'",)),
 ]

@@ -12,7 +12,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from isa import ELEMENT_TYPES, IsaError, MmaForm, Target, parse_target
+from isa import IsaError, MmaForm, Target, parse_target
+from isa.types import MATRIX_TYPES
 from simulator.errors import ConfigError
 from simulator.resources import folder
 from simulator.timing.tcgen05_config import Tcgen05, read_tcgen05
@@ -307,8 +308,8 @@ class Reader:
 
     def types(self, where: str, table: dict[str, Any], key: str) -> tuple[str, ...]:
         value = self.value(where, table, key)
-        if not isinstance(value, list) or not value or any(not isinstance(v, str) or v not in ELEMENT_TYPES for v in value):
-            self.fail(f"{where}{key}", f"{value!r}", f"a list of element types: {', '.join(ELEMENT_TYPES)}")
+        if not isinstance(value, list) or not value or any(not isinstance(v, str) or v not in MATRIX_TYPES for v in value):
+            self.fail(f"{where}{key}", f"{value!r}", f"a list of element types: {', '.join(MATRIX_TYPES)}")
         return tuple(value)
 
     def choices(self, where: str, table: dict[str, Any], key: str, legal: Sequence[T]) -> list[T]:
