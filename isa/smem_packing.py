@@ -8,8 +8,10 @@ and mxf4nvf4, 32 elements fill a unit (published), the first of two in the lower
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,9 @@ from isa.errors import IsaError
 from isa.types import PACKED_E2M1, Bits, ElementType, Kind, element_type
 
 UNIT = 16  # bytes
+DECOMPRESSIONS: Mapping[str, str] = MappingProxyType({"b4x16_p64": "e2m1", "b6x16_p32": "e3m2"})
+"""Source formats of `tcgen05.cp` with .b8x16, and a type that is packed like that."""
+
 Bytes = NDArray[np.uint8]
 
 

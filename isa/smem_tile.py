@@ -16,7 +16,7 @@ from isa.errors import IsaError
 from isa.mapping import Integers
 from isa.smem_descriptor import SWIZZLES, SharedMemoryDescriptor, Swizzle
 from isa.smem_layout import LINE, MN, WINDOW, K, operand_bits, read_operand, refuse, unit_addresses, write_operand
-from isa.smem_packing import UNIT, Bytes, Packing, packing
+from isa.smem_packing import DECOMPRESSIONS, UNIT, Bytes, Packing, packing
 from isa.types import Bits, ElementType
 
 
@@ -178,7 +178,6 @@ class Tile:
 COPY_SHAPES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"128x256b": (128, 32), "4x256b": (4, 32), "128x128b": (128, 16), "64x128b": (64, 16), "32x128b": (32, 16)}
 )
-_EXPANDED: Mapping[str, str] = MappingProxyType({"b4x16_p64": "e2m1", "b6x16_p32": "e3m2"})
 
 
 def copy_addresses(descriptor: SharedMemoryDescriptor, shape: str) -> Integers:
@@ -204,9 +203,9 @@ def read_copy(memory: Bytes, descriptor: SharedMemoryDescriptor, shape: str, *, 
     6 bits in bits 5-0, with zeros around, is inferred.
     """
     rows, size = _copy_shape(shape)
-    if source not in ("", *_EXPANDED):
-        raise IsaError(source, 0, f"unknown source format '{source}'", ", ".join(_EXPANDED))
-    element = _EXPANDED.get(source, "u8")
+    if source not in ("", *DECOMPRESSIONS):
+        raise IsaError(source, 0, f"unknown source format '{source}'", ", ".join(DECOMPRESSIONS))
+    element = DECOMPRESSIONS.get(source, "u8")
     return read_operand(memory, descriptor, major=K, rows=rows, columns=size, element=element).astype(np.uint8)
 
 

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 
 from isa.errors import IsaError
 from isa.mapping import Digit, Fixed, Integers, Mapping
-from isa.smem_packing import UNIT, Bytes, packing
+from isa.smem_packing import DECOMPRESSIONS, UNIT, Bytes, packing
+from isa.smem_tile import COPY_SHAPES
 from isa.tcgen05_rows import REPEATS, SHAPE_REGISTERS
 from isa.tensor_memory import COLUMNS, LANES, QUARTER, warp_lanes
 from isa.types import Bits
@@ -263,15 +264,15 @@ class Copy:
         return matrix
 
 
-_COPIES: AbstractMapping[tuple[str, str], tuple[int, tuple[Digit, ...], tuple[Fixed, ...], int, str]] = {
-    ("128x256b", ""): (128, (Digit("lane", 1, 128, "row", 1),), (), 1, "published"),
-    ("128x128b", ""): (128, (Digit("lane", 1, 128, "row", 1),), (), 1, "published"),
-    ("64x128b", "warpx2::02_13"): (64, (Digit("lane", 1, 64, "row", 1), Digit("lane", 64, 2, "copy", 1)), (), 2, "published"),
+_COPIES: AbstractMapping[tuple[str, str], tuple[tuple[Digit, ...], tuple[Fixed, ...], int, str]] = {
+    ("128x256b", ""): ((Digit("lane", 1, 128, "row", 1),), (), 1, "published"),
+    ("128x128b", ""): ((Digit("lane", 1, 128, "row", 1),), (), 1, "published"),
+    ("64x128b", "warpx2::02_13"): ((Digit("lane", 1, 64, "row", 1), Digit("lane", 64, 2, "copy", 1)), (), 2, "published"),
     ("64x128b", "warpx2::01_23"): (
-        64, (Digit("lane", 1, 32, "row", 1), Digit("lane", 64, 2, "row", 32), Digit("lane", 32, 2, "copy", 1)), (), 2, "published",
+        (Digit("lane", 1, 32, "row", 1), Digit("lane", 64, 2, "row", 32), Digit("lane", 32, 2, "copy", 1)), (), 2, "published",
     ),
-    ("32x128b", "warpx4"): (32, (Digit("lane", 1, 32, "row", 1), Digit("lane", 32, 4, "copy", 1)), (), 4, "published"),
-    ("4x256b", ""): (4, (Digit("lane", 32, 4, "row", 1),), (Fixed("lane", 1, 32, 0),), 1, "inferred"),
+    ("32x128b", "warpx4"): ((Digit("lane", 1, 32, "row", 1), Digit("lane", 32, 4, "copy", 1)), (), 4, "published"),
+    ("4x256b", ""): ((Digit("lane", 32, 4, "row", 1),), (Fixed("lane", 1, 32, 0),), 1, "inferred"),
 }  # fmt: skip
 
 
@@ -284,14 +285,11 @@ def copy(shape: str, multicast: str = "") -> Copy:
     if (shape, multicast) not in _COPIES:
         legal = ", ".join(".".join(name for name in key if name) for key in _COPIES)
         raise IsaError(shape, 0, f"tcgen05.cp has no .{shape}{'.' * bool(multicast)}{multicast}", legal, section=COPY)
-    rows, lanes, fixed, copies, evidence = _COPIES[shape, multicast]
-    width = int(shape.partition("x")[2].removesuffix("b")) // 8
+    lanes, fixed, copies, evidence = _COPIES[shape, multicast]
+    rows, width = COPY_SHAPES[shape]
     digits = (*lanes, Digit("byte", 1, 4, "source", 1), Digit("column", 1, width // 4, "source", 4))
     places = (("lane", LANES), ("column", width // 4), ("byte", 4))
     return Copy(shape, multicast, Mapping(places, (("row", rows), ("source", width), ("copy", copies)), digits, fixed), evidence)
-
-
-DECOMPRESSIONS: AbstractMapping[str, str] = {"b4x16_p64": "e2m1", "b6x16_p32": "e3m2"}  # source -> a type that is packed like that
 
 
 def decompress(packed: Bytes, source: str) -> Bytes:

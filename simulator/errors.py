@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from isa.errors import IsaError
+
 
 class TraceError(ValueError):
     """A trace, or the data that it names, that cannot be read.
@@ -54,3 +56,9 @@ class DeadlockError(RuntimeError):
 
     def __str__(self) -> str:
         return "deadlock: " + "; ".join(self.waiting)
+
+
+def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
+    """IsaError if an option has a value that it cannot have."""
+    if given not in legal:
+        raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))

@@ -19,6 +19,7 @@ from simulator.state.registers import Numbering, Place, Sort, register_place
 from simulator.trace.functional import execute
 from simulator.trace.linear import linearise
 from simulator.trace.reader import read_trace
+from tests.small_traces import program, save
 
 HEAD = ".trace 1\n.target sm_100a\n"
 RNG = np.random.default_rng(11)
@@ -32,19 +33,9 @@ def wide(*shape: int) -> Wide:
     return np.where(RNG.random(shape) < 0.4, edges, RNG.integers(0, 2**64, shape, np.uint64, endpoint=False)).astype(np.uint64)
 
 
-def save(path: Path, text: str, **arrays: NDArray[np.generic]) -> Path:
-    if arrays:
-        np.savez(path / "data.npz", **arrays)  # type: ignore[arg-type]
-    trace = path / "x.trace"
-    trace.write_text(text)
-    return trace
-
-
 def run(path: Path, body: str, *, warps: int = 1, shared: int = 0, top: str = "", end: str = "", **arrays: NDArray[np.generic]) -> simulator.Report:
     """The report of a body that all warps run, values alone."""
-    size = f".shared {shared}\n" if shared else ""
-    text = f"{HEAD}.warps {warps}\n{size}{top}\n.warp 0-{warps - 1} {{\n{body}\n}}\n{end}\n"
-    return simulator.run(save(path, text, **arrays), None)
+    return simulator.run(save(path, program(HEAD, body, warps, shared, top, end), **arrays), None)
 
 
 # Registers

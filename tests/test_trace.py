@@ -16,6 +16,7 @@ from isa import UndefinedBehavior
 from simulator import DeadlockError, TraceError, load_config
 from simulator.trace.program import Repeat, Step
 from simulator.trace.reader import read_trace
+from tests.small_traces import program, save
 
 HEAD = ".trace 1\n.target sm_90a\n"
 RNG = np.random.default_rng(3)
@@ -23,20 +24,9 @@ Words = NDArray[np.uint32]
 MMA_SP = "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 
 
-def save(path: Path, text: str, **arrays: NDArray[np.generic]) -> Path:
-    """A trace file with `data.npz` beside it."""
-    if arrays:
-        np.savez(path / "data.npz", **arrays)  # type: ignore[arg-type]
-    trace = path / "x.trace"
-    trace.write_text(text)
-    return trace
-
-
 def run(path: Path, body: str, *, warps: int = 1, shared: int = 0, top: str = "", end: str = "", **arrays: NDArray[np.generic]) -> simulator.Report:
     """The report of a body that all warps run."""
-    size = f".shared {shared}\n" if shared else ""
-    text = f"{HEAD}.warps {warps}\n{size}{top}\n.warp 0-{warps - 1} {{\n{body}\n}}\n{end}\n"
-    return simulator.run(save(path, text, **arrays))
+    return simulator.run(save(path, program(HEAD, body, warps, shared, top, end), **arrays))
 
 
 def words(*shape: int) -> Words:

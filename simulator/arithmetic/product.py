@@ -17,6 +17,7 @@ from isa.types import F64, SCALE_TYPES, Bits, ElementType, element_type
 from simulator.arithmetic.batch import add, add_f64
 from simulator.arithmetic.rows import find_row
 from simulator.arithmetic.sums import Operands, Sum
+from simulator.errors import check_option
 
 FAMILIES = ("mma", "wgmma", "tcgen05")
 _NARROW = "e4m3 e5m2 e3m2 e2m3 e2m1"
@@ -76,8 +77,8 @@ def product(
     a_type, b_type, d_type = _type(a_type), _type(b_type), _type(d_type)
     c_type = _type(c_type) if c_type is not None else d_type
     target = parse_target(target)
-    _check_option("family", family, FAMILIES)
-    _check_option("arithmetic", arithmetic, ("chip", "exact"))
+    check_option("family", family, FAMILIES)
+    check_option("arithmetic", arithmetic, ("chip", "exact"))
     _check_types(family, target, (a_type, b_type, c_type, d_type))
     _check_scaled(scale_type is not None or scale_a is not None or scale_b is not None, a_type, b_type, d_type)
     if saturate and a_type.is_float:
@@ -133,11 +134,6 @@ def _scales(scale_a: Bits | None, scale_b: Bits | None, scale_type: object, a: N
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         _check_patterns(name, scale, 255, "a byte")
     return scale_a, scale_b.transpose(0, 2, 1)
-
-
-def _check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
-    if given not in legal:
-        raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))
 
 
 def _check_types(family: str, target: Target, types: tuple[ElementType, ...]) -> None:

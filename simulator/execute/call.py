@@ -10,13 +10,13 @@ from isa.errors import IsaError
 from isa.forms import MmaForm, mma_form
 from isa.targets import Target
 from isa.types import Bits
+from simulator.errors import check_option
 from simulator.execute.mma import (
     LANES,
     Arithmetic,
     Ids,
     Policy,
     Scales,
-    check_option,
     execute_mma,
     first_undefined,
     selectors,

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from isa.errors import IsaError, UndefinedBehavior
+from isa.errors import UndefinedBehavior
 from isa.forms import MmaForm
 from isa.targets import Target, parse_target
 from isa.types import F64, Bits
@@ -20,6 +20,7 @@ from simulator.arithmetic import Operands, Sum, add, add_f64, sum_row
 from simulator.arithmetic.chain import ROUNDINGS, Words, exact_f64
 from simulator.arithmetic.compiled import Chain, Kernel, library, supports
 from simulator.arithmetic.threads import spread
+from simulator.errors import check_option
 from simulator.execute.words import column_order, fragment_layout
 
 Arithmetic = Literal["chip", "exact"]
@@ -177,12 +178,6 @@ def first_undefined(form: MmaForm, e: Bits, selector: int) -> UndefinedBehavior:
     found = first_metadata_finding(form, form.metadata.gather(e, selector), selector)
     assert found is not None, "nothing is undefined here"
     return found
-
-
-def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
-    """IsaError if an option has a value that it cannot have."""
-    if given not in legal:
-        raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))
 
 
 def selectors(form: MmaForm) -> str:

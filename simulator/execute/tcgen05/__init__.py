@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import IsaError
-from isa.instruction import Immediate, Instruction
+from isa.instruction import Immediate, Instruction, Operand
 from isa.tcgen05_forms import FamilyForm, PlainFamilyForm, Tcgen05MmaForm
-from isa.tmem_moves import copy, move
+from isa.tmem_moves import Move, copy, move
 from isa.undefined import undefined_behavior
 from simulator.execute.facts import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
 from simulator.execute.machine import Block, Executor, Machine, Outcome
@@ -96,7 +96,7 @@ def _mma(instruction: Instruction, form: Tcgen05MmaForm) -> Executor:
     words |= {name: _first(reader(given[name], bits)) for name, bits in (("b", 64), ("idesc", 32), ("zero_mask", 64)) if name in given}
     enable = predicate(given["enable"])
     lanes = reader(given["lanes"]) if "lanes" in given else None
-    scale_d = given["scale_d"].value if isinstance(given.get("scale_d"), Immediate) else 0  # type: ignore[union-attr]
+    scale_d = _constant(given["scale_d"]) if "scale_d" in given else 0
 
     def run(machine: Machine, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
@@ -134,12 +134,22 @@ def _first(read: Values) -> Values:
     return lambda machine, warps: read(machine, warps)[:, 0]
 
 
+def _constant(operand: Operand) -> int:
+    assert isinstance(operand, Immediate)
+    return operand.value
+
+
 # Moves
 
 
+def _move(instruction: Instruction, form: PlainFamilyForm) -> Move:
+    """The map of a tcgen05.ld or st."""
+    split = _constant(instruction["half_split"]) if form.shape == "16x32bx2" else None
+    return move(form.shape, form.repeats, form.packed, split)
+
+
 def _load(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    split = instruction["half_split"].value if form.shape == "16x32bx2" else None  # type: ignore[union-attr]
-    how, at, write = move(form.shape, form.repeats, form.packed, split), addresses(instruction["taddr"]), writer(instruction["d"])
+    how, at, write = _move(instruction, form), addresses(instruction["taddr"]), writer(instruction["d"])
 
     def run(machine: Machine, warps: Warps) -> Outcome:
         found = np.empty((len(warps), how.registers, 32), np.uint32)
@@ -154,8 +164,7 @@ def _load(instruction: Instruction, form: PlainFamilyForm) -> Executor:
 
 
 def _store(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    split = instruction["half_split"].value if form.shape == "16x32bx2" else None  # type: ignore[union-attr]
-    how, at, read = move(form.shape, form.repeats, form.packed, split), addresses(instruction["taddr"]), reader(instruction["a"])
+    how, at, read = _move(instruction, form), addresses(instruction["taddr"]), reader(instruction["a"])
 
     def run(machine: Machine, warps: Warps) -> Outcome:
         values = read(machine, warps)

@@ -7,6 +7,7 @@ reads A, metadata and accumulators from lanes of its own. Where a layout is infe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,12 @@ class Cta:
     tmem: TensorMemory
     shared: Bytes
     filled: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=1024)
+def instruction_descriptor(word: int, kind: str) -> InstructionDescriptor:
+    """What the word of an instruction of this kind says; a loop asks for the same one again and again."""
+    return InstructionDescriptor.decode(word, kind)
 
 
 def window(cta: Cta, first: int, columns: int, where: str) -> Bits:

@@ -29,9 +29,10 @@ from isa.undefined import undefined_behavior
 from isa.zero_column_mask import ZeroColumnMask
 from simulator.arithmetic import Operands, Sum, SumRow, add, find_row, ulp_distance
 from simulator.arithmetic.convert import from_float64, to_float64
+from simulator.errors import check_option
 from simulator.execute.facts import MmaFacts
-from simulator.execute.mma import Arithmetic, check_option
-from simulator.execute.tcgen05.fetch import Cta, accumulators, codes, factors, smem_matrix, tmem_a
+from simulator.execute.mma import Arithmetic
+from simulator.execute.tcgen05.fetch import Cta, accumulators, codes, factors, instruction_descriptor, smem_matrix, tmem_a
 
 Meet = Callable[[str, int, str], None]
 
@@ -131,7 +132,7 @@ def multiply(
 
 def facts_of(call: Call) -> MmaFacts:
     """What the time of an instruction depends on."""
-    form, idesc = call.form, InstructionDescriptor.decode(call.idesc, call.form.kind)
+    form, idesc = call.form, instruction_descriptor(call.idesc, call.form.kind)
     a_type, b_type = (operand_element(str(name), form.kind) for name in (idesc.a_type, idesc.b_type))
     bits = a_type.bits, b_type.bits
     return MmaFacts(form.kind, idesc.m, idesc.n, idesc.k, form.cta_group, form.ws, form.sparse, bool(form.a_in_tmem), *bits)
@@ -153,7 +154,7 @@ def _refuse(name: str, count: int, where: str) -> None:
 
 def _plan(call: Call, target: Target, ctas: Sequence[Cta]) -> _Plan:
     form = call.form
-    idesc = InstructionDescriptor.decode(call.idesc, form.kind)
+    idesc = instruction_descriptor(call.idesc, form.kind)
     group = form.cta_group
     _check_operands(call)
     if len(ctas) != group:

@@ -20,6 +20,7 @@ from isa.tmem_metadata import tmem_metadata
 from isa.tmem_moves import SHIFT_COLUMNS, Copy, Move
 from isa.tmem_scales import tmem_scales
 from simulator.execute.machine import Machine, Region
+from simulator.execute.tcgen05.fetch import instruction_descriptor
 from simulator.execute.tcgen05.multiply import Call
 
 Cells = NDArray[np.int64]
@@ -61,7 +62,7 @@ def _kept(key: tuple[object, ...], make: Callable[[], Cells]) -> Cells:
 
 
 def _layout(form: Tcgen05MmaForm, word: int) -> tuple[InstructionDescriptor, DatapathLayout]:
-    idesc = InstructionDescriptor.decode(word, form.kind)
+    idesc = instruction_descriptor(word, form.kind)
     return idesc, datapath(idesc.m, form.cta_group, idesc.sparse, form.ws)
 
 
@@ -112,7 +113,7 @@ def _scales(form: Tcgen05MmaForm, word: int, operand: str, address: int) -> Cell
 
 def _shared(kind: str, word: int, operand: str, descriptor: int, cta_group: int) -> Cells:
     def make() -> Cells:
-        spec = smem_operand(InstructionDescriptor.decode(word, kind), operand, cta_group=cta_group)
+        spec = smem_operand(instruction_descriptor(word, kind), operand, cta_group=cta_group)
         matrix = SharedMemoryDescriptor.decode(descriptor)
         ranges = touched(matrix, major=spec.major, rows=spec.rows, columns=spec.columns, element=spec.element)
         return np.concatenate([np.arange(first, stop) for first, stop in ranges])
