@@ -119,14 +119,21 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
             raise IsaError("128B, 32B atoms", -1, "no K-major layout is documented for this swizzle", "128B, 64B, 32B, none")
         if not transposed and mode.units > 1 and byte >= 16 * mode.units:
             raise IsaError(str(byte), -1, f"a K-major row has {16 * mode.units} bytes with this swizzle", f"0 to {16 * mode.units - 1}")
+        return mode.apply(self.start_address + self.unit_offset(row, unit, transposed=transposed) + byte % 16, self.base_offset << 7)
+
+    def unit_offset(self, line: Any, unit: Any, *, transposed: bool) -> Any:
+        """Bytes from the start to a 16-byte unit, before the swizzle; integers or integer arrays that broadcast.
+
+        Args:
+            line: K-major: row of A or column of B. MN-major (`transposed`): k.
+            unit: along the contiguous dimension.
+        """
+        mode = self.mode
+        width = 16 * mode.units
         if not transposed:
-            outer = unit * self.leading_offset + byte % 16 if mode.units == 1 else byte
-            linear = row % 8 * 16 * mode.units + row // 8 * self.stride_offset + outer
-        else:
-            inside, outside = byte % (16 * mode.units), byte // (16 * mode.units)
-            along_mn, along_k = (self.stride_offset, self.leading_offset) if mode.units == 1 else (self.leading_offset, self.stride_offset)
-            linear = inside + outside * along_mn + row % mode.k_rows * 16 * mode.units + row // mode.k_rows * along_k
-        return mode.apply(self.start_address + linear, self.base_offset << 7)
+            return line % 8 * width + line // 8 * self.stride_offset + unit * (self.leading_offset if mode.units == 1 else 16)
+        along_mn, along_k = (self.stride_offset, self.leading_offset) if mode.units == 1 else (self.leading_offset, self.stride_offset)
+        return line % mode.k_rows * width + line // mode.k_rows * along_k + unit % mode.units * 16 + unit // mode.units * along_mn
 
     def validate(
         self, *, target: str | Target = "sm_100a", kind: str | None = None, operand: str = "a", transposed: bool = False, sparse: bool = False,

@@ -102,18 +102,10 @@ def unit_addresses(descriptor: SharedMemoryDescriptor, *, major: str, lines: int
     """
     mode = _checked_mode(descriptor, major, lines, units)
     line, unit = np.arange(lines, dtype=np.int64)[:, None], np.arange(units, dtype=np.int64)
-    width, leading, stride = UNIT * mode.units, descriptor.leading_offset, descriptor.stride_offset
-    start = np.asarray(descriptor.start_address)
-    if major == K:
-        if descriptor.leading_absolute:
-            along = _in_two_chunks(descriptor, unit)
-            start = np.asarray(0)
-        else:
-            along = unit * (leading if mode.units == 1 else UNIT)
-        linear = start + line % 8 * width + line // 8 * stride + along
+    if major == K and descriptor.leading_absolute:
+        linear = descriptor.unit_offset(line, 0, transposed=False) + _in_two_chunks(descriptor, unit)
     else:
-        along_mn, along_k = (stride, leading) if mode.units == 1 else (leading, stride)
-        linear = start + line % mode.k_rows * width + line // mode.k_rows * along_k + unit % mode.units * UNIT + unit // mode.units * along_mn
+        linear = descriptor.start_address + descriptor.unit_offset(line, unit, transposed=major == MN)
     addresses = _swizzled(mode, linear, descriptor.base_offset << 7)
     _within(addresses, WINDOW)
     return addresses
