@@ -1,0 +1,1 @@
+"""Every measured or published number of a chip, beside what the engine says."""
