@@ -16,7 +16,7 @@ import isa
 import simulator
 from isa.plain_forms import PlainForm
 from simulator.state.shared import wavefronts
-from simulator.timing.config import Config, Issue, Loop, Pipe, Schedule, TensorClass, load_config
+from simulator.timing.config import Config, Issue, Loop, Schedule, TensorClass, load_config
 from simulator.timing.engine import Timing, simulate
 from simulator.timing.model import Unit, compile_code
 from simulator.trace.linear import Code, LoopEnd, Operation, linearise
@@ -537,8 +537,10 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     free[number][name] = begin + interval
                     result.busy[number][name == "alu"] += interval
                     end = now + latency_of(op, config)
-                    if not found and before and before[1] + before[0].ports > now:
-                        lost = before[1] + before[0].ports - now
+                    lost = before[1] + before[0].ports - now if before else 0
+                    if not found and lost <= 0 and free[number]["tensor"] > now and len(op.reads) > 2:
+                        free[number]["tensor"] += config.pipe.three_registers
+                    if not found and lost > 0:
                         free[number]["tensor"] += lost
                         thread.gate += lost
             result.cycles = max(result.cycles, end)

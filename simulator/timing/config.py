@@ -84,9 +84,11 @@ class Pipe:
 
     Attributes:
         sparse_after_dense: cycles by which a sparse instruction starts late right after a dense one: what follows it waits, not itself.
+        three_registers: cycles that an integer instruction which reads three registers or more takes from the busy tensor pipe.
     """
 
     sparse_after_dense: int
+    three_registers: int
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,7 @@ class Config:
     tensor: tuple[TensorClass, ...]
     tcgen05: Tcgen05 | None = None
     schedule: Schedule = Schedule(10**9, 1, 0)
-    pipe: Pipe = Pipe(0)
+    pipe: Pipe = Pipe(0, 0)
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
@@ -216,7 +218,7 @@ _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop
 _LATE = ("result_from", "result_until", "ports")
 _OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe}
 _MAY_BE_ZERO = (
-    *_LATE, "compare", "sparse_after_dense", "cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum",
+    *_LATE, "compare", "sparse_after_dense", "three_registers", "cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum",
 )  # fmt: skip
 _TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES, *_OPTIONAL)
 

@@ -124,6 +124,8 @@ class SubCore:
             self.until, self.dense, self.reads = operation.result_until, not operation.sparse, now + operation.ports
         self.free[unit] = begin + operation.interval
         if unit is Unit.ALU:
+            if self.reads <= now < self.free[Unit.TENSOR] and len(operation.reads) > 2:
+                self.free[Unit.TENSOR] += self.sm.config.pipe.three_registers
             self.collide(warp, now)
         if operation.compare:
             self.compares.append((now + operation.compare, warp))
