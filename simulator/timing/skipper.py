@@ -59,7 +59,10 @@ class Skipper:
             if warp.blocked and not (warp.done and warp.blocked is Wait.BARRIER):
                 row = slice(warp.base, warp.base + len(Wait))
                 known = sum(self.sm.counted[row]) - sum(old_counted[row])
-                counted[warp.base + warp.blocked] += periods * (now - then - known)  # its wait is counted when it ends, from `last` on
+                waited = periods * (now - then - known)  # its wait is counted when it ends, from `last` on
+                counted[warp.base + warp.blocked] += waited
+                if self.sm.recorder is not None:
+                    self.sm.recorder.wait(warp, warp.blocked, waited, counted)
         self.sm.counted = counted
         self.skipped += periods * (now - then)
 
