@@ -16,17 +16,20 @@ from typing import TYPE_CHECKING, Any
 from simulator.version import __version__
 
 if TYPE_CHECKING:
-    from simulator.errors import ConfigError, DeadlockError, TraceError
+    from simulator.errors import ConfigError, DeadlockError, TimelineError, TraceError
     from simulator.execute.call import mma, mma_sp
     from simulator.matmul import exact_matmul
     from simulator.report import Report
     from simulator.runner import run
+    from simulator.timeline import Timeline
     from simulator.timing.config import load_config
 
 __all__ = [
     "ConfigError",
     "DeadlockError",
     "Report",
+    "Timeline",
+    "TimelineError",
     "TraceError",
     "__version__",
     "exact_matmul",
@@ -40,6 +43,8 @@ _WHERE = {
     "ConfigError": "simulator.errors",
     "DeadlockError": "simulator.errors",
     "Report": "simulator.report",
+    "Timeline": "simulator.timeline",
+    "TimelineError": "simulator.errors",
     "TraceError": "simulator.errors",
     "load_config": "simulator.timing.config",
     "exact_matmul": "simulator.matmul",

@@ -1,6 +1,6 @@
 """What the engine tells about each issue and each unit, for timelines and for stalls by instruction. A run without a recorder tells nothing.
 
-Two things are kept. A ledger for each instruction of each program: its issues, and the cycles that warps waited before them, by `Wait`. It lies
+Two things are kept. A ledger for each instruction of each program: its issues, and the cycles that warps waited for it, by `Wait`. It lies
 at the end of the engine's own counters, so that a skipped period counts as often as it repeats. And, of a window of cycles, every issue and every
 time that a unit was taken; no repetition is skipped before the window's end, so that all of them are seen.
 
@@ -93,11 +93,13 @@ class Recorder:
         issues: in the order of issue.
         taken: times in which units were taken, in the order in which that was decided.
         flips: completed phases of mbarriers.
+        last: cycle of each warp's last issue; behind the window, skipped cycles are not counted.
         tails: the wait with which a warp's program ended, by warp.
     """
 
     def __init__(self, window: Window = (0, 0)) -> None:
         self.window = window
+        self.last: dict[int, int] = {}
         self.issues: list[Issue] = []
         self.taken: list[Busy] = []
         self.flips: list[Flip] = []
@@ -116,14 +118,21 @@ class Recorder:
         self._first: dict[int, int] = {}  # by the identity of a program: where its ledger begins
         for code in self._codes:
             self._first[id(code)] = len(sm.counted)
-            sm.counted.extend([0] * (_WAITS * (len(code.items) + 1)))
+            sm.counted.extend([0] * (_WAITS * len(code.items)))
+        self._places = {warp.id: warp.pc for warp in sm.warps}  # the item that each warp issued last
 
     def issue(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
         """A warp issues; called before the operation starts."""
         counted = self._sm.counted
+        row = self._first[id(warp.code)] + _WAITS * warp.pc
         for cause, begin, end in stalls:
-            self.wait(warp, cause, end - begin, counted)
-        self.wait(warp, Wait.ISSUED, 1, counted)
+            if begin < warp.gate:
+                self.wait(warp, cause, end - begin, counted)
+            else:
+                counted[row + cause] += end - begin
+        counted[row + Wait.ISSUED] += 1
+        self._places[warp.id] = warp.pc
+        self.last[warp.id] = now
         first, last = self.window
         if now >= last:
             self._sm.skip = self._skip
@@ -168,8 +177,12 @@ class Recorder:
             self.flips.append(Flip(name, sm, parity, now))
 
     def wait(self, warp: Warp, cause: Wait, cycles: int, counted: list[int]) -> None:
-        """The warp has waited at its place, or issued there."""
-        counted[self._first[id(warp.code)] + _WAITS * warp.pc + cause] += cycles
+        """The warp could not go on after its last issue: a barrier, a wait, a loop's end."""
+        counted[self._first[id(warp.code)] + _WAITS * self._places[warp.id] + cause] += cycles
+
+    def state(self) -> tuple[object, ...]:
+        """What decides, beyond the engine's own state, what will be recorded."""
+        return tuple(self._places.items())
 
     def end(self, warp: Warp, stall: Stall) -> None:
         """The warp's program is over, and so is the wait with which it has ended."""
@@ -179,12 +192,16 @@ class Recorder:
     # Afterwards
 
     def ledger(self) -> list[list[list[int]]]:
-        """For each program, for each of its items and then for its end: cycles by `Wait`, all of its warps together; `ISSUED` are issues."""
+        """For each program and each of its items: cycles by `Wait`, all of its warps together; `ISSUED` are issues.
+
+        A wait for operands, a unit or the scheduler counts for the instruction that was to issue, one for a barrier, an mbarrier, completion or the
+        end of a loop for the instruction that came before it.
+        """
         counted = self._sm.counted
         found = []
         for code in self._codes:
             first = self._first[id(code)]
-            found.append([counted[first + _WAITS * i : first + _WAITS * (i + 1)] for i in range(len(code.items) + 1)])
+            found.append([counted[first + _WAITS * i : first + _WAITS * (i + 1)] for i in range(len(code.items))])
         return found
 
     def _keep(self, name: str, core: int | None, sm: int, begin: int, end: int, entry: Issue) -> None:

@@ -80,6 +80,8 @@ class Skipper:
         minimum = sm.config.loop.minimum
         servers = tuple(max(at - now, 0) for at in (*sm.shared_free, *sm.barrier_free))
         parts: list[object] = [max(sm.end - now, 0), servers, waiting, *(core.state(now) for core in sm.cores)]
+        if sm.recorder is not None:
+            parts.append(sm.recorder.state())
         if sm.queues is not None:
             parts.append(sm.queues.state(now, min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)))
         for warp, which in zip(sm.warps, chosen, strict=True):
