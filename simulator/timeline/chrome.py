@@ -1,4 +1,5 @@
-"""A timeline in Chrome's trace event format (JSON), for Perfetto or chrome://tracing. One cycle is shown as one microsecond.
+"""A timeline in Chrome's trace event format (JSON), for Perfetto or chrome://tracing. One cycle is shown as one nanosecond, so that
+rulers read as cycles (Perfetto's finest zoom shows ten).
 
 A process for each SM. Its threads, from top to bottom: units of the SM; mbarriers and barriers; then for each sub-core its units and its warps. A
 warp has one thread that its time fills (issues and stalls, by cause) and below it threads of instructions from issue until the result is there, as
@@ -12,6 +13,7 @@ nested if they overlap on a thread; s and f flows bound to the slices around the
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from gzip import GzipFile
@@ -35,6 +37,12 @@ _UNITS = {
 _CAUSES = {Wait.ISSUE: "another warp"}
 
 
+def time(cycles: int) -> float:
+    """Microseconds, such that 1000 times the number is right whether a reader rounds or, as Perfetto does, cuts off."""
+    exact = cycles / 1000
+    return exact if int(exact * 1000.0) == cycles else math.nextafter(exact, math.inf)
+
+
 @dataclass
 class Track:
     """A thread: its events, in order of time once `Layout` has put them in order."""
@@ -44,12 +52,12 @@ class Track:
     events: list[tuple[int, int, Event]] = field(default_factory=list)  # cycle, order within the cycle, event
 
     def slice(self, name: str, category: str, begin: int, end: int, **arguments: Any) -> None:
-        event = {"name": name, "cat": category, "ph": "X", "ts": begin, "dur": end - begin, "args": arguments}
+        event = {"name": name, "cat": category, "ph": "X", "ts": time(begin), "dur": time(end - begin), "args": arguments}
         self.events.append((begin, begin - end, event))  # of slices that begin together the longer is outside
 
     def flow(self, phase: str, at: int, number: int) -> None:
         end = {"bp": "e"} if phase == "f" else {}
-        self.events.append((at, 1, {"name": "operand", "cat": "operand", "ph": phase, "ts": at, "id": number, **end}))
+        self.events.append((at, 1, {"name": "operand", "cat": "operand", "ph": phase, "ts": time(at), "id": number, **end}))
 
 
 def write(timeline: Timeline, path: str | Path) -> None:
@@ -63,11 +71,11 @@ def _write(timeline: Timeline, stream: BinaryIO | GzipFile) -> None:
         "tcsim": __version__,
         "trace": timeline.trace,
         "config": timeline.config.name,
-        "unit of time": "1 us is 1 cycle",
+        "unit of time": "1 ns is 1 cycle",
         "cycles of the run": timeline.timing.cycles,
         "cycles shown": f"{timeline.first} to {min(timeline.last, timeline.timing.cycles)}",
     }
-    head = json.dumps({"displayTimeUnit": "ms", "otherData": about})
+    head = json.dumps({"displayTimeUnit": "ns", "otherData": about})
     stream.write(head[:-1].encode() + b', "traceEvents": [\n')
     for number, event in enumerate(events(timeline)):
         stream.write((b",\n" if number else b"") + json.dumps(event, separators=(",", ":")).encode())
@@ -204,7 +212,7 @@ def _mbarriers(timeline: Timeline, sm: int) -> list[Track]:
     began: dict[str, int] = {}
     for flip in timeline.recorder.flips:
         if flip.sm == sm:
-            track = found.setdefault(flip.name, Track(sm + 1, flip.name))
+            track = found.setdefault(flip.name, Track(sm + 1, flip.name.removeprefix("the ")))
             begin = began.get(flip.name, timeline.first)
             if flip.cycle > begin:
                 track.slice(f"phase of parity {flip.parity}", "mbarrier", begin, flip.cycle, complete=flip.cycle)
@@ -274,5 +282,5 @@ def _counter(name: str, sm: int, first: int, last: int, width: int, spans: Itera
     for window, total in enumerate(sums):
         begin = first + window * width
         share = round(scale * total / (min(begin + width, last) - begin), 3)
-        yield {"ph": "C", "name": name, "pid": sm + 1, "ts": begin, "args": {"value": share}}
-    yield {"ph": "C", "name": name, "pid": sm + 1, "ts": last, "args": {"value": 0}}
+        yield {"ph": "C", "name": name, "pid": sm + 1, "ts": time(begin), "args": {"value": share}}
+    yield {"ph": "C", "name": name, "pid": sm + 1, "ts": time(last), "args": {"value": 0}}

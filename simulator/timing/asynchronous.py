@@ -175,7 +175,7 @@ class Asynchronous:
         if phase.missing > 0:
             return
         phase.missing, phase.parity = phase.count, phase.parity ^ 1
-        if self.recorder is not None:
+        if self.recorder is not None and (barrier != CLUSTER or self.sm.ctas > 1):
             self.recorder.flip(_named(barrier), max(barrier[0], 0), phase.parity ^ 1, now)
         if barrier == CLUSTER:
             for warp in self.sm.warps:
