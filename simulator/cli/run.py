@@ -119,7 +119,7 @@ def _write_timeline(options: argparse.Namespace, timeline: Timeline) -> None:
     if timeline.first >= cycles:
         say(f"the timeline is empty: it begins at cycle {timeline.first:,}, and the run ends at {cycles:,}")
     elif timeline.cut or timeline.first:
-        say(f"the timeline shows cycles {timeline.first:,} to {min(timeline.last, cycles):,} of {cycles:,}; --timeline-cycles chooses others")
+        say(f"the timeline shows cycles {timeline.first:,} to before {min(timeline.last, cycles):,} of {cycles:,}; --timeline-cycles chooses others")
 
 
 def _write(path: str, arrays: Mapping[str, Any]) -> None:
