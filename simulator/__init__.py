@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.version import __version__
 
 if TYPE_CHECKING:
-    from simulator.errors import ConfigError, DeadlockError, TimelineError, TraceError
+    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
     from simulator.execute.call import mma, mma_sp
     from simulator.matmul import exact_matmul
     from simulator.report import Report
@@ -29,8 +29,8 @@ __all__ = [
     "DeadlockError",
     "Report",
     "Timeline",
-    "TimelineError",
     "TraceError",
+    "ViewError",
     "__version__",
     "exact_matmul",
     "load_config",
@@ -44,8 +44,8 @@ _WHERE = {
     "DeadlockError": "simulator.errors",
     "Report": "simulator.report",
     "Timeline": "simulator.timeline",
-    "TimelineError": "simulator.errors",
     "TraceError": "simulator.errors",
+    "ViewError": "simulator.errors",
     "load_config": "simulator.timing.config",
     "exact_matmul": "simulator.matmul",
     "mma": "simulator.execute.call",

@@ -64,8 +64,8 @@ def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
         raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))
 
 
-class TimelineError(ValueError):
-    """A timeline that cannot be recorded or drawn.
+class ViewError(ValueError):
+    """A view of a run that cannot be had: a timeline, stalls, a roofline.
 
     Attributes:
         reason: what is wrong.

@@ -15,11 +15,11 @@ from isa.forms import MmaForm
 from isa.plain_forms import PlainForm
 from isa.tcgen05_forms import FamilyForm
 from simulator.arithmetic.rows import INFERRED, sum_row
-from simulator.errors import ConfigError, TimelineError, TraceError
+from simulator.errors import ConfigError, TraceError, ViewError
 from simulator.execute.facts import Fact, MmaFacts
 from simulator.execute.machine import ARITHMETIC
 from simulator.execute.mma import Policy
-from simulator.report import Memory, Report, Throughput
+from simulator.report import Memory, Report, Throughput, Work
 from simulator.resources import folder
 from simulator.state.registers import LANES
 from simulator.state.shared import LINE_BYTES
@@ -31,6 +31,7 @@ from simulator.trace.functional import COMPARED, Executed, execute
 from simulator.trace.linear import Code, Operation, linearise
 from simulator.trace.program import Trace
 from simulator.trace.reader import read_trace
+from simulator.work import work_of
 
 if TYPE_CHECKING:
     from simulator.timeline import Timeline
@@ -66,7 +67,7 @@ def run(
         TraceError, ConfigError: a trace, its data or a config that cannot be used.
         UndefinedBehavior: under the policy "raise", and for what stops a chip.
         DeadlockError: a barrier that not all warps reach.
-        TimelineError: a timeline that has been used, or of a run without a config.
+        ViewError: a timeline that has been used, or of a run without a config.
     """
     if arithmetic not in ARITHMETIC:
         raise ValueError(f"arithmetic '{arithmetic}' is not known; legal: {', '.join(ARITHMETIC)}")
@@ -74,7 +75,7 @@ def run(
         raise ValueError(f"policy '{undefined}' for undefined behaviour is not known; legal: {', '.join(POLICIES)}")
     if timeline is not None and (timeline.used or config is None or config == NO_CONFIG):
         what = "the timeline is that of another run" if timeline.used else "a run without a config takes no time that a timeline could show"
-        raise TimelineError(what, "a new Timeline for each run" if timeline.used else "a config, such as h100_sxm")
+        raise ViewError(what, "a new Timeline for each run" if timeline.used else "a config, such as h100_sxm")
     if config is None or config == NO_CONFIG:
         return _values(trace, arithmetic, undefined, compare)
     chip = config if isinstance(config, Config) else load_config(config)
@@ -222,6 +223,7 @@ def _report(name: str, trace: Trace, config: Config | None, codes: list[Code], e
         warnings=[*executed.warnings, *(["values alone: without a config there are no cycles"] if config is None else [])],
         skipped_cycles=timing.skipped,
         arrays=executed.arrays,
+        work=Work() if config is None else work_of(config, _operations(codes), executed.work, memory.bytes, trace.ctas),
     )
 
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simulator
-from simulator.errors import DeadlockError, TimelineError
+from simulator.errors import DeadlockError, ViewError
 from simulator.timeline import Timeline, chrome, kanata
 from simulator.timeline.stalls import CAUSES, VIEWS
 from simulator.timing.engine import Timing, simulate
@@ -292,16 +292,16 @@ def test_equal_runs_give_equal_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("window", [(-1, 5), (5, 5), (6, 5)])
 def test_no_such_window(window: tuple[int, int]) -> None:
-    with pytest.raises(TimelineError, match="legal"):
+    with pytest.raises(ViewError, match="legal"):
         Timeline(*window)
 
 
 def test_a_timeline_is_of_one_run() -> None:
     timeline = Timeline(0, 100)
     simulator.run("digits/s8", arithmetic="none", timeline=timeline)
-    with pytest.raises(TimelineError, match="another run"):
+    with pytest.raises(ViewError, match="another run"):
         simulator.run("digits/s8", arithmetic="none", timeline=timeline)
-    with pytest.raises(TimelineError, match="without a config"):
+    with pytest.raises(ViewError, match="without a config"):
         simulator.run("digits/s8", config=None, timeline=Timeline())
 
 

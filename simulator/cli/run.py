@@ -60,7 +60,7 @@ def _window(text: str) -> tuple[int, int]:
 
 def execute(options: argparse.Namespace) -> int:
     from isa import UndefinedBehavior
-    from simulator.errors import ConfigError, DeadlockError, TimelineError, TraceError
+    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
     from simulator.runner import run
     from simulator.trace.functional import COMPARED
 
@@ -88,7 +88,7 @@ def execute(options: argparse.Namespace) -> int:
     except UndefinedBehavior as error:
         say(f"undefined behaviour: {error}")
         return NO
-    except (ConfigError, DeadlockError, TimelineError, TraceError) as error:
+    except (ConfigError, DeadlockError, ViewError, TraceError) as error:
         say(error)
         return BAD
     except OSError as error:
@@ -99,14 +99,14 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _timeline(options: argparse.Namespace) -> Timeline | None:
-    """What the run shall fill; TimelineError for options that do not fit together."""
-    from simulator.errors import TimelineError
+    """What the run shall fill; ViewError for options that do not fit together."""
+    from simulator.errors import ViewError
     from simulator.timeline import LIMIT, Timeline
 
     if options.timeline or options.kanata:
         return Timeline(*(options.timeline_cycles or (0, LIMIT)))
     if options.timeline_cycles:
-        raise TimelineError("--timeline-cycles without a timeline", "--timeline FILE.json or --kanata FILE.log with it")
+        raise ViewError("--timeline-cycles without a timeline", "--timeline FILE.json or --kanata FILE.log with it")
     return None
 
 

@@ -39,7 +39,7 @@ def _count(text: str) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     from isa import UndefinedBehavior
-    from simulator.errors import ConfigError, DeadlockError, TimelineError, TraceError
+    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
     from simulator.runner import run
     from simulator.timeline import Timeline
 
@@ -49,7 +49,7 @@ def execute(options: argparse.Namespace) -> int:
     except UndefinedBehavior as error:
         say(f"undefined behaviour: {error}")
         return NO
-    except (ConfigError, DeadlockError, TimelineError, TraceError) as error:
+    except (ConfigError, DeadlockError, ViewError, TraceError) as error:
         say(error)
         return BAD
     stalls = timeline.stalls

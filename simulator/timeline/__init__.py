@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isa.forms import MmaForm
-from simulator.errors import TimelineError
+from simulator.errors import ViewError
 from simulator.state.registers import Numbering
 from simulator.timing.recorder import Issue, Recorder, Stall
 from simulator.trace.linear import Code, Operation
@@ -43,12 +43,12 @@ class Timeline:
         trace, config, timing: of the run.
 
     Raises:
-        TimelineError: no such window.
+        ViewError: no such window.
     """
 
     def __init__(self, first: int = 0, last: int = LIMIT) -> None:
         if not 0 <= first <= last or (first == last and last):
-            raise TimelineError(f"no cycles from {first} to before {last}", "FIRST from 0 on, LAST above it")
+            raise ViewError(f"no cycles from {first} to before {last}", "FIRST from 0 on, LAST above it")
         self.first, self.last = first, last
         self.recorder = Recorder((first, last))
         self.trace = ""

@@ -210,7 +210,9 @@ class Recorder:
 
     def _producer(self, warp: Warp, operation: TimedOperation, stalls: Sequence[Stall]) -> Issue | None:
         """Who wrote the operand that came last, if the warp waited for its operands."""
-        if not any(stall.end == warp.wanted for stall in stalls):
+        begin = next((stall.begin for stall in stalls if stall.end == warp.wanted), None)
+        if begin is None:
             return None
         writers = (self._writers.get((warp.id, register)) for register in (*operation.reads, *operation.writes))
-        return max((writer for writer in writers if writer is not None), key=lambda writer: writer.done, default=None)
+        last = max((writer for writer in writers if writer is not None), key=lambda writer: writer.done, default=None)
+        return last if last is not None and last.done + self._sm.margin > begin else None
