@@ -73,7 +73,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Roofline:
-    """Points of runs, one for each memory that their configs describe.
+    """Points of runs, one for each memory that their configs describe and that moved something (all of them, if none did).
 
     Attributes:
         count: "named" (pruned products count) or "performed".
@@ -134,7 +134,8 @@ def _points(report: Report, count: str) -> list[Point]:
     if not fma or not work.tensor_cycles:
         raise ViewError(f"{report.trace} has no matrix instructions", "a trace with mma, mma.sp or tcgen05.mma")
     found = []
-    for name, traffic in work.memories.items():
+    moving = {name: traffic for name, traffic in work.memories.items() if traffic.bytes}
+    for name, traffic in (moving or work.memories).items():
         intensity = fma / traffic.bytes if traffic.bytes else math.inf
         found.append(
             Point(

@@ -45,7 +45,7 @@ def draw(found: Roofline) -> Figure:
 
     points = found.points
     traces = list(dict.fromkeys((point.trace, point.config) for point in points))
-    figure = Figure(figsize=(8.0, 5.6 + 0.17 * len(traces)), layout="constrained")
+    figure = Figure(figsize=(8.0, 5.6 + 0.17 * len(points)), layout="constrained")
     axes = figure.subplots()
     left, right, bottom, top = _limits(points)
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
