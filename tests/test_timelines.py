@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import doctest
 import gzip
 import io
 import json
@@ -18,6 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simulator
+import simulator.roofline
+import simulator.timeline
 from simulator.errors import DeadlockError, ViewError
 from simulator.timeline import Timeline, chrome, kanata
 from simulator.timeline.stalls import CAUSES, VIEWS
@@ -365,3 +368,10 @@ def test_the_worst_lines_come_first(tcsim: Tcsim) -> None:
     everything = json.loads(tcsim("stalls", "digits/f16", "--format", "json")[1])["rows"]
     worst = json.loads(tcsim("stalls", "digits/f16", "--format", "json", "--worst", "3")[1])["rows"]
     assert [row["total"] for row in worst] == sorted((row["total"] for row in everything), reverse=True)[:3]
+
+
+@pytest.mark.parametrize("module", [simulator.timeline, simulator.roofline])
+def test_examples_of_the_modules(module: Any) -> None:
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0
