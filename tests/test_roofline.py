@@ -86,6 +86,15 @@ def test_tcgen05_operands_count(shipped: dict[str, Report]) -> None:
     assert point.tensor_limit == 8192
 
 
+def test_a_pair_shares_the_work(shipped: dict[str, Report]) -> None:
+    """M = 256: each SM reads its 128 rows of A, half of the rows of B, and its metadata, and does half of the products."""
+    (point,) = roofline([shipped["digits/f16_tcgen05_pair"]]).points
+    accessed = shipped["digits/f16_tcgen05_pair"].memory.bytes // 2
+    assert point.fma == 128 * 128 * 384
+    assert point.bytes == accessed + 8 * (128 * 32 + 96 * 64) + 128 * 16
+    assert point.tensor_limit == 8192
+
+
 @pytest.mark.parametrize("trace", SHIPPED)
 def test_shipped_traces_stay_below_their_roofs(shipped: dict[str, Report], trace: str) -> None:
     report = shipped[trace]

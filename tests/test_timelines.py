@@ -252,6 +252,20 @@ def test_a_barrier_counts_for_its_line(folder: Path) -> None:
     assert (phase["begin"], phase["args"]["last"]) == (min(arrivals), max(arrivals))
 
 
+@pytest.mark.parametrize("count", [100, 3000])
+def test_a_barrier_before_a_loop_and_one_in_it(folder: Path, count: int) -> None:
+    """They look alike to the engine, which may skip from one to the other; the lines that wait are two."""
+    loop = f".warp 0 {{ .repeat {count} {{ mov.u32 %r0, 1; }} }}\n"
+    text = f"{engine.HEAD}.warps 3\n{loop}.warp 1-2 {{\nbar.sync 1, 64;\n.repeat 50 {{\nbar.sync 1, 64;\n}}\n}}\n"
+    found = []
+    for skip in (True, False):
+        timeline = Timeline(0, 0)
+        simulator.run(engine.write(folder, text), engine.FREE_LOOPS, arithmetic="none", skip=skip, timeline=timeline)
+        found.append(timeline)
+    assert found[0].timing.skipped > 0
+    assert found[0].stalls == found[1].stalls
+
+
 def test_a_loop_end_counts_for_the_last_instruction_of_the_body(folder: Path) -> None:
     timeline = run(folder, f".repeat 30000 {{\nmov.u32 %r0, 1;\n{engine.d(4)}\n}}", last=500)
     rows = {row.name: row for row in timeline.stalls.rows("line")}
