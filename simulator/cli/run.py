@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-skip", action="store_true", help="simulate every repetition of a loop (the same cycles, slower)")
     parser.add_argument("--timeline", metavar="FILE.json", help="write what happens when, for Perfetto (gzip if the name ends in .gz)")
     parser.add_argument("--kanata", metavar="FILE.log", help="the same for Konata (gzip if the name ends in .gz)")
-    parser.add_argument("--timeline-cycles", type=_window, metavar="FIRST:LAST", help="cycles of the timeline (default 0:100000)")
+    parser.add_argument("--timeline-cycles", type=_window, metavar="FIRST:LAST", help="cycles of the timeline (default 0:20000)")
 
 
 def _count(text: str) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from isa.forms import MmaForm
 from simulator.errors import ViewError
@@ -27,8 +27,24 @@ if TYPE_CHECKING:
     from simulator.timing.engine import Timing
     from simulator.trace.program import Trace
 
-LIMIT = 100_000  # cycles of a timeline, unless told otherwise
+LIMIT = 20_000  # cycles of a timeline, unless told otherwise
 _SHOWN = ("x1", "x2", "x4", "v2", "v4", "trans")  # qualifiers that a short name keeps
+
+
+class About(NamedTuple):
+    """An instruction in words.
+
+    Attributes:
+        short: a name that fits on a slice.
+        line: of the trace.
+        reads, writes: names of registers, with spaces between.
+    """
+
+    short: str
+    line: int
+    ptx: str
+    reads: str
+    writes: str
 
 
 class Timeline:
@@ -53,6 +69,7 @@ class Timeline:
         self.recorder = Recorder((first, last))
         self.trace = ""
         self.codes: list[Code] = []
+        self._about: dict[tuple[int, int], About] = {}
 
     def close(self, name: str, trace: Trace, config: Config, codes: list[Code], timing: Timing) -> None:
         """After the run: what the recorded numbers mean."""
@@ -90,6 +107,15 @@ class Timeline:
         found = self._programs[issue.warp].items[issue.place]
         assert isinstance(found, Operation)
         return found
+
+    def about(self, issue: Issue) -> About:
+        """What to call the instruction of an issue."""
+        key = (id(self._programs[issue.warp]), issue.place)
+        if key not in self._about:
+            operation, name = self.operation(issue), self.numbering.name
+            reads, writes = (" ".join(map(name, registers)) for registers in (operation.reads, operation.writes))
+            self._about[key] = About(short(operation), operation.line, str(operation.instruction), reads, writes)
+        return self._about[key]
 
     def clipped(self, stall: Stall) -> Stall | None:
         """The part of it that lies in the timeline."""

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from simulator.files import complete_or_gzip
-from simulator.timeline import short
 from simulator.timing.model import Unit, Wait
 from simulator.timing.recorder import Busy, Issue, Stall
 from simulator.version import __version__
@@ -77,8 +76,9 @@ def _write(timeline: Timeline, stream: BinaryIO | GzipFile) -> None:
     }
     head = json.dumps({"displayTimeUnit": "ns", "otherData": about})
     stream.write(head[:-1].encode() + b', "traceEvents": [\n')
+    encode = json.JSONEncoder(separators=(",", ":")).encode
     for number, event in enumerate(events(timeline)):
-        stream.write((b",\n" if number else b"") + json.dumps(event, separators=(",", ":")).encode())
+        stream.write(((",\n" if number else "") + encode(event)).encode())
     stream.write(b"\n]}\n")
 
 
@@ -128,8 +128,8 @@ def _units(timeline: Timeline, sm: int, taken: list[Busy], prefix: str) -> list[
         shown = f"{prefix}{_UNITS.get(name, name)}" if prefix else name
         track = Track(sm + 1, shown)
         for busy in _disjoint([b for b in taken if b.name == name]):
-            operation = timeline.operation(busy.issue)
-            track.slice(short(operation), "unit", busy.begin, busy.end, warp=busy.issue.warp, line=operation.line, issued=busy.issue.cycle)
+            about = timeline.about(busy.issue)
+            track.slice(about.short, "unit", busy.begin, busy.end, warp=busy.issue.warp, line=about.line, issued=busy.issue.cycle)
         found.append(track)
     return found
 
@@ -151,8 +151,8 @@ def _warp(timeline: Timeline, warp: int, issues: list[Issue], lanes: dict[int, T
         for stall in issue.stalls:
             _stall(timeline, state, stall)
         if issue.cycle < timeline.last:
-            operation = timeline.operation(issue)
-            state.slice(short(operation), "issue", issue.cycle, issue.cycle + 1, line=operation.line)
+            about = timeline.about(issue)
+            state.slice(about.short, "issue", issue.cycle, issue.cycle + 1, line=about.line)
     _end(timeline, warp, state)
     results: list[Track] = []
     free: list[int] = []
@@ -163,18 +163,17 @@ def _warp(timeline: Timeline, warp: int, issues: list[Issue], lanes: dict[int, T
             results.append(Track(pid, f"{name} results{f' {place + 1}' if place else ''}"))
         free[place] = issue.done
         lanes[id(issue)] = results[place]
-        results[place].slice(short(timeline.operation(issue)), "instruction", issue.cycle, issue.done, **_about(timeline, issue))
+        results[place].slice(timeline.about(issue).short, "instruction", issue.cycle, issue.done, **_about(timeline, issue))
     return [state, *results]
 
 
 def _about(timeline: Timeline, issue: Issue) -> dict[str, Any]:
-    operation = timeline.operation(issue)
-    name = timeline.numbering.name
+    about = timeline.about(issue)
     found: dict[str, Any] = {
-        "line": operation.line,
-        "ptx": str(operation.instruction),
-        "reads": " ".join(name(register) for register in operation.reads),
-        "writes": " ".join(name(register) for register in operation.writes),
+        "line": about.line,
+        "ptx": about.ptx,
+        "reads": about.reads,
+        "writes": about.writes,
         "issued": issue.cycle,
         "result": issue.done,
     }
@@ -183,7 +182,7 @@ def _about(timeline: Timeline, issue: Issue) -> dict[str, Any]:
     if issue.stalls:
         found["waited"] = {stall.cause.name.lower(): stall.end - stall.begin for stall in issue.stalls}
     if issue.producer is not None:
-        found["waited for"] = f"line {timeline.operation(issue.producer).line}, issued in cycle {issue.producer.cycle}"
+        found["waited for"] = f"line {timeline.about(issue.producer).line}, issued in cycle {issue.producer.cycle}"
     return found
 
 

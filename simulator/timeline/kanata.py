@@ -58,10 +58,10 @@ def _end(issue: Issue) -> int:
 
 
 def _commands(timeline: Timeline, issue: Issue, number: int, numbers: dict[int, int], retired: int) -> Iterator[tuple[int, str]]:
-    operation = timeline.operation(issue)
+    about = timeline.about(issue)
     birth = _birth(timeline, issue)
     yield birth, f"I\t{number}\t{issue.place}\t{issue.warp}"
-    yield birth, f"L\t{number}\t0\tw{issue.warp} line {operation.line}: {_plain(str(operation.instruction))}"
+    yield birth, f"L\t{number}\t0\tw{issue.warp} line {about.line}: {_plain(about.ptx)}"
     yield birth, f"L\t{number}\t1\tissued in cycle {issue.cycle}, result in {issue.done}{_waits(issue)}"
     for stall in filter(None, map(timeline.clipped, issue.stalls)):
         yield from _stage(number, stall.cause.name.lower(), stall.begin, stall.end)
