@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simulator.trace.program import Trace
 
 LIMIT = 20_000  # cycles of a timeline, unless told otherwise
-_SHOWN = ("x1", "x2", "x4", "v2", "v4", "trans")  # qualifiers that a short name keeps
+_SHOWN = ("x1", "x2", "x4", "v2", "v4", "trans", "async", "bulk", "commit_group", "wait_group", "wait_all")  # qualifiers that a short name keeps
 
 
 class About(NamedTuple):
