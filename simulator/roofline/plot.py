@@ -63,11 +63,13 @@ def draw(found: Roofline) -> Figure:
 
 
 def _limits(points: tuple[Point, ...]) -> tuple[float, float, float, float]:
-    """Powers of two around everything that is drawn, the ridges too."""
+    """Powers of two around everything that is drawn, the ridges too; slopes long enough for their names."""
     known = [point.intensity for point in points if point.intensity < math.inf]
     ridges = [point.tensor_limit / point.bytes_per_cycle for point in points]
-    left, right = min([*known, *ridges]) / 2, max([*known, *ridges]) * (4 if len(known) == len(points) else 8)
-    bottom, top = min(point.achieved for point in points) / 2, max(point.tensor_limit for point in points) * 2
+    bottom = 2.0 ** _down(min(min(point.achieved for point in points) / 2, min(point.tensor_limit for point in points) / 4))
+    left = min([*(x / 2 for x in known), bottom / max(point.bytes_per_cycle for point in points)])
+    right = max([*known, *ridges]) * (4 if len(known) == len(points) else 8)
+    top = max(point.tensor_limit for point in points) * 2
     return tuple(2.0**power for power in (_down(left), _up(right), _down(bottom), _up(top)))  # type: ignore[return-value]
 
 
