@@ -230,7 +230,8 @@ class Sm:
         self.count_shared(warp.cta, found.cycles)
         warp.access = now + self.config.shared.warp_interval
         for register in operation.reads:
-            warp.held[register] = max(warp.held[register], found.read)
+            warp.held[register] = found.read
+        warp.sent = found.read
         return found.ready - now
 
     def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
@@ -359,7 +360,7 @@ class Sm:
         at = max(at + rule.cycles, warp.starts[end.loop] + rule.minimum)
         if at > warp.gate:
             warp.gate, warp.gate_cause = at, Wait.BRANCH
-        unread = max((warp.ready[register] for register in end.unread), default=0)
+        unread = max((warp.ready[register] for register in end.unread), default=warp.sent)
         if unread > warp.gate:
             warp.gate, warp.gate_cause = unread, Wait.SHARED
         warp.starts[end.loop] = warp.gate

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.timing.model import TimedOperation
+from simulator.timing.model import TimedOperation, Unit
 
 if TYPE_CHECKING:
     from simulator.timing.config import Shared
@@ -50,6 +50,8 @@ class SharedMemory:
         self.port[core.number] = sent + operation.sent * rule.port_cycles
         at = sent + (values * rule.port_cycles + rule.store_latency if values else 0)
         count = wavefronts(warp, operation)
+        if values:
+            core.free[Unit.TENSOR] = max(core.free[Unit.TENSOR], self.port[core.number])
         last = self.place(warp.cta, max(at, self.turn[warp.place]), count, now)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else rule.cycles)

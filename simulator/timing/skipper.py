@@ -84,7 +84,7 @@ class Skipper:
                 parts.append(warp.blocked)
                 continue
             ready = tuple((at - now, warp.producers[r]) if at + sm.margin > now else 0 for r, at in enumerate(warp.ready))
-            held = (max(warp.access - now, 0), *(max(at - now, 0) for at in warp.held))
+            held = (max(warp.access - now, 0), max(warp.sent - now, 0), *(max(at - now, 0) for at in warp.held))
             starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
             counts = tuple(-1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts))
             since = now if warp.blocked else warp.last  # what has passed before a release is counted as waiting for it
