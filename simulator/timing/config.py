@@ -96,6 +96,7 @@ class Shared:
         wavefront_interval: cycles from a wavefront of a warp to its next, of the same access or of another.
         port_cycles: cycles for each register (addresses, values to store) that a sub-core sends.
         warp_interval: cycles between two accesses that a warp issues.
+        queue: accesses of a sub-core that may wait for their first wavefront.
         latency: cycles from the last wavefront until an instruction that needs the loaded value can issue.
         register_latency: cycles that each further register of a vector `ld.shared` adds.
         store_latency: cycles that a store's first wavefront comes later than its values.
@@ -107,6 +108,7 @@ class Shared:
     wavefront_interval: int
     port_cycles: int
     warp_interval: int
+    queue: int
     latency: int
     register_latency: int
     store_latency: int

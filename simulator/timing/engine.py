@@ -173,8 +173,8 @@ class Sm:
             at = ready[register] if variable else ready[register] - operation.latency + 1
             if at > wanted:
                 wanted, producer = at, warp.producers[register]
-            if warp.held[register] > wanted:
-                wanted, producer = warp.held[register], Unit.SHARED
+            if warp.pinned[register] > wanted:
+                wanted, producer = warp.pinned[register], Unit.SHARED
         warp.wanted, warp.cause = wanted, _PRODUCER[producer]
 
     def issue(self, core: SubCore, warp: Warp, now: int) -> None:
@@ -230,7 +230,7 @@ class Sm:
         self.count_shared(warp.cta, found.cycles)
         warp.access = now + self.config.shared.warp_interval
         for register in operation.reads:
-            warp.held[register] = found.read
+            warp.pinned[register] = found.read
         warp.sent = found.read
         return found.ready - now
 

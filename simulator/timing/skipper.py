@@ -84,13 +84,13 @@ class Skipper:
                 parts.append(warp.blocked)
                 continue
             ready = tuple((at - now, warp.producers[r]) if at + sm.margin > now else 0 for r, at in enumerate(warp.ready))
-            held = (max(warp.access - now, 0), max(warp.sent - now, 0), *(max(at - now, 0) for at in warp.held))
+            pinned = (max(warp.access - now, 0), max(warp.sent - now, 0), *(max(at - now, 0) for at in warp.pinned))
             starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
             counts = tuple(-1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts))
             since = now if warp.blocked else warp.last  # what has passed before a release is counted as waiting for it
             gate = (warp.gate - now, warp.gate_cause) if warp.gate > since else None
             wanted = (warp.wanted - now, warp.cause) if warp.wanted > since else None
-            parts.append((warp.pc, warp.blocked, since - now, gate, wanted, counts, starts, ready, held))
+            parts.append((warp.pc, warp.blocked, since - now, gate, wanted, counts, starts, ready, pinned))
             if sm.queues is not None:
                 moves = tuple(max(at - now, 0) for at in (warp.complete, *warp.moves))
                 parts.append((moves, warp.arrived, tuple(sorted(warp.turns.items()))))

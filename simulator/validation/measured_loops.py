@@ -2,8 +2,9 @@
 
 A file of loops (JSON; tests/hardware/memory_loops.py writes one) has `shared_bytes`, `images` (what shared memory holds: `fill`, and `words` that
 differ) and `loops`: `name`, `group`, `kind`, `sub_cores` that take part, `counts` (the two loop counts), `image`, `cycles` of an iteration by warps
-of the CTA, and `parts`: `warps` (first, last or null for all that follow), `body` as [times, instruction], `repeats` of the body in an iteration,
-`registers` by name as [value of lane 0, step from lane to lane].
+of the CTA, and `parts`: `warps` (first, last or null for all that follow), `registers` by name as [value of lane 0, step from lane to lane], `body`
+as [times, instruction, registers...] and `end`: the machine code waits there for the loads into these registers, since they share a scoreboard with
+one that is needed, or since nothing reads them. A trace cannot say that: here it is a part of the program that was measured.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from simulator.execute.machine import Machine
 from simulator.state.registers import LANES, Numbering, Sort
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import compile_code
+from simulator.timing.model import TimedLoop, compile_code
 from simulator.trace.functional import execute
 from simulator.trace.linear import linearise
 from simulator.trace.program import Block, Repeat, Step, Trace
@@ -39,12 +40,16 @@ class Part:
     Attributes:
         first, last: these warps of the CTA; `last` None for all that follow.
         registers: start values by number, those of other registers are 0.
+        waits: for each step, further registers whose loads it waits for.
+        end: the same for the end of the loop.
     """
 
     first: int
     last: int | None
     steps: tuple[Step, ...]
     registers: Mapping[int, Words]
+    waits: tuple[tuple[int, ...], ...]
+    end: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,13 @@ class Loop:
             ours = tuple(warp for warp in range(part.first, min(last, warps - 1) + 1) if warp % config.sm.sub_cores in self.sub_cores)
             if ours:
                 code = linearise(Block(ours, (Repeat(count, part.steps, 0),), 0), numbering)
-                codes.append(compile_code(code, config, {index: (ours, np.repeat(table, len(ours), 1)) for index, table in wavefronts.items()}))
+                timed = compile_code(code, config, {index: (ours, np.repeat(table, len(ours), 1)) for index, table in wavefronts.items()})
+                for item, wait in zip(timed.items, (*part.waits, part.end), strict=True):
+                    if isinstance(item, TimedLoop):
+                        item.unread = wait
+                    else:
+                        item.reads = (*item.reads, *wait)
+                codes.append(timed)
         return simulate(config, codes, warps, numbering.total).cycles
 
 
@@ -133,10 +144,11 @@ def _image(entry: Mapping[str, Any], size: int) -> Words:
 
 def _part(entry: Mapping[str, Any]) -> Part:
     first, last = entry["warps"]
-    body = [step for times, line in entry["body"] for step in [_step(line)] * times]
+    body = [(_step(line), tuple(waits)) for times, line, *waits in entry["body"] for _ in range(times)]
     lanes = np.arange(LANES, dtype=np.uint32)
     registers = {int(name[2:]): np.uint32(base) + lanes * np.uint32(step) for name, (base, step) in entry["registers"].items()}
-    return Part(first, last, tuple(body * entry["repeats"]), registers)
+    steps, waits = zip(*body, strict=True)
+    return Part(first, last, steps, registers, waits, tuple(entry["end"]))
 
 
 @cache

@@ -1,9 +1,8 @@
-"""Writes configs/measurements/h100_shared_memory.json: the measured loops that use shared memory, in the order of their machine code, for `tcsim validate`.
+"""Writes configs/measurements/h100_shared_memory.json: the measured loops that use shared memory, as the machine code has them, for `tcsim validate`.
 
     python memory_loops.py [--build DIR] [--results DIR] [--nvdisasm PROGRAM] [--output FILE]
 
-Needs results/loops.json (loops.py), results/memory.csv and the cubin of the group "memory" (measure.py). A line of a body that repeats is written once,
-with its number.
+Needs the CSV files of the groups shared, gemm and memory, and their cubins (`measure.py build --groups shared gemm memory`).
 """
 
 from __future__ import annotations
@@ -16,62 +15,57 @@ from pathlib import Path
 from typing import Any
 
 import loops
-import memory_programs
 import programs as p
 import sass
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_shared_memory.json"
+GROUPS = ("shared", "gemm", "memory")
+KINDS = {"LDSM": r"ldmatrix", "LDS": r"ld\.", "STS": r"st\."}
 
 
-XOR = re.compile(r"lop3\.b32 (%r\d+), (%r\d+), (%r\d+), %r\d+, 0x3c;")  # lop3 is no instruction of a trace
-
-
-def folded(lines: list[str]) -> list[list[Any]]:
-    return [[len(list(same)), XOR.sub(r"xor.b32 \1, \2, \3;", line)] for line, same in groupby(lines)]
-
-
-def part(warps: list[int | None], lines: list[str], repeats: int, registers: dict[str, dict[str, int]]) -> dict[str, Any]:
-    return {"warps": warps, "body": folded(lines), "repeats": repeats, "registers": {r: [v["base"], v["step"]] for r, v in registers.items()}}
-
-
-def recorded(results: Path) -> list[dict[str, Any]]:
-    """The loops of loops.json that load from or store to shared memory."""
-    found = []
-    rows = {group: loops.rows(results, group) for group in ("shared", "gemm")}
-    for entry in json.loads((results / "loops.json").read_text())["programs"]:
-        if entry["group"] not in rows:
-            continue
-        parts = entry.get("issue_order") or [x | {"registers": entry["registers"]} for x in entry["parts"]]
-        if not any("shared" in line for x in parts for line in x["block"]):
-            continue
-        counts = next([int(r["iterations_low"]), int(r["iterations_high"])] for r in rows[entry["group"]] if r["program"] == entry["name"])
-        found.append(
-            {"name": entry["name"], "group": entry["group"], "kind": entry["labels"].get("kind", "gemm"), "sub_cores": [0, 1, 2, 3], "counts": counts,
-             "parts": [part(x["warps"], x["block"], x["repeats"], x["registers"]) for x in parts], "image": entry["shared"],
-             "cycles": {warps: cycles for warps, cycles in entry["cycles_per_iteration"].items()}}
-        )  # fmt: skip
+def addresses(program: p.Program) -> dict[str, p.Words]:
+    """What the address registers of each kind of access hold at the start, relative to the start of shared memory."""
+    found = {}
+    for kind, opcode in KINDS.items():
+        for line in (line for part in program.parts for line in part.body):
+            if match := re.match(rf"{opcode}.*\[%r(\d+)", line):
+                found.setdefault(kind, program.initial[int(match.group(1))])
     return found
 
 
-def measured(results: Path, build: Path, nvdisasm: str) -> list[dict[str, Any]]:
-    """The loops of memory_programs.py."""
-    listings = sass.listings(build / "memory.cubin", nvdisasm)
-    rows = loops.rows(results, "memory")
-    found = []
-    for program in {x.name: x for x in memory_programs.memory_programs()}.values():
-        order = loops.issue_order(program, sass.loops(listings[program.name]))
-        some = [r for r in rows if r["program"] == program.name]
-        if order is None:
-            print(program.name, "is left out: its machine code is not all known to sass.py")
-            continue
-        found.append(
-            {"name": program.name, "group": "memory", "kind": program.labels["kind"], "sub_cores": list(program.sub_cores),
-             "counts": [int(some[0]["iterations_low"]), int(some[0]["iterations_high"])], "image": program.image,
-             "parts": [part(x["warps"], x["block"], x["repeats"], x["registers"]) for x in order],
-             "cycles": {r["warps"]: float(r["cycles_per_iteration"]) for r in some}}
-        )  # fmt: skip
-    return found
+def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]) -> dict[str, Any] | None:
+    """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, and the address registers.
+
+    None where the machine code has an instruction that sass.py does not know.
+    """
+    translated = sass.trace_text(body)
+    if translated is None:
+        return None
+    lines, used = translated
+    waits, end = sass.waits(body)
+    folded = [[len(list(same)), line, *wait] for (line, wait), same in groupby(zip(lines, waits, strict=True))]
+    registers = {f"%r{r}": list(loops.linear(starts[kind]).values()) for kind, found in used.items() for r in found}
+    return {"warps": [warps.first, warps.last], "body": folded, "end": end, "registers": registers}
+
+
+def entry(program: p.Program, rows: list[dict[str, str]], listing: list[sass.Instruction | str]) -> dict[str, Any] | None:
+    # ptxas may lay the loops of two parts out in either order: the part that starts at warp 0 has the longer or equal loop.
+    bodies = sorted(sass.loops(listing), key=len, reverse=True) if len(program.parts) > 1 else sass.loops(listing)
+    parts = [part(warps, body, addresses(program)) for warps, body in zip(program.parts, bodies, strict=True)]
+    if None in parts:
+        print(program.name, "is left out: its machine code is not all known to sass.py")
+        return None
+    return {
+        "name": program.name,
+        "group": program.group,
+        "kind": program.labels.get("kind", "gemm"),
+        "sub_cores": program.sub_cores,
+        "counts": [int(rows[0]["iterations_low"]), int(rows[0]["iterations_high"])],
+        "image": program.image,
+        "parts": parts,
+        "cycles": {row["warps"]: float(row["cycles_per_iteration"]) for row in rows},
+    }
 
 
 def main() -> None:
@@ -81,11 +75,15 @@ def main() -> None:
     parser.add_argument("--nvdisasm", default="nvdisasm")
     parser.add_argument("--output", type=Path, default=TARGET)
     options = parser.parse_args()
-    found = recorded(options.results) + measured(options.results, options.build, options.nvdisasm)
-    with (options.results / "memory.csv").open() as file:
-        source = file.readline().removeprefix("#").strip()
+    measured = {group: loops.rows(options.results, group) for group in GROUPS}
+    listings: dict[str, list[sass.Instruction | str]] = {}
+    for group in GROUPS:
+        listings |= sass.listings(options.build / f"{group}.cubin", options.nvdisasm)
+    programs = [x for x in p.all_programs() if x.group in GROUPS and any("shared" in line for part in x.parts for line in part.body)]
+    entries = [entry(x, [r for r in measured[x.group] if r["program"] == x.name], listings[x.name]) for x in programs]
+    found = [x for x in entries if x is not None]
     images = {name: {"fill": x["fill"], "words": x["words"]} for name in sorted({x["image"] for x in found}) for x in [loops.image(name)]}
-    head = json.dumps({"source": source, "shared_bytes": p.SHARED_BYTES, "images": images})[:-1]
+    head = json.dumps({"shared_bytes": p.SHARED_BYTES, "images": images})[:-1]
     body = ",\n".join(json.dumps(x) for x in found)
     options.output.write_text(f'{head}, "loops": [\n{body}\n]}}\n')
     print(len(found), "loops,", sum(len(x["cycles"]) for x in found), "rows")
