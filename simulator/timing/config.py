@@ -70,12 +70,14 @@ class Alu:
     Attributes:
         latency: cycles from issue until an integer instruction that needs the result can issue.
         tensor_latency, address_latency: the same for a matrix instruction, and for a load or store that needs it as its address.
+        change_latency: cycles more where the result comes from the other of the two integer pipes (the one that multiplies, and the rest).
         interval: cycles between two issues on one sub-core.
     """
 
     latency: int
     tensor_latency: int
     address_latency: int
+    change_latency: int
     interval: int
 
 
@@ -188,7 +190,7 @@ class Config:
 
 _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
 _MAY_BE_ZERO = (
-    "cycles", "minimum", "register_latency", "arrival", "port_cycles", "warp_interval", "wavefront_interval", "store_latency", "operand_latency",
+    "cycles", "minimum", "change_latency", "register_latency", "arrival", "port_cycles", "warp_interval", "wavefront_interval", "store_latency", "operand_latency",
     "overlap_latency",
 )  # fmt: skip
 _TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES)

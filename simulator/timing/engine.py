@@ -93,9 +93,7 @@ class Sm:
         self.extra[Unit.SHARED][Unit.ALU] = alu.address_latency - alu.latency
         for unit in _ASYNCHRONOUS:
             self.extra[unit][Unit.ALU] = alu.address_latency - alu.latency
-        self.overlap = list(self.extra[Unit.SHARED])  # of a load into the register of its own address
-        self.overlap[Unit.ALU] += config.shared.overlap_latency
-        self.margin = max(max(row) for row in (*self.extra, self.overlap))
+        self.margin = max(max(row) for row in self.extra) + max(config.shared.overlap_latency, alu.change_latency)
         self.unfinished = len(self.warps)
         self.end = 0
         # Everything that is counted, in one list, so that a skipped period can be added n times: waits of each warp by Wait, then for
@@ -161,13 +159,14 @@ class Sm:
         operation = warp.code.items[warp.pc]
         assert isinstance(operation, TimedOperation)
         warp.operation = operation
-        wanted, producer, ready, extra = 0, Unit.TENSOR, warp.ready, self.overlap if operation.overlap else self.extra[operation.unit]
+        wanted, producer, ready, extra = 0, Unit.TENSOR, warp.ready, self.extra[operation.unit]
         if operation.unit is Unit.SHARED:
             wanted, producer = warp.access, Unit.SHARED
         for register in operation.reads:
-            at = ready[register] + extra[warp.producers[register]]
+            made = warp.producers[register]
+            at = ready[register] + extra[made] + (operation.late if made is Unit.ALU else 0)
             if at > wanted:
-                wanted, producer = at, warp.producers[register]
+                wanted, producer = at, made
         for register in operation.writes:
             variable = warp.producers[register] is Unit.SHARED  # a scoreboard says when it is there, and nothing before
             at = ready[register] if variable else ready[register] - operation.latency + 1
@@ -360,7 +359,8 @@ class Sm:
         at = max(at + rule.cycles, warp.starts[end.loop] + rule.minimum)
         if at > warp.gate:
             warp.gate, warp.gate_cause = at, Wait.BRANCH
-        unread = max((warp.ready[register] for register in end.unread), default=warp.sent)
+        unread = max((warp.ready[register] for register in end.unread), default=0)
+        unread = max(unread, warp.sent)  # operands of accesses under way have been read
         if unread > warp.gate:
             warp.gate, warp.gate_cause = unread, Wait.SHARED
         warp.starts[end.loop] = warp.gate

@@ -66,7 +66,9 @@ class TimedOperation:
         interval: cycles for which the unit takes no other instruction (not used for shared memory).
         blocking: whether the warp issues nothing else for `latency` cycles.
         sent: registers that an access to shared memory sends: its addresses, and the values of a store.
-        overlap: whether it loads into a register of its own address.
+        late: cycles that integer results come later to this operation than to others of its unit: from another pipe, or to the address of a load
+            that writes the same register.
+        name: of the instruction.
         costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for shared memory.
         column: for each warp its place in a row of `costs`.
         jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that takes an issue slot alone.
@@ -80,7 +82,8 @@ class TimedOperation:
     line: int
     blocking: bool = False
     sent: int = 1
-    overlap: bool = False
+    late: int = 0
+    name: str = ""
     barrier: tuple[int, int | None] | None = None
     costs: list[list[int]] | None = None
     column: dict[int, int] | None = None
@@ -146,6 +149,7 @@ def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[
             items.append(TimedLoop(item.start, item.count, item.depth, item.loop, constant, unread(body)))
         else:
             items.append(_timed(item, config, costs.get(item.index), (facts or {}).get(item.index, {})))
+    _pipes(items, config)
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
     return TimedCode(code.warps, items, nesting(items), ends)
 
@@ -193,17 +197,38 @@ def _timed(
     if op.barrier is not None:
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
     if form.unit == "alu":
-        return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line)
+        return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line, name=form.name)
     words = max(form.width * form.vector // 32, 1)
     latency = config.shared.latency + (config.shared.register_latency * (words - 1) if form.name == "ld" else 0)
     warps, table = costs if costs is not None else ((), np.ones((1, 0), np.int64))
     rows = table[:1] if (table == table[:1]).all() else table
     column = {warp: place for place, warp in enumerate(warps)}
     sent = 1 if op.writes else 1 + words
-    overlap = not set(op.reads).isdisjoint(op.writes)
-    return TimedOperation(
-        Unit.SHARED, latency, 0, op.reads, op.writes, op.line, sent=sent, overlap=overlap, costs=rows.tolist(), column=column
-    )
+    late = 0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency
+    return TimedOperation(Unit.SHARED, latency, 0, op.reads, op.writes, op.line, sent=sent, late=late, costs=rows.tolist(), column=column)
+
+
+_MULTIPLIES, _EITHER = (
+    ("mad", "mul"),
+    ("add", "sub", "mov"),
+)  # integer instructions of the pipe that multiplies, and of both; all others have their own
+
+
+def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
+    """Says which integer instructions wait for the other pipe: ptxas lets additions alternate between the two."""
+    pipes: dict[int, bool] = {}  # by the register that an integer instruction wrote last, whether it was in the pipe that multiplies
+    for _ in range(2):  # the second time with what the end of a loop leaves
+        for item in items:
+            if not isinstance(item, TimedOperation):
+                continue
+            if item.unit is Unit.ALU:
+                before = [pipes[register] for register in item.reads if register in pipes]
+                ours = item.name in _MULTIPLIES or (item.name in _EITHER and bool(before) and not before[-1])
+                item.late = config.alu.change_latency if any(pipe is not ours for pipe in before) else 0
+                pipes.update(dict.fromkeys(item.writes, ours))
+            else:
+                for register in item.writes:
+                    pipes.pop(register, None)
 
 
 def asynchronous(

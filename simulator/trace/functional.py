@@ -131,8 +131,9 @@ def execute(
     for machine in machines:
         machine.arithmetic, machine.undefined, machine.compare, machine.log = arithmetic, undefined, compare, log
     load_all(trace, *machines)
-    for machine in machines if prepare is not None else ():
-        prepare(machine)
+    if prepare is not None:
+        for machine in machines:
+            prepare(machine)
     groups = _grouped(codes)
     _Walk(trace, groups, machines).run()
     return Executed(store_all(trace, *machines), groups, machines)

@@ -22,7 +22,8 @@ SHORT = 12  # of so many loops one is in the short form
 COUNTS = (6, 18)  # iterations: fewer than were measured, since the engine has no noise
 STEPS = ("gemm", "beside", "random")  # kinds of loops with matrix instructions
 _DEPENDENT, _LOADS = 16, (16, 48)  # loads in the body of a dependent stream, and its two loop counts
-_ADDRESS, _BASE, _MASK, _TURN = 8, 9, 10, 11  # registers of a dependent stream
+_ADDRESS, _BASE, _MASK = 8, 9, 10  # registers of a dependent stream
+_OVERLAPPING = ("ldmatrix_x2",)  # streams in whose machine code three of four loads write a register of their own address
 _OPCODES = {
     **{f"ldmatrix_x{x}": (f"ldmatrix.sync.aligned.m8n8.x{x}.shared.b16", x) for x in (1, 2, 4)},
     "ldshared_32": ("ld.shared.b32", 1),
@@ -76,8 +77,9 @@ def _dependent(name: str) -> Loop:
     opcode, width = _OPCODES[name]
     value = "%r0" if opcode == "ld.shared.b32" else "{" + ", ".join(f"%r{i}" for i in range(width)) + "}"
     body = []
-    for number in range(_DEPENDENT):
-        place, following = (_ADDRESS, _TURN) if number % 2 == 0 else (_TURN, _ADDRESS)
+    places = [1 if name in _OVERLAPPING and number % 4 else _ADDRESS for number in range(_DEPENDENT)]
+    for number, place in enumerate(places):
+        following = places[(number + 1) % _DEPENDENT]
         body += [f"{opcode} {value}, [%r{place}];", f"and.b32 %r0, %r0, %r{_MASK};", f"add.s32 %r{following}, %r0, %r{_BASE};"]
     start = np.arange(LANES, dtype=np.uint32) * np.uint32(16 if opcode.startswith("ldmatrix") else 4 * width)
     return _loop(name, body, _LOADS, np.zeros(1024, np.uint32), {_ADDRESS: start, _BASE: start})
@@ -119,8 +121,20 @@ _H100 = "measured: NVIDIA H100 80GB HBM3, 2026-11-21, tests/hardware"
 GROUPS = (
     Group("loads", "dependent loads with address arithmetic, cycles a load", "measured: H100 80GB, November 2026", dependent, ("instruction",)),
     Group("shared", "loops of loads and stores, cycles an iteration", _H100, _measured(lambda loop: loop.kind not in STEPS), ("kind", "warps")),
-    Group("steps", "loads and stores among matrix instructions, cycles an iteration", _H100, _measured(lambda loop: loop.kind in STEPS), ("kind", "warps")),
+    Group(
+        "steps",
+        "loads and stores among matrix instructions, cycles an iteration",
+        _H100,
+        _measured(lambda loop: loop.kind in STEPS),
+        ("kind", "warps"),
+    ),
 )
 A100_GROUPS = (
-    Group("ldmatrix", "chains of ldmatrix, cycles a round", "published: Sun et al., arXiv 2206.02874v3, Table 9 and Figure 15", published, ("instruction",)),
+    Group(
+        "ldmatrix",
+        "chains of ldmatrix, cycles a round",
+        "published: Sun et al., arXiv 2206.02874v3, Table 9 and Figure 15",
+        published,
+        ("instruction",),
+    ),
 )

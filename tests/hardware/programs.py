@@ -607,7 +607,8 @@ DONE:"""
 .visible .entry {program.name}(.param .u64 p_in, .param .u64 p_shared, .param .u64 p_sink, .param .u64 p_start, .param .u64 p_stop, .param .u32 p_n)
 {{
     .shared .align 1024 .b8 memory[{SHARED_BYTES}];
-    .reg .b32 %r<{TABLE_REGISTERS}>; .reg .b32 %it, %n, %thread, %lane, %warp, %threads, %i, %word, %base, %acc, %where, %core, %zero_loaded, %n_loaded;
+    .reg .b32 %r<{TABLE_REGISTERS}>; .reg .b32 %it, %n, %thread, %lane, %warp, %threads, %i, %word, %base, %acc, %where, %core;
+    .reg .b32 %zero_loaded, %n_loaded;
     .reg .b64 %in, %shared, %sink, %start, %stop, %t0, %t1, %offset; .reg .pred %p<16>; .reg .pred %again, %other, %hit, %first;
     ld.param.u64 %in, [p_in]; ld.param.u64 %shared, [p_shared]; ld.param.u64 %sink, [p_sink];
     ld.param.u64 %start, [p_start]; ld.param.u64 %stop, [p_stop]; ld.param.u32 %n, [p_n];

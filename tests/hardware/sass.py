@@ -161,7 +161,7 @@ def waits(body: list[Instruction]) -> tuple[list[tuple[int, ...]], tuple[int, ..
     found: list[tuple[int, ...]] = []
     carried: set[int] = set()  # by instructions that are no statements, to the next that is one
     pending: dict[int, set[int]] = {board: set() for board in range(6)}
-    for turn in range(2):  # the second time with what the first left under way
+    for _ in range(2):  # the second time with what the first left under way
         found, carried = [], set()
         for x in body:
             for board in x.awaited:
