@@ -396,7 +396,8 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     while not all(thread.done for thread in threads):
         for number, core in enumerate(cores):
             able = [
-                not t.done and not t.waits and t.gate <= now and operands_ready(t, now, timed[id(t.code)]) and free[number][unit_of(t.operation)] <= now for t in core
+                not (t.done or t.waits or t.gate > now) and operands_ready(t, now, timed[id(t.code)]) and free[number][unit_of(t.operation)] <= now
+                for t in core
             ]
             if not any(able):
                 continue

@@ -190,8 +190,8 @@ class Config:
 
 _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
 _MAY_BE_ZERO = (
-    "cycles", "minimum", "change_latency", "register_latency", "arrival", "port_cycles", "warp_interval", "wavefront_interval", "store_latency", "operand_latency",
-    "overlap_latency",
+    "cycles", "minimum", "change_latency", "register_latency", "arrival", "port_cycles", "warp_interval", "wavefront_interval", "store_latency",
+    "operand_latency", "overlap_latency",
 )  # fmt: skip
 _TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES)
 

@@ -26,33 +26,8 @@ class Warp:
     """A warp's place in its program and what it waits for."""
 
     __slots__ = (
-        "access",
-        "arrived",
-        "base",
-        "blocked",
-        "cause",
-        "code",
-        "complete",
-        "core",
-        "counts",
-        "cta",
-        "done",
-        "gate",
-        "gate_cause",
-        "id",
-        "last",
-        "moves",
-        "operation",
-        "pc",
-        "pinned",
-        "place",
-        "producers",
-        "ready",
-        "runs",
-        "sent",
-        "starts",
-        "turns",
-        "wanted",
+        "access", "arrived", "base", "blocked", "cause", "code", "complete", "core", "counts", "cta", "done", "gate", "gate_cause", "id", "last",
+        "moves", "operation", "pc", "pinned", "place", "producers", "ready", "runs", "sent", "starts", "turns", "wanted",
     )  # fmt: skip
 
     def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
