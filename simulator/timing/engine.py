@@ -227,7 +227,7 @@ class Sm:
         """Sends an access to shared memory; returns the cycles until its value is there, or until a store is done."""
         found = self.shared.serve(core, warp, operation, now)
         self.count_shared(warp.cta, found.cycles)
-        warp.access = now + self.config.shared.warp_interval
+        warp.access = now + operation.interval
         for register in operation.reads:
             warp.pinned[register] = found.read
         warp.sent = found.read

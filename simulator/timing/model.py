@@ -63,7 +63,7 @@ class TimedOperation:
 
     Attributes:
         latency: cycles until a dependent instruction can issue (shared memory: from the last wavefront).
-        interval: cycles for which the unit takes no other instruction (not used for shared memory).
+        interval: cycles for which the unit takes no other instruction (shared memory: no other of the same warp).
         blocking: whether the warp issues nothing else for `latency` cycles.
         sent: registers that an access to shared memory sends: its addresses, and the values of a store.
         late: cycles that integer results come later to this operation than to others of its unit: from another pipe, or to the address of a load
@@ -205,7 +205,7 @@ def _timed(
     column = {warp: place for place, warp in enumerate(warps)}
     sent = 1 if op.writes else 1 + words
     late = 0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency
-    return TimedOperation(Unit.SHARED, latency, 0, op.reads, op.writes, op.line, sent=sent, late=late, costs=rows.tolist(), column=column)
+    return TimedOperation(Unit.SHARED, latency, config.shared.warp_interval, op.reads, op.writes, op.line, sent=sent, late=late, costs=rows.tolist(), column=column)
 
 
 _MULTIPLIES, _EITHER = (
