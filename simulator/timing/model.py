@@ -205,7 +205,9 @@ def _timed(
     column = {warp: place for place, warp in enumerate(warps)}
     sent = 1 if op.writes else 1 + words
     late = 0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency
-    return TimedOperation(Unit.SHARED, latency, config.shared.warp_interval, op.reads, op.writes, op.line, sent=sent, late=late, costs=rows.tolist(), column=column)
+    return TimedOperation(
+        Unit.SHARED, latency, config.shared.warp_interval, op.reads, op.writes, op.line, sent=sent, late=late, costs=rows.tolist(), column=column
+    )
 
 
 _MULTIPLIES, _EITHER = (
