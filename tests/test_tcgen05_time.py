@@ -90,7 +90,7 @@ def alu(writes: int, *reads: int) -> TimedOperation:
 def load(writes: int, wavefronts: int, warps: Sequence[int] = range(8)) -> TimedOperation:
     """ld.shared of so many wavefronts."""
     column = dict.fromkeys(warps, 0)
-    return TimedOperation(Unit.SHARED, B200.shared.latency, 0, (), (writes,), 0, costs=[[wavefronts]], column=column)
+    return TimedOperation(Unit.SHARED, B200.shared.latency, B200.shared.warp_interval, (), (writes,), 0, costs=[[wavefronts]], column=column)
 
 
 def move(store: bool, cells: int, *registers: int) -> TimedOperation:
