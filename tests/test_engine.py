@@ -18,7 +18,7 @@ from isa.plain_forms import PlainForm
 from simulator.state.shared import wavefronts
 from simulator.timing.config import Config, Issue, Loop, Schedule, TensorClass, load_config
 from simulator.timing.engine import Timing, simulate
-from simulator.timing.model import Unit, compile_code
+from simulator.timing.model import TimedLoop, TimedOperation, Unit, compile_code
 from simulator.trace.linear import Code, LoopEnd, Operation, linearise
 from simulator.trace.reader import read_trace
 
@@ -166,7 +166,7 @@ HANDMADE: list[tuple[str, str, int]] = [
     ("write after write, the second is slower", MOV.format(0, 1) + s(0), 1 + L),
     ("write after write between matrix instructions", s(0) + d(0), L + 1),
     ("write after read needs no wait", s(0, a=4) + MOV.format(4, 1), max(L, 1 + ALU.latency)),
-    ("integer to integer", MOV.format(0, 1) + "add.s32 %r1, %r0, 1;", 2 * ALU.latency),
+    ("integer to integer", MOV.format(0, 1) + "or.b32 %r1, %r0, 1;", 2 * ALU.latency),
     ("integer pipe", MOV.format(0, 1) + MOV.format(1, 1), ALU.interval + ALU.latency),
     ("integer to matrix", MOV.format(0, 1) + s(4, a=0), ALU.tensor_latency + L),
     ("integer to address", MOV.format(0, 64) + LOAD.format(1, 0), ALU.address_latency + SHARED.latency),
@@ -174,7 +174,22 @@ HANDMADE: list[tuple[str, str, int]] = [
     ("load to integer", LOAD.format(0, 1) + "add.s32 %r1, %r0, 1;", SHARED.latency + ALU.latency),
     ("load to matrix", LOAD.format(0, 1) + s(4, a=0), SHARED.latency + L),
     ("load to address", LOAD.format(0, 1) + LOAD.format(2, 0), 2 * SHARED.latency),
-    ("loads through the port", LOAD.format(0, 9) + LOAD.format(1, 9), max(SHARED.port_minimum, SHARED.port_cycles) + SHARED.latency),
+    ("two loads", LOAD.format(0, 9) + LOAD.format(1, 9), SHARED.warp_interval + SHARED.latency),
+    ("integer to the address of a load that overwrites it", MOV.format(0, 64) + LOAD.format(0, 0),
+     ALU.address_latency + SHARED.overlap_latency + SHARED.latency),
+    ("integer to integer in the other pipe", "and.b32 %r0, %r1, %r1;" + "add.s32 %r2, %r0, %r0;" + "add.s32 %r3, %r2, %r2;",
+     3 * ALU.latency + 2 * ALU.change_latency),
+    ("integer to integer in the same pipe", "and.b32 %r0, %r1, %r1;" + "or.b32 %r2, %r0, %r0;" + "mad.lo.s32 %r3, %r4, %r4, %r4;",
+     ALU.latency + ALU.interval + ALU.latency),
+    ("write after read of an address", LOAD.format(0, 9) + MOV.format(9, 1) + MOV.format(8, 1) * 5,
+     SHARED.port_cycles + SHARED.operand_latency + 5 * ALU.interval + ALU.latency),
+    ("write after read of a stored value", "st.shared.v4.b32 [%r9], {%r0, %r1, %r2, %r3};" + MOV.format(3, 1),
+     5 * SHARED.port_cycles + SHARED.operand_latency + ALU.latency),
+    ("write after write of a loaded value", LOAD.format(0, 9) + MOV.format(0, 1), SHARED.latency + ALU.latency),
+    ("a store holds back the tensor pipe", "st.shared.v4.b32 [%r9], {%r0, %r1, %r2, %r3};" + s(20), 5 * SHARED.port_cycles + L),
+    ("a load does not", LOAD.format(40, 9) + s(20), 1 + L),
+    ("a load after a store", "st.shared.v4.b32 [%r9], {%r0, %r1, %r2, %r3};" + LOAD.format(40, 9),
+     4 * SHARED.port_cycles + SHARED.store_latency + 4 * SHARED.wavefront_interval + SHARED.latency),  # four lines of 128 bytes: addresses are equal
     ("a load nobody waits for", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%r9];",
      SHARED.latency),
     ("a barrier of one warp", "bar.sync 0;" + MOV.format(0, 1), H100.barrier.arrival + H100.barrier.latency + ALU.latency),
@@ -318,10 +333,11 @@ def test_bank_conflicts(folder: Path, stride: int, opcode: str, wanted: int) -> 
     operand = vector(4, count) if count > 1 or "matrix" in opcode else "%r4"
     setup = f"mov.u32 %r0, %laneid; mul.lo.u32 %r0, %r0, {stride}; bar.sync 0;"
     load = f"{opcode} {operand}, [%r0];"
-    base, one, two = (cycles(folder, setup + text) for text in ("mov.u32 %r1, 1;", load, load + load))
+    base, one = (cycles(folder, setup + text) for text in ("mov.u32 %r1, 1;", load))
     latency = SHARED.latency + (SHARED.register_latency * (count - 1) if opcode.startswith("ld.") else 0)
-    assert one - base == latency + SHARED.wavefront_latency * (wanted - 1) - ALU.latency
-    assert two - one == max(SHARED.port_minimum, SHARED.port_cycles * wanted)
+    assert one - base == latency + SHARED.wavefront_interval * (wanted - 1) - ALU.latency
+    apart = cycles(folder, setup + load + load.replace(operand, vector(12, count) if operand[0] == "{" else "%r12"))
+    assert apart - one == max(SHARED.warp_interval, SHARED.wavefront_interval * wanted)
     path = write(folder, f"{HEAD}.warps 1\n.shared 16384\n.warp 0 {{ {setup} {load} }}\n")
     memory = simulator.run(path, H100).memory
     size = 128 * count if "matrix" in opcode else 32 * count * int(opcode.rsplit(".", 1)[1][1:]) // 8
@@ -329,11 +345,27 @@ def test_bank_conflicts(folder: Path, stride: int, opcode: str, wanted: int) -> 
 
 
 def test_shared_memory_is_one_server(folder: Path) -> None:
-    """Four sub-cores load 8 wavefronts each: the SM moves 128 bytes a cycle, so the last begins 24 cycles after the first."""
+    """Four sub-cores load 8 wavefronts each: the SM serves one a cycle, and each warp needs two cycles for each of its own."""
     body = "mov.u32 %r0, %laneid; mul.lo.u32 %r0, %r0, 32; bar.sync 0; ld.shared.b32 %r1, [%r0];"
-    one = cycles(folder, body, warps=1)
-    four = cycles(folder, body, warps=4)
-    assert four - one == 3 * 8 * SHARED.cycles + 3 * H100.barrier.arrival
+    one, two, four = (cycles(folder, body, warps=warps) - H100.barrier.arrival * warps for warps in (1, 2, 4))
+    assert two - one == 1
+    assert four - one == 4 * 8 * SHARED.cycles - SHARED.wavefront_interval * 8 + 1
+
+
+def test_a_sub_core_lets_a_number_of_accesses_wait(folder: Path) -> None:
+    """Loads of 32 wavefronts that nobody waits for, then an instruction: it waits for those beyond the queue."""
+    setup = "mov.u32 %r0, %laneid; mul.lo.u32 %r0, %r0, 128; bar.sync 0;"
+    loads = [f"ld.shared.b32 %r{number + 1}, [%r0];" for number in range(SHARED.queue + 3)]
+
+    def issued(count: int) -> int:
+        path = write(folder, f"{HEAD}.warps 1\n.shared 16384\n.warp 0 {{ {setup} {''.join(loads[:count])} mov.u32 %r99, 1; }}\n")
+        return simulator.run(path, H100, arithmetic="none").waits[0]["shared"]
+
+    each = 32 * SHARED.wavefront_interval
+    waits = [issued(SHARED.queue + more) for more in range(4)]  # one is served while a queue waits
+    assert np.diff([issued(1), *waits]).tolist() == [
+        (SHARED.queue - 1) * (SHARED.warp_interval - 1), SHARED.warp_interval - 1, each - SHARED.queue * SHARED.warp_interval - 1, each - 1
+    ]  # fmt: skip
 
 
 # A second opinion: every cycle, every sub-core, every warp
@@ -351,6 +383,10 @@ class Thread:
     loops: dict[int, int] = field(default_factory=dict)
     started: dict[int, int] = field(default_factory=dict)
     ready: dict[int, tuple[int, str]] = field(default_factory=dict)
+    pinned: dict[int, int] = field(default_factory=dict)
+    turn: int = 0
+    access: int = 0
+    sent: int = 0
     gate: int = 0
     waits: bool = False
     stalls: dict[int, int] = field(default_factory=dict)
@@ -394,7 +430,7 @@ def more(producer: Operation, consumer: str, config: Config) -> int:
     return late if unit_of(producer) == "alu" else 0
 
 
-def distance(first: Operation, second: Operation, config: Config) -> int:
+def distance(first: Operation, second: Operation, late: int, config: Config) -> int:
     """Cycles that the compiler leaves between two instructions of a block, by themselves."""
     found = 1
     if unit_of(first) not in ("tensor", "alu"):
@@ -402,14 +438,14 @@ def distance(first: Operation, second: Operation, config: Config) -> int:
     if unit_of(first) == unit_of(second):
         found = max(found, unit_interval(first, config))
     if set(first.writes) & set(second.reads):
-        found = max(found, latency_of(first, config) + more(first, unit_of(second), config))
+        found = max(found, latency_of(first, config) + more(first, unit_of(second), config) + (late if unit_of(first) == "alu" else 0))
     if set(first.writes) & set(second.writes):
         found = max(found, latency_of(first, config) - latency_of(second, config) + 1)
     form = first.instruction.form
     return max(found, latency_of(first, config)) if isinstance(form, isa.MmaForm) and class_of(form, config).blocking else found
 
 
-def compiled(code: Code, config: Config) -> dict[int, int]:
+def compiled(code: Code, config: Config, timed: list[TimedOperation | TimedLoop]) -> dict[int, int]:
     """The wait after each item, from the distances between all pairs of a block; without the counter of loops."""
     starts = {item.start for item in code.items if isinstance(item, LoopEnd)}
     stalls: dict[int, int] = {}
@@ -437,11 +473,12 @@ def compiled(code: Code, config: Config) -> dict[int, int]:
         if isinstance(item, LoopEnd):
             close(True)
             continue
-        at = 0
+        at, operation = 0, timed[place]
+        assert isinstance(operation, TimedOperation)
         for before, (_, op, t) in enumerate(block):
             overwritten = {r for _, o, _ in block[before + 1 :] for r in o.writes}
             kept = replace(op, writes=tuple(r for r in op.writes if r not in overwritten))
-            at = max(at, t + distance(kept, item, config))
+            at = max(at, t + distance(kept, item, operation.late, config))
         if block:
             last, _, t = block[-1]
             slot = t
@@ -470,20 +507,26 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     threads.sort(key=lambda thread: thread.number)
     count = config.sm.sub_cores
     cores = [[t for t in threads if t.number % count == i] for i in range(count)]
+    timed = {id(code): compile_code(code, config, {}).items for code in codes}
     for thread in threads:
-        thread.stalls = compiled(thread.code, config)
+        thread.stalls = compiled(thread.code, config, timed[id(thread.code)])
     free = [{"tensor": 0, "alu": 0, "shared": 0, "barrier": 0} for _ in cores]
     pipes: list[tuple[TensorClass, int] | None] = [None] * count  # the last matrix instruction, and when it issued
     turn = [0] * count
     result = Stepped(0, [0] * count, [[0, 0] for _ in cores], 0)
-    server = unit = 0
+    unit = 0
+    port, taken = [0] * count, set[int]()
+    firsts: list[list[int]] = [[] for _ in cores]
+    carried = [0] * count  # until when a store's values are on their way
     arrived: dict[int, list[Thread]] = {}
     now = 0
     while not all(thread.done for thread in threads):
         for number, core in enumerate(cores):
             able = [
-                not t.done and not t.waits and t.gate <= now and operands_ready(t, now)
+                not (t.done or t.waits or t.gate > now)
+                and operands_ready(t, now, timed[id(t.code)])
                 and free[number][unit_of(t.operation)] + turnaround(pipes[number], t.operation, config) <= now
+                and (unit_of(t.operation) != "tensor" or carried[number] <= now)
                 for t in core
             ]
             if not any(able):
@@ -518,13 +561,28 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     run = thread.runs.get(op.index, 0)
                     thread.runs[op.index] = run + 1
                     waves = table[run % len(table)][thread.code.warps.index(thread.number)]
-                    begin = max(now, server)
-                    server = begin + waves * config.shared.cycles
-                    result.shared_busy += waves * config.shared.cycles
-                    free[number]["shared"] = max(now + max(config.shared.port_minimum, waves * config.shared.port_cycles), begin)
-                    end = server
-                    if op.writes:
-                        end = begin + latency_of(op, config) + config.shared.wavefront_latency * (waves - 1)
+                    rule, operation = config.shared, timed[id(thread.code)][op.index]
+                    assert isinstance(operation, TimedOperation)
+                    sent = max(now, port[number])
+                    port[number] = sent + operation.sent * rule.port_cycles
+                    at = sent + ((operation.sent - 1) * rule.port_cycles + rule.store_latency if operation.sent > 1 else 0)
+                    at, places = max(at, thread.turn), []
+                    for _ in range(waves):
+                        while any(cycle in taken for cycle in range(at, at + rule.cycles)):
+                            at += 1
+                        taken |= set(range(at, at + rule.cycles))
+                        places.append(at)
+                        at += rule.wavefront_interval
+                    result.shared_busy += waves * rule.cycles
+                    thread.turn, thread.access = at, now + rule.warp_interval
+                    firsts[number].append(places[0])
+                    if len(firsts[number]) >= rule.queue:
+                        free[number]["shared"] = max(now + 1, firsts[number][-rule.queue])
+                    if operation.sent > 1:
+                        carried[number] = port[number]
+                    thread.sent = port[number] + rule.operand_latency
+                    thread.pinned |= dict.fromkeys(op.reads, thread.sent)
+                    end = places[-1] + (latency_of(op, config) if op.writes else rule.cycles)
                 case name:
                     form = op.instruction.form
                     found = class_of(form, config) if isinstance(form, isa.MmaForm) else None
@@ -546,7 +604,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
             result.cycles = max(result.cycles, end)
             for register in op.writes:
                 thread.ready[register] = (end, unit_of(op))
-            move_on(thread)
+            move_on(thread, timed[id(thread.code)])
         now += 1
         assert now < 10**6
     return result
@@ -557,21 +615,31 @@ def turnaround(last: tuple[TensorClass, int] | None, op: Operation, config: Conf
     return max(last[0].result_until - class_of(form, config).result_from, 0) if last and isinstance(form, isa.MmaForm) else 0
 
 
-def operands_ready(thread: Thread, now: int) -> bool:
-    """Reads: the value is there. Writes: this result comes after the one before."""
-    op, config = thread.operation, thread.config
+def operands_ready(thread: Thread, now: int, timed: list[TimedOperation | TimedLoop]) -> bool:
+    """Reads: the value is there. Writes: this result comes after the one before, and who reads the register has done so."""
+    op, config, operation = thread.operation, thread.config, timed[thread.pc]
+    assert isinstance(operation, TimedOperation)
+    if unit_of(op) == "shared" and now < thread.access:
+        return False
     more = {"tensor": config.alu.tensor_latency, "shared": config.alu.address_latency}.get(unit_of(op), config.alu.latency) - config.alu.latency
     for register in op.reads:
         at, producer = thread.ready.get(register, (0, ""))
-        if at + (more if producer == "alu" else 0) > now:
+        if at + (more + operation.late if producer == "alu" else 0) > now:
             return False
-    return all(now + latency_of(op, config) > thread.ready.get(register, (0, ""))[0] for register in op.writes)
+    for register in op.writes:
+        at, producer = thread.ready.get(register, (0, ""))
+        if (at > now if producer == "shared" else at >= now + latency_of(op, config)) or thread.pinned.get(register, 0) > now:
+            return False
+    return True
 
 
-def move_on(thread: Thread) -> None:
+def move_on(thread: Thread, timed: list[TimedOperation | TimedLoop]) -> None:
     thread.pc += 1
     while not thread.done and isinstance(end := thread.code.items[thread.pc], LoopEnd):
-        thread.gate = max(thread.gate, thread.started.get(end.loop, 0) + thread.config.loop.minimum)
+        loop = timed[thread.pc]
+        assert isinstance(loop, TimedLoop)
+        unread = max([thread.sent, *(thread.ready.get(register, (0, ""))[0] for register in loop.unread)])
+        thread.gate = max(thread.gate, thread.started.get(end.loop, 0) + thread.config.loop.minimum, unread)
         thread.started[end.loop] = thread.gate
         thread.loops[end.loop] = thread.loops.get(end.loop, 0) + 1
         if thread.loops[end.loop] < end.count:

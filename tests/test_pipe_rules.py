@@ -38,8 +38,9 @@ def form(name: str) -> MmaForm:
 def operation(name: str) -> TimedOperation:
     found = H100.tensor_class(form(name))
     assert found is not None
-    pipe = {"sparse": found.sparse, "result_from": found.result_from, "result_until": found.result_until}
-    return TimedOperation(Unit.TENSOR, found.latency, found.interval, (), (), 0, **pipe)
+    return TimedOperation(
+        Unit.TENSOR, found.latency, found.interval, (), (), 0, sparse=found.sparse, result_from=found.result_from, result_until=found.result_until
+    )
 
 
 def engine(*names: str) -> int:

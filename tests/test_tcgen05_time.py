@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -89,7 +90,7 @@ def alu(writes: int, *reads: int) -> TimedOperation:
 def load(writes: int, wavefronts: int, warps: Sequence[int] = range(8)) -> TimedOperation:
     """ld.shared of so many wavefronts."""
     column = dict.fromkeys(warps, 0)
-    return TimedOperation(Unit.SHARED, B200.shared.latency, 0, (), (writes,), 0, costs=[[wavefronts]], column=column)
+    return TimedOperation(Unit.SHARED, B200.shared.latency, B200.shared.warp_interval, (), (writes,), 0, costs=[[wavefronts]], column=column)
 
 
 def move(store: bool, cells: int, *registers: int) -> TimedOperation:
@@ -314,7 +315,8 @@ def test_shared_memory_serves_operands_too() -> None:
     behind = run(([0], (SMALL,)), ([1], (Idle(), load(0, 1), alu(1, 0))))
     assert behind.shared_busy == 48 + 1
     assert behind.waits[1][Wait.SHARED] == 48 + B200.shared.latency - 2  # the operands of the MMA are read in cycles 0 to 47
-    assert run(([1], (load(0, 30),)), ([0], (Idle(), SMALL))).cycles == 30 + 168  # issued in cycle 1, operands from cycle 30 on
+    last = 29 * B200.shared.wavefront_interval  # cycle of the last wavefront
+    assert run(([1], (load(0, 30),)), ([0], (Idle(), SMALL))).cycles == last + 1 + 168  # issued in cycle 1, operands from then on
 
 
 def test_full_queue() -> None:
@@ -438,6 +440,10 @@ class Thread:
     loops: dict[int, int] = field(default_factory=dict)
     started: dict[int, int] = field(default_factory=dict)
     ready: dict[int, tuple[int, Unit]] = field(default_factory=dict)
+    pinned: dict[int, int] = field(default_factory=dict)
+    place: int = 0
+    access: int = 0
+    sent: int = 0
     gate: int = 0
     waits: bool = False
     complete: int = 0
@@ -464,7 +470,10 @@ class Reference:
         self.turn = [0] * cores
         self.issued, self.tmem = [0] * cores, [0] * cores
         self.queues: list[list[tuple[Thread, Fact]]] = [[] for _ in range(self.ctas)]
-        self.unit, self.server = [0] * self.ctas, [0] * self.ctas
+        self.unit = [0] * self.ctas
+        self.taken: list[set[int]] = [set() for _ in range(self.ctas)]  # cycles of shared memory
+        self.port = [0] * cores
+        self.firsts: list[list[int]] = [[] for _ in range(cores)]
         self.busy, self.shared = [0] * self.ctas, [0] * self.ctas
         self.landings: list[tuple[int, tuple[tuple[int, int], ...]]] = []
         self.bars: dict[tuple[int, int], list[int]] = {CLUSTER: [len(self.threads), len(self.threads), 0]}  # count, missing, parity
@@ -512,16 +521,20 @@ class Reference:
                 sms = range(self.ctas) if getattr(fact, "cta_group", 1) == 2 else [cta]
                 if any(self.unit[sm] > self.now for sm in sms):
                     return
-                late = max(0, *(self.server[sm] - self.now for sm in sms)) if found.operands else 0
+                late = max(0, *(self.behind(sm) - self.now for sm in sms)) if found.operands else 0
                 for sm in sms:
                     if found.operands:
-                        self.server[sm] = max(self.server[sm], self.now) + found.operands
+                        begin = max(self.behind(sm), self.now)
+                        self.taken[sm] |= set(range(begin, begin + found.operands))
                         self.shared[sm] += found.operands
                     self.busy[sm] += max(found.interval, late + found.operands)
                     self.unit[sm] = self.now + max(found.interval, late + found.operands)
                 thread.complete = max(thread.complete, self.now + late + found.latency)
                 self.end = max(self.end, thread.complete)
             queue.pop(0)
+
+    def behind(self, sm: int) -> int:
+        return max(self.taken[sm], default=-1) + 1
 
     def able(self, thread: Thread) -> bool:
         if thread.done or thread.waits or thread.gate > self.now:
@@ -538,7 +551,11 @@ class Reference:
             at, producer = thread.ready.get(register, (0, Unit.ALU))
             if at + (more if producer is Unit.ALU and at else 0) > self.now:
                 return False
-        return all(self.now + op.latency > thread.ready.get(register, (0, Unit.ALU))[0] for register in op.writes)
+        for register in op.writes:
+            at, producer = thread.ready.get(register, (0, Unit.ALU))
+            if (at > self.now if producer is Unit.SHARED else at >= self.now + op.latency) or thread.pinned.get(register, 0) > self.now:
+                return False
+        return op.unit is not Unit.SHARED or self.now >= thread.access
 
     def issue(self, core: int) -> None:
         threads = [thread for thread in self.threads if thread.core == core]
@@ -565,11 +582,24 @@ class Reference:
         elif op.unit is Unit.SHARED:
             assert op.costs is not None
             shared, waves = self.config.shared, op.costs[0][0]
-            begin = max(now, self.server[thread.cta])
-            self.server[thread.cta] = begin + waves * shared.cycles
+            at, taken = max(now, self.port[thread.core]), self.taken[thread.cta]
+            self.port[thread.core] = at + shared.port_cycles
+            places = []
+            at = max(at, thread.place)
+            for _ in range(waves):
+                at = next(cycle for cycle in itertools.count(at) if cycle not in taken)
+                taken.add(at)
+                places.append(at)
+                at += shared.wavefront_interval
             self.shared[thread.cta] += waves * shared.cycles
-            free[Unit.SHARED] = max(now + max(shared.port_minimum, waves * shared.port_cycles), begin)
-            took = begin - now + op.latency + shared.wavefront_latency * (waves - 1)
+            firsts = self.firsts[thread.core]
+            firsts.append(places[0])
+            if len(firsts) >= shared.queue:
+                free[Unit.SHARED] = max(now + 1, firsts[-shared.queue])
+            thread.place, thread.access = at, now + shared.warp_interval
+            thread.sent = self.port[thread.core] + shared.operand_latency
+            thread.pinned |= dict.fromkeys(op.reads, thread.sent)
+            took = places[-1] - now + op.latency
         else:
             assert op.jobs is not None
             jobs = op.jobs[thread.id]
@@ -610,7 +640,7 @@ class Reference:
             at = self.now + 1
             if rule.drain:
                 at = max([at, *(ready for ready, producer in thread.ready.values() if producer is Unit.ALU)])
-            thread.gate = max(thread.gate, at + rule.cycles, thread.started.get(end.loop, 0) + rule.minimum)
+            thread.gate = max(thread.gate, at + rule.cycles, thread.started.get(end.loop, 0) + rule.minimum, thread.sent)
             thread.started[end.loop] = thread.gate
             thread.loops[end.loop] = thread.loops.get(end.loop, 0) + 1
             if thread.loops[end.loop] < end.count:

@@ -98,12 +98,14 @@ class Alu:
     Attributes:
         latency: cycles from issue until an integer instruction that needs the result can issue.
         tensor_latency, address_latency: the same for a matrix instruction, and for a load or store that needs it as its address.
+        change_latency: cycles more where the result comes from the other of the two integer pipes (the one that multiplies, and the rest).
         interval: cycles between two issues on one sub-core.
     """
 
     latency: int
     tensor_latency: int
     address_latency: int
+    change_latency: int
     interval: int
 
 
@@ -121,18 +123,27 @@ class Shared:
 
     Attributes:
         cycles: cycles that the server takes for each wavefront (128 bytes).
-        port_cycles, port_minimum: cycles for each wavefront, and at least, until the sub-core sends the next access.
-        latency: cycles from the start of service until an instruction that needs the loaded value can issue, for one wavefront.
-        wavefront_latency: cycles that each further wavefront adds.
+        wavefront_interval: cycles from a wavefront of a warp to its next, of the same access or of another.
+        port_cycles: cycles for each register (addresses, values to store) that a sub-core sends.
+        warp_interval: cycles between two accesses that a warp issues.
+        queue: accesses of a sub-core that may wait for their first wavefront.
+        latency: cycles from the last wavefront until an instruction that needs the loaded value can issue.
         register_latency: cycles that each further register of a vector `ld.shared` adds.
+        store_latency: cycles that a store's first wavefront comes later than its values.
+        operand_latency: cycles, after the port, until a register that an access reads may be overwritten.
+        overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
     """
 
     cycles: int
+    wavefront_interval: int
     port_cycles: int
-    port_minimum: int
+    warp_interval: int
+    queue: int
     latency: int
-    wavefront_latency: int
     register_latency: int
+    store_latency: int
+    operand_latency: int
+    overlap_latency: int
 
 
 @dataclass(frozen=True)
@@ -218,7 +229,8 @@ _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop
 _LATE = ("result_from", "result_until", "ports")
 _OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe}
 _MAY_BE_ZERO = (
-    *_LATE, "compare", "sparse_after_dense", "three_registers", "cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum",
+    *_LATE, "compare", "sparse_after_dense", "three_registers", "cycles", "minimum", "change_latency", "register_latency", "arrival", "port_cycles",
+    "warp_interval", "wavefront_interval", "store_latency", "operand_latency", "overlap_latency",
 )  # fmt: skip
 _TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES, *_OPTIONAL)
 

@@ -26,17 +26,21 @@ class Warp:
     """A warp's place in its program and what it waits for."""
 
     __slots__ = (
-        "arrived", "base", "blocked", "cause", "code", "complete", "core", "counts", "cta", "done", "gate", "gate_cause", "held", "id", "last",
-        "moves", "operation", "pc", "producers", "ready", "runs", "starts", "turns", "wanted",
+        "access", "arrived", "base", "blocked", "cause", "code", "complete", "core", "counts", "cta", "done", "gate", "gate_cause", "held", "id",
+        "last", "moves", "operation", "pc", "pinned", "place", "producers", "ready", "runs", "sent", "starts", "turns", "wanted",
     )  # fmt: skip
 
-    def __init__(self, number: int, code: TimedCode, registers: int, base: int, cta: int, core: int) -> None:
-        self.id, self.code, self.base, self.cta, self.core = number, code, base, cta, core
+    def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
+        self.id, self.code, self.place, self.cta, self.core = number, code, place, cta, core
+        self.base = place * len(Wait)  # where its cycles are counted
         self.pc = 0
         self.counts = [0] * len(code.ends)  # runs of each loop that are done
         self.runs: dict[int, int] = {}  # executions of operations whose time varies
         self.ready = [0] * registers  # when each register can be read
         self.producers = [Unit.TENSOR] * registers  # the unit that wrote it last
+        self.pinned = [0] * registers  # when each register, read by an access to shared memory, can be overwritten
+        self.sent = 0  # when all of them have been read
+        self.access = 0  # when the next access to shared memory can issue
         self.starts = [0] * len(code.ends)  # when the current run of each loop could begin
         self.last = -1  # cycle of the last issue
         self.gate, self.gate_cause = 0, Wait.ISSUE  # no issue before, because of a barrier, a loop's end or what is compiled
@@ -60,6 +64,7 @@ class SubCore:
         self.until, self.dense = 0, False  # of the tensor pipe's last instruction: `result_until`, and whether it was dense
         self.reads = 0  # until when the last matrix instruction reads registers that integer instructions would read
         self.compares: list[tuple[int, Warp]] = []  # comparisons of loop counters that are to come
+        self.carried = 0  # until when the port to shared memory carries values of stores, which matrix instructions wait for
         self.last_issue = -1
         self.favourite = 0  # place of the warp that the policy remembers
         self.tick: Tick | None = None
@@ -111,8 +116,8 @@ class SubCore:
     def opens(self, operation: TimedOperation) -> int:
         """When the operation's unit can take it: results of the tensor pipe come out one after the other."""
         at = self.free[operation.unit]
-        if operation.unit is Unit.TENSOR and self.until > operation.result_from:
-            at += self.until - operation.result_from
+        if operation.unit is Unit.TENSOR:
+            return max(at + max(self.until - operation.result_from, 0), self.carried)
         return at
 
     def take(self, warp: Warp, operation: TimedOperation, now: int) -> None:
@@ -167,4 +172,5 @@ class SubCore:
         pipe = (self.until, self.dense) if self.free[Unit.TENSOR] + self.sm.unlike > oldest else None
         free = (at - now if at + self.sm.unlike > oldest else None for at in self.free)
         coming = tuple((at - now, warp.id) for at, warp in self.compares if at > now)
-        return (tick, max(self.last_issue - now, -1), remembered, pipe, max(self.reads - now, 0), coming, *free)
+        until = (max(self.reads - now, 0), max(self.carried - now, 0))
+        return (tick, max(self.last_issue - now, -1), remembered, pipe, until, coming, *free)

@@ -29,6 +29,7 @@ from simulator.timing.cores import SubCore, Warp
 from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, Unit, Wait
 from simulator.timing.recorder import Recorder, Stall
 from simulator.timing.schedule import extra, schedule
+from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.skipper import Skipper
 from simulator.timing.tcgen05 import Cost
 
@@ -91,15 +92,16 @@ class Sm:
         self.warps = []
         for place, (number, code) in enumerate(sorted(programs.items())):
             cta, local = divmod(number, max(warps, 1))
-            self.warps.append(Warp(number, code, registers, place * _WAITS, cta, cta * sub_cores + local % sub_cores))
+            self.warps.append(Warp(number, code, registers, place, cta, cta * sub_cores + local % sub_cores))
         cores = sub_cores * ctas
         self.cores = [SubCore(self, i, [w for w in self.warps if w.core == i], config.issue.policy) for i in range(cores)]
         self.barriers = [Barriers(warps) for _ in range(ctas)]
-        self.shared_free, self.barrier_free = [0] * ctas, [0] * ctas  # when these servers take the next access or arrival
+        self.shared = SharedMemory(config.shared, ctas, cores, len(self.warps))
+        self.barrier_free = [0] * ctas  # when the barrier units take the next arrival
         for code in codes:
             schedule(code.items, config)
         self.extra = [[extra(config, producer, consumer) for producer in Unit] for consumer in Unit]
-        self.margin = max(max(row) for row in self.extra)
+        self.margin = max(max(row) for row in self.extra) + max(config.shared.overlap_latency, config.alu.change_latency)
         self.unlike = config.pipe.sparse_after_dense + max(c.result_until for c in config.tensor)  # what unlike matrix instructions may wait
         self.unfinished = len(self.warps)
         self.end = 0
@@ -111,7 +113,7 @@ class Sm:
         self.counted = [0] * (self.per_sm + ctas * 3)
         self.boundary: tuple[Warp, TimedLoop] | None = None
         self.skipper = Skipper(self)
-        self.recorder = recorder
+        self.recorder = self.shared.recorder = recorder
         self.queues = self.asynchronous(codes)
         if recorder is not None:
             recorder.attach(self, codes)
@@ -170,14 +172,20 @@ class Sm:
         assert isinstance(operation, TimedOperation)
         warp.operation = operation
         wanted, producer, ready, extra = 0, Unit.TENSOR, warp.ready, self.extra[operation.unit]
+        if operation.unit is Unit.SHARED:
+            wanted, producer = warp.access, Unit.SHARED
         for register in operation.reads:
-            at = ready[register] + extra[warp.producers[register]]
+            made = warp.producers[register]
+            at = ready[register] + extra[made] + (operation.late if made is Unit.ALU else 0)
             if at > wanted:
-                wanted, producer = at, warp.producers[register]
+                wanted, producer = at, made
         for register in operation.writes:
-            at = ready[register] - operation.latency + 1
+            variable = warp.producers[register] is Unit.SHARED  # a scoreboard says when it is there, and nothing before
+            at = ready[register] if variable else ready[register] - operation.latency + 1
             if at > wanted:
                 wanted, producer = at, warp.producers[register]
+            if warp.pinned[register] > wanted:
+                wanted, producer = warp.pinned[register], Unit.SHARED
         warp.wanted, warp.cause = wanted, _PRODUCER[producer]
 
     def issue(self, core: SubCore, warp: Warp, now: int) -> None:
@@ -225,7 +233,7 @@ class Sm:
         if unit in _ASYNCHRONOUS:
             return self.launch(core, warp, operation, now)
         if unit is Unit.SHARED:
-            latency = self.serve(core, warp, operation, now)
+            latency = self.access(core, warp, operation, now)
         else:
             core.take(warp, operation, now)
             counted[base + cores * (1 + unit) + core.number] += operation.interval
@@ -234,24 +242,15 @@ class Sm:
             warp.producers[register] = unit
         return latency
 
-    def serve(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
-        """Queues an access to shared memory; returns the cycles until its value is there, or until a store is done."""
-        shared = self.config.shared
-        wavefronts = self.wavefronts(warp, operation)
-        begin = max(now, self.shared_free[warp.cta])
-        done = begin + wavefronts * shared.cycles
-        self.take_shared(warp.cta, done, wavefronts * shared.cycles)
-        core.free[Unit.SHARED] = max(now + max(shared.port_minimum, wavefronts * shared.port_cycles), begin)
-        if not operation.writes:
-            return done - now
-        return begin - now + operation.latency + shared.wavefront_latency * (wavefronts - 1)
-
-    def take_shared(self, cta: int, until: int, cycles: int) -> None:
-        """Shared memory of an SM takes the next access at `until`; it worked for `cycles`."""
-        self.shared_free[cta] = until
-        self.counted[self.per_sm + cta] += cycles
-        if self.recorder is not None:
-            self.recorder.serve("shared memory", cta, until - cycles, until)
+    def access(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Sends an access to shared memory; returns the cycles until its value is there, or until a store is done."""
+        found = self.shared.serve(core, warp, operation, now)
+        self.count_shared(warp.cta, found.cycles)
+        warp.access = now + operation.interval
+        for register in operation.reads:
+            warp.pinned[register] = found.read
+        warp.sent = found.read
+        return found.ready - now
 
     def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Issues an operation that works on after issue, or that waits for one; returns the cycles until its registers are written."""
@@ -298,6 +297,10 @@ class Sm:
         """When the warp's sub-core and the queue of its SM could take an instruction."""
         return max(core.free[Unit.TCGEN05], self.queues.opened[warp.cta] if self.queues is not None else 0)
 
+    def count_shared(self, cta: int, cycles: int) -> None:
+        """Shared memory of an SM is taken for so many cycles."""
+        self.counted[self.per_sm + cta] += cycles
+
     def count_unit(self, cta: int, cost: Cost, interval: int) -> None:
         """The tcgen05 unit of an SM has taken an instruction."""
         self.counted[self.per_sm + self.ctas + cta] += interval
@@ -324,15 +327,6 @@ class Sm:
             if core.warps and core.warps[0].cta == cta:
                 core.wake(now)
 
-    def wavefronts(self, warp: Warp, operation: TimedOperation) -> int:
-        assert operation.costs is not None
-        assert operation.column is not None
-        run = 0
-        if len(operation.costs) > 1:
-            run = warp.runs.get(warp.pc, 0)
-            warp.runs[warp.pc] = run + 1
-        return operation.costs[run][operation.column[warp.id]]
-
     def arrive(self, warp: Warp, operation: TimedOperation, now: int) -> None:
         assert operation.barrier is not None
         warp.blocked = Wait.BARRIER
@@ -351,7 +345,7 @@ class Sm:
         if not warp.blocked and warp.gate <= now:
             warp.gate = 0
         while pc < len(items) and isinstance(item := items[pc], TimedLoop):
-            self.branch(warp, item.loop)
+            self.branch(warp, item)
             warp.counts[item.loop] += 1
             if warp.counts[item.loop] < item.count:
                 pc = item.start
@@ -380,12 +374,16 @@ class Sm:
         if not self.unfinished and (self.queues is None or self.queues.idle) and not self.done.triggered:
             self.done.succeed()
 
-    def branch(self, warp: Warp, loop: int) -> None:
+    def branch(self, warp: Warp, end: TimedLoop) -> None:
         """The end of a loop's body: no issue before the counter, the comparison and the branch are done."""
-        at = warp.starts[loop] + self.config.loop.minimum
+        at = warp.starts[end.loop] + self.config.loop.minimum
         if at > warp.gate:
             warp.gate, warp.gate_cause = at, Wait.BRANCH
-        warp.starts[loop] = warp.gate
+        unread = max((warp.ready[register] for register in end.unread), default=0)
+        unread = max(unread, warp.sent)  # operands of accesses under way have been read
+        if unread > warp.gate:
+            warp.gate, warp.gate_cause = unread, Wait.SHARED
+        warp.starts[end.loop] = warp.gate
 
     def reference(self) -> Warp | None:
         """The warp at whose loop ends the state is compared: the first that is not finished."""

@@ -62,9 +62,13 @@ class TimedOperation:
     """One operation with its times.
 
     Attributes:
-        latency: cycles until a dependent instruction can issue (shared memory: for one wavefront, from the start of service).
-        interval: cycles for which the unit takes no other instruction (not used for shared memory).
+        latency: cycles until a dependent instruction can issue (shared memory: from the last wavefront).
+        interval: cycles for which the unit takes no other instruction (shared memory: no other of the same warp).
         blocking: whether the warp issues nothing else for `latency` cycles.
+        sent: registers that an access to shared memory sends: its addresses, and the values of a store.
+        late: cycles that integer results come later to this operation than to others of its unit: from another pipe, or to the address of a load
+            that writes the same register.
+        name: of the instruction.
         costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for shared memory.
         column: for each warp its place in a row of `costs`.
         sparse: whether it is a sparse matrix instruction.
@@ -82,6 +86,9 @@ class TimedOperation:
     writes: tuple[int, ...]
     line: int
     blocking: bool = False
+    sent: int = 1
+    late: int = 0
+    name: str = ""
     barrier: tuple[int, int | None] | None = None
     costs: list[list[int]] | None = None
     column: dict[int, int] | None = None
@@ -107,6 +114,7 @@ class TimedLoop:
 
     Attributes:
         constant: whether every operation in the body takes the same time in every execution.
+        unread: registers that the body loads from shared memory and that it overwrites before it reads them.
     """
 
     start: int
@@ -114,6 +122,7 @@ class TimedLoop:
     depth: int
     loop: int
     constant: bool
+    unread: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -150,11 +159,27 @@ def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[
         if isinstance(item, LoopEnd):
             body = items[item.start :]
             constant = all(part.constant for part in body)
-            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, constant))
+            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, constant, unread(body)))
         else:
             items.append(_timed(item, config, costs.get(item.index), (facts or {}).get(item.index, {})))
+    _pipes(items, config)
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
     return TimedCode(code.warps, items, nesting(items), ends)
+
+
+def unread(body: Sequence[TimedOperation | TimedLoop]) -> tuple[int, ...]:
+    """Registers that are loaded from shared memory in one run of the body and overwritten in the next, and not read between."""
+    loaded: dict[int, bool] = {}  # by the last that touched it, a load from shared memory
+    first: dict[int, bool] = {}  # whether the first that touched it wrote it
+    for item in body:
+        if isinstance(item, TimedOperation):
+            for register in item.reads:
+                loaded[register] = False
+                first.setdefault(register, False)
+            for register in item.writes:
+                loaded[register] = item.unit is Unit.SHARED
+                first.setdefault(register, True)
+    return tuple(register for register, last in loaded.items() if last and first[register])
 
 
 def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
@@ -178,20 +203,50 @@ def _timed(
         found = config.tensor_class(form)
         if found is None:
             raise ConfigError(config.path, "tensor", f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'", _described(form))
-        pipe = {"sparse": found.sparse, "result_from": found.result_from, "result_until": found.result_until, "ports": found.ports}
-        return TimedOperation(Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking, **pipe)
+        return TimedOperation(
+            Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking,
+            sparse=found.sparse, result_from=found.result_from, result_until=found.result_until, ports=found.ports,
+        )  # fmt: skip
     assert isinstance(form, PlainForm)
     if form.unit == "barrier" and op.barrier is None:  # of the cluster
         return asynchronous(Unit.SYNC, facts, config, reads=op.reads, writes=op.writes, line=op.line)
     if op.barrier is not None:
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
     if form.unit == "alu":
-        return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line)
-    latency = config.shared.latency + (config.shared.register_latency * (form.vector - 1) if form.name == "ld" else 0)
+        return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line, name=form.name)
+    words = max(form.width * form.vector // 32, 1)
+    latency = config.shared.latency + (config.shared.register_latency * (words - 1) if form.name == "ld" else 0)
     warps, table = costs if costs is not None else ((), np.ones((1, 0), np.int64))
     rows = table[:1] if (table == table[:1]).all() else table
     column = {warp: place for place, warp in enumerate(warps)}
-    return TimedOperation(Unit.SHARED, latency, 0, op.reads, op.writes, op.line, costs=rows.tolist(), column=column)
+    sent = 1 if op.writes else 1 + words
+    late = 0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency
+    return TimedOperation(
+        Unit.SHARED, latency, config.shared.warp_interval, op.reads, op.writes, op.line, sent=sent, late=late, costs=rows.tolist(), column=column
+    )
+
+
+_MULTIPLIES, _EITHER = (
+    ("mad", "mul"),
+    ("add", "sub", "mov"),
+)  # integer instructions of the pipe that multiplies, and of both; all others have their own
+
+
+def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
+    """Says which integer instructions wait for the other pipe: ptxas lets additions alternate between the two."""
+    pipes: dict[int, bool] = {}  # by the register that an integer instruction wrote last, whether it was in the pipe that multiplies
+    for _ in range(2):  # the second time with what the end of a loop leaves
+        for item in items:
+            if not isinstance(item, TimedOperation):
+                continue
+            if item.unit is Unit.ALU:
+                before = [pipes[register] for register in item.reads if register in pipes]
+                ours = item.name in _MULTIPLIES or (item.name in _EITHER and bool(before) and not before[-1])
+                item.late = config.alu.change_latency if any(pipe is not ours for pipe in before) else 0
+                pipes.update(dict.fromkeys(item.writes, ours))
+            else:
+                for register in item.writes:
+                    pipes.pop(register, None)
 
 
 def asynchronous(

@@ -158,12 +158,16 @@ class Recorder:
         issue = self._issuing
         if issue is not None:
             issue.done = max(issue.done, done)
-            free = now + self._interval if issue.unit in _PIPES else core.free[issue.unit]
+            free = now + self._interval if issue.unit in _PIPES else now if issue.unit is Unit.SHARED else core.free[issue.unit]
             self._keep(issue.unit.name.lower(), core.number, core.number // self._sm.config.sm.sub_cores, now, free, issue)
+
+    def resume(self, issue: Issue | None) -> None:
+        """What goes on now belongs to that issue."""
+        self.current = issue
 
     def start(self, issue: Issue | None, now: int, done: int) -> None:
         """What queued since that issue starts; `serve` speaks of it from now on."""
-        self.current = issue
+        self.resume(issue)
         if issue is not None:
             issue.started = now
             self.complete(done)
@@ -173,10 +177,10 @@ class Recorder:
         if self.current is not None:
             self.current.done = max(self.current.done, done)
 
-    def serve(self, name: str, sm: int, begin: int, end: int) -> None:
-        """A unit of an SM works from `begin` to before `end` for what has just issued or started."""
+    def serve(self, name: str, sm: int, begin: int, end: int, core: int | None = None) -> None:
+        """A unit of an SM, or of one of its sub-cores, works from `begin` to before `end` for what has just issued or started."""
         if self.current is not None:
-            self._keep(name, None, sm, begin, end, self.current)
+            self._keep(name, core, sm, begin, end, self.current)
 
     def flip(self, name: str, sm: int, parity: int, now: int) -> None:
         """The phase of this parity of an mbarrier is complete."""

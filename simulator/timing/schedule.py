@@ -72,7 +72,7 @@ class _Block:
             self.begin(operation, 0)
             return
         free = max(self.at + 1, self.free.get(operation.unit, 0))
-        wanted = max((self.available(register, operation.unit) for register in operation.reads), default=0)
+        wanted = max((self.available(register, operation) for register in operation.reads), default=0)
         if self.last.blocking:
             wanted = max(wanted, self.at + self.last.latency)
         for register in operation.writes:
@@ -86,9 +86,9 @@ class _Block:
         self.last.cause = _PIPE.get(operation.unit, Wait.DEPENDENCY)
         self.begin(operation, at)
 
-    def available(self, register: int, consumer: Unit) -> int:
+    def available(self, register: int, consumer: TimedOperation) -> int:
         at, producer = self.ready.get(register, (0, Unit.ALU))
-        return at + extra(self.config, producer, consumer) if at else 0
+        return at + extra(self.config, producer, consumer.unit) + (consumer.late if producer is Unit.ALU else 0) if at else 0
 
     def place(self, at: int) -> None:
         """Puts the loop's counter into empty slots before cycle `at`: the addition behind the first instruction that is like its neighbour."""

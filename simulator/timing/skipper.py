@@ -78,8 +78,8 @@ class Skipper:
         sm = self.sm
         waiting = tuple((cta, number, tuple(warps)) for cta, b in enumerate(sm.barriers) for number, warps in sorted(b.arrived.items()) if warps)
         minimum = sm.config.loop.minimum
-        servers = tuple(max(at - now, 0) for at in (*sm.shared_free, *sm.barrier_free))
-        parts: list[object] = [max(sm.end - now, 0), servers, waiting, *(core.state(now) for core in sm.cores)]
+        servers = tuple(max(at - now, 0) for at in sm.barrier_free)
+        parts: list[object] = [max(sm.end - now, 0), servers, sm.shared.state(now), waiting, *(core.state(now) for core in sm.cores)]
         if sm.recorder is not None:
             parts.append(sm.recorder.state())
         if sm.queues is not None:
@@ -89,12 +89,13 @@ class Skipper:
                 parts.append(warp.blocked)
                 continue
             ready = tuple((at - now, warp.producers[r]) if at + sm.margin > now else 0 for r, at in enumerate(warp.ready))
+            pinned = (max(warp.access - now, 0), max(warp.sent - now, 0), *(max(at - now, 0) for at in warp.pinned))
             starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
             counts = tuple(-1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts))
             since = now if warp.blocked else warp.last  # what has passed before a release is counted as waiting for it
             gate = (warp.gate - now, warp.gate_cause, warp.held - now) if warp.gate > since else None
             wanted = (warp.wanted - now, warp.cause) if warp.wanted > since else None
-            parts.append((warp.pc, warp.blocked, since - now, gate, wanted, counts, starts, ready))
+            parts.append((warp.pc, warp.blocked, since - now, gate, wanted, counts, starts, ready, pinned))
             if sm.queues is not None:
                 moves = tuple(max(at - now, 0) for at in (warp.complete, *warp.moves))
                 parts.append((moves, warp.arrived, tuple(sorted(warp.turns.items()))))

@@ -36,9 +36,20 @@ class Instruction:
         return self.upper >> 41 & 15
 
     @property
+    def awaited(self) -> tuple[int, ...]:
+        """Scoreboards that it waits for."""
+        return tuple(i for i in range(6) if self.upper >> 52 >> i & 1)
+
+    @property
+    def written(self) -> int | None:
+        """The scoreboard that is freed when its result is there."""
+        board = self.upper >> 46 & 7
+        return None if board == 7 else board
+
+    @property
     def control(self) -> str:
-        write, read, wait = self.upper >> 46 & 7, self.upper >> 49 & 7, self.upper >> 52 & 63
-        scoreboards = "".join(str(i) if wait >> i & 1 else "-" for i in range(6))
+        write, read = self.upper >> 46 & 7, self.upper >> 49 & 7
+        scoreboards = "".join(str(i) if i in self.awaited else "-" for i in range(6))
         yields = "-" if self.upper >> 45 & 1 else "Y"
         return f"B{scoreboards}:R{'-' if read == 7 else read}:W{'-' if write == 7 else write}:{yields}:S{self.stall:02d}"
 
@@ -130,6 +141,42 @@ def _address(operand: str) -> str:
     return f"[%r{found.group(1)}+{int(found.group(2), 16)}]" if found.group(2) else f"[%r{found.group(1)}]"
 
 
+def destination(x: Instruction) -> int | None:
+    """The first register that a load from shared memory writes; None for every other instruction."""
+    found = re.match(r"(?:@!?U?P\w+ )?(?:LDSM|LDS)\S* R(\d+)", x.text)
+    return int(found.group(1)) if found else None
+
+
+def kept(x: Instruction) -> bool:
+    """Whether it is a statement of the trace text."""
+    operands = [o.strip() for o in x.text.split(x.opcode, 1)[1].split(",")]
+    counter = x.opcode == "IADD3" and operands[0] == operands[1] and operands[2:] == ["0x1", "RZ"]
+    return not counter and x.opcode.split(".")[0] not in SKIPPED
+
+
+def waits(body: list[Instruction]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+    """For each statement of the trace text the loads that it waits for, by their first register; and those that the end of the loop waits for.
+
+    Scoreboards count: an instruction that waits for one waits for all loads that share it and are under way, whatever it needs itself.
+    """
+    found: list[tuple[int, ...]] = []
+    carried: set[int] = set()  # by instructions that are no statements, to the next that is one
+    pending: dict[int, set[int]] = {board: set() for board in range(6)}
+    for _ in range(2):  # the second time with what the first left under way
+        found, carried = [], set()
+        for x in body:
+            for board in x.awaited:
+                carried |= pending[board]
+                pending[board] = set()
+            register = destination(x)
+            if register is not None and x.written is not None:
+                pending[x.written].add(register)
+            if kept(x):
+                found.append(tuple(sorted(carried)))
+                carried = set()
+    return found, tuple(sorted(carried))
+
+
 def trace_text(body: list[Instruction]) -> tuple[list[str], dict[str, list[int]]] | None:
     """A loop body as PTX statements in issue order, on SASS register numbers; and which registers are addresses of which instruction.
 
@@ -144,7 +191,7 @@ def trace_text(body: list[Instruction]) -> tuple[list[str], dict[str, list[int]]
         vector = {"": "", "64": ".v2", "128": ".v4"}[name.split(".")[-1] if name.split(".")[-1] in ("64", "128") else ""]
         width = {"": 1, ".v2": 2, ".v4": 4}[vector]
         try:
-            if family in SKIPPED:
+            if not kept(x):
                 continue
             if family in ("HMMA", "IMMA"):
                 lines.append(_mma(name, [re.sub(r"\.(reuse|ROW|COL)", "", o) for o in operands]))

@@ -1,0 +1,117 @@
+"""Shared memory of the SMs: ports of the sub-cores, wavefronts, and when values arrive.
+
+An access leaves its sub-core through a port that carries its registers (addresses, and values of a store) one after the other, in the order of
+issue; matrix instructions wait while it carries values. The SM then serves one wavefront a cycle, of any access that has one to give. Wavefronts of
+one warp keep a distance: of one access, and from its last to the first of the warp's next access, so that a lone warp cannot use more than a part of
+the SM's bandwidth and two can. A sub-core lets a number of accesses wait for their first wavefront and issues no more until one of them has it.
+
+An access is given its place when it is issued: nothing that comes later changes it. So the time of a value is known at issue, and the state is
+little: cycles that are taken, and when ports and warps are free again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from simulator.timing.model import TimedOperation, Unit
+
+if TYPE_CHECKING:
+    from simulator.timing.config import Shared
+    from simulator.timing.cores import SubCore, Warp
+    from simulator.timing.recorder import Recorder
+
+
+class Access(NamedTuple):
+    """When an access is done, in cycles of the run.
+
+    Attributes:
+        cycles: for which it takes shared memory.
+        ready: the first in which an instruction that needs the value can issue; of a store, the one after its last wavefront.
+        read: the first in which an instruction that overwrites its address or the value that it stores can issue.
+    """
+
+    cycles: int
+    ready: int
+    read: int
+
+
+class SharedMemory:
+    """Shared memory of each SM of a run."""
+
+    def __init__(self, rule: Shared, sms: int, cores: int, warps: int) -> None:
+        self.rule = rule
+        self.first = [0] * sms  # cycle of the lowest bit of `taken`
+        self.taken = [0] * sms  # a bit for each cycle in which a wavefront is served
+        self.port = [0] * cores  # when each sub-core's port takes the next access
+        self.queues: list[deque[int]] = [deque() for _ in range(cores)]  # first wavefronts of the accesses that each sub-core issued last
+        self.turn = [0] * warps  # when the next access of each warp may begin
+        self.recorder: Recorder | None = None
+
+    def serve(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> Access:
+        """Gives an access that is issued now its place."""
+        rule, values = self.rule, operation.sent - 1
+        sent = max(now, self.port[core.number])
+        self.port[core.number] = sent + operation.sent * rule.port_cycles
+        if self.recorder is not None:
+            self.recorder.serve("shared", warp.cta, sent, self.port[core.number], core.number)
+        at = sent + (values * rule.port_cycles + rule.store_latency if values else 0)
+        count = wavefronts(warp, operation)
+        if values:
+            core.carried = self.port[core.number]
+        first, last = self.place(warp.cta, max(at, self.turn[warp.place]), count, now)
+        self.wait(core, first, now)
+        self.turn[warp.place] = last + rule.wavefront_interval
+        ready = last + (operation.latency if operation.writes else rule.cycles)
+        return Access(count * rule.cycles, ready, self.port[core.number] + rule.operand_latency)
+
+    def wait(self, core: SubCore, first: int, now: int) -> None:
+        """Counts an access that waits for its first wavefront, and says when the sub-core has room for another."""
+        queue = self.queues[core.number]
+        queue.append(first)
+        if len(queue) == self.rule.queue:
+            core.free[Unit.SHARED] = max(now + 1, queue.popleft())
+
+    def place(self, sm: int, at: int, count: int, now: int) -> tuple[int, int]:
+        """Takes cycles for `count` wavefronts of one access from `at` on; returns the cycles of the first and of the last."""
+        rule = self.rule
+        if now > self.first[sm]:
+            self.taken[sm] >>= now - self.first[sm]
+            self.first[sm] = now
+        taken, place, width = self.taken[sm], at - self.first[sm], (1 << rule.cycles) - 1
+        begun = last = place
+        for number in range(count):
+            while (ahead := taken >> place) & width:
+                place += (~ahead & ahead + 1).bit_length() - 1 if ahead & 1 else 1  # past the cycles that are taken without a gap
+            taken |= width << place
+            begun, last = place if number == 0 else begun, place
+            if self.recorder is not None:
+                self.recorder.serve("shared memory", sm, self.first[sm] + place, self.first[sm] + place + rule.cycles)
+            place += rule.wavefront_interval
+        self.taken[sm] = taken
+        return self.first[sm] + begun, self.first[sm] + last
+
+    def block(self, sm: int, now: int, cycles: int) -> int:
+        """Takes `cycles` in one piece, after all that has a place; returns the first."""
+        begin = max(now, self.first[sm] + self.taken[sm].bit_length())
+        self.taken[sm] |= ((1 << cycles) - 1) << begin - self.first[sm]
+        if self.recorder is not None:
+            self.recorder.serve("shared memory", sm, begin, begin + cycles)
+        return begin
+
+    def state(self, now: int) -> tuple[object, ...]:
+        """What decides the future, relative to `now`."""
+        taken = tuple(bits >> max(now - first, 0) << max(first - now, 0) for bits, first in zip(self.taken, self.first, strict=True))
+        queues = tuple(tuple(max(at - now, 0) for at in queue) for queue in self.queues)
+        return (taken, queues, *(max(at - now, 0) for at in (*self.port, *self.turn)))
+
+
+def wavefronts(warp: Warp, operation: TimedOperation) -> int:
+    """Of this execution."""
+    assert operation.costs is not None
+    assert operation.column is not None
+    run = 0
+    if len(operation.costs) > 1:
+        run = warp.runs.get(warp.pc, 0)
+        warp.runs[warp.pc] = run + 1
+    return operation.costs[run][operation.column[warp.id]]

@@ -1,0 +1,93 @@
+"""Writes configs/measurements/h100_shared_memory.json: the measured loops that use shared memory, as the machine code has them, for `tcsim validate`.
+
+    python memory_loops.py [--build DIR] [--results DIR] [--nvdisasm PROGRAM] [--output FILE]
+
+Needs the CSV files of the groups shared, gemm and memory, and their cubins (`measure.py build --groups shared gemm memory`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import loops
+import programs as p
+import sass
+
+HERE = Path(__file__).resolve().parent
+TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_shared_memory.json"
+GROUPS = ("shared", "gemm", "memory")
+KINDS = {"LDSM": r"ldmatrix", "LDS": r"ld\.", "STS": r"st\."}
+
+
+def addresses(program: p.Program) -> dict[str, p.Words]:
+    """What the address registers of each kind of access hold at the start, relative to the start of shared memory."""
+    found = {}
+    for kind, opcode in KINDS.items():
+        for line in (line for part in program.parts for line in part.body):
+            if match := re.match(rf"{opcode}.*\[%r(\d+)", line):
+                found.setdefault(kind, program.initial[int(match.group(1))])
+    return found
+
+
+def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]) -> dict[str, Any] | None:
+    """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, and the address registers.
+
+    None where the machine code has an instruction that sass.py does not know.
+    """
+    translated = sass.trace_text(body)
+    if translated is None:
+        return None
+    lines, used = translated
+    waits, end = sass.waits(body)
+    folded = [[len(list(same)), line, *wait] for (line, wait), same in groupby(zip(lines, waits, strict=True))]
+    registers = {f"%r{r}": list(loops.linear(starts[kind]).values()) for kind, found in used.items() for r in found}
+    return {"warps": [warps.first, warps.last], "body": folded, "end": end, "registers": registers}
+
+
+def entry(program: p.Program, rows: list[dict[str, str]], listing: list[sass.Instruction | str]) -> dict[str, Any] | None:
+    # ptxas may lay the loops of two parts out in either order: the part that starts at warp 0 has the longer or equal loop.
+    bodies = sorted(sass.loops(listing), key=len, reverse=True) if len(program.parts) > 1 else sass.loops(listing)
+    parts = [part(warps, body, addresses(program)) for warps, body in zip(program.parts, bodies, strict=True)]
+    if None in parts:
+        print(program.name, "is left out: its machine code is not all known to sass.py")
+        return None
+    return {
+        "name": program.name,
+        "group": program.group,
+        "kind": program.labels.get("kind", "gemm"),
+        "sub_cores": program.sub_cores,
+        "counts": [int(rows[0]["iterations_low"]), int(rows[0]["iterations_high"])],
+        "image": program.image,
+        "parts": parts,
+        "cycles": {row["warps"]: float(row["cycles_per_iteration"]) for row in rows},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=HERE / "build")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--nvdisasm", default="nvdisasm")
+    parser.add_argument("--output", type=Path, default=TARGET)
+    options = parser.parse_args()
+    measured = {group: loops.rows(options.results, group) for group in GROUPS}
+    listings: dict[str, list[sass.Instruction | str]] = {}
+    for group in GROUPS:
+        listings |= sass.listings(options.build / f"{group}.cubin", options.nvdisasm)
+    programs = [x for x in p.all_programs() if x.group in GROUPS and any("shared" in line for part in x.parts for line in part.body)]
+    entries = [entry(x, [r for r in measured[x.group] if r["program"] == x.name], listings[x.name]) for x in programs]
+    found = [x for x in entries if x is not None]
+    images = {name: {"fill": x["fill"], "words": x["words"]} for name in sorted({x["image"] for x in found}) for x in [loops.image(name)]}
+    head = json.dumps({"shared_bytes": p.SHARED_BYTES, "images": images})[:-1]
+    body = ",\n".join(json.dumps(x) for x in found)
+    options.output.write_text(f'{head}, "loops": [\n{body}\n]}}\n')
+    print(len(found), "loops,", sum(len(x["cycles"]) for x in found), "rows")
+
+
+if __name__ == "__main__":
+    main()
