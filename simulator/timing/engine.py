@@ -210,6 +210,8 @@ class Sm:
             counted[base + cores * (1 + unit) + core.number] += operation.interval
             if operation.blocking:
                 warp.gate, warp.gate_cause = now + latency, Wait.DEPENDENCY
+            elif operation.stall > 1:
+                warp.gate, warp.gate_cause = now + operation.stall, _PIPE[unit]
         for register in operation.writes:
             warp.ready[register] = now + latency
             warp.producers[register] = unit
@@ -357,7 +359,7 @@ class Sm:
     def branch(self, warp: Warp, loop: int, now: int) -> None:
         """The end of a loop's body: no issue before the counter, the comparison and the branch are done."""
         rule = self.config.loop
-        at = now + 1
+        at = now + (warp.operation.stall if warp.operation is not None else 1)
         if rule.drain:
             at = max(at, max((r for r, producer in zip(warp.ready, warp.producers, strict=True) if producer in _FIXED), default=0))
         at = max(at + rule.cycles, warp.starts[loop] + rule.minimum)

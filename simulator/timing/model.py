@@ -16,7 +16,7 @@ from isa.tcgen05_forms import FamilyForm, Tcgen05MmaForm
 from simulator.errors import ConfigError
 from simulator.execute import facts as known
 from simulator.execute.facts import Fact, Idle, cycle
-from simulator.timing.config import Config
+from simulator.timing.config import Config, kind_of
 from simulator.timing.tcgen05 import Cost, cost
 from simulator.trace.linear import Code, LoopEnd, Operation
 
@@ -65,6 +65,7 @@ class TimedOperation:
         latency: cycles until a dependent instruction can issue (shared memory: for one wavefront, from the start of service).
         interval: cycles for which the unit takes no other instruction (not used for shared memory).
         blocking: whether the warp issues nothing else for `latency` cycles.
+        stall: cycles until the warp can issue anything else.
         costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for shared memory.
         column: for each warp its place in a row of `costs`.
         jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that takes an issue slot alone.
@@ -81,6 +82,7 @@ class TimedOperation:
     costs: list[list[int]] | None = None
     column: dict[int, int] | None = None
     jobs: dict[int, tuple[Job, ...]] | None = None
+    stall: int = 1
 
     @property
     def constant(self) -> bool:
@@ -165,7 +167,7 @@ def _timed(
         found = config.tensor_class(form)
         if found is None:
             raise ConfigError(config.path, "tensor", f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'", _described(form))
-        return TimedOperation(Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking)
+        return TimedOperation(Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking, stall=found.stall)
     assert isinstance(form, PlainForm)
     if form.unit == "barrier" and op.barrier is None:  # of the cluster
         return asynchronous(Unit.SYNC, facts, config, reads=op.reads, writes=op.writes, line=op.line)
@@ -230,5 +232,6 @@ def _check_family(op: Operation, form: FamilyForm, config: Config) -> None:
 
 def _described(form: MmaForm) -> str:
     """What a class for this form would say."""
-    shape = f"sparse = {str(form.sparse).lower()}, rows = {form.m}, row_bytes = {form.k_stored * form.a_type.bits // 8}"
+    kind = f'kinds with "{kind_of(form)}", ' if kind_of(form) else ""
+    shape = f"{kind}sparse = {str(form.sparse).lower()}, rows = {form.m}, row_bytes = {form.k_stored * form.a_type.bits // 8}"
     return f"{shape}, inputs with {form.a_type} and {form.b_type}, accumulators with {form.d_type}"
