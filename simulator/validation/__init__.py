@@ -16,6 +16,7 @@ from simulator.validation.summary import Result
 MODULES = (
     "uniform",  # measured streams of one matrix instruction
     "mma",  # published latencies, rounds and rates of mma and mma.sp
+    "peaks",  # published peak rates
     "tcgen05",  # published streams of tcgen05.mma
 )
 

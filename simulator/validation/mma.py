@@ -112,11 +112,11 @@ def _row(streams: Streams, of: Set, figure: Figure) -> Row:
         simulated = took * streams.config.sm.sub_cores / max(warps, streams.config.sm.sub_cores) / chains
     elif figure.metric == "throughput":
         simulated = form.fma * chains * warps / took
-    keys = (("sparse", "sparse" if form.sparse else "dense"), ("types", _types(figure.opcode)), ("chains", chains), ("warps", warps))
+    keys = (("sparse", "sparse" if form.sparse else "dense"), ("types", types(figure.opcode)), ("chains", chains), ("warps", warps))
     return Row(brief(figure.opcode), keys, figure.value, simulated)
 
 
-def _types(opcode: str) -> str:
+def types(opcode: str) -> str:
     """What the instruction multiplies and adds to: "f16 to f32"."""
     form = mma_form(opcode)
     inputs = form.a_type.name if form.a_type == form.b_type else f"{form.a_type.name} with {form.b_type.name}"
