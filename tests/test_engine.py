@@ -113,7 +113,16 @@ def test_every_form(folder: Path, form: isa.MmaForm) -> None:
     check_stream(folder, form, 2, 8, FREE_LOOPS)
 
 
-@pytest.mark.parametrize("name", ["h100_sxm", "a100"])
+@pytest.mark.parametrize(("warps", "wanted"), [(1, 4 * 8 + 3), (4, 4 * 8 + 3), (5, 8 * 8), (8, 8 * 8)])
+def test_stalls(folder: Path, warps: int, wanted: int) -> None:
+    """A warp that its own instruction holds for the interval: alone on its sub-core it pays for the loop's end, with another it does not."""
+    config = replace(H100, loop=Loop(3, 0, False), tensor=tuple(replace(c, stall=c.interval) for c in H100.tensor))
+    few, many = (stream(folder, SPARSE, 4, warps, n, config).cycles for n in (40, 240))
+    assert class_of(SPARSE).interval == 8
+    assert many - few == 200 * wanted
+
+
+@pytest.mark.parametrize("name", ["h100_sxm", "a100", "rtx3070ti", "rtx3090", "rtx4090"])
 def test_which_forms_have_no_time(name: str) -> None:
     """Those that nobody measured: f64, single bits, and m8n8k4 of f16, which is a routine on both chips. All others have one."""
     config = load_config(name)
@@ -372,7 +381,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
             thread = core[place]
             op = thread.operation
             result.issued[number] += 1
-            end = now + 1
+            end = held = now + 1
             match unit_of(op):
                 case "barrier":
                     assert op.barrier is not None
@@ -406,10 +415,12 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     end = now + latency_of(op, config)
                     if found and found.blocking:
                         thread.gate = end
+                    elif found and found.stall > 1:
+                        thread.gate = held = now + found.stall
             result.cycles = max(result.cycles, end)
             for register in op.writes:
                 thread.ready[register] = (end, unit_of(op))
-            move_on(thread, now)
+            move_on(thread, held)
         now += 1
         assert now < 10**6
     return result
@@ -426,11 +437,12 @@ def operands_ready(thread: Thread, now: int) -> bool:
     return all(now + latency_of(op, config) > thread.ready.get(register, (0, ""))[0] for register in op.writes)
 
 
-def move_on(thread: Thread, now: int) -> None:
+def move_on(thread: Thread, held: int) -> None:
+    """`held`: the first cycle after the stall of the operation that has issued."""
     thread.pc += 1
     while not thread.done and isinstance(end := thread.code.items[thread.pc], LoopEnd):
         rule = thread.config.loop
-        at = now + 1
+        at = held
         if rule.drain:
             at = max([at, *(ready for ready, producer in thread.ready.values() if producer in ("tensor", "alu"))])
         at = max(at + rule.cycles, thread.started.get(end.loop, 0) + rule.minimum)
@@ -519,18 +531,20 @@ LOOPS = (H100.loop, Loop(0, 0, False), Loop(2, 0, False), Loop(1, 40, False), Lo
 
 @dataclass(frozen=True)
 class Variant:
-    """The H100 with another policy, rule of loops and number of sub-cores; short to print."""
+    """The H100 with another policy, rule of loops and number of sub-cores, and with stalls of matrix instructions; short to print."""
 
     policy: str
     loop: Loop
     sub_cores: int
+    stall: int
 
     @property
     def config(self) -> Config:
-        return replace(H100, issue=Issue(self.policy), loop=self.loop, sm=replace(H100.sm, sub_cores=self.sub_cores))
+        tensor = tuple(replace(c, stall=self.stall) for c in H100.tensor)
+        return replace(H100, issue=Issue(self.policy), loop=self.loop, sm=replace(H100.sm, sub_cores=self.sub_cores), tensor=tensor)
 
 
-VARIANTS = st.builds(Variant, st.sampled_from(POLICIES), st.sampled_from(LOOPS), st.sampled_from([1, 4]))
+VARIANTS = st.builds(Variant, st.sampled_from(POLICIES), st.sampled_from(LOOPS), st.sampled_from([1, 4]), st.sampled_from([1, 1, 6, 11]))
 
 
 def prepared(folder: Path, text: str, seed: int, vary: bool) -> tuple[list[Code], int, int, Costs, int]:

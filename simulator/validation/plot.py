@@ -65,8 +65,14 @@ def _panel(axes: Axes, results: list[Result]) -> None:
         label = f"{result.group.name}: {len(result.rows)} rows, mean {shown(result.group, result.all.mean)}"
         x, y = [row.measured for row in result.rows], [row.simulated for row in result.rows]
         axes.scatter(x, y, s=9, alpha=0.6, linewidths=0, label=label, **style)
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if ends[1] < 50 * ends[0] else (1,)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
     axes.set_xlim(*ends)
     axes.set_ylim(*ends)
     axes.set_title(results[0].title, fontsize=9)
