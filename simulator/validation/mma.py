@@ -26,6 +26,7 @@ from simulator.validation.group import Group, Row
 from simulator.validation.streams import BODY, Streams, brief
 
 FULL_CHAINS, FULL_WARPS = 4, 16
+FULL_BODY = 40  # with several warps on a sub-core, so many instructions hide the loop's end
 METRICS = {
     "round": "cycles of a loop's iteration of independent instructions",
     "latency": "cycles until a dependent instruction issues",
@@ -106,7 +107,8 @@ def rows(of: Set, metric: str, config: Config, short: bool) -> list[Row]:
 def _row(streams: Streams, of: Set, figure: Figure) -> Row:
     form = mma_form(figure.opcode)
     chains, warps = figure.chains or FULL_CHAINS, figure.warps or FULL_WARPS
-    took = streams.round(form, chains, warps, BODY if of.unrolled else chains)
+    body = BODY if warps <= streams.config.sm.sub_cores else FULL_BODY
+    took = streams.round(form, chains, warps, body if of.unrolled else chains)
     simulated = took
     if figure.metric in ("latency", "interval"):
         simulated = took * streams.config.sm.sub_cores / max(warps, streams.config.sm.sub_cores) / chains

@@ -13,7 +13,7 @@ from isa import mma_form
 from simulator.resources import folder
 from simulator.timing.config import Config
 from simulator.validation.group import Group, Row
-from simulator.validation.mma import FULL_CHAINS, FULL_WARPS, types
+from simulator.validation.mma import FULL_BODY, FULL_CHAINS, FULL_WARPS, types
 from simulator.validation.streams import Streams, brief
 
 _FILE = "peaks.csv"
@@ -38,13 +38,15 @@ def rows(config: Config, short: bool) -> list[Row]:
     streams, found = Streams(config), []
     for opcode, published, _ in peaks()[config.name]:
         form = mma_form(opcode)
-        simulated = form.fma * FULL_CHAINS * FULL_WARPS / streams.round(form, FULL_CHAINS, FULL_WARPS)
+        simulated = form.fma * FULL_CHAINS * FULL_WARPS / streams.round(form, FULL_CHAINS, FULL_WARPS, FULL_BODY)
         found.append(Row(brief(opcode), (("sparse", "sparse" if form.sparse else "dense"), ("types", types(opcode))), published, simulated))
     return found
 
 
 def _group(sources: tuple[str, ...]) -> Group:
-    return Group("peak", "highest throughput against the peak rate, multiply-adds a cycle of an SM", f"published: {'; '.join(sources)}", rows, ("sparse",))
+    return Group(
+        "peak", "highest throughput against the peak rate, multiply-adds a cycle of an SM", f"published: {'; '.join(sources)}", rows, ("sparse",)
+    )
 
 
 GROUPS = {config: (_group(tuple(dict.fromkeys(source for *_, source in found))),) for config, found in peaks().items()}

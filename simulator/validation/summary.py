@@ -49,14 +49,15 @@ class Result:
 
     @cached_property
     def parts(self) -> tuple[Summary, ...]:
-        """The rows split by each key that the group names and that has more than one value, in the order in which values come."""
+        """The rows split by each key that the group names and that has more than one value; numbers ascending, others in the order in which they come."""
         found = []
         for name in self.group.split:
             values: dict[str | int, list[Row]] = {}
             for row in self.rows:
                 values.setdefault(dict(row.keys)[name], []).append(row)
             if len(values) > 1:
-                found += [self.summarise(_part(name, value), rows) for value, rows in values.items()]
+                order = sorted(values, key=lambda value: value if isinstance(value, int) else 0)
+                found += [self.summarise(_part(name, value), values[value]) for value in order]
         return tuple(found)
 
     def summarise(self, part: str, rows: Sequence[Row]) -> Summary:

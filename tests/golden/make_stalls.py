@@ -63,7 +63,7 @@ def kernel(name: str, form: MmaForm) -> str:
             *(f"    ld.global.b32 {register}, [%p + {4 * number}];" for number, register in enumerate(loads)),
             *(f"    mov.b32 {register}, 0;" for register in accumulators),
             "LOOP:",
-            "    .pragma \"nounroll\";",
+            '    .pragma "nounroll";',
             *lines,
             "    add.s32 %i, %i, 1; setp.lt.s32 %q, %i, %n;",
             "    @%q bra LOOP;",
