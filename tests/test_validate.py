@@ -175,6 +175,13 @@ def test_errors_are_relative_or_in_the_unit_of_the_group() -> None:
         _ = result_of([]).all
 
 
+def test_a_held_out_part_is_shown_by_itself() -> None:
+    rows = (Row("a", (("set", "fitted"), ("warps", 1)), 10.0, 10.1), Row("b", (("set", "held out"), ("warps", 1)), 10.0, 10.4))
+    group = Group("programs", "cycles", "measured: nowhere", lambda config, short: list(rows), ("set", "warps"))
+    parts = Result("h100_sxm", "a chip", group, rows).parts
+    assert [(part.part, part.rows, part.worst) for part in parts] == [("fitted", 1, pytest.approx(0.01)), ("held out", 1, pytest.approx(0.04))]
+
+
 def test_what_has_become_worse() -> None:
     result = result_of([(10.0, 11.0), (20.0, 20.0)])
     same = {"short": {"h100_sxm": {"made-up": {"rows": 2, "mean": 0.05, "worst": 0.1}}}}
@@ -358,6 +365,6 @@ def test_where_the_pipe_has_full_rate_ptxas_knows_the_interval(name: str) -> Non
     """Published figures and ptxas's stalls say the same, to the cycle of the interval and two of the latency."""
     for opcode, distance, branch, interval, latency, _ in matching(load_config(name)):
         form = mma_form(opcode)
-        if form.m == 16 and form.a_type.bits > 4 and form.a_type.name != "b1" or form.row.scale:
+        if form.row.scale or (form.m == 16 and form.a_type.bits > 4 and form.a_type.name != "b1"):
             assert interval == distance, opcode
             assert abs(latency - branch) <= (3 if form.sparse and name == "h800_pcie" else 2), opcode

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from simulator.execute.facts import CopyFacts, MmaFacts
 from simulator.timing.config import Config
 from simulator.timing.tcgen05 import mma_cost, mma_sources
-from simulator.validation.tcgen05 import BITS, cycles, name_of, steady, stream
+from simulator.validation.tcgen05 import BITS, cycles, steady, stream
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Result:
 
     @cached_property
     def parts(self) -> tuple[Summary, ...]:
-        """The rows split by each key that the group names and that has more than one value; numbers ascending, others in the order in which they come."""
+        """The rows split by each key of the group's split that has several values; numbers ascending, others in the order in which they come."""
         found = []
         for name in self.group.split:
             values: dict[str | int, list[Row]] = {}

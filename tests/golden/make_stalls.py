@@ -13,6 +13,7 @@ import csv
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 from isa import MmaForm, mma_forms, parse_target
@@ -80,7 +81,7 @@ def distances(code: list[Instruction | str]) -> tuple[int, int] | None:
     places = [place for place, line in enumerate(instructions) if "MMA" in line.opcode]
     if len(places) != CHAINS:
         return None
-    between = {sum(line.stall for line in instructions[a:b]) for a, b in zip(places, places[1:], strict=False)}
+    between = {sum(line.stall for line in instructions[a:b]) for a, b in pairwise(places)}
     branch = next(place for place, line in enumerate(instructions) if place > places[-1] and line.opcode.startswith("BRA"))
     return min(between), sum(line.stall for line in instructions[places[-1] : branch + 1])
 
@@ -103,6 +104,4 @@ if __name__ == "__main__":
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(("target", "ptx", "distance", "to_branch"))
         writer.writerows(rows)
-    print(
-        f"{FILE}: {len(rows)} rows, ptxas {subprocess.run(['ptxas', '--version'], capture_output=True, text=True, check=True).stdout.splitlines()[-2]}"
-    )
+    print(f"{FILE}: {len(rows)} rows")
