@@ -43,7 +43,7 @@ class Set:
         name: as in the file, and first part of the names of its groups.
         config: whose file.
         source: where the figures are from.
-        unrolled: whether the measured loop is so long that its end costs nothing; otherwise an iteration is one round.
+        unrolled: whether the measured loop is so long that its end costs nothing; otherwise an iteration is one round and the counter.
     """
 
     name: str
@@ -108,7 +108,7 @@ def _row(streams: Streams, of: Set, figure: Figure) -> Row:
     form = mma_form(figure.opcode)
     chains, warps = figure.chains or FULL_CHAINS, figure.warps or FULL_WARPS
     body = BODY if warps <= streams.config.sm.sub_cores else FULL_BODY
-    took = streams.round(form, chains, warps, body if of.unrolled else chains)
+    took = streams.round(form, chains, warps, body if of.unrolled else 0)
     simulated = took
     if figure.metric in ("latency", "interval"):
         simulated = took * streams.config.sm.sub_cores / max(warps, streams.config.sm.sub_cores) / chains

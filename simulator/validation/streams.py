@@ -5,7 +5,7 @@ Measured, published and simulated alike: cycles of a long stream less those of a
 
 from __future__ import annotations
 
-from isa import Instruction, MmaForm
+from isa import Instruction, MmaForm, decode
 from isa.instruction import Immediate, Operand, Register, Vector
 from simulator.errors import ConfigError
 from simulator.timing.config import Config, TensorClass
@@ -17,7 +17,7 @@ from simulator.trace.program import Block, Repeat, Step
 BODY = 120  # instructions in the body of the loop, about: the loop's end costs nothing then
 COUNTS = (9, 25)  # runs of the loop, of the two streams
 _FIRST = {"a": 0, "b": 8, "e": 16, "scale_a": 17, "scale_b": 18}
-_ACCUMULATORS = 20
+_COUNTER, _ACCUMULATORS = 19, 20
 
 
 def stream(form: MmaForm, chains: int, length: int = BODY) -> tuple[Step, ...]:
@@ -65,15 +65,21 @@ class Streams:
         return found
 
     def round(self, form: MmaForm, chains: int, warps: int, length: int = BODY) -> float:
-        """Cycles in which every one of the warps issues an instruction of each chain; the loop's body has about `length` of them."""
-        length = max(length // chains, 1) * chains
+        """Cycles in which every one of the warps issues an instruction of each chain.
+
+        Args:
+            length: instructions in the loop's body, about. 0: one round, and the loop's counter, as in a loop that is not unrolled.
+        """
+        length = length and max(length // chains, 1) * chains
         key = (self.tensor_class(form).name, chains, warps, length)
         if key not in self.known:
             self.known[key] = self._run(form, chains, warps, length)
         return self.known[key]
 
     def _run(self, form: MmaForm, chains: int, warps: int, length: int) -> float:
-        body, took = stream(form, chains, length), []
+        body, took = stream(form, chains, length or chains), []
+        if not length:
+            length, body = chains, (*body, Step(decode(f"add.s32 %r{_COUNTER}, %r{_COUNTER}, 1;"), 1))
         times = BODY // length  # a short body runs more often
         for count in COUNTS:
             block = Block(tuple(range(warps)), (Repeat(count * times, body, 1),), 1)
