@@ -20,7 +20,7 @@ from simulator.resources import folder
 from simulator.timing.tcgen05_config import Tcgen05, read_tcgen05
 
 STATUSES = ("measured", "published", "assumed")
-POLICIES = ("oldest", "greedy-oldest", "round-robin")
+POLICIES = ("oldest", "greedy-oldest", "greedy-round-robin", "round-robin")
 T = TypeVar("T", str, int)
 
 
@@ -62,6 +62,34 @@ class Loop:
     cycles: int
     minimum: int
     drain: bool
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`[schedule]`: what ptxas writes into the instructions. Without the table, waits of any length and no counter.
+
+    Attributes:
+        stall: the longest wait that one instruction can ask for; a NOP asks for the rest.
+        nop: cycles that a NOP takes at least.
+        compare: cycles from the addition of a loop's counter, which follows the first instruction, to the comparison; 0: no such instructions.
+    """
+
+    stall: int
+    nop: int
+    compare: int
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """`[pipe]`: what a tensor pipe does between unlike instructions. Without the table, nothing.
+
+    Attributes:
+        sparse_after_dense: cycles by which a sparse instruction starts late right after a dense one: what follows it waits, not itself.
+        three_registers: cycles that an integer instruction which reads three registers or more takes from the busy tensor pipe.
+    """
+
+    sparse_after_dense: int
+    three_registers: int
 
 
 @dataclass(frozen=True)
@@ -121,9 +149,13 @@ class TensorClass:
         latency: cycles from issue until a dependent instruction can issue.
         interval: cycles between two issues on one sub-core.
         blocking: whether the chip has no such instruction and runs a sequence for it, so that the warp does nothing else for `latency` cycles.
-        stall: cycles until the warp itself can issue anything else: the stall count that ptxas writes.
+        stall: cycles until the warp itself can issue anything else, whatever that is: the stall count that ptxas writes.
         ordered: with `::ordered_metadata` or without; None: both.
         kinds: `.kind::` and, behind it, `.block_scale`, both without their dots and "kind::"; "" for forms without a kind.
+        result_from, result_until: when its result comes out, on a scale of the pipe: a result may not come before the last one's end, so
+            that an instruction waits for the last one's `result_until` less its own `result_from`, where that is positive.
+        ports: cycles after issue in which it reads registers through ports that integer instructions use: when one issues in them, its
+            warp and the pipe lose what is left of them.
     """
 
     name: str
@@ -138,6 +170,9 @@ class TensorClass:
     stall: int = 1
     ordered: bool | None = None
     kinds: tuple[str, ...] = ("",)
+    result_from: int = 0
+    result_until: int = 0
+    ports: int = 0
 
     def matches(self, form: MmaForm) -> bool:
         return (
@@ -186,6 +221,8 @@ class Config:
     shared: Shared
     tensor: tuple[TensorClass, ...]
     tcgen05: Tcgen05 | None = None
+    schedule: Schedule = Schedule(10**9, 1, 0)
+    pipe: Pipe = Pipe(0, 0)
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
@@ -198,8 +235,12 @@ class Config:
 
 
 _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
-_MAY_BE_ZERO = ("cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum")
-_TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES)
+_LATE = ("result_from", "result_until", "ports")
+_OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe}
+_MAY_BE_ZERO = (
+    *_LATE, "compare", "sparse_after_dense", "three_registers", "cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum",
+)  # fmt: skip
+_TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES, *_OPTIONAL)
 
 
 def config_names() -> list[str]:
@@ -250,6 +291,7 @@ class Reader:
         except IsaError as error:
             self.fail("target", error.reason, error.legal)
         parts = {name: self.part(name, kind, self.table.get(name)) for name, kind in _TABLES.items()}
+        parts |= {name: self.part(name, kind, self.table[name]) for name, kind in _OPTIONAL.items() if name in self.table}
         if parts["issue"].policy not in POLICIES:
             self.fail("issue.policy", f"unknown policy '{parts['issue'].policy}'", ", ".join(POLICIES))
         tensor = self.tensor_classes()
@@ -292,6 +334,7 @@ class Reader:
                 "blocking": self.boolean(where, {"blocking": False} | row, "blocking"),
             }
             values |= {key: self.integer(where, row, key) for key in ("rows", "row_bytes", "latency", "interval")}
+            values |= {key: self.integer(where, row, key) for key in _LATE if key in row}
             values |= {key: self.types(where, row, key) for key in ("inputs", "accumulators")}
             if "stall" in row:
                 values["stall"] = self.integer(where, row, "stall")

@@ -26,8 +26,8 @@ class Warp:
     """A warp's place in its program and what it waits for."""
 
     __slots__ = (
-        "arrived", "base", "blocked", "cause", "code", "complete", "core", "counts", "cta", "done", "gate", "gate_cause", "id", "last", "moves",
-        "operation", "pc", "producers", "ready", "runs", "starts", "turns", "wanted",
+        "arrived", "base", "blocked", "cause", "code", "complete", "core", "counts", "cta", "done", "gate", "gate_cause", "held", "id", "last",
+        "moves", "operation", "pc", "producers", "ready", "runs", "starts", "turns", "wanted",
     )  # fmt: skip
 
     def __init__(self, number: int, code: TimedCode, registers: int, base: int, cta: int, core: int) -> None:
@@ -39,7 +39,8 @@ class Warp:
         self.producers = [Unit.TENSOR] * registers  # the unit that wrote it last
         self.starts = [0] * len(code.ends)  # when the current run of each loop could begin
         self.last = -1  # cycle of the last issue
-        self.gate, self.gate_cause = 0, Wait.ISSUE  # no issue before, because of a barrier or a loop's end
+        self.gate, self.gate_cause = 0, Wait.ISSUE  # no issue before, because of a barrier, a loop's end or what is compiled
+        self.held = 0  # compiled, too: no issue before, because of the unit
         self.wanted, self.cause = 0, Wait.DEPENDENCY  # when the operands of the next operation are ready
         self.blocked: Wait | None = None  # what it waits for until somebody releases it: BARRIER or MBARRIER
         self.done = False
@@ -56,6 +57,9 @@ class SubCore:
     def __init__(self, sm: Sm, number: int, warps: list[Warp], policy: str) -> None:
         self.sm, self.number, self.warps, self.policy = sm, number, warps, policy
         self.free = [0] * len(Unit)  # when each unit takes its next instruction, by Unit
+        self.until, self.dense = 0, False  # of the tensor pipe's last instruction: `result_until`, and whether it was dense
+        self.reads = 0  # until when the last matrix instruction reads registers that integer instructions would read
+        self.compares: list[tuple[int, Warp]] = []  # comparisons of loop counters that are to come
         self.last_issue = -1
         self.favourite = 0  # place of the warp that the policy remembers
         self.tick: Tick | None = None
@@ -101,9 +105,42 @@ class SubCore:
         """When the warp can issue, if nobody else does before."""
         operation = warp.operation
         assert operation is not None
-        at = self.free[operation.unit]
-        at = max(at, warp.wanted)
+        at = max(self.opens(operation), warp.wanted)
         return warp.gate if warp.gate > at else at
+
+    def opens(self, operation: TimedOperation) -> int:
+        """When the operation's unit can take it: results of the tensor pipe come out one after the other."""
+        at = self.free[operation.unit]
+        if operation.unit is Unit.TENSOR and self.until > operation.result_from:
+            at += self.until - operation.result_from
+        return at
+
+    def take(self, warp: Warp, operation: TimedOperation, now: int) -> None:
+        """Occupies the tensor or the integer pipe."""
+        unit, begin = operation.unit, now
+        if unit is Unit.TENSOR:
+            if self.dense and operation.sparse:
+                begin = max(now, self.free[unit] + self.sm.config.pipe.sparse_after_dense)
+            self.until, self.dense, self.reads = operation.result_until, not operation.sparse, now + operation.ports
+        self.free[unit] = begin + operation.interval
+        if unit is Unit.ALU:
+            if self.reads <= now < self.free[Unit.TENSOR] and len(operation.reads) > 2:
+                self.free[Unit.TENSOR] += self.sm.config.pipe.three_registers
+            self.collide(warp, now)
+        if operation.compare:
+            self.compares.append((now + operation.compare, warp))
+        if self.compares:
+            self.compares = [(at, other) for at, other in self.compares if at > now]
+            if unit is Unit.TENSOR:
+                for at, other in self.compares:
+                    self.collide(other, at)
+
+    def collide(self, warp: Warp, at: int) -> None:
+        """An integer instruction in cycle `at` finds its ports taken by a matrix instruction: warp and pipe lose the time until they are free."""
+        lost = self.reads - at
+        if lost > 0:
+            warp.gate += lost
+            self.free[Unit.TENSOR] += lost
 
     def choose(self, now: int) -> Warp | None:
         """The warp to issue from: the policy's first among those that can."""
@@ -127,4 +164,7 @@ class SubCore:
         remembered = 0 if self.policy == "oldest" else self.favourite
         tick = None if self.tick is None else self.tick.at - now
         oldest = min((warp.last for warp in self.warps if not (warp.done or warp.blocked)), default=now)
-        return (tick, max(self.last_issue - now, -1), remembered, *(at - now if at > oldest else None for at in self.free))
+        pipe = (self.until, self.dense) if self.free[Unit.TENSOR] + self.sm.unlike > oldest else None
+        free = (at - now if at + self.sm.unlike > oldest else None for at in self.free)
+        coming = tuple((at - now, warp.id) for at, warp in self.compares if at > now)
+        return (tick, max(self.last_issue - now, -1), remembered, pipe, max(self.reads - now, 0), coming, *free)

@@ -1,13 +1,13 @@
 """An SM in SimPy: sub-cores issue, units take time, warps wait. Integer cycles; events, never ticks.
 
 A sub-core has one pending event: the next cycle in which one of its warps can issue. It issues at most one instruction a cycle, from the warp
-that its policy puts first among those whose operands are ready and whose unit is free; warps issue in order. The result of an instruction
-is ready `latency` cycles after issue, its unit free after `interval`; shared memory is one server of the SM behind a port of each sub-core,
-in order of issue, sub-core by sub-core within a cycle (the priority of the events sees to that, so that a run depends on nothing but its
-inputs).
+that its policy puts first among those that have waited as compiled, whose operands are ready and whose unit is free; warps issue in order.
+Shared memory is one server of the SM behind a port of each sub-core, in order of issue, sub-core by sub-core within a cycle (the priority of the
+events sees to that, so that a run depends on nothing but its inputs).
 
-Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Write-after-read needs no wait:
-operands are read at issue, and every result comes later than that.
+Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on matrix and integer instructions
+are waits, too, that the compiler has written into the code (`schedule`), and that count from issue. Write-after-read needs no wait: operands
+are read at issue, and every result comes later than that.
 
 What goes on after issue (tcgen05, mbarriers) is in `asynchronous`. The CTAs of a pair run on an SM each, in one simulation: warp w of CTA c has
 the number c * (warps of a CTA) + w, and sub-cores are counted on.
@@ -27,6 +27,7 @@ from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.cores import SubCore, Warp
 from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, Unit, Wait
+from simulator.timing.schedule import extra, schedule
 from simulator.timing.skipper import Skipper
 from simulator.timing.tcgen05 import Cost
 
@@ -40,7 +41,6 @@ _PIPE = {
     Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.ISSUE,
 }  # fmt: skip
 _ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
-_FIXED = (Unit.TENSOR, Unit.ALU)  # units whose latency the compiler knows
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,11 @@ class Sm:
         self.cores = [SubCore(self, i, [w for w in self.warps if w.core == i], config.issue.policy) for i in range(cores)]
         self.barriers = [Barriers(warps) for _ in range(ctas)]
         self.shared_free, self.barrier_free = [0] * ctas, [0] * ctas  # when these servers take the next access or arrival
-        alu = config.alu
-        self.extra = [[0] * len(Unit) for _ in Unit]  # [consumer][producer]: cycles beyond the producer's latency
-        self.extra[Unit.TENSOR][Unit.ALU] = alu.tensor_latency - alu.latency
-        self.extra[Unit.SHARED][Unit.ALU] = alu.address_latency - alu.latency
-        for unit in _ASYNCHRONOUS:
-            self.extra[unit][Unit.ALU] = alu.address_latency - alu.latency
+        for code in codes:
+            schedule(code.items, config)
+        self.extra = [[extra(config, producer, consumer) for producer in Unit] for consumer in Unit]
         self.margin = max(max(row) for row in self.extra)
+        self.unlike = config.pipe.sparse_after_dense + max(c.result_until for c in config.tensor)  # what unlike matrix instructions may wait
         self.unfinished = len(self.warps)
         self.end = 0
         # Everything that is counted, in one list, so that a skipped period can be added n times: waits of each warp by Wait, then for
@@ -180,12 +178,13 @@ class Sm:
         self.advance(warp, now)
 
     def account(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
-        """Says where the warp's cycles since its last issue went: its gate, then its operands, then its unit, then the scheduler."""
+        """Says where the warp's cycles since its last issue went: what was compiled, its gate, its operands, its unit, the scheduler."""
         counted, base, at = self.counted, warp.base, warp.last + 1
         for until, cause in (
+            (warp.held, _PIPE[operation.unit]),
             (warp.gate, warp.gate_cause),
             (warp.wanted, warp.cause),
-            (core.free[operation.unit] if operation.unit is not Unit.TCGEN05 else self.opened(core, warp), _PIPE[operation.unit]),
+            (core.opens(operation) if operation.unit is not Unit.TCGEN05 else self.opened(core, warp), _PIPE[operation.unit]),
             (now, Wait.ISSUE),
         ):
             if until > at:
@@ -198,6 +197,7 @@ class Sm:
         counted, cores = self.counted, len(self.cores)
         base = self.per_core
         unit, latency = operation.unit, operation.latency
+        warp.held, warp.gate, warp.gate_cause = now + operation.held, now + operation.stall, operation.cause
         if unit is Unit.BARRIER:
             self.arrive(warp, operation, now)
             return 1
@@ -206,12 +206,8 @@ class Sm:
         if unit is Unit.SHARED:
             latency = self.serve(core, warp, operation, now)
         else:
-            core.free[unit] = now + operation.interval
+            core.take(warp, operation, now)
             counted[base + cores * (1 + unit) + core.number] += operation.interval
-            if operation.blocking:
-                warp.gate, warp.gate_cause = now + latency, Wait.DEPENDENCY
-            elif operation.stall > 1:
-                warp.gate, warp.gate_cause = now + operation.stall, _PIPE[unit]
         for register in operation.writes:
             warp.ready[register] = now + latency
             warp.producers[register] = unit
@@ -250,7 +246,7 @@ class Sm:
                 warp.moves[store] = max(warp.moves[store], now + job.cost.latency)
                 return job.cost.latency
             case MoveWaitFacts(store=store):
-                warp.gate, warp.gate_cause = max(warp.moves[store], now + 1), Wait.TMEM
+                warp.gate, warp.gate_cause = max(warp.moves[store], warp.gate), Wait.TMEM
             case InitFacts(barrier=barrier, count=count):
                 self.queues.init(barrier, count)
             case ArriveFacts(barrier=barrier, count=count):
@@ -327,7 +323,7 @@ class Sm:
         if not warp.blocked and warp.gate <= now:
             warp.gate = 0
         while pc < len(items) and isinstance(item := items[pc], TimedLoop):
-            self.branch(warp, item.loop, now)
+            self.branch(warp, item.loop)
             warp.counts[item.loop] += 1
             if warp.counts[item.loop] < item.count:
                 pc = item.start
@@ -356,13 +352,9 @@ class Sm:
         if not self.unfinished and (self.queues is None or self.queues.idle) and not self.done.triggered:
             self.done.succeed()
 
-    def branch(self, warp: Warp, loop: int, now: int) -> None:
+    def branch(self, warp: Warp, loop: int) -> None:
         """The end of a loop's body: no issue before the counter, the comparison and the branch are done."""
-        rule = self.config.loop
-        at = now + (warp.operation.stall if warp.operation is not None else 1)
-        if rule.drain:
-            at = max(at, max((r for r, producer in zip(warp.ready, warp.producers, strict=True) if producer in _FIXED), default=0))
-        at = max(at + rule.cycles, warp.starts[loop] + rule.minimum)
+        at = warp.starts[loop] + self.config.loop.minimum
         if at > warp.gate:
             warp.gate, warp.gate_cause = at, Wait.BRANCH
         warp.starts[loop] = warp.gate

@@ -65,9 +65,14 @@ class TimedOperation:
         latency: cycles until a dependent instruction can issue (shared memory: for one wavefront, from the start of service).
         interval: cycles for which the unit takes no other instruction (not used for shared memory).
         blocking: whether the warp issues nothing else for `latency` cycles.
-        stall: cycles until the warp can issue anything else.
         costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for shared memory.
         column: for each warp its place in a row of `costs`.
+        sparse: whether it is a sparse matrix instruction.
+        result_from, result_until, ports: of its `TensorClass`.
+        least: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
+        stall: cycles after issue in which the warp issues nothing, itself included, as compiled; of these, `held` are for the unit of the next
+            instruction, the rest for `cause`.
+        compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation; else 0.
         jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that takes an issue slot alone.
     """
 
@@ -82,7 +87,15 @@ class TimedOperation:
     costs: list[list[int]] | None = None
     column: dict[int, int] | None = None
     jobs: dict[int, tuple[Job, ...]] | None = None
+    sparse: bool = False
+    result_from: int = 0
+    result_until: int = 0
+    ports: int = 0
+    least: int = 1
     stall: int = 1
+    held: int = 1
+    cause: Wait = Wait.ISSUED
+    compare: int = 0
 
     @property
     def constant(self) -> bool:
@@ -167,7 +180,10 @@ def _timed(
         found = config.tensor_class(form)
         if found is None:
             raise ConfigError(config.path, "tensor", f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'", _described(form))
-        return TimedOperation(Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking, stall=found.stall)
+        return TimedOperation(
+            Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking, sparse=found.sparse,
+            result_from=found.result_from, result_until=found.result_until, ports=found.ports, least=found.stall,
+        )  # fmt: skip
     assert isinstance(form, PlainForm)
     if form.unit == "barrier" and op.barrier is None:  # of the cluster
         return asynchronous(Unit.SYNC, facts, config, reads=op.reads, writes=op.writes, line=op.line)

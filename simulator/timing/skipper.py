@@ -87,7 +87,7 @@ class Skipper:
             starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
             counts = tuple(-1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts))
             since = now if warp.blocked else warp.last  # what has passed before a release is counted as waiting for it
-            gate = (warp.gate - now, warp.gate_cause) if warp.gate > since else None
+            gate = (warp.gate - now, warp.gate_cause, warp.held - now) if warp.gate > since else None
             wanted = (warp.wanted - now, warp.cause) if warp.wanted > since else None
             parts.append((warp.pc, warp.blocked, since - now, gate, wanted, counts, starts, ready))
             if sm.queues is not None:

@@ -559,19 +559,24 @@ def _loop(part: Part, index: int, counter: str) -> str:
     """The counted loop around one body.
 
     Counter "vector" (VIADD, ISETP, BRA): start and end are loaded values. "uniform" (UIADD3, ISETP, BRA): they are constants to ptxas, which
-    keeps the counter in a uniform register; it may then also reload the end from the parameters in every iteration (LDC).
+    keeps the counter in a uniform register; it may then also reload the end from the parameters in every iteration (LDC). "compiled" (UIADD3,
+    ISETP, BRA): a test before the loop, as nvcc writes it.
     `.uni` matters: without it ptxas puts a WARPSYNC into every iteration of a loop that holds `.sync` instructions.
     """
-    start, end = ("%zero_loaded", "%n_loaded") if counter == "vector" else ("0", "%n")
+    start = "%zero_loaded" if counter == "vector" else "0"
+    end = "%n_loaded" if counter == "vector" else "%n"
+    test = f"setp.lt.s32 %again, %n, 1; @%again bra.uni SKIP{index};" if counter == "compiled" else ""
     body = "\n    ".join(part.body)
     return f"""
     mov.u32 %it, {start};
+    {test}
 LOOP{index}:
     .pragma "nounroll";
     {body}
     add.u32 %it, %it, 1;
-    setp.lt.u32 %again, %it, {end};
-    @%again bra.uni LOOP{index};"""
+    setp.lt.{"s32" if test else "u32"} %again, %it, {end};
+    @%again bra.uni LOOP{index};
+{f"SKIP{index}:" if test else ""}"""
 
 
 def ptx_kernel(program: Program) -> str:
