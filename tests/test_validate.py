@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import simulator
 from isa import mma_form
 from simulator.errors import ConfigError
 from simulator.resources import folder
@@ -368,3 +369,20 @@ def test_where_the_pipe_has_full_rate_ptxas_knows_the_interval(name: str) -> Non
         if form.row.scale or (form.m == 16 and form.a_type.bits > 4 and form.a_type.name != "b1"):
             assert interval == distance, opcode
             assert abs(latency - branch) <= (3 if form.sparse and name == "h800_pcie" else 2), opcode
+
+
+@pytest.mark.parametrize(("spelling", "config", "low", "high"), [
+    ("mma.sp", "rtx5090", 190, 200), ("mma.sp::ordered_metadata", "rtx5090", 64, 70), ("mma.sp::ordered_metadata", "rtx_pro_6000", 32, 38),
+    ("mma.sp", "a100", 25, 30),
+])  # fmt: skip
+def test_plain_metadata_in_a_trace(tmp_path: Path, spelling: str, config: str, low: int, high: int) -> None:
+    """Cycles of an instruction in each of 8 warps, as a trace: on sm_120 the plain spelling of f16 goes through a routine."""
+    opcode = f"{spelling}.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    text = f"{opcode} {{%r0, %r1, %r2, %r3}}, {{%r4, %r5, %r6, %r7}}, {{%r8, %r9, %r10, %r11}}, {{%r0, %r1, %r2, %r3}}, %r12, 0x0;"
+    path = tmp_path / "loop.trace"
+    body = text * 20
+    took = []
+    for count in (10, 30):
+        path.write_text(f".trace 1\n.target sm_80\n.warps 8\n.warp 0-7 {{ .repeat {count} {{ {body} }} }}\n")
+        took.append(simulator.run(path, config=config, arithmetic="none").cycles)
+    assert low <= (took[1] - took[0]) / (20 * 20) <= high
