@@ -16,18 +16,21 @@ from typing import TYPE_CHECKING, Any
 from simulator.version import __version__
 
 if TYPE_CHECKING:
-    from simulator.errors import ConfigError, DeadlockError, TraceError
+    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
     from simulator.execute.call import mma, mma_sp
     from simulator.matmul import exact_matmul
     from simulator.report import Report
     from simulator.runner import run
+    from simulator.timeline import Timeline
     from simulator.timing.config import load_config
 
 __all__ = [
     "ConfigError",
     "DeadlockError",
     "Report",
+    "Timeline",
     "TraceError",
+    "ViewError",
     "__version__",
     "exact_matmul",
     "load_config",
@@ -40,7 +43,9 @@ _WHERE = {
     "ConfigError": "simulator.errors",
     "DeadlockError": "simulator.errors",
     "Report": "simulator.report",
+    "Timeline": "simulator.timeline",
     "TraceError": "simulator.errors",
+    "ViewError": "simulator.errors",
     "load_config": "simulator.timing.config",
     "exact_matmul": "simulator.matmul",
     "mma": "simulator.execute.call",

@@ -62,3 +62,19 @@ def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
     """IsaError if an option has a value that it cannot have."""
     if given not in legal:
         raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))
+
+
+class ViewError(ValueError):
+    """A view of a run that cannot be had: a timeline, stalls, a roofline.
+
+    Attributes:
+        reason: what is wrong.
+        legal: what would be right.
+    """
+
+    def __init__(self, reason: str, legal: str) -> None:
+        super().__init__(reason, legal)
+        self.reason, self.legal = reason, legal
+
+    def __str__(self) -> str:
+        return f"{self.reason}; legal: {self.legal}"

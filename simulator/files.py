@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import tempfile
 from collections.abc import Iterator
@@ -29,3 +30,18 @@ def complete(path: str | Path) -> Iterator[BinaryIO]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def complete_or_gzip(path: str | Path) -> Iterator[BinaryIO | gzip.GzipFile]:
+    """The same, compressed by gzip if the name ends in .gz; equal contents give equal files.
+
+    Raises:
+        OSError: the folder does not exist or cannot be written.
+    """
+    with complete(path) as raw:
+        if not str(path).endswith(".gz"):
+            yield raw
+            return
+        with gzip.GzipFile("", "wb", 6, raw, 0) as stream:
+            yield stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -61,6 +61,35 @@ class Memory:
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """Use of one memory, by one SM.
+
+    Attributes:
+        bytes: bytes moved, without what bank conflicts cost.
+        bytes_per_cycle: the most that it can move in a cycle.
+    """
+
+    bytes: int
+    bytes_per_cycle: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one SM has to do at least, for a roofline. Zero, and no memory, without a config.
+
+    Attributes:
+        fma, performed_fma: multiply-adds, as named and performed (see `Throughput`).
+        tensor_cycles: cycles for which the matrix instructions keep the SM's tensor cores busy, if nothing else holds them up.
+        memories: by name, those that the config describes.
+    """
+
+    fma: float = 0.0
+    performed_fma: float = 0.0
+    tensor_cycles: float = 0.0
+    memories: dict[str, Traffic] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Report:
     """The result of `simulator.run`.
 
@@ -81,6 +110,7 @@ class Report:
         warnings: what a user should know.
         skipped_cycles: cycles not simulated one by one, because the state of the SM repeated.
         arrays: what the trace's `.store` asked for.
+        work: what a roofline needs.
     """
 
     trace: str
@@ -103,6 +133,7 @@ class Report:
     warnings: list[str]
     skipped_cycles: int
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    work: Work = field(default_factory=Work)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the arrays, of which only types and shapes, ready for JSON."""
@@ -119,6 +150,7 @@ class Report:
             "tflops_sm": self.throughput.tflops_sm,
             "tflops_chip": self.throughput.tflops_chip,
             "shared_memory": vars(self.memory),
+            "work": asdict(self.work),
             "utilisation": self.utilisation,
             "waits": {str(warp): row for warp, row in self.waits.items()},
             "undefined": self.undefined,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,11 @@ from isa.forms import MmaForm
 from isa.plain_forms import PlainForm
 from isa.tcgen05_forms import FamilyForm
 from simulator.arithmetic.rows import INFERRED, sum_row
-from simulator.errors import ConfigError, TraceError
+from simulator.errors import ConfigError, TraceError, ViewError
 from simulator.execute.facts import Fact, MmaFacts
 from simulator.execute.machine import ARITHMETIC
 from simulator.execute.mma import Policy
-from simulator.report import Memory, Report, Throughput
+from simulator.report import Memory, Report, Throughput, Work
 from simulator.resources import folder
 from simulator.state.registers import LANES
 from simulator.state.shared import LINE_BYTES
@@ -31,6 +31,10 @@ from simulator.trace.functional import COMPARED, Executed, execute
 from simulator.trace.linear import Code, Operation, linearise
 from simulator.trace.program import Trace
 from simulator.trace.reader import read_trace
+from simulator.work import work_of
+
+if TYPE_CHECKING:
+    from simulator.timeline import Timeline
 
 POLICIES = get_args(Policy)
 NO_CONFIG = "none"  # the name of no config
@@ -45,6 +49,7 @@ def run(
     undefined: str = "hardware",
     compare: int = COMPARED,
     skip: bool = True,
+    timeline: Timeline | None = None,
 ) -> Report:
     """Runs a trace on one SM of a chip.
 
@@ -56,16 +61,21 @@ def run(
         undefined: "hardware" (what a chip was measured to do, counted in the report) or "raise".
         compare: how many matrix instructions to compare with the exact result.
         skip: whether the timing engine may skip repetitions of a loop; the cycles are the same.
+        timeline: gets what happens when, and where the time goes (`simulator.Timeline`); of one run alone.
 
     Raises:
         TraceError, ConfigError: a trace, its data or a config that cannot be used.
         UndefinedBehavior: under the policy "raise", and for what stops a chip.
         DeadlockError: a barrier that not all warps reach.
+        ViewError: a timeline that has been used, or of a run without a config.
     """
     if arithmetic not in ARITHMETIC:
         raise ValueError(f"arithmetic '{arithmetic}' is not known; legal: {', '.join(ARITHMETIC)}")
     if undefined not in POLICIES:
         raise ValueError(f"policy '{undefined}' for undefined behaviour is not known; legal: {', '.join(POLICIES)}")
+    if timeline is not None and (timeline.used or config is None or config == NO_CONFIG):
+        what = "the timeline is that of another run" if timeline.used else "a run without a config takes no time that a timeline could show"
+        raise ViewError(what, "a new Timeline for each run" if timeline.used else "a config, such as h100_sxm")
     if config is None or config == NO_CONFIG:
         return _values(trace, arithmetic, undefined, compare)
     chip = config if isinstance(config, Config) else load_config(config)
@@ -80,7 +90,10 @@ def run(
     costs = [_costs(code, executed) for code in codes]
     facts = [_facts(code, program, executed, chip) for code in codes]
     timed = [compile_code(_everywhere(code, program), chip, cost, fact) for code, cost, fact in zip(codes, costs, facts, strict=True)]
-    timing = simulate(chip, timed, program.warps, program.numbering.total, skip=skip, ctas=program.ctas)
+    recorder = None if timeline is None else timeline.recorder
+    timing = simulate(chip, timed, program.warps, program.numbering.total, skip=skip, ctas=program.ctas, recorder=recorder)
+    if timeline is not None:
+        timeline.close(str(trace), program, chip, codes, timing)
     return _report(str(trace), program, chip, codes, executed, timing, _memory(codes, costs, executed))
 
 
@@ -210,6 +223,7 @@ def _report(name: str, trace: Trace, config: Config | None, codes: list[Code], e
         warnings=[*executed.warnings, *(["values alone: without a config there are no cycles"] if config is None else [])],
         skipped_cycles=timing.skipped,
         arrays=executed.arrays,
+        work=Work() if config is None else work_of(config, _operations(codes), executed.work, memory.bytes, trace.ctas),
     )
 
 

@@ -14,6 +14,8 @@ DONE, NO, BAD = 0, 1, 2
 
 VERBS = {
     "run": "run a trace on one SM: cycles, throughput, results",
+    "stalls": "where the cycles of a trace went: by line of the trace, warp or sub-core, and by cause",
+    "roofline": "how far traces are from the limits of the tensor cores and of memory: table and plot",
     "check": "report races, missing commits, waits and fences, and undefined cases of a trace, with the fix",
     "decode": "explain a PTX instruction or judge a PTX file, and say what is wrong",
     "forms": "list the matrix instructions: operands, metadata, PTX versions, targets",
@@ -26,6 +28,8 @@ _TEACH = """\
 examples:
   tcsim run digits/f16                                    the layer of a real network on an H100
   tcsim run my.trace --config a100 --format json          your own trace, machine-readable
+  tcsim run digits/f16 --timeline f16.json                what happens when, to open in Perfetto
+  tcsim stalls digits/f16 --worst 10                      the lines that lose most time
   tcsim decode "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%r4];"
   tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --operand e   who holds the metadata
   tcsim validate                                          how far the model is from silicon

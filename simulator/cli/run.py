@@ -6,9 +6,12 @@ import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simulator.cli import BAD, DONE, NO, say
+
+if TYPE_CHECKING:
+    from simulator.timeline import Timeline
 
 DESCRIPTION = """\
 Runs a trace on one SM: the values bit for bit as the chip computes them, and the cycles that it takes.
@@ -37,6 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--compare", type=_count, metavar="N", help="compare the first N matrix instructions with the exact result (default 20000; 0: none)"
     )
     parser.add_argument("--no-skip", action="store_true", help="simulate every repetition of a loop (the same cycles, slower)")
+    parser.add_argument("--timeline", metavar="FILE.json", help="write what happens when, for Perfetto (gzip if the name ends in .gz)")
+    parser.add_argument("--kanata", metavar="FILE.log", help="the same for Konata (gzip if the name ends in .gz)")
+    parser.add_argument("--timeline-cycles", type=_window, metavar="FIRST:LAST", help="cycles of the timeline (default 0:20000)")
 
 
 def _count(text: str) -> int:
@@ -45,33 +51,75 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _window(text: str) -> tuple[int, int]:
+    first, colon, last = text.partition(":")
+    if not (colon and first.isdecimal() and last.isdecimal() and int(first) < int(last)):
+        raise argparse.ArgumentTypeError(f"'{text}' is no range of cycles; legal: FIRST:LAST, such as 0:5000, LAST not included")
+    return int(first), int(last)
+
+
 def execute(options: argparse.Namespace) -> int:
     from isa import UndefinedBehavior
-    from simulator.errors import ConfigError, DeadlockError, TraceError
+    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
     from simulator.runner import run
     from simulator.trace.functional import COMPARED
 
-    if options.output and not Path(options.output).resolve().parent.is_dir():
-        say(f"{options.output}: cannot be written, there is no such folder; legal: a file in a folder that exists")
-        return BAD
+    written = [path for path in (options.output, options.timeline, options.kanata) if path]
+    for path in written:
+        if not Path(path).resolve().parent.is_dir():
+            say(f"{path}: cannot be written, there is no such folder; legal: a file in a folder that exists")
+            return BAD
     compare = COMPARED if options.compare is None else options.compare
     try:
+        timeline = _timeline(options)
         report = run(
-            options.trace, options.config, arithmetic=options.arithmetic, undefined=options.undefined, compare=compare, skip=not options.no_skip
+            options.trace,
+            options.config,
+            arithmetic=options.arithmetic,
+            undefined=options.undefined,
+            compare=compare,
+            skip=not options.no_skip,
+            timeline=timeline,
         )
         if options.output:
             _write(options.output, report.arrays)
+        if timeline is not None:
+            _write_timeline(options, timeline)
     except UndefinedBehavior as error:
         say(f"undefined behaviour: {error}")
         return NO
-    except (ConfigError, DeadlockError, TraceError) as error:
+    except (ConfigError, DeadlockError, ViewError, TraceError) as error:
         say(error)
         return BAD
     except OSError as error:
-        say(f"{options.output}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
+        say(f"{' or '.join(written)}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
         return BAD
     sys.stdout.write({"table": report.table, "json": lambda: report.json() + "\n", "csv": report.csv}[options.format]())
     return DONE
+
+
+def _timeline(options: argparse.Namespace) -> Timeline | None:
+    """What the run shall fill; ViewError for options that do not fit together."""
+    from simulator.errors import ViewError
+    from simulator.timeline import LIMIT, Timeline
+
+    if options.timeline or options.kanata:
+        return Timeline(*(options.timeline_cycles or (0, LIMIT)))
+    if options.timeline_cycles:
+        raise ViewError("--timeline-cycles without a timeline", "--timeline FILE.json or --kanata FILE.log with it")
+    return None
+
+
+def _write_timeline(options: argparse.Namespace, timeline: Timeline) -> None:
+    if options.timeline:
+        timeline.write_chrome(options.timeline)
+    if options.kanata:
+        timeline.write_kanata(options.kanata)
+    cycles = timeline.timing.cycles
+    if timeline.first >= cycles:
+        say(f"the timeline is empty: it begins at cycle {timeline.first:,}, and the run ends at {cycles:,}")
+    elif timeline.cut or timeline.first:
+        say(f"the timeline shows cycles {timeline.first:,} to before {min(timeline.last, cycles):,} of {cycles:,}; --timeline-cycles chooses others")
 
 
 def _write(path: str, arrays: Mapping[str, Any]) -> None:

@@ -25,6 +25,7 @@ from simulator.timing.tcgen05 import Cost
 if TYPE_CHECKING:
     from simulator.timing.cores import Warp
     from simulator.timing.engine import Sm
+    from simulator.timing.recorder import Issue
 
 _LANDING, _LOOK = -3, -2  # priorities within a cycle: arrivals at mbarriers, then each SM's queue in order, then (from 0 on) sub-cores
 
@@ -44,6 +45,7 @@ class Entry(NamedTuple):
 
     warp: Warp
     job: Job
+    issue: Issue | None = None  # for a recorder
 
 
 @dataclass
@@ -60,7 +62,7 @@ class Asynchronous:
     """The units of a CTA, or of the CTAs of a pair, each on an SM of its own."""
 
     def __init__(self, sm: Sm, ctas: int, length: int) -> None:
-        self.sm, self.length = sm, length
+        self.sm, self.length, self.recorder = sm, length, sm.recorder
         self.queues: list[deque[Entry]] = [deque() for _ in range(ctas)]
         self.free = [0] * ctas  # when each unit takes the next instruction
         self.opened = [0] * ctas  # when each queue had room again after it was full
@@ -83,22 +85,27 @@ class Asynchronous:
     # The queue
 
     def submit(self, warp: Warp, job: Job, now: int) -> None:
-        self.queues[warp.cta].append(Entry(warp, job))
+        self.queues[warp.cta].append(Entry(warp, job, self.recorder.current if self.recorder is not None else None))
         self.pump(warp.cta, now)
 
     def pump(self, cta: int, now: int) -> None:
         """Starts what can start in this cycle and plans the next look."""
         queue, was_full = self.queues[cta], self.full(cta)
         while queue:
-            warp, (fact, cost) = queue[0]
+            warp, (fact, cost), issue = queue[0]
             if isinstance(fact, CommitFacts):
-                self.fly(fact.barriers, max(warp.complete, now + 1))
+                arrival = max(warp.complete, now + 1)
+                self.fly(fact.barriers, arrival)
+                if self.recorder is not None:
+                    self.recorder.start(issue, now, arrival)
             elif cost is not None:
                 units = range(len(self.free)) if getattr(fact, "cta_group", 1) == 2 else (cta,)
                 start = max(self.free[unit] for unit in units)
                 if start > now:
                     self.look(cta, start)
                     break
+                if self.recorder is not None:
+                    self.recorder.start(issue, now, now)
                 self.start(warp, cost, units, now)
             queue.popleft()
         if was_full and not self.full(cta):
@@ -132,6 +139,8 @@ class Asynchronous:
             self.sm.count_unit(unit, cost, interval)
         warp.complete = max(warp.complete, now + late + cost.latency)
         self.sm.end = max(self.sm.end, warp.complete)
+        if self.recorder is not None:
+            self.recorder.complete(now + late + cost.latency)
 
     # mbarriers
 
@@ -166,6 +175,8 @@ class Asynchronous:
         if phase.missing > 0:
             return
         phase.missing, phase.parity = phase.count, phase.parity ^ 1
+        if self.recorder is not None and (barrier != CLUSTER or self.sm.ctas > 1):
+            self.recorder.flip(_named(barrier), max(barrier[0], 0), phase.parity ^ 1, now)
         if barrier == CLUSTER:
             for warp in self.sm.warps:
                 warp.arrived = False

@@ -40,7 +40,7 @@ class Warp:
         self.starts = [0] * len(code.ends)  # when the current run of each loop could begin
         self.last = -1  # cycle of the last issue
         self.gate, self.gate_cause = 0, Wait.ISSUE  # no issue before, because of a barrier, a loop's end or what is compiled
-        self.held = 0  # compiled, too: no issue before, because of the unit
+        self.held = 0  # compiled, too: no issue before, because of operands
         self.wanted, self.cause = 0, Wait.DEPENDENCY  # when the operands of the next operation are ready
         self.blocked: Wait | None = None  # what it waits for until somebody releases it: BARRIER or MBARRIER
         self.done = False

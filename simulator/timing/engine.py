@@ -27,6 +27,7 @@ from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.cores import SubCore, Warp
 from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, Unit, Wait
+from simulator.timing.recorder import Recorder, Stall
 from simulator.timing.schedule import extra, schedule
 from simulator.timing.skipper import Skipper
 from simulator.timing.tcgen05 import Cost
@@ -71,7 +72,17 @@ class Timing:
 class Sm:
     """One SM running one CTA, or two that run a pair of CTAs."""
 
-    def __init__(self, config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True, ctas: int = 1) -> None:
+    def __init__(
+        self,
+        config: Config,
+        codes: list[TimedCode],
+        warps: int,
+        registers: int,
+        *,
+        skip: bool = True,
+        ctas: int = 1,
+        recorder: Recorder | None = None,
+    ) -> None:
         self.env = simpy.Environment()
         self.done = self.env.event()
         self.config, self.skip = config, skip
@@ -100,7 +111,10 @@ class Sm:
         self.counted = [0] * (self.per_sm + ctas * 3)
         self.boundary: tuple[Warp, TimedLoop] | None = None
         self.skipper = Skipper(self)
+        self.recorder = recorder
         self.queues = self.asynchronous(codes)
+        if recorder is not None:
+            recorder.attach(self, codes)
 
     def asynchronous(self, codes: list[TimedCode]) -> Asynchronous | None:
         """The units that work after issue, if the programs use them."""
@@ -174,14 +188,17 @@ class Sm:
         core.last_issue = warp.last = now
         self.counted[self.per_core + core.number] += 1
         finished = now + self.start(core, warp, operation, now)
+        if self.recorder is not None:
+            self.recorder.issued(core, now, finished)
         self.end = max(self.end, finished)
         self.advance(warp, now)
 
     def account(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
         """Says where the warp's cycles since its last issue went: what was compiled, its gate, its operands, its unit, the scheduler."""
         counted, base, at = self.counted, warp.base, warp.last + 1
+        stalls: list[Stall] | None = None if self.recorder is None else []
         for until, cause in (
-            (warp.held, _PIPE[operation.unit]),
+            (warp.held, Wait.DEPENDENCY),
             (warp.gate, warp.gate_cause),
             (warp.wanted, warp.cause),
             (core.opens(operation) if operation.unit is not Unit.TCGEN05 else self.opened(core, warp), _PIPE[operation.unit]),
@@ -189,8 +206,12 @@ class Sm:
         ):
             if until > at:
                 counted[base + cause] += until - at
+                if stalls is not None:
+                    stalls.append(Stall(cause, at, until))
                 at = until
         counted[base + Wait.ISSUED] += 1
+        if self.recorder is not None and stalls is not None:
+            self.recorder.issue(core, warp, operation, now, stalls)
 
     def start(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Occupies the unit and marks the results; returns the cycles until all of it is done."""
@@ -229,6 +250,8 @@ class Sm:
         """Shared memory of an SM takes the next access at `until`; it worked for `cycles`."""
         self.shared_free[cta] = until
         self.counted[self.per_sm + cta] += cycles
+        if self.recorder is not None:
+            self.recorder.serve("shared memory", cta, until - cycles, until)
 
     def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Issues an operation that works on after issue, or that waits for one; returns the cycles until its registers are written."""
@@ -279,12 +302,17 @@ class Sm:
         """The tcgen05 unit of an SM has taken an instruction."""
         self.counted[self.per_sm + self.ctas + cta] += interval
         self.counted[self.per_sm + 2 * self.ctas + cta] += cost.tensor
+        if self.recorder is not None:
+            now = int(self.env.now)
+            self.recorder.serve("tcgen05", cta, now, now + interval)
 
     def release(self, warp: Warp, now: int) -> None:
         """The phase that the warp waits for is complete."""
         warp.blocked = None
         if warp.done:  # nothing issues that would count the wait
             self.counted[warp.base + Wait.MBARRIER] += now - 1 - warp.last
+            if self.recorder is not None:
+                self.recorder.end(warp, Stall(Wait.MBARRIER, warp.last + 1, now))
             self.finish(warp, now)
             return
         warp.gate, warp.gate_cause = max(warp.gate, now), Wait.MBARRIER
@@ -370,12 +398,15 @@ class Sm:
             self.skipper.look(warp, loop)
 
 
-def simulate(config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True, ctas: int = 1) -> Timing:
+def simulate(
+    config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True, ctas: int = 1, recorder: Recorder | None = None
+) -> Timing:
     """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on an SM each.
 
     Args:
         registers: registers of a warp.
         skip: whether to skip repetitions (the result is the same, and tests compare).
         ctas: 2 for a pair of CTAs; warp w of CTA c is c * warps + w in `codes`.
+        recorder: is told about each issue and each unit.
     """
-    return Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas).run()
+    return Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, recorder=recorder).run()

@@ -70,8 +70,8 @@ class TimedOperation:
         sparse: whether it is a sparse matrix instruction.
         result_from, result_until, ports: of its `TensorClass`.
         least: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
-        stall: cycles after issue in which the warp issues nothing, itself included, as compiled; of these, `held` are for the unit of the next
-            instruction, the rest for `cause`.
+        stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first `held` of them for operands of the
+            next instruction, the rest for `cause`.
         compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation; else 0.
         jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that takes an issue slot alone.
     """

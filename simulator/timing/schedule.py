@@ -20,6 +20,7 @@ from simulator.timing.config import Config
 from simulator.timing.model import TimedLoop, TimedOperation, Unit, Wait
 
 _FIXED = (Unit.TENSOR, Unit.ALU)
+_PIPE = {Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU}
 
 
 def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
@@ -70,19 +71,19 @@ class _Block:
         if self.last is None:
             self.begin(operation, 0)
             return
-        held = max(self.at + self.last.least, self.free.get(operation.unit, 0))
-        if self.last.blocking:
-            held = max(held, self.at + self.last.latency)
+        free = max(self.at + self.last.least, self.free.get(operation.unit, 0))
         wanted = max((self.available(register, operation.unit) for register in operation.reads), default=0)
+        if self.last.blocking:
+            wanted = max(wanted, self.at + self.last.latency)
         for register in operation.writes:
             wanted = max(wanted, self.ready.get(register, (0, Unit.ALU))[0] - operation.latency + 1)
-        at = max(held, wanted)
+        at = max(free, wanted)
         if not (self.waiting and self.first and _unlike(self.last, operation)):
             self.place(at)
         self.first = False
         at = self.pad(at)
-        self.last.stall, self.last.held = at - self.at, min(held, at) - self.at
-        self.last.cause = Wait.DEPENDENCY
+        self.last.stall, self.last.held = at - self.at, (at if wanted >= free else max(wanted, self.at + 1)) - self.at
+        self.last.cause = _PIPE.get(operation.unit, Wait.DEPENDENCY)
         self.begin(operation, at)
 
     def available(self, register: int, consumer: Unit) -> int:

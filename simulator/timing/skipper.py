@@ -59,7 +59,10 @@ class Skipper:
             if warp.blocked and not (warp.done and warp.blocked is Wait.BARRIER):
                 row = slice(warp.base, warp.base + len(Wait))
                 known = sum(self.sm.counted[row]) - sum(old_counted[row])
-                counted[warp.base + warp.blocked] += periods * (now - then - known)  # its wait is counted when it ends, from `last` on
+                waited = periods * (now - then - known)  # its wait is counted when it ends, from `last` on
+                counted[warp.base + warp.blocked] += waited
+                if self.sm.recorder is not None:
+                    self.sm.recorder.wait(warp, warp.blocked, waited, counted)
         self.sm.counted = counted
         self.skipped += periods * (now - then)
 
@@ -77,6 +80,8 @@ class Skipper:
         minimum = sm.config.loop.minimum
         servers = tuple(max(at - now, 0) for at in (*sm.shared_free, *sm.barrier_free))
         parts: list[object] = [max(sm.end - now, 0), servers, waiting, *(core.state(now) for core in sm.cores)]
+        if sm.recorder is not None:
+            parts.append(sm.recorder.state())
         if sm.queues is not None:
             parts.append(sm.queues.state(now, min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)))
         for warp, which in zip(sm.warps, chosen, strict=True):

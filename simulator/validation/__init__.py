@@ -15,6 +15,7 @@ from simulator.validation.summary import Result
 
 MODULES = (
     "uniform",  # measured streams of one matrix instruction
+    "programs",  # measured loops of unlike matrix instructions
     "mma",  # published latencies, rounds and rates of mma and mma.sp
     "peaks",  # published peak rates
     "tcgen05",  # published streams of tcgen05.mma

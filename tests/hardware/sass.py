@@ -87,10 +87,10 @@ def opcode_counts(body: list[Instruction]) -> dict[str, int]:
 
 # ------------------------------------------------------------------------------------------------------ SASS -> trace text
 
-SKIPPED = {"NOP", "WARPSYNC", "ISETP", "BRA", "UIADD3", "VIADD", "LDC"}
+SKIPPED = {"NOP", "WARPSYNC", "ISETP", "UISETP", "PLOP3", "BRA", "UIADD3", "VIADD", "LDC"}
 """Loop counter, its end reloaded, branch and padding: what a trace's `.repeat` stands for."""
 
-SHAPES = {"1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16)}
+SHAPES = {"1684": (16, 8, 4), "1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16)}
 
 
 def _registers(operand: str, count: int) -> str:
@@ -116,6 +116,7 @@ def _mma(name: str, operands: list[str]) -> str:
     else:
         d, bits = types[0].lower(), 16
         a = b = types[1].lower() if len(types) > 1 else "f16"
+        bits = 32 if a == "tf32" else 16
     nd, na, nb = m * n * (16 if d == "f16" else 32) // 1024, m * k // (2 if sparse else 1) * bits // 1024, n * k * bits // 1024
     opcode = f"mma{'.sp::ordered_metadata' if sparse else ''}.sync.aligned.m{m}n{n}k{k}.row.col.{d}.{a}.{b}.{d}"
     text = [_registers(operands[0], nd), _registers(operands[1], na), _registers(operands[2], nb), _registers(operands[3], nd)]

@@ -1,0 +1,69 @@
+"""`tcsim roofline TRACE...`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from simulator.cli import BAD, DONE, NO, say
+
+DESCRIPTION = """\
+How far traces are from their limits: operational intensity (multiply-adds for each byte that a memory moves), what a run achieves, what the tensor
+cores allow for its own matrix instructions, and what each memory of the config allows at that intensity.
+
+TRACE is a file or the name of one that comes with tcsim, TRACE@CONFIG runs it on another config than --config says.
+"""
+
+EPILOG = """\
+examples:
+  tcsim roofline digits/f16 digits/s8 --output roof.png
+  tcsim roofline digits/f16 digits/f16@a100 digits/f16_tcgen05@b200 --output roof.svg --count performed
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("traces", metavar="TRACE", nargs="+")
+    parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm); several with commas: every trace on each")
+    parser.add_argument("--count", choices=("named", "performed"), default="named", help="multiply-adds: as named (default), or without pruned ones")
+    parser.add_argument("--output", metavar="FILE.png", help="draw it: .png, .svg or .pdf (needs matplotlib)")
+    parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
+
+
+def execute(options: argparse.Namespace) -> int:
+    from isa import UndefinedBehavior
+    from isa.errors import IsaError
+    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
+    from simulator.roofline import roofline
+    from simulator.runner import run
+
+    try:
+        if options.output:
+            from simulator.accuracy.plot import check_plot
+
+            check_plot(options.output)
+        found = roofline([run(trace, config, arithmetic="none") for trace, config in _runs(options)], options.count)
+        if options.output:
+            from simulator.roofline.plot import write_plot
+
+            write_plot(found, options.output)
+    except UndefinedBehavior as error:
+        say(f"undefined behaviour: {error}")
+        return NO
+    except (ConfigError, DeadlockError, TraceError, ViewError, IsaError) as error:
+        say(error)
+        return BAD
+    except OSError as error:
+        say(f"{options.output}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
+        return BAD
+    sys.stdout.write({"table": found.table, "json": found.json, "csv": found.csv}[options.format]())
+    return DONE
+
+
+def _runs(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """Traces and configs, each pair once."""
+    pairs: list[tuple[str, str]] = []
+    for text in options.traces:
+        trace, at, config = text.rpartition("@")
+        pairs += [(trace, config)] if at else [(text, name) for name in options.config.split(",")]
+    return list(dict.fromkeys(pairs))

@@ -1,0 +1,57 @@
+"""`tcsim stalls TRACE`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from simulator.cli import BAD, DONE, NO, say
+
+DESCRIPTION = """\
+Where the cycles of a trace went: for each line of the trace (or warp, sub-core, SM) how often it issued, and how long warps waited, by cause.
+
+Every table sums to cycles x warps. A wait for operands, a unit or the scheduler counts for the instruction that was to issue; a wait for a barrier,
+an mbarrier, the completion of tcgen05.ld or st, or the end of a loop counts for the instruction before.
+"""
+
+EPILOG = """\
+examples:
+  tcsim stalls digits/f16                          every line, in the order of the trace
+  tcsim stalls digits/f16 --worst 10               the lines that take most of the warps' time
+  tcsim stalls digits/f16 --by warp --format csv
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("trace", metavar="TRACE", help="a file, or the name of a trace that comes with tcsim")
+    parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm)")
+    parser.add_argument("--by", choices=("line", "warp", "sub-core", "sm"), default="line", help="what the rows are for (default line)")
+    parser.add_argument("--worst", type=_count, metavar="N", help="only the N rows with the most cycles, those first")
+    parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of rows; legal: 1 or more")
+    return int(text)
+
+
+def execute(options: argparse.Namespace) -> int:
+    from isa import UndefinedBehavior
+    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
+    from simulator.runner import run
+    from simulator.timeline import Timeline
+
+    timeline = Timeline(0, 0)
+    try:
+        run(options.trace, options.config, arithmetic="none", timeline=timeline)
+    except UndefinedBehavior as error:
+        say(f"undefined behaviour: {error}")
+        return NO
+    except (ConfigError, DeadlockError, ViewError, TraceError) as error:
+        say(error)
+        return BAD
+    stalls = timeline.stalls
+    sys.stdout.write({"table": stalls.table, "json": stalls.json, "csv": stalls.csv}[options.format](options.by, options.worst))
+    return DONE

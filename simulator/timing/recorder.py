@@ -1,0 +1,226 @@
+"""What the engine tells about each issue and each unit, for timelines and for stalls by instruction. A run without a recorder tells nothing.
+
+Two things are kept. A ledger for each instruction of each program: its issues, and the cycles that warps waited for it, by `Wait`. It lies
+at the end of the engine's own counters, so that a skipped period counts as often as it repeats. And, of a window of cycles, every issue and every
+time that a unit was taken; no repetition is skipped before the window's end, so that all of them are seen.
+
+Units and causes come from the enums `Unit` and `Wait`: what is added there shows up by itself. A server that belongs to the SM (not to a
+sub-core) says with `serve` when it works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from simulator.timing.model import TimedCode, TimedOperation, Unit, Wait
+
+if TYPE_CHECKING:
+    from simulator.timing.cores import SubCore, Warp
+    from simulator.timing.engine import Sm
+
+_WAITS = len(Wait)
+_COMPILED = (Wait.DEPENDENCY, Wait.TENSOR, Wait.ALU)  # waits before an instruction that are written into the one before
+_PIPES = (Unit.TENSOR, Unit.ALU)
+Window = tuple[int, int]  # first cycle, and the one after the last
+
+
+class Stall(NamedTuple):
+    """Cycles from `begin` to before `end` in which a warp could not issue."""
+
+    cause: Wait
+    begin: int
+    end: int
+
+
+@dataclass(slots=True)
+class Issue:
+    """One issue.
+
+    Attributes:
+        warp: number over all CTAs.
+        place: of the instruction in the warp's program.
+        core: the sub-core, counted over all SMs.
+        cycle: when it issued.
+        done: when its result is there (of work that goes on after issue: when that is complete).
+        started: when the unit took it: the cycle of issue, later for work that queues.
+        stalls: where the warp's time went since its last issue, in order.
+        producer: the issue whose result was waited for, if that was an operand.
+    """
+
+    warp: int
+    place: int
+    core: int
+    unit: Unit
+    cycle: int
+    done: int
+    started: int
+    stalls: tuple[Stall, ...]
+    producer: Issue | None = field(default=None, repr=False)
+
+
+class Busy(NamedTuple):
+    """A unit that was taken.
+
+    Attributes:
+        name: of the unit ("tensor", "alu", ... as in `Unit`, or what `serve` was told).
+        core: the sub-core, counted over all SMs; None for a unit of an SM.
+        sm: the SM.
+        issue: what took it.
+    """
+
+    name: str
+    core: int | None
+    sm: int
+    begin: int
+    end: int
+    issue: Issue
+
+
+class Flip(NamedTuple):
+    """A phase of an mbarrier, complete."""
+
+    name: str
+    sm: int
+    parity: int
+    cycle: int
+
+
+class Recorder:
+    """Listens to one run.
+
+    Attributes:
+        window: of what cycles events are kept; (0, 0) for none.
+        issues: in the order of issue.
+        taken: times in which units were taken, in the order in which that was decided.
+        flips: completed phases of mbarriers.
+        last: cycle of each warp's last issue; behind the window, skipped cycles are not counted.
+        tails: the wait with which a warp's program ended, by warp.
+    """
+
+    def __init__(self, window: Window = (0, 0)) -> None:
+        self.window = window
+        self.last: dict[int, int] = {}
+        self.issues: list[Issue] = []
+        self.taken: list[Busy] = []
+        self.flips: list[Flip] = []
+        self.tails: dict[int, Stall] = {}
+        self.current: Issue | None = None  # what units are taken for
+        self._issuing: Issue | None = None
+        self._interval = 0  # of the operation that issues
+        self._writers: dict[tuple[int, int], Issue] = {}
+
+    # The engine calls these
+
+    def attach(self, sm: Sm, codes: Sequence[TimedCode]) -> None:
+        """Before the run: room for the ledger behind the engine's counters."""
+        self._sm, self._codes = sm, list(codes)
+        self._skip = sm.skip
+        sm.skip = sm.skip and self.window[1] <= 0
+        self._first: dict[int, int] = {}  # by the identity of a program: where its ledger begins
+        for code in self._codes:
+            self._first[id(code)] = len(sm.counted)
+            sm.counted.extend([0] * (_WAITS * len(code.items)))
+        self._places = {warp.id: warp.pc for warp in sm.warps}  # the item that each warp issued last
+
+    def issue(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
+        """A warp issues; called before the operation starts."""
+        counted = self._sm.counted
+        row = self._first[id(warp.code)] + _WAITS * warp.pc
+        before = warp.code.items[self._places[warp.id]]
+        blocked = isinstance(before, TimedOperation) and before.blocking
+        for cause, begin, end in stalls:
+            if begin < warp.gate and (blocked or cause not in _COMPILED):
+                self.wait(warp, cause, end - begin, counted)
+            else:
+                counted[row + cause] += end - begin
+        counted[row + Wait.ISSUED] += 1
+        self._places[warp.id] = warp.pc
+        self.last[warp.id] = now
+        first, last = self.window
+        if now >= last:
+            self._sm.skip = self._skip
+            if not stalls or stalls[0].begin >= last:  # an issue behind the window counts if a stall reaches into it
+                self.current = self._issuing = None
+                return
+        issue = Issue(warp.id, warp.pc, core.number, operation.unit, now, now + 1, now, tuple(stalls))
+        if now >= first:
+            issue.producer = self._producer(warp, operation, stalls)
+            self.issues.append(issue)
+        for register in operation.writes:
+            self._writers[warp.id, register] = issue
+        self.current = self._issuing = issue
+        self._interval = operation.interval
+
+    def issued(self, core: SubCore, now: int, done: int) -> None:
+        """The operation of the last issue works, or queues."""
+        issue = self._issuing
+        if issue is not None:
+            issue.done = max(issue.done, done)
+            free = now + self._interval if issue.unit in _PIPES else core.free[issue.unit]
+            self._keep(issue.unit.name.lower(), core.number, core.number // self._sm.config.sm.sub_cores, now, free, issue)
+
+    def start(self, issue: Issue | None, now: int, done: int) -> None:
+        """What queued since that issue starts; `serve` speaks of it from now on."""
+        self.current = issue
+        if issue is not None:
+            issue.started = now
+            self.complete(done)
+
+    def complete(self, done: int) -> None:
+        """When what has just started will be complete."""
+        if self.current is not None:
+            self.current.done = max(self.current.done, done)
+
+    def serve(self, name: str, sm: int, begin: int, end: int) -> None:
+        """A unit of an SM works from `begin` to before `end` for what has just issued or started."""
+        if self.current is not None:
+            self._keep(name, None, sm, begin, end, self.current)
+
+    def flip(self, name: str, sm: int, parity: int, now: int) -> None:
+        """The phase of this parity of an mbarrier is complete."""
+        if self.window[0] <= now < self.window[1]:
+            self.flips.append(Flip(name, sm, parity, now))
+
+    def wait(self, warp: Warp, cause: Wait, cycles: int, counted: list[int]) -> None:
+        """The warp could not go on after its last issue: a barrier, a wait, a loop's end."""
+        counted[self._first[id(warp.code)] + _WAITS * self._places[warp.id] + cause] += cycles
+
+    def state(self) -> tuple[object, ...]:
+        """What decides, beyond the engine's own state, what will be recorded."""
+        return tuple(self._places.items())
+
+    def end(self, warp: Warp, stall: Stall) -> None:
+        """The warp's program is over, and so is the wait with which it has ended."""
+        self.wait(warp, stall.cause, stall.end - stall.begin, self._sm.counted)
+        self.tails[warp.id] = stall
+
+    # Afterwards
+
+    def ledger(self) -> list[list[list[int]]]:
+        """For each program and each of its items: cycles by `Wait`, all of its warps together; `ISSUED` are issues.
+
+        A wait for operands, a unit or the scheduler counts for the instruction that was to issue, one for a barrier, an mbarrier, completion or the
+        end of a loop for the instruction that came before it.
+        """
+        counted = self._sm.counted
+        found = []
+        for code in self._codes:
+            first = self._first[id(code)]
+            found.append([counted[first + _WAITS * i : first + _WAITS * (i + 1)] for i in range(len(code.items))])
+        return found
+
+    def _keep(self, name: str, core: int | None, sm: int, begin: int, end: int, entry: Issue) -> None:
+        if end > begin and end > self.window[0] and begin < self.window[1]:
+            self.taken.append(Busy(name, core, sm, begin, end, entry))
+
+    def _producer(self, warp: Warp, operation: TimedOperation, stalls: Sequence[Stall]) -> Issue | None:
+        """Who wrote the operand that came last, if the warp waited for its operands."""
+        compiled = [stall.begin for stall in stalls if stall.cause is Wait.DEPENDENCY and stall.end == warp.held]
+        begin = next((stall.begin for stall in stalls if stall.end == warp.wanted), compiled[0] if compiled else None)
+        if begin is None:
+            return None
+        writers = (self._writers.get((warp.id, register)) for register in (*operation.reads, *operation.writes))
+        last = max((writer for writer in writers if writer is not None), key=lambda writer: writer.done, default=None)
+        return last if last is not None and last.done + self._sm.margin > begin else None

@@ -1,0 +1,44 @@
+"""What a program asks of one SM at least: multiply-adds, cycles of the tensor cores, bytes of each memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from isa.forms import MmaForm
+from simulator.execute.facts import CopyFacts, Fact, MmaFacts
+from simulator.report import Traffic, Work
+from simulator.state.shared import LINE_BYTES
+from simulator.timing.config import Config
+from simulator.timing.tcgen05 import cost
+from simulator.trace.linear import Operation
+
+SHARED = "shared memory"
+
+
+def work_of(config: Config, operations: Iterable[tuple[Operation, int]], facts: Mapping[Fact, int], accessed: int, ctas: int) -> Work:
+    """The work of one SM of those that the program runs on.
+
+    Args:
+        operations: with how often each is executed, by all warps together.
+        facts: of asynchronous instructions, with how often each was met.
+        accessed: bytes that loads and stores of shared memory moved.
+        ctas: SMs that share the work.
+    """
+    fma = performed = cycles = 0.0
+    moved = float(accessed)
+    for op, times in operations:
+        form = op.instruction.form
+        if isinstance(form, MmaForm):
+            found = config.tensor_class(form)
+            fma, performed = fma + form.fma * times, performed + form.performed_fma * times
+            cycles += found.interval * times / config.sm.sub_cores if found is not None else 0
+    for fact, times in facts.items():
+        found_cost = cost(config, fact) if isinstance(fact, MmaFacts | CopyFacts) else None
+        if isinstance(fact, MmaFacts) and found_cost is not None:
+            named = fact.m * fact.n * fact.k
+            fma, performed = fma + named * times, performed + named * times / (2 if fact.sparse else 1)
+            cycles += times * fact.cta_group * (found_cost.interval if found_cost.bound == "minimum" else found_cost.tensor)
+        if found_cost is not None and config.tcgen05 is not None and isinstance(fact, MmaFacts | CopyFacts):
+            moved += times * fact.cta_group * found_cost.operands * config.tcgen05.queue.operand_bytes
+    memories = {SHARED: Traffic(round(moved / ctas), LINE_BYTES / config.shared.cycles)}
+    return Work(fma / ctas, performed / ctas, cycles / ctas, memories)

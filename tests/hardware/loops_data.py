@@ -1,0 +1,90 @@
+"""Writes configs/measurements/h100_programs.json: measured loops of unlike matrix instructions, as the machine code issues them.
+
+    python loops_data.py --given timing_programs.json [--build DIR] [--results DIR] [--nvdisasm PROGRAM]
+
+Sets: `given` (forty loops of nvcc, from the file), `random` (group `random`: what the order of warps was chosen by) and `held out` (group `held`,
+measured afterwards). A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a move between registers, and cycles of an iteration by
+number of warps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import sass
+
+HERE = Path(__file__).resolve().parent
+TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_programs.json"
+SOURCE = (
+    "measured: given, H100 80GB, November 2026; random, H100 80GB HBM3, 2026-11-21; held out, H200 (the same SM), 2026-11-21; "
+    "cycles of an iteration from two loop counts, one CTA on one SM"
+)
+
+
+def compact(lines: list[str], forms: list[str]) -> list[list[Any]]:
+    """Trace text as rows of numbers; `forms` grows by the opcodes that are new."""
+    rows: list[list[Any]] = []
+    for line in lines:
+        opcode, operands = line.split(" ", 1)
+        if opcode == "mov.b32":
+            rows.append([None, *(int(n) for n in re.findall(r"%r(\d+)", operands))])
+            continue
+        if opcode not in forms:
+            forms.append(opcode)
+        first = [int(n) for n in re.findall(r"\{%r(\d+)", operands)]
+        metadata = re.search(r"\}, %r(\d+), 0x0;", operands)
+        rows.append([forms.index(opcode), *first, *([int(metadata.group(1))] if metadata else [])])
+    return rows
+
+
+def body(instructions: list[sass.Instruction]) -> list[str]:
+    found = sass.trace_text(instructions)
+    if found is None:
+        raise SystemExit(f"an instruction that is not known: {[x.text for x in instructions]}")
+    return found[0]
+
+
+def measured(group: str, build: Path, results: Path, nvdisasm: str) -> dict[str, tuple[list[str], dict[str, float]]]:
+    """Body and cycles of every program of a group."""
+    loops = {name: sass.loops(lines)[0] for name, lines in sass.listings(build / f"{group}.cubin", nvdisasm).items()}
+    cycles: dict[str, dict[str, float]] = {}
+    with (results / f"{group}.csv").open() as file:
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            cycles.setdefault(row["program"], {})[row["warps"]] = float(row["cycles_per_iteration"])
+    return {name: (body(loops[name]), cycles[name]) for name in cycles}
+
+
+def given(path: Path) -> dict[str, tuple[list[str], dict[str, float]]]:
+    programs = json.loads(path.read_text())
+    return {p["name"]: (body([sass.Instruction(text) for text in p["loop"]]), p["cycles_per_iteration"]) for p in programs}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--given", type=Path, required=True)
+    parser.add_argument("--build", type=Path, default=HERE / "build")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--nvdisasm", default="nvdisasm")
+    options = parser.parse_args()
+    sets = {
+        "given": given(options.given),
+        **{label: measured(group, options.build, options.results, options.nvdisasm) for label, group in (("random", "random"), ("held out", "held"))},
+    }
+    forms: list[str] = []
+    programs = [
+        {"name": name, "set": label, "body": compact(lines, forms), "cycles": cycles}
+        for label, found in sets.items()
+        for name, (lines, cycles) in found.items()
+    ]
+    text = ",\n".join(json.dumps(program, separators=(",", ":")) for program in programs)
+    TARGET.write_text(f'{{"source":{json.dumps(SOURCE)},\n"forms":{json.dumps(forms)},\n"programs":[\n{text}\n]}}\n')
+    print(len(programs), "programs,", TARGET.stat().st_size, "bytes")
+
+
+if __name__ == "__main__":
+    main()
