@@ -32,7 +32,9 @@ def _initial() -> dict[int, object]:
     return {r: lanes(DATA) for r in (*range(A, A + 8), *range(B, B + 8))} | {E: lanes(ONE_E)}
 
 
-def _program(name: str, group: str, instruction: str, body: list[str], tiles: int, count: int, warps: tuple[int, ...], **labels: int | str) -> Program:
+def _program(
+    name: str, group: str, instruction: str, body: list[str], tiles: int, count: int, warps: tuple[int, ...], **labels: int | str
+) -> Program:
     live = tuple(range(D, D + 4 * tiles))
     return Program(
         name, group, instruction, count, (Part(tuple(body)),), live, _initial(), labels=labels, warps=warps, counter="compiled"
@@ -41,6 +43,12 @@ def _program(name: str, group: str, instruction: str, body: list[str], tiles: in
 
 def short(form: Form) -> str:
     return f"{'sp' if form.sparse else ''}k{form.k}_{form.d}_{form.a}"
+
+
+def chain(form: Form, count: int, name: str) -> Program:
+    """`count` of one form on 12 accumulators in turn, under a name of its own."""
+    body = [form.text(D + 4 * (i % 12), A, B, D + 4 * (i % 12), E) for i in range(count)]
+    return _program(name, "patched", form.opcode, body, 12, count, (1,))
 
 
 def in_turn(forms: tuple[Form, ...], pattern: str, copies: int, warps: tuple[int, ...]) -> Program:
@@ -82,9 +90,8 @@ def inserts() -> Iterator[Program]:
                     if i % every == every - 1:
                         for j in range(run):
                             body += [s.format(d=100 + (i + j) % 8, p=110 + i % 4, q=114 + i % 4) for s in statements]
-                program = _program(
-                    f"inserts_{short(form)}_{name}_e{every}_r{run}", "inserts", form.opcode, body, 12, 48, (1, 4, 8, 16), insert=name, every=every, run=run
-                )
+                label = f"inserts_{short(form)}_{name}_e{every}_r{run}"
+                program = _program(label, "inserts", form.opcode, body, 12, 48, (1, 4, 8, 16), insert=name, every=every, run=run)
                 initial = program.initial | {r: lanes(r) for r in range(100, 118)}
                 yield Program(**{**program.__dict__, "initial": initial, "live": (*program.live, *range(100, 108))})
 
@@ -100,7 +107,8 @@ def random_program(group: str, number: int, seed: int, forms: tuple[Form, ...]) 
         a, b = A + 4 * source.randrange(2), B + 4 * source.randrange(2)
         body.append(form.text(D + 4 * tile, a, b, D + 4 * tile, E))
     label = "any" if len(forms) > len(SPARSE) else "sparse"
-    return _program(f"{group}_{number}", group, f"{label} forms", body, tiles, length, (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32), seed=seed, accumulators=tiles)
+    warps = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32)
+    return _program(f"{group}_{number}", group, f"{label} forms", body, tiles, length, warps, seed=seed, accumulators=tiles)
 
 
 def random_programs(number: int = 240) -> Iterator[Program]:

@@ -1,0 +1,187 @@
+"""Matrix instructions in an order and with stall counts of our own: the loop of a cubin is rewritten, instruction by instruction.
+
+    python patched.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    the cubin, and the encodings of all native forms (no GPU needed)
+    python patched.py run   [--build DIR] [--results DIR] [--date D]               results/patched.csv
+
+ptxas orders instructions and writes their waits; what the hardware does by itself is seen only with waits of one cycle. The loop is: addition,
+comparison, the sequence in question, NOPs, branch. Results are wrong, since no wait protects them; times are what is asked for. `cycles` is an
+iteration's; kind `nothing` is the loop with NOPs alone.
+
+Kinds: `run` (n of one form, waits of s cycles), `pair` and `triple` (one after the other, then nothing for 45 cycles: distances), `alternate` and
+`stream` (back to back), `compare` (a comparison a cycles after every instruction), `registers` (random register numbers).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import json
+import random
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mixed
+import programs as p
+
+HERE = Path(__file__).resolve().parent
+MARK = (1 << 21) - 1 << 41  # control bits of the upper half: stall, yield, scoreboards, reuse
+COUNTS = (8, 72)
+PAD = (("NOP", 15),) * 3
+LISTED = re.compile(r"\s+/\*[0-9a-f]{4,6}\*/\s+(.*?)\s*;?\s+/\* (0x[0-9a-f]{16}) \*/")
+UPPER = re.compile(r"\s+/\* (0x[0-9a-f]{16}) \*/")
+Item = tuple[Any, ...]  # ("NOP", stall) or (form, stall, d, a, b)
+
+
+def listing(cubin: Path, nvdisasm: str) -> dict[str, list[tuple[str, int, int]]]:
+    """Text and both halves of every instruction of every kernel; labels have no halves."""
+    found: dict[str, list[tuple[str, int, int]]] = {}
+    lines: list[tuple[str, int, int]] = []
+    pending: tuple[str, int] | None = None
+    for line in subprocess.run([nvdisasm, "-c", "-hex", str(cubin)], capture_output=True, text=True, check=True).stdout.splitlines():
+        if match := re.match(r"\.text\.(\w+):", line):
+            lines = found.setdefault(match.group(1), [])
+        elif match := re.match(r"(\.L_x_\d+):", line):
+            lines.append((match.group(1), 0, 0))
+        elif match := LISTED.match(line):
+            pending = match.group(1), int(match.group(2), 16)
+        elif pending and (match := UPPER.match(line)):
+            lines.append((*pending, int(match.group(1), 16)))
+            pending = None
+    return found
+
+
+def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
+    """The template is a loop of 96 instructions; a kernel for each form gives its encoding."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kernels = [(mixed.SPARSE[6], 96, "template"), *((form, 12, f"form_{mixed.short(form)}") for form in mixed.ALL)]
+    source, cubin = folder / "patched.ptx", folder / "patched.cubin"
+    source.write_text(p.ptx_module([mixed.chain(form, count, name) for form, count, name in kernels]))
+    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
+    found = listing(cubin, nvdisasm)
+    template = found["template"]
+    place = {text: i for i, (text, *_) in enumerate(template)}
+    branches = ((i, re.search(r"BRA `\((\.L_x_\d+)\)", text)) for i, (text, *_) in enumerate(template))
+    ends = [(place[match.group(1)], i) for i, match in branches if match and place[match.group(1)] < i]
+    start, end = next(pair for pair in ends if sum("MMA" in text for text, *_ in template[slice(*pair)]) == 96)
+    loop = [line for line in template[start : end + 1] if line[2]]
+    raw = b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for _, low, high in loop)
+    data = {
+        "offset": cubin.read_bytes().index(raw),
+        "slots": len(loop),
+        "add": next(line[1:] for line in loop if line[0].startswith("UIADD3")),
+        "compare": next(line[1:] for line in loop if line[0].startswith("ISETP")),
+        "branch": loop[-1][1:],
+        "nop": next(line[1:] for line in template if line[0] == "NOP"),
+        "forms": {name[5:]: next(line[1:] for line in lines if "MMA" in line[0]) for name, lines in found.items() if name.startswith("form_")},
+    }
+    (folder / "patched.json").write_text(json.dumps(data))
+
+
+def control(high: int, stall: int, yields: bool = False) -> int:
+    return high & ~MARK | stall << 41 | (not yields) << 45 | 63 << 46
+
+
+def encode(item: Item, data: dict[str, Any]) -> tuple[int, int]:
+    if item[0] in ("NOP", "compare"):
+        low, high = data[item[0].lower()]
+        return low, control(high, item[1])
+    form, stall, d, a, b = item
+    low, high = data["forms"][mixed.short(form)]
+    low = low & ~(0xFFFFFF << 16) | d << 16 | a << 24 | b << 32
+    if form.sparse:
+        low = low & ~(0xFF << 40) | 2 << 40
+    return low, control(high & ~0xFF | d, stall)
+
+
+def patched(cubin: bytes, sequence: list[Item], data: dict[str, Any]) -> bytes:
+    """The cubin with this loop."""
+    words = [(data["add"][0], control(data["add"][1], 12)), (data["compare"][0], control(data["compare"][1], 13))]
+    words += [encode(item, data) for item in sequence]
+    back = -16 * (len(words) + 1) // 4 & (1 << 48) - 1
+    low = data["branch"][0] & ~(0xFF << 16) & (1 << 34) - 1 | (back & 0xFF) << 16 | (back >> 8) << 34 & (1 << 64) - 1
+    words.append((low, control(data["branch"][1], 5, yields=True)))
+    assert len(words) <= data["slots"]
+    raw = b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in words)
+    return cubin[: data["offset"]] + raw + cubin[data["offset"] + len(raw) :]
+
+
+def interval(form: p.Form) -> int:
+    return 4 + 2 * form.sparse + 2 * (form in mixed.SPARSE[5:] or form in mixed.DENSE[5:])
+
+
+def one(form: p.Form, stall: int, place: int) -> Item:
+    return form, stall, 12 + 4 * (place % 10), 4, 8
+
+
+def experiments() -> Iterator[tuple[dict[str, Any], tuple[int, ...], list[Item]]]:
+    """Labels, numbers of warps, sequence."""
+    forms = mixed.CLASSES
+    yield {"kind": "nothing"}, (1,), list(PAD)
+    for form in forms:
+        name = mixed.short(form)
+        for n in (1, 2, 3, 4, 5, 6, 8, 12, 16, 24):
+            for stall in (1, interval(form)):
+                yield {"kind": "run", "first": name, "n": n, "stall": stall}, (1,), [*(one(form, stall, i) for i in range(n)), *PAD]
+        for stall in (1, interval(form)):
+            yield {"kind": "stream", "first": name, "n": 60, "stall": stall}, (1, 4, 8, 16, 32), [one(form, stall, i) for i in range(60)]
+        for after in range(1, interval(form)):
+            body = [x for i in range(16) for x in (one(form, after, i), ("compare", interval(form) - after))]
+            yield {"kind": "compare", "first": name, "n": 16, "stall": after}, (1, 8), [*body, *PAD]
+        for second in forms:
+            other = mixed.short(second)
+            yield {"kind": "pair", "first": name, "second": other, "stall": 1}, (1,), [one(form, 1, 0), one(second, 1, 1), *PAD]
+            body = [one((form, second)[i % 2], 1, i) for i in range(40)]
+            yield {"kind": "alternate", "first": name, "second": other, "n": 40, "stall": 1}, (1, 8, 16), body
+            for third in forms:
+                labels = {"kind": "triple", "first": name, "second": other, "third": mixed.short(third), "stall": 1}
+                yield labels, (1,), [one(form, 1, 0), one(second, 1, 1), one(third, 1, 2), *PAD]
+    source = random.Random(1)
+    for form in forms:
+        for sample in range(12):
+            body = [(form, 1, *(4 * source.randrange(1, 15) for _ in range(3))) for _ in range(12)]
+            yield {"kind": "registers", "first": mixed.short(form), "n": sample, "stall": 1}, (1,), [*body, *PAD]
+
+
+def run(folder: Path, results: Path, date: str) -> None:
+    import measure
+
+    device = measure.Device()
+    cupy = device.cupy
+    data, cubin = json.loads((folder / "patched.json").read_text()), (folder / "patched.cubin").read_bytes()
+    program = mixed.chain(mixed.SPARSE[6], 96, "template")
+    table, image = cupy.asarray(p.register_table(program, 1024)), cupy.asarray(p.image("data", 0))
+    columns = ("kind", "first", "second", "third", "n", "stall", "warps", "cycles")
+    with (results / "patched.csv").open("w", newline="") as file:
+        file.write(f"# {device.name}, {date}; one CTA on one SM; cycles of an iteration, best of 3 launches for each loop count\n")
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        for labels, numbers, sequence in experiments():
+            module = cupy.cuda.function.Module()
+            module.load(patched(cubin, sequence, data))
+            kernel = module.get_function("template")
+            for warps in numbers:
+                few, many = (min(device.cycles(kernel, table, image, warps, n) for _ in range(3)) for n in COUNTS)
+                writer.writerow({**labels, "warps": warps, "cycles": round((many - few) / (COUNTS[1] - COUNTS[0]), 2)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=("build", "run"))
+    parser.add_argument("--build", type=Path, default=HERE / "build")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--ptxas", default="ptxas")
+    parser.add_argument("--nvdisasm", default="nvdisasm")
+    parser.add_argument("--date", default=datetime.date.today().isoformat())
+    options = parser.parse_args()
+    if options.step == "build":
+        build(options.build, options.ptxas, options.nvdisasm)
+    else:
+        run(options.build, options.results, options.date)
+
+
+if __name__ == "__main__":
+    main()
