@@ -71,7 +71,15 @@ def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
         (("run", "digits/e4m3", "--config", "a100"), ("e4m3.trace:86", "sm_80", "a100", "sm_89")),
         (("run", "digits/f16", "--output", "/nowhere/at/all/x.npz"), ("/nowhere/at/all/x.npz", "cannot be written")),
         (("decode", "mov.b32 %r0, 1;", "--target", "sm_12"), ("sm_12", "sm_90")),
-        (("validate", "--config", "a100"), ("a100", "h100_sxm")),
+        (("validate", "--config", "jetson_thor"), ("jetson_thor", "h100_sxm")),
+        (("validate", "--config", "a100", "--group", "uniform"), ("uniform", "sun22-round")),
+        (("validate", "--config", "a100", "--worst", "-1"), ("--worst -1", "0 or more")),
+        (("validate", "--config", "a100", "--plot", "x.gif"), ("x.gif", ".png")),
+        (("validate", "--config", "a100", "--check", "no.json"), ("no.json", "cannot be read")),
+        (("validate", "--config", "a100", "--record", "/nowhere/at/all/x.json"), ("/nowhere/at/all/x.json", "no such folder")),
+        (("validate", "--headline"), ("--headline", "--config")),
+        (("validate", "--config", "a100", "--headline"), ("a100 has no times for tcgen05",)),
+        (("validate", "--config", "b200", "--headline", "--check"), ("--headline",)),
     ],
 )
 def test_bad_use_is_exit_2_and_one_line(tcsim: Tcsim, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:

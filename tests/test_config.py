@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from isa import parse_target
+from isa import mma_form, mma_forms, parse_target
 from isa.tcgen05_rows import KIND_ROWS
 from simulator import ConfigError, load_config
 from simulator.resources import folder
-from simulator.timing.config import POLICIES, STATUSES, Config, config_names
+from simulator.timing.config import POLICIES, STATUSES, Config, TensorClass, config_names
 
 SHIPPED = (folder("configs") / "h100_sxm.toml").read_text()
+OPTIONAL = ("schedule", "pipe")
 TABLES = ("chip", "sm", "issue", "loop", "alu", "barrier", "shared")
 
 
@@ -24,7 +25,7 @@ def test_shipped(name: str) -> None:
     config = load_config(name)
     assert config == load_config(folder("configs") / f"{name}.toml")
     assert (config.name, config.target) == (name, parse_target(config.target))
-    assert set(config.sources) == {*TABLES, *(f"tensor {c.name}" for c in config.tensor), *tcgen05_tables(config)}
+    assert set(config.sources) - set(OPTIONAL) == {*TABLES, *(f"tensor {c.name}" for c in config.tensor), *tcgen05_tables(config)}
     for table, source in config.sources.items():
         assert config.status(table) in STATUSES
         assert len(source.split(":", 1)[1].strip()) > 10, table
@@ -73,6 +74,7 @@ def test_numbers_are_those_of_the_file(tmp_path: Path, table: str) -> None:
             assert after == replace(before, **{table: replace(part, **{field.name: value + 1})})
 
 
+M8N8 = [c.name for c in load_config("h100_sxm").tensor].index("m8n8k16")
 # (table, key, value, key that the error names, words)
 WRONG: list[tuple[str, str, str | None, str, tuple[str, ...]]] = [
     ("", "name", None, "name", ("missing",)),
@@ -106,7 +108,7 @@ WRONG: list[tuple[str, str, str | None, str, tuple[str, ...]]] = [
     ("barrier", "latency", "[12]", "barrier.latency", ("[12]",)),
     ("shared", "latency", "{ a = 1 }", "shared.latency", ("integer",)),
     ("[[tensor]]", "name", "7", "tensor[0].name", ("a text",)),
-    ("[[tensor]]", "name", '"m8n8k16"', "tensor[4].name", ("two tensor classes named 'm8n8k16'",)),
+    ("[[tensor]]", "name", '"m8n8k16"', f"tensor[{M8N8}].name", ("two tensor classes named 'm8n8k16'",)),
     ("[[tensor]]", "sparse", None, "tensor[0].sparse", ("missing",)),
     ("[[tensor]]", "sparse", "0", "tensor[0].sparse", ("true or false",)),
     ("[[tensor]]", "rows", None, "tensor[0].rows", ("missing",)),
@@ -117,6 +119,11 @@ WRONG: list[tuple[str, str, str | None, str, tuple[str, ...]]] = [
     ("[[tensor]]", "inputs", '["f16", "f63"]', "tensor[0].inputs", ("f64", "element types")),
     ("[[tensor]]", "inputs", "[1]", "tensor[0].inputs", ("element types",)),
     ("[[tensor]]", "source", '"assumed"', "tensor[0].source", ("'assumed'",)),
+    ("[[tensor]]", "rows", "16\nstall = 0", "tensor[0].stall", ("0", "1 or more")),
+    ("[[tensor]]", "rows", '16\nordered = "yes"', "tensor[0].ordered", ("'yes'", "true or false")),
+    ("[[tensor]]", "rows", '16\nkinds = ["mxf4"]\nkids = 1', "tensor[0].kids", ("unknown key", "did you mean 'kinds'")),
+    ("[[tensor]]", "rows", '16\nkinds = ["f8f4"]', "tensor[0].kinds", ("['f8f4']", "f8f6f4", "mxf4nvf4.block_scale")),
+    ("[[tensor]]", "rows", "16\nkinds = []", "tensor[0].kinds", ("a list of",)),
 ]
 
 
@@ -129,6 +136,37 @@ def test_wrong_entry(tmp_path: Path, table: str, key: str, value: str | None, na
     assert (error.path, error.key) == (str(path), named)
     assert str(error).startswith(f"{path}: {named}: ")
     assert all(word in str(error) for word in words), str(error)
+
+
+SM120 = ["rtx5070ti", "rtx5080", "rtx5090", "rtx_pro_6000"]
+ORDERED, PLAIN = "mma.sp::ordered_metadata.sync.aligned", "mma.sp.sync.aligned"
+
+
+@pytest.mark.parametrize("name", SM120)
+def test_classes_by_kind_and_metadata(name: str) -> None:
+    """sm_120: accumulator, kind, types and order of the metadata decide the time; every form has one but f64, b1 and m8n8k4."""
+    config = load_config(name)
+    slow = 16 if name == "rtx_pro_6000" else 32
+
+    def found(opcode: str) -> TensorClass:
+        tensor = config.tensor_class(mma_form(opcode, "sm_120a"))
+        assert tensor is not None
+        return tensor
+
+    mma, sparse = "mma.sync.aligned.m16n8k32.row.col", f"{ORDERED}.m16n8k64.row.col"
+    scaled = f"{mma}.kind::mxf8f6f4.block_scale.scale_vec::1X.f32"
+    assert found(f"{mma}.f32.e4m3.e4m3.f32").interval == found(f"{mma}.kind::f8f6f4.f32.e4m3.e4m3.f32").interval == slow
+    assert found(f"{mma}.f16.e4m3.e4m3.f16").interval == found(f"{sparse}.f16.e4m3.e4m3.f16").interval == 16
+    assert found(f"{mma}.kind::f8f6f4.f16.e2m1.e2m1.f16").interval == slow
+    assert found(f"{scaled}.e4m3.e4m3.f32.ue8m0").interval == found(f"{scaled}.e4m3.e2m1.f32.ue8m0").interval == 16
+    assert found(f"{scaled}.e3m2.e2m1.f32.ue8m0").interval == slow
+    ordered, plain = (found(f"{opcode}.m16n8k32.row.col.f32.f16.f16.f32") for opcode in (ORDERED, PLAIN))
+    assert (ordered.interval, ordered.blocking, plain.blocking) == (slow, False, True)
+    assert plain.latency > 4 * ordered.latency
+    assert found(f"{ORDERED}.m16n8k32.row.col.f32.bf16.bf16.f32") == found(f"{PLAIN}.m16n8k32.row.col.f32.bf16.bf16.f32")
+    for form in mma_forms().values():
+        if form.supports(config.target) and config.tensor_class(form) is None:
+            assert form.a_type.name in ("f64", "b1") or form.blocks > 1, form.opcode
 
 
 BLACKWELL = (folder("configs") / "b200.toml").read_text()

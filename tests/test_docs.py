@@ -12,7 +12,7 @@ import pytest
 
 from simulator.arithmetic import evidence
 from simulator.errors import ConfigError
-from simulator.timing.config import load_config
+from simulator.timing.config import config_names, load_config
 from tests.conftest import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -74,6 +74,7 @@ def test_the_tables_of_arithmetic_are_those_of_the_code() -> None:
 
 def test_every_config_table_is_documented() -> None:
     text = (ROOT / "docs" / "configs.md").read_text()
+    assert all(f"`{name}`" in text for name in config_names())
     config = load_config("h100_sxm")
     for table in config.sources:
         assert f"[{table.split()[0]}]" in text

@@ -114,7 +114,16 @@ def test_every_form(folder: Path, form: isa.MmaForm) -> None:
     check_stream(folder, form, 2, 8, FREE_LOOPS)
 
 
-@pytest.mark.parametrize("name", ["h100_sxm", "a100"])
+@pytest.mark.parametrize(("warps", "wanted"), [(1, 4 * 8 + 3), (4, 4 * 8 + 3), (5, 8 * 8), (8, 8 * 8)])
+def test_stalls(folder: Path, warps: int, wanted: int) -> None:
+    """A warp that its own instruction holds for the interval: alone on its sub-core it pays for the loop's end, with another it does not."""
+    config = replace(FREE_LOOPS, loop=Loop(3, 0, False), tensor=tuple(replace(c, stall=c.interval) for c in FREE_LOOPS.tensor))
+    few, many = (stream(folder, SPARSE, 4, warps, n, config).cycles for n in (40, 240))
+    assert class_of(SPARSE).interval == 8
+    assert many - few == 200 * wanted
+
+
+@pytest.mark.parametrize("name", ["h100_sxm", "a100", "rtx3070ti", "rtx3090", "rtx4090"])
 def test_which_forms_have_no_time(name: str) -> None:
     """Those that nobody measured: f64, single bits, and m8n8k4 of f16, which is a routine on both chips. All others have one."""
     config = load_config(name)
@@ -430,9 +439,14 @@ def more(producer: Operation, consumer: str, config: Config) -> int:
     return late if unit_of(producer) == "alu" else 0
 
 
+def least(op: Operation, config: Config) -> int:
+    form = op.instruction.form
+    return class_of(form, config).stall if isinstance(form, isa.MmaForm) else 1
+
+
 def distance(first: Operation, second: Operation, late: int, config: Config) -> int:
     """Cycles that the compiler leaves between two instructions of a block, by themselves."""
-    found = 1
+    found = least(first, config)
     if unit_of(first) not in ("tensor", "alu"):
         return found
     if unit_of(first) == unit_of(second):
@@ -455,7 +469,7 @@ def compiled(code: Code, config: Config, timed: list[TimedOperation | TimedLoop]
         if not block:
             return
         place, op, at = block[-1]
-        end = at + 1
+        end = free = at + least(op, config)
         if config.loop.drain:
             hidden = {r: max(t for _, o, t in block if r in o.writes) for _, o, _ in block for r in o.writes}
             for _, o, t in block:
@@ -464,7 +478,7 @@ def compiled(code: Code, config: Config, timed: list[TimedOperation | TimedLoop]
         form = op.instruction.form
         if isinstance(form, isa.MmaForm) and class_of(form, config).blocking:
             end = max(end, at + latency_of(op, config))
-        stalls[place] = max(end, at + 1 + config.loop.cycles if branch else 0) - at
+        stalls[place] = max(end, free + config.loop.cycles if branch else 0) - at
         block.clear()
 
     for place, item in enumerate(code.items):
@@ -724,20 +738,23 @@ LOOPS = (H100.loop, Loop(0, 0, False), Loop(2, 0, False), Loop(1, 40, False), Lo
 
 @dataclass(frozen=True)
 class Variant:
-    """The H100 with another policy, rule of loops and number of sub-cores; short to print."""
+    """The H100 with another policy, rule of loops and number of sub-cores, and with stalls of matrix instructions; short to print."""
 
     policy: str
     loop: Loop
     sub_cores: int
+    stall: int = 1
     counter: bool = True
 
     @property
     def config(self) -> Config:
         schedule = H100.schedule if self.counter else replace(H100.schedule, compare=0)
-        return replace(H100, schedule=schedule, issue=Issue(self.policy), loop=self.loop, sm=replace(H100.sm, sub_cores=self.sub_cores))
+        tensor = tuple(replace(c, stall=self.stall) for c in H100.tensor)
+        chip = replace(H100, tensor=tensor, sm=replace(H100.sm, sub_cores=self.sub_cores))
+        return replace(chip, schedule=schedule, issue=Issue(self.policy), loop=self.loop)
 
 
-VARIANTS = st.builds(Variant, st.sampled_from(POLICIES), st.sampled_from(LOOPS), st.sampled_from([1, 4]))
+VARIANTS = st.builds(Variant, st.sampled_from(POLICIES), st.sampled_from(LOOPS), st.sampled_from([1, 4]), st.sampled_from([1, 1, 6, 11]))
 
 
 def prepared(folder: Path, text: str, seed: int, vary: bool) -> tuple[list[Code], int, int, Costs, int]:

@@ -14,10 +14,10 @@ from simulator.timing.model import TimedLoop, TimedOperation, Unit, unread
 from simulator.timing.shared_memory import SharedMemory
 from simulator.validation.group import Row
 from simulator.validation.measured_loops import Loop
-from simulator.validation.shared_memory import A100_GROUPS, GROUPS, _loops
+from simulator.validation.shared_memory import GROUPS, _loops
 
 H100, A100 = load_config("h100_sxm"), load_config("a100")
-NAMED = {group.name: group for group in (*GROUPS, *A100_GROUPS)}
+NAMED = {group.name: group for groups in GROUPS.values() for group in groups}
 
 
 def mean(rows: list[Row]) -> float:

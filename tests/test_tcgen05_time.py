@@ -33,6 +33,7 @@ from simulator.execute.facts import (
 from simulator.timing.config import Config, Issue, Loop
 from simulator.timing.engine import Timing, simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, Wait, asynchronous, compile_code, nesting
+from simulator.timing.schedule import schedule
 from simulator.timing.tcgen05 import cost, mma_cost, sources
 from simulator.trace.linear import linearise
 from simulator.trace.program import Block, Step
@@ -466,6 +467,8 @@ class Reference:
 
     def __post_init__(self) -> None:
         cores = self.config.sm.sub_cores * self.ctas
+        for thread in self.threads:
+            schedule(thread.items, self.config)
         self.free = [dict.fromkeys(Unit, 0) for _ in range(cores)]
         self.turn = [0] * cores
         self.issued, self.tmem = [0] * cores, [0] * cores
@@ -576,6 +579,7 @@ class Reference:
         tables = self.config.tcgen05
         assert tables is not None
         took = 1
+        thread.gate = max(thread.gate, now + op.stall)  # test_engine.py checks these waits
         if op.unit is Unit.ALU:
             free[Unit.ALU] = now + op.interval
             took = op.latency
@@ -614,7 +618,7 @@ class Reference:
                     took = found.latency
                     thread.moves[store] = max(thread.moves[store], now + took)
                 case MoveWaitFacts(store=store):
-                    thread.gate = max(thread.moves[store], now + 1)
+                    thread.gate = max(thread.moves[store], thread.gate)
                 case InitFacts(barrier=barrier, count=count):
                     self.bars[barrier] = [count, count, 0]
                 case ArriveFacts(barrier=barrier, count=count):
@@ -636,11 +640,7 @@ class Reference:
     def move_on(self, thread: Thread) -> None:
         thread.pc += 1
         while not thread.done and isinstance(end := thread.items[thread.pc], TimedLoop):
-            rule = self.config.loop
-            at = self.now + 1
-            if rule.drain:
-                at = max([at, *(ready for ready, producer in thread.ready.values() if producer is Unit.ALU)])
-            thread.gate = max(thread.gate, at + rule.cycles, thread.started.get(end.loop, 0) + rule.minimum, thread.sent)
+            thread.gate = max(thread.gate, thread.started.get(end.loop, 0) + self.config.loop.minimum, thread.sent)
             thread.started[end.loop] = thread.gate
             thread.loops[end.loop] = thread.loops.get(end.loop, 0) + 1
             if thread.loops[end.loop] < end.count:

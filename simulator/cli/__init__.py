@@ -21,7 +21,7 @@ VERBS = {
     "forms": "list the matrix instructions: operands, metadata, PTX versions, targets",
     "layout": "show which bits of which lane's register hold each element of an operand",
     "accuracy": "what tensor-core arithmetic means for your numbers: errors of chips' sums against the exact result",
-    "validate": "compare the timing model with measured streams",
+    "validate": "compare the timing model with everything that was measured or published",
 }
 
 _TEACH = """\

@@ -9,10 +9,11 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from isa import IsaError, MmaForm, Target, parse_target
+from isa import IsaError, MmaForm, Target, mma_forms, parse_target
 from isa.types import MATRIX_TYPES
 from simulator.errors import ConfigError
 from simulator.resources import folder
@@ -159,6 +160,9 @@ class TensorClass:
         latency: cycles from issue until a dependent instruction can issue.
         interval: cycles between two issues on one sub-core.
         blocking: whether the chip has no such instruction and runs a sequence for it, so that the warp does nothing else for `latency` cycles.
+        stall: cycles until the warp itself can issue anything else, whatever that is: the stall count that ptxas writes.
+        ordered: with `::ordered_metadata` or without; None: both.
+        kinds: `.kind::` and, behind it, `.block_scale`, both without their dots and "kind::"; "" for forms without a kind.
         result_from, result_until: when its result comes out, on a scale of the pipe: a result may not come before the last one's end, so
             that an instruction waits for the last one's `result_until` less its own `result_from`, where that is positive.
         ports: cycles after issue in which it reads registers through ports that integer instructions use: when one issues in them, its
@@ -174,6 +178,9 @@ class TensorClass:
     latency: int
     interval: int
     blocking: bool = False
+    stall: int = 1
+    ordered: bool | None = None
+    kinds: tuple[str, ...] = ("",)
     result_from: int = 0
     result_until: int = 0
     ports: int = 0
@@ -181,12 +188,25 @@ class TensorClass:
     def matches(self, form: MmaForm) -> bool:
         return (
             self.sparse == form.sparse
+            and self.ordered in (None, form.ordered)
+            and kind_of(form) in self.kinds
             and self.rows == form.m
             and self.row_bytes == form.k_stored * form.a_type.bits // 8
             and form.a_type.name in self.inputs
             and form.b_type.name in self.inputs
             and form.d_type.name in self.accumulators
         )
+
+
+def kind_of(form: MmaForm) -> str:
+    """How `TensorClass.kinds` names a form's kind: "", "f8f6f4", "mxf4.block_scale"."""
+    return form.row.kind + (".block_scale" if form.row.scale else "")
+
+
+@lru_cache(maxsize=1)
+def known_kinds() -> tuple[str, ...]:
+    """Every kind of mma."""
+    return tuple(dict.fromkeys(kind_of(form) for form in mma_forms().values()))
 
 
 @dataclass(frozen=True)
@@ -328,6 +348,12 @@ class Reader:
             values |= {key: self.integer(where, row, key) for key in ("rows", "row_bytes", "latency", "interval")}
             values |= {key: self.integer(where, row, key) for key in _LATE if key in row}
             values |= {key: self.types(where, row, key) for key in ("inputs", "accumulators")}
+            if "stall" in row:
+                values["stall"] = self.integer(where, row, "stall")
+            if "ordered" in row:
+                values["ordered"] = self.boolean(where, row, "ordered")
+            if "kinds" in row:
+                values["kinds"] = tuple(self.choices(where, row, "kinds", known_kinds()))
             classes.append(TensorClass(name, **values))
         return tuple(classes)
 

@@ -16,7 +16,7 @@ from isa.tcgen05_forms import FamilyForm, Tcgen05MmaForm
 from simulator.errors import ConfigError
 from simulator.execute import facts as known
 from simulator.execute.facts import Fact, Idle, cycle
-from simulator.timing.config import Config
+from simulator.timing.config import Config, kind_of
 from simulator.timing.tcgen05 import Cost, cost
 from simulator.trace.linear import Code, LoopEnd, Operation
 
@@ -73,6 +73,7 @@ class TimedOperation:
         column: for each warp its place in a row of `costs`.
         sparse: whether it is a sparse matrix instruction.
         result_from, result_until, ports: of its `TensorClass`.
+        least: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
         stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first `held` of them for operands of the
             next instruction, the rest for `cause`.
         compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation; else 0.
@@ -97,6 +98,7 @@ class TimedOperation:
     result_from: int = 0
     result_until: int = 0
     ports: int = 0
+    least: int = 1
     stall: int = 1
     held: int = 1
     cause: Wait = Wait.ISSUED
@@ -204,8 +206,8 @@ def _timed(
         if found is None:
             raise ConfigError(config.path, "tensor", f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'", _described(form))
         return TimedOperation(
-            Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking,
-            sparse=found.sparse, result_from=found.result_from, result_until=found.result_until, ports=found.ports,
+            Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking, sparse=found.sparse,
+            result_from=found.result_from, result_until=found.result_until, ports=found.ports, least=found.stall,
         )  # fmt: skip
     assert isinstance(form, PlainForm)
     if form.unit == "barrier" and op.barrier is None:  # of the cluster
@@ -299,5 +301,6 @@ def _check_family(op: Operation, form: FamilyForm, config: Config) -> None:
 
 def _described(form: MmaForm) -> str:
     """What a class for this form would say."""
-    shape = f"sparse = {str(form.sparse).lower()}, rows = {form.m}, row_bytes = {form.k_stored * form.a_type.bits // 8}"
+    kind = f'kinds with "{kind_of(form)}", ' if kind_of(form) else ""
+    shape = f"{kind}sparse = {str(form.sparse).lower()}, rows = {form.m}, row_bytes = {form.k_stored * form.a_type.bits // 8}"
     return f"{shape}, inputs with {form.a_type} and {form.b_type}, accumulators with {form.d_type}"

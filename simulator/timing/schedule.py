@@ -71,7 +71,7 @@ class _Block:
         if self.last is None:
             self.begin(operation, 0)
             return
-        free = max(self.at + 1, self.free.get(operation.unit, 0))
+        free = max(self.at + self.last.least, self.free.get(operation.unit, 0))
         wanted = max((self.available(register, operation) for register in operation.reads), default=0)
         if self.last.blocking:
             wanted = max(wanted, self.at + self.last.latency)
@@ -125,12 +125,12 @@ class _Block:
         """The end of the block: what has a fixed latency arrives, and a loop branches."""
         if self.last is None:
             return
-        at = self.at + 1
+        at = self.at + self.last.least
         if self.config.loop.drain:
             at = max((at, *(ready for ready, _ in self.ready.values())))
         if branch:
             self.place(at)
-            at = max(at, self.at + 1 + self.config.loop.cycles)
+            at = max(at, self.at + self.last.least + self.config.loop.cycles)
         if self.last.blocking:
             at = max(at, self.at + self.last.latency)
         self.last.stall, self.last.held = at - self.at, 1

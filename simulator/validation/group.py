@@ -1,12 +1,12 @@
 """What validation compares: rows of measured or published numbers, each beside what the engine says.
 
-A group is everything from one source that is compared in one way. Its module holds the function that runs the rows through the engine;
-`simulator/validation/__init__.py` lists the groups of each config.
+A group is everything from one source that is compared in one way. Its module holds the function that runs the rows through the engine, and
+`GROUPS`, the groups of each config that it has rows for; `simulator/validation/__init__.py` lists the modules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from simulator.timing.config import Config
@@ -46,6 +46,7 @@ class Group:
         rows: the function that runs them; its second argument asks for the short form, a part of the rows that stands for all.
         split: names of keys by which the printed table splits the group.
         absolute: whether errors are given in the group's unit and not relative to the measured number.
+        note: what was left out, and why.
     """
 
     name: str
@@ -54,3 +55,11 @@ class Group:
     rows: Callable[[Config, bool], list[Row]]
     split: tuple[str, ...] = ()
     absolute: bool = False
+    note: str = ""
+
+    def error(self, row: Row) -> float:
+        """The signed error of a row as this group gives it."""
+        return row.simulated - row.measured if self.absolute else row.error
+
+
+Groups = Mapping[str, tuple[Group, ...]]

@@ -118,7 +118,7 @@ def published(config: Config, short: bool) -> list[Row]:
 
 
 _H100 = "measured: NVIDIA H100 80GB HBM3, 2026-11-21, tests/hardware"
-GROUPS = (
+_LOOPS = (
     Group("loads", "dependent loads with address arithmetic, cycles a load", "measured: H100 80GB, November 2026", dependent, ("instruction",)),
     Group("shared", "loops of loads and stores, cycles an iteration", _H100, _measured(lambda loop: loop.kind not in STEPS), ("kind", "warps")),
     Group(
@@ -129,7 +129,7 @@ GROUPS = (
         ("kind", "warps"),
     ),
 )
-A100_GROUPS = (
+_PUBLISHED = (
     Group(
         "ldmatrix",
         "chains of ldmatrix, cycles a round",
@@ -138,3 +138,4 @@ A100_GROUPS = (
         ("instruction",),
     ),
 )
+GROUPS = {"h100_sxm": _LOOPS, "a100": _PUBLISHED}

@@ -15,7 +15,7 @@ from simulator.execute.mma import execute_mma
 from simulator.resources import folder
 from simulator.timing.config import load_config
 from simulator.trace.reader import read_trace
-from simulator.validate import stream
+from simulator.validation.streams import stream
 from tests.benchmarks.plain import plain_mma_sp
 
 ROUNDS = 5
