@@ -16,6 +16,7 @@ from isa import IsaError, MmaForm, Target, parse_target
 from isa.types import MATRIX_TYPES
 from simulator.errors import ConfigError
 from simulator.resources import folder
+from simulator.timing.memory_config import L2, Hbm, Mbarrier, Memory
 from simulator.timing.tcgen05_config import Tcgen05, read_tcgen05
 
 STATUSES = ("measured", "published", "assumed")
@@ -150,6 +151,7 @@ class Config:
     Attributes:
         path: the file.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
+        memory, mbarrier, l2, hbm: global memory and what waits for it; None where the config has no such table.
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed: ...").
     """
 
@@ -166,6 +168,10 @@ class Config:
     shared: Shared
     tensor: tuple[TensorClass, ...]
     tcgen05: Tcgen05 | None = None
+    memory: Memory | None = None
+    mbarrier: Mbarrier | None = None
+    l2: L2 | None = None
+    hbm: Hbm | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
@@ -178,8 +184,9 @@ class Config:
 
 
 _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
-_MAY_BE_ZERO = ("cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum")
-_TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES)
+_OPTIONAL: dict[str, type] = {"memory": Memory, "mbarrier": Mbarrier, "l2": L2, "hbm": Hbm}
+_MAY_BE_ZERO = ("cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum", "pipe_cycles", "write_cycles", "cached_cycles")
+_TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES, *_OPTIONAL)
 
 
 def config_names() -> list[str]:
@@ -232,6 +239,7 @@ class Reader:
         parts = {name: self.part(name, kind, self.table.get(name)) for name, kind in _TABLES.items()}
         if parts["issue"].policy not in POLICIES:
             self.fail("issue.policy", f"unknown policy '{parts['issue'].policy}'", ", ".join(POLICIES))
+        parts |= {name: self.part(name, kind, self.table[name]) for name, kind in _OPTIONAL.items() if name in self.table}
         tensor = self.tensor_classes()
         tcgen05 = read_tcgen05(self, self.table["tcgen05"]) if "tcgen05" in self.table else None
         return Config(self.path, text["name"], text["title"], target, **parts, tensor=tensor, tcgen05=tcgen05, sources=self.sources)

@@ -1,0 +1,216 @@
+"""The way from an SM to global memory: loads, stores, cp.async with its groups, bulk copies.
+
+An instruction takes its sub-core's port and, for what it asks for, a few cycles of the pipe that shared memory is reached by. Its lines come back
+`latency` cycles later at the earliest, one after the other over the SM's path. What a copy brings is then written to shared memory, in the
+queue of all other accesses there, wavefront by wavefront. A group is complete when all of its copies are written.
+
+Everything is taken to be in L2; `simulator.chip` asks what the rest of the chip leaves of L2 and of device memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import simpy
+
+from simulator.execute.facts import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
+from simulator.timing.model import TimedOperation, Unit, Wait
+
+if TYPE_CHECKING:
+    from simulator.timing.cores import SubCore, Warp
+    from simulator.timing.engine import Sm
+    from simulator.timing.memory_config import Memory
+
+_LANDING = -3  # priority of what arrives: before the sub-cores of that cycle
+_BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
+
+
+class Arrival(simpy.Event):
+    """Lines that reach the SM at a cycle."""
+
+    def __init__(self, env: simpy.Environment, at: int, what: Flight) -> None:
+        super().__init__(env)
+        self._ok, self._value = True, None
+        self.at, self.what = at, what
+        env.schedule(self, priority=_LANDING, delay=at - int(env.now))  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class Group:
+    """Copies that are waited for together: those that have not arrived, and when the last that has was written."""
+
+    missing: int = 0
+    written: int = 0
+
+
+@dataclass(slots=True)
+class Flight:
+    """What is on its way: wavefronts for shared memory, and the group or the mbarrier (with bytes) that they count for."""
+
+    warp: Warp
+    wavefronts: int
+    group: Group | None = None
+    bulk: BulkFacts | None = None
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class Groups:
+    """The groups of a warp: the open one, the committed ones from the oldest on, and how many of them a waiting warp lets be."""
+
+    open: Group = field(default_factory=Group)
+    committed: deque[Group] = field(default_factory=deque)
+    allowed: int = 0
+
+
+class GlobalMemory:
+    """The way of each SM to L2, and what is under way."""
+
+    def __init__(self, sm: Sm, memory: Memory) -> None:
+        self.sm, self.memory = sm, memory
+        self.free = [0] * sm.ctas  # when the path brings the next line
+        self.store_free = [0] * sm.ctas  # when it takes the next store
+        self.groups = {warp.id: Groups() for warp in sm.warps}
+        self.flights: list[Arrival] = []
+
+    @property
+    def idle(self) -> bool:
+        return not self.flights
+
+    def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Issues an operation; returns the cycles until its registers are written."""
+        job = self.sm.job(warp, operation)
+        for register in operation.writes:
+            warp.ready[register], warp.producers[register] = now + 1, Unit.GLOBAL
+        match job.fact if job is not None else None:
+            case FetchFacts() as fact:
+                return self.fetch(core, warp, operation, fact, now)
+            case BulkFacts() as fact:
+                return self.bulk(core, warp, fact, now)
+            case CommitGroupFacts():
+                self.commit(warp)
+            case WaitGroupFacts(groups=groups, commit=commit):
+                if commit:
+                    self.commit(warp)
+                self.wait(warp, groups, now)
+        return 1
+
+    def fetch(self, core: SubCore, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
+        """A load, a store or a copy of a warp."""
+        rules, cta = self.memory, warp.cta
+        copies = fact.kind in ("copy", "cached copy")
+        core.free[Unit.SHARED] = now + rules.port_cycles
+        begin = self.sm.take_pipe(cta, now, rules.pipe_cycles)
+        if fact.kind == "store":
+            start = max(begin, self.store_free[cta])
+            self.store_free[cta] = start + max(-(-fact.sectors * 32 // rules.store_bytes), 1)
+            core.free[Unit.SHARED] = max(core.free[Unit.SHARED], start)
+            return self.store_free[cta] - now
+        cycles = fact.lines * rules.line_cycles
+        if fact.kind == "cached copy":
+            cycles = max(cycles, rules.cached_cycles)
+        arrival = self.bring(cta, begin + (rules.copy_latency if copies else rules.latency), cycles)
+        if not copies:
+            for register in operation.writes:
+                warp.ready[register] = arrival
+            return arrival - now
+        group = self.groups[warp.id].open
+        group.missing += 1
+        self.fly(arrival, Flight(warp, fact.wavefronts, group))
+        return 1
+
+    def bring(self, cta: int, soonest: int, cycles: int) -> int:
+        """Takes the path for lines that can arrive from `soonest` on; when the last of them does."""
+        start = max(soonest, self.free[cta])
+        self.free[cta] = start + cycles
+        self.sm.count_path(cta, cycles)
+        return start + cycles
+
+    def bulk(self, core: SubCore, warp: Warp, fact: BulkFacts, now: int) -> int:
+        """A bulk copy: its thread goes on after `bulk_cycles`, the lines come in pieces."""
+        rules, soonest = self.memory, now + self.memory.bulk_latency
+        warp.gate, warp.gate_cause = now + rules.bulk_cycles, Wait.GLOBAL
+        lines = max(fact.lines, 1)
+        for first in range(0, lines, _BULK_LINES):
+            piece = min(_BULK_LINES, lines - first)
+            last = first + piece == lines
+            at = self.bring(warp.cta, soonest, piece * rules.line_cycles)
+            self.fly(at, Flight(warp, piece, None, fact, fact.bytes if last else 0))
+        return 1
+
+    # Groups
+
+    def commit(self, warp: Warp) -> None:
+        groups = self.groups[warp.id]
+        groups.committed.append(groups.open)
+        groups.open = Group()
+
+    def wait(self, warp: Warp, allowed: int, now: int) -> None:
+        """Lets the warp go on when all of its groups but the last `allowed` are complete."""
+        groups = self.groups[warp.id]
+        groups.allowed = allowed
+        if any(group.missing for group in self.awaited(groups)):
+            warp.blocked = Wait.GLOBAL
+        else:
+            warp.gate, warp.gate_cause = max(warp.gate, self.complete(groups, now)), Wait.GLOBAL
+
+    @staticmethod
+    def awaited(groups: Groups) -> list[Group]:
+        return [group for place, group in enumerate(groups.committed) if place < len(groups.committed) - groups.allowed]
+
+    def complete(self, groups: Groups, now: int) -> int:
+        """Forgets the groups that were waited for; when the warp can issue."""
+        done = self.awaited(groups)
+        for _ in done:
+            groups.committed.popleft()
+        return max((group.written for group in done), default=0) if done else now + 1
+
+    # Arrivals
+
+    def fly(self, at: int, flight: Flight) -> None:
+        arrival = Arrival(self.sm.env, at, flight)
+        self.flights.append(arrival)
+        assert arrival.callbacks is not None
+        arrival.callbacks.append(self.landed)
+
+    def landed(self, event: simpy.Event) -> None:
+        """Lines have come: they are written to shared memory, and count for their group or mbarrier."""
+        assert isinstance(event, Arrival)
+        self.flights.remove(event)
+        flight, now = event.what, int(self.sm.env.now)
+        cycles = flight.wavefronts * self.memory.write_cycles
+        written = self.sm.take_pipe(flight.warp.cta, now, cycles) + cycles if cycles else now
+        self.sm.end = max(self.sm.end, written)
+        if flight.group is not None:
+            flight.group.missing -= 1
+            flight.group.written = max(flight.group.written, written)
+            self.look(flight.warp, now)
+        elif flight.bulk is not None and flight.bytes:
+            assert self.sm.queues is not None
+            self.sm.queues.transact(flight.bulk.barrier, -flight.bytes, written)
+        self.sm.check_done()
+
+    def look(self, warp: Warp, now: int) -> None:
+        """Releases the warp if what it waits for is complete."""
+        groups = self.groups[warp.id]
+        if warp.blocked is Wait.GLOBAL and not any(group.missing for group in self.awaited(groups)):
+            self.sm.release(warp, max(self.complete(groups, now), now), Wait.GLOBAL)
+
+    def state(self, now: int) -> tuple[object, ...]:
+        """What decides the future, relative to `now`."""
+        places = {
+            id(group): (number, place)
+            for number, groups in self.groups.items()
+            for place, group in enumerate([*groups.committed, groups.open])
+        }  # fmt: skip
+        flights = tuple(
+            (arrival.at - now, arrival.what.wavefronts, arrival.what.warp.id, arrival.what.bulk, arrival.what.bytes, places.get(id(arrival.what.group)))
+            for arrival in self.flights
+        )
+        groups = tuple(
+            (number, g.allowed, tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open)))
+            for number, g in self.groups.items()
+        )
+        return (tuple(max(at - now, 0) for at in (*self.free, *self.store_free)), flights, groups)
