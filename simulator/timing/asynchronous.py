@@ -128,8 +128,8 @@ class Asynchronous:
         late = 0
         for unit in units:
             if cost.operands:
-                begin = max(now, self.sm.shared_free[unit])
-                self.sm.take_shared(unit, begin + cost.operands, cost.operands)
+                begin = self.sm.shared.block(unit, now, cost.operands)
+                self.sm.count_shared(unit, cost.operands)
                 late = max(late, begin - now)
         interval = max(cost.interval, late + cost.operands)
         for unit in units:

@@ -94,18 +94,25 @@ class Shared:
 
     Attributes:
         cycles: cycles that the server takes for each wavefront (128 bytes).
-        port_cycles, port_minimum: cycles for each wavefront, and at least, until the sub-core sends the next access.
-        latency: cycles from the start of service until an instruction that needs the loaded value can issue, for one wavefront.
-        wavefront_latency: cycles that each further wavefront adds.
+        wavefront_interval: cycles from a wavefront of a warp to its next, of the same access or of another.
+        port_cycles: cycles for each register (addresses, values to store) that a sub-core sends.
+        warp_interval: cycles between two accesses that a warp issues.
+        latency: cycles from the last wavefront until an instruction that needs the loaded value can issue.
         register_latency: cycles that each further register of a vector `ld.shared` adds.
+        store_latency: cycles that a store's first wavefront comes later than its values.
+        operand_latency: cycles, after the port, until a register that an access reads may be overwritten.
+        overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
     """
 
     cycles: int
+    wavefront_interval: int
     port_cycles: int
-    port_minimum: int
+    warp_interval: int
     latency: int
-    wavefront_latency: int
     register_latency: int
+    store_latency: int
+    operand_latency: int
+    overlap_latency: int
 
 
 @dataclass(frozen=True)
@@ -185,7 +192,10 @@ class Config:
 
 _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
 _OPTIONAL: dict[str, type] = {"memory": Memory, "mbarrier": Mbarrier, "l2": L2, "hbm": Hbm}
-_MAY_BE_ZERO = ("cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum", "pipe_cycles", "write_cycles", "cached_cycles")
+_MAY_BE_ZERO = (
+    "cycles", "minimum", "register_latency", "arrival", "port_cycles", "warp_interval", "wavefront_interval", "store_latency", "operand_latency",
+    "overlap_latency", "pipe_cycles", "write_cycles", "cached_cycles",
+)  # fmt: skip
 _TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES, *_OPTIONAL)
 
 

@@ -26,17 +26,21 @@ class Warp:
     """A warp's place in its program and what it waits for."""
 
     __slots__ = (
-        "arrived", "base", "blocked", "cause", "code", "complete", "core", "counts", "cta", "done", "gate", "gate_cause", "id", "last", "moves",
-        "operation", "pc", "producers", "ready", "runs", "starts", "turns", "wanted",
+        "access", "arrived", "base", "blocked", "cause", "code", "complete", "core", "counts", "cta", "done", "gate", "gate_cause", "held", "id", "last",
+        "moves", "operation", "pc", "place", "sent", "producers", "ready", "runs", "starts", "turns", "wanted",
     )  # fmt: skip
 
-    def __init__(self, number: int, code: TimedCode, registers: int, base: int, cta: int, core: int) -> None:
-        self.id, self.code, self.base, self.cta, self.core = number, code, base, cta, core
+    def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
+        self.id, self.code, self.place, self.cta, self.core = number, code, place, cta, core
+        self.base = place * len(Wait)  # where its cycles are counted
         self.pc = 0
         self.counts = [0] * len(code.ends)  # runs of each loop that are done
         self.runs: dict[int, int] = {}  # executions of operations whose time varies
         self.ready = [0] * registers  # when each register can be read
         self.producers = [Unit.TENSOR] * registers  # the unit that wrote it last
+        self.held = [0] * registers  # when each register, read by an access to shared memory, can be overwritten
+        self.sent = 0  # when all of them have been read
+        self.access = 0  # when the next access to shared memory can issue
         self.starts = [0] * len(code.ends)  # when the current run of each loop could begin
         self.last = -1  # cycle of the last issue
         self.gate, self.gate_cause = 0, Wait.ISSUE  # no issue before, because of a barrier or a loop's end

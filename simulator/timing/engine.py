@@ -28,6 +28,7 @@ from simulator.timing.config import Config
 from simulator.timing.cores import SubCore, Warp
 from simulator.timing.global_memory import GlobalMemory
 from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, Unit, Wait
+from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.skipper import Skipper
 from simulator.timing.tcgen05 import Cost
 
@@ -83,18 +84,21 @@ class Sm:
         self.warps = []
         for place, (number, code) in enumerate(sorted(programs.items())):
             cta, local = divmod(number, max(warps, 1))
-            self.warps.append(Warp(number, code, registers, place * _WAITS, cta, cta * sub_cores + local % sub_cores))
+            self.warps.append(Warp(number, code, registers, place, cta, cta * sub_cores + local % sub_cores))
         cores = sub_cores * ctas
         self.cores = [SubCore(self, i, [w for w in self.warps if w.core == i], config.issue.policy) for i in range(cores)]
         self.barriers = [Barriers(warps) for _ in range(ctas)]
-        self.shared_free, self.barrier_free = [0] * ctas, [0] * ctas  # when these servers take the next access or arrival
+        self.shared = SharedMemory(config.shared, ctas, cores, len(self.warps))
+        self.barrier_free = [0] * ctas  # when the barrier units take the next arrival
         alu = config.alu
         self.extra = [[0] * len(Unit) for _ in Unit]  # [consumer][producer]: cycles beyond the producer's latency
         self.extra[Unit.TENSOR][Unit.ALU] = alu.tensor_latency - alu.latency
         self.extra[Unit.SHARED][Unit.ALU] = alu.address_latency - alu.latency
         for unit in _ASYNCHRONOUS:
             self.extra[unit][Unit.ALU] = alu.address_latency - alu.latency
-        self.margin = max(max(row) for row in self.extra)
+        self.overlap = list(self.extra[Unit.SHARED])  # of a load into the register of its own address
+        self.overlap[Unit.ALU] += config.shared.overlap_latency
+        self.margin = max(max(row) for row in (*self.extra, self.overlap))
         self.unfinished = len(self.warps)
         self.end = 0
         # Everything that is counted, in one list, so that a skipped period can be added n times: waits of each warp by Wait, then for
@@ -175,15 +179,20 @@ class Sm:
         operation = warp.code.items[warp.pc]
         assert isinstance(operation, TimedOperation)
         warp.operation = operation
-        wanted, producer, ready, extra = 0, Unit.TENSOR, warp.ready, self.extra[operation.unit]
+        wanted, producer, ready, extra = 0, Unit.TENSOR, warp.ready, self.overlap if operation.overlap else self.extra[operation.unit]
+        if operation.unit is Unit.SHARED:
+            wanted, producer = warp.access, Unit.SHARED
         for register in operation.reads:
             at = ready[register] + extra[warp.producers[register]]
             if at > wanted:
                 wanted, producer = at, warp.producers[register]
         for register in operation.writes:
-            at = ready[register] - operation.latency + 1
+            variable = warp.producers[register] in (Unit.SHARED, Unit.GLOBAL)  # a scoreboard says when it is there, and nothing before
+            at = ready[register] if variable else ready[register] - operation.latency + 1
             if at > wanted:
                 wanted, producer = at, warp.producers[register]
+            if warp.held[register] > wanted:
+                wanted, producer = warp.held[register], Unit.SHARED
         warp.wanted, warp.cause = wanted, _PRODUCER[producer]
 
     def issue(self, core: SubCore, warp: Warp, now: int) -> None:
@@ -224,7 +233,7 @@ class Sm:
         if operation.jobs is not None:
             return self.memory.launch(core, warp, operation, now) if self.memory is not None else 1
         if unit is Unit.SHARED:
-            latency = self.serve(core, warp, operation, now)
+            latency = self.access(core, warp, operation, now)
         else:
             core.free[unit] = now + operation.interval
             counted[base + cores * (1 + unit) + core.number] += operation.interval
@@ -235,28 +244,15 @@ class Sm:
             warp.producers[register] = unit
         return latency
 
-    def serve(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
-        """Queues an access to shared memory; returns the cycles until its value is there, or until a store is done."""
-        shared = self.config.shared
-        wavefronts = self.wavefronts(warp, operation)
-        begin = max(now, self.shared_free[warp.cta])
-        done = begin + wavefronts * shared.cycles
-        self.take_shared(warp.cta, done, wavefronts * shared.cycles)
-        core.free[Unit.SHARED] = max(now + max(shared.port_minimum, wavefronts * shared.port_cycles), begin)
-        if not operation.writes:
-            return done - now
-        return begin - now + operation.latency + shared.wavefront_latency * (wavefronts - 1)
-
-    def take_shared(self, cta: int, until: int, cycles: int) -> None:
-        """Shared memory of an SM takes the next access at `until`; it worked for `cycles`."""
-        self.shared_free[cta] = until
-        self.counted[self.per_sm + cta] += cycles
-
-    def take_pipe(self, cta: int, now: int, cycles: int) -> int:
-        """Takes the pipe of shared memory for as many cycles, as soon as it is free; when that begins."""
-        begin = max(now, self.shared_free[cta])
-        self.take_shared(cta, begin + cycles, cycles)
-        return begin
+    def access(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Sends an access to shared memory; returns the cycles until its value is there, or until a store is done."""
+        found = self.shared.serve(core, warp, operation, now)
+        self.count_shared(warp.cta, found.cycles)
+        warp.access = now + self.config.shared.warp_interval
+        for register in operation.reads:
+            warp.held[register] = found.read
+        warp.sent = found.read
+        return found.ready - now
 
     def count_path(self, cta: int, cycles: int) -> None:
         """The path from L2 brings lines."""
@@ -312,6 +308,10 @@ class Sm:
         """When the warp's sub-core and the queue of its SM could take an instruction."""
         return max(core.free[Unit.TCGEN05], self.queues.opened[warp.cta] if self.queues is not None else 0)
 
+    def count_shared(self, cta: int, cycles: int) -> None:
+        """Shared memory of an SM is taken for so many cycles."""
+        self.counted[self.per_sm + cta] += cycles
+
     def count_unit(self, cta: int, cost: Cost, interval: int) -> None:
         """The tcgen05 unit of an SM has taken an instruction."""
         self.counted[self.per_sm + self.ctas + cta] += interval
@@ -333,15 +333,6 @@ class Sm:
             if core.warps and core.warps[0].cta == cta:
                 core.wake(now)
 
-    def wavefronts(self, warp: Warp, operation: TimedOperation) -> int:
-        assert operation.costs is not None
-        assert operation.column is not None
-        run = 0
-        if len(operation.costs) > 1:
-            run = warp.runs.get(warp.pc, 0)
-            warp.runs[warp.pc] = run + 1
-        return operation.costs[run][operation.column[warp.id]]
-
     def arrive(self, warp: Warp, operation: TimedOperation, now: int) -> None:
         assert operation.barrier is not None
         warp.blocked = Wait.BARRIER
@@ -360,7 +351,7 @@ class Sm:
         if not warp.blocked and warp.gate <= now:
             warp.gate = 0
         while pc < len(items) and isinstance(item := items[pc], TimedLoop):
-            self.branch(warp, item.loop, now)
+            self.branch(warp, item, now)
             warp.counts[item.loop] += 1
             if warp.counts[item.loop] < item.count:
                 pc = item.start
@@ -389,16 +380,19 @@ class Sm:
         if not self.unfinished and all(part is None or part.idle for part in (self.queues, self.memory)) and not self.done.triggered:
             self.done.succeed()
 
-    def branch(self, warp: Warp, loop: int, now: int) -> None:
+    def branch(self, warp: Warp, end: TimedLoop, now: int) -> None:
         """The end of a loop's body: no issue before the counter, the comparison and the branch are done."""
         rule = self.config.loop
         at = now + 1
         if rule.drain:
             at = max(at, max((r for r, producer in zip(warp.ready, warp.producers, strict=True) if producer in _FIXED), default=0))
-        at = max(at + rule.cycles, warp.starts[loop] + rule.minimum)
+        at = max(at + rule.cycles, warp.starts[end.loop] + rule.minimum)
         if at > warp.gate:
             warp.gate, warp.gate_cause = at, Wait.BRANCH
-        warp.starts[loop] = warp.gate
+        unread = max((warp.ready[register] for register in end.unread), default=warp.sent)
+        if unread > warp.gate:
+            warp.gate, warp.gate_cause = unread, Wait.SHARED
+        warp.starts[end.loop] = warp.gate
 
     def reference(self) -> Warp | None:
         """The warp at whose loop ends the state is compared: the first that is not finished."""

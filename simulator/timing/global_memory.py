@@ -101,12 +101,11 @@ class GlobalMemory:
         """A load, a store or a copy of a warp."""
         rules, cta = self.memory, warp.cta
         copies = fact.kind in ("copy", "cached copy")
-        core.free[Unit.SHARED] = now + rules.port_cycles
-        begin = self.sm.take_pipe(cta, now, rules.pipe_cycles)
+        begin = self.send(core, warp, operation, now)
         if fact.kind == "store":
             start = max(begin, self.store_free[cta])
             self.store_free[cta] = start + max(-(-fact.sectors * 32 // rules.store_bytes), 1)
-            core.free[Unit.SHARED] = max(core.free[Unit.SHARED], start)
+            warp.access = max(warp.access, start)
             return self.store_free[cta] - now
         cycles = fact.lines * rules.line_cycles
         if fact.kind == "cached copy":
@@ -120,6 +119,22 @@ class GlobalMemory:
         group.missing += 1
         self.fly(arrival, Flight(warp, fact.wavefronts, group))
         return 1
+
+    def send(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Takes the sub-core's port, then the pipe to shared memory for a while; when the access goes out."""
+        rules, shared = self.memory, self.sm.shared
+        sent = max(now, shared.port[core.number])
+        shared.port[core.number] = sent + rules.port_cycles
+        warp.access = now + shared.rule.warp_interval
+        warp.sent = shared.port[core.number] + shared.rule.operand_latency
+        for register in operation.reads:
+            warp.held[register] = warp.sent
+        if not rules.pipe_cycles:
+            return sent
+        last = shared.place(warp.cta, max(sent, shared.turn[warp.place]), rules.pipe_cycles, now)
+        shared.turn[warp.place] = last + shared.rule.wavefront_interval
+        self.sm.count_shared(warp.cta, rules.pipe_cycles * shared.rule.cycles)
+        return last
 
     def bring(self, cta: int, soonest: int, cycles: int) -> int:
         """Takes the path for lines that can arrive from `soonest` on; when the last of them does."""
@@ -180,8 +195,10 @@ class GlobalMemory:
         assert isinstance(event, Arrival)
         self.flights.remove(event)
         flight, now = event.what, int(self.sm.env.now)
-        cycles = flight.wavefronts * self.memory.write_cycles
-        written = self.sm.take_pipe(flight.warp.cta, now, cycles) + cycles if cycles else now
+        written = now
+        if cycles := flight.wavefronts * self.memory.write_cycles:
+            written = self.sm.shared.block(flight.warp.cta, now, cycles) + cycles
+            self.sm.count_shared(flight.warp.cta, cycles)
         self.sm.end = max(self.sm.end, written)
         if flight.group is not None:
             flight.group.missing -= 1

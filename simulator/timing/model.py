@@ -64,9 +64,11 @@ class TimedOperation:
     """One operation with its times.
 
     Attributes:
-        latency: cycles until a dependent instruction can issue (shared memory: for one wavefront, from the start of service).
+        latency: cycles until a dependent instruction can issue (shared memory: from the last wavefront).
         interval: cycles for which the unit takes no other instruction (not used for shared memory).
         blocking: whether the warp issues nothing else for `latency` cycles.
+        sent: registers that an access to shared memory sends: its addresses, and the values of a store.
+        overlap: whether it loads into a register of its own address.
         costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for shared memory.
         column: for each warp its place in a row of `costs`.
         jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that takes an issue slot alone.
@@ -79,6 +81,8 @@ class TimedOperation:
     writes: tuple[int, ...]
     line: int
     blocking: bool = False
+    sent: int = 1
+    overlap: bool = False
     barrier: tuple[int, int | None] | None = None
     costs: list[list[int]] | None = None
     column: dict[int, int] | None = None
@@ -96,6 +100,7 @@ class TimedLoop:
 
     Attributes:
         constant: whether every operation in the body takes the same time in every execution.
+        unread: registers that the body loads from shared memory and that it overwrites before it reads them.
     """
 
     start: int
@@ -103,6 +108,7 @@ class TimedLoop:
     depth: int
     loop: int
     constant: bool
+    unread: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -139,11 +145,26 @@ def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[
         if isinstance(item, LoopEnd):
             body = items[item.start :]
             constant = all(part.constant for part in body)
-            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, constant))
+            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, constant, unread(body)))
         else:
             items.append(_timed(item, config, costs.get(item.index), (facts or {}).get(item.index, {})))
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
     return TimedCode(code.warps, items, nesting(items), ends)
+
+
+def unread(body: Sequence[TimedOperation | TimedLoop]) -> tuple[int, ...]:
+    """Registers that are loaded from shared memory in one run of the body and overwritten in the next, and not read between."""
+    loaded: dict[int, bool] = {}  # by the last that touched it, a load from shared memory
+    first: dict[int, bool] = {}  # whether the first that touched it wrote it
+    for item in body:
+        if isinstance(item, TimedOperation):
+            for register in item.reads:
+                loaded[register] = False
+                first.setdefault(register, False)
+            for register in item.writes:
+                loaded[register] = item.unit is Unit.SHARED
+                first.setdefault(register, True)
+    return tuple(register for register, last in loaded.items() if last and first[register])
 
 
 def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
@@ -177,11 +198,16 @@ def _timed(
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
     if form.unit == "alu":
         return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line)
-    latency = config.shared.latency + (config.shared.register_latency * (form.vector - 1) if form.name == "ld" else 0)
+    words = max(form.width * form.vector // 32, 1)
+    latency = config.shared.latency + (config.shared.register_latency * (words - 1) if form.name == "ld" else 0)
     warps, table = costs if costs is not None else ((), np.ones((1, 0), np.int64))
     rows = table[:1] if (table == table[:1]).all() else table
     column = {warp: place for place, warp in enumerate(warps)}
-    return TimedOperation(Unit.SHARED, latency, 0, op.reads, op.writes, op.line, costs=rows.tolist(), column=column)
+    sent = 1 if op.writes else 1 + words
+    overlap = not set(op.reads).isdisjoint(op.writes)
+    return TimedOperation(
+        Unit.SHARED, latency, 0, op.reads, op.writes, op.line, sent=sent, overlap=overlap, costs=rows.tolist(), column=column
+    )
 
 
 def asynchronous(

@@ -75,8 +75,8 @@ class Skipper:
         sm = self.sm
         waiting = tuple((cta, number, tuple(warps)) for cta, b in enumerate(sm.barriers) for number, warps in sorted(b.arrived.items()) if warps)
         minimum = sm.config.loop.minimum
-        servers = tuple(max(at - now, 0) for at in (*sm.shared_free, *sm.barrier_free))
-        parts: list[object] = [max(sm.end - now, 0), servers, waiting, *(core.state(now) for core in sm.cores)]
+        servers = tuple(max(at - now, 0) for at in sm.barrier_free)
+        parts: list[object] = [max(sm.end - now, 0), servers, sm.shared.state(now), waiting, *(core.state(now) for core in sm.cores)]
         if sm.queues is not None:
             parts.append(sm.queues.state(now, min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)))
         if sm.memory is not None:
@@ -86,12 +86,13 @@ class Skipper:
                 parts.append(warp.blocked)
                 continue
             ready = tuple((at - now, warp.producers[r]) if at + sm.margin > now else 0 for r, at in enumerate(warp.ready))
+            held = (max(warp.access - now, 0), max(warp.sent - now, 0), *(max(at - now, 0) for at in warp.held))
             starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
             counts = tuple(-1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts))
             since = now if warp.blocked else warp.last  # what has passed before a release is counted as waiting for it
             gate = (warp.gate - now, warp.gate_cause) if warp.gate > since else None
             wanted = (warp.wanted - now, warp.cause) if warp.wanted > since else None
-            parts.append((warp.pc, warp.blocked, since - now, gate, wanted, counts, starts, ready))
+            parts.append((warp.pc, warp.blocked, since - now, gate, wanted, counts, starts, ready, held))
             if sm.memory is not None and sm.queues is None:
                 parts.append(tuple(sorted(warp.turns.items())))
             if sm.queues is not None:

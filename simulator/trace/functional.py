@@ -8,7 +8,7 @@ to `simulator.timing`. Asynchronous instructions are executed whole when they ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -110,6 +110,7 @@ def execute(
     compare: int = COMPARED,
     slots: int = 64,
     log: list[Event] | None = None,
+    prepare: Callable[[Machine], None] | None = None,
 ) -> Executed:
     """Runs the programs of a trace for their values.
 
@@ -119,6 +120,7 @@ def execute(
         undefined: "hardware" or "raise".
         compare: how many matrix instructions to compare with the exact result.
         slots: warps that the SM has room for (%nwarpid).
+        prepare: gets each CTA after its `.load`s, to set more of its state.
         log: gets an event for each access, barrier and asynchronous instruction, in the order of execution; for checkers.
 
     Raises:
@@ -130,6 +132,8 @@ def execute(
     for machine in machines:
         machine.arithmetic, machine.undefined, machine.compare, machine.log = arithmetic, undefined, compare, log
     load_all(trace, *machines)
+    for machine in machines if prepare is not None else ():
+        prepare(machine)
     groups = _grouped(codes)
     _Walk(trace, groups, machines).run()
     return Executed(store_all(trace, *machines), groups, machines)

@@ -24,10 +24,15 @@ import programs as p
 HERE = Path(__file__).resolve().parent
 
 
-def build(folder: Path, ptxas: str) -> None:
+def chosen(groups: list[str]) -> list[p.Program]:
+    """The programs of these groups, of all if none is named."""
+    return [x for x in p.all_programs() if not groups or x.group in groups]
+
+
+def build(folder: Path, ptxas: str, groups: list[str]) -> None:
     """Write and assemble one module for each group."""
     folder.mkdir(parents=True, exist_ok=True)
-    everything = p.all_programs()
+    everything = chosen(groups)
     for group in sorted({x.group for x in everything}):
         source = folder / f"{group}.ptx"
         source.write_text(p.ptx_module([x for x in everything if x.group == group]))
@@ -51,14 +56,14 @@ class Device:
         return int(stop.max() - start.min())
 
 
-def run(build_folder: Path, results: Path, date: str, launches: int) -> None:
+def run(build_folder: Path, results: Path, date: str, launches: int, groups: list[str]) -> None:
     device = Device()
     cupy = device.cupy
-    everything = p.all_programs()
+    everything = chosen(groups)
     modules = {g: cupy.RawModule(path=str(build_folder / f"{g}.cubin")) for g in sorted({x.group for x in everything})}
-    probe = next(x for x in everything if x.group == "barrier")
+    probe = everything[0]
     zeros = cupy.zeros((p.TABLE_REGISTERS + 1, 32), dtype=cupy.uint32)
-    device.cycles(modules["barrier"].get_function(probe.name), zeros, cupy.zeros(p.SHARED_BYTES // 4, dtype=cupy.uint32), 1, 1)
+    device.cycles(modules[probe.group].get_function(probe.name), zeros, cupy.zeros(p.SHARED_BYTES // 4, dtype=cupy.uint32), 1, 1)
     base = int(cupy.asnumpy(device.sink)[1])
     print(device.name, "shared memory of a kernel starts at", base, flush=True)
 
@@ -102,11 +107,12 @@ def main() -> None:
     parser.add_argument("--ptxas", default="ptxas")
     parser.add_argument("--date", default=datetime.date.today().isoformat())
     parser.add_argument("--launches", type=int, default=5)
+    parser.add_argument("--groups", nargs="*", default=[], help="only these groups of programs")
     options = parser.parse_args()
     if options.step == "build":
-        build(options.build, options.ptxas)
+        build(options.build, options.ptxas, options.groups)
     else:
-        run(options.build, options.results, options.date, options.launches)
+        run(options.build, options.results, options.date, options.launches, options.groups)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,8 @@ class Program:
 
     `count` instructions of interest an iteration; `initial`: register number -> value of each lane (uint32 [32]), zero if absent;
     `addresses`: registers among them that hold addresses relative to the start of shared memory; `image`: what shared memory holds (`IMAGES`);
-    `live`: registers read after the loop; `labels`: what distinguishes the program in its group, one CSV column each.
+    `live`: registers read after the loop; `labels`: what distinguishes the program in its group, one CSV column each;
+    `sub_cores`: warps of others (w mod 4) leave the loop out.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Program:
     labels: dict[str, int | str] = field(default_factory=dict)
     warps: tuple[int, ...] = WARPS
     counter: str = "vector"
+    sub_cores: tuple[int, ...] = (0, 1, 2, 3)
 
     @property
     def registers(self) -> int:
@@ -544,7 +546,9 @@ def gemm_programs() -> Iterator[Program]:
 
 
 def all_programs() -> list[Program]:
-    generators = (mma_programs, operand_programs, alu_programs, shared_programs, barrier_programs, loop_programs, gemm_programs)
+    from memory_programs import memory_programs
+
+    generators = (mma_programs, operand_programs, alu_programs, shared_programs, barrier_programs, loop_programs, gemm_programs, memory_programs)
     programs = list({p.name: p for g in generators for p in g()}.values())
     assert all(p.registers <= TABLE_REGISTERS for p in programs)
     return programs
@@ -580,6 +584,14 @@ def ptx_kernel(program: Program) -> str:
     loads = "\n    ".join(f"ld.global.b32 %r{r}, [%in+{128 * r}];" for r in used)
     if len(program.parts) == 1:
         loop = _loop(program.parts[0], 0, program.counter)
+        if len(program.sub_cores) < 4:
+            mask = sum(1 << core for core in program.sub_cores)
+            choose = f"and.b32 %core, %warp, 3; shr.b32 %core, {mask}, %core; and.b32 %core, %core, 1; setp.eq.u32 %other, %core, 0;"
+            loop = f"""
+    {choose}
+    @%other bra.uni DONE;
+    {loop}
+DONE:"""
     else:
         first, second = program.parts
         loop = f"""
@@ -595,7 +607,7 @@ DONE:"""
 .visible .entry {program.name}(.param .u64 p_in, .param .u64 p_shared, .param .u64 p_sink, .param .u64 p_start, .param .u64 p_stop, .param .u32 p_n)
 {{
     .shared .align 1024 .b8 memory[{SHARED_BYTES}];
-    .reg .b32 %r<{TABLE_REGISTERS}>; .reg .b32 %it, %n, %thread, %lane, %warp, %threads, %i, %word, %base, %acc, %where, %zero_loaded, %n_loaded;
+    .reg .b32 %r<{TABLE_REGISTERS}>; .reg .b32 %it, %n, %thread, %lane, %warp, %threads, %i, %word, %base, %acc, %where, %core, %zero_loaded, %n_loaded;
     .reg .b64 %in, %shared, %sink, %start, %stop, %t0, %t1, %offset; .reg .pred %p<16>; .reg .pred %again, %other, %hit, %first;
     ld.param.u64 %in, [p_in]; ld.param.u64 %shared, [p_shared]; ld.param.u64 %sink, [p_sink];
     ld.param.u64 %start, [p_start]; ld.param.u64 %stop, [p_stop]; ld.param.u32 %n, [p_n];

@@ -143,7 +143,7 @@ def trace_text(body: list[Instruction]) -> tuple[list[str], dict[str, list[int]]
         vector = {"": "", "64": ".v2", "128": ".v4"}[name.split(".")[-1] if name.split(".")[-1] in ("64", "128") else ""]
         width = {"": 1, ".v2": 2, ".v4": 4}[vector]
         try:
-            if family in SKIPPED:
+            if family in SKIPPED or (name == "IADD3" and operands[0] == operands[1] and operands[2:] == ["0x1", "RZ"]):
                 continue
             if family in ("HMMA", "IMMA"):
                 lines.append(_mma(name, [re.sub(r"\.(reuse|ROW|COL)", "", o) for o in operands]))
