@@ -101,16 +101,16 @@ class GlobalMemory:
         """A load, a store or a copy of a warp."""
         rules, cta = self.memory, warp.cta
         copies = fact.kind in ("copy", "cached copy")
-        begin = self.send(core, warp, operation, now)
+        cycles = fact.lines * rules.line_cycles
+        if fact.kind == "cached copy":
+            cycles = max(cycles, rules.cached_cycles)
+        begin = self.send(core, warp, operation, cycles, now)
         if fact.kind == "store":
             start = max(begin, self.store_free[cta])
             self.store_free[cta] = start + max(-(-fact.sectors * 32 // rules.store_bytes), 1)
             warp.access = max(warp.access, start)
             return self.store_free[cta] - now
-        cycles = fact.lines * rules.line_cycles
-        if fact.kind == "cached copy":
-            cycles = max(cycles, rules.cached_cycles)
-        arrival = self.bring(cta, begin + (rules.copy_latency if copies else rules.latency), cycles)
+        arrival = begin + (rules.copy_latency if copies else rules.latency)
         if not copies:
             for register in operation.writes:
                 warp.ready[register] = arrival
@@ -120,8 +120,8 @@ class GlobalMemory:
         self.fly(arrival, Flight(warp, fact.wavefronts, group))
         return 1
 
-    def send(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
-        """Takes the sub-core's port, then the pipe to shared memory for a while; when the access goes out."""
+    def send(self, core: SubCore, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
+        """Takes the sub-core's port, the pipe to shared memory for a while, then the path; when the last line has been asked for."""
         rules, shared = self.memory, self.sm.shared
         sent = max(now, shared.port[core.number])
         shared.port[core.number] = sent + rules.port_cycles
@@ -129,12 +129,11 @@ class GlobalMemory:
         warp.sent = shared.port[core.number] + shared.rule.operand_latency
         for register in operation.reads:
             warp.held[register] = warp.sent
-        if not rules.pipe_cycles:
-            return sent
-        last = shared.place(warp.cta, max(sent, shared.turn[warp.place]), rules.pipe_cycles, now)
-        shared.turn[warp.place] = last + shared.rule.wavefront_interval
+        last = shared.place(warp.cta, max(sent, shared.turn[warp.place]), rules.pipe_cycles, now) if rules.pipe_cycles else sent
         self.sm.count_shared(warp.cta, rules.pipe_cycles * shared.rule.cycles)
-        return last
+        out = self.bring(warp.cta, last, cycles)
+        shared.turn[warp.place] = out  # what the warp sends next keeps behind it
+        return out
 
     def bring(self, cta: int, soonest: int, cycles: int) -> int:
         """Takes the path for lines that can arrive from `soonest` on; when the last of them does."""
