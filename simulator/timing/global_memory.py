@@ -73,6 +73,8 @@ class GlobalMemory:
         self.free = [0] * sm.ctas  # when the path brings the next line
         self.store_free = [0] * sm.ctas  # when it takes the next store
         self.groups = {warp.id: Groups() for warp in sm.warps}
+        self.turn = [0] * len(sm.warps)  # when the next access of each warp to global memory may begin to pass the pipe
+        self.out = [0] * len(sm.warps)  # when the last of each warp had asked for its last line
         self.flights: list[Arrival] = []
 
     @property
@@ -129,10 +131,14 @@ class GlobalMemory:
         warp.sent = shared.port[core.number] + shared.rule.operand_latency
         for register in operation.reads:
             warp.held[register] = warp.sent
-        last = shared.place(warp.cta, max(sent, shared.turn[warp.place]), rules.pipe_cycles, now) if rules.pipe_cycles else sent
+        place = warp.place
+        follows = shared.turn[place] == self.out[place]  # another access to global memory, which passes the pipe without waiting for its path
+        at = max(sent, self.turn[place] if follows else shared.turn[place])
+        last = shared.place(warp.cta, at, rules.pipe_cycles, now) if rules.pipe_cycles else at
+        self.turn[place] = last + shared.rule.wavefront_interval
         self.sm.count_shared(warp.cta, rules.pipe_cycles * shared.rule.cycles)
         out = self.bring(warp.cta, last, cycles)
-        shared.turn[warp.place] = out  # what the warp sends next keeps behind it
+        shared.turn[place] = self.out[place] = out  # what the warp sends to shared memory next keeps behind it
         return out
 
     def bring(self, cta: int, soonest: int, cycles: int) -> int:
@@ -229,4 +235,6 @@ class GlobalMemory:
             (number, g.allowed, tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open)))
             for number, g in self.groups.items()
         )
-        return (tuple(max(at - now, 0) for at in (*self.free, *self.store_free)), flights, groups)
+        times = tuple(max(at - now, 0) for at in (*self.free, *self.store_free, *self.turn))
+        follows = tuple(self.sm.shared.turn[place] == out for place, out in enumerate(self.out))
+        return (times, follows, flights, groups)
