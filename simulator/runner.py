@@ -25,7 +25,7 @@ from simulator.state.registers import LANES
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import Timing, simulate
-from simulator.timing.model import Unit, Wait, compile_code
+from simulator.timing.model import TimedCode, Unit, Wait, compile_code
 from simulator.timing.tcgen05 import sources
 from simulator.trace.functional import COMPARED, Executed, execute
 from simulator.trace.linear import Code, Operation, linearise
@@ -82,6 +82,13 @@ def run(
     timed = [compile_code(_everywhere(code, program), chip, cost, fact) for code, cost, fact in zip(codes, costs, facts, strict=True)]
     timing = simulate(chip, timed, program.warps, program.numbering.total, skip=skip, ctas=program.ctas)
     return _report(str(trace), program, chip, codes, executed, timing, _memory(codes, costs, executed))
+
+
+def timed_codes(program: Trace, config: Config) -> list[TimedCode]:
+    """The programs of a trace as the engine runs them, for time alone: matrix results are not computed."""
+    codes = [linearise(block, program.numbering) for block in program.blocks]
+    executed = execute(program, codes, config.target, arithmetic="none", compare=0, slots=config.sm.warps)
+    return [compile_code(_everywhere(code, program), config, _costs(code, executed), _facts(code, program, executed, config)) for code in codes]
 
 
 def _values(trace: str | Path, arithmetic: str, undefined: str, compare: int) -> Report:

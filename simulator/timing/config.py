@@ -16,7 +16,7 @@ from isa import IsaError, MmaForm, Target, parse_target
 from isa.types import MATRIX_TYPES
 from simulator.errors import ConfigError
 from simulator.resources import folder
-from simulator.timing.memory_config import L2, Hbm, Mbarrier, Memory
+from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
 from simulator.timing.tcgen05_config import Tcgen05, read_tcgen05
 
 STATUSES = ("measured", "published", "assumed")
@@ -158,7 +158,7 @@ class Config:
     Attributes:
         path: the file.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
-        memory, mbarrier, l2, hbm: global memory and what waits for it; None where the config has no such table.
+        memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed: ...").
     """
 
@@ -179,6 +179,7 @@ class Config:
     mbarrier: Mbarrier | None = None
     l2: L2 | None = None
     hbm: Hbm | None = None
+    launch: Launch | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
@@ -191,7 +192,7 @@ class Config:
 
 
 _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
-_OPTIONAL: dict[str, type] = {"memory": Memory, "mbarrier": Mbarrier, "l2": L2, "hbm": Hbm}
+_OPTIONAL: dict[str, type] = {"memory": Memory, "mbarrier": Mbarrier, "l2": L2, "hbm": Hbm, "launch": Launch}
 _MAY_BE_ZERO = (
     "cycles", "minimum", "register_latency", "arrival", "port_cycles", "warp_interval", "wavefront_interval", "store_latency", "operand_latency",
     "overlap_latency", "pipe_cycles", "write_cycles", "cached_cycles",

@@ -75,7 +75,7 @@ class Timing:
 class Sm:
     """One SM running one CTA, or two that run a pair of CTAs."""
 
-    def __init__(self, config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True, ctas: int = 1) -> None:
+    def __init__(self, config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True, ctas: int = 1, sms: int = 1) -> None:
         self.env = simpy.Environment()
         self.done = self.env.event()
         self.config, self.skip = config, skip
@@ -110,7 +110,9 @@ class Sm:
         self.boundary: tuple[Warp, TimedLoop] | None = None
         self.skipper = Skipper(self)
         self.queues = self.asynchronous(codes)
-        self.memory = GlobalMemory(self, config.memory) if config.memory is not None and self.has_jobs(codes, (Unit.GLOBAL, Unit.SHARED)) else None
+        self.memory: GlobalMemory | None = None
+        if config.memory is not None and self.has_jobs(codes, (Unit.GLOBAL, Unit.SHARED)):
+            self.memory = GlobalMemory(self, config.memory, config.l2, sms)
 
     def asynchronous(self, codes: list[TimedCode]) -> Asynchronous | None:
         """The units that work after issue, if the programs use them."""
@@ -405,12 +407,13 @@ class Sm:
             self.skipper.look(warp, loop)
 
 
-def simulate(config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True, ctas: int = 1) -> Timing:
+def simulate(config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True, ctas: int = 1, sms: int = 1) -> Timing:
     """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on an SM each.
 
     Args:
         registers: registers of a warp.
         skip: whether to skip repetitions (the result is the same, and tests compare).
         ctas: 2 for a pair of CTAs; warp w of CTA c is c * warps + w in `codes`.
+        sms: SMs of the chip that do the same at the same time and share L2.
     """
-    return Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas).run()
+    return Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms).run()

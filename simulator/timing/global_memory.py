@@ -4,7 +4,7 @@ An instruction takes its sub-core's port and, for what it asks for, a few cycles
 `latency` cycles later at the earliest, one after the other over the SM's path. What a copy brings is then written to shared memory, in the
 queue of all other accesses there, wavefront by wavefront. A group is complete when all of its copies are written.
 
-Everything is taken to be in L2; `simulator.chip` asks what the rest of the chip leaves of L2 and of device memory.
+Everything is taken to be in L2. With `sms` SMs that do the same at the same time each has its share of what L2 reads and writes in a cycle.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 import simpy
 
 from simulator.execute.facts import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
+from simulator.state.global_memory import LINE_BYTES
 from simulator.timing.model import TimedOperation, Unit, Wait
 
 if TYPE_CHECKING:
     from simulator.timing.cores import SubCore, Warp
     from simulator.timing.engine import Sm
-    from simulator.timing.memory_config import Memory
+    from simulator.timing.memory_config import L2, Memory
 
 _LANDING = -3  # priority of what arrives: before the sub-cores of that cycle
 _BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
@@ -68,8 +69,10 @@ class Groups:
 class GlobalMemory:
     """The way of each SM to L2, and what is under way."""
 
-    def __init__(self, sm: Sm, memory: Memory) -> None:
-        self.sm, self.memory = sm, memory
+    def __init__(self, sm: Sm, memory: Memory, l2: L2 | None = None, sms: int = 1) -> None:
+        self.sm, self.memory, self.sms = sm, memory, sms
+        self.rates = (l2.read_bytes, l2.write_bytes) if l2 is not None and sms > 1 else None
+        self.l2_free = [0] * (2 * sm.ctas)  # when L2 serves this SM next: reads, then writes; in cycles times the rate
         self.free = [0] * sm.ctas  # when the path brings the next line
         self.store_free = [0] * sm.ctas  # when it takes the next store
         self.groups = {warp.id: Groups() for warp in sm.warps}
@@ -109,10 +112,11 @@ class GlobalMemory:
         begin = self.send(core, warp, operation, cycles, now)
         if fact.kind == "store":
             start = max(begin, self.store_free[cta])
-            self.store_free[cta] = start + max(-(-fact.sectors * 32 // rules.store_bytes), 1)
+            done = start + max(-(-fact.sectors * 32 // rules.store_bytes), 1)
+            self.store_free[cta] = self.share(cta, done, fact.sectors * 32, write=True)
             warp.access = max(warp.access, start)
             return self.store_free[cta] - now
-        arrival = begin + (rules.copy_latency if copies else rules.latency)
+        arrival = self.share(cta, begin + (rules.copy_latency if copies else rules.latency), fact.sectors * 32)
         if not copies:
             for register in operation.writes:
                 warp.ready[register] = arrival
@@ -148,6 +152,14 @@ class GlobalMemory:
         self.sm.count_path(cta, cycles)
         return start + cycles
 
+    def share(self, cta: int, at: int, size: int, *, write: bool = False) -> int:
+        """When L2 has served so many bytes that could be there (or go) at `at`."""
+        if self.rates is None:
+            return at
+        rate, place = self.rates[write], cta + self.sm.ctas * write
+        self.l2_free[place] = max(at * rate, self.l2_free[place] + size * self.sms)
+        return -(-self.l2_free[place] // rate)
+
     def bulk(self, core: SubCore, warp: Warp, fact: BulkFacts, now: int) -> int:
         """A bulk copy: its thread goes on after `bulk_cycles`, the lines come in pieces."""
         rules, soonest = self.memory, now + self.memory.bulk_latency
@@ -156,7 +168,7 @@ class GlobalMemory:
         for first in range(0, lines, _BULK_LINES):
             piece = min(_BULK_LINES, lines - first)
             last = first + piece == lines
-            at = self.bring(warp.cta, soonest, piece * rules.line_cycles)
+            at = self.share(warp.cta, self.bring(warp.cta, soonest, piece * rules.line_cycles), piece * LINE_BYTES)
             self.fly(at, Flight(warp, piece, None, fact, fact.bytes if last else 0))
         return 1
 
@@ -237,4 +249,6 @@ class GlobalMemory:
         )
         times = tuple(max(at - now, 0) for at in (*self.free, *self.store_free, *self.turn))
         follows = tuple(self.sm.shared.turn[place] == out for place, out in enumerate(self.out))
-        return (times, follows, flights, groups)
+        rates = self.rates or (1, 1)
+        l2 = tuple(max(at - now * rates[place >= self.sm.ctas], 0) for place, at in enumerate(self.l2_free))
+        return (times, follows, l2, flights, groups)

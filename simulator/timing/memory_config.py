@@ -43,10 +43,11 @@ class Mbarrier:
 
 @dataclass(frozen=True)
 class L2:
-    """`[l2]`: bytes in a cycle that all SMs together read from L2, and write to it."""
+    """`[l2]`: bytes in a cycle that all SMs together read from L2, and write to it, and its size in bytes."""
 
     read_bytes: int
     write_bytes: int
+    capacity: int
 
 
 @dataclass(frozen=True)
@@ -55,3 +56,10 @@ class Hbm:
 
     latency: int
     bytes: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`[launch]`: nanoseconds that a kernel takes beyond the time from its first CTA's begin to the last one's end."""
+
+    overhead_ns: int
