@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from simulator.gemm.tile import Tile
+from simulator.gemm.tile import REGISTERS, Tile
 
+_ADDRESSES = 12  # registers beside fragments and the addresses of each step
 _FIRST_WIDE = {"a": 0, "b": 1, "e": 2, "d": 3}
 
 
@@ -86,8 +87,12 @@ class _Writer:
         self.acc = self.take("accumulators", t.tiles_m * t.tiles_n * 4)
         self.words_b = 4 if t.sparse else 2
         self.a, self.b = self.take("a", t.tiles_m * 4), self.take("b", t.tiles_n * self.words_b)
-        self.e = self.take("e", t.metadata * t.tiles_m) if t.sparse else 0
-        self.ahead = self.take.used + t.tiles_m * 4 + t.tiles_n * self.words_b + 20 <= 255  # room for the fragments of the next step, too
+        words_e = t.metadata * t.tiles_m
+        self.e = [self.take("e", words_e)]
+        room = REGISTERS - (self.take.used + t.tiles_m * 4 + t.tiles_n * self.words_b + _ADDRESSES + 2 * t.steps)
+        self.ahead = room >= 0  # for the fragments of the next step, too
+        if t.sparse and room >= words_e:
+            self.e.append(self.take("next e", words_e))
         self.sets = [(self.a, self.b)]
         if self.ahead:
             self.sets.append((self.take("next a", t.tiles_m * 4), self.take("next b", t.tiles_n * self.words_b)))
@@ -102,12 +107,10 @@ class _Writer:
         rounds, rest = divmod(iterations, stages)
         if rounds:
             yield f"    .repeat {rounds} {{"
-            for slot in range(stages):
-                yield from self.iteration(slot)
+            yield from self.iterations(range(stages))
             yield from self.advance(stages)
             yield "    }"
-        for slot in range(rest):
-            yield from self.iteration(slot)
+        yield from self.iterations(range(rest))
         yield "    cp.async.wait_all;"
         yield from self.epilogue()
 
@@ -205,35 +208,34 @@ class _Writer:
         for name, size in (("a", t.row_a), ("b", t.row_b), *((("e", t.bytes_e),) if t.sparse else ())):
             yield f"    add.u64 %rd{_FIRST_WIDE[name]}, %rd{_FIRST_WIDE[name]}, {iterations * size};"
 
-    def iteration(self, slot: int) -> Iterator[str]:
-        """Waits for its tile, sends for a later one, and multiplies; the loads of a step stand among the products of the one before."""
+    def iterations(self, slots: range) -> Iterator[str]:
+        """Some iterations in a row. The products of a tile's last step follow the barrier of the next tile, as ptxas has it within a loop's body."""
+        pending: list[str] = []
+        for slot in slots:
+            pending = yield from self.iteration(slot, pending)
+        yield from pending
+
+    def iteration(self, slot: int, pending: list[str]) -> Generator[str, None, list[str]]:
+        """Waits for its tile, sends for a later one, and multiplies; gives back the products of its last step."""
         t = self.tile
         yield f"    // tile in place {slot}"
         yield f"    cp.async.wait_group {t.stages - 2};"
         yield f"    {self.barrier}"
-        yield from self.copy((slot + t.stages - 1) % t.stages, slot)
-        if t.sparse:
-            yield from self.load_metadata(slot)
-        loads = [list(self.load(slot, step)) for step in range(t.steps)]
-        yield from loads[0]
+        metadata = list(self.load_metadata(slot)) if t.sparse else []
+        late = [] if len(self.e) > 1 or not pending else metadata  # its registers are read until the last pending product
+        yield from _tail(pending, list(self.copy((slot + t.stages - 1) % t.stages, slot)), [*([] if late else metadata), *self.load(slot, 0)])
+        yield from late
         for step in range(t.steps):
-            products = list(self.products(step))
-            following = loads[step + 1] if step + 1 < t.steps else []
-            if not self.ahead:
-                yield from products
-                yield from following
-                continue
-            gap = max(len(products) // (len(following) + 1), 1)
-            for place, product in enumerate(products):
-                yield product
-                if following and place % gap == gap - 1:
-                    yield following.pop(0)
-            yield from following
+            products = list(self.products(slot, step))
+            if step + 1 == t.steps:
+                return products if self.ahead else (yield from products) or []
+            yield from _mixed(products, list(self.load(slot, step + 1)), ahead=self.ahead)
+        raise AssertionError(t.steps)
 
     def load_metadata(self, slot: int) -> Iterator[str]:
         t, at = self.tile, self.take("at e")
         for word in range(t.metadata):
-            names = ", ".join(f"%r{self.e + word * t.tiles_m + i}" for i in range(t.tiles_m))
+            names = ", ".join(f"%r{self.metadata_of(slot) + word * t.tiles_m + i}" for i in range(t.tiles_m))
             vector = f".v{t.tiles_m}" if t.tiles_m > 1 else ""
             target = f"{{{names}}}" if t.tiles_m > 1 else names
             yield f"    ld.shared{vector}.b32 {target}, [%r{at}+{slot * t.stage_bytes + word * t.bm * 8}];"
@@ -249,14 +251,18 @@ class _Writer:
                 f"[%r{self.take('at b', t.steps) + step}+{slot * t.stage_bytes + n * 8 * t.row_b}];"
             )
 
-    def products(self, step: int) -> Iterator[str]:
+    def metadata_of(self, slot: int) -> int:
+        """The metadata registers of a tile: two sets by turns, where loads run ahead."""
+        return self.e[slot % len(self.e)]
+
+    def products(self, slot: int, step: int) -> Iterator[str]:
         t = self.tile
         a, b = self.sets[step % len(self.sets)]
         selector, word = (0, step) if t.type == "s8" else (step % 2, step // 2)
         for n in range(t.tiles_n):
             for m in range(t.tiles_m):
                 c = _list(self.acc + 4 * (m * t.tiles_n + n), 4)
-                tail = f", %r{self.e + word * t.tiles_m + m}, {selector:#x};" if t.sparse else ";"
+                tail = f", %r{self.metadata_of(slot) + word * t.tiles_m + m}, {selector:#x};" if t.sparse else ";"
                 yield f"    {t.form.opcode} {c}, {_list(a + 4 * m, 4)}, {_list(b + self.words_b * n, self.words_b)}, {c}{tail}"
 
     def epilogue(self) -> Iterator[str]:
@@ -272,6 +278,33 @@ class _Writer:
                 c = self.acc + 4 * (m * t.tiles_n + n)
                 for half in (0, 1):
                     yield f"    st.global.v2.b32 [%rd3+{(m * 16 + half * 8) * pitch + n * 32}], {_list(c + 2 * half, 2)};"
+
+
+def _tail(products: list[str], copies: list[str], loads: list[str]) -> Iterator[str]:
+    """Copies behind the first products, two at a time, and loads among the last ones, as ptxas places them."""
+    copies, loads = list(copies), list(loads)
+    for place, product in enumerate(products):
+        yield product
+        yield from (copies.pop(0) for _ in range(min(2, len(copies))))
+        if not copies and len(products) - place - 1 <= len(loads):
+            yield from (loads.pop(0) for _ in range(min(-(-len(loads) // max(len(products) - place - 1, 1)), len(loads))))
+    yield from copies
+    yield from loads
+
+
+def _mixed(products: list[str], others: list[str], *, ahead: bool = True) -> Iterator[str]:
+    """The others spread evenly among the products, or, if they must not run ahead, behind them."""
+    if not ahead:
+        yield from products
+        yield from others
+        return
+    sent = 0
+    for place, product in enumerate(products):
+        yield product
+        due = (place + 1) * len(others) // len(products)
+        yield from others[sent:due]
+        sent = due
+    yield from others[sent:]
 
 
 def _list(first: int, count: int) -> str:
