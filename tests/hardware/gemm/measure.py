@@ -1,7 +1,7 @@
 """Builds and runs gemm.cu and memory.cu.
 
     python measure.py build [--folder build]        # needs nvcc; no GPU
-    python measure.py run [--folder build] [--results results]   # needs the GPU, cupy, nvidia-smi; about two minutes
+    python measure.py run [--folder build] [--results results]   # needs the GPU, cupy, nvidia-smi; half a minute
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from variants import BYTES, TYPES, Variant, variants  # noqa: E402
+from variants import Variant, variants  # noqa: E402
 
 HERE = Path(__file__).parent
 LOW, HIGH = 48, 240  # iterations, multiples of 2, 3 and 4
 SMS = 132
+SECTIONS = ("latencies", "rows", "loads_stores", "bulk", "launches_of_nothing", "gemm")
 
 
 def build(folder: Path) -> None:
@@ -132,38 +133,6 @@ class Runner:
     def walk(self, cta: int, warp: int, advance: int, mask: int) -> tuple[Any, ...]:
         return (np.uint64(cta), np.uint32(warp), np.uint32(advance), np.uint32(mask))
 
-    def copies(self) -> None:
-        table = Table(self.results / "copies.csv", self.gpu)
-        for pattern in (0, 1, 2):
-            for warps in (1, 2, 4, 8, 16):
-                for count in (1, 2, 4, 8):
-                    for groups in (1, 2, 4):
-                        if pattern and (count < 4 or groups == 2):
-                            continue
-                        self.copy(table, 1, pattern, warps, count, groups, "l2")
-        for sms in (2, 4, 8, 16, 33, 66, 99, 132):
-            for count, groups, warps in ((4, 4, 4), (8, 4, 8), (2, 2, 4)):
-                for where in ("l2", "l2 shared", "hbm"):
-                    self.copy(table, sms, 0, warps, count, groups, where)
-        for where in ("l2 shared", "hbm"):
-            self.copy(table, 1, 0, 8, 8, 4, where)
-        self.say("copies")
-
-    def copy(self, table: Table, sms: int, pattern: int, warps: int, count: int, groups: int, where: str) -> None:
-        each = 512 * count
-        if pattern == 0 and where != "hbm":  # every warp its own window
-            window = max(32768 // warps, each * 2)
-            walk = self.walk(0 if where == "l2 shared" else warps * window, window, each, window - 1)
-        elif pattern == 0:
-            window = (16 << 20) // warps
-            walk = self.walk(16 << 20, window, each, window - 1)
-        else:
-            walk = self.walk(16 << 20, 32768 * count, 128 if pattern == 1 else 64, 8191 if pattern == 1 else 4095)
-        rounds = (64, 512) if where != "hbm" else (64, min(1024, (16 << 20) // warps // each))
-        cycles, mean = self.slope(f"copy_{count}_{groups}_{pattern}", sms, warps, lambda n, clocks: (self.arena, *walk, np.int32(n), clocks), warps * each, rounds, where)
-        table.add(sms=sms, where=where, pattern=pattern, warps=warps, count=count, groups=groups, in_flight=warps * each * groups,
-                  cycles=cycles, mean=mean, bytes_per_cycle=warps * each / cycles, bytes_per_cycle_mean=warps * each / mean)  # fmt: skip
-
     def loads_stores(self) -> None:
         cp = self.cp
         sink, table = cp.zeros(4, dtype=cp.uint32), Table(self.results / "loads_stores.csv", self.gpu)
@@ -263,37 +232,6 @@ class Runner:
                             if own and what == "random" and kind in ("16_0_512", "16_0_128", "16_0_64"):
                                 one(label, kind, warps, count, groups, own, "hbm")
         self.say("rows")
-
-    def behind(self) -> None:
-        cp, table = self.cp, Table(self.results / "behind.csv", self.gpu)
-        sink = cp.zeros(1, dtype=cp.uint32)
-        for chain, row in ((1, 128), (4, 128), (16, 128), (4, 64), (16, 64)):
-            for count in (0, 1, 2, 3, 4, 6, 8, 12):
-                for warps in (1, 2, 4, 8):
-                    cycles, _ = self.slope(f"behind_{count}_{chain}_{row}", 1, warps, lambda n, clocks: (self.arena, np.int32(n), clocks, sink), 131072, (64, 1024))
-                    table.add(chain=chain, row=row, count=count, warps=warps, cycles=cycles)
-        self.say("behind")
-
-    def mixed(self) -> None:
-        cp, table = self.cp, Table(self.results / "mixed.csv", self.gpu)
-        for groups, row in ((1, 128), (2, 128), (4, 128), (1, 64), (2, 64), (4, 64)):
-            for readers in (4, 8):
-                for writers in (0, 1, 2, 4, 8, 16):
-                    warps, rounds = readers + writers, 4096
-                    counts = cp.zeros(warps, dtype=cp.uint32)
-                    clocks = cp.zeros((1, warps, 2), dtype=cp.uint64)
-                    kernel = self.kernel(f"mixed_4_{groups}_{row}", 65536 + 16384)
-                    best: Any = None
-                    for _ in range(3):
-                        kernel((1,), (32 * warps,), (self.arena, np.int32(rounds), clocks, np.int32(readers), counts), shared_mem=65536 + 16384)
-                        got = cp.asnumpy(clocks).astype(np.int64)[0]
-                        spent = got[:, 1] - got[:, 0]
-                        copied = int(cp.asnumpy(counts)[readers:].sum()) * 2048
-                        row_ = (float(spent[:readers].max()), float(spent[:readers].min()), copied)
-                        best = min(best, row_) if best else row_
-                    table.add(groups=groups, row=row, readers=readers, writers=writers, reader_cycles_per_access=best[0] / rounds / 8,
-                              read_bytes_per_cycle=readers * rounds * 8 * 512 / best[0], copied_bytes_per_cycle=best[2] / best[1])  # fmt: skip
-        self.say("mixed")
 
     def launches_of_nothing(self) -> None:
         cp, table = self.cp, Table(self.results / "launch.csv", self.gpu)
@@ -469,7 +407,7 @@ def main() -> None:
         build(options.folder)
         return
     runner = Runner(options.folder, options.results, options.launches)
-    for what in options.only.split(",") if options.only else ("latencies", "copies", "rows", "behind", "loads_stores", "bulk", "mixed", "launches_of_nothing", "gemm"):
+    for what in options.only.split(",") if options.only else SECTIONS:
         try:
             getattr(runner, what)()
         except Exception as error:  # the other measurements are worth having

@@ -1,5 +1,5 @@
 // Microbenchmarks of the way from global memory to an SM: latency and bandwidth of ld.global, st.global, cp.async and cp.async.bulk, an mbarrier's
-// round, and what copies take of shared memory. Every kernel writes for each warp its first and last clock: clocks[CTA][warp][2].
+// round. Every kernel writes for each warp its first and last clock: clocks[CTA][warp][2].
 //
 // Addresses of a warp: base + CTA * cta_stride + warp * warp_stride + offset, offset = (offset + advance) & mask in every round.
 #include <cstdint>
@@ -25,13 +25,6 @@ __device__ inline void note(uint64_t *clocks, uint64_t start, uint64_t stop) {
 __device__ inline uint32_t shared_address(const void *p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 template <int N> __device__ inline void wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N)); }
 
-// Bytes between the starts of two accesses of 512 bytes, and the offset of a lane, by pattern: 0 in one piece; 1 rows of 128 bytes, 8192 apart;
-// 2 rows of 64 bytes, 4096 apart.
-template <int PATTERN> constexpr uint32_t STEP = PATTERN == 0 ? 512 : 32768;
-template <int PATTERN> __device__ inline uint32_t lane_offset(int lane) {
-    return PATTERN == 0 ? lane * 16 : PATTERN == 1 ? lane / 8 * 8192 + lane % 8 * 16 : lane / 4 * 4096 + lane % 4 * 16;
-}
-
 #define CHASE(NAME, OPCODE)                                                                                                                  \
     extern "C" __global__ void NAME(const char *base, uint32_t first, int rounds, uint64_t *clocks, uint32_t *sink) {                        \
         uint32_t at = first;                                                                                                                 \
@@ -42,34 +35,6 @@ template <int PATTERN> __device__ inline uint32_t lane_offset(int lane) {
     }
 CHASE(chase_cg, "ld.global.cg.b32")
 CHASE(chase_ca, "ld.global.ca.b32")
-
-// Each round: COUNT copies of 16 bytes a lane, one group; GROUPS groups under way.
-template <int COUNT, int GROUPS, int PATTERN>
-__device__ inline void copies(const char *base, Walk walk, int rounds, uint64_t *clocks) {
-        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const uint32_t to = shared_address(memory) + warp * 512 * COUNT + lane * 16;
-    const char *from = base + blockIdx.x * walk.cta_stride + static_cast<uint64_t>(warp) * walk.warp_stride + lane_offset<PATTERN>(lane);
-    uint32_t offset = 0;
-    __syncthreads();
-    const uint64_t start = clock_now();
-#pragma unroll 1
-    for (int i = 0; i < rounds; ++i) {
-        const char *here = from + offset;
-#pragma unroll
-        for (int n = 0; n < COUNT; ++n)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + n * 512), "l"(here + n * static_cast<uint64_t>(STEP<PATTERN>)));
-        asm volatile("cp.async.commit_group;");
-        wait<GROUPS - 1>();
-        offset = (offset + walk.advance) & walk.mask;
-    }
-    wait<0>();
-    note(clocks, start, clock_now());
-}
-#define COPIES(C, G, P)                                                                                                                      \
-    extern "C" __global__ void copy_##C##_##G##_##P(const char *base, WALK, int rounds, uint64_t *clocks) { copies<C, G, P>(base, WALKED, rounds, clocks); }
-#define COPIES_P(C, G) COPIES(C, G, 0) COPIES(C, G, 1) COPIES(C, G, 2)
-#define COPIES_G(C) COPIES_P(C, 1) COPIES_P(C, 2) COPIES_P(C, 4)
-COPIES_G(1) COPIES_G(2) COPIES_G(4) COPIES_G(8)
 
 // ld.global.v4: COUNT loads a round, all waited for at its end.
 template <int COUNT> __device__ inline void loads(const char *base, Walk walk, int rounds, uint64_t *clocks, uint32_t *sink) {
@@ -212,87 +177,5 @@ __device__ inline void rows(const char *base, Walk walk, int rounds, uint64_t *c
 #define ROWS_C(S, K, R) ROWS(S, K, R, 1, 1) ROWS(S, K, R, 4, 1) ROWS(S, K, R, 8, 1) ROWS(S, K, R, 4, 4) ROWS(S, K, R, 8, 2) ROWS(S, K, R, 8, 4)
 ROWS_C(16, 0, 512) ROWS_C(16, 0, 256) ROWS_C(16, 0, 128) ROWS_C(16, 0, 64) ROWS_C(16, 0, 32) ROWS_C(16, 1, 128) ROWS_C(8, 1, 256) ROWS_C(8, 1, 128)
 ROWS_C(4, 1, 128) ROWS_C(4, 1, 64)
-
-// COUNT copies (rows of 128 or 64 bytes), then CHAIN ldmatrix.x4, each on the address that the one before gave; groups are waited for four rounds late.
-template <int COUNT, int CHAIN, int ROW> __device__ inline void behind(const char *base, int rounds, uint64_t *clocks, uint32_t *sink) {
-    constexpr int PER_ROW = ROW / 16, ROWS = 32 / PER_ROW;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    for (int i = threadIdx.x; i < 2048; i += blockDim.x) reinterpret_cast<uint32_t *>(memory)[i] = 0;
-    const uint32_t to = shared_address(memory) + 8192 + (warp * (COUNT ? COUNT : 1) * 32 + lane) * 16;
-    const char *from = base + static_cast<uint64_t>(warp) * (COUNT ? COUNT : 1) * ROWS * 8192 + lane / PER_ROW * 8192 + lane % PER_ROW * 16;
-    const uint32_t at = shared_address(memory) + lane * 16;
-    uint32_t offset = 0, d[4] = {};
-    __syncthreads();
-    const uint64_t start = clock_now();
-#pragma unroll 1
-    for (int i = 0; i < rounds; ++i) {
-        const char *here = from + offset;
-#pragma unroll
-        for (int n = 0; n < COUNT; ++n) copy<16, 0>(to + n * 512, here + static_cast<uint64_t>(n) * ROWS * 8192);
-        if constexpr (COUNT > 0) asm volatile("cp.async.commit_group;");
-#pragma unroll
-        for (int n = 0; n < CHAIN; ++n)
-            asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                         : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(at + d[0]));
-        if constexpr (COUNT > 0) wait<4>();
-        offset = (offset + ROW) & 8191;
-    }
-    wait<0>();
-    if (d[1] + d[2] + d[3] == 0x12345678) *sink = 1;
-    note(clocks, start, clock_now());
-}
-#define BEHIND(C, L, R)                                                                                                                      \
-    extern "C" __global__ void behind_##C##_##L##_##R(const char *base, int rounds, uint64_t *clocks, uint32_t *sink) { behind<C, L, R>(base, rounds, clocks, sink); }
-#define BEHIND_C(L, R) BEHIND(0, L, R) BEHIND(1, L, R) BEHIND(2, L, R) BEHIND(3, L, R) BEHIND(4, L, R) BEHIND(6, L, R) BEHIND(8, L, R) BEHIND(12, L, R)
-BEHIND_C(1, 128) BEHIND_C(4, 128) BEHIND_C(16, 128) BEHIND_C(4, 64) BEHIND_C(16, 64)
-
-// Warps below `readers` run ldmatrix.x4 without conflicts, the others cp.async (groups of COUNT, GROUPS under way) until the first reader is done.
-// counts[warp]: rounds.
-template <int COUNT, int GROUPS, int ROW>
-__device__ inline void mixed(const char *base, int rounds, uint64_t *clocks, int readers, uint32_t *counts) {
-    constexpr int PER_ROW = ROW / 16, ROWS = 32 / PER_ROW;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    volatile uint32_t *flag = reinterpret_cast<volatile uint32_t *>(memory);
-    if (threadIdx.x == 0) *flag = 0;
-    __syncthreads();
-    const uint64_t start = clock_now();
-    uint32_t done = 0;
-    if (warp < readers) {
-        const uint32_t at = shared_address(memory) + 1024 + warp * 512 + lane * 16;
-        uint32_t sum = 0;
-#pragma unroll 1
-        for (int i = 0; i < rounds; ++i) {
-            uint32_t d[8][4];
-#pragma unroll
-            for (int n = 0; n < 8; ++n)
-                asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                             : "=r"(d[n][0]), "=r"(d[n][1]), "=r"(d[n][2]), "=r"(d[n][3]) : "r"(at + n * 16));
-#pragma unroll
-            for (int n = 0; n < 8; ++n) sum ^= d[n][0];
-        }
-        done = rounds;
-        *flag = 1 + (sum == 0x12345678);
-    } else {
-        const uint32_t to = shared_address(memory) + 32768 + (warp - readers) * COUNT * 512 + lane * 16;
-        const char *from = base + static_cast<uint64_t>(warp) * COUNT * ROWS * 8192 + lane / PER_ROW * 8192 + lane % PER_ROW * 16;
-        uint32_t offset = 0;
-        while (*flag == 0) {
-#pragma unroll
-            for (int n = 0; n < COUNT; ++n) copy<16, 0>(to + n * 512, from + offset + static_cast<uint64_t>(n) * ROWS * 8192);
-            asm volatile("cp.async.commit_group;");
-            wait<GROUPS - 1>();
-            offset = (offset + ROW) & 8191;
-            ++done;
-        }
-    }
-    note(clocks, start, clock_now());
-    wait<0>();
-    if (lane == 0) counts[warp] = done;
-}
-#define MIXED(C, G, R)                                                                                                                       \
-    extern "C" __global__ void mixed_##C##_##G##_##R(const char *base, int rounds, uint64_t *clocks, int readers, uint32_t *counts) {        \
-        mixed<C, G, R>(base, rounds, clocks, readers, counts);                                                                               \
-    }
-MIXED(4, 1, 128) MIXED(4, 2, 128) MIXED(4, 4, 128) MIXED(4, 1, 64) MIXED(4, 2, 64) MIXED(4, 4, 64)
 
 extern "C" __global__ void nothing() {}
