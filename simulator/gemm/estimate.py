@@ -160,6 +160,7 @@ def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, ct
         "tensor": max(busy[Unit.TENSOR] for busy in timing.busy) / whole,
         "shared memory": timing.shared_busy / whole,
         "path to L2": timing.memory_busy / whole,
-        "L2": (bytes_read / chip.l2.read_bytes + 4 * m * n / chip.l2.write_bytes) / cycles,
+        "L2 reads": bytes_read / chip.l2.read_bytes / cycles,
+        "stores": 4 * m * n / chip.l2.write_bytes / cycles,
     }
 

@@ -168,7 +168,7 @@ class GlobalMemory:
         for first in range(0, lines, _BULK_LINES):
             piece = min(_BULK_LINES, lines - first)
             last = first + piece == lines
-            at = self.share(warp.cta, self.bring(warp.cta, soonest, piece * rules.line_cycles), piece * LINE_BYTES)
+            at = self.share(warp.cta, self.bring(warp.cta, soonest, -(-piece * LINE_BYTES // rules.bulk_bytes)), piece * LINE_BYTES)
             self.fly(at, Flight(warp, piece, None, fact, fact.bytes if last else 0))
         return 1
 

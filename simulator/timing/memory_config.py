@@ -19,6 +19,7 @@ class Memory:
         write_cycles: cycles of that pipe for each wavefront that a copy writes to shared memory when it arrives.
         store_bytes: bytes in a cycle that the SM stores.
         bulk_latency: from a cp.async.bulk until its first bytes are at shared memory.
+        bulk_bytes: bytes in a cycle that bulk copies bring.
         bulk_cycles: until the thread that issued it issues again.
     """
 
@@ -31,6 +32,7 @@ class Memory:
     write_cycles: int
     store_bytes: int
     bulk_latency: int
+    bulk_bytes: int
     bulk_cycles: int
 
 

@@ -226,7 +226,8 @@ def asynchronous(
             if isinstance(fact, _KNOWN) and not isinstance(fact, FACTS[unit]):
                 raise ValueError(f"line {line}: {type(fact).__name__} is no fact of an instruction of the unit {unit.name}")
             try:
-                costs[fact] = None if isinstance(fact, (Idle, *FACTS[Unit.GLOBAL], *FACTS[Unit.SHARED])) else cost(config, fact)
+                free = isinstance(fact, _WITHOUT_COST) or (isinstance(fact, FACTS[Unit.SYNC]) and config.mbarrier is not None)
+                costs[fact] = None if free else cost(config, fact)
             except ConfigError as error:
                 where = f"line {line} of the trace: " if line else ""
                 raise ConfigError(error.path, error.key, where + error.reason, error.legal) from None
@@ -245,6 +246,7 @@ FACTS: dict[Unit, tuple[type, ...]] = {
     Unit.GLOBAL: (known.CommitGroupFacts, known.WaitGroupFacts),
     Unit.SHARED: (known.FetchFacts, known.BulkFacts),
 }
+_WITHOUT_COST = (Idle, *FACTS[Unit.GLOBAL], *FACTS[Unit.SHARED])
 _KNOWN = tuple(kind for kinds in FACTS.values() for kind in kinds)
 
 

@@ -153,13 +153,7 @@ def _difference(make: Any, config: Config, few: int, many: int) -> float:
 
 def memory_rows(config: Config, short: bool) -> list[Row]:
     """Latency of loads; copies by rows, warps and what is under way; bulk copies; the copies of the main loops alone."""
-    base = folder("configs") / "measurements"
-    rows = []
-    for name in ("h100_memory.csv",):
-        with (base / name).open() as file:
-            table = list(csv.DictReader(line for line in file if not line.startswith("#")))
-        for line in table[:: 6 if short else 1]:
-            rows.append(_memory_row(line, config))
+    rows = [_memory_row(line, config) for line in _table("h100_memory.csv")[:: 6 if short else 1]]
     copies = [row for row in _table("h100_gemm_one_sm.csv") if row["mode"] == "3" and (not short or row["variant"].startswith("f16_128x128"))]
     return rows + [_loop_row(row, config) for row in copies]
 
