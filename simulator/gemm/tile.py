@@ -58,6 +58,8 @@ class Tile:
             return f"{self.stages} stages", ", ".join(map(str, STAGES))
         if self.warps_m < 1 or self.warps_n < 1 or self.warps > 32:
             return f"{self.warps_m} x {self.warps_n} warps", "1 to 32 warps"
+        if self.warps_m & (self.warps_m - 1):
+            return f"{self.warps_m} warps along M", "1, 2, 4, 8 or 16"
         if self.bm < 1 or self.bm % (16 * self.warps_m) or self.bm // self.warps_m // 16 not in (1, 2, 4):
             return f"{self.bm} rows for {self.warps_m} warps", "16, 32 or 64 rows for each warp along M"
         step = 8 if self.sparse else 16
