@@ -102,7 +102,9 @@ def test_estimates() -> None:
     tile = parse_tile("128x256x64", "f16", stages=4)
     found = estimate(tile, 4096, 4096, 4096)
     assert (found.ctas, found.resident, found.waves) == (512, 1, 4)
-    measured = next(line for line in gemm._table("h100_gemm_chip.csv") if line["variant"] == "f16_128x256x64_w2x4_s4" and line["m"] == line["n"] == "4096")
+    measured = next(
+        line for line in gemm._table("h100_gemm_chip.csv") if line["variant"] == "f16_128x256x64_w2x4_s4" and line["m"] == line["n"] == "4096"
+    )
     assert abs(found.time_us / float(measured["best_us"]) - 1) < 0.1
     assert abs(found.cycles / (float(measured["first_to_last_us"]) * float(measured["mhz"])) - 1) < 0.1
     small = estimate(tile, 128, 256, 4096)

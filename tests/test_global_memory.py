@@ -94,7 +94,7 @@ def test_global_memory_is_one_for_all(tmp_path: Path) -> None:
 
 
 def test_no_times_without_a_table(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no times for 'ld.global"):
+    with pytest.raises(ConfigError, match=r"no times for 'ld\.global"):
         _run(tmp_path, "ld.global.b32 %r4, [%rd0];", config="b200")
 
 

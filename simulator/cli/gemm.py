@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from simulator.gemm import Estimate
 
 DESCRIPTION = """\
-What D[m][n] = A[m][k] * B[n][k]^T costs on a chip: the kernel of a tile (cp.async, ldmatrix, mma.sp, several tiles in shared memory) is written as a trace,
-run on one SM with its share of L2, and multiplied by the waves of CTAs. A is 2:4 sparse unless --dense is given.
+What D[m][n] = A[m][k] * B[n][k]^T costs on a chip: the kernel of a tile (cp.async, ldmatrix, mma.sp, several tiles in shared memory) is written
+as a trace, run on one SM with its share of L2, and multiplied by the waves of CTAs. A is 2:4 sparse unless --dense is given.
 
 --trace FILE writes the kernel of one CTA as a trace and stops.
 """
@@ -27,7 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name in "mnk":
         parser.add_argument(f"--{name}", type=int, default=4096, help="default 4096")
     parser.add_argument("--type", choices=("f16", "bf16", "s8"), default="f16", help="of A and B; the accumulators are f32 or s32")
-    parser.add_argument("--tile", default="128x128x64", metavar="BMxBNxBK", help="what a CTA computes, and columns of K in an iteration (default 128x128x64)")
+    parser.add_argument(
+        "--tile", default="128x128x64", metavar="BMxBNxBK", help="what a CTA computes, and columns of K in an iteration (default 128x128x64)"
+    )
     parser.add_argument("--warps", metavar="WMxWN", help="warps along M and N (default: one for each 64 x 64, at least 4)")
     parser.add_argument("--stages", type=int, default=4, help="tiles in shared memory (default 4)")
     parser.add_argument("--dense", action="store_true", help="mma, not mma.sp")
@@ -74,9 +76,10 @@ def execute(options: argparse.Namespace) -> int:
 
 def _table(found: Estimate) -> str:
     """For a person."""
+    waves = f"{found.waves} wave{'s' if found.waves > 1 else ''} of {found.wave_cycles:,} cycles (last {found.last_cycles:,})"
     lines = [
         f"{found.tile}: {found.m} x {found.n} x {found.k} on {found.config}",
-        f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time, {found.waves} wave{'s' if found.waves > 1 else ''} of {found.wave_cycles:,} cycles (last {found.last_cycles:,})",
+        f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time, {waves}",
         f"  main loop {found.iteration_cycles:,.0f} cycles an iteration and CTA",
         f"  kernel {found.cycles:,} cycles, with the launch {found.time_us:,.1f} us: {found.tflops:,.0f} TFLOPS (pruned products counted)",
         f"  bound by: {found.bound}",

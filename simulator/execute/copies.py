@@ -22,7 +22,7 @@ from simulator.execute.operands import addresses, reader, writer
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES, touched
 from simulator.state.mbarrier import joined
 from simulator.state.registers import Warps
-from simulator.state.shared import Addresses, AddressError, wavefronts
+from simulator.state.shared import AddressError, Addresses, wavefronts
 
 _BULK_UNIT = 16  # bytes that address and size are multiples of; PTX ISA 9.0, 9.7.9.25.4.1
 
@@ -181,4 +181,3 @@ def _bulk_copy(machine: Machine, warp: int, where: int, origin: int, barrier: in
     holder.mbarriers.complete(at, size)
     lines = -(-(origin % LINE_BYTES + size) // LINE_BYTES) if size else 0
     return BulkFacts((holder.rank, at), size, lines)
-

@@ -11,7 +11,7 @@ from isa.instruction import Instruction
 from isa.plain_forms import PlainForm
 from simulator.execute.machine import Executor, Machine, Outcome, Region
 from simulator.execute.operands import addresses, reader, writer
-from simulator.state.registers import LANES, Warps
+from simulator.state.registers import Warps
 from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
 
 

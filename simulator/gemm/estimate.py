@@ -69,9 +69,13 @@ def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "
     chip = config if isinstance(config, Config) else load_config(config)
     for name, size, unit in (("m", m, tile.bm), ("n", n, tile.bn), ("k", k, tile.bk)):
         if size < unit or size % unit:
-            raise IsaError(str(size), -1, f"{name} = {size} is no multiple of the tile's {unit}", f"{max(size // unit, 1) * unit}, {(size // unit + 1) * unit}")
+            raise IsaError(
+                str(size), -1, f"{name} = {size} is no multiple of the tile's {unit}", f"{max(size // unit, 1) * unit}, {(size // unit + 1) * unit}"
+            )
     if chip.memory is None or chip.l2 is None or chip.hbm is None:
-        raise ConfigError(chip.path, "memory", f"{chip.name} has no times for global memory", "a config with [memory], [l2] and [hbm], such as h100_sxm")
+        raise ConfigError(
+            chip.path, "memory", f"{chip.name} has no times for global memory", "a config with [memory], [l2] and [hbm], such as h100_sxm"
+        )
     resident = occupancy(tile, chip)
     ctas, sms = (m // tile.bm) * (n // tile.bn), chip.chip.sms
     slots = sms * resident
@@ -163,4 +167,3 @@ def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, ct
         "L2 reads": bytes_read / chip.l2.read_bytes / cycles,
         "stores": 4 * m * n / chip.l2.write_bytes / cycles,
     }
-

@@ -48,7 +48,8 @@ class Tile:
             raise IsaError(str(self), -1, *problem)
 
     def __str__(self) -> str:
-        return f"{'sparse' if self.sparse else 'dense'} {self.type} {self.bm}x{self.bn}x{self.bk}, {self.warps_m}x{self.warps_n} warps, {self.stages} stages"
+        shape = f"{'sparse' if self.sparse else 'dense'} {self.type} {self.bm}x{self.bn}x{self.bk}"
+        return f"{shape}, {self.warps_m}x{self.warps_n} warps, {self.stages} stages"
 
     def problem(self) -> tuple[str, str] | None:
         """What is wrong with the tile, and what would be right."""
@@ -69,7 +70,10 @@ class Tile:
         if self.bk not in rows:
             return f"bk = {self.bk}", f"{' or '.join(map(str, rows))} for {self.type}: rows of 128 or 256 bytes"
         if self.row_a not in ROWS or not self.copies_a or self.bm * self.row_a % (16 * self.threads) or self.bn * self.row_b % (16 * self.threads):
-            return f"{self.threads} threads cannot share the copies of a {self.bm} x {self.bn} x {self.bk} tile evenly", "fewer warps, or a larger tile"
+            return (
+                f"{self.threads} threads cannot share the copies of a {self.bm} x {self.bn} x {self.bk} tile evenly",
+                "fewer warps, or a larger tile",
+            )
         if self.threads * 16 // self.row_b % 8 or self.threads * 16 // self.row_a % 8:
             return f"{self.warps} warps copy fewer than 8 rows at once", "more warps, or a smaller bk"
         if self.sparse and self.size_e not in (4, 8, 16):
@@ -156,7 +160,7 @@ class Tile:
 
     @property
     def registers(self) -> int:
-        """Of a thread: accumulators, fragments and metadata of two steps where there is room, addresses. Within 14 of ptxas 13.0 for the measured tiles."""
+        """Of a thread: accumulators, fragments and metadata of two steps where there is room, addresses; about what ptxas 13.0 takes."""
         return min(self.tiles_m * self.tiles_n * 4 + 2 * self._fragments + _SPARE, REGISTERS)
 
     @property

@@ -65,7 +65,8 @@ def kernel_trace(tile: Tile, k: int, *, ctas: int = 1, loads: str = "") -> str:
     where = layout(tile, iterations * tile.bk)
     parts = [
         f"// {tile}: D = A * B^T of {tile.bm} x {tile.bn}, K = {k}; {ctas} CTA{'s' if ctas > 1 else ''}",
-        ".trace 1", ".target sm_90a", f".warps {ctas * tile.warps}", f".shared {ctas * tile.shared_bytes}", f".global {where.size}", *([loads] if loads else []),
+        ".trace 1", ".target sm_90a", f".warps {ctas * tile.warps}", f".shared {ctas * tile.shared_bytes}", f".global {where.size}",
+        *([loads] if loads else []),
     ]  # fmt: skip
     for cta in range(ctas):
         writer = _Writer(tile, where, cta, ctas)
@@ -130,7 +131,8 @@ class _Writer:
             yield f"    // {name.upper()}: thread -> row thread / {columns}, 16-byte column thread % {columns}"
             yield f"    shr.u32 %r{x}, %r{thread}, {columns.bit_length() - 1}; and.b32 %r{y}, %r{thread}, {columns - 1};"
             yield f"    mul.wide.u32 %rd{_FIRST_WIDE[name]}, %r{x}, {pitch}; shl.b32 %r{to}, %r{y}, 4; cvt.u64.u32 %rd4, %r{to};"
-            yield f"    add.u64 %rd{_FIRST_WIDE[name]}, %rd{_FIRST_WIDE[name]}, %rd4; add.u64 %rd{_FIRST_WIDE[name]}, %rd{_FIRST_WIDE[name]}, {begin};"
+            wide = f"%rd{_FIRST_WIDE[name]}"
+            yield f"    add.u64 {wide}, {wide}, %rd4; add.u64 {wide}, {wide}, {begin};"
             yield from self.turned(row, x, y, to)
             yield f"    mad.lo.u32 %r{to}, %r{x}, {row}, %r{to}; add.u32 %r{to}, %r{to}, {shared};"
         yield "    // ldmatrix: lane -> row of A (lane % 16), of B; column, turned"
@@ -184,9 +186,11 @@ class _Writer:
         shared = self.base + t.bm * t.row_a + t.bn * t.row_b
         to, at = r("to e"), r("at e")
         yield "    // metadata: the bytes in their order; lane -> its words of all m16 tiles"
-        yield f"    mul.lo.u32 %r{to}, %r{thread}, {t.size_e}; cvt.u64.u32 %rd2, %r{to}; add.u64 %rd2, %rd2, {self.where.e}; add.u32 %r{to}, %r{to}, {shared};"
+        yield f"    mul.lo.u32 %r{to}, %r{thread}, {t.size_e}; cvt.u64.u32 %rd2, %r{to}; add.u64 %rd2, %rd2, {self.where.e};"
+        yield f"    add.u32 %r{to}, %r{to}, {shared};"
         yield from self.modulo(f"%r{warp}", t.warps_m, z)
-        yield f"    shl.b32 %r{z}, %r{z}, 5; add.u32 %r{z}, %r{z}, %r{lane}; mul.lo.u32 %r{at}, %r{z}, {4 * t.tiles_m}; add.u32 %r{at}, %r{at}, {shared};"
+        yield f"    shl.b32 %r{z}, %r{z}, 5; add.u32 %r{z}, %r{z}, %r{lane};"
+        yield f"    mul.lo.u32 %r{at}, %r{z}, {4 * t.tiles_m}; add.u32 %r{at}, %r{at}, {shared};"
 
     def copy(self, slot: int, ahead: int) -> Iterator[str]:
         """Copies the tile that lies `ahead` iterations after the pointers to a place in shared memory."""
@@ -228,7 +232,10 @@ class _Writer:
         for step in range(t.steps):
             products = list(self.products(slot, step))
             if step + 1 == t.steps:
-                return products if self.ahead else (yield from products) or []
+                if self.ahead:
+                    return products
+                yield from products
+                return []
             yield from _mixed(products, list(self.load(slot, step + 1)), ahead=self.ahead)
         raise AssertionError(t.steps)
 
@@ -244,7 +251,8 @@ class _Writer:
         t = self.tile
         a, b = self.sets[step % len(self.sets)]
         for m in range(t.tiles_m):
-            yield f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(a + 4 * m, 4)}, [%r{self.take('at a', t.steps) + step}+{slot * t.stage_bytes + m * 16 * t.row_a}];"
+            at = f"[%r{self.take('at a', t.steps) + step}+{slot * t.stage_bytes + m * 16 * t.row_a}]"
+            yield f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(a + 4 * m, 4)}, {at};"
         for n in range(0, t.tiles_n, 4 // self.words_b):
             yield (
                 f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(b + self.words_b * n, 4)}, "

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.state.registers import Lanes
-from simulator.state.shared import Addresses, AddressError
+from simulator.state.shared import AddressError, Addresses
 
 LINE_BYTES = 128  # a cache line; CUDA programming guide, compute capabilities 5.x and later
 SECTOR_BYTES = 32  # what L2 moves, likewise
@@ -31,7 +31,8 @@ class GlobalMemory:
     def read(self, addresses: Addresses, width: int) -> NDArray[np.uint8]:
         """Bytes uint8 [..., width] at `addresses` [...]; AddressError outside of the memory or where misaligned."""
         self.check(addresses, width, width)
-        return self.data[addresses[..., None] + np.arange(width)]
+        found: NDArray[np.uint8] = self.data[addresses[..., None] + np.arange(width)]
+        return found
 
     def write(self, addresses: Addresses, values: NDArray[np.uint8]) -> None:
         """Writes uint8 [..., width]; of accesses to the same byte the last in order wins (PTX leaves open which)."""

@@ -220,7 +220,8 @@ class Asynchronous:
         ticks = tuple(None if tick is None else tick.at - now for tick in self.ticks)
         flights = tuple((flight.at - now, barriers) for flight, barriers in self.flights.items())
         phases = tuple(
-            (barrier, p.count, p.missing, p.parity, p.bytes, tuple((warp.id, parity) for warp, parity in p.waiting)) for barrier, p in self.phases.items()
+            (barrier, p.count, p.missing, p.parity, p.bytes, tuple((warp.id, parity) for warp, parity in p.waiting))
+            for barrier, p in self.phases.items()
         )
         return (queues, times, ticks, flights, phases)
 

@@ -26,8 +26,33 @@ class Warp:
     """A warp's place in its program and what it waits for."""
 
     __slots__ = (
-        "access", "arrived", "base", "blocked", "cause", "code", "complete", "core", "counts", "cta", "done", "gate", "gate_cause", "held", "id", "last",
-        "moves", "operation", "pc", "place", "sent", "producers", "ready", "runs", "starts", "turns", "wanted",
+        "access",
+        "arrived",
+        "base",
+        "blocked",
+        "cause",
+        "code",
+        "complete",
+        "core",
+        "counts",
+        "cta",
+        "done",
+        "gate",
+        "gate_cause",
+        "held",
+        "id",
+        "last",
+        "moves",
+        "operation",
+        "pc",
+        "place",
+        "producers",
+        "ready",
+        "runs",
+        "sent",
+        "starts",
+        "turns",
+        "wanted",
     )  # fmt: skip
 
     def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:

@@ -240,7 +240,14 @@ class GlobalMemory:
             for place, group in enumerate([*groups.committed, groups.open])
         }  # fmt: skip
         flights = tuple(
-            (arrival.at - now, arrival.what.wavefronts, arrival.what.warp.id, arrival.what.bulk, arrival.what.bytes, places.get(id(arrival.what.group)))
+            (
+                arrival.at - now,
+                arrival.what.wavefronts,
+                arrival.what.warp.id,
+                arrival.what.bulk,
+                arrival.what.bytes,
+                places.get(id(arrival.what.group)),
+            )
             for arrival in self.flights
         )
         groups = tuple(

@@ -205,9 +205,7 @@ def _timed(
     column = {warp: place for place, warp in enumerate(warps)}
     sent = 1 if op.writes else 1 + words
     overlap = not set(op.reads).isdisjoint(op.writes)
-    return TimedOperation(
-        Unit.SHARED, latency, 0, op.reads, op.writes, op.line, sent=sent, overlap=overlap, costs=rows.tolist(), column=column
-    )
+    return TimedOperation(Unit.SHARED, latency, 0, op.reads, op.writes, op.line, sent=sent, overlap=overlap, costs=rows.tolist(), column=column)
 
 
 def asynchronous(

@@ -51,7 +51,9 @@ def loop_trace(entry: dict[str, Any], runs: int) -> str:
     body: list[str] = entry["body"]
     taken = {int(number) for line in body for number in re.findall(r"%r(\d+)", line)}
     lane, x, y = [number for number in range(254, -1, -1) if number not in taken][:3]
-    sizes = {line.split("[%r")[1].split("]")[0]: int(line.rsplit(",", 1)[1].strip(" ;")) for line in body if line.startswith("cp.async.c") and "[" in line}
+    sizes = {
+        line.split("[%r")[1].split("]")[0]: int(line.rsplit(",", 1)[1].strip(" ;")) for line in body if line.startswith("cp.async.c") and "[" in line
+    }
     size = {what: sizes.get(register, 16) for register, what in entry["copies"].items()}
     setup = [f"mov.u32 %r{lane}, %laneid;"]
     for wide, what in entry["sources"].items():
@@ -80,10 +82,17 @@ def _cycles(text: str, config: Config) -> int:
 def iteration(entry: dict[str, Any], config: Config) -> float:
     """Cycles of an iteration: the difference of two numbers of runs."""
     few, many = (_cycles(loop_trace(entry, runs), config) for runs in (_FEW, _MANY))
-    return (many - few) / ((_MANY - _FEW) * entry["iterations"])
+    return (many - few) / ((_MANY - _FEW) * int(entry["iterations"]))
 
 
-_SHORT = ("f16_64x64x64_w2x2_s3", "f16_128x128x64_w2x2_s2", "f16_128x128x128_w2x4_s3", "s8_128x64x128_w2x2_s3", "s8_128x128x128_w2x4_s2", "s8_256x128x128_w4x2_s3")
+_SHORT = (
+    "f16_64x64x64_w2x2_s3",
+    "f16_128x128x64_w2x2_s2",
+    "f16_128x128x128_w2x4_s3",
+    "s8_128x64x128_w2x2_s3",
+    "s8_128x128x128_w2x4_s2",
+    "s8_256x128x128_w4x2_s3",
+)
 
 
 def _loop_row(measured: dict[str, str], config: Config) -> Row:
@@ -105,9 +114,19 @@ def loop_rows(config: Config, short: bool) -> list[Row]:
 def copy_trace(row: int, warps: int, count: int, groups: int, rounds: int) -> str:
     """Rounds of `count` cp.async of 16 bytes in each warp, rows of `row` bytes, `groups` groups under way."""
     step = 32 * 16 // row * _PITCH
-    lines = [".trace 1", ".target sm_90a", f".warps {warps}", ".shared 131072", f".global {(warps * count + 1) * step + _PITCH}", f".warp 0-{warps - 1} {{"]
+    lines = [
+        ".trace 1",
+        ".target sm_90a",
+        f".warps {warps}",
+        ".shared 131072",
+        f".global {(warps * count + 1) * step + _PITCH}",
+        f".warp 0-{warps - 1} {{",
+    ]
     lines += ["mov.u32 %r0, %laneid; mov.u32 %r1, %warpid; shl.b32 %r4, %r0, 4;", *_rows(0, 16, row // 16, 0, 2, 3)]
-    lines += [f"mul.wide.u32 %rd1, %r1, {count * step}; add.u64 %rd0, %rd0, %rd1; mad.lo.u32 %r4, %r1, {512 * count * groups}, %r4;", f".repeat {rounds} {{"]
+    lines += [
+        f"mul.wide.u32 %rd1, %r1, {count * step}; add.u64 %rd0, %rd0, %rd1; mad.lo.u32 %r4, %r1, {512 * count * groups}, %r4;",
+        f".repeat {rounds} {{",
+    ]
     for group in range(groups):
         lines += [f"cp.async.cg.shared.global [%r4+{512 * (group * count + n)}], [%rd0+{n * step}], 16;" for n in range(count)]
         lines += ["cp.async.commit_group;", f"cp.async.wait_group {groups - 1};", "add.u64 %rd0, %rd0, 0; add.u64 %rd0, %rd0, 0;"]

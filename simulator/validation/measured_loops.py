@@ -142,5 +142,3 @@ def _part(entry: Mapping[str, Any]) -> Part:
 @cache
 def _step(line: str) -> Step:
     return Step(isa.decode(line, target="sm_90a"), 0)
-
-

@@ -1,7 +1,8 @@
+# ruff: noqa: B023, E501 - closures are called at once
 """Builds and runs gemm.cu and memory.cu.
 
-    python measure.py build [--folder build]        # needs nvcc; no GPU
-    python measure.py run [--folder build] [--results results]   # needs the GPU, cupy, nvidia-smi; half a minute
+python measure.py build [--folder build]        # needs nvcc; no GPU
+python measure.py run [--folder build] [--results results]   # needs the GPU, cupy, nvidia-smi; half a minute
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from variants import Variant, variants  # noqa: E402
+from variants import Variant, variants
 
 HERE = Path(__file__).parent
 LOW, HIGH = 48, 240  # iterations, multiples of 2, 3 and 4
@@ -113,8 +114,16 @@ class Runner:
                 best = min(best, (got[1] - got[0]) / rounds)
             return best
 
-        for name, size, stride in (("chase_ca", 8 << 10, 128), ("chase_cg", 8 << 10, 128), ("chase_cg", 1 << 20, 128), ("chase_cg", 8 << 20, 256),
-                                   ("chase_cg", 16 << 20, 512), ("chase_cg", 30 << 20, 512), ("chase_cg", 1 << 30, 65536), ("chase_cg", 1 << 30, 16384)):
+        for name, size, stride in (
+            ("chase_ca", 8 << 10, 128),
+            ("chase_cg", 8 << 10, 128),
+            ("chase_cg", 1 << 20, 128),
+            ("chase_cg", 8 << 20, 256),
+            ("chase_cg", 16 << 20, 512),
+            ("chase_cg", 30 << 20, 512),
+            ("chase_cg", 1 << 30, 65536),
+            ("chase_cg", 1 << 30, 16384),
+        ):
             count = size // stride
             order = rng.permutation(count).astype(np.uint32)
             ring = np.empty(count, np.uint32)
@@ -141,9 +150,25 @@ class Runner:
                 for where in ("l2", "hbm"):
                     window = (32768 if where == "l2" else 16 << 20) // warps
                     walk = self.walk(warps * window, window, 512 * count, window - 1)
-                    cycles, mean = self.slope(f"load_{count}", sms, warps, lambda n, clocks, walk=walk: (self.arena, *walk, np.int32(n), clocks, sink), 0,
-                                              (64, 512 if where == "l2" else min(512, window // (512 * count))), where)
-                    table.add(what="load", sms=sms, where=where, warps=warps, count=count, cycles=cycles, mean=mean, bytes_per_cycle=warps * 512 * count / cycles)
+                    cycles, mean = self.slope(
+                        f"load_{count}",
+                        sms,
+                        warps,
+                        lambda n, clocks, walk=walk: (self.arena, *walk, np.int32(n), clocks, sink),
+                        0,
+                        (64, 512 if where == "l2" else min(512, window // (512 * count))),
+                        where,
+                    )
+                    table.add(
+                        what="load",
+                        sms=sms,
+                        where=where,
+                        warps=warps,
+                        count=count,
+                        cycles=cycles,
+                        mean=mean,
+                        bytes_per_cycle=warps * 512 * count / cycles,
+                    )
             for name, each in (("store_rows", 4096), ("store_fragments", 2048)):
                 for warps in (1, 4, 8):
                     for where in ("l2", "hbm"):
@@ -151,8 +176,12 @@ class Runner:
                         walk = self.walk(warps * window, window, each, window - 1)
                         if name == "store_fragments":  # 8 rows of 256 bytes, 16384 apart; then the next 256 bytes
                             walk = self.walk(16 << 20, 131072 if where == "l2" else 1 << 20, 256, 1023 if where == "l2" else 16383)
-                        cycles, mean = self.slope(name, sms, warps, lambda n, clocks, walk=walk: (self.arena, *walk, np.int32(n), clocks), 0, (64, 512), where)
-                        table.add(what=name, sms=sms, where=where, warps=warps, count=8, cycles=cycles, mean=mean, bytes_per_cycle=warps * each / cycles)
+                        cycles, mean = self.slope(
+                            name, sms, warps, lambda n, clocks, walk=walk: (self.arena, *walk, np.int32(n), clocks), 0, (64, 512), where
+                        )
+                        table.add(
+                            what=name, sms=sms, where=where, warps=warps, count=8, cycles=cycles, mean=mean, bytes_per_cycle=warps * each / cycles
+                        )
         self.say("loads, stores")
 
     def bulk(self) -> None:
@@ -189,7 +218,7 @@ class Runner:
             for place, sm in enumerate(sets[label]):
                 active[sm] = place + 1
             marks = cp.asarray(active)
-            size = int(kind.split("_")[0])
+            size = int(kind.split("_", maxsplit=1)[0])
             each = 32 * size * count
             clocks = cp.zeros((SMS, warps, 2), dtype=cp.uint64)
             kernel = self.kernel(f"rows_{kind}_{count}_{groups}", 131072 + 65536)
@@ -274,8 +303,10 @@ class Runner:
                 full[rows, chunks, chosen[..., i]] = a.reshape(m, k // 4, 2)[..., i].astype(cp.float32)
             full = full.reshape(m, k)
             words = self.metadata(v, (chosen[..., 0] | chosen[..., 1] << 2).astype(cp.uint32))
+
         def raw(x: Any) -> Any:
             return (x.view(cp.uint32) >> 16).astype(cp.uint16) if v.type == "bf16" else x
+
         return {"a": raw(a), "b": raw(b), "e": words, "d": (full, b.astype(cp.float32))}
 
     def metadata(self, v: Variant, codes: Any) -> Any:
@@ -336,7 +367,12 @@ class Runner:
             pitch_e = np.int32(m // 16 * 128)
 
             def launch(grid: tuple[int, int], iterations: int, kernel: Any = kernel, v: Variant = v) -> None:
-                kernel(grid, (v.threads,), (a, b, e, d, clocks, times, np.int32(iterations), np.int32(m), np.int32(n), pitch_e), shared_mem=v.shared_bytes)
+                kernel(
+                    grid,
+                    (v.threads,),
+                    (a, b, e, d, clocks, times, np.int32(iterations), np.int32(m), np.int32(n), pitch_e),
+                    shared_mem=v.shared_bytes,
+                )
 
             labels = {"variant": v.name, "type": v.type, "sparse": int(v.sparse), "bm": v.bm, "bn": v.bn, "bk": v.bk, "warps": v.threads // 32,
                       "stages": v.stages, "mode": v.mode, "registers": attributes["num_regs"], "spills": attributes["local_size_bytes"]}  # fmt: skip

@@ -82,5 +82,9 @@ def variants() -> list[Variant]:
     found = [Variant(kind, *tile, stages) for kind in ("f16", "s8") for tile in TILES for stages in (2, 3, 4)]
     found += [Variant(kind, *tile, 3, mode) for kind in ("f16", "s8") for tile in TILES for mode in (1, 2, 3)]
     found += [Variant("bf16", *tile, 3) for tile in (TILES[0], TILES[2], TILES[3])]
-    found += [Variant("f16", *tile, stages, mode, sparse=False) for tile in (TILES[0], TILES[2], TILES[3]) for stages, mode in ((2, 0), (3, 0), (4, 0), (3, 1), (3, 2))]
+    found += [
+        Variant("f16", *tile, stages, mode, sparse=False)
+        for tile in (TILES[0], TILES[2], TILES[3])
+        for stages, mode in ((2, 0), (3, 0), (4, 0), (3, 1), (3, 2))
+    ]
     return [v for v in found if v.shared_bytes <= 232448]
