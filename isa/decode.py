@@ -145,7 +145,7 @@ def _operand(cursor: Cursor, role: Role) -> Operand:
         case Shape.PAIR:
             return _pair(cursor, role)
         case Shape.ADDRESS:
-            return _address(cursor)
+            return _address(cursor, role)
         case Shape.IMMEDIATE:
             return _immediate(cursor, role)
         case Shape.REGISTER:
@@ -314,16 +314,20 @@ def _immediate(cursor: Cursor, role: Role) -> Immediate:
         if role.name == "f":
             legal += f" ({_SELECTORS[role.limit - role.lax]})"
         cursor.fail(f"{what} {constant.value} is out of range", legal, token.place)
+    if role.choices and constant.value not in role.choices[0]:
+        cursor.fail(f"operand {role.name} is {constant.value}", " or ".join(map(str, role.choices[0])), token.place)
     if constant.value % role.multiple:
         cursor.fail(f"operand {role.name} is {constant.value}", f"a multiple of {role.multiple}", token.place)
     return constant
 
 
-def _address(cursor: Cursor) -> Address:
+def _address(cursor: Cursor, role: Role | None = None) -> Address:
     cursor.expect("[", "before an address")
     token = cursor.next()
     if token.kind != "name" or token.text == "_":
         cursor.fail(f"an address begins with a register or a variable, found {shown(token)}", "[%r0] or [%r0+16]", token.place)
+    if role is not None and role.width == 64 and not isinstance(role, SizedRole):
+        _check_width(cursor, role, token.text, token.place, (64,))
     offset = 0
     if cursor.take("+"):
         offset = expression(cursor)

@@ -52,7 +52,7 @@ class Role:
         special: whether special registers may be read.
         multiple: a constant must be a multiple of this.
         spare: further registers of a vector that ptxas takes, and drops.
-        choices: for each element of a vector the constants that are legal.
+        choices: for each element of a vector (for a constant alone: first) the constants that are legal.
         width: bits of its registers.
         packs: whether a vector of two registers of 32 bits may stand for one of 64.
     """
@@ -83,7 +83,7 @@ class Form:
         since_ptx: first PTX version.
         targets: which targets have it.
         section: PTX section that defines it.
-        unit: the unit of an SM that executes it: "tensor", "shared", "alu", "barrier".
+        unit: the unit of an SM that executes it: "tensor", "shared", "global", "copies" (groups of cp.async), "alu", "barrier".
     """
 
     opcode: str

@@ -1,4 +1,4 @@
-"""Forms of the instructions around the matrix ones: loads, stores, moves, integer arithmetic, comparisons, barriers.
+"""Forms of the instructions around the matrix ones: loads, stores, copies, moves, integer arithmetic, comparisons, barriers.
 
 A row lists the qualifiers that may stand in each place; every combination is one form.
 """
@@ -19,6 +19,7 @@ SPECIAL_REGISTERS = ("%laneid", "%warpid", "%nwarpid", "%tid.x", "%ntid.x")
 BARRIERS = 16  # named barriers of a CTA; PTX ISA 9.0, 9.7.13.1 (bar)
 
 _SHARED = ("shared", "shared::cta")
+_PREFETCH = ("", "L2::64B", "L2::128B", "L2::256B")
 _VECTOR = ("", "v2", "v4")
 _WORDS = ("b32", "u32", "s32", "f32")
 _NARROW = ("b16", "u16", "s16", "b8", "u8", "s8")
@@ -44,7 +45,7 @@ class PlainForm(Form):
 
     @property
     def type_name(self) -> str:
-        """The data type, always the last qualifier."""
+        """The data type, always the last qualifier; copies have none."""
         return self.qualifiers[-1]
 
     @property
@@ -107,6 +108,27 @@ def _load(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
 def _store(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
     count, width = _count(qualifiers), max(_bits(qualifiers[-1]), 32)
     return Role("address", Shape.ADDRESS), Role("a", _shape(count), count, constants=_constants(qualifiers[-1]), width=width)
+
+
+def _far(roles: tuple[Role, ...]) -> tuple[Role, ...]:
+    """The same with an address of 64 bits: ptxas 13.0 takes no other for global memory from sm_90 on."""
+    return tuple(Role("address", Shape.ADDRESS, width=64) if role.shape is Shape.ADDRESS else role for role in roles)
+
+
+def _copy(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
+    """Of `size` bytes the first `filled` are copied and the rest is zero, if it is given."""
+    sizes = (16,) if qualifiers[1] == "cg" else (4, 8, 16)
+    size = Role("size", Shape.IMMEDIATE, constants=("integer",), choices=(sizes,))
+    return Role("to", Shape.ADDRESS), Role("from", Shape.ADDRESS), size, Role("filled", Shape.VALUE, optional=True, constants=("integer",), limit=17)
+
+
+def _bulk(_: tuple[str, ...]) -> tuple[Role, ...]:
+    size = Role("size", Shape.VALUE, constants=("integer",), multiple=16)
+    return Role("to", Shape.ADDRESS), Role("from", Shape.ADDRESS), size, Role("mbarrier", Shape.ADDRESS)
+
+
+def _groups(_: tuple[str, ...]) -> tuple[Role, ...]:
+    return (Role("groups", Shape.IMMEDIATE, constants=("integer",), limit=1 << 32),)
 
 
 def _move(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
@@ -184,6 +206,25 @@ PLAIN_ROWS: tuple[PlainRow, ...] = (
     PlainRow("ld", (_SHARED, ("", "v2"), _WIDE), _load, "shared", "1.0", 70, "9.7.9.8"),
     PlainRow("st", (_SHARED, _VECTOR, _WORDS + _NARROW), _store, "shared", "1.0", 70, "9.7.9.11"),
     PlainRow("st", (_SHARED, ("", "v2"), _WIDE), _store, "shared", "1.0", 70, "9.7.9.11"),
+    PlainRow("ld", (("global",), ("", "ca", "cg"), _VECTOR, _WORDS + _NARROW), lambda q: _far(_load(q)), "global", "1.0", 70, "9.7.9.8"),
+    PlainRow("ld", (("global",), ("", "ca", "cg"), ("", "v2"), _WIDE), lambda q: _far(_load(q)), "global", "1.0", 70, "9.7.9.8"),
+    PlainRow("st", (("global",), ("", "wb", "cg"), _VECTOR, _WORDS + _NARROW), lambda q: _far(_store(q)), "global", "1.0", 70, "9.7.9.11"),
+    PlainRow("st", (("global",), ("", "wb", "cg"), ("", "v2"), _WIDE), lambda q: _far(_store(q)), "global", "1.0", 70, "9.7.9.11"),
+    PlainRow("cp", (("async",), ("ca", "cg"), _SHARED, ("global",), _PREFETCH), _copy, "global", "7.0", 80, "9.7.9.25.3.1"),
+    PlainRow("cp", (("async",), ("commit_group", "wait_all")), lambda _: (), "copies", "7.0", 80, "9.7.9.25.3.2"),
+    PlainRow("cp", (("async",), ("wait_group",)), _groups, "copies", "7.0", 80, "9.7.9.25.3.3"),
+    PlainRow(
+        "cp",
+        (("async",), ("bulk",), ("shared::cluster",), ("global",), ("mbarrier::complete_tx::bytes",)),
+        _bulk,
+        "global",
+        "8.0",
+        90,
+        "9.7.9.25.4.1",
+    ),
+    PlainRow(
+        "cp", (("async",), ("bulk",), ("shared::cta",), ("global",), ("mbarrier::complete_tx::bytes",)), _bulk, "global", "8.6", 90, "9.7.9.25.4.1"
+    ),
     PlainRow("mov", (_WORDS + _WIDE + _HALF + (_PRED,),), _move, "alu", "1.0", 70, "9.7.9.3"),
     PlainRow("add", (_INTEGER + _WIDE_INTEGER,), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.1"),
     PlainRow("sub", (_INTEGER + _WIDE_INTEGER,), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.2"),

@@ -23,6 +23,7 @@ WAIT_NAMES = {
     "tcgen05": "queue of the tcgen05 unit full",
     "tmem": "tcgen05.ld or st not complete, or the path to Tensor Memory taken",
     "mbarrier": "phase of an mbarrier not complete",
+    "global": "group of copies not complete, or operand on its way from global memory",
 }
 
 

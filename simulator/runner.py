@@ -25,7 +25,7 @@ from simulator.state.registers import LANES
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import Timing, simulate
-from simulator.timing.model import Unit, Wait, compile_code
+from simulator.timing.model import TimedCode, Unit, Wait, compile_code
 from simulator.timing.tcgen05 import sources
 from simulator.trace.functional import COMPARED, Executed, execute
 from simulator.trace.linear import Code, Operation, linearise
@@ -97,6 +97,13 @@ def run(
     return _report(str(trace), program, chip, codes, executed, timing, _memory(codes, costs, executed))
 
 
+def timed_codes(program: Trace, config: Config) -> list[TimedCode]:
+    """The programs of a trace as the engine runs them, for time alone: matrix results are not computed."""
+    codes = [linearise(block, program.numbering) for block in program.blocks]
+    executed = execute(program, codes, config.target, arithmetic="none", compare=0, slots=config.sm.warps)
+    return [compile_code(_everywhere(code, program), config, _costs(code, executed), _facts(code, program, executed, config)) for code in codes]
+
+
 def _values(trace: str | Path, arithmetic: str, undefined: str, compare: int) -> Report:
     """A run without a config."""
     program = read_trace(find_trace(trace))
@@ -147,7 +154,7 @@ def _check_times(trace: Trace, codes: list[Code], config: Config) -> None:
         what = ""
         if isinstance(form, FamilyForm):
             what = f"'{form.opcode}'" if "arrive_drop" in form.name else ""
-        elif guard is not None and form.unit not in ("alu", "shared"):
+        elif guard is not None and form.unit not in ("alu", "shared", "global", "copies"):
             what = f"'{form.opcode}' behind {guard}"
         if what:
             raise ConfigError(config.path, form.unit, f"line {op.line} of {trace.path.name}: there is no time for {what}", legal)
@@ -244,7 +251,8 @@ def _utilisation(timing: Timing, ctas: int) -> dict[str, float]:
     for sm, (taken, products) in enumerate(timing.tcgen05_busy) if any(unit for unit, _ in timing.tcgen05_busy) else ():
         name = f"SM {sm} tcgen05" if ctas > 1 else "tcgen05"
         shares[name], shares[f"{name} products"] = taken / cycles, products / cycles
-    return {**shares, "shared memory": timing.shared_busy / cycles}
+    shares["shared memory"] = timing.shared_busy / cycles
+    return shares | ({"path to L2": timing.memory_busy / cycles} if timing.memory_busy else {})
 
 
 def _memory(codes: list[Code], costs: list[Costs], executed: Executed) -> Memory:
@@ -287,13 +295,13 @@ def _assumed(config: Config | None, codes: list[Code], executed: Executed) -> li
                 if row.evidence == INFERRED:
                     inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
         elif isinstance(form, PlainForm):
-            tables |= {form.unit}
+            tables |= {"memory" if form.unit in ("global", "copies") else form.unit}
             if config is not None and form.unit == "alu" and any(role.width == 64 for role in form.roles):
                 inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True
         elif form.unit == "mbarrier":
-            tables |= {"tcgen05.mbarrier"}
+            tables |= {"mbarrier" if config is not None and config.mbarrier is not None else "tcgen05.mbarrier"}
             if config is not None and "_tx." in form.opcode:
-                inferred["[tcgen05.mbarrier] assumed: transaction counts take no time, and no phase waits for them"] = True
+                inferred["[mbarrier] assumed: transaction counts take no time of their own"] = True
     if machine.arithmetic == "chip" and (kinds := {(fact.kind, fact.sparse) for fact in executed.work if isinstance(fact, MmaFacts)}):
         from simulator.execute.tcgen05.multiply import row_of
 

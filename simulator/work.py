@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from isa.forms import MmaForm
-from simulator.execute.facts import CopyFacts, Fact, MmaFacts
+from simulator.execute.facts import BulkFacts, CopyFacts, Fact, FetchFacts, MmaFacts
 from simulator.report import Traffic, Work
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config
@@ -13,6 +13,7 @@ from simulator.timing.tcgen05 import cost
 from simulator.trace.linear import Operation
 
 SHARED = "shared memory"
+PATH = "path from L2"
 
 
 def work_of(config: Config, operations: Iterable[tuple[Operation, int]], facts: Mapping[Fact, int], accessed: int, ctas: int) -> Work:
@@ -26,6 +27,7 @@ def work_of(config: Config, operations: Iterable[tuple[Operation, int]], facts: 
     """
     fma = performed = cycles = 0.0
     moved = float(accessed)
+    lines = 0
     for op, times in operations:
         form = op.instruction.form
         if isinstance(form, MmaForm):
@@ -33,6 +35,8 @@ def work_of(config: Config, operations: Iterable[tuple[Operation, int]], facts: 
             fma, performed = fma + form.fma * times, performed + form.performed_fma * times
             cycles += found.interval * times / config.sm.sub_cores if found is not None else 0
     for fact, times in facts.items():
+        if isinstance(fact, BulkFacts) or (isinstance(fact, FetchFacts) and fact.kind != "store"):
+            lines += fact.lines * times
         found_cost = cost(config, fact) if isinstance(fact, MmaFacts | CopyFacts) else None
         if isinstance(fact, MmaFacts) and found_cost is not None:
             named = fact.m * fact.n * fact.k
@@ -41,4 +45,6 @@ def work_of(config: Config, operations: Iterable[tuple[Operation, int]], facts: 
         if found_cost is not None and config.tcgen05 is not None and isinstance(fact, MmaFacts | CopyFacts):
             moved += times * fact.cta_group * found_cost.operands * config.tcgen05.queue.operand_bytes
     memories = {SHARED: Traffic(round(moved / ctas), LINE_BYTES / config.shared.cycles)}
+    if config.memory is not None and lines:
+        memories[PATH] = Traffic(lines * LINE_BYTES // ctas, LINE_BYTES / config.memory.line_cycles)
     return Work(fma / ctas, performed / ctas, cycles / ctas, memories)

@@ -49,6 +49,8 @@ def operand_text(role: Role, choose: Chooser, form: Form) -> str:
             return "{" + ", ".join(f"{prefix}{choose(200)}" for _ in range(role.count)) + "}"
         case Shape.ADDRESS:
             return f"[{register}]" if choose(2) else f"[{register}+{16 * choose(64)}]"
+        case Shape.IMMEDIATE if role.choices:
+            return str(role.choices[0][choose(len(role.choices[0]))])
         case Shape.IMMEDIATE:
             return str(choose(role.limit))
         case Shape.SCALAR if role.packs and role.output and choose(2):
@@ -59,6 +61,8 @@ def operand_text(role: Role, choose: Chooser, form: Form) -> str:
             return f"{register if choose(2) else '_'}|%p{choose(200)}"
     if "bar" in form.opcode:
         return str(choose(role.limit)) if role.limit else str(32 * (1 + choose(32)))
+    if role.limit or role.multiple > 1:
+        return [register, str(choose(role.limit) if role.limit else role.multiple * choose(64))][choose(2)]
     constants = [f"0f{choose(2**32):08X}"] if "bits" in role.constants else []
     if "integer" in role.constants:
         constants += [str(choose(1000)), str(-choose(1000)), hex(choose(2**32))]
@@ -357,7 +361,8 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
     ("ldmatrix too few", None, f"{LDMATRIX} »{{%r0}}, [%r2];", ("operand d has 1", "2 registers")),
     ("ldmatrix x3", None, "ldmatrix.sync.aligned.m8n8.»x3.shared.b16 {%r0, %r1, %r2}, [%r3];", ("'.x3'", "ldmatrix.sync.aligned.m8n8.x")),
     ("ldmatrix without a size", None, "»ldmatrix.sync.aligned.m8n8.shared.b16 {%r0}, [%r3];", ("not a form of 'ldmatrix'", "x1.shared.b16")),
-    ("global load", None, "ld.»global.b32 %r0, [%r1];", ("'.global'", "ld.shared.b32")),
+    ("local load", None, "ld.»local.b32 %r0, [%r1];", ("'.local'", "ld.global.b32")),
+    ("global load by 32 bits", None, "ld.global.b32 %r0, [»%r1];", ("operand address cannot be %r1", "%rd0")),
     ("load of 128 bits", None, "ld.shared.»b128 %r0, [%r1];", ("'.b128'", "ld.shared.")),
     ("barrier 16", None, "bar.sync »16;", ("operand a 16 is out of range", "0 to 15")),
     ("guard without register", None, "@»5 add.s32 %r0, %r1, %r2;", ("predicate", "@%p0")),

@@ -230,8 +230,8 @@ def test_compiled() -> None:
     assert (found.unit, found.latency, found.writes) == (Unit.TMEM, TMEM.load_latency + 1, (4, 5))
     assert compiled("tcgen05.fence::before_thread_sync;", {}, B200).unit is Unit.SYNC
     assert compiled("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r0];", {}, B200).unit is Unit.TCGEN05
-    with pytest.raises(ConfigError, match="line 7 of the trace: h100_sxm has no times for 'mbarrier"):
-        compiled(wait, {}, load_config("h100_sxm"))
+    with pytest.raises(ConfigError, match="line 7 of the trace: a100 has no times for 'mbarrier"):
+        compiled(wait, {}, load_config("a100"))
     with pytest.raises(ConfigError, match=r"line 7 of the trace: no table for 'tcgen05\.mma\.cta_group::1\.kind::i8'"):
         compiled("tcgen05.mma.cta_group::1.kind::i8 [%r0], %rd2, %rd4, %r6, %p0;", {}, load_config("b300"))
     with pytest.raises(ValueError, match="line 7: MmaFacts is no fact of an instruction of the unit SYNC"):

@@ -338,7 +338,7 @@ V2, V4 = "{%r0, %r1}", "{%r0, %r1, %r2, %r3}"
 BAD: list[tuple[str, str, tuple[str, ...]]] = [
     ("unknown instruction", f"{W1}.warp 0 {{\n  »foo.bar %r0;\n}}", ("unknown instruction 'foo'",)),
     ("second on the line", f"{W1}.warp 0 {{ mov.u32 %r0, 1; »movx.u32 %r0, 1; }}", ("unknown instruction 'movx'",)),
-    ("wrong qualifier", f"{W1}.warp 0 {{\n  ld.»global.b32 %r0, [%r1];\n}}", (".global", "ld.shared")),
+    ("wrong qualifier", f"{W1}.warp 0 {{\n  ld.»local.b32 %r0, [%r1];\n}}", (".local", "ld.global")),
     ("wrong register count", f"{W1}.warp 0 {{\n\t{MMA_SP} {V4}, »{V2}, {V4}, {V4}, %r9, 0;\n}}", ("operand a has 2 registers", "4 registers")),
     ("on a further line", f"{W1}.warp 0 {{\n{MMA_SP}\n  {V4}, {V4},\n  »{V2}, {V4}, %r9, 0;\n}}", ("operand b has 2 registers",)),
     ("selector", f"{W1}.warp 0 {{\n{MMA_SP} {V4}, {V4}, {V4}, {V4}, %r9,\n »7;\n}}", ("selector 7 is out of range",)),

@@ -1,4 +1,4 @@
-"""What the timing engine must know of an executed `tcgen05` or `mbarrier` instruction: small frozen records, handed over by the functional side.
+"""What the timing engine must know of an executed `tcgen05`, `mbarrier` or global-memory instruction: small frozen records.
 
 The functional side runs a program first and learns what each execution did: which shape the instruction descriptor asked for, which mbarrier
 a commit names, which parity a wait was given. It hands the engine, for each static operation of these families and each warp that runs it,
@@ -22,7 +22,11 @@ is c * (warps of a CTA) + w. An instruction that a predicate turns off, or that 
 | mbarrier.arrive | ArriveFacts | none | after issue |
 | mbarrier.try_wait (test_wait in a loop) | WaitFacts | none | when the phase of that parity is complete |
 | barrier.cluster.arrive, .wait | ArriveFacts(CLUSTER, 1) of each warp; WaitFacts(CLUSTER, number of its waits before, modulo 2) | none | as above |
-| alloc, dealloc, fences, expect_tx, inval, test_wait that is not waited for | Idle | none | after issue |
+| mbarrier.expect_tx, complete_tx | ExpectFacts | none | after issue |
+| ld.global, st.global, cp.async | FetchFacts | the way to global memory | after issue; registers, or the group, come later |
+| cp.async.commit_group; wait_group, wait_all | CommitGroupFacts; WaitGroupFacts | none | after issue; when the warp's groups but the last are |
+| cp.async.bulk | BulkFacts | the way to global memory; its bytes count on the mbarrier | after issue |
+| alloc, dealloc, fences, inval, test_wait that is not waited for | Idle | none | after issue |
 
 An mbarrier in the engine is one in the hardware's sense: `InitFacts` gives it a count; each arrival (of a thread, or of a commit) lowers the
 pending count; at zero the phase is complete, its parity flips and the count begins anew. A wait for parity p goes on when the current phase's
@@ -124,7 +128,16 @@ class InitFacts:
 
 @dataclass(frozen=True, slots=True)
 class ArriveFacts:
-    """mbarrier.arrive by threads of a warp: `count` arrivals together."""
+    """mbarrier.arrive by threads of a warp: `count` arrivals together, which announce `expect` bytes first."""
+
+    barrier: Barrier
+    count: int
+    expect: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectFacts:
+    """mbarrier.expect_tx, or complete_tx with `count` below 0: bytes more that the phase waits for."""
 
     barrier: Barrier
     count: int
@@ -139,12 +152,51 @@ class WaitFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchFacts:
+    """An access of a warp to global memory.
+
+    Attributes:
+        kind: "load", "store", "copy" (cp.async.cg) or "cached copy" (cp.async.ca).
+        lines, sectors: cache lines of 128 bytes and sectors of 32 that its lanes touch.
+        wavefronts: of a copy, what it takes of shared memory when it arrives.
+    """
+
+    kind: str
+    lines: int
+    sectors: int
+    wavefronts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CommitGroupFacts:
+    """cp.async.commit_group."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGroupFacts:
+    """cp.async.wait_group; cp.async.wait_all if `commit`: what is not committed is waited for, too."""
+
+    groups: int
+    commit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BulkFacts:
+    """cp.async.bulk: bytes to shared memory, which touch this many lines, and the mbarrier that they complete on."""
+
+    barrier: Barrier
+    bytes: int
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
 class Idle:
     """Takes an issue slot and nothing else."""
 
 
 QueuedFacts = MmaFacts | CopyFacts | ShiftFacts | CommitFacts
-Fact = QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | WaitFacts | Idle
+GlobalFacts = FetchFacts | CommitGroupFacts | WaitGroupFacts | BulkFacts
+Fact = QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | GlobalFacts | Idle
 
 
 def cycle(facts: Sequence[Fact]) -> tuple[Fact, ...]:

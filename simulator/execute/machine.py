@@ -20,6 +20,7 @@ from simulator.execute.barrier import ClusterBarrier
 from simulator.execute.facts import Fact
 from simulator.execute.mma import Arithmetic
 from simulator.state import RegisterFile, SharedMemory
+from simulator.state.global_memory import Copies, GlobalMemory
 from simulator.state.mbarrier import Clocks, Mbarriers, OrderedMemory, joined
 from simulator.state.registers import LANES, Lanes, Warps
 from simulator.state.shared import AddressError
@@ -52,6 +53,7 @@ class Machine:
         line: the line of the trace whose instruction is executed.
         active: bool [warp, lane], the threads that execute it; None for all of the warps that an executor is given.
         log: what happened, in the order of execution, where somebody wants to check it; None where nobody does.
+        memory: global memory, one for all CTAs.
     """
 
     registers: RegisterFile
@@ -71,6 +73,7 @@ class Machine:
     line: int = 0
     active: Lanes | None = None
     log: list[Event] | None = None
+    memory: GlobalMemory = field(default_factory=GlobalMemory)
 
     @cached_property
     def tmem(self) -> TensorMemory:
@@ -81,6 +84,11 @@ class Machine:
     def mbarriers(self) -> Mbarriers:
         """The mbarriers in its shared memory."""
         return Mbarriers(self.shared)
+
+    @cached_property
+    def copies(self) -> Copies:
+        """Groups of cp.async of its warps."""
+        return Copies(np.zeros(self.shared.data.size, np.int32))
 
     @property
     def ctas(self) -> tuple[Machine, ...]:

@@ -1,4 +1,4 @@
-"""Executes loads from and stores to shared memory."""
+"""Executes loads from and stores to shared memory; global memory and copies are in `copies`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from isa.instruction import Instruction
 from isa.plain_forms import PlainForm
 from simulator.execute.machine import Executor, Machine, Outcome, Region
 from simulator.execute.operands import addresses, reader, writer
-from simulator.state.registers import LANES, Warps
+from simulator.state.registers import Warps
 from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
 
 
@@ -23,10 +23,10 @@ def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
     def run(machine: Machine, warps: Warps) -> Outcome:
         where = at(machine, warps)[:, :rows]
         data, races = machine.shared.read(where, 16, machine.actors(warps))
-        _race(machine, races)
+        raced(machine, races + _under_way(machine, where, 16))
         matrix = data.view("<u2").astype(np.uint32)
         write(machine, warps, fragment.scatter(matrix))
-        machine.note(instruction, warps, reads=_region(machine, where, 16))
+        machine.note(instruction, warps, reads=region(machine, where, 16))
         return Outcome(wavefronts(where, 16))
 
     return run
@@ -43,10 +43,10 @@ def load(instruction: Instruction, form: PlainForm) -> Executor:
             data, races = machine.shared.read(where, size, machine.actors(warps))
         else:
             data, races = _read_some(machine, where, size, warps)
-            where = _filled(machine, where)
-        _race(machine, races)
-        write(machine, warps, np.swapaxes(_extended(data, form), 1, 2))
-        machine.note(instruction, warps, reads=_region(machine, where, size))
+            where = filled(machine, where)
+        raced(machine, races + _under_way(machine, where, size))
+        write(machine, warps, np.swapaxes(extended(data, form), 1, 2))
+        machine.note(instruction, warps, reads=region(machine, where, size))
         return Outcome(wavefronts(where, size))
 
     return run
@@ -55,30 +55,38 @@ def load(instruction: Instruction, form: PlainForm) -> Executor:
 def store(instruction: Instruction, form: PlainForm) -> Executor:
     """st.shared: PTX ISA 9.0, 9.7.9.11."""
     at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
-    size, word = form.width // 8 * form.vector, max(form.width // 8, 4)
+    size = form.width // 8 * form.vector
 
     def run(machine: Machine, warps: Warps) -> Outcome:
         where = at(machine, warps)
         words = np.swapaxes(read(machine, warps), 1, 2)
-        data = _as_bytes(words).reshape(len(warps), LANES, form.vector, word)[..., : form.width // 8].reshape(len(warps), LANES, size)
+        data = as_bytes_of(words, form)
         if machine.active is None:
             races = machine.shared.write(where, data, machine.actors(warps))
         else:
             races = _write_some(machine, where, data, warps)
-            where = _filled(machine, where)
-        _race(machine, races)
-        machine.note(instruction, warps, writes=_region(machine, where, size))
+            where = filled(machine, where)
+        raced(machine, races + _under_way(machine, where, size))
+        machine.note(instruction, warps, writes=region(machine, where, size))
         return Outcome(wavefronts(where, size))
 
     return run
 
 
-def _race(machine: Machine, races: int) -> None:
+def raced(machine: Machine, races: int) -> None:
+    """Counts bytes that race."""
     if races:
         machine.meet("shared-memory-race", races, f"{races} bytes")
 
 
-def _extended(data: NDArray[np.uint8], form: PlainForm) -> NDArray[Any]:
+def _under_way(machine: Machine, where: Addresses, size: int) -> int:
+    """How many bytes of an access a copy is about to write."""
+    if "copies" not in vars(machine):
+        return 0
+    return int((machine.copies.under_way[where[..., None] + np.arange(size)] > 0).sum())
+
+
+def extended(data: NDArray[np.uint8], form: PlainForm) -> NDArray[Any]:
     """Bytes [warp, lane, size] -> uint32 (64 bits: uint64) [warp, lane, element], signed types sign-extended. PTX ISA 9.0, 9.4.1."""
     if form.width == 32:
         return as_words(data)
@@ -86,6 +94,13 @@ def _extended(data: NDArray[np.uint8], form: PlainForm) -> NDArray[Any]:
         return np.ascontiguousarray(data).view("<u8").astype(np.uint64, copy=False)
     kind = "i" if form.type_name[0] == "s" else "u"
     return data.view(f"<{kind}{form.width // 8}").astype(np.int32).view(np.uint32)
+
+
+def as_bytes_of(words: NDArray[Any], form: PlainForm) -> NDArray[np.uint8]:
+    """Registers [warp, lane, element] as the bytes [warp, lane, byte] that a store of this form writes."""
+    warps, lanes, elements = words.shape
+    whole = _as_bytes(words).reshape(warps, lanes, elements, max(form.width // 8, 4))
+    return whole[..., : form.width // 8].reshape(warps, lanes, elements * form.width // 8)
 
 
 def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
@@ -113,13 +128,14 @@ def _write_some(machine: Machine, where: Addresses, data: NDArray[np.uint8], war
     )
 
 
-def _filled(machine: Machine, where: Addresses) -> Addresses:
+def filled(machine: Machine, where: Addresses) -> Addresses:
     """Addresses in which each idle lane has that of an active one of its warp, so that it costs nothing: [warp, lane]."""
-    assert machine.active is not None
+    if machine.active is None:
+        return where
     some = np.take_along_axis(where, machine.active.argmax(axis=1)[:, None], axis=1)
     return np.where(machine.active, where, some)
 
 
-def _region(machine: Machine, where: Addresses, size: int) -> tuple[Region, ...]:
+def region(machine: Machine, where: Addresses, size: int) -> tuple[Region, ...]:
     """The bytes of an access, for the log."""
     return () if machine.log is None else (Region("shared", machine.rank, where[..., None] + np.arange(size)),)

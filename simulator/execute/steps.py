@@ -22,6 +22,7 @@ from isa.types import Bits
 from simulator.arithmetic import ulp_distance
 from simulator.execute.alu import ALU_NAMES, alu
 from simulator.execute.barrier import is_cluster_barrier
+from simulator.execute.copies import copy, load_global, store_global
 from simulator.execute.facts import Fact, Idle
 from simulator.execute.machine import NOTHING, Executor, Machine, Outcome
 from simulator.execute.memory import load, load_matrices, store
@@ -85,7 +86,7 @@ def _guarded(instruction: Instruction, run: Executor) -> Executor:
     """Executes it for the threads whose predicate says so."""
     guard, collective = instruction.guard, is_collective(instruction.form)
     assert guard is not None
-    off = Idle() if isinstance(instruction.form, FamilyForm) else None
+    off = Idle() if isinstance(instruction.form, FamilyForm) or instruction.form.unit in ("global", "copies") else None
 
     def guarded(machine: Machine, warps: Warps) -> Outcome:
         lanes = guarded_lanes(guard, machine, warps)
@@ -210,8 +211,9 @@ def _no_execution(_instruction: Instruction, _form: PlainForm) -> Executor:
 _PLAIN: dict[str, Callable[[Instruction, PlainForm], Executor]] = {
     **dict.fromkeys(ALU_NAMES, alu),
     "ldmatrix": load_matrices,
-    "ld": load,
-    "st": store,
+    "ld": lambda instruction, form: (load_global if form.unit == "global" else load)(instruction, form),
+    "st": lambda instruction, form: (store_global if form.unit == "global" else store)(instruction, form),
+    "cp": copy,
     "bar": _no_execution,
     "barrier": lambda instruction, form: (cluster_barrier if is_cluster_barrier(form) else _no_execution)(instruction, form),
 }

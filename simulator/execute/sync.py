@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from isa.instruction import Immediate, Instruction, Operand, Sink
 from isa.plain_forms import PlainForm
 from isa.tcgen05_forms import FamilyForm, PlainFamilyForm
-from simulator.execute.facts import CLUSTER, ArriveFacts, Fact, Idle, InitFacts, WaitFacts
+from simulator.execute.facts import CLUSTER, ArriveFacts, ExpectFacts, Fact, Idle, InitFacts, WaitFacts
 from simulator.execute.machine import NOTHING, Block, Executor, Machine, Outcome, Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.mbarrier import Mbarrier, Mbarriers, parity_of, pending_of
@@ -117,16 +117,19 @@ def _invalidate(instruction: Instruction, _form: FamilyForm) -> Executor:
 def _transact(method: Callable[[Mbarriers, int, int], None]) -> Callable[[Instruction, FamilyForm], Executor]:
     """expect_tx and complete_tx: every thread changes the transaction count."""
 
-    def build(instruction: Instruction, _form: FamilyForm) -> Executor:
-        at, count = addresses(instruction["address"]), reader(instruction["tx_count"])
+    def build(instruction: Instruction, form: FamilyForm) -> Executor:
+        at, count, expects = addresses(instruction["address"]), reader(instruction["tx_count"]), "expect" in form.name
 
         def run(machine: Machine, warps: Warps) -> Outcome:
             parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0]))
+            facts: list[tuple[_Party, Fact]] = []
             for party in parties:
                 cta, offset = machine.located(party.address)
-                method(cta.mbarriers, offset, party.numbers[0] * len(party.lanes))
+                many = party.numbers[0] * len(party.lanes)
+                method(cta.mbarriers, offset, many)
+                facts.append((party, ExpectFacts((cta.rank, offset), many if expects else -many)))
             machine.note(instruction, warps, writes=_region(machine, parties))
-            return Outcome(facts=(Idle(),) * len(warps))
+            return Outcome(facts=_facts(facts, warps))
 
         return run
 
@@ -154,7 +157,7 @@ def _arrive(instruction: Instruction, form: FamilyForm) -> Executor:
             for lanes, times in steps:
                 before = machine.arrive(party.address, party.warp, number * times, expect=expected * times, drop=drop, complete=complete)
                 states[party.row, 0, lanes] = before
-            facts.append((party, ArriveFacts((cta.rank, offset), number * many)))
+            facts.append((party, ArriveFacts((cta.rank, offset), number * many, expected * many)))
         if write is not None:
             write(machine, warps, states)
         machine.note(instruction, warps, writes=_region(machine, parties))

@@ -50,12 +50,17 @@ class Entry(NamedTuple):
 
 @dataclass
 class Phase:
-    """An mbarrier: arrivals that complete a phase, those still missing, parity of the current phase, warps that wait (with their parity)."""
+    """An mbarrier: arrivals that complete a phase, those still missing, parity of the current phase, warps that wait (with their parity), bytes.
+
+    Attributes:
+        bytes: that the phase still lacks; below 0 while more have come than were announced.
+    """
 
     count: int
     missing: int
     parity: int
     waiting: list[tuple[Warp, int]]
+    bytes: int = 0
 
 
 class Asynchronous:
@@ -172,7 +177,18 @@ class Asynchronous:
         """One arrival; at the last of a phase the waiting warps can issue in this cycle."""
         phase = self.phase(barrier)
         phase.missing -= 1
-        if phase.missing > 0:
+        self.settle(barrier, phase, now)
+
+    def transact(self, barrier: Barrier, count: int, now: int) -> None:
+        """Bytes that are announced (`count` above 0) or have come; they are seen at `now`, which may be later than this cycle."""
+        phase = self.phase(barrier)
+        phase.bytes += count
+        if count < 0:
+            self.settle(barrier, phase, now + (self.sm.mbarrier_latency - 1 if phase.waiting else 0))
+
+    def settle(self, barrier: Barrier, phase: Phase, now: int) -> None:
+        """Completes the phase if nothing is missing any more."""
+        if phase.missing > 0 or phase.bytes:
             return
         phase.missing, phase.parity = phase.count, phase.parity ^ 1
         if self.recorder is not None and (barrier != CLUSTER or self.sm.ctas > 1):
@@ -203,7 +219,7 @@ class Asynchronous:
         """Who waits for which mbarrier, for a deadlock's message."""
         return [
             f"warps {', '.join(str(warp.id) for warp, _ in phase.waiting)} wait for parity {phase.waiting[0][1]} of {_named(barrier)}, "
-            f"which lacks {phase.missing} of {phase.count} arrivals"
+            f"which lacks {phase.missing} of {phase.count} arrivals" + (f" and {phase.bytes} bytes" if phase.bytes else "")
             for barrier, phase in sorted(self.phases.items())
             if phase.waiting
         ]
@@ -215,7 +231,8 @@ class Asynchronous:
         ticks = tuple(None if tick is None else tick.at - now for tick in self.ticks)
         flights = tuple((flight.at - now, barriers) for flight, barriers in self.flights.items())
         phases = tuple(
-            (barrier, p.count, p.missing, p.parity, tuple((warp.id, parity) for warp, parity in p.waiting)) for barrier, p in self.phases.items()
+            (barrier, p.count, p.missing, p.parity, p.bytes, tuple((warp.id, parity) for warp, parity in p.waiting))
+            for barrier, p in self.phases.items()
         )
         return (queues, times, ticks, flights, phases)
 

@@ -17,6 +17,7 @@ from isa import IsaError, MmaForm, Target, mma_forms, parse_target
 from isa.types import MATRIX_TYPES
 from simulator.errors import ConfigError
 from simulator.resources import folder
+from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
 from simulator.timing.tcgen05_config import Tcgen05, read_tcgen05
 
 STATUSES = ("measured", "published", "assumed")
@@ -216,6 +217,7 @@ class Config:
     Attributes:
         path: the file.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
+        memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed: ...").
     """
 
@@ -234,6 +236,11 @@ class Config:
     tcgen05: Tcgen05 | None = None
     schedule: Schedule = Schedule(10**9, 1, 0)
     pipe: Pipe = Pipe(0, 0)
+    memory: Memory | None = None
+    mbarrier: Mbarrier | None = None
+    l2: L2 | None = None
+    hbm: Hbm | None = None
+    launch: Launch | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
@@ -247,10 +254,10 @@ class Config:
 
 _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
 _LATE = ("result_from", "result_until", "ports")
-_OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe}
+_OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe, "memory": Memory, "mbarrier": Mbarrier, "l2": L2, "hbm": Hbm, "launch": Launch}
 _MAY_BE_ZERO = (
     *_LATE, "compare", "sparse_after_dense", "three_registers", "cycles", "minimum", "change_latency", "register_latency", "arrival", "port_cycles",
-    "warp_interval", "wavefront_interval", "store_latency", "operand_latency", "overlap_latency",
+    "warp_interval", "wavefront_interval", "store_latency", "operand_latency", "overlap_latency", "pipe_cycles", "write_cycles", "cached_cycles",
 )  # fmt: skip
 _TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES, *_OPTIONAL)
 
@@ -303,9 +310,9 @@ class Reader:
         except IsaError as error:
             self.fail("target", error.reason, error.legal)
         parts = {name: self.part(name, kind, self.table.get(name)) for name, kind in _TABLES.items()}
-        parts |= {name: self.part(name, kind, self.table[name]) for name, kind in _OPTIONAL.items() if name in self.table}
         if parts["issue"].policy not in POLICIES:
             self.fail("issue.policy", f"unknown policy '{parts['issue'].policy}'", ", ".join(POLICIES))
+        parts |= {name: self.part(name, kind, self.table[name]) for name, kind in _OPTIONAL.items() if name in self.table}
         tensor = self.tensor_classes()
         tcgen05 = read_tcgen05(self, self.table["tcgen05"]) if "tcgen05" in self.table else None
         return Config(self.path, text["name"], text["title"], target, **parts, tensor=tensor, tcgen05=tcgen05, sources=self.sources)

@@ -22,10 +22,11 @@ import simpy
 
 from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
-from simulator.execute.facts import CLUSTER, ArriveFacts, InitFacts, MoveFacts, MoveWaitFacts, WaitFacts
+from simulator.execute.facts import CLUSTER, ArriveFacts, ExpectFacts, InitFacts, MoveFacts, MoveWaitFacts, WaitFacts
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.cores import SubCore, Warp
+from simulator.timing.global_memory import GlobalMemory
 from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, Unit, Wait
 from simulator.timing.recorder import Recorder, Stall
 from simulator.timing.schedule import extra, schedule
@@ -36,11 +37,11 @@ from simulator.timing.tcgen05 import Cost
 _WAITS = len(Wait)
 _PRODUCER = {
     Unit.TENSOR: Wait.DEPENDENCY, Unit.ALU: Wait.DEPENDENCY, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.BARRIER, Unit.TCGEN05: Wait.TCGEN05,
-    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.MBARRIER,
+    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.MBARRIER, Unit.GLOBAL: Wait.GLOBAL,
 }  # fmt: skip
 _PIPE = {
     Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.ISSUE, Unit.TCGEN05: Wait.TCGEN05,
-    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.ISSUE,
+    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.ISSUE, Unit.GLOBAL: Wait.ISSUE,
 }  # fmt: skip
 _ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
 
@@ -58,6 +59,7 @@ class Timing:
         skipped: cycles that were not simulated one by one, since the state of the SM repeated.
         tcgen05_busy: for each SM, cycles for which the tcgen05 unit took no other instruction, and of these, cycles of products.
         tmem_busy: for each sub-core, cycles for which its path to Tensor Memory was taken.
+        memory_busy: cycles for which the path from L2 brought lines (of a pair, that of the SM where it was taken longer).
     """
 
     cycles: int
@@ -68,6 +70,7 @@ class Timing:
     skipped: int
     tcgen05_busy: tuple[tuple[int, int], ...] = ()
     tmem_busy: tuple[int, ...] = ()
+    memory_busy: int = 0
 
 
 class Sm:
@@ -82,6 +85,7 @@ class Sm:
         *,
         skip: bool = True,
         ctas: int = 1,
+        sms: int = 1,
         recorder: Recorder | None = None,
     ) -> None:
         self.env = simpy.Environment()
@@ -107,25 +111,40 @@ class Sm:
         self.end = 0
         # Everything that is counted, in one list, so that a skipped period can be added n times: waits of each warp by Wait, then for
         # each sub-core instructions issued, tensor and integer cycles and those of the path to Tensor Memory, then for each SM cycles of shared
-        # memory, of the tcgen05 unit, and of products there.
+        # memory, of the tcgen05 unit, of products there, and of the path to global memory.
         self.per_core = len(self.warps) * _WAITS
         self.per_sm = self.per_core + cores * 4
-        self.counted = [0] * (self.per_sm + ctas * 3)
+        self.counted = [0] * (self.per_sm + ctas * 4)
         self.boundary: tuple[Warp, TimedLoop] | None = None
         self.skipper = Skipper(self)
         self.recorder = self.shared.recorder = recorder
         self.queues = self.asynchronous(codes)
+        self.memory: GlobalMemory | None = None
+        if config.memory is not None and self.has_jobs(codes, (Unit.GLOBAL, Unit.SHARED)):
+            self.memory = GlobalMemory(self, config.memory, config.l2, sms)
         if recorder is not None:
             recorder.attach(self, codes)
 
     def asynchronous(self, codes: list[TimedCode]) -> Asynchronous | None:
         """The units that work after issue, if the programs use them."""
-        used = any(isinstance(item, TimedOperation) and item.unit in _ASYNCHRONOUS and item.jobs for code in codes for item in code.items)
-        if not used or self.config.tcgen05 is None:
+        tables = self.config.tcgen05
+        if not self.has_jobs(codes, _ASYNCHRONOUS) or (tables is None and self.config.mbarrier is None):
             return None
-        queues = Asynchronous(self, self.ctas, self.config.tcgen05.queue.queue)
+        queues = Asynchronous(self, self.ctas, tables.queue.queue if tables is not None else 1)
         queues.init(CLUSTER, len(self.warps))
         return queues
+
+    @staticmethod
+    def has_jobs(codes: list[TimedCode], units: tuple[Unit, ...]) -> bool:
+        """Whether the programs have operations of these units that do something after issue."""
+        return any(isinstance(item, TimedOperation) and item.unit in units and item.jobs for code in codes for item in code.items)
+
+    @property
+    def mbarrier_latency(self) -> int:
+        """From an arrival until a warp that waits can issue."""
+        found = self.config.mbarrier or (self.config.tcgen05.mbarrier if self.config.tcgen05 is not None else None)
+        assert found is not None
+        return found.latency
 
     def run(self) -> Timing:
         """Runs to the end.
@@ -160,10 +179,12 @@ class Sm:
             waits[warp.id] = row
         rest, per_sm = self.counted[self.per_core :], self.counted[self.per_sm :]
         busy = [[rest[cores + i], rest[2 * cores + i]] for i in range(cores)]
-        shared, unit, tensor = (per_sm[i * self.ctas : (i + 1) * self.ctas] for i in range(3))
+        shared, unit, tensor, path = (per_sm[i * self.ctas : (i + 1) * self.ctas] for i in range(4))
         more: dict[str, Any] = {}
-        if self.queues is not None:
-            more = {"tcgen05_busy": tuple(zip(unit, tensor, strict=True)), "tmem_busy": tuple(rest[3 * cores : 4 * cores])}
+        if self.memory is not None:
+            more["memory_busy"] = max(path)
+        if self.queues is not None and self.config.tcgen05 is not None:
+            more |= {"tcgen05_busy": tuple(zip(unit, tensor, strict=True)), "tmem_busy": tuple(rest[3 * cores : 4 * cores])}
         return Timing(cycles, waits, rest[:cores], busy, max(shared), self.skipper.skipped, **more)
 
     def prepare(self, warp: Warp) -> None:
@@ -180,7 +201,7 @@ class Sm:
             if at > wanted:
                 wanted, producer = at, made
         for register in operation.writes:
-            variable = warp.producers[register] is Unit.SHARED  # a scoreboard says when it is there, and nothing before
+            variable = warp.producers[register] in (Unit.SHARED, Unit.GLOBAL)  # a scoreboard says when it is there, and nothing before
             at = ready[register] if variable else ready[register] - operation.latency + 1
             if at > wanted:
                 wanted, producer = at, warp.producers[register]
@@ -232,6 +253,8 @@ class Sm:
             return 1
         if unit in _ASYNCHRONOUS:
             return self.launch(core, warp, operation, now)
+        if operation.jobs is not None:
+            return self.memory.launch(core, warp, operation, now) if self.memory is not None else 1
         if unit is Unit.SHARED:
             latency = self.access(core, warp, operation, now)
         else:
@@ -252,12 +275,16 @@ class Sm:
         warp.sent = found.read
         return found.ready - now
 
+    def count_path(self, cta: int, cycles: int) -> None:
+        """The path from L2 brings lines."""
+        self.counted[self.per_sm + 3 * self.ctas + cta] += cycles
+
     def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Issues an operation that works on after issue, or that waits for one; returns the cycles until its registers are written."""
-        job, tables = self.job(warp, operation), self.config.tcgen05
+        job = self.job(warp, operation)
         for register in operation.writes:  # of a load, again below
             warp.ready[register], warp.producers[register] = now + 1, operation.unit
-        if job is None or self.queues is None or tables is None:
+        if job is None or self.queues is None:
             return 1
         match job.fact:
             case MoveFacts(store=store) if job.cost is not None:
@@ -271,13 +298,18 @@ class Sm:
                 warp.gate, warp.gate_cause = max(warp.moves[store], warp.gate), Wait.TMEM
             case InitFacts(barrier=barrier, count=count):
                 self.queues.init(barrier, count)
-            case ArriveFacts(barrier=barrier, count=count):
+            case ExpectFacts(barrier=barrier, count=count):
+                self.queues.transact(barrier, count, now)
+            case ArriveFacts(barrier=barrier, count=count, expect=expect):
                 warp.arrived |= barrier == CLUSTER
-                self.queues.fly((barrier,) * count, now + tables.mbarrier.latency)
+                if expect:
+                    self.queues.transact(barrier, expect, now)
+                self.queues.fly((barrier,) * count, now + self.mbarrier_latency)
             case WaitFacts(barrier=barrier, parity=parity):
                 warp.blocked = Wait.MBARRIER if self.queues.wait(warp, barrier, parity) else None
             case _ if operation.unit is Unit.TCGEN05:
-                core.free[Unit.TCGEN05] = now + tables.queue.issue
+                assert self.config.tcgen05 is not None
+                core.free[Unit.TCGEN05] = now + self.config.tcgen05.queue.issue
                 self.queues.submit(warp, job, now)
         return 1
 
@@ -309,16 +341,16 @@ class Sm:
             now = int(self.env.now)
             self.recorder.serve("tcgen05", cta, now, now + interval)
 
-    def release(self, warp: Warp, now: int) -> None:
-        """The phase that the warp waits for is complete."""
+    def release(self, warp: Warp, now: int, cause: Wait = Wait.MBARRIER) -> None:
+        """What the warp waits for is complete: it can issue at `now`."""
         warp.blocked = None
         if warp.done:  # nothing issues that would count the wait
-            self.counted[warp.base + Wait.MBARRIER] += now - 1 - warp.last
+            self.counted[warp.base + cause] += now - 1 - warp.last
             if self.recorder is not None:
-                self.recorder.end(warp, Stall(Wait.MBARRIER, warp.last + 1, now))
+                self.recorder.end(warp, Stall(cause, warp.last + 1, now))
             self.finish(warp, now)
             return
-        warp.gate, warp.gate_cause = max(warp.gate, now), Wait.MBARRIER
+        warp.gate, warp.gate_cause = max(warp.gate, now), cause
         self.cores[warp.core].wake(warp.gate)
 
     def wake_cores(self, cta: int, now: int) -> None:
@@ -359,7 +391,7 @@ class Sm:
             self.prepare(warp)
             return
         warp.done = True
-        if warp.blocked is not Wait.MBARRIER:
+        if warp.blocked not in (Wait.MBARRIER, Wait.GLOBAL):
             self.finish(warp, now)
 
     def finish(self, warp: Warp, now: int) -> None:
@@ -371,7 +403,7 @@ class Sm:
 
     def check_done(self) -> None:
         """Ends the run when all programs are over and nothing works on."""
-        if not self.unfinished and (self.queues is None or self.queues.idle) and not self.done.triggered:
+        if not self.unfinished and all(part is None or part.idle for part in (self.queues, self.memory)) and not self.done.triggered:
             self.done.succeed()
 
     def branch(self, warp: Warp, end: TimedLoop) -> None:
@@ -397,7 +429,15 @@ class Sm:
 
 
 def simulate(
-    config: Config, codes: list[TimedCode], warps: int, registers: int, *, skip: bool = True, ctas: int = 1, recorder: Recorder | None = None
+    config: Config,
+    codes: list[TimedCode],
+    warps: int,
+    registers: int,
+    *,
+    skip: bool = True,
+    ctas: int = 1,
+    sms: int = 1,
+    recorder: Recorder | None = None,
 ) -> Timing:
     """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on an SM each.
 
@@ -405,6 +445,7 @@ def simulate(
         registers: registers of a warp.
         skip: whether to skip repetitions (the result is the same, and tests compare).
         ctas: 2 for a pair of CTAs; warp w of CTA c is c * warps + w in `codes`.
+        sms: SMs of the chip that do the same at the same time and share L2.
         recorder: is told about each issue and each unit.
     """
-    return Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, recorder=recorder).run()
+    return Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, recorder=recorder).run()

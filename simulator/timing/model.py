@@ -31,6 +31,7 @@ class Unit(IntEnum):
     TCGEN05 = 4  # the queue of the SM: tcgen05.mma, cp, shift, commit
     TMEM = 5  # tcgen05.ld, st
     SYNC = 6  # mbarriers, waits, fences: an issue slot, and perhaps a wait
+    GLOBAL = 7  # groups of cp.async: an issue slot, and perhaps a wait; accesses to global memory go through the port to shared memory
 
 
 class Wait(IntEnum):
@@ -48,6 +49,7 @@ class Wait(IntEnum):
     TCGEN05 = 9  # the queue of the tcgen05 unit is full
     TMEM = 10  # tcgen05.ld or st is not complete, or the path to Tensor Memory is taken
     MBARRIER = 11  # a phase of an mbarrier is not complete
+    GLOBAL = 12  # a group of copies is not complete, or an operand is on its way from global memory
 
 
 class Job(NamedTuple):
@@ -212,6 +214,8 @@ def _timed(
     assert isinstance(form, PlainForm)
     if form.unit == "barrier" and op.barrier is None:  # of the cluster
         return asynchronous(Unit.SYNC, facts, config, reads=op.reads, writes=op.writes, line=op.line)
+    if form.unit in ("global", "copies"):
+        return _global(op, form, config, facts)
     if op.barrier is not None:
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
     if form.unit == "alu":
@@ -267,7 +271,8 @@ def asynchronous(
             if isinstance(fact, _KNOWN) and not isinstance(fact, FACTS[unit]):
                 raise ValueError(f"line {line}: {type(fact).__name__} is no fact of an instruction of the unit {unit.name}")
             try:
-                costs[fact] = None if isinstance(fact, Idle) else cost(config, fact)
+                free = isinstance(fact, _WITHOUT_COST) or (isinstance(fact, FACTS[Unit.SYNC]) and config.mbarrier is not None)
+                costs[fact] = None if free else cost(config, fact)
             except ConfigError as error:
                 where = f"line {line} of the trace: " if line else ""
                 raise ConfigError(error.path, error.key, where + error.reason, error.legal) from None
@@ -282,19 +287,33 @@ MOVES = ("tcgen05.ld", "tcgen05.st", "tcgen05.ld.red")
 FACTS: dict[Unit, tuple[type, ...]] = {
     Unit.TCGEN05: (known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts),
     Unit.TMEM: (known.MoveFacts,),
-    Unit.SYNC: (known.MoveWaitFacts, known.InitFacts, known.ArriveFacts, known.WaitFacts),
+    Unit.SYNC: (known.MoveWaitFacts, known.InitFacts, known.ArriveFacts, known.ExpectFacts, known.WaitFacts),
+    Unit.GLOBAL: (known.CommitGroupFacts, known.WaitGroupFacts),
+    Unit.SHARED: (known.FetchFacts, known.BulkFacts),
 }
+_WITHOUT_COST = (Idle, *FACTS[Unit.GLOBAL], *FACTS[Unit.SHARED])
 _KNOWN = tuple(kind for kinds in FACTS.values() for kind in kinds)
+
+
+def _global(op: Operation, form: PlainForm, config: Config, facts: Mapping[int, Sequence[Fact]]) -> TimedOperation:
+    """An access to global memory, or what commits and waits for copies."""
+    if config.memory is None:
+        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
+        raise ConfigError(config.path, "memory", reason, "a config with [memory], such as h100_sxm")
+    unit = Unit.GLOBAL if form.unit == "copies" else Unit.SHARED
+    made = asynchronous(unit, facts, config, reads=op.reads, writes=op.writes, line=op.line)
+    made.latency = config.memory.latency if form.name == "ld" else 1
+    return made
 
 
 def _check_family(op: Operation, form: FamilyForm, config: Config) -> None:
     """ConfigError where the config cannot time the instruction, whatever its operands are."""
     if form.name.startswith("fence"):
         return
-    if config.tcgen05 is None:
+    if config.tcgen05 is None and (form.unit != "mbarrier" or config.mbarrier is None):
         reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
         raise ConfigError(config.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
-    if isinstance(form, Tcgen05MmaForm) and config.tcgen05.kind(form.kind) is None:
+    if config.tcgen05 is not None and isinstance(form, Tcgen05MmaForm) and config.tcgen05.kind(form.kind) is None:
         legal = ", ".join(name for kind in config.tcgen05.kinds for name in kind.kinds)
         raise ConfigError(config.path, "tcgen05.kind", f"line {op.line} of the trace: no table for '{form.opcode}'", legal)
 

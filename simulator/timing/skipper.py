@@ -84,6 +84,8 @@ class Skipper:
             parts.append(sm.recorder.state())
         if sm.queues is not None:
             parts.append(sm.queues.state(now, min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)))
+        if sm.memory is not None:
+            parts.append(sm.memory.state(now))
         for warp, which in zip(sm.warps, chosen, strict=True):
             if warp.done:
                 parts.append(warp.blocked)
@@ -96,6 +98,8 @@ class Skipper:
             gate = (warp.gate - now, warp.gate_cause, warp.held - now) if warp.gate > since else None
             wanted = (warp.wanted - now, warp.cause) if warp.wanted > since else None
             parts.append((warp.pc, warp.blocked, since - now, gate, wanted, counts, starts, ready, pinned))
+            if sm.memory is not None and sm.queues is None:
+                parts.append(tuple(sorted(warp.turns.items())))
             if sm.queues is not None:
                 moves = tuple(max(at - now, 0) for at in (warp.complete, *warp.moves))
                 parts.append((moves, warp.arrived, tuple(sorted(warp.turns.items()))))

@@ -28,18 +28,21 @@ def load_all(trace: Trace, *machines: Machine) -> None:
                 _to_registers(trace, load, load.register, array, machine)
             elif load.tmem is not None:
                 _to_tmem(trace, load, load.tmem, array, machine)
+            elif load.memory is not None:
+                _to_memory(trace, load, load.memory, array, machine.memory.data, "global")
             else:
-                _to_shared(trace, load, array, machine)
+                assert load.shared is not None
+                _to_memory(trace, load, load.shared, array, machine.shared.data, "shared")
 
 
 def store_all(trace: Trace, *machines: Machine) -> dict[str, Array]:
     """What every `.store` names: [warp, register, lane] of the registers' type, uint8 [byte], or uint32 [lane, column] of Tensor Memory.
 
-    A `.store` of a pair that names no CTA gives that of both: a first axis more.
+    A `.store` of a pair that names no CTA gives that of both: a first axis more. Global memory is one for all.
     """
     arrays: dict[str, Array] = {}
     for store in trace.stores:
-        if store.cta is None and len(machines) > 1:
+        if store.cta is None and store.memory is None and len(machines) > 1:
             arrays[store.name] = np.stack([_stored(store, machine) for machine in machines])
         else:
             arrays[store.name] = _stored(store, machines[store.cta or 0]).copy()
@@ -51,6 +54,8 @@ def _stored(store: Store, machine: Machine) -> Array:
         return machine.registers.banks[store.sort][:, store.register : store.register + store.count]
     if store.tmem is not None:
         return machine.tmem.words[:, store.tmem : store.tmem + store.count]
+    if store.memory is not None:
+        return machine.memory.data[store.memory : store.memory + store.count]
     assert store.shared is not None
     return machine.shared.data[store.shared : store.shared + store.count]
 
@@ -111,16 +116,12 @@ def _to_tmem(trace: Trace, load: Load, column: int, array: Array, machine: Machi
     machine.tmem.written[:, column : column + array.shape[1]] = True
 
 
-def _to_shared(trace: Trace, load: Load, array: Array, machine: Machine) -> None:
-    assert load.shared is not None
+def _to_memory(trace: Trace, load: Load, offset: int, array: Array, memory: NDArray[np.uint8], name: str) -> None:
+    """Into shared or global memory, the bytes of the array."""
     if array.dtype.kind not in "uif":
         _fail(trace, load, f"array '{load.key}' has type {array.dtype}", "an array of numbers, whose bytes are loaded in C order, little endian")
     data = np.frombuffer(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes(), np.uint8)
-    if load.shared + data.size > machine.shared.data.size:
-        _fail(
-            trace,
-            load,
-            f"array '{load.key}' has {data.size} bytes, to shared[{load.shared}] on",
-            f"at most {machine.shared.data.size - load.shared}, see .shared",
-        )
-    machine.shared.data[load.shared : load.shared + data.size] = data
+    if offset + data.size > memory.size:
+        reason = f"array '{load.key}' has {data.size} bytes, to {name}[{offset}] on"
+        _fail(trace, load, reason, f"at most {max(memory.size - offset, 0)}, see .{name}")
+    memory[offset : offset + data.size] = data

@@ -25,6 +25,7 @@ from simulator.execute.facts import Fact
 from simulator.execute.machine import Block, Event, Machine
 from simulator.execute.steps import executor, guarded_lanes
 from simulator.state import AddressError, RegisterFile, SharedMemory
+from simulator.state.global_memory import GlobalMemory
 from simulator.state.mbarrier import OrderedMemory
 from simulator.trace.data import load_all, store_all
 from simulator.trace.linear import Code, LoopEnd, Operation
@@ -144,10 +145,11 @@ def _machines(trace: Trace, codes: list[Code], target: Target, slots: int) -> li
     machines = []
     cluster = ClusterBarrier((code.cta, warp) for code in codes if code.items for warp in code.warps)
     ordered = trace.ctas > 1 or any(isinstance(op.instruction.form, FamilyForm) for code in codes for op in code.operations)
+    outside = GlobalMemory(trace.global_bytes)
     for rank in range(trace.ctas):
         registers = RegisterFile(trace.warps, *trace.numbering)
         memory = (OrderedMemory if ordered else SharedMemory)(trace.shared_bytes, trace.warps * trace.ctas)
-        machines.append(Machine(registers, memory, trace.warps, target, slots=slots, rank=rank, cluster=cluster))
+        machines.append(Machine(registers, memory, trace.warps, target, slots=slots, rank=rank, cluster=cluster, memory=outside))
     if len(machines) == 2:
         machines[0].peer, machines[1].peer = machines[1], machines[0]
     return machines

@@ -42,13 +42,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`.load PLACE, "file", "key";`: exactly one of `register`, `shared` and `tmem` is set.
+    """`.load PLACE, "file", "key";`: exactly one of `register`, `shared`, `tmem` and `memory` is set.
 
     Attributes:
         register: number of the first register, of the given `sort`.
         shared: offset in shared memory, bytes.
         tmem: column of Tensor Memory.
         cta: whose state; None for that of every CTA.
+        memory: address in global memory.
     """
 
     file: str
@@ -59,11 +60,12 @@ class Load:
     tmem: int | None = None
     sort: Sort = Sort.WORD
     cta: int | None = None
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`.store "name", PLACE, COUNT;`: `count` registers, bytes of shared memory, or columns of Tensor Memory; the rest as in `Load`."""
+    """`.store "name", PLACE, COUNT;`: `count` registers, bytes of shared or global memory, or columns of Tensor Memory; the rest as in `Load`."""
 
     name: str
     register: int | None
@@ -73,6 +75,7 @@ class Store:
     tmem: int | None = None
     sort: Sort = Sort.WORD
     cta: int | None = None
+    memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Trace:
         registers: 32-bit registers of a warp.
         others: how many registers of the other sorts a warp has: 64-bit, predicates, 16-bit.
         ctas: 1, or 2 for a pair.
+        global_bytes: global memory, from address 0 on.
     """
 
     path: Path
@@ -100,6 +104,7 @@ class Trace:
     registers: int = field(default=0)
     others: tuple[int, int, int] = (0, 0, 0)
     ctas: int = 1
+    global_bytes: int = 0
 
     @property
     def numbering(self) -> Numbering:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from isa import Instruction, IsaError, Target, decode, parse_target
 from isa.forms import Role
@@ -28,12 +28,13 @@ VERSION = 1
 MAX_REGISTERS = 255  # PTX ISA 9.0, 11.4.2 (.maxnreg); CUDA programming guide, table of compute capabilities: registers of a thread
 MAX_WARPS = 32  # 1,024 threads of a CTA, likewise
 MAX_SHARED = 232448  # 227 KB, the most that a CTA of any target has (sm_90, sm_100), likewise
+MAX_GLOBAL = 1 << 30  # bytes; a limit of tcsim
 MAX_CTAS = 2  # a CTA pair; PTX ISA 9.0, 9.7.16.5
 MAX_REPEAT = 10**12
 MAX_DEPTH = 64
 
 _QUOTED = r'"[^"\n]+"'
-_PLACE = r"(?:cta(?P<cta>\w+)\.)?(?:%(?P<sort>rd|rs|r|p)(?P<register>\d+)|(?P<memory>shared|tmem)\s*\[\s*(?P<offset>\w+)\s*\])"
+_PLACE = r"(?:cta(?P<cta>\w+)\.)?(?:%(?P<sort>rd|rs|r|p)(?P<register>\d+)|(?P<memory>shared|tmem|global)\s*\[\s*(?P<offset>\w+)\s*\])"
 _LOAD = re.compile(rf"\.load\s+{_PLACE}\s*,\s*(?P<file>{_QUOTED})\s*,\s*(?P<key>{_QUOTED})\s*;?$")
 _STORE = re.compile(rf"\.store\s+(?P<name>{_QUOTED})\s*,\s*{_PLACE}\s*,\s*(?P<count>\w+)\s*;?$")
 _CTAS = re.compile(r"\.cta\s+([\d\s,-]+?)\s*\{$")
@@ -66,6 +67,17 @@ class _Open:
     body: list[Node] = field(default_factory=list)
 
 
+class _Where(NamedTuple):
+    """A place that .load or .store names: exactly one of the first four is set."""
+
+    register: int | None = None
+    shared: int | None = None
+    tmem: int | None = None
+    memory: int | None = None
+    sort: Sort = Sort.WORD
+    cta: int | None = None
+
+
 class _Builder:
     """Turns statements into a Trace."""
 
@@ -75,6 +87,7 @@ class _Builder:
         self.target: Target | None = None
         self.warps = 0
         self.shared = 0
+        self.memory = 0
         self.loads: list[Load] = []
         self.stores: list[Store] = []
         self.blocks: list[Block] = []
@@ -144,6 +157,8 @@ class _Builder:
                 self.fail(statement, error.reason, error.legal, place)
         elif name == ".warps":
             self.warps = self.number(statement, value, place, 1, MAX_WARPS, "the number of warps")
+        elif name == ".global":
+            self.memory = self.number(statement, value, place, 0, MAX_GLOBAL, "the size of global memory in bytes")
         else:
             self.shared = self.number(statement, value, place, 0, MAX_SHARED, "the size of shared memory in bytes")
 
@@ -156,8 +171,8 @@ class _Builder:
             self.fail(statement, f"{what} is '{text}'", f"{low} to {high}", place)
         return value
 
-    def place(self, statement: Statement, match: re.Match[str]) -> tuple[int | None, int | None, int | None, Sort, int | None]:
-        """(register, shared, tmem, sort, cta) of a place in .load or .store."""
+    def place(self, statement: Statement, match: re.Match[str]) -> _Where:
+        """The place in a .load or .store."""
         cta = None
         if match["cta"] is not None:
             cta = self.number(statement, match["cta"], match.start("cta"), 0, MAX_CTAS - 1, "the number of a CTA")
@@ -166,39 +181,46 @@ class _Builder:
             sort = next(sort for sort in Sort if sort.prefix == f"%{match['sort']}")
             digits = match["register"].lstrip("0") or "0"
             first = self.number(statement, digits, match.start("sort") - 1, 0, MAX_REGISTERS - 1, "the register number")
-            return first, None, None, sort, cta
+            return _Where(register=first, sort=sort, cta=cta)
         where = match.start("offset") - 1
         if match["memory"] == "tmem":
-            return None, None, self.number(statement, match["offset"], where, 0, COLUMNS - 1, "the column of Tensor Memory"), Sort.WORD, cta
-        return None, self.number(statement, match["offset"], where, 0, MAX_SHARED - 1, "the offset in shared memory"), None, Sort.WORD, cta
+            return _Where(tmem=self.number(statement, match["offset"], where, 0, COLUMNS - 1, "the column of Tensor Memory"), cta=cta)
+        if match["memory"] == "global":
+            if cta is not None:
+                self.fail(statement, "global memory of one CTA", "global[0], which all CTAs share", match.start("cta"))
+            return _Where(memory=self.number(statement, match["offset"], where, 0, MAX_GLOBAL - 1, "the address in global memory"))
+        return _Where(shared=self.number(statement, match["offset"], where, 0, MAX_SHARED - 1, "the offset in shared memory"), cta=cta)
 
     def load(self, statement: Statement) -> None:
         match = _LOAD.match(statement.text)
         if match is None:
-            legal = '.load %r0, "file.npz", "key"; or .load shared[0], "file.npz", "key"; or .load tmem[0], ...; cta1. before a place for one CTA'
-            self.fail(statement, "malformed .load", legal)
-        register, shared, tmem, sort, cta = self.place(statement, match)
-        self.loads.append(Load(match["file"][1:-1], match["key"][1:-1], register, shared, statement.line, tmem, sort, cta))
+            legal = '.load %r0, "file.npz", "key"; or .load shared[0], ...; or .load global[0], ...; or .load tmem[0], ...'
+            self.fail(statement, "malformed .load", f"{legal}; cta1. before a place for one CTA")
+        at = self.place(statement, match)
+        load = Load(match["file"][1:-1], match["key"][1:-1], at.register, at.shared, statement.line, at.tmem, at.sort, at.cta, at.memory)
+        self.loads.append(load)
 
     def store(self, statement: Statement) -> None:
         match = _STORE.match(statement.text)
         if match is None:
-            legal = '.store "name", %r0, COUNT; or .store "name", shared[0], BYTES; or .store "name", tmem[0], COLUMNS;'
+            legal = '.store "name", %r0, COUNT; or .store "name", shared[0], BYTES; or global[0], BYTES; or tmem[0], COLUMNS;'
             self.fail(statement, "malformed .store", legal)
-        register, shared, tmem, sort, cta = self.place(statement, match)
-        if register is not None:
-            most, what = MAX_REGISTERS - register, "the number of registers"
-        elif tmem is not None:
-            most, what = COLUMNS - tmem, "the number of columns"
+        at = self.place(statement, match)
+        if at.register is not None:
+            most, what = MAX_REGISTERS - at.register, "the number of registers"
+        elif at.tmem is not None:
+            most, what = COLUMNS - at.tmem, "the number of columns"
+        elif at.memory is not None:
+            most, what = self.memory - at.memory, "the number of bytes"
         else:
-            most, what = self.shared - (shared or 0), "the number of bytes"
+            most, what = self.shared - (at.shared or 0), "the number of bytes"
         count = self.number(statement, match["count"], match.start("count"), 1, most, what)
         name = match["name"][1:-1]
         if any(name == other.name for other in self.stores):
             self.fail(statement, f"two .store statements named '{name}'", "a name of its own for each")
-        if register is not None:
-            self.counts[sort] = max(self.counts[sort], register + count)
-        self.stores.append(Store(name, register, shared, count, statement.line, tmem, sort, cta))
+        if at.register is not None:
+            self.counts[at.sort] = max(self.counts[at.sort], at.register + count)
+        self.stores.append(Store(name, at.register, at.shared, count, statement.line, at.tmem, at.sort, at.cta, at.memory))
 
     def cta_block(self, statement: Statement) -> None:
         if self.open:
@@ -343,7 +365,7 @@ class _Builder:
         words, *others = self.counts
         return Trace(
             self.path, self.target, self.warps, self.shared, tuple(self.loads), tuple(self.blocks), tuple(self.stores), words,
-            (others[0], others[1], others[2]), ctas,
+            (others[0], others[1], others[2]), ctas, self.memory,
         )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from simulator.errors import TraceError
 
-HEADER = (".trace", ".target", ".warps", ".shared")  # directives that end with their line
+HEADER = (".trace", ".target", ".warps", ".shared", ".global")  # directives that end with their line
 BLOCKS = (".cta", ".warp", ".repeat")  # directives that end with '{'
 _MAX_STATEMENT = 1 << 16
 _COMMENT = re.compile(r'//.*|"[^"\n]*"?')

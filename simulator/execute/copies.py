@@ -1,0 +1,183 @@
+"""Executes accesses to global memory and the asynchronous copies from there to shared memory.
+
+A copy is executed whole when it is issued. Until its group is waited for (cp.async.wait_group, wait_all) its bytes in shared memory are under
+way: whoever reads or writes them races, which is counted like the other races. A bulk copy completes its bytes on an mbarrier at once; who waits
+for the phase sees them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa import IsaError
+from isa.instruction import Immediate, Instruction
+from isa.plain_forms import PlainForm
+from simulator.execute.facts import BulkFacts, CommitGroupFacts, Fact, FetchFacts, Idle, WaitGroupFacts
+from simulator.execute.machine import Executor, Machine, Outcome
+from simulator.execute.memory import as_bytes_of, extended, filled, raced, region
+from simulator.execute.operands import addresses, reader, writer
+from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES, touched
+from simulator.state.mbarrier import joined
+from simulator.state.registers import Warps
+from simulator.state.shared import AddressError, Addresses, wavefronts
+
+_BULK_UNIT = 16  # bytes that address and size are multiples of; PTX ISA 9.0, 9.7.9.25.4.1
+
+
+def load_global(instruction: Instruction, form: PlainForm) -> Executor:
+    """ld.global: PTX ISA 9.0, 9.7.9.8."""
+    at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
+    size = form.width // 8 * form.vector
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        where = filled(machine, at(machine, warps))
+        write(machine, warps, np.swapaxes(extended(machine.memory.read(where, size), form), 1, 2))
+        machine.note(instruction, warps)
+        return Outcome(facts=_fetched(machine, "load", where, size))
+
+    return run
+
+
+def store_global(instruction: Instruction, form: PlainForm) -> Executor:
+    """st.global: PTX ISA 9.0, 9.7.9.11."""
+    at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
+    size = form.width // 8 * form.vector
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        where, data = at(machine, warps), as_bytes_of(np.swapaxes(read(machine, warps), 1, 2), form)
+        lanes = machine.threads(warps)
+        machine.memory.write(where[lanes], data[lanes])
+        machine.note(instruction, warps)
+        return Outcome(facts=_fetched(machine, "store", where, size))
+
+    return run
+
+
+def _fetched(machine: Machine, kind: str, where: Addresses, size: int) -> tuple[Fact, ...]:
+    """What an access to global memory moves, for each warp."""
+    lines, sectors = (touched(where, size, unit, machine.active).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
+    return tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, strict=True))
+
+
+def copy(instruction: Instruction, form: PlainForm) -> Executor:
+    """cp.async and its groups: PTX ISA 9.0, 9.7.9.25.3."""
+    match form.qualifiers[1]:
+        case "commit_group":
+            return _commit(instruction)
+        case "wait_group" | "wait_all":
+            return _wait(instruction, form)
+        case "bulk":
+            return _bulk(instruction)
+    return _copy(instruction, form)
+
+
+def _copy(instruction: Instruction, form: PlainForm) -> Executor:
+    to, source, size = addresses(instruction["to"]), addresses(instruction["from"]), instruction["size"]
+    assert isinstance(size, Immediate)
+    width, kind = size.value, "cached copy" if "ca" in form.qualifiers else "copy"
+    count = reader(instruction.operands[3]) if len(instruction.operands) > 3 else None
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        where, origin, lanes = to(machine, warps), source(machine, warps), machine.threads(warps)
+        data = np.zeros((*where.shape, width), np.uint8)
+        data[lanes] = machine.memory.read(origin[lanes], width)
+        if count is not None:
+            data *= np.arange(width) < _counts(count(machine, warps)[:, 0], lanes, width)[..., None]
+        places = where[..., None] + np.arange(width)
+        for row, (warp, active) in enumerate(zip(warps.tolist(), lanes, strict=True)):
+            some = slice(row, row + 1)
+            races = machine.shared.write(where[some, active], data[some, active], machine.actors(warps[some]))
+            mine = places[row, active].ravel()
+            raced(machine, races + int((machine.copies.under_way[mine] > 0).sum()))
+            machine.copies.begin(warp, mine)
+        machine.note(instruction, warps, writes=region(machine, filled(machine, where), width))
+        written = wavefronts(filled(machine, where), width).tolist()
+        lines, sectors = (touched(origin, width, unit, machine.active).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
+        return Outcome(facts=tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, written, strict=True)))
+
+    return run
+
+
+def _counts(given: NDArray[Any], lanes: NDArray[np.bool_], width: int) -> NDArray[np.int64]:
+    """Bytes that each lane copies, [warp, lane]; the rest is filled with zeros."""
+    counts = given.astype(np.int64)
+    if (counts > width)[lanes].any():
+        raise AddressError(f"cp.async of {width} bytes with a source size of {int(counts[lanes].max())}", f"0 to {width}")
+    return counts
+
+
+def _whole(machine: Machine, instruction: Instruction) -> None:
+    """Groups are counted by warp here, so all of its threads must take part."""
+    if machine.active is not None:
+        reason = f"'{instruction.form.opcode}' in some of the threads of a warp: groups are counted by warp"
+        raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none")
+
+
+def _commit(instruction: Instruction) -> Executor:
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        _whole(machine, instruction)
+        for warp in warps.tolist():
+            machine.copies.commit(warp)
+        machine.note(instruction, warps)
+        return Outcome(facts=(CommitGroupFacts(),) * len(warps))
+
+    return run
+
+
+def _wait(instruction: Instruction, form: PlainForm) -> Executor:
+    every = "wait_all" in form.qualifiers
+    count = instruction["groups"] if not every else Immediate(0)
+    assert isinstance(count, Immediate)
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        _whole(machine, instruction)
+        for warp in warps.tolist():
+            if every:
+                machine.copies.commit(warp)
+            machine.copies.wait(warp, count.value)
+        machine.note(instruction, warps)
+        return Outcome(facts=(WaitGroupFacts(count.value, every),) * len(warps))
+
+    return run
+
+
+def _bulk(instruction: Instruction) -> Executor:
+    """cp.async.bulk to shared memory, complete_tx on an mbarrier: PTX ISA 9.0, 9.7.9.25.4.1."""
+    places, size = [addresses(instruction[name]) for name in ("to", "from", "mbarrier")], reader(instruction["size"])
+
+    def run(machine: Machine, warps: Warps) -> Outcome:
+        given = [*(place(machine, warps) for place in places), size(machine, warps)[:, 0]]
+        facts: list[Fact] = [Idle()] * len(warps)
+        for row, active in enumerate(machine.threads(warps)):
+            lanes = np.flatnonzero(active)
+            if len(lanes) > 1:
+                reason = f"cp.async.bulk by {len(lanes)} threads of warp {int(warps[row])}: each would copy"
+                raise AddressError(reason, "one thread: @%p0 cp.async.bulk, as elect.sync chooses it")
+            for lane in lanes.tolist():
+                where, origin, barrier, count = (int(values[row, lane]) for values in given)
+                facts[row] = _bulk_copy(machine, int(warps[row]), where, origin, barrier, count)
+        machine.note(instruction, warps)
+        return Outcome(facts=tuple(facts))
+
+    return run
+
+
+def _bulk_copy(machine: Machine, warp: int, where: int, origin: int, barrier: int, size: int) -> Fact:
+    """One bulk copy of a thread."""
+    if size % _BULK_UNIT:
+        raise AddressError(f"cp.async.bulk of {size} bytes", f"a multiple of {_BULK_UNIT}")
+    target, offset = machine.located(where)
+    holder, at = machine.located(barrier)
+    pieces = np.arange(0, size, _BULK_UNIT, dtype=np.int64)
+    machine.memory.check(origin + pieces, _BULK_UNIT, _BULK_UNIT)
+    data = machine.memory.data[origin : origin + size].reshape(1, -1, _BULK_UNIT)
+    if size:
+        raced(machine, target.shared.write((offset + pieces)[None], data, machine.actors(np.array([warp], np.intp))))
+    phase = holder.mbarriers.at(at)
+    phase.released = joined(phase.released, machine.release(warp))  # the bytes are seen by whoever sees the phase complete
+    holder.mbarriers.complete(at, size)
+    lines = -(-(origin % LINE_BYTES + size) // LINE_BYTES) if size else 0
+    return BulkFacts((holder.rank, at), size, lines)

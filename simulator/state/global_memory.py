@@ -1,0 +1,93 @@
+"""Global memory of a kernel: bytes from address 0 on, the lines and sectors that an access touches, and copies under way to shared memory.
+
+Nothing orders accesses of different warps to global memory here, so races on it are not seen.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.state.registers import Lanes
+from simulator.state.shared import AddressError, Addresses
+
+LINE_BYTES = 128  # a cache line; CUDA programming guide, compute capabilities 5.x and later
+SECTOR_BYTES = 32  # what L2 moves, likewise
+
+
+class GlobalMemory:
+    """`size` bytes, little endian, zero until written.
+
+    Attributes:
+        data: uint8 [size].
+    """
+
+    def __init__(self, size: int = 0) -> None:
+        self.data: NDArray[np.uint8] = np.zeros(size, np.uint8)
+
+    def read(self, addresses: Addresses, width: int) -> NDArray[np.uint8]:
+        """Bytes uint8 [..., width] at `addresses` [...]; AddressError outside of the memory or where misaligned."""
+        self.check(addresses, width, width)
+        found: NDArray[np.uint8] = self.data[addresses[..., None] + np.arange(width)]
+        return found
+
+    def write(self, addresses: Addresses, values: NDArray[np.uint8]) -> None:
+        """Writes uint8 [..., width]; of accesses to the same byte the last in order wins (PTX leaves open which)."""
+        width = values.shape[-1]
+        self.check(addresses, width, width)
+        self.data[addresses[..., None] + np.arange(width)] = values
+
+    def check(self, addresses: Addresses, width: int, alignment: int) -> None:
+        """AddressError unless every access of `width` bytes lies in the memory, at a multiple of `alignment`."""
+        outside = (addresses < 0) | (addresses + width > self.data.size)
+        if outside.any():
+            bad = int(addresses[outside].ravel()[0])
+            reason = f"access to {width} bytes at global[{bad}], outside of the {self.data.size} bytes of global memory"
+            raise AddressError(reason, f"0 to {self.data.size - width}, see .global" if self.data.size >= width else "see .global")
+        misaligned = addresses % alignment != 0
+        if misaligned.any():
+            raise AddressError(f"misaligned access to {width} bytes at global[{int(addresses[misaligned].ravel()[0])}]", f"a multiple of {alignment}")
+
+
+def touched(addresses: Addresses, width: int, unit: int, active: Lanes | None = None) -> NDArray[np.int64]:
+    """How many different units (lines or sectors) the lanes of each warp touch: [warp, lane] byte addresses, `width` bytes each -> [warp].
+
+    Accesses are aligned to their width and no wider than a unit, so each touches one.
+    """
+    places = np.sort(addresses // unit if active is None else np.where(active, addresses // unit, -1), axis=1)
+    fresh = np.ones(places.shape, np.bool_)
+    fresh[:, 1:] = places[:, 1:] != places[:, :-1]
+    found: NDArray[np.int64] = (fresh & (places >= 0)).sum(axis=1)
+    return found
+
+
+@dataclass
+class Copies:
+    """The groups of cp.async of a CTA's warps, and the bytes of shared memory that they are about to write.
+
+    Attributes:
+        under_way: for each byte how many copies of it nobody has waited for.
+        open: by warp, the places of copies that no commit_group has followed.
+        groups: by warp, the same for each group that has not been waited for, the oldest first.
+    """
+
+    under_way: NDArray[np.int32]
+    open: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict)
+    groups: dict[int, deque[list[NDArray[np.int64]]]] = field(default_factory=dict)
+
+    def begin(self, warp: int, places: NDArray[np.int64]) -> None:
+        np.add.at(self.under_way, places, 1)
+        self.open.setdefault(warp, []).append(places)
+
+    def commit(self, warp: int) -> None:
+        self.groups.setdefault(warp, deque()).append(self.open.pop(warp, []))
+
+    def wait(self, warp: int, groups: int) -> None:
+        """All groups of a warp but the last `groups` are complete."""
+        waiting = self.groups.get(warp, deque())
+        while len(waiting) > groups:
+            for places in waiting.popleft():
+                np.subtract.at(self.under_way, places, 1)

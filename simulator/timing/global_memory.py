@@ -1,0 +1,272 @@
+"""The way from an SM to global memory: loads, stores, cp.async with its groups, bulk copies.
+
+An instruction takes its sub-core's port and, for what it asks for, a few cycles of the pipe that shared memory is reached by. Its lines come back
+`latency` cycles later at the earliest, one after the other over the SM's path. What a copy brings is then written to shared memory, in the
+queue of all other accesses there, wavefront by wavefront. A group is complete when all of its copies are written.
+
+Everything is taken to be in L2. With `sms` SMs that do the same at the same time each has its share of what L2 reads and writes in a cycle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import simpy
+
+from simulator.execute.facts import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
+from simulator.state.global_memory import LINE_BYTES
+from simulator.timing.model import TimedOperation, Unit, Wait
+
+if TYPE_CHECKING:
+    from simulator.timing.cores import SubCore, Warp
+    from simulator.timing.engine import Sm
+    from simulator.timing.memory_config import L2, Memory
+    from simulator.timing.recorder import Issue
+
+_LANDING = -3  # priority of what arrives: before the sub-cores of that cycle
+_BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
+
+
+class Arrival(simpy.Event):
+    """Lines that reach the SM at a cycle."""
+
+    def __init__(self, env: simpy.Environment, at: int, what: Flight) -> None:
+        super().__init__(env)
+        self._ok, self._value = True, None
+        self.at, self.what = at, what
+        env.schedule(self, priority=_LANDING, delay=at - int(env.now))  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class Group:
+    """Copies that are waited for together: those that have not arrived, and when the last that has was written."""
+
+    missing: int = 0
+    written: int = 0
+
+
+@dataclass(slots=True)
+class Flight:
+    """What is on its way: wavefronts for shared memory, and the group or the mbarrier (with bytes) that they count for."""
+
+    warp: Warp
+    wavefronts: int
+    group: Group | None = None
+    bulk: BulkFacts | None = None
+    bytes: int = 0
+    issue: Issue | None = None  # for a recorder
+
+
+@dataclass(slots=True)
+class Groups:
+    """The groups of a warp: the open one, the committed ones from the oldest on, and how many of them a waiting warp lets be."""
+
+    open: Group = field(default_factory=Group)
+    committed: deque[Group] = field(default_factory=deque)
+    allowed: int = 0
+
+
+class GlobalMemory:
+    """The way of each SM to L2, and what is under way."""
+
+    def __init__(self, sm: Sm, memory: Memory, l2: L2 | None = None, sms: int = 1) -> None:
+        self.sm, self.memory, self.sms, self.recorder = sm, memory, sms, sm.recorder
+        self.rates = (l2.read_bytes, l2.write_bytes) if l2 is not None and sms > 1 else None
+        self.l2_free = [0] * (2 * sm.ctas)  # when L2 serves this SM next: reads, then writes; in cycles times the rate
+        self.free = [0] * sm.ctas  # when the path brings the next line
+        self.store_free = [0] * sm.ctas  # when it takes the next store
+        self.groups = {warp.id: Groups() for warp in sm.warps}
+        self.turn = [0] * len(sm.warps)  # when the next access of each warp to global memory may begin to pass the pipe
+        self.out = [0] * len(sm.warps)  # when the last of each warp had asked for its last line
+        self.flights: list[Arrival] = []
+
+    @property
+    def idle(self) -> bool:
+        return not self.flights
+
+    def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Issues an operation; returns the cycles until its registers are written."""
+        job = self.sm.job(warp, operation)
+        for register in operation.writes:
+            warp.ready[register], warp.producers[register] = now + 1, Unit.GLOBAL
+        match job.fact if job is not None else None:
+            case FetchFacts() as fact:
+                return self.fetch(core, warp, operation, fact, now)
+            case BulkFacts() as fact:
+                return self.bulk(core, warp, fact, now)
+            case CommitGroupFacts():
+                self.commit(warp)
+            case WaitGroupFacts(groups=groups, commit=commit):
+                if commit:
+                    self.commit(warp)
+                self.wait(warp, groups, now)
+        return 1
+
+    def fetch(self, core: SubCore, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
+        """A load, a store or a copy of a warp."""
+        rules, cta = self.memory, warp.cta
+        copies = fact.kind in ("copy", "cached copy")
+        cycles = fact.lines * rules.line_cycles
+        if fact.kind == "cached copy":
+            cycles = max(cycles, rules.cached_cycles)
+        begin = self.send(core, warp, operation, cycles, now)
+        if fact.kind == "store":
+            start = max(begin, self.store_free[cta])
+            done = start + max(-(-fact.sectors * 32 // rules.store_bytes), 1)
+            self.store_free[cta] = self.share(cta, done, fact.sectors * 32, write=True)
+            warp.access = max(warp.access, start)
+            return self.store_free[cta] - now
+        arrival = self.share(cta, begin + (rules.copy_latency if copies else rules.latency), fact.sectors * 32)
+        if not copies:
+            for register in operation.writes:
+                warp.ready[register] = arrival
+            return arrival - now
+        group = self.groups[warp.id].open
+        group.missing += 1
+        self.fly(arrival, Flight(warp, fact.wavefronts, group))
+        return 1
+
+    def send(self, core: SubCore, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
+        """Takes the sub-core's port, the pipe to shared memory for a while, then the path; when the last line has been asked for."""
+        rules, shared = self.memory, self.sm.shared
+        sent = max(now, shared.port[core.number])
+        shared.port[core.number] = sent + rules.port_cycles
+        if self.recorder is not None:
+            self.recorder.serve("shared", warp.cta, sent, shared.port[core.number], core.number)
+        warp.access = now + shared.rule.warp_interval
+        warp.sent = shared.port[core.number] + shared.rule.operand_latency
+        for register in operation.reads:
+            warp.pinned[register] = warp.sent
+        place = warp.place
+        follows = shared.turn[place] == self.out[place]  # another access to global memory, which passes the pipe without waiting for its path
+        at = max(sent, self.turn[place] if follows else shared.turn[place])
+        last = shared.place(warp.cta, at, rules.pipe_cycles, now)[1] if rules.pipe_cycles else at
+        self.turn[place] = last + shared.rule.wavefront_interval
+        self.sm.count_shared(warp.cta, rules.pipe_cycles * shared.rule.cycles)
+        out = self.bring(warp.cta, last, cycles)
+        shared.turn[place] = self.out[place] = out  # what the warp sends to shared memory next keeps behind it
+        return out
+
+    def bring(self, cta: int, soonest: int, cycles: int) -> int:
+        """Takes the path for lines that can arrive from `soonest` on; when the last of them does."""
+        start = max(soonest, self.free[cta])
+        self.free[cta] = start + cycles
+        self.sm.count_path(cta, cycles)
+        if self.recorder is not None:
+            self.recorder.serve("path from L2", cta, start, start + cycles)
+        return start + cycles
+
+    def share(self, cta: int, at: int, size: int, *, write: bool = False) -> int:
+        """When L2 has served so many bytes that could be there (or go) at `at`."""
+        if self.rates is None:
+            return at
+        rate, place = self.rates[write], cta + self.sm.ctas * write
+        self.l2_free[place] = max(at * rate, self.l2_free[place] + size * self.sms)
+        return -(-self.l2_free[place] // rate)
+
+    def bulk(self, core: SubCore, warp: Warp, fact: BulkFacts, now: int) -> int:
+        """A bulk copy: its thread goes on after `bulk_cycles`, the lines come in pieces."""
+        rules, soonest = self.memory, now + self.memory.bulk_latency
+        warp.gate, warp.gate_cause = max(warp.gate, now + rules.bulk_cycles), Wait.GLOBAL
+        lines = max(fact.lines, 1)
+        for first in range(0, lines, _BULK_LINES):
+            piece = min(_BULK_LINES, lines - first)
+            last = first + piece == lines
+            at = self.share(warp.cta, self.bring(warp.cta, soonest, -(-piece * LINE_BYTES // rules.bulk_bytes)), piece * LINE_BYTES)
+            self.fly(at, Flight(warp, piece, None, fact, fact.bytes if last else 0))
+        return 1
+
+    # Groups
+
+    def commit(self, warp: Warp) -> None:
+        groups = self.groups[warp.id]
+        groups.committed.append(groups.open)
+        groups.open = Group()
+
+    def wait(self, warp: Warp, allowed: int, now: int) -> None:
+        """Lets the warp go on when all of its groups but the last `allowed` are complete."""
+        groups = self.groups[warp.id]
+        groups.allowed = allowed
+        if any(group.missing for group in self.awaited(groups)):
+            warp.blocked = Wait.GLOBAL
+        else:
+            warp.gate, warp.gate_cause = max(warp.gate, self.complete(groups, now)), Wait.GLOBAL
+
+    @staticmethod
+    def awaited(groups: Groups) -> list[Group]:
+        return [group for place, group in enumerate(groups.committed) if place < len(groups.committed) - groups.allowed]
+
+    def complete(self, groups: Groups, now: int) -> int:
+        """Forgets the groups that were waited for; when the warp can issue."""
+        done = self.awaited(groups)
+        for _ in done:
+            groups.committed.popleft()
+        return max((group.written for group in done), default=0) if done else now + 1
+
+    # Arrivals
+
+    def fly(self, at: int, flight: Flight) -> None:
+        flight.issue = self.recorder.current if self.recorder is not None else None
+        arrival = Arrival(self.sm.env, at, flight)
+        self.flights.append(arrival)
+        assert arrival.callbacks is not None
+        arrival.callbacks.append(self.landed)
+
+    def landed(self, event: simpy.Event) -> None:
+        """Lines have come: they are written to shared memory, and count for their group or mbarrier."""
+        assert isinstance(event, Arrival)
+        self.flights.remove(event)
+        flight, now = event.what, int(self.sm.env.now)
+        written = now
+        if self.recorder is not None:
+            self.recorder.resume(flight.issue)
+        if cycles := flight.wavefronts * self.memory.write_cycles:
+            written = self.sm.shared.block(flight.warp.cta, now, cycles) + cycles
+            self.sm.count_shared(flight.warp.cta, cycles)
+        self.sm.end = max(self.sm.end, written)
+        if self.recorder is not None:
+            self.recorder.complete(written)
+        if flight.group is not None:
+            flight.group.missing -= 1
+            flight.group.written = max(flight.group.written, written)
+            self.look(flight.warp, now)
+        elif flight.bulk is not None and flight.bytes:
+            assert self.sm.queues is not None
+            self.sm.queues.transact(flight.bulk.barrier, -flight.bytes, written)
+        self.sm.check_done()
+
+    def look(self, warp: Warp, now: int) -> None:
+        """Releases the warp if what it waits for is complete."""
+        groups = self.groups[warp.id]
+        if warp.blocked is Wait.GLOBAL and not any(group.missing for group in self.awaited(groups)):
+            self.sm.release(warp, max(self.complete(groups, now), now), Wait.GLOBAL)
+
+    def state(self, now: int) -> tuple[object, ...]:
+        """What decides the future, relative to `now`."""
+        places = {
+            id(group): (number, place)
+            for number, groups in self.groups.items()
+            for place, group in enumerate([*groups.committed, groups.open])
+        }  # fmt: skip
+        flights = tuple(
+            (
+                arrival.at - now,
+                arrival.what.wavefronts,
+                arrival.what.warp.id,
+                arrival.what.bulk,
+                arrival.what.bytes,
+                places.get(id(arrival.what.group)),
+            )
+            for arrival in self.flights
+        )
+        groups = tuple(
+            (number, g.allowed, tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open)))
+            for number, g in self.groups.items()
+        )
+        times = tuple(max(at - now, 0) for at in (*self.free, *self.store_free, *self.turn))
+        follows = tuple(self.sm.shared.turn[place] == out for place, out in enumerate(self.out))
+        rates = self.rates or (1, 1)
+        l2 = tuple(max(at - now * rates[place >= self.sm.ctas], 0) for place, at in enumerate(self.l2_free))
+        return (times, follows, l2, flights, groups)

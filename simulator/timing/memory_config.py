@@ -1,0 +1,67 @@
+"""The tables of a config that say how an SM reaches global memory, and what the chip has of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Memory:
+    """`[memory]`: the way of one SM to L2.
+
+    Attributes:
+        latency: cycles from a load that finds its line in L2 until an instruction that needs the value can issue.
+        copy_latency: the same from a cp.async until its bytes are at shared memory.
+        line_cycles: cycles of the SM's path for each cache line that an instruction touches.
+        cached_cycles: at least that many for each cp.async.ca.
+        port_cycles: cycles until the sub-core sends the next access to any memory.
+        pipe_cycles: cycles that an access takes of the pipe to shared memory before it goes out.
+        write_cycles: cycles of that pipe for each wavefront that a copy writes to shared memory when it arrives.
+        store_bytes: bytes in a cycle that the SM stores.
+        bulk_latency: from a cp.async.bulk until its first bytes are at shared memory.
+        bulk_bytes: bytes in a cycle that bulk copies bring.
+        bulk_cycles: until the thread that issued it issues again.
+    """
+
+    latency: int
+    copy_latency: int
+    line_cycles: int
+    cached_cycles: int
+    port_cycles: int
+    pipe_cycles: int
+    write_cycles: int
+    store_bytes: int
+    bulk_latency: int
+    bulk_bytes: int
+    bulk_cycles: int
+
+
+@dataclass(frozen=True)
+class Mbarrier:
+    """`[mbarrier]`: cycles from an arrival until a warp that waits for the phase can issue, for chips without `[tcgen05]`."""
+
+    latency: int
+
+
+@dataclass(frozen=True)
+class L2:
+    """`[l2]`: bytes in a cycle that all SMs together read from L2, and write to it, and its size in bytes."""
+
+    read_bytes: int
+    write_bytes: int
+    capacity: int
+
+
+@dataclass(frozen=True)
+class Hbm:
+    """`[hbm]`: device memory: cycles beyond those of L2, and bytes in a cycle of the whole chip."""
+
+    latency: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`[launch]`: nanoseconds that a kernel takes beyond the time from its first CTA's begin to the last one's end."""
+
+    overhead_ns: int
