@@ -571,6 +571,11 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                             released.gate = max(released.gate, unit + config.barrier.latency)
                         queue.clear()
                 case "shared":
+                    before = pipes[number]
+                    lost = min(before[1] + before[0].ports - now, config.pipe.access) if before else 0
+                    if lost > 0:
+                        free[number]["tensor"] += lost
+                        thread.gate += lost
                     table = costs[id(thread.code), op.index]
                     run = thread.runs.get(op.index, 0)
                     thread.runs[op.index] = run + 1

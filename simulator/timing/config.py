@@ -87,10 +87,12 @@ class Pipe:
     Attributes:
         sparse_after_dense: cycles by which a sparse instruction starts late right after a dense one: what follows it waits, not itself.
         three_registers: cycles that an integer instruction which reads three registers or more takes from the busy tensor pipe.
+        access: cycles that an access to shared memory loses at most, and the pipe with it, while a matrix instruction reads registers.
     """
 
     sparse_after_dense: int
     three_registers: int
+    access: int
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ class Config:
     tensor: tuple[TensorClass, ...]
     tcgen05: Tcgen05 | None = None
     schedule: Schedule = Schedule(10**9, 1, 0)
-    pipe: Pipe = Pipe(0, 0)
+    pipe: Pipe = Pipe(0, 0, 0)
     memory: Memory | None = None
     mbarrier: Mbarrier | None = None
     l2: L2 | None = None
@@ -256,7 +258,7 @@ _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop
 _LATE = ("result_from", "result_until", "ports")
 _OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe, "memory": Memory, "mbarrier": Mbarrier, "l2": L2, "hbm": Hbm, "launch": Launch}
 _MAY_BE_ZERO = (
-    *_LATE, "compare", "sparse_after_dense", "three_registers", "cycles", "minimum", "change_latency", "register_latency", "arrival", "port_cycles",
+    *_LATE, "compare", "sparse_after_dense", "three_registers", "access", "cycles", "minimum", "change_latency", "register_latency", "arrival", "port_cycles",
     "warp_interval", "wavefront_interval", "store_latency", "operand_latency", "overlap_latency", "pipe_cycles", "write_cycles", "cached_cycles",
 )  # fmt: skip
 _TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES, *_OPTIONAL)

@@ -140,9 +140,9 @@ class SubCore:
                 for at, other in self.compares:
                     self.collide(other, at)
 
-    def collide(self, warp: Warp, at: int) -> None:
-        """An integer instruction in cycle `at` finds its ports taken by a matrix instruction: warp and pipe lose the time until they are free."""
-        lost = self.reads - at
+    def collide(self, warp: Warp, at: int, most: int = 1 << 30) -> None:
+        """An instruction in cycle `at` finds its ports taken by a matrix instruction: warp and pipe lose the time until they are free, or `most`."""
+        lost = min(self.reads - at, most)
         if lost > 0:
             warp.gate += lost
             self.free[Unit.TENSOR] += lost

@@ -267,6 +267,7 @@ class Sm:
 
     def access(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Sends an access to shared memory; returns the cycles until its value is there, or until a store is done."""
+        core.collide(warp, now, self.config.pipe.access)
         found = self.shared.serve(core, warp, operation, now)
         self.count_shared(warp.cta, found.cycles)
         warp.access = now + operation.interval
