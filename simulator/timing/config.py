@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -16,6 +16,7 @@ from isa import IsaError, MmaForm, Target, parse_target
 from isa.types import MATRIX_TYPES
 from simulator.errors import ConfigError
 from simulator.resources import folder
+from simulator.timing.sequences_config import Sequences, read_sequences
 from simulator.timing.tcgen05_config import Tcgen05, read_tcgen05
 
 STATUSES = ("measured", "published", "assumed")
@@ -203,6 +204,7 @@ class Config:
     tcgen05: Tcgen05 | None = None
     schedule: Schedule = Schedule(10**9, 1, 0)
     pipe: Pipe = Pipe(0, 0)
+    sequences: Sequences | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
@@ -218,9 +220,9 @@ _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop
 _LATE = ("result_from", "result_until", "ports")
 _OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe}
 _MAY_BE_ZERO = (
-    *_LATE, "compare", "sparse_after_dense", "three_registers", "cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum",
+    *_LATE, "compare", "fetch", "pipe_change", "sparse_after_dense", "three_registers", "cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum",
 )  # fmt: skip
-_TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES, *_OPTIONAL)
+_TOP = ("name", "title", "target", "tensor", "tcgen05", "sequences", *_TABLES, *_OPTIONAL)
 
 
 def config_names() -> list[str]:
@@ -276,6 +278,8 @@ class Reader:
             self.fail("issue.policy", f"unknown policy '{parts['issue'].policy}'", ", ".join(POLICIES))
         tensor = self.tensor_classes()
         tcgen05 = read_tcgen05(self, self.table["tcgen05"]) if "tcgen05" in self.table else None
+        if "sequences" in self.table:
+            parts["sequences"] = self.sequences(target, tensor)
         return Config(self.path, text["name"], text["title"], target, **parts, tensor=tensor, tcgen05=tcgen05, sources=self.sources)
 
     def known(self, where: str, table: dict[str, Any], keys: tuple[str, ...]) -> None:
@@ -290,11 +294,23 @@ class Reader:
             self.fail(
                 name, "missing table" if table is None else "not a table", f"[{name}] with {', '.join(f.name for f in fields(kind))} and source"
             )
-        types = {f.name: f.type for f in fields(kind)}
+        types = {f.name: f.type for f in fields(kind) if f.name != "known"}
         self.known(f"{name}.", table, (*types, "source"))
         self.source(name, table)
         readers: dict[str, Callable[..., Any]] = {"int": self.integer, "float": self.number, "str": self.string, "bool": self.boolean}
         return kind(**{key: readers[str(type_name)](f"{name}.", table, key) for key, type_name in types.items()})
+
+    def sequences(self, target: Target, tensor: tuple[TensorClass, ...]) -> Sequences:
+        """`[sequences]` with what its file holds, of which every matrix instruction needs a class."""
+        found: Sequences = self.part("sequences", Sequences, self.table["sequences"])
+        known = sorted(path.stem for path in (folder("configs") / "sequences").glob("*.json"))
+        if found.file not in known:
+            self.fail("sequences.file", f"no sequences named '{found.file}'", ", ".join(known))
+        read = read_sequences(folder("configs") / "sequences" / f"{found.file}.json")
+        for form in {form for sequence in read.values() for form in sequence.tensor}:
+            if not any(c.matches(form) for c in tensor):
+                self.fail("sequences.file", f"no [[tensor]] class matches '{form.opcode}', which a sequence uses", "a class for it")
+        return replace(found, known=read)
 
     def tensor_classes(self) -> tuple[TensorClass, ...]:
         rows = self.table.get("tensor")

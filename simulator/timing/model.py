@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms import MmaForm
+from isa.instruction import Register, Vector
 from isa.plain_forms import PlainForm
 from isa.tcgen05_forms import FamilyForm, Tcgen05MmaForm
 from simulator.errors import ConfigError
 from simulator.execute import facts as known
 from simulator.execute.facts import Fact, Idle, cycle
+from simulator.timing import sequences_config
 from simulator.timing.config import Config
 from simulator.timing.tcgen05 import Cost, cost
+from simulator.state.registers import Numbering
 from simulator.trace.linear import Code, LoopEnd, Operation
 
 
@@ -31,6 +34,8 @@ class Unit(IntEnum):
     TCGEN05 = 4  # the queue of the SM: tcgen05.mma, cp, shift, commit
     TMEM = 5  # tcgen05.ld, st
     SYNC = 6  # mbarriers, waits, fences: an issue slot, and perhaps a wait
+    FMA = 7  # the second integer pipe of a sub-core: multiply-add, float additions; in sequences alone
+    CONTROL = 8  # calls and returns in sequences
 
 
 class Wait(IntEnum):
@@ -48,6 +53,7 @@ class Wait(IntEnum):
     TCGEN05 = 9  # the queue of the tcgen05 unit is full
     TMEM = 10  # tcgen05.ld or st is not complete, or the path to Tensor Memory is taken
     MBARRIER = 11  # a phase of an mbarrier is not complete
+    SEQUENCE = 12  # a further machine instruction of the sequence that stands for an instruction issued in this cycle
 
 
 class Job(NamedTuple):
@@ -73,6 +79,11 @@ class TimedOperation:
             next instruction, the rest for `cause`.
         compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation; else 0.
         jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that takes an issue slot alone.
+        place: the index of its instruction in the code.
+        emulated: of an instruction that the chip does not have: what stands for it, and the registers of its operands (`sequences.expand`).
+        part: whether its instruction has issued already: it is a further one of a sequence.
+        movable: whether it is one of a sequence that the compiler mixes with its surroundings.
+        either: whether the compiler may use either integer pipe for it.
     """
 
     unit: Unit
@@ -94,6 +105,11 @@ class TimedOperation:
     held: int = 1
     cause: Wait = Wait.ISSUED
     compare: int = 0
+    place: int = 0
+    emulated: tuple[sequences_config.Sequence, dict[int | str, int]] | None = None
+    part: bool = False
+    movable: bool = False
+    either: bool = False
 
     @property
     def constant(self) -> bool:
@@ -123,12 +139,14 @@ class TimedCode:
     Attributes:
         inside: for each item, the numbers of the loops around it, outermost first.
         ends: the end of each loop, by its number.
+        places: how many items the code had before sequences took the place of some.
     """
 
     warps: tuple[int, ...]
     items: list[TimedOperation | TimedLoop]
     inside: list[tuple[int, ...]]
     ends: dict[int, TimedLoop]
+    places: int
 
 
 Facts = Mapping[int, Mapping[int, Sequence[Fact]]]
@@ -153,8 +171,9 @@ def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[
             items.append(TimedLoop(item.start, item.count, item.depth, item.loop, constant))
         else:
             items.append(_timed(item, config, costs.get(item.index), (facts or {}).get(item.index, {})))
+            items[-1].place = len(items) - 1
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
-    return TimedCode(code.warps, items, nesting(items), ends)
+    return TimedCode(code.warps, items, nesting(items), ends, len(items))
 
 
 def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
@@ -176,6 +195,9 @@ def _timed(
         return asynchronous(unit, facts, config, reads=op.reads, writes=op.writes, line=op.line)
     if isinstance(form, MmaForm):
         found = config.tensor_class(form)
+        sequence = config.sequences.find(form) if config.sequences is not None and found is None else None
+        if sequence is not None:
+            return TimedOperation(Unit.TENSOR, 1, 1, op.reads, op.writes, op.line, emulated=(sequence, _operands(op)))
         if found is None:
             raise ConfigError(config.path, "tensor", f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'", _described(form))
         pipe = {"sparse": found.sparse, "result_from": found.result_from, "result_until": found.result_until, "ports": found.ports}
@@ -186,7 +208,8 @@ def _timed(
     if op.barrier is not None:
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
     if form.unit == "alu":
-        return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line)
+        either = form.name in _EITHER
+        return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line, either=either)
     latency = config.shared.latency + (config.shared.register_latency * (form.vector - 1) if form.name == "ld" else 0)
     warps, table = costs if costs is not None else ((), np.ones((1, 0), np.int64))
     rows = table[:1] if (table == table[:1]).all() else table
@@ -220,6 +243,18 @@ def asynchronous(
     return TimedOperation(unit, latency, 0, reads, writes, line, jobs=jobs)
 
 
+def _operands(op: Operation) -> dict[int | str, int]:
+    """The number of the register of each operand: a0, b1, c2, d3, e."""
+    found: dict[int | str, int] = {}
+    for role, operand in zip(op.instruction.form.roles, op.instruction.operands, strict=False):
+        elements = operand.elements if isinstance(operand, Vector) else (operand,)
+        for i, element in enumerate(elements):
+            for number in Numbering().numbers((str(element),)) if isinstance(element, Register) else ():
+                found["e" if role.name == "e" else f"{role.name}{i}"] = number
+    return found
+
+
+_EITHER = ("add", "sub", "mov")  # ptxas takes the integer pipe that is free for these
 QUEUED = ("tcgen05.mma", "tcgen05.cp", "tcgen05.shift", "tcgen05.commit")
 MOVES = ("tcgen05.ld", "tcgen05.st", "tcgen05.ld.red")
 FACTS: dict[Unit, tuple[type, ...]] = {
