@@ -2,7 +2,8 @@
 
 Each becomes the machine instructions of its sequence (configs/sequences), all with the place and the line of the one that they stand for. As ptxas does:
 
-* What comes from operands that have not changed is computed once, in front of the loop if it is the same in all its runs.
+* What comes from operands that have not changed is computed once, in front of the loop if it is the same in all its runs; but what shuffles need
+  stays in the loop, and shuffles are done each time.
 * Instructions of a sequence, and the arithmetic around them, go in the order in which they can issue, as far as the compiler looks ahead.
   They do not pass loads, stores, barriers, calls or the ends of loops.
 * A routine finds its operands in registers of its own: what is not there already is moved, and so is the result, if not the next call goes on with it.
@@ -65,6 +66,8 @@ class _Expansion:
         self.numbers = 0
         self.registers: dict[int, _Known] = {}  # what the program's registers hold
         self.made: dict[tuple[int, ...], tuple[_Known, ...]] = {}  # results by sequence, row and what they come from
+        self.instances = 0
+        self.shared: dict[tuple[int, int, int], int] = {}
         self.column = dict.fromkeys(code.warps, 0)
 
     def items(self) -> list[Item]:
@@ -133,33 +136,48 @@ class _Expansion:
     def inline(self, op: TimedOperation) -> None:
         assert op.emulated is not None
         sequence, operands = op.emulated
+        depth = len(self.levels) - 1
+        self.instances += 1
         values: dict[Value, _Known] = {name: self.known(r) for name, r in operands.items() if not str(name).startswith("d")}
         for number, row in enumerate(sequence.rows):
             sources = [values[name] for name in row.reads if name in values]
-            level = max((source.level for source in sources), default=0)
+            level = depth if row.near else max((source.level for source in sources), default=0)
             result = any(isinstance(name, str) for name in row.writes)
             key = (sequence.number, number, *(source.number for source in sources))
-            if result or key not in self.made:
+            if result or row.shuffled or key not in self.made:
                 targets = []
-                for name in row.writes:
+                for i, name in enumerate(row.writes):
                     self.numbers += 1
-                    register = operands[name] if isinstance(name, str) else self.fresh()
+                    register = operands[name] if isinstance(name, str) else self.reused(sequence, row, i)
                     targets.append(_Known(register, self.numbers, level))
                 self.made[key] = tuple(targets)
-                depth = len(self.levels) - 1 if result else level
                 reads, writes = tuple(dict.fromkeys(s.register for s in sources)), tuple(t.register for t in targets)
-                self.levels[depth].out.append(self.timed(row, op, reads, writes, moves=True))
+                self.levels[depth if result else level].out.append(self.timed(row, op, reads, writes, self.overlap(sequence)))
             values.update(zip(row.writes, self.made[key], strict=True))
         self.write(op.writes)
+
+    def overlap(self, sequence: Sequence) -> int:
+        """How many sequences have registers for operands and result of their matrix instructions at a time."""
+        form = sequence.tensor[0]
+        return max(1, self.rules.temporaries // sum(role.count for role in form.roles if role.name in "abd"))
+
+    def reused(self, sequence: Sequence, row: Row, i: int) -> int:
+        """A register for a value: results of matrix instructions take those of a sequence before."""
+        if row.form is None:
+            return self.fresh()
+        key = sequence.number, self.instances % self.overlap(sequence), i
+        if key not in self.shared:
+            self.shared[key] = self.fresh()
+        return self.shared[key]
 
     def fresh(self) -> int:
         self.next += 1
         return self.next - 1
 
-    def timed(self, row: Row, op: TimedOperation, reads: tuple[int, ...], writes: tuple[int, ...], moves: bool = False) -> TimedOperation:
+    def timed(self, row: Row, op: TimedOperation, reads: tuple[int, ...], writes: tuple[int, ...], movable: int = 0) -> TimedOperation:
         """A machine instruction of a sequence with its times."""
         alu, rules = self.config.alu, self.rules
-        common = {"place": op.place, "part": True, "movable": moves}
+        common = {"place": op.place, "part": True, "movable": movable}
         if row.form is not None:
             found = self.config.tensor_class(row.form)
             assert found is not None  # `load_config` has seen to that

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,16 @@ class Row:
     Attributes:
         kind: of `KINDS`, or "tensor".
         form: of a matrix instruction.
+        shuffled: whether it is a shuffle or needs the result of one.
+        near: whether it is one of these or makes what a shuffle needs.
     """
 
     kind: str
     writes: tuple[Value, ...]
     reads: tuple[Value, ...]
     form: MmaForm | None = None
+    shuffled: bool = False
+    near: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class Sequences:
         call: cycles from a call, and from a return, until the next instruction issues.
         fetch: cycles after a call, and after a return, in which the sub-core issues nothing.
         window: of how many of a warp's next instructions the compiler takes the one that can issue first.
+        temporaries: registers that the compiler gives to operands and results of the matrix instructions of sequences that overlap.
     """
 
     file: str
@@ -76,6 +81,7 @@ class Sequences:
     call: int
     fetch: int
     window: int
+    temporaries: int
     known: Mapping[str, Sequence] = field(default_factory=dict, compare=False, repr=False)
 
     def find(self, form: MmaForm) -> Sequence | None:
@@ -92,10 +98,28 @@ def read_sequences(path: Path) -> Mapping[str, Sequence]:
     """
     try:
         data = json.loads(path.read_text())
-        sequences = [Sequence(number, tuple(map(_row, rows))) for number, rows in enumerate(data["sequences"])]
+        sequences = [Sequence(number, _rows(rows)) for number, rows in enumerate(data["sequences"])]
         return {opcode: sequences[number] for opcode, number in data["opcodes"].items()}
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"no file of sequences: {error!r}") from None
+
+
+def _rows(rows: list[list[Any]]) -> tuple[Row, ...]:
+    """The rows, with what shuffles have to do with them."""
+    found = [_row(row) for row in rows]
+    shuffled: set[Value] = set()
+    needed: set[Value] = set()
+    for place, row in enumerate(found):
+        if row.kind == "shuffle" or shuffled & set(row.reads):
+            found[place] = replace(row, shuffled=True)
+            shuffled |= set(row.writes)
+    for place, row in reversed(list(enumerate(found))):
+        if row.kind == "shuffle" or needed & set(row.writes):
+            needed |= set(row.reads)
+            found[place] = replace(found[place], near=True)
+        if row.shuffled or found[place].shuffled:
+            found[place] = replace(found[place], near=True)
+    return tuple(found)
 
 
 def _row(row: list[Any]) -> Row:

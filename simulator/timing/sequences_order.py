@@ -13,7 +13,8 @@ from simulator.timing.schedule import extra
 def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list[TimedOperation]:
     """Again and again, of the next `window` operations the one that can issue first; the earlier of two that can.
 
-    An addition or a move goes to the integer pipe that is free.
+    An addition or a move goes to the integer pipe that is free. Shuffles keep their order. A sequence begins when the first matrix instruction of one
+    before it has its operands: how many overlap is said by `movable`.
     """
     before = _before(run)
     left, at = list(range(len(run))), [0] * len(run)
@@ -52,6 +53,9 @@ def _before(run: Sequence[TimedOperation]) -> list[list[tuple[int, str]]]:
     """For each operation those that it must follow, and why."""
     writer: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
+    begun: dict[int, int] = {}  # the number of each sequence, by its place
+    products: dict[int, int] = {}  # its first matrix instruction
+    shuffle = -1
     found: list[list[tuple[int, str]]] = []
     for i, op in enumerate(run):
         links = [(writer[r], "read") for r in op.reads if r in writer]
@@ -59,6 +63,17 @@ def _before(run: Sequence[TimedOperation]) -> list[list[tuple[int, str]]]:
             links += [(j, "over") for j in readers.get(register, ())]
             if register in writer:
                 links.append((writer[register], "write"))
+        if op.movable:
+            if op.place not in begun:
+                begun[op.place] = len(begun)
+            turn = begun[op.place] - op.movable
+            if turn in products:
+                links.append((products[turn], "over"))
+            if op.unit is Unit.TENSOR:
+                products.setdefault(begun[op.place], i)
+        if op.unit is Unit.SHARED:
+            links += [(shuffle, "over")] if shuffle >= 0 else []
+            shuffle = i
         for register in op.reads:
             readers.setdefault(register, []).append(i)
         for register in op.writes:
