@@ -211,6 +211,14 @@ class Config:
         """The class of a form, or None if the config has none for it."""
         return next((c for c in self.tensor if c.matches(form)), None)
 
+    def tensor_cycles(self, form: MmaForm) -> int:
+        """Cycles of a tensor pipe that an instruction takes, or the matrix instructions of its sequence; 0 for one without a time."""
+        found = self.tensor_class(form)
+        sequence = self.sequences.find(form) if self.sequences is not None and found is None else None
+        if sequence is not None:
+            return sum(self.tensor_cycles(part) for part in sequence.tensor)
+        return found.interval if found is not None else 0
+
     def status(self, table: str) -> str:
         """ "measured", "published" or "assumed"."""
         return self.sources[table].split(":")[0]
@@ -220,7 +228,8 @@ _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop
 _LATE = ("result_from", "result_until", "ports")
 _OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe}
 _MAY_BE_ZERO = (
-    *_LATE, "compare", "fetch", "pipe_change", "sparse_after_dense", "three_registers", "cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum",
+    *_LATE, "compare", "fetch", "pipe_change",
+    "sparse_after_dense", "three_registers", "cycles", "minimum", "wavefront_latency", "register_latency", "arrival", "port_cycles", "port_minimum",
 )  # fmt: skip
 _TOP = ("name", "title", "target", "tensor", "tcgen05", "sequences", *_TABLES, *_OPTIONAL)
 
@@ -279,7 +288,7 @@ class Reader:
         tensor = self.tensor_classes()
         tcgen05 = read_tcgen05(self, self.table["tcgen05"]) if "tcgen05" in self.table else None
         if "sequences" in self.table:
-            parts["sequences"] = self.sequences(target, tensor)
+            parts["sequences"] = self.sequences(tensor)
         return Config(self.path, text["name"], text["title"], target, **parts, tensor=tensor, tcgen05=tcgen05, sources=self.sources)
 
     def known(self, where: str, table: dict[str, Any], keys: tuple[str, ...]) -> None:
@@ -300,13 +309,17 @@ class Reader:
         readers: dict[str, Callable[..., Any]] = {"int": self.integer, "float": self.number, "str": self.string, "bool": self.boolean}
         return kind(**{key: readers[str(type_name)](f"{name}.", table, key) for key, type_name in types.items()})
 
-    def sequences(self, target: Target, tensor: tuple[TensorClass, ...]) -> Sequences:
+    def sequences(self, tensor: tuple[TensorClass, ...]) -> Sequences:
         """`[sequences]` with what its file holds, of which every matrix instruction needs a class."""
         found: Sequences = self.part("sequences", Sequences, self.table["sequences"])
         known = sorted(path.stem for path in (folder("configs") / "sequences").glob("*.json"))
         if found.file not in known:
             self.fail("sequences.file", f"no sequences named '{found.file}'", ", ".join(known))
-        read = read_sequences(folder("configs") / "sequences" / f"{found.file}.json")
+        path = folder("configs") / "sequences" / f"{found.file}.json"
+        try:
+            read = read_sequences(path)
+        except (OSError, ValueError) as error:
+            self.fail("sequences.file", f"{path.name}: {error}", "a file that tests/hardware/sequences.py wrote")
         for form in {form for sequence in read.values() for form in sequence.tensor}:
             if not any(c.matches(form) for c in tensor):
                 self.fail("sequences.file", f"no [[tensor]] class matches '{form.opcode}', which a sequence uses", "a class for it")

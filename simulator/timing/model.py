@@ -17,10 +17,10 @@ from isa.tcgen05_forms import FamilyForm, Tcgen05MmaForm
 from simulator.errors import ConfigError
 from simulator.execute import facts as known
 from simulator.execute.facts import Fact, Idle, cycle
+from simulator.state.registers import Numbering
 from simulator.timing import sequences_config
 from simulator.timing.config import Config
 from simulator.timing.tcgen05 import Cost, cost
-from simulator.state.registers import Numbering
 from simulator.trace.linear import Code, LoopEnd, Operation
 
 
@@ -146,7 +146,14 @@ class TimedCode:
     items: list[TimedOperation | TimedLoop]
     inside: list[tuple[int, ...]]
     ends: dict[int, TimedLoop]
-    places: int
+    places: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.places:
+            self.places = len(self.items)
+            for place, item in enumerate(self.items):
+                if isinstance(item, TimedOperation):
+                    item.place = place
 
 
 Facts = Mapping[int, Mapping[int, Sequence[Fact]]]
@@ -171,9 +178,8 @@ def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[
             items.append(TimedLoop(item.start, item.count, item.depth, item.loop, constant))
         else:
             items.append(_timed(item, config, costs.get(item.index), (facts or {}).get(item.index, {})))
-            items[-1].place = len(items) - 1
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
-    return TimedCode(code.warps, items, nesting(items), ends, len(items))
+    return TimedCode(code.warps, items, nesting(items), ends)
 
 
 def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
@@ -200,8 +206,7 @@ def _timed(
             return TimedOperation(Unit.TENSOR, 1, 1, op.reads, op.writes, op.line, emulated=(sequence, _operands(op)))
         if found is None:
             raise ConfigError(config.path, "tensor", f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'", _described(form))
-        pipe = {"sparse": found.sparse, "result_from": found.result_from, "result_until": found.result_until, "ports": found.ports}
-        return TimedOperation(Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking, **pipe)
+        return matrix(form, config, op.reads, op.writes, op.line)
     assert isinstance(form, PlainForm)
     if form.unit == "barrier" and op.barrier is None:  # of the cluster
         return asynchronous(Unit.SYNC, facts, config, reads=op.reads, writes=op.writes, line=op.line)
@@ -215,6 +220,15 @@ def _timed(
     rows = table[:1] if (table == table[:1]).all() else table
     column = {warp: place for place, warp in enumerate(warps)}
     return TimedOperation(Unit.SHARED, latency, 0, op.reads, op.writes, op.line, costs=rows.tolist(), column=column)
+
+
+def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[int, ...], line: int) -> TimedOperation:
+    """A matrix instruction of the chip, for which the config has a class."""
+    found = config.tensor_class(form)
+    assert found is not None
+    operation = TimedOperation(Unit.TENSOR, found.latency, found.interval, reads, writes, line, found.blocking, sparse=found.sparse)
+    operation.result_from, operation.result_until, operation.ports = found.result_from, found.result_until, found.ports
+    return operation
 
 
 def asynchronous(

@@ -123,7 +123,7 @@ class Recorder:
         for code in self._codes:
             self._first[id(code)] = len(sm.counted)
             sm.counted.extend([0] * (_WAITS * code.places))
-        self._places = {warp.id: (warp.code.items[warp.pc].place, False) for warp in sm.warps}  # what each warp issued last, and whether it blocks
+        self._places = dict.fromkeys((warp.id for warp in sm.warps), (0, False))  # what each warp issued last, and whether it blocks
 
     def issue(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
         """A warp issues; called before the operation starts."""

@@ -1,12 +1,14 @@
 """Instructions that a chip does not have, as what ptxas writes for them.
 
-Each becomes the machine instructions of its sequence (configs/sequences), all with the place and the line of the one that they stand for. As ptxas does:
+Each becomes the machine instructions of its sequence (configs/sequences), all with the place and the line of the one that they stand for. As
+ptxas does:
 
 * What comes from operands that have not changed is computed once, in front of the loop if it is the same in all its runs; but what shuffles need
   stays in the loop, and shuffles are done each time.
 * Instructions of a sequence, and the arithmetic around them, go in the order in which they can issue, as far as the compiler looks ahead.
   They do not pass loads, stores, barriers, calls or the ends of loops.
-* A routine finds its operands in registers of its own: what is not there already is moved, and so is the result, if not the next call goes on with it.
+* A routine finds its operands in registers of its own: what is not there already is moved, and so is the result, unless the next call goes
+  on with it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from simulator.timing.config import Config
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, nesting
+from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, matrix, nesting
 from simulator.timing.sequences_config import Row, Sequence, Sequences, Value
 from simulator.timing.sequences_order import in_order
 
@@ -176,20 +178,21 @@ class _Expansion:
 
     def timed(self, row: Row, op: TimedOperation, reads: tuple[int, ...], writes: tuple[int, ...], movable: int = 0) -> TimedOperation:
         """A machine instruction of a sequence with its times."""
+        found = self.times(row, op.line, reads, writes)
+        found.place, found.part, found.movable = op.place, True, movable
+        return found
+
+    def times(self, row: Row, line: int, reads: tuple[int, ...], writes: tuple[int, ...]) -> TimedOperation:
         alu, rules = self.config.alu, self.rules
-        common = {"place": op.place, "part": True, "movable": movable}
         if row.form is not None:
-            found = self.config.tensor_class(row.form)
-            assert found is not None  # `load_config` has seen to that
-            pipe = {"sparse": found.sparse, "result_from": found.result_from, "result_until": found.result_until, "ports": found.ports}
-            return TimedOperation(Unit.TENSOR, found.latency, found.interval, reads, writes, op.line, **common, **pipe)
+            return matrix(row.form, self.config, reads, writes, line)
         if row.kind == "shuffle":
-            return TimedOperation(Unit.SHARED, rules.shuffle, 0, reads, writes, op.line, costs=[[1]], column=self.column, **common)
+            return TimedOperation(Unit.SHARED, rules.shuffle, 0, reads, writes, line, costs=[[1]], column=self.column)
         if row.kind in ("call", "return"):
-            return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, op.line, blocking=True, **common)
+            return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)
         unit = Unit.ALU if row.kind == "alu" else Unit.FMA
         interval = rules.float_interval if row.kind == "float" else alu.interval
-        return TimedOperation(unit, alu.latency, interval, reads, writes, op.line, **common)
+        return TimedOperation(unit, alu.latency, interval, reads, writes, line)
 
     # Calls
 
@@ -225,8 +228,9 @@ class _Expansion:
             item = self.code.items[i]
             if isinstance(item, TimedLoop):
                 return None
-            if item.emulated is not None and item.emulated[0].called:
-                return item.emulated
+            emulated = item.emulated
+            if emulated is not None and emulated[0].called:
+                return emulated
         return None
 
     def holds(self, first: int, last: int) -> dict[tuple[int, Value], int]:
@@ -285,8 +289,9 @@ class _Expansion:
                 first = item.part and home and item.place not in met
                 met |= {item.place} if first else set()
                 reads, writes = (tuple(names.get(r, r) for r in registers) for registers in (item.reads, item.writes))
-                item = replace(item, reads=reads, writes=writes, part=item.part and not first)
-            found.append(item)
+                found.append(replace(item, reads=reads, writes=writes, part=item.part and not first))
+            else:
+                found.append(item)
             for name in leaving.pop(i, ()):
                 heappush(free, name)
         return found

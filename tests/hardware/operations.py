@@ -1,7 +1,7 @@
-"""Timing programs for the instructions of which emulated forms are made: conversions, selects, shuffles, permutes, float additions, two integer pipes.
+"""Timing programs for the instructions of which emulated forms are made: conversions, selects, shuffles, permutes, float additions.
 
-Chains (one register, each instruction needs the one before), streams (eight registers) and streams of two kinds in turn. In `UNITS` of `measure.py`'s
-groups they are the group `operation`.
+Chains (one register, each instruction needs the one before), streams (eight registers), streams of two kinds in turn, and beside matrix
+instructions. They are the group `operation` of `measure.py`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ KINDS: dict[str, str] = {
     "IMAD": "mad.lo.s32 %r{d}, %r{d}, %r{p}, %r{q};",
 }
 PAIRS = (
-    ("LOP3", "IMAD"), ("LOP3", "FADD"), ("F2FP.UNPACK", "FADD"), ("F2FP.UNPACK", "LOP3"), ("F2FP.UNPACK", "IMAD"), ("IMAD", "FADD"), ("SHFL.IDX", "LOP3"),
+    ("LOP3", "IMAD"), ("LOP3", "FADD"), ("F2FP.UNPACK", "FADD"), ("F2FP.UNPACK", "LOP3"), ("F2FP.UNPACK", "IMAD"), ("IMAD", "FADD"),
+    ("SHFL.IDX", "LOP3"),
     ("SHFL.IDX", "F2FP.UNPACK"), ("HADD2", "LOP3"), ("HADD2", "FADD"), ("SEL", "LOP3"), ("SEL", "FADD"), ("PRMT", "IMAD"),
 )  # fmt: skip
+BESIDE = {"F2FP.UNPACK": (1, 2, 3, 4), "FADD": (1, 2, 4), "HADD2": (2,), "LOP3": (2, 3), "IMAD": (2,), "SHFL.IDX": (1, 2, 4)}
 WARPS = (1, 4, 8, 16, 32)
 
 
@@ -69,6 +71,6 @@ def operation_programs() -> Iterator[p.Program]:
         yield _program(pair, 1)
         yield _program(pair, 9)
     for form in (p.SPARSE_FULL, p.DENSE_SMALL, p.DENSE_FULL, p.Form(16, 8, 8, "f16", "f16", "f16")):
-        for kind, counts in (("F2FP.UNPACK", (1, 2, 3, 4)), ("FADD", (1, 2, 4)), ("HADD2", (2,)), ("LOP3", (2, 3)), ("IMAD", (2,)), ("SHFL.IDX", (1, 2, 4))):
+        for kind, counts in BESIDE.items():
             for each in counts:
                 yield _beside(kind, each, form)

@@ -6,8 +6,8 @@ Every such form is assembled in a kernel in which all its operands are loaded, a
 of the result, as the machine code issues them, become rows [kind, writes, reads]: values are numbered as they are made, operands have their
 names (a0, b0, c0, e, d0). Moves between registers that the surroundings ask for are left out; what is called is followed.
 
-Kinds: "alu" (LOP3, SHF, IADD3, SEL, PRMT, ISETP, PLOP3, F2FP, ...), "imad" (multiply-add and what is written as one), "float" (FADD, HADD2), "shuffle",
-"call", "return", and the PTX opcode of a matrix instruction that the chip has.
+Kinds: "alu" (LOP3, SHF, IADD3, SEL, PRMT, ISETP, PLOP3, F2FP, ...), "imad" (multiply-add and what is written as one), "float" (FADD, HADD2),
+"shuffle", "call", "return", and the PTX opcode of a matrix instruction that the chip has.
 """
 
 from __future__ import annotations
@@ -58,15 +58,18 @@ def kernel(name: str, form: MmaForm) -> str:
         if role.name != "d":
             lines += [f"ld.global.b32 {r}, [%in+{STRIDE * (loaded + i)}];" for i, r in enumerate(names)]
             loaded += len(names)
-    texts = ["{" + ", ".join(groups[r.name]) + "}" if r.name != "e" and r.name != "f" else "0x0" if r.name == "f" else groups["e"][0] for r in form.roles]
+    single = {"e": groups.get("e", [""])[0], "f": "0x0"}
+    texts = [single[r.name] if r.name in single else "{" + ", ".join(groups[r.name]) + "}" for r in form.roles]
     lines.append(f"{form.opcode} {', '.join(texts)};")
     lines += [f"st.global.b32 [%in+{STORED + STRIDE * i}], {r};" for i, r in enumerate(groups["d"])]
     live = [r for key, names in groups.items() if key != "d" for r in names]
     lines += [f"st.global.b32 [%in+{2 * STORED + STRIDE * i}], {r};" for i, r in enumerate(live)]
     registers = ", ".join(r for names in groups.values() for r in names)
     return (
-        f".visible .entry {name}(.param .u64 p) {{\n.reg .b32 {registers}, %lane;\n.reg .b64 %in, %off;\nld.param.u64 %in, [p];\ncvta.to.global.u64 %in, %in;\n"
-        "mov.u32 %lane, %tid.x;\nmul.wide.u32 %off, %lane, 4;\nadd.u64 %in, %in, %off;\n" + "\n".join(lines) + "\nret;\n}\n"
+        f".visible .entry {name}(.param .u64 p) {{\n.reg .b32 {registers}, %lane;\n.reg .b64 %in, %off;\n"
+        "ld.param.u64 %in, [p];\ncvta.to.global.u64 %in, %in;\nmov.u32 %lane, %tid.x;\nmul.wide.u32 %off, %lane, 4;\nadd.u64 %in, %in, %off;\n"
+        + "\n".join(lines)
+        + "\nret;\n}\n"
     )
 
 
@@ -142,7 +145,7 @@ class Flow:
             written = spread(operands[0], words(x)[0])
         targets = [r for text in written for r in REGISTER.findall(text.removesuffix(".reuse")) if r not in ("PT", "RZ")]
         rest = operands[1 if family in ("HMMA", "IMMA") else len(written) :]
-        sources = [r for text in rest for r in REGISTER.findall(text.replace(".reuse", "")) ]
+        sources = [r for text in rest for r in REGISTER.findall(text.replace(".reuse", ""))]
         if family in ("HMMA", "IMMA"):
             sources = [r for text, n in zip(rest, words(x)[1:], strict=False) for r in spread(text, n)]
         if guard:
