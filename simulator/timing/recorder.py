@@ -97,6 +97,7 @@ class Recorder:
         flips: completed phases of mbarriers.
         last: cycle of each warp's last issue; behind the window, skipped cycles are not counted.
         tails: the wait with which a warp's program ended, by warp.
+        steps: by warp, issues of further machine instructions of sequences, as stalls of the cause SEQUENCE, and the waits before them.
     """
 
     def __init__(self, window: Window = (0, 0)) -> None:
@@ -106,6 +107,7 @@ class Recorder:
         self.taken: list[Busy] = []
         self.flips: list[Flip] = []
         self.tails: dict[int, Stall] = {}
+        self.steps: dict[int, list[Stall]] = {}
         self.current: Issue | None = None  # what units are taken for
         self._issuing: Issue | None = None
         self._interval, self._unit = 0, Unit.TENSOR  # of the operation that issues
@@ -147,6 +149,7 @@ class Recorder:
         self._interval, self._unit = operation.interval, operation.unit
         if operation.part and (begun := self._begun.get((warp.id, operation.place))) is not None:
             self.current = self._issuing = begun
+            self.steps.setdefault(warp.id, []).extend((*stalls, Stall(Wait.SEQUENCE, now, now + 1)))
             return
         issue = Issue(warp.id, operation.place, core.number, operation.unit, now, now + 1, now, tuple(stalls))
         if now >= first:

@@ -116,21 +116,23 @@ class _Expansion:
     def forget(self, first: int, last: int) -> None:
         """What a loop writes is another value in each of its runs."""
         for register in self.written(first, last):
-            self.registers.pop(register, None)
-            self.known(register)
+            self.change(register)
 
     def write(self, registers: Items[int]) -> None:
         for register in registers:
-            self.registers.pop(register, None)
-            self.known(register)
+            self.change(register)
             for key in [key for key, held in self.levels[-1].held.items() if held == register]:
                 del self.levels[-1].held[key]
 
+    def change(self, register: int) -> None:
+        self.numbers += 1
+        self.registers[register] = _Known(register, self.numbers, len(self.levels) - 1)
+
     def known(self, register: int) -> _Known:
-        """What a register of the program holds."""
+        """What a register of the program holds; from the start, if nothing has written it."""
         if register not in self.registers:
             self.numbers += 1
-            self.registers[register] = _Known(register, self.numbers, len(self.levels) - 1)
+            self.registers[register] = _Known(register, self.numbers, 0)
         return self.registers[register]
 
     # Sequences between other instructions
@@ -228,7 +230,7 @@ class _Expansion:
             item = self.code.items[i]
             if isinstance(item, TimedLoop):
                 return None
-            emulated = item.emulated
+            emulated: tuple[Sequence, dict[Value, int]] | None = item.emulated
             if emulated is not None and emulated[0].called:
                 return emulated
         return None
