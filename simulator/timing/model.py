@@ -82,6 +82,7 @@ class TimedOperation:
         place: the index of its instruction in the code.
         emulated: of an instruction that the chip does not have: what stands for it, and the registers of its operands (`sequences.expand`).
         part: whether its instruction has issued already: it is a further one of a sequence.
+        early: whether it is such a one that stands in front of the loop in which its instruction is.
         movable: how many such sequences the compiler lets overlap, if it is one of a sequence that it mixes with its surroundings; else 0.
         either: whether the compiler may use either integer pipe for it.
     """
@@ -108,6 +109,7 @@ class TimedOperation:
     place: int = 0
     emulated: tuple[sequences_config.Sequence, dict[int | str, int]] | None = None
     part: bool = False
+    early: bool = False
     movable: int = 0
     either: bool = False
 

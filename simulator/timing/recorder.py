@@ -147,7 +147,10 @@ class Recorder:
                 self.current = self._issuing = None
                 return
         self._interval, self._unit = operation.interval, operation.unit
-        if operation.part and (begun := self._begun.get((warp.id, operation.place))) is not None:
+        if operation.part:
+            begun = None if operation.early else self._begun.get((warp.id, operation.place))
+            if begun is None:  # work in front of a loop belongs to no issue in it
+                begun = Issue(warp.id, operation.place, core.number, operation.unit, now, now + 1, now, ())
             self.current = self._issuing = begun
             self.steps.setdefault(warp.id, []).extend((*stalls, Stall(Wait.SEQUENCE, now, now + 1)))
             return

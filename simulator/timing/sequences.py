@@ -291,7 +291,7 @@ class _Expansion:
                 first = item.part and home and item.place not in met
                 met |= {item.place} if first else set()
                 reads, writes = (tuple(names.get(r, r) for r in registers) for registers in (item.reads, item.writes))
-                found.append(replace(item, reads=reads, writes=writes, part=item.part and not first))
+                found.append(replace(item, reads=reads, writes=writes, part=item.part and not first, early=item.part and not home))
             else:
                 found.append(item)
             for name in leaving.pop(i, ()):
