@@ -543,6 +543,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     if not found and lost > 0:
                         free[number]["tensor"] += lost
                         thread.gate += lost
+                        free[number]["alu"] += lost  # its own pipe is kept as long
             result.cycles = max(result.cycles, end)
             for register in op.writes:
                 thread.ready[register] = (end, unit_of(op))
