@@ -289,7 +289,7 @@ def _assumed(config: Config | None, codes: list[Code], executed: Executed) -> li
         form = op.instruction.form
         if isinstance(form, MmaForm):
             found = config.tensor_class(form) if config is not None else None
-            tables |= {f"tensor {found.name}"} if found else set()
+            tables |= {f"tensor {found.name}"} if found else {"sequences"}
             if form.a_type.is_float and machine.arithmetic == "chip":
                 row = sum_row(form, machine.target)
                 if row.evidence == INFERRED:

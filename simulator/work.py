@@ -31,9 +31,8 @@ def work_of(config: Config, operations: Iterable[tuple[Operation, int]], facts: 
     for op, times in operations:
         form = op.instruction.form
         if isinstance(form, MmaForm):
-            found = config.tensor_class(form)
             fma, performed = fma + form.fma * times, performed + form.performed_fma * times
-            cycles += found.interval * times / config.sm.sub_cores if found is not None else 0
+            cycles += config.tensor_cycles(form) * times / config.sm.sub_cores
     for fact, times in facts.items():
         if isinstance(fact, BulkFacts) or (isinstance(fact, FetchFacts) and fact.kind != "store"):
             lines += fact.lines * times

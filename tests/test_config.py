@@ -20,7 +20,7 @@ TABLES = ("chip", "sm", "issue", "loop", "alu", "barrier", "shared")
 
 
 def optional_tables(config: Config) -> set[str]:
-    return {name for name in ("memory", "mbarrier", "l2", "hbm", "launch") if getattr(config, name) is not None}
+    return {name for name in ("memory", "mbarrier", "l2", "hbm", "launch", "sequences") if getattr(config, name) is not None}
 
 
 @pytest.mark.parametrize("name", config_names())

@@ -147,9 +147,12 @@ def _warp(timeline: Timeline, warp: int, issues: list[Issue], lanes: dict[int, T
     """What fills the warp's time, and its results on their way."""
     name, pid = f"warp {warp % timeline.cta_warps}", timeline.sm(warp) + 1
     state = Track(pid, name)
-    for issue in issues:
-        for stall in issue.stalls:
-            _stall(timeline, state, stall)
+    stalls = [stall for issue in issues for stall in issue.stalls] + timeline.recorder.steps.get(warp, [])
+    for _, what in sorted([(stall.begin, stall) for stall in stalls] + [(issue.cycle, issue) for issue in issues], key=lambda entry: entry[0]):
+        if isinstance(what, Stall):
+            _stall(timeline, state, what)
+            continue
+        issue = what
         if issue.cycle < timeline.last:
             about = timeline.about(issue)
             state.slice(about.short, "issue", issue.cycle, issue.cycle + 1, line=about.line)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from isa.types import MATRIX_TYPES
 from simulator.errors import ConfigError
 from simulator.resources import folder
 from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
+from simulator.timing.sequences_config import Sequences, read_sequences
 from simulator.timing.tcgen05_config import Tcgen05, read_tcgen05
 
 STATUSES = ("measured", "published", "assumed")
@@ -243,11 +244,20 @@ class Config:
     l2: L2 | None = None
     hbm: Hbm | None = None
     launch: Launch | None = None
+    sequences: Sequences | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
         """The class of a form, or None if the config has none for it."""
         return next((c for c in self.tensor if c.matches(form)), None)
+
+    def tensor_cycles(self, form: MmaForm) -> int:
+        """Cycles of a tensor pipe that an instruction takes, or the matrix instructions of its sequence; 0 for one without a time."""
+        found = self.tensor_class(form)
+        sequence = self.sequences.find(form) if self.sequences is not None and found is None else None
+        if sequence is not None:
+            return sum(self.tensor_cycles(part) for part in sequence.tensor)
+        return found.interval if found is not None else 0
 
     def status(self, table: str) -> str:
         """ "measured", "published" or "assumed"."""
@@ -258,10 +268,11 @@ _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop
 _LATE = ("result_from", "result_until", "ports")
 _OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe, "memory": Memory, "mbarrier": Mbarrier, "l2": L2, "hbm": Hbm, "launch": Launch}
 _MAY_BE_ZERO = (
-    *_LATE, "compare", "sparse_after_dense", "three_registers", "access", "cycles", "minimum", "change_latency", "register_latency", "arrival", "port_cycles",
-    "warp_interval", "wavefront_interval", "store_latency", "operand_latency", "overlap_latency", "pipe_cycles", "write_cycles", "cached_cycles",
+    *_LATE, "compare", "fetch", "pipe_change", "sparse_after_dense", "three_registers", "access", "cycles", "minimum", "change_latency",
+    "register_latency", "arrival", "port_cycles", "warp_interval", "wavefront_interval", "store_latency", "operand_latency", "overlap_latency",
+    "pipe_cycles", "write_cycles", "cached_cycles",
 )  # fmt: skip
-_TOP = ("name", "title", "target", "tensor", "tcgen05", *_TABLES, *_OPTIONAL)
+_TOP = ("name", "title", "target", "tensor", "tcgen05", "sequences", *_TABLES, *_OPTIONAL)
 
 
 def config_names() -> list[str]:
@@ -317,6 +328,8 @@ class Reader:
         parts |= {name: self.part(name, kind, self.table[name]) for name, kind in _OPTIONAL.items() if name in self.table}
         tensor = self.tensor_classes()
         tcgen05 = read_tcgen05(self, self.table["tcgen05"]) if "tcgen05" in self.table else None
+        if "sequences" in self.table:
+            parts["sequences"] = self.sequences(tensor)
         return Config(self.path, text["name"], text["title"], target, **parts, tensor=tensor, tcgen05=tcgen05, sources=self.sources)
 
     def known(self, where: str, table: dict[str, Any], keys: tuple[str, ...]) -> None:
@@ -331,11 +344,27 @@ class Reader:
             self.fail(
                 name, "missing table" if table is None else "not a table", f"[{name}] with {', '.join(f.name for f in fields(kind))} and source"
             )
-        types = {f.name: f.type for f in fields(kind)}
+        types = {f.name: f.type for f in fields(kind) if f.name != "known"}
         self.known(f"{name}.", table, (*types, "source"))
         self.source(name, table)
         readers: dict[str, Callable[..., Any]] = {"int": self.integer, "float": self.number, "str": self.string, "bool": self.boolean}
         return kind(**{key: readers[str(type_name)](f"{name}.", table, key) for key, type_name in types.items()})
+
+    def sequences(self, tensor: tuple[TensorClass, ...]) -> Sequences:
+        """`[sequences]` with what its file holds, of which every matrix instruction needs a class."""
+        found: Sequences = self.part("sequences", Sequences, self.table["sequences"])
+        known = sorted(path.stem for path in (folder("configs") / "sequences").glob("*.json"))
+        if found.file not in known:
+            self.fail("sequences.file", f"no sequences named '{found.file}'", ", ".join(known))
+        path = folder("configs") / "sequences" / f"{found.file}.json"
+        try:
+            read = read_sequences(path)
+        except (OSError, ValueError) as error:
+            self.fail("sequences.file", f"{path.name}: {error}", "a file that tests/hardware/sequences.py wrote")
+        for form in {form for sequence in read.values() for form in sequence.tensor}:
+            if not any(c.matches(form) for c in tensor):
+                self.fail("sequences.file", f"no [[tensor]] class matches '{form.opcode}', which a sequence uses", "a class for it")
+        return replace(found, known=read)
 
     def tensor_classes(self) -> tuple[TensorClass, ...]:
         rows = self.table.get("tensor")

@@ -128,10 +128,12 @@ class SubCore:
                 begin = max(now, self.free[unit] + self.sm.config.pipe.sparse_after_dense)
             self.until, self.dense, self.reads = operation.result_until, not operation.sparse, now + operation.ports
         self.free[unit] = begin + operation.interval
-        if unit is Unit.ALU:
+        if unit is Unit.CONTROL and self.sm.config.sequences is not None:
+            self.last_issue = now + self.sm.config.sequences.fetch
+        elif unit is Unit.ALU or unit is Unit.FMA:
             if self.reads <= now < self.free[Unit.TENSOR] and len(operation.reads) > 2:
                 self.free[Unit.TENSOR] += self.sm.config.pipe.three_registers
-            self.collide(warp, now)
+            self.free[unit] += self.collide(warp, now)
         if operation.compare:
             self.compares.append((now + operation.compare, warp))
         if self.compares:
@@ -140,16 +142,16 @@ class SubCore:
                 for at, other in self.compares:
                     self.collide(other, at)
 
-    def collide(self, warp: Warp, at: int, most: int = 1 << 30) -> None:
-        """An instruction in cycle `at` finds its ports taken by a matrix instruction: warp and pipe lose the time until they are free, or `most`."""
-        lost = min(self.reads - at, most)
-        if lost > 0:
-            warp.gate += lost
-            self.free[Unit.TENSOR] += lost
+    def collide(self, warp: Warp, at: int, most: int = 1 << 30) -> int:
+        """An instruction in cycle `at` finds its ports taken by a matrix instruction: warp and pipes lose the time until they are free, or `most`."""
+        lost = max(min(self.reads - at, most), 0)
+        warp.gate += lost
+        self.free[Unit.TENSOR] += lost
+        return lost
 
     def choose(self, now: int) -> Warp | None:
         """The warp to issue from: the policy's first among those that can."""
-        if self.last_issue == now:
+        if self.last_issue >= now:
             return None
         count, queues = len(self.warps), self.sm.queues
         first = 0 if self.policy == "oldest" else self.favourite

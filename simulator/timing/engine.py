@@ -30,6 +30,7 @@ from simulator.timing.global_memory import GlobalMemory
 from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, Unit, Wait
 from simulator.timing.recorder import Recorder, Stall
 from simulator.timing.schedule import extra, schedule
+from simulator.timing.sequences import expand
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.skipper import Skipper
 from simulator.timing.tcgen05 import Cost
@@ -37,12 +38,13 @@ from simulator.timing.tcgen05 import Cost
 _WAITS = len(Wait)
 _PRODUCER = {
     Unit.TENSOR: Wait.DEPENDENCY, Unit.ALU: Wait.DEPENDENCY, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.BARRIER, Unit.TCGEN05: Wait.TCGEN05,
-    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.MBARRIER, Unit.GLOBAL: Wait.GLOBAL,
+    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.MBARRIER, Unit.GLOBAL: Wait.GLOBAL, Unit.FMA: Wait.DEPENDENCY, Unit.CONTROL: Wait.DEPENDENCY,
 }  # fmt: skip
 _PIPE = {
     Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.ISSUE, Unit.TCGEN05: Wait.TCGEN05,
-    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.ISSUE, Unit.GLOBAL: Wait.ISSUE,
+    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.ISSUE, Unit.GLOBAL: Wait.ISSUE, Unit.FMA: Wait.ALU, Unit.CONTROL: Wait.ISSUE,
 }  # fmt: skip
+_COUNTED = (Unit.TENSOR, Unit.ALU)
 _ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
 
 
@@ -88,6 +90,8 @@ class Sm:
         sms: int = 1,
         recorder: Recorder | None = None,
     ) -> None:
+        codes = [expand(code, config) for code in codes]
+        registers = max([registers, *(1 + max((*item.reads, *item.writes), default=0) for code in codes for item in _operations(code))])
         self.env = simpy.Environment()
         self.done = self.env.event()
         self.config, self.skip = config, skip
@@ -238,7 +242,7 @@ class Sm:
                 if stalls is not None:
                     stalls.append(Stall(cause, at, until))
                 at = until
-        counted[base + Wait.ISSUED] += 1
+        counted[base + (Wait.SEQUENCE if operation.part else Wait.ISSUED)] += 1
         if self.recorder is not None and stalls is not None:
             self.recorder.issue(core, warp, operation, now, stalls)
 
@@ -259,7 +263,8 @@ class Sm:
             latency = self.access(core, warp, operation, now)
         else:
             core.take(warp, operation, now)
-            counted[base + cores * (1 + unit) + core.number] += operation.interval
+            if unit in _COUNTED:
+                counted[base + cores * (1 + unit) + core.number] += operation.interval
         for register in operation.writes:
             warp.ready[register] = now + latency
             warp.producers[register] = unit
@@ -427,6 +432,10 @@ class Sm:
             warp, loop = self.boundary
             self.boundary = None
             self.skipper.look(warp, loop)
+
+
+def _operations(code: TimedCode) -> list[TimedOperation]:
+    return [item for item in code.items if isinstance(item, TimedOperation)]
 
 
 def simulate(

@@ -11,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms import MmaForm
+from isa.instruction import Register, Vector
 from isa.plain_forms import PlainForm
 from isa.tcgen05_forms import FamilyForm, Tcgen05MmaForm
 from simulator.errors import ConfigError
 from simulator.execute import facts as known
 from simulator.execute.facts import Fact, Idle, cycle
+from simulator.state.registers import Numbering
+from simulator.timing import sequences_config
 from simulator.timing.config import Config, kind_of
 from simulator.timing.tcgen05 import Cost, cost
 from simulator.trace.linear import Code, LoopEnd, Operation
@@ -32,6 +35,8 @@ class Unit(IntEnum):
     TMEM = 5  # tcgen05.ld, st
     SYNC = 6  # mbarriers, waits, fences: an issue slot, and perhaps a wait
     GLOBAL = 7  # groups of cp.async: an issue slot, and perhaps a wait; accesses to global memory go through the port to shared memory
+    FMA = 8  # the second integer pipe of a sub-core: multiply-add, float additions; in sequences alone
+    CONTROL = 9  # calls and returns in sequences
 
 
 class Wait(IntEnum):
@@ -50,6 +55,7 @@ class Wait(IntEnum):
     TMEM = 10  # tcgen05.ld or st is not complete, or the path to Tensor Memory is taken
     MBARRIER = 11  # a phase of an mbarrier is not complete
     GLOBAL = 12  # a group of copies is not complete, or an operand is on its way from global memory
+    SEQUENCE = 13  # a further machine instruction of the sequence that stands for an instruction issued in this cycle
 
 
 class Job(NamedTuple):
@@ -80,6 +86,12 @@ class TimedOperation:
             next instruction, the rest for `cause`.
         compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation; else 0.
         jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that takes an issue slot alone.
+        place: the index of its instruction in the code.
+        emulated: of an instruction that the chip does not have: what stands for it, and the registers of its operands (`sequences.expand`).
+        part: whether its instruction has issued already: it is a further one of a sequence.
+        early: whether it is such a one that stands in front of the loop in which its instruction is.
+        movable: how many such sequences the compiler lets overlap, if it is one of a sequence that it mixes with its surroundings; else 0.
+        either: whether the compiler may use either integer pipe for it.
     """
 
     unit: Unit
@@ -105,6 +117,12 @@ class TimedOperation:
     held: int = 1
     cause: Wait = Wait.ISSUED
     compare: int = 0
+    place: int = 0
+    emulated: tuple[sequences_config.Sequence, dict[int | str, int]] | None = None
+    part: bool = False
+    early: bool = False
+    movable: int = 0
+    either: bool = False
 
     @property
     def constant(self) -> bool:
@@ -136,12 +154,21 @@ class TimedCode:
     Attributes:
         inside: for each item, the numbers of the loops around it, outermost first.
         ends: the end of each loop, by its number.
+        places: how many items the code had before sequences took the place of some.
     """
 
     warps: tuple[int, ...]
     items: list[TimedOperation | TimedLoop]
     inside: list[tuple[int, ...]]
     ends: dict[int, TimedLoop]
+    places: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.places:
+            self.places = len(self.items)
+            for place, item in enumerate(self.items):
+                if isinstance(item, TimedOperation):
+                    item.place = place
 
 
 Facts = Mapping[int, Mapping[int, Sequence[Fact]]]
@@ -205,12 +232,12 @@ def _timed(
         return asynchronous(unit, facts, config, reads=op.reads, writes=op.writes, line=op.line)
     if isinstance(form, MmaForm):
         found = config.tensor_class(form)
+        sequence = config.sequences.find(form) if config.sequences is not None and found is None else None
+        if sequence is not None:
+            return TimedOperation(Unit.TENSOR, 1, 1, op.reads, op.writes, op.line, emulated=(sequence, _operands(op)))
         if found is None:
             raise ConfigError(config.path, "tensor", f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'", _described(form))
-        return TimedOperation(
-            Unit.TENSOR, found.latency, found.interval, op.reads, op.writes, op.line, found.blocking, sparse=found.sparse,
-            result_from=found.result_from, result_until=found.result_until, ports=found.ports, least=found.stall,
-        )  # fmt: skip
+        return matrix(form, config, op.reads, op.writes, op.line)
     assert isinstance(form, PlainForm)
     if form.unit == "barrier" and op.barrier is None:  # of the cluster
         return asynchronous(Unit.SYNC, facts, config, reads=op.reads, writes=op.writes, line=op.line)
@@ -219,7 +246,8 @@ def _timed(
     if op.barrier is not None:
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
     if form.unit == "alu":
-        return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line, name=form.name)
+        either = form.name in _EITHER
+        return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line, name=form.name, either=either)
     words = max(form.width * form.vector // 32, 1)
     latency = config.shared.latency + (config.shared.register_latency * (words - 1) if form.name == "ld" else 0)
     warps, table = costs if costs is not None else ((), np.ones((1, 0), np.int64))
@@ -255,6 +283,15 @@ def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
                     pipes.pop(register, None)
 
 
+def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[int, ...], line: int) -> TimedOperation:
+    """A matrix instruction of the chip, for which the config has a class."""
+    found = config.tensor_class(form)
+    assert found is not None
+    operation = TimedOperation(Unit.TENSOR, found.latency, found.interval, reads, writes, line, found.blocking, sparse=found.sparse)
+    operation.result_from, operation.result_until, operation.ports, operation.least = found.result_from, found.result_until, found.ports, found.stall
+    return operation
+
+
 def asynchronous(
     unit: Unit, facts: Mapping[int, Sequence[Fact]], config: Config, *, reads: tuple[int, ...] = (), writes: tuple[int, ...] = (), line: int = 0
 ) -> TimedOperation:
@@ -280,6 +317,17 @@ def asynchronous(
             jobs[warp] = tuple(Job(fact, costs[fact]) for fact in cycle(executions))
     latency = min((found.latency for found in costs.values() if found is not None), default=1)
     return TimedOperation(unit, latency, 0, reads, writes, line, jobs=jobs)
+
+
+def _operands(op: Operation) -> dict[int | str, int]:
+    """The number of the register of each operand: a0, b1, c2, d3, e."""
+    found: dict[int | str, int] = {}
+    for role, operand in zip(op.instruction.form.roles, op.instruction.operands, strict=False):
+        elements = operand.elements if isinstance(operand, Vector) else (operand,)
+        for i, element in enumerate(elements):
+            for number in Numbering().numbers((str(element),)) if isinstance(element, Register) else ():
+                found["e" if role.name == "e" else f"{role.name}{i}"] = number
+    return found
 
 
 QUEUED = ("tcgen05.mma", "tcgen05.cp", "tcgen05.shift", "tcgen05.commit")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _WAITS = len(Wait)
 _COMPILED = (Wait.DEPENDENCY, Wait.TENSOR, Wait.ALU)  # waits before an instruction that are written into the one before
-_PIPES = (Unit.TENSOR, Unit.ALU)
+_PIPES = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 Window = tuple[int, int]  # first cycle, and the one after the last
 
 
@@ -97,6 +97,7 @@ class Recorder:
         flips: completed phases of mbarriers.
         last: cycle of each warp's last issue; behind the window, skipped cycles are not counted.
         tails: the wait with which a warp's program ended, by warp.
+        steps: by warp, issues of further machine instructions of sequences, as stalls of the cause SEQUENCE, and the waits before them.
     """
 
     def __init__(self, window: Window = (0, 0)) -> None:
@@ -106,9 +107,11 @@ class Recorder:
         self.taken: list[Busy] = []
         self.flips: list[Flip] = []
         self.tails: dict[int, Stall] = {}
+        self.steps: dict[int, list[Stall]] = {}
         self.current: Issue | None = None  # what units are taken for
         self._issuing: Issue | None = None
-        self._interval = 0  # of the operation that issues
+        self._interval, self._unit = 0, Unit.TENSOR  # of the operation that issues
+        self._begun: dict[tuple[int, int], Issue] = {}  # by warp and place, the issue that further parts of its sequence belong to
         self._writers: dict[tuple[int, int], Issue] = {}
 
     # The engine calls these
@@ -121,22 +124,21 @@ class Recorder:
         self._first: dict[int, int] = {}  # by the identity of a program: where its ledger begins
         for code in self._codes:
             self._first[id(code)] = len(sm.counted)
-            sm.counted.extend([0] * (_WAITS * len(code.items)))
-        self._places = {warp.id: warp.pc for warp in sm.warps}  # the item that each warp issued last
+            sm.counted.extend([0] * (_WAITS * code.places))
+        self._places = dict.fromkeys((warp.id for warp in sm.warps), (0, False))  # what each warp issued last, and whether it blocks
 
     def issue(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
         """A warp issues; called before the operation starts."""
         counted = self._sm.counted
-        row = self._first[id(warp.code)] + _WAITS * warp.pc
-        before = warp.code.items[self._places[warp.id]]
-        blocked = isinstance(before, TimedOperation) and before.blocking
+        row = self._first[id(warp.code)] + _WAITS * operation.place
+        blocked = self._places[warp.id][1]
         for cause, begin, end in stalls:
             if begin < warp.gate and (blocked or cause not in _COMPILED):
                 self.wait(warp, cause, end - begin, counted)
             else:
                 counted[row + cause] += end - begin
-        counted[row + Wait.ISSUED] += 1
-        self._places[warp.id] = warp.pc
+        counted[row + (Wait.SEQUENCE if operation.part else Wait.ISSUED)] += 1
+        self._places[warp.id] = operation.place, operation.blocking
         self.last[warp.id] = now
         first, last = self.window
         if now >= last:
@@ -144,22 +146,29 @@ class Recorder:
             if not stalls or stalls[0].begin >= last:  # an issue behind the window counts if a stall reaches into it
                 self.current = self._issuing = None
                 return
-        issue = Issue(warp.id, warp.pc, core.number, operation.unit, now, now + 1, now, tuple(stalls))
+        self._interval, self._unit = operation.interval, operation.unit
+        if operation.part:
+            begun = None if operation.early else self._begun.get((warp.id, operation.place))
+            if begun is None:  # work in front of a loop belongs to no issue in it
+                begun = Issue(warp.id, operation.place, core.number, operation.unit, now, now + 1, now, ())
+            self.current = self._issuing = begun
+            self.steps.setdefault(warp.id, []).extend((*stalls, Stall(Wait.SEQUENCE, now, now + 1)))
+            return
+        issue = Issue(warp.id, operation.place, core.number, operation.unit, now, now + 1, now, tuple(stalls))
         if now >= first:
             issue.producer = self._producer(warp, operation, stalls)
             self.issues.append(issue)
         for register in operation.writes:
             self._writers[warp.id, register] = issue
-        self.current = self._issuing = issue
-        self._interval = operation.interval
+        self.current = self._issuing = self._begun[warp.id, operation.place] = issue
 
     def issued(self, core: SubCore, now: int, done: int) -> None:
         """The operation of the last issue works, or queues."""
         issue = self._issuing
         if issue is not None:
             issue.done = max(issue.done, done)
-            free = now + self._interval if issue.unit in _PIPES else now if issue.unit is Unit.SHARED else core.free[issue.unit]
-            self._keep(issue.unit.name.lower(), core.number, core.number // self._sm.config.sm.sub_cores, now, free, issue)
+            free = now + self._interval if self._unit in _PIPES else now if self._unit is Unit.SHARED else core.free[self._unit]
+            self._keep(self._unit.name.lower(), core.number, core.number // self._sm.config.sm.sub_cores, now, free, issue)
 
     def resume(self, issue: Issue | None) -> None:
         """What goes on now belongs to that issue."""
@@ -189,7 +198,7 @@ class Recorder:
 
     def wait(self, warp: Warp, cause: Wait, cycles: int, counted: list[int]) -> None:
         """The warp could not go on after its last issue: a barrier, a wait, a loop's end."""
-        counted[self._first[id(warp.code)] + _WAITS * self._places[warp.id] + cause] += cycles
+        counted[self._first[id(warp.code)] + _WAITS * self._places[warp.id][0] + cause] += cycles
 
     def state(self) -> tuple[object, ...]:
         """What decides, beyond the engine's own state, what will be recorded."""
@@ -212,7 +221,7 @@ class Recorder:
         found = []
         for code in self._codes:
             first = self._first[id(code)]
-            found.append([counted[first + _WAITS * i : first + _WAITS * (i + 1)] for i in range(len(code.items))])
+            found.append([counted[first + _WAITS * i : first + _WAITS * (i + 1)] for i in range(code.places)])
         return found
 
     def _keep(self, name: str, core: int | None, sm: int, begin: int, end: int, entry: Issue) -> None:

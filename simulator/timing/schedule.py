@@ -19,8 +19,9 @@ from collections.abc import Sequence
 from simulator.timing.config import Config
 from simulator.timing.model import TimedLoop, TimedOperation, Unit, Wait
 
-_FIXED = (Unit.TENSOR, Unit.ALU)
-_PIPE = {Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU}
+_FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)
+_PIPE = {Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU, Unit.FMA: Wait.ALU}
+_INTEGER = (Unit.ALU, Unit.FMA)
 
 
 def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
@@ -41,9 +42,11 @@ def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> Non
 
 def extra(config: Config, producer: Unit, consumer: Unit) -> int:
     """Cycles beyond the producer's latency until an instruction of another unit can use its result."""
-    if producer is not Unit.ALU or consumer is Unit.ALU:
+    if producer not in _INTEGER or consumer is producer:
         return 0
-    if consumer is Unit.TENSOR:
+    if consumer in _INTEGER:
+        return config.sequences.pipe_change if config.sequences is not None else 0
+    if consumer in (Unit.TENSOR, Unit.CONTROL):
         return config.alu.tensor_latency - config.alu.latency
     return 0 if consumer is Unit.BARRIER else config.alu.address_latency - config.alu.latency
 
@@ -77,6 +80,8 @@ class _Block:
             wanted = max(wanted, self.at + self.last.latency)
         for register in operation.writes:
             wanted = max(wanted, self.ready.get(register, (0, Unit.ALU))[0] - operation.latency + 1)
+        if operation.unit is Unit.CONTROL:  # a call finds everything arrived
+            wanted = max((wanted, *(self.available(register, operation) for register in self.ready)))
         at = max(free, wanted)
         if not (self.waiting and self.first and _unlike(self.last, operation)):
             self.place(at)

@@ -17,6 +17,7 @@ MODULES = (
     "uniform",  # measured streams of one matrix instruction
     "programs",  # measured loops of unlike matrix instructions
     "shared_memory",  # measured loops of loads and stores, published chains of ldmatrix
+    "emulated",  # measured streams of instructions that the chip does not have
     "gemm",  # measured main loops of GEMMs, copies, whole problems
     "mma",  # published latencies, rounds and rates of mma and mma.sp
     "peaks",  # published peak rates

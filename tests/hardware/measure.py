@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import mixed
+import operations
 import programs as p
 
 HERE = Path(__file__).resolve().parent
@@ -27,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 
 def wanted(groups: list[str] | None) -> list[p.Program]:
     """All programs, or those of some groups."""
-    return [x for x in (*p.all_programs(), *mixed.mixed_programs()) if groups is None or x.group in groups]
+    return [x for x in (*p.all_programs(), *mixed.mixed_programs(), *operations.operation_programs()) if groups is None or x.group in groups]
 
 
 def build(folder: Path, ptxas: str, groups: list[str] | None) -> None:

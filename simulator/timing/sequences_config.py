@@ -1,0 +1,129 @@
+"""What ptxas writes for instructions that a chip does not have: `[sequences]` of a config, and the file that it names (configs/sequences).
+
+`tests/hardware/sequences.py` makes the file: for each such instruction the machine instructions as rows [kind, writes, reads], in the order in which
+they are issued. Values are numbers, operands have names: a0, b1, c2, e, d3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from isa import MmaForm, mma_forms
+
+KINDS = ("alu", "imad", "float", "shuffle", "call", "return")
+Value = int | str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One machine instruction.
+
+    Attributes:
+        kind: of `KINDS`, or "tensor".
+        form: of a matrix instruction.
+        shuffled: whether it is a shuffle or needs the result of one.
+        near: whether it is one of these or makes what a shuffle needs.
+    """
+
+    kind: str
+    writes: tuple[Value, ...]
+    reads: tuple[Value, ...]
+    form: MmaForm | None = None
+    shuffled: bool = False
+    near: bool = False
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """What stands for an instruction.
+
+    Attributes:
+        called: whether it is a routine that is called, of which nothing moves past the call or the return.
+    """
+
+    number: int
+    rows: tuple[Row, ...]
+
+    @property
+    def called(self) -> bool:
+        return self.rows[0].kind == "call"
+
+    @property
+    def tensor(self) -> tuple[MmaForm, ...]:
+        """The matrix instructions in it."""
+        return tuple(row.form for row in self.rows if row.form is not None)
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """`[sequences]`.
+
+    Attributes:
+        file: the name of a file in configs/sequences.
+        float_interval: cycles between two float additions on one sub-core.
+        pipe_change: cycles by which the result of one of the two integer pipes comes later to the other.
+        shuffle: cycles from a shuffle until an instruction that needs its result can issue.
+        call: cycles from a call, and from a return, until the next instruction issues.
+        fetch: cycles after a call, and after a return, in which the sub-core issues nothing.
+        window: of how many of a warp's next instructions the compiler takes the one that can issue first.
+        temporaries: registers that the compiler gives to operands and results of the matrix instructions of sequences that overlap.
+    """
+
+    file: str
+    float_interval: int
+    pipe_change: int
+    shuffle: int
+    call: int
+    fetch: int
+    window: int
+    temporaries: int
+    known: Mapping[str, Sequence] = field(default_factory=dict, compare=False, repr=False)
+
+    def find(self, form: MmaForm) -> Sequence | None:
+        return self.known.get(form.opcode)
+
+
+@lru_cache(maxsize=8)
+def read_sequences(path: Path) -> Mapping[str, Sequence]:
+    """The sequences of a file by the opcode that each stands for.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no such file.
+    """
+    try:
+        data = json.loads(path.read_text())
+        sequences = [Sequence(number, _rows(rows)) for number, rows in enumerate(data["sequences"])]
+        return {opcode: sequences[number] for opcode, number in data["opcodes"].items()}
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"no file of sequences: {error!r}") from None
+
+
+def _rows(rows: list[list[Any]]) -> tuple[Row, ...]:
+    """The rows, with what shuffles have to do with them."""
+    found = [_row(row) for row in rows]
+    shuffled: set[Value] = set()
+    needed: set[Value] = set()
+    for place, row in enumerate(found):
+        if row.kind == "shuffle" or shuffled & set(row.reads):
+            found[place] = replace(row, shuffled=True)
+            shuffled |= set(row.writes)
+    for place, row in reversed(list(enumerate(found))):
+        if row.kind == "shuffle" or needed & set(row.writes):
+            needed |= set(row.reads)
+            found[place] = replace(found[place], near=True)
+        if row.shuffled or found[place].shuffled:
+            found[place] = replace(found[place], near=True)
+    return tuple(found)
+
+
+def _row(row: list[Any]) -> Row:
+    kind, writes, reads = row
+    if kind in KINDS:
+        return Row(kind, tuple(writes), tuple(reads))
+    return Row("tensor", tuple(writes), tuple(reads), mma_forms()[kind])
