@@ -24,8 +24,9 @@ from simulator.resources import folder
 from simulator.state.registers import LANES
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config, load_config
-from simulator.timing.engine import Timing, simulate
+from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, Unit, Wait, compile_code
+from simulator.timing.result import Timing
 from simulator.timing.tcgen05 import sources
 from simulator.trace.functional import COMPARED, Executed, execute
 from simulator.trace.linear import Code, Operation, linearise

@@ -15,7 +15,8 @@ from isa.forms import MmaForm
 from isa.types import Bits
 from simulator.arithmetic import sum_row
 from simulator.execute.mma import Ids, Scales, execute_mma
-from simulator.timing.config import TensorClass, load_config
+from simulator.timing.config import load_config
+from simulator.timing.tables import TensorClass
 from tests.golden import reference
 from tests.test_arithmetic import logical_columns, types_of
 from tests.test_exact import draw

@@ -12,7 +12,8 @@ from isa import mma_form, mma_forms, parse_target
 from isa.tcgen05_rows import KIND_ROWS
 from simulator import ConfigError, load_config
 from simulator.resources import folder
-from simulator.timing.config import POLICIES, STATUSES, Config, TensorClass, config_names
+from simulator.timing.config import POLICIES, STATUSES, Config, config_names
+from simulator.timing.tables import TensorClass
 
 SHIPPED = (folder("configs") / "h100_sxm.toml").read_text()
 OPTIONAL = ("schedule", "pipe")  # without them a config has neutral ones

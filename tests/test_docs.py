@@ -86,7 +86,7 @@ def test_the_config_exploration_of_the_docs(tcsim: Tcsim, tmp_path: Path) -> Non
     mine = tmp_path / "wide.toml"
     mine.write_text(text.replace("latency = 24\ninterval = 8", "latency = 24\ninterval = 4"))
     assert mine.read_text() != text
-    assert load_config(mine).tensor[3].interval == 4
+    assert {c.interval for c in load_config(mine).tensor if c.name.startswith("sparse, full k")} == {4}
     assert tcsim("run", "digits/f16", "--config", mine, "--arithmetic", "none")[0] == 0
     mine.write_text(text.replace("interval = 8", "intervall = 8"))
     with pytest.raises(ConfigError, match="did you mean 'interval'"):

@@ -16,9 +16,11 @@ import isa
 import simulator
 from isa.plain_forms import PlainForm
 from simulator.state.shared import wavefronts
-from simulator.timing.config import Config, Issue, Loop, Schedule, TensorClass, load_config
-from simulator.timing.engine import Timing, simulate
+from simulator.timing.config import Config, load_config
+from simulator.timing.engine import simulate
 from simulator.timing.model import TimedLoop, TimedOperation, Unit, compile_code
+from simulator.timing.result import Timing
+from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
 from simulator.trace.linear import Code, LoopEnd, Operation, linearise
 from simulator.trace.reader import read_trace
 

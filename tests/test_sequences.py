@@ -7,9 +7,10 @@ import pytest
 import isa
 from isa import decode
 from simulator.timing.config import load_config
-from simulator.timing.engine import Timing, simulate
+from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, Wait, compile_code
 from simulator.timing.recorder import Recorder
+from simulator.timing.result import Timing
 from simulator.timing.sequences import expand
 from simulator.trace.linear import linearise
 from simulator.trace.program import Block, Repeat, Step

@@ -30,10 +30,12 @@ from simulator.execute.facts import (
     WaitFacts,
     cycle,
 )  # fmt: skip
-from simulator.timing.config import Config, Issue, Loop
-from simulator.timing.engine import Timing, simulate
+from simulator.timing.config import Config
+from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, Wait, asynchronous, compile_code, nesting
+from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule
+from simulator.timing.tables import Issue, Loop
 from simulator.timing.tcgen05 import cost, mma_cost, sources
 from simulator.trace.linear import linearise
 from simulator.trace.program import Block, Step

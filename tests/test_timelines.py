@@ -24,9 +24,10 @@ import simulator.timeline
 from simulator.errors import DeadlockError, ViewError
 from simulator.timeline import Timeline, chrome, kanata
 from simulator.timeline.stalls import CAUSES, VIEWS
-from simulator.timing.engine import Timing, simulate
+from simulator.timing.engine import simulate
 from simulator.timing.model import Unit, Wait, compile_code
 from simulator.timing.recorder import Recorder
+from simulator.timing.result import Timing
 from simulator.trace.reader import read_trace
 from tests import test_engine as engine
 from tests import test_tcgen05_time as tcgen05

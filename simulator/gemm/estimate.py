@@ -16,8 +16,9 @@ from simulator.errors import ConfigError
 from simulator.gemm.tile import Tile
 from simulator.gemm.trace import kernel_trace
 from simulator.timing.config import Config, load_config
-from simulator.timing.engine import Timing, simulate
+from simulator.timing.engine import simulate
 from simulator.timing.model import Unit
+from simulator.timing.result import Timing
 
 _REGISTER_UNIT = 8  # registers of a thread are given in eights; CUDA programming guide, occupancy
 _OWN_SHARED = 1024  # bytes of shared memory that each CTA takes beside its own, likewise (compute capability 9.0)

@@ -24,7 +24,7 @@ from simulator.trace.linear import Code, Operation
 if TYPE_CHECKING:
     from simulator.timeline.stalls import Stalls
     from simulator.timing.config import Config
-    from simulator.timing.engine import Timing
+    from simulator.timing.result import Timing
     from simulator.trace.program import Trace
 
 LIMIT = 20_000  # cycles of a timeline, unless told otherwise

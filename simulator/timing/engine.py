@@ -15,7 +15,6 @@ the number c * (warps of a CTA) + w, and sub-cores are counted on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import simpy
@@ -29,6 +28,7 @@ from simulator.timing.cores import SubCore, Warp
 from simulator.timing.global_memory import GlobalMemory
 from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, Unit, Wait
 from simulator.timing.recorder import Recorder, Stall
+from simulator.timing.result import Timing
 from simulator.timing.schedule import extra, schedule
 from simulator.timing.sequences import expand
 from simulator.timing.shared_memory import SharedMemory
@@ -46,33 +46,6 @@ _PIPE = {
 }  # fmt: skip
 _COUNTED = (Unit.TENSOR, Unit.ALU)
 _ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
-
-
-@dataclass(frozen=True)
-class Timing:
-    """What a run took.
-
-    Attributes:
-        cycles: from 0 until every result is there.
-        waits: for each warp with a program, by `Wait`, its cycles; each row sums to `cycles`.
-        issued: instructions issued by each sub-core.
-        busy: for each sub-core, by unit (tensor, alu), cycles for which the unit was taken.
-        shared_busy: cycles for which shared memory was taken (of a pair, that of the SM where it was taken longer).
-        skipped: cycles that were not simulated one by one, since the state of the SM repeated.
-        tcgen05_busy: for each SM, cycles for which the tcgen05 unit took no other instruction, and of these, cycles of products.
-        tmem_busy: for each sub-core, cycles for which its path to Tensor Memory was taken.
-        memory_busy: cycles for which the path from L2 brought lines (of a pair, that of the SM where it was taken longer).
-    """
-
-    cycles: int
-    waits: dict[int, list[int]]
-    issued: list[int]
-    busy: list[list[int]]
-    shared_busy: int
-    skipped: int
-    tcgen05_busy: tuple[tuple[int, int], ...] = ()
-    tmem_busy: tuple[int, ...] = ()
-    memory_busy: int = 0
 
 
 class Sm:

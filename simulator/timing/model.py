@@ -19,7 +19,8 @@ from simulator.execute import facts as known
 from simulator.execute.facts import Fact, Idle, cycle
 from simulator.state.registers import Numbering
 from simulator.timing import sequences_config
-from simulator.timing.config import Config, kind_of
+from simulator.timing.config import Config
+from simulator.timing.tables import kind_of
 from simulator.timing.tcgen05 import Cost, cost
 from simulator.trace.linear import Code, LoopEnd, Operation
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from simulator.timing.model import TimedOperation, Unit
 
 if TYPE_CHECKING:
-    from simulator.timing.config import Shared
     from simulator.timing.cores import SubCore, Warp
     from simulator.timing.recorder import Recorder
+    from simulator.timing.tables import Shared
 
 
 class Access(NamedTuple):

@@ -8,9 +8,10 @@ from __future__ import annotations
 from isa import Instruction, MmaForm, decode
 from isa.instruction import Immediate, Operand, Register, Vector
 from simulator.errors import ConfigError
-from simulator.timing.config import Config, TensorClass
+from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import compile_code
+from simulator.timing.tables import TensorClass
 from simulator.trace.linear import linearise
 from simulator.trace.program import Block, Repeat, Step
 

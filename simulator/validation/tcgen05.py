@@ -16,8 +16,9 @@ from pathlib import Path
 from simulator.execute.facts import CommitFacts, CopyFacts, Fact, InitFacts, MmaFacts, WaitFacts
 from simulator.resources import folder
 from simulator.timing.config import Config
-from simulator.timing.engine import Timing, simulate
+from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, asynchronous, nesting
+from simulator.timing.result import Timing
 from simulator.validation.group import Group, Row
 
 PUBLISHED = {"b200": "b200_tcgen05.csv", "b300": "b300_tcgen05.csv"}

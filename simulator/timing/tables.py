@@ -1,0 +1,199 @@
+"""Tables of a config: what each of their numbers means. `config` reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from isa import MmaForm
+from isa.forms import mma_forms
+
+
+@dataclass(frozen=True)
+class Chip:
+    """`[chip]`: SMs of the chip and the clock that times and TFLOPS are given at."""
+
+    sms: int
+    clock_mhz: float
+
+
+@dataclass(frozen=True)
+class Sm:
+    """`[sm]`: sub-cores, and what one CTA can have of an SM."""
+
+    sub_cores: int
+    warps: int
+    registers: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Issue:
+    """`[issue]`: which of the ready warps of a sub-core goes first."""
+
+    policy: str
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`[loop]`: what the end of a `.repeat` body costs a warp.
+
+    Attributes:
+        cycles: cycles before the warp issues again, beyond the one of every instruction.
+        minimum: cycles of an iteration, at least (counter, compare, branch).
+        drain: whether compiled code lets the results of matrix and integer instructions arrive before it branches.
+    """
+
+    cycles: int
+    minimum: int
+    drain: bool
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`[schedule]`: what ptxas writes into the instructions. Without the table, waits of any length and no counter.
+
+    Attributes:
+        stall: the longest wait that one instruction can ask for; a NOP asks for the rest.
+        nop: cycles that a NOP takes at least.
+        compare: cycles from the addition of a loop's counter, which follows the first instruction, to the comparison; 0: no such instructions.
+    """
+
+    stall: int
+    nop: int
+    compare: int
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """`[pipe]`: what a tensor pipe does between unlike instructions. Without the table, nothing.
+
+    Attributes:
+        sparse_after_dense: cycles by which a sparse instruction starts late right after a dense one: what follows it waits, not itself.
+        three_registers: cycles that an integer instruction which reads three registers or more takes from the busy tensor pipe.
+        access: cycles that an access to shared memory loses at most, and the pipe with it, while a matrix instruction reads registers.
+    """
+
+    sparse_after_dense: int
+    three_registers: int
+    access: int
+
+
+NO_SCHEDULE, NO_PIPE = Schedule(10**9, 1, 0), Pipe(0, 0, 0)  # of a config without these tables
+
+
+@dataclass(frozen=True)
+class Alu:
+    """`[alu]`: the integer pipe of a sub-core.
+
+    Attributes:
+        latency: cycles from issue until an integer instruction that needs the result can issue.
+        tensor_latency, address_latency: the same for a matrix instruction, and for a load or store that needs it as its address.
+        change_latency: cycles more where the result comes from the other of the two integer pipes (the one that multiplies, and the rest).
+        interval: cycles between two issues on one sub-core.
+    """
+
+    latency: int
+    tensor_latency: int
+    address_latency: int
+    change_latency: int
+    interval: int
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """`[barrier]`: the barrier unit takes one warp every `arrival` cycles; `latency` cycles after the last, the warps can issue."""
+
+    arrival: int
+    latency: int
+
+
+@dataclass(frozen=True)
+class Shared:
+    """`[shared]`: shared memory, one server of the whole SM, behind a port of each sub-core.
+
+    Attributes:
+        cycles: cycles that the server takes for each wavefront (128 bytes).
+        wavefront_interval: cycles from a wavefront of a warp to its next, of the same access or of another.
+        port_cycles: cycles for each register (addresses, values to store) that a sub-core sends.
+        warp_interval: cycles between two accesses that a warp issues.
+        queue: accesses of a sub-core that may wait for their first wavefront.
+        latency: cycles from the last wavefront until an instruction that needs the loaded value can issue.
+        register_latency: cycles that each further register of a vector `ld.shared` adds.
+        store_latency: cycles that a store's first wavefront comes later than its values.
+        operand_latency: cycles, after the port, until a register that an access reads may be overwritten.
+        overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
+    """
+
+    cycles: int
+    wavefront_interval: int
+    port_cycles: int
+    warp_interval: int
+    queue: int
+    latency: int
+    register_latency: int
+    store_latency: int
+    operand_latency: int
+    overlap_latency: int
+
+
+@dataclass(frozen=True)
+class TensorClass:
+    """`[[tensor]]`: matrix instructions that take the same time.
+
+    Attributes:
+        sparse: `mma.sp` or `mma`.
+        rows: M of the shape.
+        row_bytes: bytes of a row of A as stored: 16 for the smaller K of a type, 32 for the larger.
+        inputs: types of A and B.
+        accumulators: types of C and D.
+        latency: cycles from issue until a dependent instruction can issue.
+        interval: cycles between two issues on one sub-core.
+        blocking: whether the chip has no such instruction and runs a sequence for it, so that the warp does nothing else for `latency` cycles.
+        stall: cycles until the warp itself can issue anything else, whatever that is: the stall count that ptxas writes.
+        ordered: with `::ordered_metadata` or without; None: both.
+        kinds: `.kind::` and, behind it, `.block_scale`, both without their dots and "kind::"; "" for forms without a kind.
+        result_from, result_until: when its result comes out, on a scale of the pipe: a result may not come before the last one's end, so
+            that an instruction waits for the last one's `result_until` less its own `result_from`, where that is positive.
+        ports: cycles after issue in which it reads registers through ports that integer instructions use: when one issues in them, its
+            warp and the pipe lose what is left of them.
+    """
+
+    name: str
+    sparse: bool
+    rows: int
+    row_bytes: int
+    inputs: tuple[str, ...]
+    accumulators: tuple[str, ...]
+    latency: int
+    interval: int
+    blocking: bool = False
+    stall: int = 1
+    ordered: bool | None = None
+    kinds: tuple[str, ...] = ("",)
+    result_from: int = 0
+    result_until: int = 0
+    ports: int = 0
+
+    def matches(self, form: MmaForm) -> bool:
+        return (
+            self.sparse == form.sparse
+            and self.ordered in (None, form.ordered)
+            and kind_of(form) in self.kinds
+            and self.rows == form.m
+            and self.row_bytes == form.k_stored * form.a_type.bits // 8
+            and form.a_type.name in self.inputs
+            and form.b_type.name in self.inputs
+            and form.d_type.name in self.accumulators
+        )
+
+
+def kind_of(form: MmaForm) -> str:
+    """How `TensorClass.kinds` names a form's kind: "", "f8f6f4", "mxf4.block_scale"."""
+    return form.row.kind + (".block_scale" if form.row.scale else "")
+
+
+@lru_cache(maxsize=1)
+def known_kinds() -> tuple[str, ...]:
+    """Every kind of mma."""
+    return tuple(dict.fromkeys(kind_of(form) for form in mma_forms().values()))
