@@ -8,49 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isa.errors import IsaError
 from simulator.accuracy.result import Accuracy, Line
-from simulator.files import complete
+from simulator.pictures import COLOURS, DASHES, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS = (".png", ".svg", ".pdf")
-
-# Okabe and Ito 2008: colours told apart with any colour vision; dashes let a curve be seen that lies under another, and in grey.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
 _REFERENCE = ("#555555", "#999999")
-
-
-def check_plot(path: str | Path) -> None:
-    """IsaError if a plot could not be written there: no matplotlib, no folder, or a name that says no format."""
-    if Path(path).suffix.lower() not in FORMATS:
-        raise IsaError("", -1, f"{path}: the name of a plot says its format", ", ".join(f"a name that ends in {suffix}" for suffix in FORMATS))
-    if not Path(path).resolve().parent.is_dir():
-        raise IsaError("", -1, f"{path}: cannot be written, there is no such folder", "a file in a folder that exists")
-    try:
-        import matplotlib as _  # noqa: F401
-    except ImportError:
-        raise IsaError("", -1, "a plot needs matplotlib, which is not installed", "pip install 'tcsim[plots]', or no plot") from None
 
 
 def write_plot(accuracy: Accuracy, path: str | Path) -> None:
     """Histograms, and below them how many results are off by more, both over the error in ulp.
 
     Raises:
-        IsaError: see `check_plot`.
+        IsaError: see `simulator.pictures.check_plot`.
         OSError: the file cannot be written.
     """
-    check_plot(path)
-    import matplotlib as mpl
-
-    fixed: Any = {"svg.hashsalt": "tcsim", "svg.fonttype": "none", "font.size": 9}  # the same file for the same numbers
-    with mpl.rc_context(fixed), complete(path) as stream:
-        suffix = Path(path).suffix.lower().lstrip(".")
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix)
-        draw_figure(accuracy).savefig(stream, format=suffix, dpi=160, metadata=metadata)
+    save(lambda: draw_figure(accuracy), path)
 
 
 def draw_figure(accuracy: Accuracy) -> Figure:
@@ -65,10 +40,10 @@ def draw_figure(accuracy: Accuracy) -> Figure:
     for _, group in groups:
         is_chip = bool(group[0].targets)
         if is_chip:
-            colour, dash = _COLOURS[chips % len(_COLOURS)], _DASHES[chips % len(_DASHES)]
+            colour, dash = COLOURS[chips % len(COLOURS)], DASHES[chips % len(DASHES)]
             chips += 1
         else:
-            colour, dash = _REFERENCE[references % len(_REFERENCE)], _DASHES[1 + references % 2]
+            colour, dash = _REFERENCE[references % len(_REFERENCE)], DASHES[1 + references % 2]
             references += 1
         _curve(above, below, group, bins, colour, dash)
     _axes(above, below, accuracy)

@@ -84,7 +84,7 @@ def _check(options: argparse.Namespace) -> None:
     from isa.errors import IsaError
 
     if options.plot:
-        from simulator.accuracy.plot import check_plot
+        from simulator.pictures import check_plot
 
         check_plot(options.plot)
     if options.out and not Path(options.out).resolve().parent.is_dir():

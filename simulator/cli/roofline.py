@@ -39,7 +39,7 @@ def execute(options: argparse.Namespace) -> int:
 
     try:
         if options.output:
-            from simulator.accuracy.plot import check_plot
+            from simulator.pictures import check_plot
 
             check_plot(options.output)
         found = roofline([run(trace, config, arithmetic="none") for trace, config in _runs(options)], options.count)

@@ -67,7 +67,7 @@ def _check_options(options: argparse.Namespace) -> None:
     if options.headline and (options.plot or options.group or options.record is not None or options.check is not None):
         raise IsaError("", -1, "--headline is for predictions, which have no errors", "--headline with --config and --format")
     if options.plot:
-        from simulator.accuracy.plot import check_plot
+        from simulator.pictures import check_plot
 
         check_plot(options.plot)
     path = _record_path(options)

@@ -6,20 +6,17 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.accuracy.plot import check_plot
-from simulator.files import complete
+from simulator.pictures import COLOURS, DASHES, save
 from simulator.roofline import Point, Roofline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito 2008: colours told apart with any colour vision; markers tell the same points apart in grey.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Markers tell points of one colour apart, and all in grey.
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 _ROOF = "#444444"
 _PLATE = {"facecolor": "white", "edgecolor": "none", "pad": 0.2}  # behind words that a line may cross
-_DASHES = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
 
 
 def write_plot(found: Roofline, path: str | Path) -> None:
@@ -29,14 +26,7 @@ def write_plot(found: Roofline, path: str | Path) -> None:
         IsaError: no matplotlib, no folder, or a name that says no format.
         OSError: the file cannot be written.
     """
-    check_plot(path)
-    import matplotlib as mpl
-
-    fixed: Any = {"svg.hashsalt": "tcsim", "svg.fonttype": "none", "font.size": 9}  # the same file for the same numbers
-    with mpl.rc_context(fixed), complete(path) as stream:
-        suffix = Path(path).suffix.lower().lstrip(".")
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix)
-        draw(found).savefig(stream, format=suffix, dpi=110, metadata=metadata)
+    save(lambda: draw(found), path, dpi=110)
 
 
 def draw(found: Roofline) -> Figure:
@@ -88,7 +78,7 @@ def _roofs(axes: Axes, points: tuple[Point, ...], left: float, right: float) -> 
         slopes.setdefault(point.bytes_per_cycle, []).append(point)
     for number, (rate, mine) in enumerate(sorted(slopes.items(), reverse=True)):
         ridge = max(point.tensor_limit for point in mine) / rate
-        axes.plot([left, ridge], [left * rate, ridge * rate], color=_ROOF, linewidth=1.4, linestyle=_DASHES[number % len(_DASHES)], zorder=1)
+        axes.plot([left, ridge], [left * rate, ridge * rate], color=_ROOF, linewidth=1.4, linestyle=DASHES[number % len(DASHES)], zorder=1)
         names = ", ".join(dict.fromkeys(point.memory for point in mine))
         _along(axes, f"{names}, {rate:,.4g} bytes/clk", rate, left)
     levels: dict[float, list[Point]] = {}
@@ -132,7 +122,7 @@ def _sizes(points: tuple[Point, ...]) -> list[float]:
 
 def _draw_point(axes: Axes, point: Point, number: int, right: float, size: float) -> None:
     """A run that moves no byte stands at the right edge, open."""
-    colour, marker = _COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)]
+    colour, marker = COLOURS[number % len(COLOURS)], _MARKERS[number % len(_MARKERS)]
     moved = point.intensity < math.inf
     x = point.intensity if moved else right / math.sqrt(2)
     axes.plot([x, x], [point.achieved, point.limit], color=colour, linewidth=1.0, linestyle=(0, (1, 1.5)), zorder=2)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.accuracy.plot import check_plot
-from simulator.files import complete
+from simulator.pictures import COLOURS, save
 from simulator.validation.report import shown
 from simulator.validation.summary import Result
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 BAND = 0.05
 COLUMNS = 3
-# Okabe and Ito 2008: colours told apart with any colour vision.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
@@ -29,14 +26,7 @@ def write_plot(results: Sequence[Result], path: str | Path) -> None:
         IsaError: no matplotlib, no folder, or a name that says no format.
         OSError: the file cannot be written.
     """
-    check_plot(path)
-    import matplotlib as mpl
-
-    fixed: Any = {"svg.hashsalt": "tcsim", "svg.fonttype": "none", "font.size": 8}  # the same file for the same numbers
-    with mpl.rc_context(fixed), complete(path) as stream:
-        suffix = Path(path).suffix.lower().lstrip(".")
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(suffix)
-        draw(results).savefig(stream, format=suffix, dpi=160, metadata=metadata)
+    save(lambda: draw(results), path, font=8)
 
 
 def draw(results: Sequence[Result]) -> Figure:
@@ -61,7 +51,7 @@ def _panel(axes: Axes, results: list[Result]) -> None:
     axes.fill_between(ends, [end * (1 - BAND) for end in ends], [end * (1 + BAND) for end in ends], color="#dddddd", linewidth=0, label="5 % band")
     axes.plot(ends, ends, color="#888888", linewidth=0.8)
     for number, result in enumerate(results):
-        style: dict[str, Any] = {"marker": _MARKERS[number % len(_MARKERS)], "color": _COLOURS[number % len(_COLOURS)]}
+        style: dict[str, Any] = {"marker": _MARKERS[number % len(_MARKERS)], "color": COLOURS[number % len(COLOURS)]}
         label = f"{result.group.name}: {len(result.rows)} rows, mean {shown(result.group, result.all.mean)}"
         x, y = [row.measured for row in result.rows], [row.simulated for row in result.rows]
         axes.scatter(x, y, s=9, alpha=0.6, linewidths=0, label=label, **style)
