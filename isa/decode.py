@@ -106,6 +106,9 @@ def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Operan
         raise IsaError.together(problems)
     if sum(role.packs and isinstance(operand, Vector) for role, operand in zip(form.roles, found, strict=False)) > 1:
         cursor.fail(f"{form.opcode} from a vector to a vector", "a 64-bit register on one side", 0)
+    constants = {role.name: operand.value for role, operand in zip(form.roles, found, strict=False) if isinstance(operand, Immediate)}
+    if constants.get("filled", 0) > constants.get("size", constants.get("filled", 0)):
+        cursor.fail(f"a copy of {constants['size']} bytes cannot fill {constants['filled']}", f"0 to {constants['size']}", 0)
     return tuple(found)
 
 
