@@ -124,7 +124,7 @@ def _copy(qualifiers: tuple[str, ...]) -> tuple[Role, ...]:
 
 def _bulk(_: tuple[str, ...]) -> tuple[Role, ...]:
     size = Role("size", Shape.VALUE, constants=("integer",), multiple=16)
-    return Role("to", Shape.ADDRESS), Role("from", Shape.ADDRESS), size, Role("mbarrier", Shape.ADDRESS)
+    return Role("to", Shape.ADDRESS), Role("from", Shape.ADDRESS, width=64), size, Role("mbarrier", Shape.ADDRESS)  # likewise
 
 
 def _groups(_: tuple[str, ...]) -> tuple[Role, ...]:
