@@ -89,12 +89,3 @@ def test_a_program_by_itself() -> None:
     assert programs.cycles(H100, tuple(first["body"]), 1) == pytest.approx(first["cycles"]["1"], rel=0.001)
     block = Block((0,), tuple(first["body"]), 1)
     assert len(compile_code(linearise(block), H100, {}).items) == len(first["body"])
-
-
-@pytest.mark.long
-def test_programs_of_the_short_form() -> None:
-    """The rows that CI checks, within the bounds that the documentation names."""
-    found = programs.rows(H100, True)
-    for label, names, bound in (("few", range(1, 9), 0.02), ("many", range(12, 33), 0.04)):
-        errors = [abs(row.error) for row in found if dict(row.keys)["warps"] in names]
-        assert sum(errors) / len(errors) < bound, label
