@@ -16,7 +16,7 @@ from isa.types import Bits
 from simulator.arithmetic import sum_row
 from simulator.execute.mma import Ids, Scales, execute_mma
 from simulator.timing.config import load_config
-from simulator.timing.tables import TensorClass
+from simulator.timing.tables import TensorClass, kind_of
 from tests.golden import reference
 from tests.test_arithmetic import logical_columns, types_of
 from tests.test_exact import draw
@@ -284,7 +284,8 @@ def test_errors() -> None:
 
 # How long anything takes is nothing to these tests: the H100's numbers, with the target of the forms and a class for them.
 INPUTS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
-CLASSES = tuple(TensorClass(f"scaled {sparse}", sparse, 16, 32, INPUTS, ("f32",), 33, 8) for sparse in (False, True))
+KINDS = tuple(dict.fromkeys(kind_of(form) for form in SCALED))
+CLASSES = tuple(TensorClass(f"scaled {sparse}", sparse, 16, 32, INPUTS, ("f32",), 33, 8, kinds=KINDS) for sparse in (False, True))
 H100 = load_config("h100_sxm")
 SOURCES = {**H100.sources, **{f"tensor {found.name}": "assumed: a test" for found in CLASSES}}
 CONFIG = replace(H100, target=isa.parse_target(TARGET), tensor=CLASSES, sources=SOURCES)

@@ -45,13 +45,6 @@ def test_streams_of_loads_and_stores() -> None:
     assert np.median([abs(row.error) for row in rows]) < 0.002
 
 
-@pytest.mark.long
-def test_all_streams_of_loads_and_stores() -> None:
-    rows = NAMED["shared"].rows(H100, False)
-    assert len(rows) == 1773
-    assert mean(rows) < 0.015
-
-
 def test_steps_with_matrix_instructions() -> None:
     rows = NAMED["steps"].rows(H100, True)
     assert {dict(row.keys)["kind"] for row in rows} == {"gemm", "beside", "random"}
