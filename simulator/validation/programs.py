@@ -21,7 +21,7 @@ from simulator.validation.group import Group, Row
 
 COUNTS = (32, 96)  # loop counts; the difference of the runs is measured
 REGISTERS = 256
-SHORT = 8  # of how many programs the short form takes one
+SHORT = 20  # of how many programs the short form takes one
 
 
 def programs() -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def cycles(config: Config, body: tuple[Step, ...], warps: int) -> float:
 
 
 def rows(config: Config, short: bool) -> list[Row]:
-    """Every loop on every number of warps; one of eight in the short form."""
+    """Every loop on every number of warps; one of twenty in the short form."""
     found = []
     for program in programs()[:: SHORT if short else 1]:
         body = tuple(program["body"])
