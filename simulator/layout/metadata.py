@@ -1,7 +1,7 @@
 """Metadata as it stands in registers or cells, and what it selects: which stored element is which column of the logical matrix.
 
-A text says what metadata there is: `random` or `random:SEED` (codes that are defined), a word in hexadecimal that stands in every lane or cell, as many
-words as there are lanes with commas between, or a file: .npy or .npz (one array, or `e`), or words in hexadecimal with white space between.
+A text says what metadata there is: `random` or `random:SEED` (codes that are defined), a word in hexadecimal that stands in every lane or cell, as
+many words as there are lanes with commas between, or a file: .npy or .npz (one array, or `e`), or words in hexadecimal with white space between.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Selection:
     @cached_property
     def legal(self) -> NDArray[np.bool_]:
         """Whether each code is defined, [row, chunk]."""
-        return ~np.logical_or.reduce(list(self.findings.values()))
+        broken: NDArray[np.bool_] = np.logical_or.reduce(list(self.findings.values()))
+        return ~broken
 
     @cached_property
     def stored(self) -> list[list[list[int]]]:
@@ -87,7 +88,7 @@ class Selection:
 
 
 def halves(code: int) -> tuple[int, int]:
-    """Of a 1:2 code: the 16-bit halves of the chunk's two elements that become the operand's low and high half; half 2 * i + 1 is the high one of i."""
+    """Of a 1:2 code: the 16-bit halves of the chunk's two elements that become the operand's low and high half; 2 * i + 1 is the high one of i."""
     return code & 3, code >> 2
 
 
@@ -118,7 +119,7 @@ def read_metadata(found: FormLayout, text: str) -> Selection:
     """
     _sparsity(found)
     name, _, seed = text.partition(":")
-    if name == "random" and (seed.isdecimal() or not seed and ":" not in text):
+    if name == "random" and (seed.isdecimal() or ":" not in text):
         return select(found, random_words(found, int(seed or 0)))
     parts = text.split(",")
     if all(_HEX.fullmatch(part.strip()) for part in parts) and not Path(text).is_file():
