@@ -59,7 +59,7 @@ class _Block:
     """Instructions between two ends of loops, placed in the cycles of a warp that is alone."""
 
     def __init__(self, config: Config, loop: bool) -> None:
-        self.config, self.loop = config, loop
+        self.config = config
         self.last: TimedOperation | None = None
         self.at = 0  # cycle of the last instruction
         self.slot = 0  # cycle of the last instruction or of what fills the time
