@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.cli import BAD, DONE, NO, say
+from simulator.cli import BAD, say
+from simulator.cli.answer import answer
 
 if TYPE_CHECKING:
     from simulator.timeline import Timeline
@@ -64,43 +64,33 @@ def _window(text: str) -> tuple[int, int]:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from isa import UndefinedBehavior
-    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
-    from simulator.runner import run
-    from simulator.trace.functional import COMPARED
-
     written = [path for path in (options.output, options.timeline, options.kanata, options.gantt) if path]
     for path in written:
         if not Path(path).resolve().parent.is_dir():
             say(f"{path}: cannot be written, there is no such folder; legal: a file in a folder that exists")
             return BAD
-    compare = COMPARED if options.compare is None else options.compare
-    try:
-        timeline = _timeline(options)
-        report = run(
-            options.trace,
-            options.config,
-            arithmetic=options.arithmetic,
-            undefined=options.undefined,
-            compare=compare,
-            skip=not options.no_skip,
-            timeline=timeline,
-        )
-        if timeline is not None:
-            _write_timeline(options, timeline)
-        if options.output:
-            _write(options.output, report.arrays)
-    except UndefinedBehavior as error:
-        say(f"undefined behaviour: {error}")
-        return NO
-    except (ConfigError, DeadlockError, ViewError, TraceError) as error:
-        say(error)
-        return BAD
-    except OSError as error:
-        say(f"{' or '.join(written)}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
-        return BAD
-    sys.stdout.write({"table": report.table, "json": lambda: report.json() + "\n", "csv": report.csv}[options.format]())
-    return DONE
+    return answer(lambda: _run(options), written)
+
+
+def _run(options: argparse.Namespace) -> str:
+    from simulator.runner import run
+    from simulator.trace.functional import COMPARED
+
+    timeline = _timeline(options)
+    report = run(
+        options.trace,
+        options.config,
+        arithmetic=options.arithmetic,
+        undefined=options.undefined,
+        compare=COMPARED if options.compare is None else options.compare,
+        skip=not options.no_skip,
+        timeline=timeline,
+    )
+    if timeline is not None:
+        _write_timeline(options, timeline)
+    if options.output:
+        _write(options.output, report.arrays)
+    return {"table": report.table, "json": lambda: report.json() + "\n", "csv": report.csv}[options.format]()
 
 
 def _timeline(options: argparse.Namespace) -> Timeline | None:
