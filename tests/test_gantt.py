@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 import simulator
 from simulator.errors import ViewError
 from simulator.timeline import Timeline, gantt
-from simulator.timeline.gantt_style import CAUSES, KINDS, PALETTES, Fill, palette
+from simulator.timeline.gantt_style import CAUSES, KINDS, PALETTES, palette
 from simulator.timing.model import Unit, Wait
 from tests import test_engine as engine
 from tests.conftest import ROOT
@@ -187,18 +188,32 @@ def test_every_unit_and_cause_has_a_fill_of_its_own(name: str) -> None:
     assert set(style.causes) == set(CAUSES) == {wait.name.lower() for wait in Wait} - {"issued"}
     for fills in (style.kinds, style.causes):
         for one, other in combinations(fills.values(), 2):
-            assert different(one, other, 28 if name == "bw" else 0), (one, other)
+            assert one.hatch != other.hatch or different(one.colour, other.colour, name == "bw"), (one, other)
     assert style.kind("new") == style.kind("newer")
     assert style.cause("new").ink == "#000000"
 
 
-def different(one: Fill, other: Fill, grey: int) -> bool:
-    """Another hatch, or grey levels so far apart; in colour another colour."""
-    if one.hatch != other.hatch or (one.hatch and one.line != other.line):
-        return True
-    if not grey:
-        return one.colour != other.colour
-    return abs(int(one.colour[1:3], 16) - int(other.colour[1:3], 16)) >= grey or (one.colour == "#ffffff") != (other.colour == "#ffffff")
+EYES = {  # Machado, Oliveira, Fernandes 2009, severity 1.0; linear RGB
+    "all": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "no red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "no green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "no blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) / [[0.9505], [1], [1.089]]
+
+
+def seen(colour: str, eyes: list[list[float]]) -> np.ndarray:
+    """A colour in CIELAB, as those eyes see it."""
+    srgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    xyz = XYZ @ np.clip(np.array(eyes) @ linear, 0, 1)
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def different(one: str, other: str, plain: bool) -> bool:
+    """Far apart in CIELAB (2.3 can just be told), for all eyes."""
+    return all(np.linalg.norm(seen(one, eyes) - seen(other, eyes)) > (10 if plain else 15) for eyes in EYES.values())
 
 
 def test_black_and_white_has_no_colour() -> None:

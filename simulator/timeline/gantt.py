@@ -180,7 +180,8 @@ def _details(timeline: Timeline) -> dict[int, dict[str, Any]]:
 def _chart(timeline: Timeline, style: Palette) -> Chart:
     first, last = timeline.first, min(timeline.last, timeline.timing.cycles)
     if first >= last:
-        raise ViewError(f"no cycle to draw: the run ends at cycle {timeline.timing.cycles:,}, the chart begins at {first:,}", "an earlier cycle")
+        cycles = f"{timeline.timing.cycles:,}"
+        raise ViewError(f"no cycle to draw: the run ends at cycle {cycles}, the chart begins at {first:,}", f"a first cycle below {cycles}")
     if last - first > LIMIT:
         example = f"{first}:{first + WINDOW[1]}"
         raise ViewError(f"{last - first:,} cycles are too many for a Gantt chart", f"at most {LIMIT:,}, such as cycles {example}")

@@ -1,8 +1,8 @@
 """How a Gantt chart looks: a fill for each kind of instruction and each cause of a wait, in colour and in black and white.
 
 Colours are Okabe and Ito's, told apart with any colour vision; a wait for a unit has a pale tint of the colour of the unit's instructions, and a
-hatch where tints are alike. In black and white greys and hatches tell them apart, in print too. Kinds are the units that an instruction is issued
-to (`Unit`), causes are `Wait`; one that has no fill here gets a plain grey and its own name.
+hatch where tints would be alike to some eyes. In black and white greys and hatches tell them apart, in print too. Kinds are the units that an
+instruction is issued to (`Unit`), causes are `Wait`; one that has no fill here gets a plain grey and its own name.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Palette:
         return self.causes.get(name, Fill("#dddddd"))
 
 
-def _tint(colour: str, share: float = 0.38) -> str:
+def _tint(colour: str, share: float = 0.4) -> str:
     """A colour mixed with white."""
     return "#" + "".join(f"{round(255 - share * (255 - int(colour[i : i + 2], 16))):02x}" for i in (1, 3, 5))
 
@@ -106,21 +106,21 @@ _COLOUR = Palette(
         "tmem": Fill(_SKY),
         "sync": Fill(_YELLOW),
         "global": Fill("#333333"),
-        "control": Fill("#8c6d4f"),
+        "control": Fill("#5f4630"),
     },
     {
-        "dependency": Fill("#c8c8c8"),
-        "tensor": Fill(_tint(_BLUE)),
-        "shared": Fill(_tint(_GREEN)),
+        "dependency": Fill("#c2c2c2"),
+        "tensor": Fill(_tint(_BLUE, 0.55)),
+        "shared": Fill(_tint(_GREEN, 0.3), "-", _tint(_GREEN, 0.75)),
         "barrier": Fill(_tint(_VERMILION), "/", _VERMILION),
         "issue": Fill(_WHITE, ".", "#555555"),
-        "alu": Fill(_tint(_ORANGE)),
+        "alu": Fill(_tint(_ORANGE, 0.6)),
         "branch": Fill("#eae0d5", "\\", "#8c6d4f"),
         "finished": Fill("#f4f4f4"),
-        "tcgen05": Fill(_tint(_PURPLE)),
-        "tmem": Fill(_tint(_SKY), ".", "#2a7fb0"),
-        "mbarrier": Fill(_tint(_YELLOW, 0.55)),
-        "global": Fill("#e4e4e4", "x", "#777777"),
+        "tcgen05": Fill(_tint(_PURPLE), "x", _PURPLE),
+        "tmem": Fill(_tint(_SKY), "+", "#2a7fb0"),
+        "mbarrier": Fill(_tint(_YELLOW, 0.6), "|", "#a09000"),
+        "global": Fill("#8f8f8f"),
         "sequence": Fill(_tint(_BLUE), "|", _BLUE),
     },
     _WHITE,
@@ -134,7 +134,7 @@ _BW = Palette(
         "shared": Fill("#5c5c5c"),
         "barrier": Fill(_WHITE, "x"),
         "tcgen05": Fill("#1a1a1a", "-", "#808080"),
-        "tmem": Fill("#bdbdbd", "\\"),
+        "tmem": Fill("#bdbdbd", "\\", "#707070"),
         "sync": Fill("#cccccc"),
         "global": Fill(_BLACK, "/", _WHITE),
         "control": Fill(_WHITE, "|"),
@@ -150,7 +150,7 @@ _BW = Palette(
         "finished": Fill(_WHITE),
         "tcgen05": Fill("#b0b0b0", "\\"),
         "tmem": Fill(_WHITE, "+"),
-        "mbarrier": Fill("#e6e6e6", "."),
+        "mbarrier": Fill("#c8c8c8", "."),
         "global": Fill("#d0d0d0", "x"),
         "sequence": Fill(_WHITE, "|"),
     },
