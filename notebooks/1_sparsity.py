@@ -75,6 +75,7 @@ axes.set_ylabel("squared norm lost")
 axes.set_ylim(0, 0.62)
 axes.legend(ncols=3, frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
 axes.spines[["top", "right"]].set_visible(False)
+plt.show()
 
 # %% [markdown]
 # Magnitude pruning keeps what matters: with normal weights 13 % of the squared norm goes, not 50 %. The rigid pattern
@@ -209,6 +210,7 @@ axes.set_xlim(0, 1)
 axes.set_xlabel("share of the kernel's time for which it is taken")
 axes.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1))
 axes.spines[["top", "right"]].set_visible(False)
+plt.show()
 
 # %% [markdown]
 # Neither kernel keeps the tensor pipes busy: shared memory is what both wait for. Sparsity takes about a fifth of an

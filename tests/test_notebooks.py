@@ -68,6 +68,7 @@ def test_the_notebook_has_the_cells_of_its_script_and_is_small(script: Path) -> 
         assert not cell["metadata"]
         for output in cell.get("outputs", []):
             assert output["output_type"] != "error"
+            assert " at 0x" not in str(output.get("text", output.get("data", {}).get("text/plain"))), "an object's address changes with every run"
             assert len(output.get("data", {}).get("image/png", "")) * 3 // 4 <= MOST_PICTURE_BYTES
 
 
