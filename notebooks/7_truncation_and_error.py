@@ -202,7 +202,7 @@ print(f"four instructions: largest difference of chip and exact {np.abs(exact[0]
 reports = {arithmetic: simulator.run("digits/f16", arithmetic=arithmetic) for arithmetic in ("chip", "exact")}
 print(f"digits/f16: largest distance of an instruction's result from the exact one {reports['chip'].largest_ulp} ulp")
 chip, exact = (report.arrays["d_f16"].view(np.float32) for report in reports.values())
-print(f"layer: {np.mean(chip != exact):.0%} of the outputs differ, by at most {np.abs(chip - exact).max():.1e}, of outputs up to {np.abs(exact).max():.1f}")
+print(f"layer: {np.mean(chip != exact):.0%} of the outputs differ, by at most {np.abs(chip - exact).max():.1e} (largest {np.abs(exact).max():.1f})")
 
 # %% [markdown]
 # Distances in ulp are of the result: where a sum cancels there is little of it, and hundreds of ulp are nothing to
