@@ -64,7 +64,6 @@ def shared(config, **changed):
 
 chips = {
     "H100": h100,
-    "interval 4 for sparse": replace(h100, tensor=tuple(replace(c, interval=4) if c.interval == 8 else c for c in h100.tensor)),
     "twice the tensor pipes": pipes(h100, 0.5),
     "half the tensor rate": pipes(h100, 2),
     "half the bandwidth of shared memory": shared(h100, cycles=2),
@@ -184,14 +183,13 @@ for text in ("64x64x64 2x2", "128x64x64 2x2", "128x128x64 2x2", "128x128x64 2x4"
 #
 # ## The whole chip
 #
-# `estimate` adds L2, device memory and waves (4096 x 4096 x 1024, 256 x 128 x 64 on 8 warps, four stages). What binds
+# `estimate` adds L2, device memory and waves (4096 x 4096 x 1024, 128 x 128 x 64 on 8 warps, four stages). What binds
 # moves:
 
 # %%
-big = parse_tile("256x128x64", "f16", warps=(4, 2), stages=4)
+big = parse_tile("128x128x64", "f16", warps=(2, 4), stages=4)
 questions = {
     "H100": h100,
-    "twice the tensor pipes": chips["twice the tensor pipes"],
     "half the bandwidth of shared memory": chips["half the bandwidth of shared memory"],
     "half of L2's bandwidth": replace(h100, l2=replace(h100.l2, read_bytes=h100.l2.read_bytes // 2)),
 }
