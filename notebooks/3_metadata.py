@@ -15,8 +15,9 @@ import simulator
 from isa.metadata import stored_columns
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.{}.row.col.{}"
-f16, f16_short, tf32 = (isa.mma_form(OPCODE.format(k, f"f32.{t}.{t}.f32")) for k, t in (("m16n8k32", "f16"), ("m16n8k16", "f16"), ("m16n8k16", "tf32")))
-s8, s4 = (isa.mma_form(OPCODE.format(k, f"s32.{t}.{t}.s32")) for k, t in (("m16n8k64", "s8"), ("m16n8k128", "s4")))
+f32_forms = (("m16n8k32", "f16"), ("m16n8k16", "f16"), ("m16n8k16", "tf32"))
+f16, f16_short, tf32 = (isa.mma_form(OPCODE.format(shape, f"f32.{t}.{t}.f32")) for shape, t in f32_forms)
+s8, s4 = (isa.mma_form(OPCODE.format(shape, f"s32.{t}.{t}.s32")) for shape, t in (("m16n8k64", "s8"), ("m16n8k128", "s4")))
 
 # %% [markdown]
 # ## Codes
