@@ -21,7 +21,7 @@ from functools import cache
 import numpy as np
 
 from isa.errors import IsaError
-from isa.mapping import Digit, Mapping
+from isa.mapping import Digit, Fixed, Mapping
 from isa.types import Bits, ElementType
 
 LANES = 32
@@ -167,6 +167,15 @@ def ldmatrix_fragment(matrices: int, transposed: bool, element: ElementType) -> 
         Digit("register", 1, matrices, "row", 8),
     )
     return _fragment("d", element, matrices, (8 * matrices, 8), digits)
+
+
+@cache
+def ldmatrix_addresses(matrices: int) -> Mapping:
+    """Which lane's address names which row of which 8 x 8 matrix of `ldmatrix .xN`; other lanes' addresses are not used. PTX ISA 9.7.14.5.15."""
+    used = 8 * matrices
+    rest = (Fixed("lane", used, LANES // used, 0),) if used < LANES else ()
+    digits = (Digit("lane", 8, matrices, "matrix", 1), Digit("lane", 1, 8, "row", 1))
+    return Mapping((("lane", LANES),), (("matrix", matrices), ("row", 8)), tuple(d for d in digits if d.size > 1), rest)
 
 
 def _fragment(name: str, element: ElementType, registers: int, shape: tuple[int, int], digits: tuple[Digit, ...]) -> Fragment:

@@ -105,16 +105,21 @@ class Mapping:
         found = self.coordinates(**{place: index[i] for i, (place, _) in enumerate(self.places)})
         return tuple(np.broadcast_to(f, self.place_shape) for f in found)
 
-    def formulas(self) -> dict[str, str]:
-        """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register % 2)", ...}`."""
-        lines = {
-            axis: _formula([(d.place, d.step, d.size, d.stride) for d in self.digits if d.axis == axis], dict(self.places), 0)
-            for axis, _ in self.axes
-        }
-        lines |= {
-            place: _formula([(d.axis, d.stride, d.size, d.step) for d in self.digits if d.place == place], dict(self.axes), self._start(place))
-            for place, _ in self.places
-        }
+    def formulas(self, **numbers: int) -> dict[str, str]:
+        """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register % 2)", ...}`.
+
+        Args:
+            numbers: values that are written in place of the names: `formulas(lane=9, register=1)["row"]` is "9 / 4 + 8 * (1 % 2)".
+
+        `/` divides integers.
+        """
+        lines = {}
+        for axis, _ in self.axes:
+            terms = [(d.place, d.step, d.size, d.stride) for d in self.digits if d.axis == axis]
+            lines[axis] = _formula(terms, dict(self.places), 0, numbers)
+        for place, _ in self.places:
+            terms = [(d.axis, d.stride, d.size, d.step) for d in self.digits if d.place == place]
+            lines[place] = _formula(terms, dict(self.axes), self._start(place), numbers)
         return lines
 
 
@@ -126,15 +131,16 @@ def _weighted(terms: list[tuple[Integers, int]]) -> Integers:
     return reduce(np.add, (digit * weight for digit, weight in terms), np.asarray(0))
 
 
-def _formula(terms: list[tuple[str, int, int, int]], sizes: AbstractMapping[str, int], start: int) -> str:
+def _formula(terms: list[tuple[str, int, int, int]], sizes: AbstractMapping[str, int], start: int, numbers: AbstractMapping[str, int]) -> str:
     """`start` and the sum of `weight * (name / step % size)`, without the operations that change nothing."""
     parts = []
     for name, step, size, weight in sorted(terms, key=lambda term: term[3]):
-        digit = name if step == 1 else f"{name} / {step}"
+        shown = str(numbers.get(name, name))
+        digit = shown if step == 1 else f"{shown} / {step}"
         if step * size < sizes[name]:
             digit += f" % {size}"
         if weight > 1:
-            digit = f"{weight} * {digit}" if digit == name else f"{weight} * ({digit})"
+            digit = f"{weight} * {digit}" if digit == shown else f"{weight} * ({digit})"
         parts.append(digit)
     if start:
         parts.append(str(start))

@@ -1,0 +1,303 @@
+"""From an opcode to its operands: `form_layout("mma.sp.m16n8k32.f32.f16.f16.f32").operands["e"]`.
+
+mma, mma.sp            a, b, c, d; e (the metadata that a selector picks); scale_a, scale_b (of a byte-id and a thread-id)
+ldmatrix               d, and address: whose address names which row
+tcgen05.mma(.sp, .ws)  d, a in Tensor Memory, e (metadata), scale_a, scale_b, as one CTA holds them
+tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the base address on
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from isa import IsaError, MmaForm, Sparsity
+from isa.datapath import datapath
+from isa.descriptors import legal_m, legal_n
+from isa.forms import Form
+from isa.fragments import ldmatrix_addresses
+from isa.metadata import CODE_BITS
+from isa.opcodes import read_opcode
+from isa.plain_forms import PlainForm
+from isa.tcgen05_forms import PlainFamilyForm, Tcgen05MmaForm
+from isa.tensor_memory import CELL_BITS, QUARTER
+from isa.tmem_metadata import TmemMetadata, tmem_metadata
+from isa.tmem_moves import copy, move
+from isa.tmem_scales import tmem_scales
+from simulator.layout.operand import Operand
+
+_MEASURED = "measured: NVIDIA H100 80GB, November 2026"
+_ANY_PTX = "99.0"  # a layout is the same in every PTX version that has the form
+_LDMATRIX = "PTX ISA 9.0, 9.7.14.5.15 (ldmatrix)"
+_STORED_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}  # of A in Tensor Memory
+SWEPT = (8, 16, 32, 64, 128, 256)  # N of tcgen05.mma that sweeps over all forms look at
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What an opcode leaves open.
+
+    Attributes:
+        selector: sparsity selector.
+        scale_a, scale_b: byte-id and thread-id of the scale factors (of `tcgen05` the first is a_scale_id, b_scale_id; the other is 0).
+        m, n: of `tcgen05.mma`; 0: 128 (or what is legal), 64.
+        base_lane: first lane of D, A and metadata in Tensor Memory: 0, or 16 in layouts C and F.
+        half_split: immHalfSplitoff of tcgen05.ld and st .16x32bx2.
+    """
+
+    selector: int = 0
+    scale_a: tuple[int, int] = (0, 0)
+    scale_b: tuple[int, int] = (0, 0)
+    m: int = 0
+    n: int = 0
+    base_lane: int = 0
+    half_split: int | None = None
+
+
+@dataclass(frozen=True)
+class FormLayout:
+    """A form and where its operands are.
+
+    Attributes:
+        opcode: canonical.
+        form: its row.
+        choice: what was chosen, defaults filled in.
+        operands: by name, in the order in which they are shown.
+        m, n, k: shape of the product as one CTA sees it (`m` its rows); of each of `blocks`; zero where nothing is multiplied.
+        sparsity, codes: of a sparse form: the pattern, and the codes that are defined.
+        metadata: of `tcgen05`: the operand.
+        layout: of `tcgen05.mma`: the data path layout, "A" to "G".
+        selectors: legal sparsity selectors.
+        unknown: operands of which no source says where they are, and why.
+    """
+
+    opcode: str
+    form: Form
+    choice: Choice
+    operands: dict[str, Operand]
+    m: int = 0
+    n: int = 0
+    k: int = 0
+    blocks: int = 1
+    sparsity: Sparsity | None = None
+    codes: tuple[int, ...] = ()
+    metadata: TmemMetadata | None = field(default=None, repr=False)
+    layout: str = ""
+    selectors: tuple[int, ...] = ()
+    unknown: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def multiplies(self) -> bool:
+        return self.k > 0
+
+    @property
+    def k_stored(self) -> int:
+        """Columns of A that are stored."""
+        return self.k // 2 if self.sparsity else self.k
+
+    @property
+    def rows(self) -> int:
+        """Rows of A: of all blocks."""
+        return self.m * self.blocks
+
+    @property
+    def factors(self) -> int:
+        """Scale factors of a row of A; 0 without block scales."""
+        return self.operands["scale_a"].shape[1] if "scale_a" in self.operands else 0
+
+    def operand(self, name: str) -> Operand:
+        """The operand of that name, in either case; IsaError with the names if there is none."""
+        found = self.operands.get(name.lower())
+        if found is None:
+            why = self.unknown.get(name.lower(), f"'{self.opcode}' has no operand {name} with a layout")
+            raise IsaError(name, -1, why, ", ".join(self.operands))
+        return found
+
+    def b_column(self, row: int, column: int) -> int:
+        """The column of B that D[row][column] takes: of `mma.m8n8k4` of f16, whose four products are stacked, that of the row's own product."""
+        return column + self.n * (row // self.m) if self.blocks > 1 else column
+
+
+def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
+    """The operands of a form.
+
+    Args:
+        form: an opcode; .sync.aligned and .row.col may be left out.
+        choice: what the opcode leaves open.
+
+    Raises:
+        IsaError: no such form, or no such choice for it.
+    """
+    choice = choice or Choice()
+    found = read_opcode(complete_opcode(form), ptx=_ANY_PTX)
+    if isinstance(found, MmaForm):
+        _refuse(found, choice, "m", "n", "base_lane", "half_split")
+        return _mma(found, choice)
+    if isinstance(found, Tcgen05MmaForm):
+        _refuse(found, choice, "half_split")
+        return _tcgen05(found, choice)
+    if isinstance(found, PlainForm) and found.name == "ldmatrix":
+        _refuse(found, choice, *_EVERY)
+        return _ldmatrix(found, choice)
+    if isinstance(found, PlainFamilyForm) and found.name in ("tcgen05.ld", "tcgen05.st", "tcgen05.cp"):
+        _refuse(found, choice, *(name for name in _EVERY if name != "half_split"))
+        return _moved(found, choice)
+    raise IsaError(form, -1, f"'{found.opcode}' has no matrix operand", "mma, mma.sp, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp")
+
+
+_EVERY = ("selector", "scale_a", "scale_b", "m", "n", "base_lane", "half_split")
+
+
+def _refuse(form: Form, choice: Choice, *names: str) -> None:
+    """IsaError if something was chosen that the form has no use for."""
+    for name in names:
+        if getattr(choice, name) != getattr(Choice, name):
+            raise IsaError(str(getattr(choice, name)), -1, f"'{form.opcode}' has no {name.replace('_', ' ')} to choose", "leave it out")
+
+
+def complete_opcode(form: str) -> str:
+    """Fills in the qualifiers that every form of the instruction has."""
+    parts = form.strip().split(".")
+    name, given = parts[0], parts[1:]
+    fixed = {"mma": ("sync", "aligned", "row", "col"), "ldmatrix": ("sync", "aligned")}.get(name, ())
+    if form.strip().startswith(("tcgen05.ld", "tcgen05.st")):
+        name, given, fixed = ".".join(parts[:2]), parts[2:], ("sync", "aligned")
+    layouts_given = any(part in ("row", "col") for part in given)
+    missing = [q for q in fixed if q not in given and not (layouts_given and q in ("row", "col"))]
+    return ".".join((name, *missing, *given))
+
+
+# mma and ldmatrix
+
+
+def _mma(form: MmaForm, choice: Choice) -> FormLayout:
+    operands = {name: _fragment(form, name) for name in "abcd"}
+    shown: dict[str, Any] = {}
+    if form.sparse:
+        metadata = form.metadata
+        metadata.places(choice.selector)  # IsaError for one that is out of range
+        what = f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of {metadata.sparsity.chunk} columns"
+        mapping = metadata.mapping.at(selector=choice.selector)
+        operands["e"] = Operand(form.opcode, "e", what, CODE_BITS, mapping, form.section, _MEASURED)
+        shown = {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": tuple(range(metadata.selectors))}
+    elif choice.selector:
+        _refuse(form, choice, "selector")
+    if form.row.scale:
+        for name, ids in (("scale_a", choice.scale_a), ("scale_b", choice.scale_b)):
+            scale = getattr(form, name)
+            what = f"scale factors of {name[-1].upper()}, {scale.type}, {scale.shape[0]} x {scale.shape[1]}, byte-id {ids[0]}, thread-id {ids[1]}"
+            mapping = scale.mapping(*ids)
+            operands[name] = Operand(form.opcode, name, what, scale.type.bits, mapping, "PTX ISA 9.0, 9.7.14.3 (block scaling)", "published")
+    else:
+        _refuse(form, choice, "scale_a", "scale_b")
+    return FormLayout(form.opcode, form, choice, operands, form.m, form.n, form.k, form.blocks, **shown)
+
+
+def _fragment(form: MmaForm, name: str) -> Operand:
+    fragment = getattr(form, name)
+    what = "stored matrix A" if name == "a" and form.sparse else f"matrix {name.upper()}"
+    rows, columns = fragment.shape
+    text = f"{what}, {fragment.type}, {rows} x {columns}, {fragment.registers} register{'s' * (fragment.registers > 1)} a lane"
+    logical = form.metadata.sparsity.formula if name == "a" and form.sparse else ""
+    evidence = _MEASURED if form.m == 16 and form.blocks == 1 and not form.row.scale and fragment.type.register_bits == 32 else "published"
+    bits = fragment.type.bits
+    return Operand(form.opcode, name, text, bits, fragment.mapping, form.section, evidence, word_bits=fragment.type.register_bits, logical=logical)
+
+
+def _ldmatrix(form: PlainForm, choice: Choice) -> FormLayout:
+    count = form.roles[0].count
+    d = Operand(form.opcode, "d", "destination, rows as addressed by lanes 0, 1, ...", 16, form.matrix.mapping, _LDMATRIX, _MEASURED)
+    what = "lanes whose address names each row of each matrix"
+    whose = Operand(form.opcode, "address", what, 32, ldmatrix_addresses(count), _LDMATRIX, "published")
+    return FormLayout(form.opcode, form, choice, {"d": d, "address": whose})
+
+
+# tcgen05
+
+
+def _tcgen05(form: Tcgen05MmaForm, choice: Choice) -> FormLayout:
+    group, sparse = form.cta_group, form.sparse
+    rows = legal_m(form.kind, cta_group=group, sparse=sparse, ws=form.ws)
+    choice = replace(choice, m=choice.m or (128 if 128 in rows else rows[0]), n=choice.n or 64)
+    _check_size(form, "M", choice.m, rows)
+    _check_size(form, "N", choice.n, legal_n(form.kind, cta_group=group, sparse=sparse, ws=form.ws))
+    layout = datapath(choice.m, group, sparse, form.ws)
+    about = f"{form.opcode}, M = {choice.m}, N = {choice.n}, layout {layout.name}"
+    if choice.base_lane or layout.half:
+        about += f", base lane {layout.checked(choice.base_lane)}"
+    bits = _STORED_BITS[form.kind]
+    section = "PTX ISA 9.0, 9.7.16.10.5 (data path layout organization)"
+    rank = " of one CTA" * (group == 2)
+
+    def cells(name: str, what: str, width: int, mapping: Any, evidence: str, where: str = section, used: int = 0, logical: str = "") -> Operand:
+        return Operand(about, name, what, width, mapping, where, evidence, tmem=True, used=used, logical=logical)
+
+    d = layout.d(choice.n, choice.base_lane)
+    unknown: dict[str, str] = {}
+    operands = {"d": cells("d", f"matrix D, {layout.rows} rows{rank} x {choice.n}, one element a cell", CELL_BITS, d, layout.evidence)}
+    metadata = tmem_metadata(form.kind, choice.m, group, form.ws) if sparse else None
+    a = layout.a(bits, choice.base_lane)
+    k = a.shape[1] * (2 if sparse else 1)
+    what = f"{'stored ' * sparse}matrix A in Tensor Memory, {bits}-bit elements, {layout.rows} rows{rank} x {a.shape[1]}"
+    operands["a"] = cells("a", what, bits, a, layout.a_evidence, logical=_logical(metadata))
+    if metadata is not None:
+        sparsity = metadata.sparsity
+        codes = f"codes of chunks of {sparsity.chunk} columns"
+        chosen = f"selector {choice.selector}, " if len(metadata.selectors) > 1 or choice.selector else ""
+        mapping = metadata.mapping(choice.selector, choice.base_lane)
+        where = "PTX ISA 9.0, 9.7.16.10.8 (sparse matrices)"
+        operands["e"] = cells("e", f"metadata, {sparsity.name}, {chosen}{codes}", CODE_BITS, mapping, metadata.evidence, where)
+    else:
+        _refuse(form, choice, "selector")
+    if form.block_scale:
+        for name, ids in (("scale_a", choice.scale_a), ("scale_b", choice.scale_b)):
+            if name == "scale_b" and layout.parts > 1 and choice.n % (QUARTER * layout.parts):
+                unknown[name] = f"no source says where the factors of N = {choice.n} columns lie in layout {layout.name}"
+                continue
+            operands[name] = _scales(form, choice, name, ids, cells)
+    else:
+        _refuse(form, choice, "scale_a", "scale_b")
+    shown: dict[str, Any] = {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": metadata.selectors} if metadata else {}
+    shape = layout.rows, choice.n, k
+    return FormLayout(form.opcode, form, choice, operands, *shape, metadata=metadata, layout=layout.name, unknown=unknown, **shown)
+
+
+def _check_size(form: Tcgen05MmaForm, name: str, value: int, legal: tuple[int, ...]) -> None:
+    if value not in legal:
+        raise IsaError(str(value), -1, f"{name} = {value} with '{form.opcode}'", ", ".join(map(str, legal)), section="PTX ISA 9.0, 9.7.16.2.1")
+
+
+def _logical(metadata: TmemMetadata | None) -> str:
+    """The formula, whose `column` is called k in Tensor Memory."""
+    return metadata.sparsity.formula.replace("column", "k") if metadata is not None else ""
+
+
+def _scales(form: Tcgen05MmaForm, choice: Choice, name: str, ids: tuple[int, int], cells: Any) -> Operand:
+    if ids[1]:
+        raise IsaError(str(ids[1]), -1, f"'{form.opcode}' has no thread-id", f"the id alone, as in {ids[0]}")
+    scales = tmem_scales(form.kind, name[-1], m=choice.m, n=choice.n, vector=form.vector, cta_group=form.cta_group, sparse=form.sparse)
+    count, factors = scales.shape
+    side = "rows of A" if name == "scale_a" else "columns of B"
+    what = f"scale factors, {count} {side} x {factors}, id {ids[0]}"
+    found: Operand = cells(name, what, 8, scales.mapping(ids[0]), "published", "PTX ISA 9.0, 9.7.16.10.7 (block scaling)", count)
+    return found
+
+
+def _moved(form: PlainFamilyForm, choice: Choice) -> FormLayout:
+    if form.name == "tcgen05.cp":
+        _refuse(form, choice, "half_split")
+        found = copy(form.shape, form.multicast)
+        what = "cells <-> bytes of a matrix in shared memory, from the base address on"
+        operand = Operand(form.opcode, "d", what, 8, found.mapping, "PTX ISA 9.0, 9.7.16.9.1 (tcgen05.cp)", found.evidence, tmem=True)
+        return FormLayout(form.opcode, form, choice, {"d": operand})
+    split = choice.half_split
+    if form.shape == "16x32bx2" and split is None:
+        split = form.repeats * (2 if form.packed else 1)
+        choice = replace(choice, half_split=split)
+    moved = move(form.shape, form.repeats, form.packed, split)
+    about = form.opcode + (f", immHalfSplitoff {split}" if split is not None else "")
+    bits = 16 if form.packed else 32
+    evidence = "inferred" if form.packed and form.shape not in ("16x64b", "16x32bx2") else "published"
+    what = "registers <-> cells of Tensor Memory, from the base address on" + f"; of half 1 the column counts from {split}" * (split is not None)
+    operand = Operand(about, "d", what, bits, moved.mapping, "PTX ISA 9.0, 9.7.16.8.1 (shapes)", evidence)
+    return FormLayout(form.opcode, form, choice, {"d": operand})

@@ -1,0 +1,181 @@
+"""Metadata as it stands in registers or cells, and what it selects: which stored element is which column of the logical matrix.
+
+A text says what metadata there is: `random` or `random:SEED` (codes that are defined), a word in hexadecimal that stands in every lane or cell, as
+many words as there are lanes with commas between, or a file: .npy or .npz (one array, or `e`), or words in hexadecimal with white space between.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa import IsaError, Sparsity, stored_columns
+from isa.forms import MmaForm
+from isa.fragments import LANES
+from isa.mapping import Integers
+from isa.metadata import spliced
+from isa.tensor_memory import LANES as TMEM_LANES
+from isa.tmem_metadata import PAIR
+from isa.types import Bits
+from isa.undefined import RULES, metadata_findings
+from simulator.layout.catalog import FormLayout
+
+HELP = "random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one a lane), or a file of words"
+_HEX = re.compile(r"(0[xX])?[0-9a-fA-F]{1,8}")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What metadata selects.
+
+    Attributes:
+        words: uint32 [32 lanes], or [128 lanes, 2 columns] of Tensor Memory.
+        codes: uint32 [row, chunk], of the first copy.
+        sparsity: what a code means.
+        columns: int64 [row, stored column]: its logical column, as a plain multiplexer picks it; see `isa.stored_columns`.
+        joined: bool [row, chunk]: 1:2 codes that join 16-bit halves of both elements; their `columns` mean nothing.
+        findings: rule -> bool [row, chunk]: what is not defined.
+        source: where what undefined codes select comes from.
+    """
+
+    words: Bits
+    codes: Bits
+    sparsity: Sparsity
+    columns: Integers
+    joined: NDArray[np.bool_]
+    findings: dict[str, NDArray[np.bool_]]
+    source: str
+
+    @cached_property
+    def legal(self) -> NDArray[np.bool_]:
+        """Whether each code is defined, [row, chunk]."""
+        broken: NDArray[np.bool_] = np.logical_or.reduce(list(self.findings.values()))
+        return ~broken
+
+    @cached_property
+    def stored(self) -> list[list[list[int]]]:
+        """For each [row][logical column] the stored columns that hold it: none if it is pruned; both that share a code with equal indices."""
+        rows, count = self.columns.shape
+        found: list[list[list[int]]] = [[[] for _ in range(self.codes.shape[1] * self.sparsity.chunk)] for _ in range(rows)]
+        for row in range(rows):
+            for column in range(count):
+                if not self.joined[row, column // self.sparsity.stored]:
+                    found[row][int(self.columns[row, column])].append(column)
+        return found
+
+    def problem(self, row: int, chunk: int) -> str:
+        """Which rule the code of a chunk breaks, in words; empty if none."""
+        for name, found in self.findings.items():
+            if found[row, chunk]:
+                return f"{name}: {RULES[name].rule}" if name in RULES else name
+        return ""
+
+    @property
+    def report(self) -> str:
+        """One line: how many codes are not defined, and where the first is; empty if all are."""
+        broken = ~self.legal
+        if not broken.any():
+            return ""
+        row, chunk = map(int, np.argwhere(broken)[0])
+        count = int(broken.sum())
+        codes = f"{count} metadata code{'s are' if count > 1 else ' is'} not defined; row {row}, chunk {chunk}: {int(self.codes[row, chunk]):#06b}"
+        return f"{codes} ({self.problem(row, chunk)}); shown is {self.source}"
+
+
+def halves(code: int) -> tuple[int, int]:
+    """Of a 1:2 code: the 16-bit halves of the chunk's two elements that become the operand's low and high half; 2 * i + 1 is the high one of i."""
+    return code & 3, code >> 2
+
+
+def select(found: FormLayout, words: Bits) -> Selection:
+    """What these words of metadata select in a sparse form; IsaError for a dense one or another shape."""
+    sparsity = _sparsity(found)
+    words = np.asarray(words, np.uint32)
+    shape = _shape(found)
+    if words.shape != shape:
+        raise IsaError("", -1, f"metadata of shape {words.shape}", f"uint32 {list(shape)}")
+    if found.metadata is not None:
+        codes = found.metadata.gather(words, found.choice.selector, found.choice.base_lane)
+        findings = {name: hit for name, hit in found.metadata.findings(codes).items() if name == "undefined-metadata"}
+    else:
+        assert isinstance(found.form, MmaForm)
+        codes = found.form.metadata.gather(words, found.choice.selector)
+        findings = metadata_findings(found.form, codes)
+    source = "what an H100 was measured to select" if found.metadata is None else "what a plain multiplexer selects (assumed of this chip)"
+    return Selection(words, codes, sparsity, stored_columns(codes, sparsity), spliced(codes, sparsity), findings, source)
+
+
+def read_metadata(found: FormLayout, text: str) -> Selection:
+    """The metadata that a text describes (see above).
+
+    Raises:
+        IsaError: a dense form, a text that is none of these, or a file that does not hold so many words.
+        OSError: the file cannot be read.
+    """
+    _sparsity(found)
+    name, _, seed = text.partition(":")
+    if name == "random" and (seed.isdecimal() or ":" not in text):
+        return select(found, random_words(found, int(seed or 0)))
+    parts = text.split(",")
+    if all(_HEX.fullmatch(part.strip()) for part in parts) and not Path(text).is_file():
+        return select(found, _filled(found, [int(part, 16) for part in parts], f"'{text}'"))
+    if not Path(text).is_file():
+        raise IsaError(text, -1, f"'{text}' is neither metadata nor a file", HELP)
+    return select(found, _from_file(found, Path(text)))
+
+
+def random_words(found: FormLayout, seed: int = 0) -> Bits:
+    """Words with random defined codes, ascending ones where the form takes others too; bits that are not read are random, too."""
+    generator = np.random.default_rng(seed)
+    words = generator.integers(0, 1 << 32, _shape(found), dtype=np.uint32)
+    shape = found.operands["e"].shape[:2]
+    codes = generator.choice(np.array(_sparsity(found).ordered, np.uint32), shape)
+    if found.metadata is not None:
+        return found.metadata.scatter(codes, found.choice.selector, found.choice.base_lane, words)
+    assert isinstance(found.form, MmaForm)
+    return found.form.metadata.scatter(codes, found.choice.selector, words)
+
+
+def _sparsity(found: FormLayout) -> Sparsity:
+    if found.sparsity is None:
+        raise IsaError(found.opcode, -1, f"'{found.opcode}' has no metadata", "an mma.sp or tcgen05.mma.sp form")
+    return found.sparsity
+
+
+def _shape(found: FormLayout) -> tuple[int, ...]:
+    return (TMEM_LANES, PAIR) if found.metadata is not None else (LANES,)
+
+
+def _filled(found: FormLayout, words: list[int], source: str) -> Bits:
+    shape = _shape(found)
+    count = int(np.prod(shape))
+    if len(words) not in (1, count) or max(words) >> 32:
+        raise IsaError(source, -1, f"{source} holds {len(words)} words", f"1 word for all, or {count}, of 32 bits each")
+    return np.resize(np.array(words, np.uint32), shape)
+
+
+def _from_file(found: FormLayout, path: Path) -> Bits:
+    """Words of a file; IsaError if it holds none, or another number of them."""
+    shape = _shape(found)
+    try:
+        if path.suffix in (".npy", ".npz"):
+            loaded = np.load(path, allow_pickle=False)
+            array = loaded if isinstance(loaded, np.ndarray) else loaded["e" if "e" in loaded.files else loaded.files[0]]
+            if array.dtype != np.uint32 or array.reshape(-1).shape != (int(np.prod(shape)),):
+                legal = f"uint32 {list(shape)}, one array or one called e"
+                raise IsaError(str(path), -1, f"{path}: metadata of type {array.dtype} and shape {array.shape}", legal)
+            return np.ascontiguousarray(array.reshape(shape))
+        parts = path.read_text(encoding="utf-8").replace(",", " ").split()
+    except (ValueError, EOFError, IndexError, KeyError, UnicodeDecodeError) as error:
+        if isinstance(error, IsaError):
+            raise
+        raise IsaError(str(path), -1, f"{path}: cannot be read as metadata ({error})", HELP) from None
+    wrong = next((part for part in parts if not _HEX.fullmatch(part)), None)
+    if wrong is not None or not parts:
+        raise IsaError(str(path), -1, f"{path}: {f'{wrong!r} is no word in hexadecimal' if wrong else 'holds nothing'}", "words such as 0xEE44EE44")
+    return _filled(found, [int(part, 16) for part in parts], str(path))

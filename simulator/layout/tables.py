@@ -1,0 +1,136 @@
+"""Operand layouts as text, Markdown, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from simulator.layout.metadata import Selection
+from simulator.layout.operand import Operand, Place
+
+_PLACE = ("lane", "word", "low", "high")
+
+
+def cells(operand: Operand, selection: Selection | None = None) -> Iterator[dict[str, int | str]]:
+    """One record for each element, under the names of the operand's own mapping: coordinates, lane, register or column, low and high bit.
+
+    Coordinates that a place has, too (`tcgen05.ld`: lane, column), are called to_lane, to_column. With metadata: the code of a chunk, and the
+    logical column of a stored element of A ("" where a 1:2 code joins halves of two).
+    """
+    names = header(operand, selection)
+    columns = [operand.table[name].tolist() for name in ("row", "column", "copy")[: len(operand.axes)]]
+    columns += [operand.table[name].tolist() for name in _PLACE]
+    extra = _concrete(operand, selection)
+    if extra is not None:
+        columns.append(extra)
+    for values in zip([operand.name] * len(columns[0]), *columns, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def header(operand: Operand, selection: Selection | None = None) -> list[str]:
+    """Names of the fields of `cells`."""
+    axes = [f"to_{axis}" if axis in ("lane", "column") and operand.lane == "thread" else axis for axis in operand.axes]
+    word = "tmem_column" if operand.tmem else "register"
+    more = {"e": ["code"], "a": ["logical_column"]}.get(operand.name, []) if selection is not None else []
+    return ["operand", *axes, operand.lane, word, "low_bit", "high_bit", *more]
+
+
+def _concrete(operand: Operand, selection: Selection | None) -> list[Any] | None:
+    """What metadata says of each element of A or of the metadata."""
+    if selection is None or operand.name not in ("a", "e"):
+        return None
+    row, column = operand.table["row"], operand.table["column"]
+    if operand.name == "e":
+        return [f"0b{code:04b}" for code in selection.codes[row, column].tolist()]
+    joined = selection.joined[row, column // selection.sparsity.stored]
+    logical = selection.columns[row, column]
+    return ["" if halves else int(value) for halves, value in zip(joined.tolist(), logical.tolist(), strict=True)]
+
+
+def as_csv(found: Sequence[Operand], selection: Selection | None = None) -> str:
+    """All elements, one a line. The second coordinate stands under `column`, whatever it is called; copies only where there are any."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    tmem, copies = found[0].tmem, any(len(operand.axes) > 2 for operand in found)
+    more = ["code_or_logical_column"] if selection is not None else []
+    places = ["lane", "tmem_column" if tmem else "register", "low_bit", "high_bit"]
+    writer.writerow(("operand", "row", "column", *["copy"] * copies, *places, *more))
+    for operand in found:
+        names = ("row", "column", *["copy"] * copies, *_PLACE)
+        columns = [operand.table[name].tolist() for name in names]
+        if more:
+            columns.append(_concrete(operand, selection) or [""] * len(columns[0]))
+        writer.writerows(zip([operand.name] * len(columns[0]), *columns, strict=True))
+    return out.getvalue()
+
+
+def as_json(operand: Operand, selection: Selection | None = None) -> dict[str, Any]:
+    """One operand as an object of plain values."""
+    found: dict[str, Any] = {
+        "title": operand.title,
+        "operand": operand.name,
+        "bits": operand.bits,
+        "source": operand.section,
+        "evidence": operand.evidence,
+        "formulas": operand.formulas(),
+        "cells": list(cells(operand, selection)),
+    }
+    if selection is not None and operand.name == "e":
+        found["defined"] = selection.legal.all().item()
+    return found
+
+
+def as_text(operand: Operand, view: str = "matrix", *, selection: Selection | None = None, markdown: bool = False) -> str:
+    """A table with a heading and the formulas.
+
+    Args:
+        view: "matrix" (by element) or "lanes" (by lane and register).
+        selection: concrete metadata: codes stand in the cells of `e`, logical columns in those of `a`.
+    """
+    head, body = _by_element(operand, selection) if view == "matrix" else _by_lane(operand, selection)
+    formulas = [f"  {name} = {text}" for name, text in operand.formulas().items()]
+    if markdown:
+        table = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *body)]
+        return "\n".join([f"### {operand.title}", "", *table, "", *(f"-{line[1:]}" for line in formulas), ""]) + "\n"
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    table = ["  ".join(map(str.rjust, row, widths)) for row in (head, *body)]
+    return "\n".join([operand.title, *formulas, "", *table, ""])
+
+
+def places_text(operand: Operand) -> list[str]:
+    """Where each element is, by coordinates in order, copies last."""
+    columns = (operand.table[name].tolist() for name in _PLACE)
+    return [operand.name_of(Place(*place)) for place in zip(*columns, strict=True)]
+
+
+def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str], list[list[str]]]:
+    """One row a row of the matrix; of copies the first place, and how many lanes on the next ones are."""
+    rows, columns, *more = operand.shape
+    copies = more[0] if more else 1
+    texts = np.array(places_text(operand), object).reshape(rows, columns, copies)[..., 0]
+    extra = _concrete(operand, selection)
+    if extra is not None:
+        marks = np.array([f" {'k' if operand.name == 'a' else ''}{'?' if mark == '' else mark}" for mark in extra], object)
+        texts = texts + marks.reshape(rows, columns, copies)[..., 0]
+    lines = [[str(row), *texts[row].tolist()] for row in range(rows)]
+    if copies > 1 and operand.axes[2] == "copy":
+        lanes = operand.grid["lane"][0, 0]
+        lines.append([f"and {copies - 1} cop{'ies' if copies > 2 else 'y'}, lanes +{', +'.join(map(str, lanes[1:] - lanes[0]))}", *[""] * columns])
+    return [f"{operand.axes[0]}\\{operand.axes[1]}", *map(str, range(columns))], lines
+
+
+def _by_lane(operand: Operand, selection: Selection | None) -> tuple[list[str], list[list[str]]]:
+    table = operand.table
+    slots, slot = np.unique(np.stack([table["word"], table["low"]]), axis=1, return_inverse=True)
+    held = np.full((operand.lanes, slots.shape[1]), "-", object)
+    names = [table["row"].tolist(), table["column"].tolist()]
+    extra = _concrete(operand, selection) or [""] * len(names[0])
+    texts = [f"({row},{column}){f'={mark}' if mark != '' else ''}" for row, column, mark in zip(*names, extra, strict=True)]
+    held[table["lane"], slot.ravel()] = texts
+    head = [operand.lane, *(operand.word_name(word) + operand.bits_name(low, low + operand.bits - 1) for word, low in slots.T.tolist())]
+    letter = "L" if operand.tmem else "T"
+    return head, [[f"{letter}{lane}", *held[lane].tolist()] for lane in range(operand.lanes)]
