@@ -17,6 +17,8 @@ import numpy as np
 import isa
 import simulator
 from isa.metadata import stored_columns
+from simulator.drawing import draw
+from simulator.layout import form_layout
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 form = isa.mma_form(OPCODE)
@@ -50,27 +52,26 @@ for element in range(2):
     print(f"lane 23, register 2, element {element}: stored A[{row}][{column}]")
 
 # %% [markdown]
-# ## The tables
+# ## The pictures
 #
-# Rows 0, 1, 8 and 9 of A as `lane.register`; each cell is a pair of neighbouring columns, which share a register.
-
-
-# %%
-def table(operand, rows, columns, name):
-    """Lane and register of some elements, and the element where a register holds several and they differ from cell to cell."""
-    lane, register, _ = operand.mapping.grid
-    print(f"{name:>8}" + "".join(f"{c:>7}" for c in columns))
-    for r in rows:
-        print(f"{r:8}" + "".join(f"{f'T{lane[r, c]}.{register[r, c]}':>7}" for c in columns))
-
-
-table(form.a, (0, 1, 8, 9), range(0, 16, 2), "A")
+# A cell is an element; in it the lane (T) and the register with its half. A colour is a thread in its group, dark and
+# light are groups in turn.
 
 # %%
-table(form.b, range(0, 32, 2), range(8), "B")
+found = form_layout(OPCODE)
+draw(found, "a", palette="safe")
 
 # %%
-table(form.d, (0, 1, 7, 8, 9, 15), range(8), "D")
+draw(found, "d", palette="safe")
+
+# %% [markdown]
+# B as a table of `lane.register`, a cell for two neighbouring rows, which share a register:
+
+# %%
+lane, register, _ = form.b.mapping.grid
+print(f"{'B':>8}" + "".join(f"{n:>7}" for n in range(8)))
+for k in range(0, 32, 2):
+    print(f"{k:8}" + "".join(f"{f'T{lane[k, n]}.{register[k, n]}':>7}" for n in range(8)))
 
 # %% [markdown]
 # ## Put a matrix in, take a matrix out

@@ -13,6 +13,9 @@ import numpy as np
 import isa
 import simulator
 from isa.metadata import stored_columns
+from simulator.drawing import draw
+from simulator.layout import Choice, form_layout, select
+from simulator.layout.queries import where
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.{}.row.col.{}"
 f32_forms = (("m16n8k32", "f16"), ("m16n8k16", "f16"), ("m16n8k16", "tf32"))
@@ -72,25 +75,17 @@ except isa.IsaError as error:
 for name, formula in f16.metadata.mapping.formulas().items():
     print(f"{name:9}= {formula}")
 
-
 # %%
-def owners(form, selector, rows):
-    """Lane and bits of the code of each chunk of some rows."""
-    lane, code = form.metadata.places(selector)
-    print(f"{form.a_type.name} k{form.k}, selector {selector}; row, then chunk 0, 1, ...")
-    for r in rows:
-        print(f"{r:4}" + "".join(f"{f'T{lane[r, c]}[{4 * code[r, c] + 3}:{4 * code[r, c]}]':>11}" for c in range(min(form.metadata.shape[1], 8))))
-
-
-owners(f16, 0, (0, 1, 8))
-owners(f16, 1, (0, 1, 8))
+draw(form_layout(f16.opcode), "e", palette="safe")
 
 # %% [markdown]
 # Rows g and g + 8 share a register: the low half is row g. With 8-bit and narrower elements a register is one row
 # instead, and with the larger K of these types all 32 lanes contribute, so the only selector is 0:
 
 # %%
-owners(s8, 0, (0, 1, 8))
+lane, code = s8.metadata.places(0)
+for row in (0, 1, 8):
+    print(f"s8 k64, row {row}, chunks 0 to 7:", *(f"T{lane[row, c]}[{4 * code[row, c] + 3}:{4 * code[row, c]}]" for c in range(8)))
 print(f"\n{'form':12}{'rows x chunks':>15}{'codes':>7}{'lanes':>7}{'selectors':>11}   lane of (row, chunk)")
 for form in (f16_short, f16, tf32, s8, s4):
     m = form.metadata
@@ -123,6 +118,23 @@ word = int(register[lane])
 print(f"lane {lane}: {word:08x} =", " ".join(f"{word >> 4 * q & 15:04b}" for q in reversed(range(8))), "(code 7 ... code 0)")
 print(f"row {g} of step {s}:    ", " ".join(f"{c:04b}" for c in reversed(steps[s][g])))
 print(f"row {g + 8} of step {s}:    ", " ".join(f"{c:04b}" for c in reversed(steps[s][g + 8])))
+
+# %% [markdown]
+# Step 2 of that register as a picture: the codes in their places, the logical matrix with what is kept, the compressed
+# one, and the word of lane 6.
+
+# %%
+step = form_layout(f16_short.opcode, Choice(selector=2))
+selection = select(step, register)
+draw(step, "e", selection=selection, palette="safe", lane=6)
+
+# %% [markdown]
+# One element, asked for by its logical coordinates: where is it, which code decides, or is it pruned? (`tcsim where` on
+# the command line.)
+
+# %%
+for column in range(4, 8):
+    print(where(step, "a", 1, column, selection).text())
 
 # %% [markdown]
 # ## From a matrix to a product

@@ -13,7 +13,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 import isa
@@ -22,9 +21,8 @@ from isa.datapath import LAYOUTS, check_addresses, datapath, violations
 from isa.tensor_memory import TmemAddress
 from isa.tmem_metadata import tmem_metadata
 from isa.tmem_scales import tmem_scales
+from simulator.drawing import datapath_figure
 from simulator.resources import folder
-
-plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
 
 # %% [markdown]
 # ## Seven layouts
@@ -43,29 +41,10 @@ for text in ("128 1 sparse", "128 2 dense", "128 2 sparse", "64 1 sparse", "64 1
     print(f"{text:15} -> layout {datapath(int(m), int(group), kind == 'sparse', bool(ws)).name}")
 
 # %% [markdown]
-# A picture of the 128 lanes. A colour is a block of 16 rows of D (its number in the block), a step to the right within
-# a layout is the next part of N:
+# The 128 lanes of each, in blocks of 16; hatched lanes are not used:
 
 # %%
-figure, axes = plt.subplots(figsize=(7, 3.4))
-blocks = [plt.get_cmap("cividis")(i / 7) for i in range(8)]
-place = 0
-ticks = []
-shown = [(layout, base) for layout in LAYOUTS.values() for base in layout.base_lanes]
-for layout, base in shown:
-    lanes = layout.d(layout.parts, base).grid[0]  # [row, part of N]
-    for part in range(layout.parts):
-        for row in range(0, layout.rows, 16):
-            first = int(lanes[row, part])
-            left, width, ink = place + part * 0.8 / layout.parts, 0.8 / layout.parts, "white" if row < 64 else "black"
-            axes.add_patch(plt.Rectangle((left, first), width, 16, facecolor=blocks[row // 16], edgecolor="white"))
-            axes.text(left + width / 2, first + 8, str(row // 16), ha="center", va="center", color=ink, fontsize=7)
-    ticks.append((place + 0.4, f"{layout.name}\nM={layout.m}" + (f"\nlane {base}" if layout.half else "")))
-    place += 1
-axes.set(xlim=(-0.1, place), ylim=(128, 0), yticks=range(0, 129, 16), ylabel="lane")
-axes.set_xticks([x for x, _ in ticks], [text for _, text in ticks])
-axes.spines[["top", "right"]].set_visible(False)
-plt.show()
+datapath_figure("safe")
 
 # %% [markdown]
 # ## Halves, and what must agree

@@ -81,8 +81,9 @@ def _plain(output: NotebookNode) -> NotebookNode:
     """An output without metadata, its pictures without comments."""
     if "data" in output:
         output.metadata = NotebookNode()
-        if "image/png" in output.data:
+        if "image/png" in output.data or "image/svg+xml" in output.data:
             output.data.pop("text/plain", None)
+        if "image/png" in output.data:
             output.data["image/png"] = b64encode(_pixels(b64decode(output.data["image/png"]))).decode("ascii")
     return output
 

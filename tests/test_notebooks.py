@@ -73,6 +73,14 @@ def test_the_notebook_has_the_cells_of_its_script_and_is_small(script: Path) -> 
 
 
 @each
+def test_links_lead_somewhere(script: Path) -> None:
+    for cell in _checked_in(script)["cells"]:
+        if cell["cell_type"] == "markdown":
+            for link in re.findall(r"\]\(([^)#:]+)\)", _join(cell["source"])):
+                assert (FOLDER / link).exists(), f"{script.name}: {link}"
+
+
+@each
 def test_exercises_come_with_answers_that_are_checked(script: Path) -> None:
     cells = _checked_in(script)["cells"]
     answers = [number for number, cell in enumerate(cells) if "<details>" in _join(cell["source"])]
