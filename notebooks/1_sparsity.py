@@ -66,7 +66,6 @@ print(f"{'share of the squared norm lost':30}{'2:4':>8}{'whole':>8}{'chance':>8}
 for name, shares in loss.items():
     print(f"{name:30}" + "".join(f"{share:8.1%}" for share in shares))
 
-# %%
 figure, axes = plt.subplots(figsize=(6, 2.4))
 for number, label in enumerate(("2:4 by magnitude", "half of the whole matrix", "two of four by chance")):
     axes.bar(np.arange(len(loss)) + 0.27 * (number - 1), [shares[number] for shares in loss.values()], 0.25, color=COLOURS[number], label=label)
@@ -150,7 +149,7 @@ print(f"gain, measured: {rate['sparse'] / rate['dense']:.2f}")
 # that (`wgmma` is what does): dense it gets two thirds. `mma.sp` reaches 512 as named, 256 performed: what a program
 # that stays with `mma` wins by sparsity on this chip is to reach the dense peak.
 #
-# On other chips the same pair of instructions gains something else:
+# On other chips the same pair of instructions gains what their configs say:
 
 # %%
 print(f"{'config':14}{'dense':>7}{'sparse':>8}{'gain':>7}  rests on")
@@ -200,7 +199,6 @@ for name in OPCODES:
     print(f"        {tile.stage_bytes:,} bytes of A, B and metadata an iteration")
 print(f"gain: {gemms['dense'].cycles / gemms['sparse'].cycles:.2f} simulated, {on_the_chip(False) / on_the_chip(True):.2f} measured")
 
-# %%
 figure, axes = plt.subplots(figsize=(6, 2))
 units = ("tensor", "shared memory", "path to L2", "L2 reads", "device memory")
 for number, (name, e) in enumerate(gemms.items()):

@@ -5,8 +5,8 @@
 #
 # A code of 2:4 metadata has 4 bits, so there are 16, and PTX defines 6 of them (12 for plain `mma.sp`). The others
 # arise from a bug in whatever packs metadata, or from a flipped bit. Every code was run in every position on an H100
-# 80GB (sm_90, driver 580, November 2026), and the registers that came out are in
-# [tests/golden](../tests/golden/README.md). This lesson asks them.
+# 80GB (sm_90, driver 580, November 2026), and a part of what came out, for every form and selector, is in
+# [tests/golden](../tests/golden/README.md). This lesson asks it.
 
 # %%
 import sys

@@ -100,13 +100,13 @@ for j in range(21, 28):
 
 # %% [markdown]
 # sm_70 keeps 23 bits, sm_75 to sm_89 24, sm_90 and later 25. Below that the eight products are zeros, although together
-# they would be 4 units in the last place.
+# they make up to 4 units in the last place.
 #
 # ## Long sums, and their bias
 #
 # A dot product is a chain of instructions on one accumulator. Cutting is always toward zero, so errors do not cancel:
-# the result is too small in magnitude, the more so the longer the chain. Errors relative to `sum |a||b|`, of 1,000 sums
-# of normal operands each:
+# the result is too small in magnitude on average, the more so the longer the chain. Errors relative to `sum |a||b|`, of
+# 1,000 sums of normal operands each:
 
 # %%
 SIZES = [64, 256, 1024, 4096, 16384]
@@ -122,7 +122,6 @@ axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
-# %%
 print(f"K = 4,096{'right':>12}{'toward 0':>10}{'backward error':>16}{'bias':>12}")
 for name, errors in sorted(f16[4096].items(), key=lambda item: item[1].backward_mean):
     print(f"{name:15}{errors.right:6.1%}{errors.toward_zero:10.1%}{errors.backward_mean:16.1e}{errors.backward_bias.value:+12.1e}")
@@ -134,9 +133,9 @@ for name, errors in sorted(f16[4096].items(), key=lambda item: item[1].backward_
 #
 # ## FP8 on Hopper
 #
-# There are two FP8 units of Hopper as far as a program can tell. `wgmma` has 13 bits in its sums. `mma` is no
-# instruction of the chip: ptxas writes f16 instructions and an f32 addition, and these have 25. Blackwell's `tcgen05`
-# has 25 as well. Sums of positive numbers, where a bias shows:
+# A program meets two FP8 sums on Hopper. `wgmma` has 13 bits in its sums. `mma` is no instruction of the chip: ptxas
+# writes f16 instructions and an f32 addition, and these have 25. Blackwell's `tcgen05` has 25 as well. Sums of positive
+# numbers, where a bias shows:
 
 # %%
 fp8 = {}

@@ -91,7 +91,6 @@ live = contributes[lane]
 for number, name in enumerate(NAMES):
     print(f"{name:20} {np.sum(outcome[live] == number):4} of {live.sum()} live bits")
 
-# %%
 figure, axes = plt.subplots(figsize=(6.2, 4.6))
 palette = ("#DDDDDD", COLOURS[5], COLOURS[0], COLOURS[1])
 axes.imshow(outcome.reshape(32, 32), cmap=ListedColormap(palette), vmin=0, vmax=3, aspect="auto")

@@ -98,8 +98,8 @@ for name, config in chips.items():
 # %% [markdown]
 # ## Who waits for what
 #
-# Numbers of a config are whole cycles: twice the bandwidth of shared memory, which both kernels would like best, cannot
-# be written down. Half of it can.
+# Numbers of a config are whole cycles: twice the bandwidth of shared memory, which the digits layer would like best,
+# cannot be written down. Half of it can.
 #
 # The digits layer halves its speed with shared memory's bandwidth, and does not notice the tensor pipes. Count: every
 # warp needs all of B, so a step moves 8 times 512 bytes through shared memory, 32 cycles at 128 bytes; the 8 `mma.sp`
@@ -115,7 +115,6 @@ for point in found.points:
     limits = f"tensor {point.tensor_limit:5,.0f}, {point.memory} {point.memory_limit:3,.0f}"
     print(f"{point.config:36} {point.intensity:.2f} FMA/byte; limits: {limits}; achieved {point.achieved:3,.0f}, {point.share:.0%} of the lower")
 
-# %%
 figure, axes = plt.subplots(figsize=(6, 2.8))
 intensity = np.logspace(0, 6, 100, base=2)
 for number, point in enumerate(found.points):
@@ -132,7 +131,7 @@ plt.show()
 # %% [markdown]
 # ## Where the knee is
 #
-# A sweep shows how far a number can move before somebody notices. Interval of the sparse instruction from 2 to 24
+# A sweep shows how far a number can move before somebody notices. Interval of the sparse instruction from 4 to 24
 # cycles, with shared memory as it is and at half its bandwidth:
 
 # %%
@@ -159,9 +158,9 @@ for name, took in (("128 bytes", full[1]), ("64 bytes", half[1])):
     print(f"GEMM at {name} a cycle:", ", ".join(f"{i}: {t:.0f}" for i, t in zip(INTERVALS, took, strict=True)))
 
 # %% [markdown]
-# The digits layer could live with an interval of 16: the balance of the count above. The GEMM tile has more products
-# for each byte, and its knee is nearer to the H100's 8; with half the bandwidth it would not need the pipes that it
-# has.
+# The digits layer notices nothing up to 12 and little at 16, the balance of the count above. The GEMM tile has more
+# products for each byte, and its knee is nearer to the H100's 8; with half the bandwidth it would not need the pipes
+# that it has.
 #
 # ## Tiles and bytes
 #
@@ -169,17 +168,24 @@ for name, took in (("128 bytes", full[1]), ("64 bytes", half[1])):
 # tile, what it multiplies with the area. By count alone, for the H100:
 
 # %%
-print(f"{'tile, warps':18}{'tensor cycles':>15}{'shared memory cycles':>22}{'ratio':>7}")
+
+def counted(tile, config=h100):
+    """Cycles of a sub-core's tensor pipe, and of shared memory, for an iteration of a CTA."""
+    tensor = tile.instructions * config.tensor_class(tile.form).interval / config.sm.sub_cores
+    loaded = tile.bm * tile.row_a * tile.warps_n + tile.bn * tile.row_b * tile.warps_m + tile.bytes_e * tile.warps_n
+    return tensor, loaded / 128
+
+
+print(f"{'':16}{'sparse':>28}{'dense':>28}")
+print(f"{'tile, warps':16}" + f"{'tensor':>10}{'shared':>10}{'ratio':>8}" * 2)
 for text in ("64x64x64 2x2", "128x64x64 2x2", "128x128x64 2x2", "128x128x64 2x4", "128x256x64 2x4", "256x128x64 4x2"):
     shape, warps = text.split()[0], tuple(int(n) for n in text.split()[1].split("x"))
-    tile = parse_tile(shape, "f16", warps=warps, stages=3)
-    tensor = tile.instructions * 8 // 4
-    loaded = tile.bm * tile.row_a * tile.warps_n + tile.bn * tile.row_b * tile.warps_m + tile.bytes_e * tile.warps_n
-    print(f"{text:18}{tensor:15}{loaded // 128:22}{tensor / (loaded / 128):7.2f}")
+    pairs = [counted(parse_tile(shape, "f16", warps=warps, stages=3, sparse=sparse)) for sparse in (True, False)]
+    print(f"{text:16}" + "".join(f"{tensor:10.0f}{loaded:10.0f}{tensor / loaded:8.2f}" for tensor, loaded in pairs))
 
 # %% [markdown]
-# A's rows are read by every warp along N, B's by every warp along M. A ratio of 1 is balance; sparsity halves A and the
-# tensor cycles and leaves B, so a sparse tile must be larger than a dense one to reach it.
+# A's rows are read by every warp along N, B's by every warp along M. A ratio of 1 is balance. Sparsity takes a third of
+# the tensor cycles away and half of A's bytes, and leaves B: a sparse tile must be larger than a dense one to reach it.
 #
 # ## The whole chip
 #
@@ -209,7 +215,8 @@ for name, e in chip.items():
 #
 # <details><summary>Answer</summary>
 #
-# Three times as long: 46 cycles cost 6 %, 69 cost 12 %. The loads of a step lie well ahead of its products, and 8 warps take turns.
+# Three times as long: 46 cycles cost 6 %, 69 cost 12 %. The loads of a step lie well ahead of its products, and 8 warps
+# take turns.
 # </details>
 
 # %%
@@ -238,8 +245,7 @@ assert min(slow_pipes[1], slow_memory[1]) > 1.2 * results["H100"][1]
 #
 # <details><summary>Answer</summary>
 #
-# No: the pipes would be as busy, 16 cycles a step of K = 32 for each 16 x 8 tile against 8, and A moves twice the
-# bytes.
+# No: the pipes are as busy, two instructions of 4 cycles for one of 8, and A moves twice the bytes.
 # </details>
 
 # %%
