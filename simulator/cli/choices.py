@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from simulator.cli import BAD, say
+from isa import IsaError
+from simulator.cli import BAD, DONE, NO, say
 
 if TYPE_CHECKING:
     from simulator.layout import Choice, FormLayout, Selection
@@ -32,34 +35,44 @@ def add_form(parser: argparse.ArgumentParser, *, optional: bool = False) -> None
     parser.add_argument("--metadata", metavar="HEX|random|FILE", help="what the metadata registers hold")
 
 
-def read_form(options: argparse.Namespace) -> tuple[FormLayout, Selection | None]:
-    """The form with its choices, and the metadata if there is any.
+def answer(options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str]) -> int:
+    """Writes to stdout what is made of the form and the metadata (None if there is none), and returns the exit code; see `text_of`."""
+    text, code = text_of(options, made)
+    sys.stdout.write(text)
+    return code
 
-    Raises:
-        IsaError: no such form or choice, or metadata that is none.
-        OSError: a file that cannot be read.
+
+def text_of(options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str]) -> tuple[str, int]:
+    """What is made of the form and the metadata, and DONE; or nothing, NO or BAD, and a line on stderr says why.
+
+    NO is for a form, a choice or an element that does not exist, BAD for metadata that cannot be read.
     """
     from simulator.layout import form_layout, read_metadata
 
-    found = form_layout(options.form, _choice(options))
-    if options.metadata is None:
-        return found, None
-    selection = read_metadata(found, options.metadata)
-    if selection.report:
+    selection = None
+    try:
+        found = form_layout(options.form, _choice(options))
+        if options.metadata is not None and found.sparsity is not None:
+            try:
+                selection = read_metadata(found, options.metadata)
+            except IsaError as error:
+                say(error)
+                return "", BAD
+        elif options.metadata is not None:
+            raise IsaError(found.opcode, -1, f"'{found.opcode}' has no metadata", "an mma.sp or tcgen05.mma.sp form, or no --metadata")
+        text = made(found, selection)
+    except IsaError as error:
+        say(error)
+        return "", NO
+    if selection is not None and selection.report:
         say(selection.report)
-    return found, selection
+    return text, DONE
 
 
 def _choice(options: argparse.Namespace) -> Choice:
     from simulator.layout import Choice
 
     return Choice(options.selector, options.scale_a, options.scale_b, options.m, options.n, options.base_lane, options.half_split)
-
-
-def unreadable(error: OSError) -> int:
-    """Says which file cannot be read."""
-    say(f"{error.filename}: cannot be read ({error.strerror or error}); legal: a file of metadata")
-    return BAD
 
 
 def _number(text: str) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
+from typing import TYPE_CHECKING
 
-from isa import IsaError
-from simulator.cli import DONE, NO, choices, say
+from simulator.cli import choices
+
+if TYPE_CHECKING:
+    from simulator.layout import FormLayout, Selection
 
 DESCRIPTION = f"""\
 Where one element of D comes from: every product, the lanes that hold its factors, and the metadata bits that chose it.
@@ -40,16 +42,12 @@ def _pair(text: str) -> tuple[int, int]:
 
 
 def execute(options: argparse.Namespace) -> int:
+    return choices.answer(options, lambda found, selection: _answer(options, found, selection))
+
+
+def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:
     from simulator.layout.provenance import explain
 
-    try:
-        found, selection = choices.read_form(options)
-        row, column = options.d
-        answer = explain(found, row, column, selection)
-    except IsaError as error:
-        say(error)
-        return NO
-    except OSError as error:
-        return choices.unreadable(error)
-    sys.stdout.write(json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text())
-    return DONE
+    row, column = options.d
+    answer = explain(found, row, column, selection)
+    return json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text()

@@ -59,18 +59,15 @@ def execute(options: argparse.Namespace) -> int:
         say("layout: FORM is missing; see 'tcsim layout --help'")
         return BAD
     format = options.format or _SUFFIXES.get(Path(options.output or "").suffix.lower(), "table")
-    try:
-        if options.form == "datapath":
+    if options.form == "datapath":
+        try:
             made = _datapath(options, format)
-        else:
-            found, selection = choices.read_form(options)
-            made = _made(found, selection, options, format)
-    except IsaError as error:
-        say(error)
-        return NO
-    except OSError as error:
-        return choices.unreadable(error)
-    return _write(made, options.output)
+        except IsaError as error:
+            say(error)
+            return NO
+        return _write(made, options.output)
+    made, code = choices.text_of(options, lambda found, selection: _made(found, selection, options, format))
+    return code if code != DONE else _write(made, options.output)
 
 
 def _check() -> int:

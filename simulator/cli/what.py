@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
+from typing import TYPE_CHECKING
 
-from isa import IsaError
-from simulator.cli import DONE, NO, choices, say
+from simulator.cli import choices
+
+if TYPE_CHECKING:
+    from simulator.layout import FormLayout, Selection
 
 DESCRIPTION = f"""\
 What a lane's register (or a cell of Tensor Memory) holds: which elements, and of a sparse A which logical columns.
@@ -45,16 +47,12 @@ def _register(text: str) -> tuple[str, int]:
 
 
 def execute(options: argparse.Namespace) -> int:
+    return choices.answer(options, lambda found, selection: _answer(options, found, selection))
+
+
+def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:
     from simulator.layout.queries import what
 
     name, word = options.register
-    try:
-        found, selection = choices.read_form(options)
-        answer = what(found, name, options.lane, word, options.bits, selection)
-    except IsaError as error:
-        say(error)
-        return NO
-    except OSError as error:
-        return choices.unreadable(error)
-    sys.stdout.write(json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text(formulas=options.formulas))
-    return DONE
+    answer = what(found, name, options.lane, word, options.bits, selection)
+    return json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text(formulas=options.formulas)

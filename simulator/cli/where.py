@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
+from typing import TYPE_CHECKING
 
-from isa import IsaError
-from simulator.cli import DONE, NO, choices, say
+from simulator.cli import choices
+
+if TYPE_CHECKING:
+    from simulator.layout import FormLayout, Selection
 
 DESCRIPTION = f"""\
 Which bits of which lane's register (or cell of Tensor Memory) hold an element, and who holds its metadata.
@@ -36,15 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    return choices.answer(options, lambda found, selection: _answer(options, found, selection))
+
+
+def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:
     from simulator.layout.queries import where
 
-    try:
-        found, selection = choices.read_form(options)
-        answer = where(found, options.operand, options.row, options.col, selection, stored=options.stored)
-    except IsaError as error:
-        say(error)
-        return NO
-    except OSError as error:
-        return choices.unreadable(error)
-    sys.stdout.write(json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text(formulas=options.formulas))
-    return DONE
+    answer = where(found, options.operand, options.row, options.col, selection, stored=options.stored)
+    return json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text(formulas=options.formulas)

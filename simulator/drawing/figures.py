@@ -121,7 +121,7 @@ def _sparse(found: FormLayout, palette: str, selection: Selection | None, lane: 
 def _captions(found: FormLayout, operands: list[Operand], selection: Selection | None) -> list[str]:
     lines = [LEGEND] if not operands[0].tmem else ["L#: lane of Tensor Memory; columns count from the operand's address on"]
     if found.unknown:
-        lines += [f"{name}: {why}" for name, why in found.unknown.items()]
+        lines += list(found.unknown.values())
     if selection is not None and selection.report:
         lines.append(selection.report)
     sources = {f"{each.section}; {each.evidence}": each.name for each in operands}

@@ -68,7 +68,7 @@ class FormLayout:
         metadata: of `tcgen05`: the operand.
         layout: of `tcgen05.mma`: the data path layout, "A" to "G".
         selectors: legal sparsity selectors.
-        unknown: operands of which no source says where they are, and why.
+        unknown: operands that are not shown, and why.
     """
 
     opcode: str
@@ -109,7 +109,9 @@ class FormLayout:
         """The operand of that name, in either case; IsaError with the names if there is none."""
         found = self.operands.get(name.lower())
         if found is None:
-            why = self.unknown.get(name.lower(), f"'{self.opcode}' has no operand {name} with a layout")
+            why = self.unknown.get(
+                name.lower(), f"a dense form has no operand {name}" if name.lower() == "e" else f"'{self.opcode}' has no operand {name}"
+            )
             raise IsaError(name, -1, why, ", ".join(self.operands))
         return found
 
@@ -233,7 +235,7 @@ def _tcgen05(form: Tcgen05MmaForm, choice: Choice) -> FormLayout:
         return Operand(about, name, what, width, mapping, where, evidence, tmem=True, used=used, logical=logical)
 
     d = layout.d(choice.n, choice.base_lane)
-    unknown: dict[str, str] = {}
+    unknown = {"b": "B is in shared memory, where its descriptor says (docs/descriptors.md)"}
     operands = {"d": cells("d", f"matrix D, {layout.rows} rows{rank} x {choice.n}, one element a cell", CELL_BITS, d, layout.evidence)}
     metadata = tmem_metadata(form.kind, choice.m, group, form.ws) if sparse else None
     a = layout.a(bits, choice.base_lane)
