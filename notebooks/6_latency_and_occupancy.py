@@ -12,12 +12,14 @@
 import csv
 import tempfile
 from collections import Counter
+from contextlib import chdir
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from IPython.display import SVG
 
 import isa
 import simulator
@@ -130,7 +132,19 @@ for what, found in (("rule", lambda n, c, w: rule(FORMS[n], w, c)), ("simulated"
 # The rest is in the details that the rule lacks. Two chains of the sparse form take one warp more than 12 cycles an
 # instruction: ptxas can make an instruction wait at most 15 cycles, the rest is a NOP of at least two
 # ([docs/timing.md](../docs/timing.md)). The model has that.
-#
+
+# %% [markdown]
+# As a picture: 5 warps with two chains each, the first 80 cycles. Sub-core 0 has two warps, whose four chains fill its
+# pipe; the others have two chains and 24 cycles to wait for each.
+
+# %%
+trace(FORMS["sparse"], warps=5, chains=2, length=12, runs=1)
+timeline = simulator.Timeline(0, 80)
+with chdir(FOLDER):
+    simulator.run("stream.trace", arithmetic="none", timeline=timeline)
+SVG(timeline.gantt())
+
+# %% [markdown]
 # ## Where the cycles go
 #
 # A report says what each warp waited for. One chain a warp, sparse:
