@@ -174,8 +174,8 @@ print(f"wavefronts {report.memory.wavefronts}, of them bank conflicts {report.me
 # Right, and slow: rows of 32 bytes lie in the banks four rows apart again. Real kernels turn the columns by the row (a
 # swizzle), or pad the rows.
 #
-# On the command line: `tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --operand a` prints the whole table, `--view lanes`
-# the other direction, `--format csv` for a program.
+# On the command line: `tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --operand a` prints the whole table, and draws it
+# as SVG or HTML; [docs/layouts.md](../docs/layouts.md) has that and more questions.
 #
 # ## Exercises
 #

@@ -179,8 +179,9 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
         metadata = form.metadata
         metadata.places(choice.selector)  # IsaError for one that is out of range
         what = f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of {metadata.sparsity.chunk} columns"
-        mapping = metadata.mapping.at(selector=choice.selector)
-        operands["e"] = Operand(form.opcode, "e", what, CODE_BITS, mapping, form.section, _MEASURED)
+        whole, chosen = metadata.mapping, {"selector": choice.selector}
+        mapping, pair = whole.at(**chosen), tuple(chosen.items())
+        operands["e"] = Operand(form.opcode, "e", what, CODE_BITS, mapping, form.section, _MEASURED, general=whole, chosen=pair)
         shown = {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": tuple(range(metadata.selectors))}
     elif choice.selector:
         _refuse(form, choice, "selector")

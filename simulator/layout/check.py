@@ -127,8 +127,8 @@ def check_formulas() -> Checked:
 
 def _check(operand: Operand, found: FormLayout) -> tuple[int, int, list[str]]:
     """Formulas, cells, and formulas that are wrong, of one operand."""
-    mapping, printed = operand.mapping, operand.formulas()
-    coordinates = dict(zip(operand.axes, np.indices(mapping.shape), strict=True))
+    mapping, printed = operand.general or operand.mapping, operand.formulas()
+    coordinates = dict(zip((name for name, _ in mapping.axes), np.indices(mapping.shape), strict=True))
     grid = dict(zip((name for name, _ in mapping.places), mapping.grid, strict=True))
     cells, wrong = 0, []
     for name in printed:

@@ -47,6 +47,8 @@ class Operand:
         word_bits: bits of a register or cell.
         used: how far the first coordinate goes; 0: to its end.
         logical: formula of the logical column of a stored one, for A of a sparse form.
+        general: the mapping before a coordinate of it was chosen: of metadata, with the selector; None where nothing was chosen.
+        chosen: what was chosen in it.
     """
 
     form: str
@@ -60,6 +62,8 @@ class Operand:
     word_bits: int = 32
     used: int = 0
     logical: str = ""
+    general: Mapping | None = None
+    chosen: tuple[tuple[str, int], ...] = ()
 
     @property
     def title(self) -> str:
@@ -183,5 +187,10 @@ class Operand:
         return "" if high - low + 1 >= self.word_bits or self.name == "address" else f"[{high}:{low}]"
 
     def formulas(self, **numbers: int) -> dict[str, str]:
-        """The mapping in both directions; for A of a sparse form also the logical column. `numbers` stand in place of their names."""
-        return self.mapping.formulas(**numbers) | ({"logical column": self.logical} if self.logical else {})
+        """The mapping (with what was chosen in it) in both directions; for A of a sparse form also the logical column.
+
+        Args:
+            numbers: values in place of the names; what was chosen stands in place of its name, too, if any are given.
+        """
+        values = dict(self.chosen) | numbers if numbers else {}
+        return (self.general or self.mapping).formulas(**values) | ({"logical column": self.logical} if self.logical else {})
