@@ -16,7 +16,7 @@ from simulator.timing.config import config_names, load_config
 from tests.conftest import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "traces" / "digits" / "README.md"])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "traces" / "digits" / "README.md", ROOT / "notebooks" / "README.md"])
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 _LAYOUTS = (ROOT / "docs" / "layouts.md").read_text()
