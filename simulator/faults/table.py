@@ -1,8 +1,8 @@
 """A list of faults: numpy rows in memory, CSV on disk, one row a fault that says all it takes to inject it again.
 
-Columns: id; seed (of whatever the fault itself draws); case (which operands); model; site; word, lane, mask (the bits that it concerns); value (what
-is written, of models that write); lane2, mask2 (the other place, of models that move); at, until (dynamic instructions of the warp, or cycles: see
-`simulator.faults.trace`; -1: the whole run).
+Columns: id; group (which of the campaign's groups of faults); seed (of what the fault itself draws); case (which operands); model; site; word, lane,
+mask (the bits that it concerns); value (what is written, by models that write); word2, lane2, mask2 (the other place, of models that move); at, until
+(dynamic instructions of the warp, or cycles; -1: the whole run).
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from simulator.errors import TraceError
 
 MODELS = ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "selector", "align")
 SITES = (
-    "a", "b", "c", "d", "e", "scale_a", "scale_b", "selector", "idesc", "a_desc", "b_desc", "shared", "base_d", "base_a", "base_e", "registers", "tmem",
+    "a", "b", "c", "d", "e", "scale_a", "scale_b", "selector", "idesc", "a_desc", "b_desc", "shared", "base_d", "base_a", "base_e", "registers",
+    "tmem",
 )  # fmt: skip
 FIELDS: tuple[tuple[str, str], ...] = (
-    ("id", "i8"), ("seed", "u8"), ("case", "u4"), ("model", "u1"), ("site", "u1"), ("word", "u4"), ("lane", "u4"), ("mask", "u4"),
-    ("value", "u4"), ("lane2", "i4"), ("mask2", "u4"), ("at", "i8"), ("until", "i8"),
+    ("id", "i8"), ("group", "u2"), ("seed", "u8"), ("case", "u4"), ("model", "u1"), ("site", "u1"), ("word", "u4"), ("lane", "u4"), ("mask", "u4"),
+    ("value", "u4"), ("word2", "u4"), ("lane2", "i4"), ("mask2", "u4"), ("at", "i8"), ("until", "i8"),
 )  # fmt: skip
 DTYPE = np.dtype(list(FIELDS))
 HEAD = "# tcsim faults 1"
@@ -40,12 +41,12 @@ class FaultList(NamedTuple):
     Attributes:
         path: the file.
         about: what its head says: campaign, seed, opcode, digest, ...
-        count: rows.
+        rows: how many.
     """
 
     path: Path
     about: dict[str, str]
-    count: int
+    rows: int
 
 
 def empty(count: int) -> Faults:
@@ -58,7 +59,11 @@ def empty(count: int) -> Faults:
 def seeds(campaign: int, ids: NDArray[np.integer]) -> NDArray[np.uint64]:
     """A seed for each fault from the campaign's and its id: SplitMix64 (Steele, Lea, Flood 2014), so that no order or number of workers matters."""
     with np.errstate(over="ignore"):
-        z = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(campaign) * np.uint64(0xD1342543DE82EF95) + np.uint64(0x9E3779B97F4A7C15)
+        z = (
+            ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            + np.uint64(campaign) * np.uint64(0xD1342543DE82EF95)
+            + np.uint64(0x9E3779B97F4A7C15)
+        )
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return z ^ (z >> np.uint64(31))
@@ -114,7 +119,7 @@ def read_head(path: Path) -> FaultList:
 
 def read_blocks(found: FaultList, first: int = 0, last: int | None = None) -> Iterator[Faults]:
     """Rows `first` .. `last` - 1 in blocks of `BLOCK`; TraceError with the line of a row that is none."""
-    last = found.count if last is None else last
+    last = found.rows if last is None else last
     with found.path.open(encoding="utf-8", newline="") as stream:
         skipped = len(found.about) + 2
         for _ in range(skipped + first):
@@ -160,14 +165,13 @@ def _problem(row: list[str]) -> str | None:
     if len(row) != len(FIELDS):
         return f"{len(row)} columns in place of {len(FIELDS)}"
     for (name, kind), text in zip(FIELDS, row, strict=True):
+        limits = np.iinfo(kind)
         try:
-            np.array(_numbers(name, [text])[0]).astype(kind, casting="same_kind")
-            np.zeros(1, kind)[0] = _numbers(name, [text])[0]
-            limits = np.iinfo(kind)
-            if not limits.min <= _numbers(name, [text])[0] <= limits.max:
-                return f"{name} = {text}"
-        except (ValueError, KeyError, OverflowError, TypeError):
-            return f"{name} = {text!r}"
+            (value,) = _numbers(name, [text])
+        except (ValueError, KeyError):
+            return f"{name} is {text!r}"
+        if not limits.min <= value <= limits.max:
+            return f"{name} is {text}, beyond {limits.min} to {limits.max}"
     return None
 
 
