@@ -25,6 +25,7 @@ VERBS = {
     "explain": "where one element of D comes from: every product, its lanes, the metadata bits that chose it",
     "accuracy": "what tensor-core arithmetic means for your numbers: errors of chips' sums against the exact result",
     "gemm": "what a sparse or dense GEMM costs on a chip, and what bounds it",
+    "faults": "inject faults into sparse instructions: lists, campaigns, outcomes, detectors",
     "validate": "compare the timing model with everything that was measured or published",
 }
 

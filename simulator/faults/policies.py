@@ -74,9 +74,9 @@ def _without(
     if not form.b_type.is_float:
         return d
     matrix = form.b.gather(b)
-    bad: NDArray[np.bool_] = np.asarray(~np.isfinite(decode(matrix, form.b_type).value))
-    chunk_bad: NDArray[np.bool_] = np.asarray(bad.any(axis=-1)).reshape(len(b), -1, sparsity.chunk).any(axis=-1)
-    meets: NDArray[np.bool_] = np.asarray((broken & chunk_bad[:, None, :]).any(axis=-1))
+    bad = np.logical_not(np.isfinite(decode(matrix, form.b_type).value))
+    chunk_bad: NDArray[np.bool_] = np.logical_or.reduce(bad.reshape(len(b), -1, sparsity.chunk * form.n), axis=-1)
+    meets: NDArray[np.bool_] = np.logical_or.reduce(broken & chunk_bad[:, None, :], axis=-1)
     case, row = np.nonzero(meets)
     if len(case):
         gone = np.repeat(broken[case, row], sparsity.chunk, axis=-1)[:, :, None] & bad[case]
