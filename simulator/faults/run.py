@@ -74,12 +74,16 @@ def run_list(found: FaultList, output: Path, *, policy: str = "", workers: int =
     tasks = ((number, rows) for number in missing for rows in table.read_blocks(found, number * BLOCK, min((number + 1) * BLOCK, found.rows)))
     key = json.dumps([found.about["subject"], subject.policy])
     done = len(blocks) - len(missing)
-    for number, text in _worked(key, tasks, workers, cluster, len(missing)):
-        with complete(parts / _part(number)) as stream:
-            stream.write(text)
-        done += 1
-        if progress is not None:
-            progress(min(done * BLOCK, found.rows), found.rows)
+    try:
+        for number, text in _worked(key, tasks, workers, cluster, len(missing)):
+            with complete(parts / _part(number)) as stream:
+                stream.write(text)
+            done += 1
+            if progress is not None:
+                progress(min(done * BLOCK, found.rows), found.rows)
+    except TraceError:  # a list that is none: there is nothing to go on with
+        shutil.rmtree(parts)
+        raise
     with complete(output) as stream:
         stream.write(head.encode())
         for number in blocks:
