@@ -1,4 +1,4 @@
-"""`tcsim faults list|run|replay|report|forms`."""
+"""`tcsim faults list|run|replay|report|forms|cost`."""
 
 from __future__ import annotations
 
@@ -64,6 +64,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     forms.add_argument("--seed", type=int, default=0)
     forms.add_argument("--policy", choices=("hardware", "raise", "zero", "saturate"), default="hardware")
     forms.add_argument("--format", choices=("table", "markdown", "csv"), default="table")
+    cost = actions.add_parser("cost", help="cycles of the detectors that take instructions, in the kernel of a GEMM tile")
+    cost.add_argument("--tile", default="64x64x64", metavar="MxNxK", help="default 64x64x64")
+    cost.add_argument("--type", default="f16", choices=("f16", "bf16", "s8"))
+    cost.add_argument("--warps", default="2x2", metavar="MxN", help="default 2x2")
+    cost.add_argument("--stages", type=_positive, default=4)
+    cost.add_argument("--config", default="h100_sxm")
 
 
 def _positive(text: str) -> int:
@@ -74,7 +80,7 @@ def _positive(text: str) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     work: dict[str, Callable[[argparse.Namespace], str]] = {
-        "list": _list, "run": _run, "replay": _replay, "report": _report, "forms": _forms,
+        "list": _list, "run": _run, "replay": _replay, "report": _report, "forms": _forms, "cost": _cost,
     }  # fmt: skip
     written = [path for path in (getattr(options, "output", None), getattr(options, "parquet", None)) if path]
     for path in written:
@@ -179,3 +185,16 @@ def _forms(options: argparse.Namespace) -> str:
 
     rows = every_form(options.target, options.cases, options.seed, options.policy)
     return {"table": as_text, "markdown": as_markdown, "csv": as_csv}[options.format](rows)
+
+
+def _cost(options: argparse.Namespace) -> str:
+    from isa import IsaError
+    from simulator.faults.cost import as_text, costs
+    from simulator.gemm.tile import Tile
+
+    sizes = options.tile.split("x"), options.warps.split("x")
+    if [len(part) for part in sizes] != [3, 2] or not all(size.isdecimal() for part in sizes for size in part):
+        raise IsaError(f"{options.tile}, {options.warps}", -1, "no tile", "--tile MxNxK --warps MxN, such as 64x64x64 and 2x2")
+    (m, n, k), (warps_m, warps_n) = (map(int, part) for part in sizes)
+    tile = Tile(options.type, m, n, k, warps_m, warps_n, options.stages)
+    return as_text(costs(tile, options.config), tile, options.config)

@@ -172,7 +172,8 @@ def _on_cluster(key: str, tasks: Iterator[tuple[int, Faults]], cluster: str) -> 
         from distributed import Client
     except ImportError:
         raise TraceError(cluster, 0, 0, "a cluster needs dask, which is not installed", "pip install 'tcsim[cluster]', or --workers") from None
-    client: Any = Client(processes=False, dashboard_address=None) if cluster == "local" else Client(cluster)
+    make: Any = Client
+    client = make(processes=False, dashboard_address=None) if cluster == "local" else make(cluster)
     with client:
         running: dict[Any, int] = {}
         ahead = 2 * max(1, sum(client.ncores().values()))
