@@ -26,6 +26,7 @@ from isa.tmem_moves import copy, move
 from isa.tmem_scales import tmem_scales
 from simulator.layout.operand import Operand
 
+_NEWEST = "9.4"  # of PTX: a layout is shown whatever version brought the form
 _MEASURED = "measured: NVIDIA H100 80GB, November 2026"
 _LDMATRIX = "PTX ISA 9.0, 9.7.14.5.15 (ldmatrix)"
 _STORED_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}  # of A in Tensor Memory
@@ -125,7 +126,7 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
         IsaError: no such form, or no such choice for it.
     """
     choice = choice or Choice()
-    found = read_opcode(complete_opcode(form))
+    found = read_opcode(complete_opcode(form), ptx=_NEWEST)
     if isinstance(found, MmaForm):
         _refuse(found, choice, "m", "n", "base_lane", "half_split")
         return _mma(found, choice)
