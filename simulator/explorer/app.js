@@ -47,6 +47,7 @@ function show(fields) {
   view.result = model.result(model.sparsity ? wordsFrom(model, view.fields.e) : null);
   document.body.classList.toggle("small", small());
   document.body.classList.toggle("tmem", model.tmem);
+  document.body.classList.toggle("wide", model.view.blocks > 1);
   document.body.classList.toggle("bw", view.fields.palette === "bw");
   $("palette").value = view.fields.palette;
   $("cells").checked = small();

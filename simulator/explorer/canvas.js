@@ -21,7 +21,7 @@ class CanvasPanel {
   /** The box: as wide as the window allows, with the canvas in place of what scrolls. */
   build() {
     const { operand } = this;
-    [this.width, this.height] = this.small ? [Math.max(4, Math.min(12, Math.floor(1000 / operand.words))), 5] : [40, 26];
+    [this.width, this.height] = this.small ? [Math.max(4, Math.min(12, Math.floor(1000 / operand.words))), 5] : [50, 26];
     [this.left, this.top] = [34, 18];
     const [width, height] = [this.left + this.width * operand.words, this.top + this.height * operand.lanes];
     this.element.innerHTML = `${heading(this, copiesText(operand), "")}<div class="scroll"><div class="sizer" style="width:${width}px;height:${height}px"><canvas></canvas></div></div>`;
@@ -105,9 +105,12 @@ class CanvasPanel {
       pen.fillText(before === after ? shown(after) : `${shown(before)}\u2192${shown(after)}`, x + width / 2, y + 22, width - 2);
     }
     pen.globalAlpha = 1;
-    if (lit || before !== after) {
-      pen.strokeStyle = "#000000";
-      pen.lineWidth = this.small ? 1 : key === this.chosen ? 3 : 1.5;
+    if (this.small && !lit && before !== after) {
+      pen.fillStyle = "#333333";
+      pen.fillRect(x + width / 2 - 1, y + height / 2 - 1, 2, 2);
+    } else if (lit || before !== after) {
+      pen.strokeStyle = lit ? "#000000" : "#555555";
+      pen.lineWidth = this.small || !lit ? 1 : key === this.chosen ? 3 : 1.5;
       pen.setLineDash(before === after || this.small ? [] : [4, 2]);
       pen.strokeRect(x + 1, y + 1, width - 2, height - 2);
       pen.setLineDash([]);

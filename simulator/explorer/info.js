@@ -48,7 +48,7 @@ function useOf(model, selection, row, s) {
   if (ks.length > 1) {
     const [low, high] = model.sparsity.halves[selection.code(row, chunkOf(model, s))];
     const half = (i) => `the ${i % 2 ? "high" : "low"} half of B[${ks[i >> 1]}][n]`;
-    return `it multiplies an operand made of ${half(high)} (high) and ${half(low)} (low), and adds to D[${row}][0..${last}]`;
+    return `it multiplies an operand whose high half is ${half(high)} and whose low half is ${half(low)}, and adds to D[${row}][0..${last}]`;
   }
   return `it multiplies B[${ks[0]}][${first}..${end}] and adds to D[${row}][0..${last}]`;
 }
@@ -146,7 +146,8 @@ function laneText(model, result, lane) {
     if (lane >= operand.lanes) continue;
     const words = [];
     for (let word = 0; word < operand.words; word++) {
-      const held = range(operand.parts).map((part) => operand.element(lane, word, part)).filter(Boolean).map(([row, column]) => heldText(model, result, name, row, column));
+      const elements = range(operand.parts).map((part) => operand.element(lane, word, part)).filter(Boolean);
+      const held = name === "e" ? codesText(result, elements) : elements.map(([row, column]) => heldText(model, result, name, row, column));
       if (held.length) words.push(`<span class="nobreak">${code(operand.wordName(word) || "address")} ${held.length > 4 ? `${held[0]} .. ${held[held.length - 1]}` : held.join(", ")}</span>`);
     }
     const shownWords = words.length > 24 ? [...words.slice(0, 12), "...", ...words.slice(-3)] : words;
@@ -156,11 +157,20 @@ function laneText(model, result, lane) {
   return `<b>${who}</b> holds, lowest bits first:${lines.join("")}`;
 }
 
+/** The codes of one word, row by row: `row 5, chunks 0 to 3: 0100 1110 ...`. */
+function codesText(result, elements) {
+  return [...new Set(elements.map(([row]) => row))].map((row) => {
+    const chunks = elements.filter((element) => element[0] === row).map((element) => element[1]);
+    const codes = chunks.map((chunk) => result.selection.code(row, chunk).toString(2).padStart(4, "0"));
+    return `row ${row}, chunks ${chunks[0]} to ${chunks[chunks.length - 1]}: ${codes.join(" ")}`;
+  });
+}
+
 function heldText(model, result, name, row, column) {
   if (name === "a" && model.sparsity) return `A[${row}][${result.selection.columns(row, column).join("|")}]`;
-  if (name === "e") return `row ${row} chunk ${column} ${binary(result.selection.code(row, column))}`;
   if (name === "address") return `matrix ${row} row ${column}`;
-  return name.startsWith("scale") ? `${row}.${column}` : indexed(name, row, column);
+  if (name.startsWith("scale")) return `factor ${column} of ${name === "scale_a" ? "row" : "column"} ${row}`;
+  return indexed(name, row, column);
 }
 
 /** The list of codes that are not defined, with rule, place, and what is shown in their stead. */

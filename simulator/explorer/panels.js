@@ -14,7 +14,14 @@ function attributes(operand, name, row, column, place, copy = 0) {
 /** The class that gives a lane its colour. */
 const laneClass = (operand, lane) => (operand.tmem ? "m" : "l") + lane;
 
-const whoAndWhat = (operand, place) => `${operand.letter}${place.lane}<br>${operand.short(place)}`;
+/** Lane and register in two lines, or in one where there is room. */
+function whoAndWhat(operand, place) {
+  const oneLine = operand.name !== "a" && operand.columns <= 8 && operand.bits >= 16;
+  return `${operand.letter}${place.lane}${oneLine ? " " : "<br>"}${operand.short(place)}`;
+}
+
+/** Width in pixels of the longest line of a cell. */
+const widthOf = (html) => Math.max(...html.replace(/&rarr;/g, "-").split("<br>").map((line) => 4 + 4.7 * line.replace(/<[^>]*>/g, "").length + 0.6 * line.includes("<b>") * line.length));
 
 /** What stands in the cell of an element: [classes, data-*, HTML]. */
 const CELLS = {
@@ -78,13 +85,15 @@ class MatrixPanel {
     const step = this.boundary();
     const cell = CELLS[this.name] || CELLS.plain;
     const axes = this.name === "logical" ? ["row", "column"] : this.operand.axes;
-    const html = [`<table class="cells"><thead><tr><th class="corner">${axes[0]}\\${axes[1]}</th>`];
+    let wide = 14;
+    const html = [`<table class="cells"><thead><tr><th class="corner" title="${axes[0]} down, ${axes[1]} across"></th>`];
     for (let column = 0; column < this.columns; column++) html.push(`<th${column % step ? "" : ' class="cut"'}>${column}</th>`);
     html.push("</tr></thead><tbody>");
     for (let row = this.first; row < this.first + this.shown; row++) {
       html.push(`<tr><th>${row}</th>`);
       for (let column = 0; column < this.columns; column++) {
         const [classes, data, text] = cell(model, result, this.operand, row, column);
+        wide = Math.max(wide, Math.min(90, widthOf(text)));
         html.push(`<td class="${classes}${column % step ? "" : " cut"}" ${data}>${text}</td>`);
       }
       html.push("</tr>");
@@ -92,7 +101,7 @@ class MatrixPanel {
     html.push("</tbody></table>");
     const more = this.shown < this.total ? `, rows ${this.first} to ${this.first + this.shown - 1} of ${this.total}` : "";
     const turn = more ? '<button data-turn="-1" title="rows before">&uarr;</button><button data-turn="1" title="rows after">&darr;</button>' : "";
-    this.element.innerHTML = heading(this, more, turn) + `<div class="scroll">${html.join("")}</div>`;
+    this.element.innerHTML = heading(this, more, turn) + `<div class="scroll" style="--wide:${Math.ceil(wide)}px">${html.join("")}</div>`;
     this.table = this.element.querySelector("table");
   }
 
@@ -131,13 +140,13 @@ class TmemPanel {
     this.model = model;
     const operand = (this.operand = model.operands[this.name]);
     const html = ['<table class="cells"><thead><tr><th class="corner">lane</th>'];
-    for (let word = 0; word < operand.words; word++) html.push(`<th class="cut" colspan="${operand.parts}">column ${word}</th>`);
-    html.push('</tr><tr><th class="corner"></th>');
+    for (let word = 0; word < operand.words; word++) html.push(`<th class="cut" colspan="${operand.parts}"><span>column </span>${word}</th>`);
+    html.push('</tr><tr><th class="corner part"></th>');
     const bits = (part) => `${operand.bits * (part + 1) - 1}:${operand.bits * part}`;
-    for (let i = 0; i < operand.words * operand.parts; i++) html.push(`<th${i % operand.parts ? "" : ' class="cut"'}>${bits(i % operand.parts)}</th>`);
+    for (let i = 0; i < operand.words * operand.parts; i++) html.push(`<th class="part${i % operand.parts ? "" : " cut"}">${bits(i % operand.parts)}</th>`);
     html.push("</tr></thead><tbody>");
     for (let lane = 0; lane < operand.lanes; lane++) {
-      html.push(`<tr${lane % 32 ? "" : ' class="quarter"'}><th>L${lane}</th>`);
+      html.push(`<tr class="${lane % 32 ? "" : "quarter"}${lane % 16 ? "" : " half"}"><th>L${lane}</th>`);
       for (let word = 0; word < operand.words; word++)
         for (let part = 0; part < operand.parts; part++) {
           const cut = part ? "" : " cut";

@@ -31,7 +31,10 @@ function drawLanes(model) {
 /** `T0 T1 T4 T5 ...` as a rule where there is one. */
 function lanesText(model, selector) {
   const lanes = model.lanesOf(selector);
-  if (model.tmem) return `column ${model.metadata[selector].place(0, 0).word}${model.metadata[selector].place(0, model.chunks - 1).word ? " and 1" : ""} of the pair`;
+  if (model.tmem) {
+    const words = new Set(range(model.chunks).map((chunk) => model.metadata[selector].place(0, chunk).word));
+    return words.size > 1 ? "both columns of the pair" : `column ${[...words][0]} of the pair`;
+  }
   const rests = [...new Set(lanes.map((lane) => lane % 4))];
   return lanes.length === rests.length * 8 ? (rests.length === 4 ? "all lanes" : `lanes 4g + ${rests.join(", 4g + ")}`) : lanes.map((lane) => `T${lane}`).join(" ");
 }
@@ -51,7 +54,7 @@ function drawOptions(model) {
   }
   if (model.selectors.length) {
     const buttons = model.selectors.map((s) => `<button data-field="selector" data-value="${s}"${s === model.selector ? ' class="on"' : ""}>${s}: ${lanesText(model, s)}</button>`);
-    html.push(`<span class="selector">sparsity selector ${buttons.join("")}</span>`);
+    html.push(`<span class="selector">sparsity selector ${buttons.join("")} <small>it reads the metadata of underlined lanes</small></span>`);
   }
   for (const name of Object.keys(model.ids)) html.push(list(name, Object.keys(model.view.operands[name]), model.ids[name], model.tmem ? `${name} id` : `${name} byte-id.thread-id`));
   $("options").innerHTML = html.join("");
@@ -127,5 +130,5 @@ function drawPicker() {
   const options = forms.map((form) => `<option value="${form.opcode}"${form.opcode === current ? " selected" : ""}>${brief(form.opcode)}</option>`);
   const none = forms.some((form) => form.opcode === current) ? "" : `<option value="" selected>${forms.length ? `${forms.length} forms: choose one` : "no such form"}</option>`;
   $("forms").innerHTML = none + options.join("");
-  $("count").textContent = `${forms.length} of ${DATA.forms.length} forms`;
+  $("forms").title = `${forms.length} of ${DATA.forms.length} forms`;
 }
