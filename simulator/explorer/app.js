@@ -130,7 +130,7 @@ const choose = (at, replace = false) => go({ at: atText(at) }, replace);
 const chooseForm = (opcode) => go({ form: opcode, m: "", n: "", base: "", selector: "", scale_a: "", scale_b: "", e: "default", at: "" });
 
 function clicked(event) {
-  const target = event.target.closest("[data-flip],[data-all],[data-choose-lane],[data-value],[data-save],[data-turn],[data-action],[data-operand]");
+  const target = event.target.closest("[data-flip],[data-all],[data-choose-lane],[data-option],[data-save],[data-turn],[data-action],[data-operand]");
   if (!target) return;
   const { model, result } = view;
   const data = target.dataset;
@@ -139,7 +139,7 @@ function clicked(event) {
     go({ e: withWord(model, view.fields.e, i, (result.words[i] ^ (1 << Number(data.flip))) >>> 0) });
   } else if (data.all !== undefined) go({ e: hex(result.words[Number(data.all)]) });
   else if (data.chooseLane !== undefined) choose(view.at && view.at.lane === Number(data.chooseLane) ? null : { lane: Number(data.chooseLane) });
-  else if (data.value !== undefined) go({ [data.field]: data.value === "0" ? "" : data.value });
+  else if (data.option !== undefined) go({ [data.field]: data.option === "0" ? "" : data.option });
   else if (data.save !== undefined) savePanel(target.closest(".panel"));
   else if (data.turn !== undefined) {
     const panel = view.panels.find((p) => p.element === target.closest(".panel"));

@@ -53,7 +53,7 @@ function drawOptions(model) {
     html.push(`<span>data path layout <b>${model.view.layout}</b>, K ${model.view.k}</span>`);
   }
   if (model.selectors.length) {
-    const buttons = model.selectors.map((s) => `<button data-field="selector" data-value="${s}"${s === model.selector ? ' class="on"' : ""}>${s}: ${lanesText(model, s)}</button>`);
+    const buttons = model.selectors.map((s) => `<button data-field="selector" data-option="${s}"${s === model.selector ? ' class="on"' : ""}>${s}: ${lanesText(model, s)}</button>`);
     html.push(`<span class="selector">sparsity selector ${buttons.join("")} <small>it reads the metadata of underlined lanes</small></span>`);
   }
   for (const name of Object.keys(model.ids)) html.push(list(name, Object.keys(model.view.operands[name]), model.ids[name], model.tmem ? `${name} id` : `${name} byte-id.thread-id`));

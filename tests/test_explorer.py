@@ -1,0 +1,592 @@
+"""The explorer's page in a real browser: what it computes and shows against the mappings, the selection and the arithmetic of Python."""
+
+from __future__ import annotations
+
+import base64
+import re
+import zipfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import isa
+from isa.forms import MmaForm
+from isa.types import pack
+from simulator import mma, mma_sp
+from simulator.arithmetic.convert import from_float64, to_float64
+from simulator.explorer import SCRIPTS, page
+from simulator.explorer.data import page_data
+from simulator.layout import Choice, FormLayout, Selection, form_layout, random_words, select
+from tests.explorer_browser import needs_chromium, run_page
+
+OPCODES = [form["opcode"] for form in page_data("")["forms"]]
+F16 = "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+TF32 = "mma.sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32"
+S4 = "mma.sp.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32"
+DENSE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+STACKED = "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32"
+SCALED = "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3"
+LOADS = "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16"
+TMEM = "tcgen05.mma.sp.cta_group::1.kind::f16"
+TMEM_SCALED = "tcgen05.mma.sp.cta_group::2.kind::mxf4nvf4.block_scale.scale_vec::4X"
+SAMPLE = (F16, TF32, S4, DENSE, STACKED, SCALED, LOADS)
+
+
+@cache
+def the_page() -> str:
+    return page()
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Callable[..., Any]:
+    """Runs a script in the page: `browse(script, data, fragment)`."""
+
+    def run(script: str, data: Any = None, fragment: str = "") -> Any:
+        return run_page(the_page(), tmp_path, script, data, fragment)
+
+    return run
+
+
+def choice_of(record: dict[str, Any]) -> Choice:
+    """The choice that the page says it shows."""
+    sizes = {name: record[name] for name in ("m", "n")} if record["tmem"] else {}
+    ids = {name: tuple(map(int, text.split("."))) for name, text in record["ids"].items()}
+    return Choice(selector=record["selector"], base_lane=record["base"], **sizes, **ids)
+
+
+@cache
+def layout_of(opcode: str, choice: Choice) -> FormLayout:
+    return form_layout(opcode, choice)
+
+
+# The page
+
+
+def test_page_is_one_small_file() -> None:
+    """Nothing is loaded from anywhere; and it stays small."""
+    text = the_page()
+    assert len(text) < 1_000_000
+    assert set(re.findall(r"https?://[^\s\"'<>`]*", text)) == {"http://www.w3.org/2000/svg"}
+    assert not re.findall(
+        r"<link (?!rel=\"icon\" href=\"data:,\")|<script[^>]* src|@import|url\((?!#)|fetch\(|XMLHttpRequest|WebSocket|import\(", text
+    )
+    assert "{{" not in text
+
+
+def test_every_form_is_there() -> None:
+    assert set(isa.mma_forms()) <= set(OPCODES)
+    families = {form["family"] for form in page_data("")["forms"]}
+    assert families == {"mma", "mma.sp", "ldmatrix", "tcgen05.mma", "tcgen05.mma.sp", "tcgen05.mma.ws", "tcgen05.mma.ws.sp"}
+    kinds = {form["type"] for form in page_data("")["forms"] if form["family"].startswith("tcgen05")}
+    assert kinds == {"f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4"}
+
+
+@pytest.mark.long
+def test_wheel_has_the_scripts(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    root = Path(__file__).resolve().parent.parent
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--wheel-dir", str(tmp_path), str(root)]
+    subprocess.run(command, check=True, timeout=300)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"simulator/explorer/{name}" for name in (*(f"{script}.js" for script in SCRIPTS), "page.html", "explorer.css")} <= names
+
+
+# Layouts
+
+POSITIONS = """
+async function run() {
+  const forms = [];
+  for (const form of DATA.forms)
+    for (const v of form.views)
+      for (const selector of form.selectors || [0])
+        for (const [i, ids] of idsOf(v).entries()) {
+          if (selector && i) continue;
+          const model = new Model(form, { ...v, selector, ...ids });
+          const operands = Object.fromEntries(Object.entries(model.operands).map(([name, operand]) => [name, OPERANDS.indexOf(operand)]));
+          const { m, n, base, tmem } = model;
+          forms.push({ opcode: form.opcode, m, n, base, tmem, selector: model.selector, ids: model.ids, operands });
+        }
+  const operands = DATA.operands.map((_, number) => {
+    const operand = operandOf(number);
+    const { rows, columns, copies } = operand;
+    const found = { shape: [rows, columns, copies] };
+    const places = new Uint8Array(4 * rows * columns * copies);
+    let at = 0;
+    for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) for (let copy = 0; copy < copies; copy++) {
+      const place = operand.place(row, column, copy);
+      places.set([place.lane, place.word, place.low, place.high], at);
+      at += 4;
+    }
+    found.places = bytes(places);
+    let held = 0;
+    for (let lane = 0; lane < operand.lanes; lane++) for (let word = 0; word < operand.words; word++) for (let part = 0; part < operand.parts; part++) {
+      const element = operand.element(lane, word, part);
+      if (!element) continue;
+      const place = operand.place(...element);
+      if (place.lane !== lane || place.word !== word || place.low !== part * operand.bits) throw new Error(`operand ${number}: ${element} is not at ${lane}, ${word}, ${part}`);
+      held++;
+    }
+    const last = [rows - 1, columns - 1, copies - 1];
+    return { ...found, held, last, name: operand.nameOf(operand.place(...last)), formulas: operand.formulas(last), back: operand.formulas(last, false) };
+  });
+  return { forms, operands };
+}
+function idsOf(v) {
+  const keys = (name) => Object.keys(v.operands[name] || { "": 0 });
+  return keys("scale_a").flatMap((a, i) => keys("scale_b").filter((b, j) => !i || !j).map((b) => ({ scale_a: a, scale_b: b })));
+}
+"""
+
+
+@needs_chromium
+def test_positions_of_every_operand_of_every_form(browse: Callable[..., Any]) -> None:
+    """Cell by cell, both directions; and the formulas with their numbers."""
+    found = browse(POSITIONS)
+    assert {form["opcode"] for form in found["forms"]} == set(OPCODES)
+    checked = set()
+    for form in found["forms"]:
+        layout = layout_of(form["opcode"], choice_of(form))
+        assert set(layout.operands) == set(form["operands"])
+        for name, operand in layout.operands.items():
+            number = form["operands"][name]
+            key = (number, operand.mapping, operand.bits, operand.used, operand.name)
+            if key in checked:
+                continue
+            checked.add(key)
+            shown = found["operands"][number]
+            assert tuple(shown["shape"][: len(operand.shape)]) == operand.shape
+            places = np.frombuffer(base64.b64decode(shown["places"]), np.uint8).reshape(-1, 4)
+            table = operand.table
+            assert np.array_equal(places, np.stack([table[name] for name in ("lane", "word", "low", "high")], axis=1)), (form["opcode"], name)
+            assert shown["held"] == len(table["lane"])
+            _check_words(operand, shown)
+    assert {number for number, *_ in checked} == set(range(len(found["operands"])))
+
+
+def _check_words(operand: Any, shown: dict[str, Any]) -> None:
+    """The name and the formulas of the last element."""
+    coordinates = shown["last"][: len(operand.shape)]
+    assert shown["name"] == operand.name_of(operand.places(*coordinates)[-1])
+    at = dict(zip(operand.axes, coordinates, strict=True))
+    place = {name: int(value) for name, value in zip(dict(operand.mapping.places), operand.mapping.positions(**at), strict=True)}
+    for name, formula, numbers, value in shown["formulas"]:
+        assert formula == operand.formulas()[name]
+        assert numbers == operand.formulas(**at)[name]
+        assert eval(numbers.replace("/", "//")) == value == place[name]
+    for name, formula, numbers, value in shown["back"]:
+        assert formula == operand.formulas()[name]
+        assert numbers == operand.formulas(**place)[name]
+        assert eval(numbers.replace("/", "//")) == value == at[name]
+
+
+CELLS = """
+async function run() {
+  const found = {};
+  for (const [opcode, fields] of TEST) {
+    showForm(opcode);
+    for (const [name, value] of Object.entries(fields)) set(document.querySelector(`[data-field=${name}]`), value);
+    const cells = {};
+    for (const panel of document.querySelectorAll(".panel")) {
+      if (panel.querySelector("canvas")) {
+        const canvas = view.panels.find((p) => p.element === panel);
+        const list = [];
+        for (const [lane, column] of [[0, 0], [17, 3], [53, 7], [127, 7], [63, 15]]) {
+          if (!canvas.operand.element(lane, column, 0)) continue;
+          canvas.box.scrollLeft = 50 * column;
+          canvas.box.scrollTop = 26 * lane;
+          const [x, y] = canvas.point(lane, column);
+          canvas.canvas.dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: x + canvas.canvas.getBoundingClientRect().left, clientY: y + canvas.canvas.getBoundingClientRect().top }));
+          list.push([view.at.row, view.at.column, lane, column, "31:0", "0"]);
+        }
+        cells[panel.dataset.panel] = list;
+      } else cells[panel.dataset.panel] = [...panel.querySelectorAll("td[data-operand]")].map((cell) => [...numbersOf(cell), cell.dataset.bits, cell.dataset.copy || "0"]);
+    }
+    const { m, n, base, tmem, selector, ids } = view.model;
+    found[opcode] = { m, n, base, tmem, selector, ids, cells, at: location.hash };
+  }
+  return found;
+}
+"""
+
+
+@needs_chromium
+def test_cells_say_where_they_are(browse: Callable[..., Any]) -> None:
+    """data-row, -column, -lane, -reg and -bits of the panels as they are drawn, for forms of each family."""
+    forms = [
+        *((opcode, {}) for opcode in SAMPLE),
+        (TMEM, {"m": 64, "base": 16}),
+        (TMEM_SCALED, {"n": 32}),
+        ("tcgen05.mma.ws.cta_group::1.kind::i8", {"m": 32}),
+    ]
+    for opcode, found in browse(CELLS, forms).items():
+        layout = layout_of(opcode, choice_of(found))
+        panels = found["cells"]
+        for name, operand in layout.operands.items():
+            table = operand.table
+            keys = ("row", "column", "lane", "word", "low", "high")
+            every = {
+                (row, column, lane, word, f"{high}:{low}")
+                for row, column, lane, word, low, high in zip(*(table[k].tolist() for k in keys), strict=True)
+            }
+            if found["tmem"]:
+                cells = {tuple(cell[:5]) for cell in panels[f"tmem-{name}"]}
+                assert cells <= every if name == "d" else cells == every
+                assert len(cells) >= 3
+                continue
+            assert {tuple(cell[:5]) for cell in panels[name]} == every
+            assert len(panels[name]) == len(every)
+        if layout.sparsity is not None and not found["tmem"]:
+            assert len(panels["logical"]) == layout.rows * layout.k
+            places = {tuple(cell[2:5]) for cell in panels["logical"] if cell[4] is not None}
+            assert places == {tuple(cell[2:5]) for cell in panels["a"]}
+
+
+# Metadata
+
+
+SELECTED = """
+async function run() {
+  return TEST.map(([opcode, open, words]) => {
+    const model = new Model(DATA.forms.find((form) => form.opcode === opcode), open);
+    return words.map((list) => {
+      const selection = model.select(Uint32Array.from(list));
+      const rows = range(model.rows);
+      const columns = rows.map((row) => range(model.stored).map((s) => selection.columns(row, s)));
+      return { columns: TEST.short ? [] : columns, findings: selection.findings, codes: rows.map((row) => range(model.chunks).map((chunk) => selection.code(row, chunk))) };
+    });
+  });
+}
+"""
+
+
+def words_to_try(found: FormLayout, seed: int) -> list[np.ndarray]:
+    """Every code in every place; random words; random defined codes."""
+    shape = (128, 2) if found.metadata is not None else (32,)
+    rng = np.random.default_rng(seed)
+    chosen = [rng.integers(0, 1 << 32, shape, dtype=np.uint32), random_words(found, seed)]
+    return [*(np.full(shape, 0x11111111 * code, np.uint32) for code in range(16)), *chosen]
+
+
+def compare_selection(shown: dict[str, Any], selection: Selection) -> None:
+    assert shown["codes"] == selection.codes.tolist()
+    stored = selection.sparsity.stored
+    for row, columns in enumerate(shown["columns"]):
+        for column, ks in enumerate(columns):
+            if selection.joined[row, column // stored]:
+                first = column * selection.sparsity.chunk // stored
+                assert ks == [first, first + 1]
+            else:
+                assert ks == [int(selection.columns[row, column])]
+    findings = {(f["row"], f["chunk"]): (f["code"], f["rule"]) for f in shown["findings"]}
+    broken = {tuple(map(int, at)): name for name, hits in selection.findings.items() for at in np.argwhere(hits)}
+    assert findings == {at: (int(selection.codes[at]), name) for at, name in broken.items()}
+
+
+@needs_chromium
+def test_selection_and_legality(browse: Callable[..., Any]) -> None:
+    """All 16 codes, and random words, in each sparse form of its own pattern, K, order and selectors."""
+    forms: dict[Any, tuple[FormLayout, dict[str, int]]] = {}
+    for record in page_data("")["forms"]:
+        if "sparsity" not in record:
+            continue
+        view = record["views"][-1]
+        for selector in record["selectors"][-1:]:
+            tmem = bool(view["layout"])
+            choice = Choice(selector=selector, base_lane=view["base"], **({"m": view["m"], "n": view["n"]} if tmem else {}))
+            open_ = {"m": view["m"], "n": view["n"], "base": view["base"], "selector": selector}
+            forms.setdefault((view["k"], tuple(record["verdicts"]), view["layout"]), (layout_of(record["opcode"], choice), open_))
+    assert len(forms) > 15
+    words = [words_to_try(found, seed) for seed, (found, _) in enumerate(forms.values())]
+    # of Tensor Memory the last few words alone: what differs from mma.sp is where codes are, not what they mean
+    words = [group if found.metadata is None else group[-3:] for group, (found, _) in zip(words, forms.values(), strict=True)]
+    data = [[found.opcode, open_, [w.ravel().tolist() for w in group]] for group, (found, open_) in zip(words, forms.values(), strict=True)]
+    for group, shown, (found, _) in zip(words, browse(SELECTED, data), forms.values(), strict=True):
+        for these, one in zip(group, shown, strict=True):
+            compare_selection(one, select(found, these))
+
+
+DS = """
+async function run() {
+  return TEST.map(([opcode, selector, words]) => {
+    const model = new Model(DATA.forms.find((form) => form.opcode === opcode), { selector });
+    const grid = (rows, columns, value) => range(rows).map((row) => range(columns).map((column) => value(row, column)));
+    const columns = model.view.columns;
+    return {
+      a: grid(model.rows, model.stored, (row, s) => model.a(row, s)),
+      b: grid(model.view.k, columns * model.view.blocks, (k, n) => model.b(k, n)),
+      c: grid(model.rows, columns, (row, n) => model.c(row, n)),
+      d: words.map((list) => [...model.result(Uint32Array.from(list)).d]),
+      default: model.sparsity ? [...model.defaultWords] : [],
+      random: model.sparsity ? [...model.randomWords(1)] : [],
+    };
+  });
+}
+"""
+
+
+def distinct_forms() -> list[MmaForm]:
+    """One form of each shape, pair of types, accumulator and bit operation."""
+    found: dict[Any, MmaForm] = {}
+    for form in isa.mma_forms().values():
+        key = (
+            form.sparse,
+            form.m,
+            form.n,
+            form.k,
+            form.a_type,
+            form.b_type,
+            form.d_type,
+            form.row.operation,
+            form.a_layout,
+            form.b_layout,
+            form.row.kind,
+        )
+        found.setdefault(key, form)
+    return list(found.values())
+
+
+def patterns(values: list[list[float]], element: Any) -> np.ndarray:
+    if element.bits == 64:
+        return np.array(values, np.float64).view(np.uint64)
+    if not element.is_float:
+        return np.array(values, np.int64).astype(np.uint32) & np.uint32(element.mask)
+    return from_float64(np.array(values, np.float64), element)
+
+
+def numbers(bits: np.ndarray, element: Any) -> np.ndarray:
+    if element.bits == 64:
+        return bits.view(np.float64)
+    return bits.view(np.int32).astype(np.float64) if not element.is_float else to_float64(bits, element)
+
+
+def simulated(form: MmaForm, shown: dict[str, Any], words: list[int], selector: int) -> np.ndarray:
+    """D of the simulator for the page's own operands, row by row."""
+    a, b, c = (getattr(form, n).scatter(patterns(shown[n], getattr(form, f"{n}_type")))[None] for n in "abc")
+    targets = form.targets.text
+    target = f"sm_{form.targets.lowest}" if targets.endswith("+") else f"sm_{targets.split()[0]}"
+    scales: dict[str, Any] = {}
+    if form.row.scale:
+        one = {"ue8m0": 0x7F, "ue4m3": 0x38}[form.scale_a.type.name]
+        scales = {name: pack(np.full((1, 32, 4), one, np.uint32), 8)[..., 0] for name in ("scale_a", "scale_b")}
+    if form.sparse:
+        target = "sm_90a" if targets.endswith("+") else target
+        d = mma_sp(form.opcode, a, b, c, np.array([words], np.uint32), selector, target, **scales)
+    else:
+        d = mma(form.opcode, a, b, c, target, **scales)
+    return numbers(form.d.gather(d)[0], form.d_type).ravel()
+
+
+@needs_chromium
+def test_d_is_what_the_simulator_gives(browse: Callable[..., Any]) -> None:
+    """Every shape and type, defined and undefined codes alike; the metadata that the page makes is defined."""
+    rng = np.random.default_rng(7)
+    forms = distinct_forms()
+    data = []
+    for form in forms:
+        selector = form.metadata.selectors - 1 if form.sparse else 0
+        words = [rng.integers(0, 1 << 32, 32, dtype=np.uint32).tolist() for _ in range(2)] if form.sparse else [[0]]
+        data.append([form.opcode, selector, words])
+    for form, (_, selector, words), shown in zip(forms, data, browse(DS, data), strict=True):
+        for these, d in zip(words, shown["d"], strict=True):
+            assert np.array_equal(simulated(form, shown, these, selector), d), form.opcode
+        if form.sparse:
+            for made in ("default", "random"):
+                codes = form.metadata.gather(np.array(shown[made], np.uint32), selector)
+                assert form.metadata.legal(codes).all()
+
+
+# Events
+
+LIT = """
+const lit = () => Object.fromEntries([...document.querySelectorAll(".panel")].filter((p) => !p.querySelector("canvas")).map((panel) =>
+  [panel.dataset.panel, [...panel.querySelectorAll("td.lit")].map((cell) => [Number(cell.dataset.row), Number(cell.dataset.column)])]));
+async function run() {
+  const found = {};
+  for (const [opcode, word] of TEST) {
+    showForm(opcode);
+    if (word) { set(document.querySelector("[data-word]"), word); click(document.querySelector("[data-all]")); }
+    const steps = {};
+    const step = (name, row, column) => { click(cellOf(name, row, column)); steps[`${name}.${row}.${column}`] = { lit: lit(), hash: location.hash, info: document.getElementById("info").textContent }; };
+    step("d", 5, 3); step("a", 5, 1); step("b", 2, 6);
+    if (panelOf("logical")) { step("logical", 5, 2); step("logical", 5, 3); step("e", 9, 1); }
+    click(document.querySelector('[data-choose-lane="21"]'));
+    steps["lane.21"] = { lit: lit(), hash: location.hash, info: document.getElementById("info").textContent };
+    press("Escape");
+    steps.none = { lit: lit(), hash: location.hash };
+    found[opcode] = { words: view.result.words ? [...view.result.words] : [], steps };
+  }
+  return found;
+}
+"""
+
+
+def expected_lit(found: FormLayout, selection: Selection | None, at: str) -> dict[str, set[tuple[int, int]]]:
+    """What belongs to an element, said once more and another way: from the list of all products."""
+    name, *numbers_ = at.split(".")
+    products = []  # (row, stored, code's chunk, k, column of B, n) of every product
+    for row in range(found.rows):
+        for s in range(found.k_stored):
+            if selection is None:
+                ks, chunk = [s], 0
+            else:
+                chunk = s // selection.sparsity.stored
+                first = chunk * selection.sparsity.chunk
+                ks = [first, first + 1] if selection.joined[row, chunk] else [int(selection.columns[row, s])]
+            products += [(row, s, chunk, k, found.b_column(row, n), n) for k in ks for n in range(found.n)]
+    of = {"a": (0, 1), "logical": (0, 3), "b": (3, 4), "c": (0, 5), "d": (0, 5), "e": (0, 2)}
+    names = [n for n in of if n in found.operands or (n == "logical" and selection is not None)]
+    if name == "lane":
+        lane = int(numbers_[0])
+        lit = {n: {(int(r), int(c)) for r, c in np.argwhere(found.operands[n].grid["lane"] == lane)} for n in found.operands}
+        if selection is not None:
+            lit["logical"] = {(p[0], p[3]) for p in products if (p[0], p[1]) in lit["a"]}
+        return lit
+    chosen = tuple(map(int, numbers_))
+    mine = [p for p in products if tuple(p[i] for i in of[name]) == chosen]
+    lit = {n: {tuple(p[i] for i in of[n]) for p in mine} for n in names}  # type: ignore[misc]
+    lit[name].add(chosen)  # type: ignore[arg-type]
+    if selection is not None and name in ("e", "logical"):
+        chunk = chosen[1] if name == "e" else chosen[1] // selection.sparsity.chunk
+        lit["e"].add((chosen[0], chunk))
+        if name == "e":
+            lit["logical"] |= {(chosen[0], chunk * selection.sparsity.chunk + i) for i in range(selection.sparsity.chunk)}
+    return lit
+
+
+@needs_chromium
+def test_what_belongs_together_lights_up(browse: Callable[..., Any]) -> None:
+    """After clicks on elements of each operand and on a lane; with defined metadata, with equal indices, and with joined halves."""
+    forms = [(F16, ""), (F16.replace(".sp", ".sp::ordered_metadata"), "5D4E04E9"), (TF32, "E44EA04E"), (S4, "E94C7B21"), (DENSE, ""), (STACKED, "")]
+    shown = browse(LIT, forms)
+    for opcode, found in shown.items():
+        layout = layout_of(opcode, Choice())
+        selection = select(layout, np.array(found["words"], np.uint32)) if found["words"] else None
+        for at, step in found["steps"].items():
+            lit = {name: {tuple(cell) for cell in cells} for name, cells in step["lit"].items()}
+            if at == "none":
+                assert not any(lit.values())
+                assert "at=" not in step["hash"]
+                continue
+            assert lit == expected_lit(layout, selection, at), (opcode, at)
+            assert step["hash"].endswith(f"&at={at}")
+    info = shown[F16]["steps"]["a.5.1"]["info"]
+    assert "T20 a0[31:16]" in info
+    assert "lane = column / 2 % 4 + 4 * (row % 8) = 1 / 2 % 4 + 4 * (5 % 8) = 20" in info
+
+
+SESSION = """
+async function run() {
+  const text = (id) => document.getElementById(id).textContent;
+  const changed = () => [...document.querySelectorAll("[data-panel=d] td.changed")].map((cell) => [Number(cell.dataset.row), Number(cell.dataset.column)]);
+  const values = () => [...document.querySelectorAll("[data-panel=d] td[data-value]")].map((cell) => Number(cell.dataset.value));
+  const shot = () => ({ hash: location.hash, at: atText(view.at), words: [...view.result.words], changed: changed(), values: values(), legality: text("legality"), changes: text("changes"), info: text("info"), palette: document.getElementById("colours").textContent.slice(0, 40), selector: view.model.selector });
+  if (TEST === "restore") return shot();
+  const steps = [shot()];
+  const then = (action) => { action(); steps.push(shot()); };
+  then(() => click(cellOf("e", 5, 6)));
+  then(() => click(document.querySelector('[data-flip="9"]')));
+  then(() => click(document.querySelector('[data-flip="9"]')));
+  then(() => click(document.querySelector('[data-flip="8"]')));
+  then(() => press("ArrowLeft"));
+  then(() => click(document.querySelector('[data-field=selector][data-option="1"]')));
+  then(() => set(document.querySelector("[data-word]"), "0x4444EEEE"));
+  then(() => set(document.getElementById("palette"), "bw"));
+  then(() => set(document.querySelector("[data-word]"), "zz"));
+  for (let i = 0; i < 3; i++) { history.back(); await wait(); await wait(); }
+  steps.push(shot());
+  for (let i = 0; i < 3; i++) { history.forward(); await wait(); await wait(); }
+  steps.push(shot());
+  then(() => click(document.querySelector("[data-action=random]")));
+  then(() => click(document.querySelector("[data-action=reset]")));
+  return steps;
+}
+"""
+
+
+@needs_chromium
+def test_session_and_link(browse: Callable[..., Any], tmp_path: Path) -> None:
+    """Flip bits, type words, choose the selector; go back and forward; open the link anew."""
+    first, chosen, flipped, again, other, moved, second, typed, grey, refused, back, forward, random, reset = browse(SESSION, None, f"#form={F16}")
+    form = isa.mma_form(F16)
+    assert first["changed"] == chosen["changed"] == again["changed"] == []
+    assert chosen["at"] == "e.5.6"
+    assert again["hash"] == chosen["hash"]
+    assert again["words"] == first["words"]
+    for step, bit in ((flipped, 9), (other, 8)):  # T21 holds the codes of row 5 in its lower half
+        assert [i for i in range(32) if step["words"][i] != first["words"][i]] == [21]
+        assert step["words"][21] == first["words"][21] ^ 1 << bit
+        assert {row for row, _ in step["changed"]} == {5}
+        differs = [[i // 8, i % 8] for i in range(128) if step["values"][i] != first["values"][i]]
+        assert step["changed"] == differs
+        assert f"{len(differs)} of 128 elements of D change" in step["changes"]
+    for step in (flipped, other):
+        codes = form.metadata.gather(np.array(step["words"], np.uint32), 0)
+        broken = int((~form.metadata.legal(codes)).sum())
+        assert (f"{broken} code" in step["legality"]) == (broken > 0)
+    assert moved["at"] == "e.5.5"
+    assert second["selector"] == 1
+    assert [i for i in range(32) if typed["words"][i] != second["words"][i]]
+    assert 0x4444EEEE in typed["words"]
+    assert grey["hash"].endswith("&palette=bw")
+    assert grey["palette"] != typed["palette"]
+    assert refused["words"] == grey["words"]
+    assert back["hash"] == moved["hash"]  # the arrow key took no step of its own
+    assert forward == grey | {"hash": forward["hash"]}
+    assert forward["hash"] == grey["hash"]
+    assert "random:" in random["hash"]
+    assert form.metadata.legal(form.metadata.gather(np.array(random["words"], np.uint32), 1)).all()
+    assert reset["words"] == first["words"]
+    assert run_page(the_page(), tmp_path, SESSION, "restore", grey["hash"]) == grey
+
+
+STRANGE = "#form=none&e=zz,99:1,3:xyz,4:0F&at=q.9.9&palette=%E0%A4%A&selector=9&m=7&what=ever&cells=small"
+
+
+@needs_chromium
+def test_strange_links(browse: Callable[..., Any]) -> None:
+    """What a link says that cannot be is left out."""
+    script = "async function run() { return [view.model.form.opcode, view.model.selector, view.at, view.result.words[4], small()]; }"
+    assert browse(script, None, STRANGE) == [F16, 0, None, 0x0F, True]
+
+
+PICKER = """
+async function run() {
+  const options = (id) => [...document.getElementById(id).options].map((option) => option.value).filter(Boolean);
+  const input = (text) => { const find = document.getElementById("find"); find.value = text; find.dispatchEvent(new Event("input", { bubbles: true })); };
+  const found = [];
+  set(document.getElementById("family"), "mma.sp"); set(document.getElementById("type"), "bf16"); set(document.getElementById("ordered"), "false");
+  found.push(options("forms"));
+  click(document.querySelector("[data-action=clear]"));
+  input("mma.sp k64 e5m2 kind::f8f6f4"); found.push(options("forms"));
+  input("mma.sp.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16"); found.push(options("forms"));
+  document.getElementById("find").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+  found.push([view.model.form.opcode]);
+  input("nothing of the kind"); found.push(options("forms"));
+  input("");
+  const times = [];
+  for (const opcode of TEST) { const start = performance.now(); showForm(opcode); document.body.getBoundingClientRect(); times.push(performance.now() - start); }
+  click(panelOf("a").querySelector("td"));
+  const svg = asSvg(panelOf("a"));
+  const parsed = new DOMParser().parseFromString(svg, "image/svg+xml");
+  return { found, times, svg: [parsed.documentElement.tagName, parsed.querySelectorAll("rect[data-row]").length] };
+}
+"""
+
+
+@needs_chromium
+def test_picker_and_picture(browse: Callable[..., Any]) -> None:
+    result = browse(PICKER, [F16, S4, DENSE, F16])
+    filtered, words, whole, entered, nothing = result["found"]
+    assert filtered == [o for o in isa.mma_forms() if o.startswith("mma.sp.") and ".bf16.bf16." in o]
+    assert words == [o for o in isa.mma_forms() if "mma.sp" in o and "k64" in o and "e5m2" in o and "kind::f8f6f4" in o]
+    assert whole == entered == ["mma.sp.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16"]
+    assert nothing == []
+    assert max(result["times"]) < 2000  # milliseconds; a tenth of it on an idle core
+    assert result["svg"] == ["svg", 256]
