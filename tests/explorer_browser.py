@@ -24,39 +24,24 @@ window.onerror = (message, source, line) => { ERRORS.push(`${message} (line ${li
 window.addEventListener("unhandledrejection", (event) => ERRORS.push(String(event.reason)));
 console.error = (...parts) => ERRORS.push(parts.join(" "));
 </script>"""
-_AFTER = """<script>
-const TEST = JSON.parse(document.getElementById("test").textContent);
-function report(value) {
-  const found = document.createElement("pre");
-  found.id = "result";
-  found.textContent = JSON.stringify({ value, errors: ERRORS });
-  document.body.replaceChildren(found);
-}
-const wait = () => new Promise((done) => setTimeout(done, 30));
-const click = (element) => element.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
-const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
-function set(element, value) {
-  element.value = value;
-  element.dispatchEvent(new Event("change", { bubbles: true }));
-}
-function showForm(opcode) {
-  document.getElementById("find").value = "";
-  document.querySelector("[data-action=clear]").click();
-  set(document.getElementById("forms"), opcode);
-}
-const panelOf = (name) => document.querySelector(`[data-panel="${name}"]`);
-const cellOf = (name, row, column) => panelOf(name).querySelector(`td[data-row="${row}"][data-column="${column}"]`);
-const numbersOf = (cell) => ["row", "column", "lane", "reg"].map((key) => Number(cell.dataset[key]));
-const bytes = (array) => { let text = ""; for (let i = 0; i < array.length; i += 8192) text += String.fromCharCode(...array.subarray(i, i + 8192)); return btoa(text); };
-(async () => { try { report(await run()); } catch (error) { ERRORS.push(String(error && error.stack || error)); report(null); } })();
-</script>"""
+_RUN = """
+(async () => {
+  try {
+    report(await run());
+  } catch (error) {
+    ERRORS.push(String((error && error.stack) || error));
+    report(null);
+  }
+})();"""
+_SCRIPTS = Path(__file__).parent / "explorer_scripts"
 
 
 def run_page(page: str, folder: Path, script: str, data: Any = None, fragment: str = "", size: str = "1280,1500") -> Any:
-    """What `async function run()` of the script returns, after the page has been loaded; fails on any error in the page."""
+    """What `async function run()` of a script in tests/explorer_scripts returns, after the page has been loaded; fails on any error in the page."""
     assert CHROMIUM is not None, "TCSIM_CHROMIUM=required, and there is no Chromium"
     test = json.dumps(data).replace("<", "\\u003c")
-    more = f'<script type="application/json" id="test">{test}</script><script>{script}</script>{_AFTER}'
+    parts = [(_SCRIPTS / f"{name}.js").read_text(encoding="utf-8") for name in ("prelude", script)]
+    more = f'<script type="application/json" id="test">{test}</script><script>{"".join(parts)}{_RUN}</script>'
     path = folder / "page.html"
     path.write_text(page.replace("<head>", f"<head>{_BEFORE}", 1).replace("</body>", f"{more}</body>"), encoding="utf-8")
     command = [

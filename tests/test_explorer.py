@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import base64
 import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Callable
 from functools import cache
@@ -87,9 +93,6 @@ def test_every_form_is_there() -> None:
 
 @pytest.mark.long
 def test_wheel_has_the_scripts(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     root = Path(__file__).resolve().parent.parent
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--wheel-dir", str(tmp_path), str(root)]
     subprocess.run(command, check=True, timeout=300)
@@ -100,55 +103,11 @@ def test_wheel_has_the_scripts(tmp_path: Path) -> None:
 
 # Layouts
 
-POSITIONS = """
-async function run() {
-  const forms = [];
-  for (const form of DATA.forms)
-    for (const v of form.views)
-      for (const selector of form.selectors || [0])
-        for (const [i, ids] of idsOf(v).entries()) {
-          if (selector && i) continue;
-          const model = new Model(form, { ...v, selector, ...ids });
-          const operands = Object.fromEntries(Object.entries(model.operands).map(([name, operand]) => [name, OPERANDS.indexOf(operand)]));
-          const { m, n, base, tmem } = model;
-          forms.push({ opcode: form.opcode, m, n, base, tmem, selector: model.selector, ids: model.ids, operands });
-        }
-  const operands = DATA.operands.map((_, number) => {
-    const operand = operandOf(number);
-    const { rows, columns, copies } = operand;
-    const found = { shape: [rows, columns, copies] };
-    const places = new Uint8Array(4 * rows * columns * copies);
-    let at = 0;
-    for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) for (let copy = 0; copy < copies; copy++) {
-      const place = operand.place(row, column, copy);
-      places.set([place.lane, place.word, place.low, place.high], at);
-      at += 4;
-    }
-    found.places = bytes(places);
-    let held = 0;
-    for (let lane = 0; lane < operand.lanes; lane++) for (let word = 0; word < operand.words; word++) for (let part = 0; part < operand.parts; part++) {
-      const element = operand.element(lane, word, part);
-      if (!element) continue;
-      const place = operand.place(...element);
-      if (place.lane !== lane || place.word !== word || place.low !== part * operand.bits) throw new Error(`operand ${number}: ${element} is not at ${lane}, ${word}, ${part}`);
-      held++;
-    }
-    const last = [rows - 1, columns - 1, copies - 1];
-    return { ...found, held, last, name: operand.nameOf(operand.place(...last)), formulas: operand.formulas(last), back: operand.formulas(last, false) };
-  });
-  return { forms, operands };
-}
-function idsOf(v) {
-  const keys = (name) => Object.keys(v.operands[name] || { "": 0 });
-  return keys("scale_a").flatMap((a, i) => keys("scale_b").filter((b, j) => !i || !j).map((b) => ({ scale_a: a, scale_b: b })));
-}
-"""
-
 
 @needs_chromium
 def test_positions_of_every_operand_of_every_form(browse: Callable[..., Any]) -> None:
     """Cell by cell, both directions; and the formulas with their numbers."""
-    found = browse(POSITIONS)
+    found = browse("positions")
     assert {form["opcode"] for form in found["forms"]} == set(OPCODES)
     checked = set()
     for form in found["forms"]:
@@ -186,36 +145,6 @@ def _check_words(operand: Any, shown: dict[str, Any]) -> None:
         assert eval(numbers.replace("/", "//")) == value == at[name]
 
 
-CELLS = """
-async function run() {
-  const found = {};
-  for (const [opcode, fields] of TEST) {
-    showForm(opcode);
-    for (const [name, value] of Object.entries(fields)) set(document.querySelector(`[data-field=${name}]`), value);
-    const cells = {};
-    for (const panel of document.querySelectorAll(".panel")) {
-      if (panel.querySelector("canvas")) {
-        const canvas = view.panels.find((p) => p.element === panel);
-        const list = [];
-        for (const [lane, column] of [[0, 0], [17, 3], [53, 7], [127, 7], [63, 15]]) {
-          if (!canvas.operand.element(lane, column, 0)) continue;
-          canvas.box.scrollLeft = 50 * column;
-          canvas.box.scrollTop = 26 * lane;
-          const [x, y] = canvas.point(lane, column);
-          canvas.canvas.dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: x + canvas.canvas.getBoundingClientRect().left, clientY: y + canvas.canvas.getBoundingClientRect().top }));
-          list.push([view.at.row, view.at.column, lane, column, "31:0", "0"]);
-        }
-        cells[panel.dataset.panel] = list;
-      } else cells[panel.dataset.panel] = [...panel.querySelectorAll("td[data-operand]")].map((cell) => [...numbersOf(cell), cell.dataset.bits, cell.dataset.copy || "0"]);
-    }
-    const { m, n, base, tmem, selector, ids } = view.model;
-    found[opcode] = { m, n, base, tmem, selector, ids, cells, at: location.hash };
-  }
-  return found;
-}
-"""
-
-
 @needs_chromium
 def test_cells_say_where_they_are(browse: Callable[..., Any]) -> None:
     """data-row, -column, -lane, -reg and -bits of the panels as they are drawn, for forms of each family."""
@@ -225,7 +154,7 @@ def test_cells_say_where_they_are(browse: Callable[..., Any]) -> None:
         (TMEM_SCALED, {"n": 32}),
         ("tcgen05.mma.ws.cta_group::1.kind::i8", {"m": 32}),
     ]
-    for opcode, found in browse(CELLS, forms).items():
+    for opcode, found in browse("cells", forms).items():
         layout = layout_of(opcode, choice_of(found))
         panels = found["cells"]
         for name, operand in layout.operands.items():
@@ -249,21 +178,6 @@ def test_cells_say_where_they_are(browse: Callable[..., Any]) -> None:
 
 
 # Metadata
-
-
-SELECTED = """
-async function run() {
-  return TEST.map(([opcode, open, words]) => {
-    const model = new Model(DATA.forms.find((form) => form.opcode === opcode), open);
-    return words.map((list) => {
-      const selection = model.select(Uint32Array.from(list));
-      const rows = range(model.rows);
-      const columns = rows.map((row) => range(model.stored).map((s) => selection.columns(row, s)));
-      return { columns: TEST.short ? [] : columns, findings: selection.findings, codes: rows.map((row) => range(model.chunks).map((chunk) => selection.code(row, chunk))) };
-    });
-  });
-}
-"""
 
 
 def words_to_try(found: FormLayout, seed: int) -> list[np.ndarray]:
@@ -307,28 +221,9 @@ def test_selection_and_legality(browse: Callable[..., Any]) -> None:
     # of Tensor Memory the last few words alone: what differs from mma.sp is where codes are, not what they mean
     words = [group if found.metadata is None else group[-3:] for group, (found, _) in zip(words, forms.values(), strict=True)]
     data = [[found.opcode, open_, [w.ravel().tolist() for w in group]] for group, (found, open_) in zip(words, forms.values(), strict=True)]
-    for group, shown, (found, _) in zip(words, browse(SELECTED, data), forms.values(), strict=True):
+    for group, shown, (found, _) in zip(words, browse("selected", data), forms.values(), strict=True):
         for these, one in zip(group, shown, strict=True):
             compare_selection(one, select(found, these))
-
-
-DS = """
-async function run() {
-  return TEST.map(([opcode, selector, words]) => {
-    const model = new Model(DATA.forms.find((form) => form.opcode === opcode), { selector });
-    const grid = (rows, columns, value) => range(rows).map((row) => range(columns).map((column) => value(row, column)));
-    const columns = model.view.columns;
-    return {
-      a: grid(model.rows, model.stored, (row, s) => model.a(row, s)),
-      b: grid(model.view.k, columns * model.view.blocks, (k, n) => model.b(k, n)),
-      c: grid(model.rows, columns, (row, n) => model.c(row, n)),
-      d: words.map((list) => [...model.result(Uint32Array.from(list)).d]),
-      default: model.sparsity ? [...model.defaultWords] : [],
-      random: model.sparsity ? [...model.randomWords(1)] : [],
-    };
-  });
-}
-"""
 
 
 def distinct_forms() -> list[MmaForm]:
@@ -393,7 +288,7 @@ def test_d_is_what_the_simulator_gives(browse: Callable[..., Any]) -> None:
         selector = form.metadata.selectors - 1 if form.sparse else 0
         words = [rng.integers(0, 1 << 32, 32, dtype=np.uint32).tolist() for _ in range(2)] if form.sparse else [[0]]
         data.append([form.opcode, selector, words])
-    for form, (_, selector, words), shown in zip(forms, data, browse(DS, data), strict=True):
+    for form, (_, selector, words), shown in zip(forms, data, browse("numbers", data), strict=True):
         for these, d in zip(words, shown["d"], strict=True):
             assert np.array_equal(simulated(form, shown, these, selector), d), form.opcode
         if form.sparse:
@@ -403,28 +298,6 @@ def test_d_is_what_the_simulator_gives(browse: Callable[..., Any]) -> None:
 
 
 # Events
-
-LIT = """
-const lit = () => Object.fromEntries([...document.querySelectorAll(".panel")].filter((p) => !p.querySelector("canvas")).map((panel) =>
-  [panel.dataset.panel, [...panel.querySelectorAll("td.lit")].map((cell) => [Number(cell.dataset.row), Number(cell.dataset.column)])]));
-async function run() {
-  const found = {};
-  for (const [opcode, word] of TEST) {
-    showForm(opcode);
-    if (word) { set(document.querySelector("[data-word]"), word); click(document.querySelector("[data-all]")); }
-    const steps = {};
-    const step = (name, row, column) => { click(cellOf(name, row, column)); steps[`${name}.${row}.${column}`] = { lit: lit(), hash: location.hash, info: document.getElementById("info").textContent }; };
-    step("d", 5, 3); step("a", 5, 1); step("b", 2, 6);
-    if (panelOf("logical")) { step("logical", 5, 2); step("logical", 5, 3); step("e", 9, 1); }
-    click(document.querySelector('[data-choose-lane="21"]'));
-    steps["lane.21"] = { lit: lit(), hash: location.hash, info: document.getElementById("info").textContent };
-    press("Escape");
-    steps.none = { lit: lit(), hash: location.hash };
-    found[opcode] = { words: view.result.words ? [...view.result.words] : [], steps };
-  }
-  return found;
-}
-"""
 
 
 def expected_lit(found: FormLayout, selection: Selection | None, at: str) -> dict[str, set[tuple[int, int]]]:
@@ -464,7 +337,7 @@ def expected_lit(found: FormLayout, selection: Selection | None, at: str) -> dic
 def test_what_belongs_together_lights_up(browse: Callable[..., Any]) -> None:
     """After clicks on elements of each operand and on a lane; with defined metadata, with equal indices, and with joined halves."""
     forms = [(F16, ""), (F16.replace(".sp", ".sp::ordered_metadata"), "5D4E04E9"), (TF32, "E44EA04E"), (S4, "E94C7B21"), (DENSE, ""), (STACKED, "")]
-    shown = browse(LIT, forms)
+    shown = browse("lit", forms)
     for opcode, found in shown.items():
         layout = layout_of(opcode, Choice())
         selection = select(layout, np.array(found["words"], np.uint32)) if found["words"] else None
@@ -481,39 +354,35 @@ def test_what_belongs_together_lights_up(browse: Callable[..., Any]) -> None:
     assert "lane = column / 2 % 4 + 4 * (row % 8) = 1 / 2 % 4 + 4 * (5 % 8) = 20" in info
 
 
-SESSION = """
-async function run() {
-  const text = (id) => document.getElementById(id).textContent;
-  const changed = () => [...document.querySelectorAll("[data-panel=d] td.changed")].map((cell) => [Number(cell.dataset.row), Number(cell.dataset.column)]);
-  const values = () => [...document.querySelectorAll("[data-panel=d] td[data-value]")].map((cell) => Number(cell.dataset.value));
-  const shot = () => ({ hash: location.hash, at: atText(view.at), words: [...view.result.words], changed: changed(), values: values(), legality: text("legality"), changes: text("changes"), info: text("info"), palette: document.getElementById("colours").textContent.slice(0, 40), selector: view.model.selector });
-  if (TEST === "restore") return shot();
-  const steps = [shot()];
-  const then = (action) => { action(); steps.push(shot()); };
-  then(() => click(cellOf("e", 5, 6)));
-  then(() => click(document.querySelector('[data-flip="9"]')));
-  then(() => click(document.querySelector('[data-flip="9"]')));
-  then(() => click(document.querySelector('[data-flip="8"]')));
-  then(() => press("ArrowLeft"));
-  then(() => click(document.querySelector('[data-field=selector][data-option="1"]')));
-  then(() => set(document.querySelector("[data-word]"), "0x4444EEEE"));
-  then(() => set(document.getElementById("palette"), "bw"));
-  then(() => set(document.querySelector("[data-word]"), "zz"));
-  for (let i = 0; i < 3; i++) { history.back(); await wait(); await wait(); }
-  steps.push(shot());
-  for (let i = 0; i < 3; i++) { history.forward(); await wait(); await wait(); }
-  steps.push(shot());
-  then(() => click(document.querySelector("[data-action=random]")));
-  then(() => click(document.querySelector("[data-action=reset]")));
-  return steps;
-}
-"""
+@needs_chromium
+def test_copies_in_tensor_memory_light_up(browse: Callable[..., Any]) -> None:
+    """A code, its stored elements and its row of D, in every copy; and what a lane holds."""
+    forms = [(TMEM, {"m": 64, "base": 16, "n": 32}), ("tcgen05.mma.ws.sp.cta_group::1.kind::i8", {"m": 32})]
+    for found in browse("in_tmem", forms):
+        layout = layout_of(found["opcode"], choice_of(found))
+        stored = layout.sparsity.stored if layout.sparsity else 0
+
+        def places(name: str, rows: list[tuple[int, int]], layout: FormLayout = layout) -> set[tuple[Any, ...]]:
+            operand = layout.operands[name]
+            return {(*at, p.lane, p.word, f"{p.high}:{p.low}") for at in rows for p in operand.places(*at)}
+
+        assert {tuple(cell) for cell in found["code"]["e"]} == places("e", [(21, 3)])
+        assert {tuple(cell) for cell in found["code"]["a"]} == places("a", [(21, 3 * stored + i) for i in range(stored)])
+        assert {tuple(cell) for cell in found["code"]["d"]} == {(21, n) for n in range(layout.n)}
+        assert found["code"]["rows"] == "16"
+        for name in "ae":
+            table = layout.operands[name].table
+            mine = table["lane"] == 53
+            elements = set(zip(table["row"][mine].tolist(), table["column"][mine].tolist(), strict=True))
+            assert {tuple(cell[:2]) for cell in found["lane"][name]} == elements
+        codes = select(layout, np.array(found["words"], np.uint32).reshape(128, 2))
+        assert codes.legal.all()
 
 
 @needs_chromium
 def test_session_and_link(browse: Callable[..., Any], tmp_path: Path) -> None:
     """Flip bits, type words, choose the selector; go back and forward; open the link anew."""
-    first, chosen, flipped, again, other, moved, second, typed, grey, refused, back, forward, random, reset = browse(SESSION, None, f"#form={F16}")
+    first, chosen, flipped, again, other, moved, second, typed, grey, refused, back, forward, random, reset = browse("session", None, f"#form={F16}")
     form = isa.mma_form(F16)
     assert first["changed"] == chosen["changed"] == again["changed"] == []
     assert chosen["at"] == "e.5.6"
@@ -543,7 +412,7 @@ def test_session_and_link(browse: Callable[..., Any], tmp_path: Path) -> None:
     assert "random:" in random["hash"]
     assert form.metadata.legal(form.metadata.gather(np.array(random["words"], np.uint32), 1)).all()
     assert reset["words"] == first["words"]
-    assert run_page(the_page(), tmp_path, SESSION, "restore", grey["hash"]) == grey
+    assert run_page(the_page(), tmp_path, "session", "restore", grey["hash"]) == grey
 
 
 STRANGE = "#form=none&e=zz,99:1,3:xyz,4:0F&at=q.9.9&palette=%E0%A4%A&selector=9&m=7&what=ever&cells=small"
@@ -552,37 +421,12 @@ STRANGE = "#form=none&e=zz,99:1,3:xyz,4:0F&at=q.9.9&palette=%E0%A4%A&selector=9&
 @needs_chromium
 def test_strange_links(browse: Callable[..., Any]) -> None:
     """What a link says that cannot be is left out."""
-    script = "async function run() { return [view.model.form.opcode, view.model.selector, view.at, view.result.words[4], small()]; }"
-    assert browse(script, None, STRANGE) == [F16, 0, None, 0x0F, True]
-
-
-PICKER = """
-async function run() {
-  const options = (id) => [...document.getElementById(id).options].map((option) => option.value).filter(Boolean);
-  const input = (text) => { const find = document.getElementById("find"); find.value = text; find.dispatchEvent(new Event("input", { bubbles: true })); };
-  const found = [];
-  set(document.getElementById("family"), "mma.sp"); set(document.getElementById("type"), "bf16"); set(document.getElementById("ordered"), "false");
-  found.push(options("forms"));
-  click(document.querySelector("[data-action=clear]"));
-  input("mma.sp k64 e5m2 kind::f8f6f4"); found.push(options("forms"));
-  input("mma.sp.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16"); found.push(options("forms"));
-  document.getElementById("find").dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
-  found.push([view.model.form.opcode]);
-  input("nothing of the kind"); found.push(options("forms"));
-  input("");
-  const times = [];
-  for (const opcode of TEST) { const start = performance.now(); showForm(opcode); document.body.getBoundingClientRect(); times.push(performance.now() - start); }
-  click(panelOf("a").querySelector("td"));
-  const svg = asSvg(panelOf("a"));
-  const parsed = new DOMParser().parseFromString(svg, "image/svg+xml");
-  return { found, times, svg: [parsed.documentElement.tagName, parsed.querySelectorAll("rect[data-row]").length] };
-}
-"""
+    assert browse("strange", None, STRANGE) == [F16, 0, None, 0x0F, True]
 
 
 @needs_chromium
 def test_picker_and_picture(browse: Callable[..., Any]) -> None:
-    result = browse(PICKER, [F16, S4, DENSE, F16])
+    result = browse("picker", [F16, S4, DENSE, F16])
     filtered, words, whole, entered, nothing = result["found"]
     assert filtered == [o for o in isa.mma_forms() if o.startswith("mma.sp.") and ".bf16.bf16." in o]
     assert words == [o for o in isa.mma_forms() if "mma.sp" in o and "k64" in o and "e5m2" in o and "kind::f8f6f4" in o]
@@ -590,3 +434,62 @@ def test_picker_and_picture(browse: Callable[..., Any]) -> None:
     assert nothing == []
     assert max(result["times"]) < 2000  # milliseconds; a tenth of it on an idle core
     assert result["svg"] == ["svg", 256]
+
+
+# The command
+
+
+def test_command_writes_a_page(tcsim: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert tcsim("explore") == (0, "tcsim-explorer.html\n", "")
+    assert (tmp_path / "tcsim-explorer.html").read_text(encoding="utf-8") == the_page()
+    code, out, _ = tcsim("explore", "mma.m8n8k4.f16.f16.f16.f16", "--palette", "bw", "--output", "other.html")
+    assert (code, out) == (0, "other.html\n")
+    text = (tmp_path / "other.html").read_text(encoding="utf-8")
+    assert '"first":"mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16"' in text
+    assert '"palette":"bw"' in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["mma.sp.m16n8k33.f32.f16.f16.f32"], 1, "m16n8k33"),
+        (["tcgen05.cp.cta_group::1.128x128b"], 1, "the explorer does not show 'tcgen05.cp.cta_group::1.128x128b'"),
+        (["--palette", "pink"], 2, "pastel"),
+        (["--serve", "70000"], 2, "no port '70000'"),
+        (["--output", "/no/such/folder/x.html"], 2, "/no/such/folder/x.html: cannot be written"),
+    ],
+)
+def test_bad_use(tcsim: Callable[..., tuple[int, str, str]], arguments: list[str], code: int, words: str) -> None:
+    found, out, err = tcsim("explore", *arguments)
+    assert (found, out) == (code, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_spellings_that_mean_the_same() -> None:
+    """What an opcode may say beyond what layouts depend on is left out."""
+    assert '"first":"tcgen05.mma.cta_group::1.kind::mxf4.block_scale"' in page("tcgen05.mma.cta_group::1.kind::mxf4.block_scale.block32")
+
+
+def test_serve(tmp_path: Path) -> None:
+    """On this machine alone, until it is interrupted; writes nothing unless told to."""
+    command = [sys.executable, "-m", "simulator", "explore", "--serve"]
+    with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url)
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            assert answer.read().decode() == the_page()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{url}etc/passwd", timeout=20)
+        server.send_signal(signal.SIGINT)
+        assert server.wait(20) == 0
+    assert not list(tmp_path.iterdir())
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = subprocess.run([*command, str(taken.getsockname()[1])], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "cannot be served" in done.stderr
+    assert done.stderr.count("\n") == 1

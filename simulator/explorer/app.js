@@ -38,10 +38,15 @@ function panelsOf(model) {
 function show(fields) {
   const form = DATA.forms.find((f) => f.opcode === fields.form) || DATA.forms.find((f) => f.opcode === DATA.first);
   const model = new Model(form, { m: +fields.m, n: +fields.n, base: +fields.base, selector: +fields.selector, scale_a: fields.scale_a, scale_b: fields.scale_b });
-  const before = view.model;
+  const [before, former] = [view.model, view.fields];
   const newForm = !before || before.form !== form;
   view.fields = { ...DEFAULTS, ...fields, form: form.opcode };
   if (!DATA.palettes[view.fields.palette]) view.fields.palette = DATA.palette;
+  if (before && FIELDS.every((name) => name === "at" || (view.fields[name] || "") === (former[name] || ""))) {
+    view.at = atFrom(before, fields.at);
+    drawChoice();
+    return;
+  }
   view.model = model;
   view.at = atFrom(model, fields.at);
   view.result = model.result(model.sparsity ? wordsFrom(model, view.fields.e) : null);

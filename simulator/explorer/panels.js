@@ -21,7 +21,7 @@ function whoAndWhat(operand, place) {
 }
 
 /** Width in pixels of the longest line of a cell. */
-const widthOf = (html) => Math.max(...html.replace(/&rarr;/g, "-").split("<br>").map((line) => 4 + 4.7 * line.replace(/<[^>]*>/g, "").length + 0.6 * line.includes("<b>") * line.length));
+const widthOf = (html) => Math.max(...html.replace(/&rarr;/g, "-").split("<br>").map((line) => 4 + 4.3 * line.replace(/<[^>]*>/g, "").length + 0.6 * line.includes("<b>") * line.length));
 
 /** What stands in the cell of an element: [classes, data-*, HTML]. */
 const CELLS = {
@@ -41,14 +41,14 @@ const CELLS = {
     const place = operand.place(row, holders[0]);
     const joined = result.selection.columns(row, holders[0]).length > 1;
     const data = `${attributes(operand, "logical", row, k, place)} data-stored="${holders.join(" ")}"`;
-    const second = holders.length > 1 ? `<br>+ ${operand.short(operand.place(row, holders[1]))}` : joined ? "<br>halves" : "";
+    const second = holders.length > 1 ? `<br>+${operand.short(operand.place(row, holders[1]))}` : joined ? "<br>halves" : "";
     return [laneClass(operand, place.lane) + (joined ? " joined" : ""), data, whoAndWhat(operand, place) + second];
   },
   e(model, result, operand, row, chunk) {
     const place = operand.place(row, chunk);
     const code = result.selection.code(row, chunk);
     const bad = model.form.verdicts[code] ? " bad" : "";
-    const html = `<b>${bad ? "! " : ""}${binary(code)}</b><br>${operand.letter}${place.lane} ${operand.short(place)}`;
+    const html = `<b>${bad ? "! " : ""}${binary(code)}</b><br>${operand.letter}${place.lane}<br>${operand.short(place)}`;
     return [laneClass(operand, place.lane) + bad, `${attributes(operand, "e", row, chunk, place)} data-code="${code}"`, html];
   },
   d(model, result, operand, row, column) {
@@ -101,7 +101,7 @@ class MatrixPanel {
     html.push("</tbody></table>");
     const more = this.shown < this.total ? `, rows ${this.first} to ${this.first + this.shown - 1} of ${this.total}` : "";
     const turn = more ? '<button data-turn="-1" title="rows before">&uarr;</button><button data-turn="1" title="rows after">&darr;</button>' : "";
-    this.element.innerHTML = heading(this, more, turn) + `<div class="scroll" style="--wide:${Math.ceil(wide)}px">${html.join("")}</div>`;
+    this.element.innerHTML = heading(this, more, turn) + `<div class="scroll" style="--wide:${Math.ceil(wide)}px;--columns:${this.columns}">${html.join("")}</div>`;
     this.table = this.element.querySelector("table");
   }
 
