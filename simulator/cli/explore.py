@@ -9,9 +9,11 @@ from isa import IsaError
 from simulator.cli import BAD, DONE, NO, say
 
 DESCRIPTION = """\
-Writes one HTML file that shows where the fragments of every form live: click an element, a lane or a bit of the metadata, and see what belongs together.
+Writes one HTML file that shows where the fragments of every form live: click an element, a lane or a bit of the metadata, and see what belongs
+together.
 
-FORM is the form that it shows first, an opcode as for `tcsim layout`; the page holds all of mma, mma.sp, ldmatrix and tcgen05.mma. It needs no network.
+FORM is the form that it shows first, an opcode as for `tcsim layout`; the page holds all of mma, mma.sp, ldmatrix and tcgen05.mma. It needs no
+network.
 """
 OUTPUT = "tcsim-explorer.html"
 PORT = 8000
@@ -21,7 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("form", metavar="FORM", nargs="?", default="", help="form to show first (default: an mma.sp of f16)")
     parser.add_argument("--output", metavar="FILE.html", help=f"file to write (default {OUTPUT}; with --serve none)")
-    parser.add_argument("--serve", metavar="PORT", nargs="?", type=_port, const=PORT, help=f"serve it on this machine alone, until Ctrl-C (default port {PORT}; 0: any)")
+    served = f"serve it on this machine alone, until Ctrl-C (default port {PORT}; 0: any)"
+    parser.add_argument("--serve", metavar="PORT", nargs="?", type=_port, const=PORT, help=served)
     parser.add_argument("--palette", choices=("pastel", "distinct", "safe", "bw"), default="", help="colours of the lanes (default pastel, CuTe's)")
 
 
@@ -56,7 +59,7 @@ def _serve(content: bytes, port: int) -> int:
     """The page at /, for this machine alone, until it is interrupted."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the name that http.server asks for
+        def do_GET(self) -> None:
             found = self.path.partition("?")[0] in ("/", "/index.html")
             self.send_response(200 if found else 404)
             self.send_header("Content-Type", "text/html; charset=utf-8" if found else "text/plain")

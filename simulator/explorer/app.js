@@ -9,7 +9,11 @@ const WINDOW = 16; // rows of a matrix of 128 that are shown at a time
 function panelsOf(model) {
   const matrix = (name, title) => new MatrixPanel(name, title);
   const sparse = Boolean(model.sparsity);
-  if (!model.multiplies) return [["left", matrix("d", "Destination: row of all matrices x column")], ["right", matrix("address", "Whose address names which row")]];
+  if (!model.multiplies)
+    return [
+      ["left", matrix("d", "Destination: row of all matrices x column")],
+      ["right", matrix("address", "Whose address names which row")],
+    ];
   const logical = sparse ? [["left", matrix("logical", "A, logical: M x K (hatched: pruned)")]] : [];
   const scales = Object.keys(model.operands).filter((name) => name.startsWith("scale"));
   const scaleTitle = (name) => (name === "scale_a" ? "Scale factors of A: row x factor" : "Scale factors of B: column x factor");
@@ -19,7 +23,8 @@ function panelsOf(model) {
     found.push(["right", new CanvasPanel("d", "D in Tensor Memory: lane x column (row,n; value)")]);
     if (sparse) found.push(["below", new TmemPanel("e", "Metadata in Tensor Memory: the pair of columns (row,chunk; code)")]);
     found.push(["below", new TmemPanel("a", `${sparse ? "Stored " : ""}A in Tensor Memory (row,${sparse ? "stored column" : "k"})`)]);
-    for (const name of scales) found.push(["below", new TmemPanel(name, `${scaleTitle(name).split(":")[0]} in Tensor Memory (${name === "scale_a" ? "row" : "n"},factor)`)]);
+    for (const name of scales)
+      found.push(["below", new TmemPanel(name, `${scaleTitle(name).split(":")[0]} in Tensor Memory (${name === "scale_a" ? "row" : "n"},factor)`)]);
     return found;
   }
   const stacked = model.view.blocks > 1 ? `, ${model.view.blocks} products stacked` : "";
@@ -37,7 +42,14 @@ function panelsOf(model) {
 /** Draws what a fragment says; only what differs from what is shown. */
 function show(fields) {
   const form = DATA.forms.find((f) => f.opcode === fields.form) || DATA.forms.find((f) => f.opcode === DATA.first);
-  const model = new Model(form, { m: +fields.m, n: +fields.n, base: +fields.base, selector: +fields.selector, scale_a: fields.scale_a, scale_b: fields.scale_b });
+  const model = new Model(form, {
+    m: +fields.m,
+    n: +fields.n,
+    base: +fields.base,
+    selector: +fields.selector,
+    scale_a: fields.scale_a,
+    scale_b: fields.scale_b,
+  });
   const [before, former] = [view.model, view.fields];
   const newForm = !before || before.form !== form;
   view.fields = { ...DEFAULTS, ...fields, form: form.opcode };
@@ -85,7 +97,8 @@ function drawChoice() {
     if (panel instanceof MatrixPanel && panel.shown < panel.total && at && found[panel.name].size) follow(panel, at, found[panel.name]);
     panel.light(found[panel.name], mine);
   }
-  for (const button of $("lanes").querySelectorAll("button")) button.classList.toggle("lit", Boolean(at) && Number(button.dataset.chooseLane) === at.lane);
+  for (const button of $("lanes").querySelectorAll("button"))
+    button.classList.toggle("lit", Boolean(at) && Number(button.dataset.chooseLane) === at.lane);
   $("info").innerHTML = !at ? helpText(model) : at.lane === undefined ? DESCRIBE[at.name](model, result, at) : laneText(model, result, at.lane);
   if (model.sparsity) {
     drawRuler(model, result, rulerLane(model, at, found), found.e);
@@ -105,17 +118,27 @@ function follow(panel, at, keys) {
   panel.render(view.model, view.result, WINDOW);
 }
 
-const helpText = (model) => `Click an element, a code or a lane: all that belongs to it lights up${model.sparsity ? "; click a bit of the metadata to flip it" : ""}. Arrow keys move, Escape clears; the address of the page holds what you see.`;
+function helpText(model) {
+  const flip = model.sparsity ? "; click a bit of the metadata to flip it" : "";
+  const keys = "Arrow keys move, Escape clears; the address of the page holds what you see.";
+  return `Click an element, a code or a lane: all that belongs to it lights up${flip}. ${keys}`;
+}
 
+/** The form, its types, its pattern, where it exists, and who says where its operands are. */
 function drawAbout(model) {
-  const { form } = model;
-  const types = form.types.a ? `${form.types.d} = ${form.types.a} &times; ${form.types.b} + ${form.types.c}` : `.kind::${form.type}`;
-  const defined = model.sparsity ? `; ${form.sparsity}: ${model.sparsity.stored} of ${model.sparsity.chunk} columns are stored${model.sparsity.unit > 1 ? ", in pairs" : ""}, defined codes ${form.codes.map((value) => value.toString(2).padStart(4, "0")).join(" ")}` : "";
-  const where = model.tmem ? "; here A is in Tensor Memory (it may be in shared memory instead), B is in shared memory" : "";
-  const group = model.tmem && form.shape.endsWith("2") ? "; shown is one of two CTAs" : "";
+  const { form, sparsity } = model;
+  const { d, a, b, c } = form.types;
+  const parts = [form.family === "ldmatrix" ? "8 x 8 matrices of 16-bit elements" : a ? `${d} = ${a} \u00d7 ${b} + ${c}` : `.kind::${form.type}`];
+  if (sparsity) {
+    const codes = form.codes.map((value) => value.toString(2).padStart(4, "0")).join(" ");
+    const pairs = sparsity.unit > 1 ? ", in pairs" : "";
+    parts.push(`${form.sparsity}: ${sparsity.stored} of ${sparsity.chunk} columns are stored${pairs}, defined codes ${codes}`);
+  }
+  if (model.tmem) parts.push("A is shown in Tensor Memory (it may be in shared memory instead), B is in shared memory");
+  if (model.tmem && form.shape.endsWith("2")) parts.push("one of two CTAs is shown");
   const evidence = [...new Set(Object.values(model.operands).map((operand) => operand.evidence))].join("; ");
-  const remarks = form.remarks.length ? ` ${escaped(form.remarks.join("; "))}.` : "";
-  $("about").innerHTML = `<h1>${escaped(form.opcode)}</h1><p>${form.family === "ldmatrix" ? "8 x 8 matrices of 16-bit elements" : types}${defined}${where}${group}. ${escaped(form.targets)}, PTX ${form.since}. Layout: ${escaped(evidence)}; ${escaped(form.section)}.${remarks}</p>`;
+  const sentences = [parts.join("; "), `${form.targets}, PTX ${form.since}`, `Layout: ${evidence}; ${form.section}`, ...form.remarks];
+  $("about").innerHTML = `<h1>${escaped(form.opcode)}</h1><p>${escaped(sentences.join(". "))}.</p>`;
 }
 
 /** Changes fields, and the address with them: a step of the history, or not. */
@@ -207,7 +230,9 @@ function pressed(event) {
 }
 
 function start() {
-  $("palette").innerHTML = Object.keys(DATA.palettes).map((name) => `<option>${name}</option>`).join("");
+  $("palette").innerHTML = Object.keys(DATA.palettes)
+    .map((name) => `<option>${name}</option>`)
+    .join("");
   document.addEventListener("click", clicked);
   document.addEventListener("change", changed);
   document.addEventListener("keydown", pressed);

@@ -24,7 +24,8 @@ class CanvasPanel {
     [this.width, this.height] = this.small ? [Math.max(4, Math.min(12, Math.floor(1000 / operand.words))), 5] : [50, 26];
     [this.left, this.top] = [34, 18];
     const [width, height] = [this.left + this.width * operand.words, this.top + this.height * operand.lanes];
-    this.element.innerHTML = `${heading(this, copiesText(operand), "")}<div class="scroll"><div class="sizer" style="width:${width}px;height:${height}px"><canvas></canvas></div></div>`;
+    const sizer = `<div class="sizer" style="width:${width}px;height:${height}px"><canvas></canvas></div>`;
+    this.element.innerHTML = `${heading(this, copiesText(operand), "")}<div class="scroll">${sizer}</div>`;
     this.element.querySelector("[data-save]").textContent = "PNG";
     this.box = this.element.querySelector(".scroll");
     this.canvas = this.element.querySelector("canvas");
@@ -65,7 +66,10 @@ class CanvasPanel {
 
   draw() {
     const { canvas, box, operand, width, height } = this;
-    const [w, h] = [Math.min(box.clientWidth || 900, this.left + width * operand.words), Math.min(box.clientHeight || 400, this.top + height * operand.lanes)];
+    const [w, h] = [
+      Math.min(box.clientWidth || 900, this.left + width * operand.words),
+      Math.min(box.clientHeight || 400, this.top + height * operand.lanes),
+    ];
     const scale = window.devicePixelRatio || 1;
     [canvas.width, canvas.height] = [w * scale, h * scale];
     [canvas.style.width, canvas.style.height] = [`${w}px`, `${h}px`];
@@ -77,7 +81,8 @@ class CanvasPanel {
     const firstLane = Math.floor(box.scrollTop / height);
     const firstColumn = Math.floor(box.scrollLeft / width);
     for (let lane = firstLane; lane < operand.lanes && this.top + lane * height - box.scrollTop < h; lane++)
-      for (let column = firstColumn; column < operand.words && this.left + column * width - box.scrollLeft < w; column++) this.cell(pen, font, lane, column);
+      for (let column = firstColumn; column < operand.words && this.left + column * width - box.scrollLeft < w; column++)
+        this.cell(pen, font, lane, column);
     this.headings(pen, font, w, h, firstLane, firstColumn);
   }
 

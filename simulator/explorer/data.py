@@ -133,7 +133,7 @@ class _Tables:
     def __init__(self) -> None:
         self.mappings: list[Record] = []
         self.operands: list[Record] = []
-        self.rules: set[str] = set()
+        self.rules: set[str] = {"tmem-copies-differ"}
         self._mapping_of: dict[Mapping, int] = {}
         self._operand_of: dict[Operand, int] = {}
 

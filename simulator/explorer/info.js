@@ -1,13 +1,16 @@
 "use strict";
-// In words: what is chosen, where it is and why, with the numbers in the formulas; what is not defined; what has changed in D.
+// In words: what is chosen, where it is and why, with the numbers in the formulas.
 
 const code = (text) => `<code>${escaped(text)}</code>`;
-const indexed = (name, ...at) => `${name.toUpperCase()}${at.map((i) => `[${i}]`).join("")}`;
+const bold = (text) => `<b>${escaped(text)}</b>`;
+const formulaLine = (name, text) => `<div class="formula" data-formula="${name}">${escaped(`${name} = ${text}`)}</div>`;
 
 /** Where an element is, with its copies: `T23 a2[15:0]`. */
 function placesOf(model, name, row, column) {
   const operand = model.operands[name];
-  return range(operand.copies).map((copy) => operand.nameOf(operand.place(row, column, copy))).join(", ");
+  return range(operand.copies)
+    .map((copy) => operand.nameOf(operand.place(row, column, copy)))
+    .join(", ");
 }
 
 /** `code 0b1000 of chunk 3: T21 e[15:12]`, and the rule that it breaks. */
@@ -15,146 +18,178 @@ function codeText(model, selection, row, chunk) {
   const value = selection.code(row, chunk);
   const rule = model.form.verdicts[value];
   const note = model.form.notes[value];
-  const more = rule ? `, <b class="bad">${escaped(rule)}</b>` : "";
-  return `code ${code(binary(value))} of chunk ${chunk}: ${code(placesOf(model, "e", row, chunk))}${more}${note ? ` (${escaped(note)})` : ""}`;
+  const where = `code ${code(binary(value))} of chunk ${chunk}: ${code(placesOf(model, "e", row, chunk))}`;
+  return where + (rule ? `, <b class="bad">${escaped(rule)}</b>` : "") + (note ? ` (${escaped(note)})` : "");
 }
 
 /** The lines of an element's formulas: `lane = column / 2 % 4 = 12 / 2 % 4 = 2`. */
-function formulaLines(operand, element) {
-  const lines = operand.formulas(element).map(([name, formula, numbers, value]) => {
+function formulaLines(model, name, row, column) {
+  const lines = model.operands[name].formulas([row, column, 0]).map(([place, formula, numbers, value]) => {
     const steps = [formula, numbers, String(value)].filter((step, i, all) => i === 0 || step !== all[i - 1]);
-    return `<div class="formula" data-formula="${name}">${escaped(`${name} = ${steps.join(" = ")}`)}</div>`;
+    return formulaLine(place, steps.join(" = "));
   });
   return lines.join("");
 }
 
 /** The formula of a stored element's logical column, with the numbers. */
 function logicalLine(model, selection, row, s) {
-  const operand = model.operands.a;
+  const { logical } = model.operands.a;
   const ks = selection.columns(row, s);
-  if (!operand.logical || ks.length > 1) return "";
-  const value = selection.code(row, chunkOf(model, s));
-  const numbers = substituted(operand.logical, { column: s, k: s, code: value });
-  return `<div class="formula" data-formula="logical column">${escaped(`logical column = ${operand.logical} = ${numbers} = ${ks[0]}`)}</div>`;
+  if (!logical || ks.length > 1) return "";
+  const numbers = { column: s, k: s, code: selection.code(row, chunkOf(model, s)) };
+  return formulaLine("logical column", `${logical} = ${substituted(logical, numbers)} = ${ks[0]}`);
 }
-
-const hasLayout = (model, name) => name in model.operands;
 
 /** What a stored element is multiplied with and added to. */
 function useOf(model, selection, row, s) {
   const ks = selection.columns(row, s);
   const last = model.view.columns - 1;
-  const [first, end] = [model.columnOfB(row, 0), model.columnOfB(row, last)];
-  if (ks.length > 1) {
-    const [low, high] = model.sparsity.halves[selection.code(row, chunkOf(model, s))];
-    const half = (i) => `the ${i % 2 ? "high" : "low"} half of B[${ks[i >> 1]}][n]`;
-    return `it multiplies an operand whose high half is ${half(high)} and whose low half is ${half(low)}, and adds to D[${row}][0..${last}]`;
-  }
-  return `it multiplies B[${ks[0]}][${first}..${end}] and adds to D[${row}][0..${last}]`;
+  const into = `adds to D[${row}][0..${last}]`;
+  if (ks.length === 1) return `it multiplies B[${ks[0]}][${model.columnOfB(row, 0)}..${model.columnOfB(row, last)}] and ${into}`;
+  const [low, high] = model.sparsity.halves[selection.code(row, chunkOf(model, s))];
+  const half = (i) => `the ${i % 2 ? "high" : "low"} half of B[${ks[i >> 1]}][n]`;
+  return `it multiplies an operand whose high half is ${half(high)} and whose low half is ${half(low)}, and ${into}`;
 }
 
-function storedText(model, selection, row, s) {
-  const ks = selection.columns(row, s);
-  const place = code(placesOf(model, "a", row, s));
-  if (!model.sparsity) return `<b>A[${row}][${s}]</b> is ${place}; ${useOf(model, selection, row, s)}.`;
-  const which = ks.length > 1 ? `neither column ${ks[0]} nor ${ks[1]} alone` : `logical column ${ks[0]}`;
-  return `Stored column ${s} of row ${row} of A is <b>A[${row}][${ks.join("|")}]</b>, ${which}: ${place}; ${codeText(model, selection, row, chunkOf(model, s))}; ${useOf(model, selection, row, s)}.`;
-}
+/** Row, column of the logical matrix, of a stored element: `A[5][12]`; of joined halves `A[5][12|13]`. */
+const nameOfA = (selection, row, s) => `A[${row}][${selection.columns(row, s).join("|")}]`;
 
 const DESCRIBE = {
-  a(model, result, { row, column }) {
-    return storedText(model, result.selection, row, column) + formulaLines(model.operands.a, [row, column, 0]) + (model.sparsity ? logicalLine(model, result.selection, row, column) : "");
+  a(model, { selection }, { row, column }) {
+    const place = code(placesOf(model, "a", row, column));
+    const lines = formulaLines(model, "a", row, column);
+    const use = useOf(model, selection, row, column);
+    if (!model.sparsity) return `${bold(`A[${row}][${column}]`)} is ${place}; ${use}.${lines}`;
+    const ks = selection.columns(row, column);
+    const which = ks.length > 1 ? `neither column ${ks[0]} nor ${ks[1]} alone` : `logical column ${ks[0]}`;
+    const what = `Stored column ${column} of row ${row} of A is ${bold(nameOfA(selection, row, column))}, ${which}: ${place}`;
+    const why = codeText(model, selection, row, chunkOf(model, column));
+    return `${what}; ${why}; ${use}.${lines}${logicalLine(model, selection, row, column)}`;
   },
 
-  logical(model, result, { row, column }) {
-    const { selection } = result;
+  logical(model, { selection }, { row, column }) {
     const held = model.holders(selection, row, column);
     const chunk = Math.floor(column / model.sparsity.chunk);
-    if (!held.length) return `<b>A[${row}][${column}]</b> is pruned: no stored element is this column; ${codeText(model, selection, row, chunk)}.` + formulaLines(model.operands.e, [row, chunk, 0]);
+    const [name, why] = [bold(`A[${row}][${column}]`), codeText(model, selection, row, chunk)];
+    if (!held.length) return `${name} is pruned: no stored element is this column; ${why}.${formulaLines(model, "e", row, chunk)}`;
     const texts = held.map((s) => {
       const what = selection.columns(row, s).length > 1 ? "takes part in" : "is";
-      return `<b>A[${row}][${column}]</b> ${what} stored column ${s}: ${code(placesOf(model, "a", row, s))}; ${codeText(model, selection, row, chunk)}; ${useOf(model, selection, row, s)}.${formulaLines(model.operands.a, [row, s, 0])}${logicalLine(model, selection, row, s)}`;
+      const where = `${name} ${what} stored column ${s}: ${code(placesOf(model, "a", row, s))}`;
+      return `${where}; ${why}; ${useOf(model, selection, row, s)}.${formulaLines(model, "a", row, s)}${logicalLine(model, selection, row, s)}`;
     });
     return texts.join("<br>");
   },
 
-  e(model, result, { row, column }) {
-    const { stored: count } = model.sparsity;
-    const { selection } = result;
-    const held = range(count).map((i) => `stored column ${column * count + i} is ${selection.columns(row, column * count + i).join("|")}`);
-    const operand = model.operands.e;
-    const place = operand.place(row, column);
+  e(model, { selection }, { row, column }) {
+    const { stored, chunk } = model.sparsity;
+    const held = range(stored).map((i) => `stored column ${column * stored + i} is ${selection.columns(row, column * stored + i).join("|")}`);
+    const place = model.operands.e.place(row, column);
     const rule = DATA.rules[model.form.verdicts[selection.code(row, column)]];
-    const why = rule ? `<div class="bad">${escaped(rule.rule)} (${escaped(rule.section)}). Shown is ${escaped(model.form.source)}.</div>` : "";
-    return `Row ${row}, ${codeText(model, selection, row, column)}. Of columns ${column * model.sparsity.chunk} to ${(column + 1) * model.sparsity.chunk - 1}, ${held.join(", ")}.${why}${formulaLines(operand, [row, column, 0])}<div class="formula">bits ${place.high}:${place.low} = 4 * code + 3 : 4 * code</div>`;
+    const broken = rule ? `<div class="bad">${escaped(ruleText(rule))}. Shown is ${escaped(model.form.source)}.</div>` : "";
+    const text = `Row ${row}, ${codeText(model, selection, row, column)}.`;
+    const columns = ` Of columns ${column * chunk} to ${(column + 1) * chunk - 1}, ${held.join(", ")}.`;
+    const bits = formulaLine("bits", `4 * code + 3 : 4 * code = ${place.high}:${place.low}`);
+    return text + columns + broken + formulaLines(model, "e", row, column) + bits;
   },
 
-  b(model, result, { row, column }) {
-    const block = model.view.blocks > 1 ? Math.floor(column / model.view.columns) : 0;
-    const n = column - block * model.view.columns;
-    const rows = range(model.view.rows).map((i) => i + block * model.view.rows).filter((r) => model.holders(result.selection, r, row).length);
-    const who = !rows.length ? "no row of A selects it" : rows.length === model.view.rows ? `every row of A${model.view.blocks > 1 ? ` of product ${block}` : ""}` : `the rows of A that select column ${row}: ${rows.join(", ")}`;
-    return `<b>B[${row}][${column}]</b> is ${code(placesOf(model, "b", row, column))}; ${rows.length ? `it is multiplied with ${who}, and adds to column ${n} of D` : who}.` + formulaLines(model.operands.b, [row, column, 0]);
+  b(model, { selection }, { row, column }) {
+    const { blocks, rows: count, columns } = model.view;
+    const block = blocks > 1 ? Math.floor(column / columns) : 0;
+    const rows = range(count)
+      .map((i) => i + block * count)
+      .filter((r) => model.holders(selection, r, row).length);
+    const all = `every row of A${blocks > 1 ? ` of product ${block}` : ""}`;
+    const who = rows.length === count ? all : `the rows of A that select column ${row}: ${rows.join(", ")}`;
+    const use = rows.length ? `it is multiplied with ${who}, and adds to column ${column - block * columns} of D` : "no row of A selects it";
+    return `${bold(`B[${row}][${column}]`)} is ${code(placesOf(model, "b", row, column))}; ${use}.${formulaLines(model, "b", row, column)}`;
   },
 
-  d(model, result, at) {
-    if (!model.multiplies) return moved(model, at);
-    const { row, column } = at;
-    const { selection } = result;
+  d(model, result, { row, column }) {
+    if (!model.multiplies) return loaded(model, row, column);
     const i = row * model.view.columns + column;
-    const nb = model.columnOfB(row, column);
-    const terms = range(model.stored).map((s) => {
-      const ks = selection.columns(row, s);
-      const a = `A[${row}][${ks.join("|")}] (${placesOf(model, "a", row, s)}`;
-      const meta = model.sparsity ? `, ${binary(selection.code(row, chunkOf(model, s)))} in ${placesOf(model, "e", row, chunkOf(model, s))}` : "";
-      const b = hasLayout(model, "b") ? ks.map((k) => ` ${placesOf(model, "b", k, nb)}`).join(",") : " shared memory";
-      return `<li>${escaped(`${a}${meta})`)} &times; ${escaped(`B[${ks.join("|")}][${nb}] (${b.trim()})`)} = ${model.a(row, s)} ${model.bits ? model.form.operation.split(".")[0] : "&times;"} ${shown(model.factor(selection, row, s, nb))}</li>`;
-    });
-    const c = hasLayout(model, "c") ? `C[${row}][${column}] (${code(placesOf(model, "c", row, column))}) = ${model.c(row, column)}` : `the former value, ${model.c(row, column)},`;
-    const factors = model.factors ? ` Scale factors, all 1 here: of row ${row} of A ${code(placesOf(model, "scale_a", row, 0))}, of column ${column} of B ${code(placesOf(model, "scale_b", column, 0))}${model.factors > 1 ? " and the bytes above" : ""}.` : "";
-    const before = result.before[i] === result.d[i] ? "" : `, and was <b>${shown(result.before[i])}</b> with the metadata reset`;
-    return `<b>D[${row}][${column}]</b> is ${code(placesOf(model, "d", row, column))}; with the numbers of this page it is <b>${shown(result.d[i])}</b>${before}: ${c} and ${model.stored} ${model.bits ? "bits" : "products"}.${factors}${formulaLines(model.operands.d, [row, column, 0])}<ol class="terms">${terms.join("")}</ol>`;
+    const value = bold(shown(result.d[i]));
+    const before = result.before[i] === result.d[i] ? "" : `, and was ${bold(shown(result.before[i]))} with the metadata reset`;
+    const named = model.operands.c ? `C[${row}][${column}] (${code(placesOf(model, "c", row, column))})` : "the former value of D";
+    const count = `${model.stored} ${model.bits ? "bits" : "products"}`;
+    const sum = `with the numbers of this page it is ${value}${before}: ${named} = ${model.c(row, column)} and ${count}.`;
+    const terms = range(model.stored).map((s) => `<li>${escaped(termText(model, result.selection, row, column, s))}</li>`);
+    const where = `${bold(`D[${row}][${column}]`)} is ${code(placesOf(model, "d", row, column))}`;
+    return `${where}; ${sum}${factorsText(model, row, column)}${formulaLines(model, "d", row, column)}<ol class="terms">${terms.join("")}</ol>`;
   },
 
   c(model, result, { row, column }) {
-    return `<b>C[${row}][${column}]</b> is ${code(placesOf(model, "c", row, column))}; here ${model.c(row, column)}.` + formulaLines(model.operands.c, [row, column, 0]);
+    const name = bold(`C[${row}][${column}]`);
+    return `${name} is ${code(placesOf(model, "c", row, column))}; here ${model.c(row, column)}.${formulaLines(model, "c", row, column)}`;
   },
 
-  scale_a: (model, result, at) => scaleText(model, at, "scale_a", "row", "A"),
-  scale_b: (model, result, at) => scaleText(model, at, "scale_b", "column", "B"),
+  scale_a: (model, result, at) => scaleText(model, at, "scale_a", `row ${at.row} of A`),
+  scale_b: (model, result, at) => scaleText(model, at, "scale_b", `column ${at.row} of B`),
 
   address(model, result, { row, column }) {
-    return `The address in ${code(placesOf(model, "address", row, column))} names row ${column} of matrix ${row}: row ${8 * row + column} of the destination.` + formulaLines(model.operands.address, [row, column, 0]);
+    const where = code(placesOf(model, "address", row, column));
+    const what = `names row ${column} of matrix ${row}: row ${8 * row + column} of the destination`;
+    return `The address in ${where} ${what}.${formulaLines(model, "address", row, column)}`;
   },
 };
 
-function scaleText(model, { row, column }, name, line, matrix) {
+/** One product of D: which elements, where they are, and which code says so. */
+function termText(model, selection, row, column, s) {
+  const ks = selection.columns(row, s);
+  const n = model.columnOfB(row, column);
+  const chunk = model.sparsity ? chunkOf(model, s) : 0;
+  const why = model.sparsity ? `, ${binary(selection.code(row, chunk))} in ${placesOf(model, "e", row, chunk)}` : "";
+  const where = model.operands.b ? ks.map((k) => placesOf(model, "b", k, n)).join(", ") : "shared memory";
+  const sign = model.bits ? model.form.operation.split(".")[0] : "\u00d7";
+  const a = `${nameOfA(selection, row, s)} (${placesOf(model, "a", row, s)}${why})`;
+  const b = `B[${ks.join("|")}][${n}] (${where})`;
+  return `${a} ${sign} ${b} = ${model.a(row, s)} ${sign} ${shown(model.factor(selection, row, s, n))}`;
+}
+
+/** Where the scale factors of an element of D are. */
+function factorsText(model, row, column) {
+  if (!model.factors) return "";
+  const [a, b] = [placesOf(model, "scale_a", row, 0), placesOf(model, "scale_b", column, 0)];
+  const more = model.factors > 1 ? " and the bytes above" : "";
+  return ` Scale factors, all 1 here: of row ${row} of A ${code(a)}, of column ${column} of B ${code(b)}${more}.`;
+}
+
+function scaleText(model, { row, column }, name, whose) {
   const width = model.view.k / model.factors;
-  return `Scale factor ${column} of ${line} ${row} of ${matrix} is ${code(placesOf(model, name, row, column))}; it scales k = ${column * width} to ${(column + 1) * width - 1}.` + formulaLines(model.operands[name], [row, column, 0]);
+  const what = `it scales k = ${column * width} to ${(column + 1) * width - 1}`;
+  return `Scale factor ${column} of ${whose} is ${code(placesOf(model, name, row, column))}; ${what}.${formulaLines(model, name, row, column)}`;
 }
 
 /** An element of ldmatrix. */
-function moved(model, { row, column }) {
+function loaded(model, row, column) {
   const [matrix, line] = [Math.floor(row / 8), row % 8];
-  return `Row ${line} of matrix ${matrix}, column ${column}: ${code(placesOf(model, "d", row, column))}; the address of the row is that of ${code(placesOf(model, "address", matrix, line))}.` + formulaLines(model.operands.d, [row, column, 0]);
+  const where = `Row ${line} of matrix ${matrix}, column ${column}: ${code(placesOf(model, "d", row, column))}`;
+  return `${where}; the address of the row is that of ${code(placesOf(model, "address", matrix, line))}.${formulaLines(model, "d", row, column)}`;
 }
 
 /** What a lane holds, word by word. */
 function laneText(model, result, lane) {
-  const lines = [];
-  for (const [name, operand] of Object.entries(model.operands)) {
-    if (lane >= operand.lanes) continue;
-    const words = [];
-    for (let word = 0; word < operand.words; word++) {
-      const elements = range(operand.parts).map((part) => operand.element(lane, word, part)).filter(Boolean);
-      const held = name === "e" ? codesText(result, elements) : elements.map(([row, column]) => heldText(model, result, name, row, column));
-      if (held.length) words.push(`<span class="nobreak">${code(operand.wordName(word) || "address")} ${held.length > 4 ? `${held[0]} .. ${held[held.length - 1]}` : held.join(", ")}</span>`);
-    }
-    const shownWords = words.length > 24 ? [...words.slice(0, 12), "...", ...words.slice(-3)] : words;
-    lines.push(`<div class="held"><b>${name}</b> ${words.length ? shownWords.join("; ") : "nothing"}</div>`);
-  }
-  const who = model.tmem ? `Lane ${lane} of Tensor Memory` : `Lane ${lane}`;
-  return `<b>${who}</b> holds, lowest bits first:${lines.join("")}`;
+  const lines = Object.entries(model.operands).map(([name, operand]) => {
+    const words =
+      lane < operand.lanes
+        ? range(operand.words)
+            .map((word) => wordText(result, name, operand, lane, word))
+            .filter(Boolean)
+        : [];
+    const some = words.length > 24 ? [...words.slice(0, 12), "...", ...words.slice(-3)] : words;
+    return `<div class="held"><b>${name}</b> ${some.join("; ") || "nothing"}</div>`;
+  });
+  return `<b>Lane ${lane}${model.tmem ? " of Tensor Memory" : ""}</b> holds, lowest bits first:${lines.join("")}`;
+}
+
+/** What one word of a lane holds; empty if nothing. */
+function wordText(result, name, operand, lane, word) {
+  const elements = range(operand.parts)
+    .map((part) => operand.element(lane, word, part))
+    .filter(Boolean);
+  if (!elements.length) return "";
+  const held = name === "e" ? codesText(result, elements) : elements.map(([row, column]) => heldText(result, name, row, column));
+  const some = held.length > 4 ? `${held[0]} .. ${held[held.length - 1]}` : held.join(", ");
+  return `<span class="nobreak">${code(operand.wordName(word) || "address")} ${some}</span>`;
 }
 
 /** The codes of one word, row by row: `row 5, chunks 0 to 3: 0100 1110 ...`. */
@@ -166,32 +201,9 @@ function codesText(result, elements) {
   });
 }
 
-function heldText(model, result, name, row, column) {
-  if (name === "a" && model.sparsity) return `A[${row}][${result.selection.columns(row, column).join("|")}]`;
+function heldText(result, name, row, column) {
+  if (name === "a") return nameOfA(result.selection, row, column);
   if (name === "address") return `matrix ${row} row ${column}`;
   if (name.startsWith("scale")) return `factor ${column} of ${name === "scale_a" ? "row" : "column"} ${row}`;
-  return indexed(name, row, column);
-}
-
-/** The list of codes that are not defined, with rule, place, and what is shown in their stead. */
-function findingsText(model, selection) {
-  const { findings, differs } = selection;
-  const copies = differs.length ? `<div class="bad">${DATA.rules["tmem-copies-differ"] ? escaped(DATA.rules["tmem-copies-differ"].rule) : "copies of the metadata differ"}: ${differs.slice(0, 8).map(([row, chunk]) => `row ${row} chunk ${chunk}`).join(", ")}</div>` : "";
-  if (!findings.length) return `<span class="good">All ${model.rows * model.chunks} codes that selector ${model.selector} reads are defined.</span>${copies}`;
-  const rules = [...new Set(findings.map((finding) => finding.rule))];
-  const reasons = rules.map((name) => `<div><b>${escaped(name)}</b>: ${escaped(DATA.rules[name].rule)} (${escaped(DATA.rules[name].section)})</div>`).join("");
-  const most = 40;
-  const items = findings.slice(0, most).map(({ row, chunk, code: value, rule }) => `<li data-operand="e" data-row="${row}" data-column="${chunk}" data-rule="${rule}">row ${row}, chunk ${chunk}: ${binary(value)}, ${escaped(placesOf(model, "e", row, chunk))}, ${escaped(rule)}</li>`);
-  const rest = findings.length > most ? `<li>and ${findings.length - most} more</li>` : "";
-  return `<b class="bad">${findings.length} code${findings.length > 1 ? "s are" : " is"} not defined.</b> Shown is ${escaped(model.form.source)}.${reasons}<ul>${items.join("")}${rest}</ul>${copies}`;
-}
-
-/** The elements of D that differ from those of the reset metadata. */
-function changesText(model, result) {
-  const { columns } = model.view;
-  const changed = [...result.d.keys()].filter((i) => result.d[i] !== result.before[i]);
-  if (!changed.length) return "D is as with the metadata reset.";
-  const rows = [...new Set(changed.map((i) => Math.floor(i / columns)))];
-  const some = changed.slice(0, 12).map((i) => `<span class="nobreak">D[${Math.floor(i / columns)}][${i % columns}] ${shown(result.before[i])} &rarr; ${shown(result.d[i])}</span>`);
-  return `<b>${changed.length} of ${result.d.length} elements of D change</b> (rows ${rows.length > 16 ? `${rows.slice(0, 16).join(", ")}, ...` : rows.join(", ")}): ${some.join("; ")}${changed.length > 12 ? "; ..." : ""}`;
+  return `${name.toUpperCase()}[${row}][${column}]`;
 }

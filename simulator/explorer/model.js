@@ -20,10 +20,19 @@ class Model {
     this.form = form;
     const near = (values, wanted) => (values.includes(wanted) ? wanted : values[0]);
     const views = form.views;
-    this.m = near(views.map((v) => v.m), open.m || 128);
-    this.n = near(views.filter((v) => v.m === this.m).map((v) => v.n), open.n || 64);
+    this.m = near(
+      views.map((v) => v.m),
+      open.m || 128,
+    );
+    this.n = near(
+      views.filter((v) => v.m === this.m).map((v) => v.n),
+      open.n || 64,
+    );
     const left = views.filter((v) => v.m === this.m && v.n === this.n);
-    this.base = near(left.map((v) => v.base), open.base || 0);
+    this.base = near(
+      left.map((v) => v.base),
+      open.base || 0,
+    );
     this.view = left.find((v) => v.base === this.base);
     this.selectors = form.selectors || [];
     this.selector = near(this.selectors, open.selector || 0) || 0;
@@ -114,7 +123,9 @@ class Model {
   holders(selection, row, k) {
     if (!this.sparsity) return [k];
     const first = Math.floor(k / this.sparsity.chunk) * this.sparsity.stored;
-    return range(this.sparsity.stored).map((i) => first + i).filter((s) => selection.columns(row, s).includes(k));
+    return range(this.sparsity.stored)
+      .map((i) => first + i)
+      .filter((s) => selection.columns(row, s).includes(k));
   }
 
   /** The column of B that D[row][n] takes: of stacked products that of the row's own. */
@@ -200,7 +211,8 @@ class Model {
     const operand = this.metadata[selector];
     const found = new Set();
     for (let row = 0; row < operand.rows; row++)
-      for (let chunk = 0; chunk < operand.columns; chunk++) for (let copy = 0; copy < operand.copies; copy++) found.add(operand.place(row, chunk, copy).lane);
+      for (let chunk = 0; chunk < operand.columns; chunk++)
+        for (let copy = 0; copy < operand.copies; copy++) found.add(operand.place(row, chunk, copy).lane);
     return [...found].sort((x, y) => x - y);
   }
 }

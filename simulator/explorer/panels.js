@@ -1,14 +1,15 @@
 "use strict";
-// Panels that are tables: matrices (row x column, as CuTe draws them) and Tensor Memory (lanes x columns). Each cell says in data-* what and where it is.
+// Panels that are tables: matrices (row x column, as CuTe draws them) and Tensor Memory (lanes x columns).
+// Each cell says in data-* what it is and where.
 
 const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 const binary = (code) => `0b${code.toString(2).padStart(4, "0")}`;
 
 /** data-* of an element in its place. */
 function attributes(operand, name, row, column, place, copy = 0) {
-  const bits = `${place.high}:${place.low}`;
-  const more = operand.copies > 1 ? ` data-copy="${copy}"` : "";
-  return `data-operand="${name}" data-row="${row}" data-column="${column}" data-lane="${place.lane}" data-reg="${place.word}" data-bits="${bits}"${more}`;
+  const what = `data-operand="${name}" data-row="${row}" data-column="${column}"`;
+  const where = `data-lane="${place.lane}" data-reg="${place.word}" data-bits="${place.high}:${place.low}"`;
+  return `${what} ${where}${operand.copies > 1 ? ` data-copy="${copy}"` : ""}`;
 }
 
 /** The class that gives a lane its colour. */
@@ -21,7 +22,13 @@ function whoAndWhat(operand, place) {
 }
 
 /** Width in pixels of the longest line of a cell. */
-const widthOf = (html) => Math.max(...html.replace(/&rarr;/g, "-").split("<br>").map((line) => 4 + 4.3 * line.replace(/<[^>]*>/g, "").length + 0.6 * line.includes("<b>") * line.length));
+const widthOf = (html) =>
+  Math.max(
+    ...html
+      .replace(/&rarr;/g, "-")
+      .split("<br>")
+      .map((line) => 4 + 4.3 * line.replace(/<[^>]*>/g, "").length + 0.6 * line.includes("<b>") * line.length),
+  );
 
 /** What stands in the cell of an element: [classes, data-*, HTML]. */
 const CELLS = {
@@ -101,7 +108,8 @@ class MatrixPanel {
     html.push("</tbody></table>");
     const more = this.shown < this.total ? `, rows ${this.first} to ${this.first + this.shown - 1} of ${this.total}` : "";
     const turn = more ? '<button data-turn="-1" title="rows before">&uarr;</button><button data-turn="1" title="rows after">&darr;</button>' : "";
-    this.element.innerHTML = heading(this, more, turn) + `<div class="scroll" style="--wide:${Math.ceil(wide)}px;--columns:${this.columns}">${html.join("")}</div>`;
+    this.element.innerHTML =
+      heading(this, more, turn) + `<div class="scroll" style="--wide:${Math.ceil(wide)}px;--columns:${this.columns}">${html.join("")}</div>`;
     this.table = this.element.querySelector("table");
   }
 
@@ -119,7 +127,11 @@ class MatrixPanel {
   }
 
   light(keys, chosen) {
-    light(this, chosen, [...keys].map((key) => this.cell(Math.floor(key / WIDTH), key % WIDTH)));
+    light(
+      this,
+      chosen,
+      [...keys].map((key) => this.cell(Math.floor(key / WIDTH), key % WIDTH)),
+    );
   }
 
   turn(by) {
@@ -143,7 +155,8 @@ class TmemPanel {
     for (let word = 0; word < operand.words; word++) html.push(`<th class="cut" colspan="${operand.parts}"><span>column </span>${word}</th>`);
     html.push('</tr><tr><th class="corner part"></th>');
     const bits = (part) => `${operand.bits * (part + 1) - 1}:${operand.bits * part}`;
-    for (let i = 0; i < operand.words * operand.parts; i++) html.push(`<th class="part${i % operand.parts ? "" : " cut"}">${bits(i % operand.parts)}</th>`);
+    for (let i = 0; i < operand.words * operand.parts; i++)
+      html.push(`<th class="part${i % operand.parts ? "" : " cut"}">${bits(i % operand.parts)}</th>`);
     html.push("</tr></thead><tbody>");
     for (let lane = 0; lane < operand.lanes; lane++) {
       html.push(`<tr class="${lane % 32 ? "" : "quarter"}${lane % 16 ? "" : " half"}"><th>L${lane}</th>`);
@@ -192,8 +205,9 @@ const copiesText = (operand) => (operand.copies > 1 ? `, ${operand.copies} copie
 /** Title, evidence, and what can be done with a panel. */
 function heading(panel, more, turn) {
   const { operand } = panel;
-  const why = `${operand.section}; ${operand.evidence}`;
-  return `<h2>${escaped(panel.title + more)} <small title="${escaped(why)}">${escaped(operand.evidence.split(":")[0])}</small>${turn}<button data-save="svg" title="this panel as a picture">SVG</button></h2>`;
+  const evidence = `<small title="${escaped(`${operand.section}; ${operand.evidence}`)}">${escaped(operand.evidence.split(":")[0])}</small>`;
+  const save = '<button data-save="svg" title="this panel as a picture">SVG</button>';
+  return `<h2>${escaped(panel.title + more)} ${evidence}${turn}${save}</h2>`;
 }
 
 /** Lights cells up, and no others; brings the chosen one (or else the first) into sight. */

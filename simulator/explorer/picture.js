@@ -13,16 +13,26 @@ function asSvg(panel) {
     const pruned = cell.classList.contains("pruned");
     const fill = pruned ? "url(#pruned)" : cell.tagName === "TH" ? "none" : style.backgroundColor;
     const stroke = cell.tagName === "TH" ? "none" : "#888888";
-    const data = Object.entries(cell.dataset).map(([name, value]) => ` data-${name}="${escaped(value)}"`).join("");
+    const data = Object.entries(cell.dataset)
+      .map(([name, value]) => ` data-${name}="${escaped(value)}"`)
+      .join("");
     const wide = cell.classList.contains("chosen") ? 3 : cell.classList.contains("lit") ? 1.8 : 0.5;
-    parts.push(`<rect x="${x}" y="${y}" width="${box.width}" height="${box.height}" fill="${fill}" stroke="${wide > 1 ? "#000000" : stroke}" stroke-width="${wide}"${data}/>`);
+    const size = `x="${x}" y="${y}" width="${box.width}" height="${box.height}"`;
+    parts.push(`<rect ${size} fill="${fill}" stroke="${wide > 1 ? "#000000" : stroke}" stroke-width="${wide}"${data}/>`);
     const lines = cell.innerText.split("\n").filter(Boolean);
     const middle = y + box.height / 2 - (lines.length - 1) * 5 + 3;
     lines.forEach((line, i) => parts.push(`<text x="${x + box.width / 2}" y="${middle + 10 * i}">${escaped(line)}</text>`));
   }
-  const hatch = '<pattern id="pruned" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" fill="#fff"/><rect width="1.2" height="6" fill="#999"/></pattern>';
-  const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${origin.width + 2} ${origin.height + 22}" width="${origin.width + 2}" height="${origin.height + 22}" font-family="Arial Narrow, Arial, Helvetica, sans-serif" font-size="9" text-anchor="middle">`;
-  return `${head}<defs>${hatch}</defs><rect width="100%" height="100%" fill="#ffffff"/><text x="2" y="12" font-size="11" text-anchor="start">${escaped(`${view.model.form.opcode}: ${title}`)}</text>${parts.join("")}</svg>`;
+  const [width, height] = [origin.width + 2, origin.height + 22];
+  const stripes = '<rect width="6" height="6" fill="#fff"/><rect width="1.2" height="6" fill="#999"/>';
+  const hatch = `<pattern id="pruned" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">${stripes}</pattern>`;
+  const font = 'font-family="Arial Narrow, Arial, Helvetica, sans-serif" font-size="9" text-anchor="middle"';
+  const name = escaped(`${view.model.form.opcode}: ${title}`);
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" ${font}>`,
+    `<defs>${hatch}</defs><rect width="100%" height="100%" fill="#ffffff"/>`,
+    `<text x="2" y="12" font-size="11" text-anchor="start">${name}</text>${parts.join("")}</svg>`,
+  ].join("");
 }
 
 function download(name, type, content) {

@@ -11,7 +11,13 @@ function tied(model, selection, at) {
   if (!at) return found;
   const add = (name, row, column) => found[name] && found[name].add(keyOf(row, column));
   if (at.lane !== undefined) inLane(model, selection, at.lane, add);
-  else if (model.multiplies) ({ d: ofD, c: ofD, a: ofStored, logical: ofLogical, b: ofB, e: ofCode, scale_a: ofScaleA, scale_b: ofScaleB })[at.name](model, selection, at, add);
+  else if (model.multiplies)
+    ({ d: ofD, c: ofD, a: ofStored, logical: ofLogical, b: ofB, e: ofCode, scale_a: ofScaleA, scale_b: ofScaleB })[at.name](
+      model,
+      selection,
+      at,
+      add,
+    );
   else {
     const [matrix, row] = at.name === "d" ? [Math.floor(at.row / 8), at.row % 8] : [at.row, at.column];
     add("address", matrix, row);

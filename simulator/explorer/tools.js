@@ -10,7 +10,10 @@ const colourOf = (lane, tmem) => {
 
 /** Rules that colour the lanes: `.l9` of a warp, `.m70` of Tensor Memory. */
 function colourRules() {
-  const rules = [...range(32).map((lane) => `.l${lane}{background-color:${colourOf(lane, false)}}`), ...range(128).map((lane) => `.m${lane}{background-color:${colourOf(lane, true)}}`)];
+  const rules = [
+    ...range(32).map((lane) => `.l${lane}{background-color:${colourOf(lane, false)}}`),
+    ...range(128).map((lane) => `.m${lane}{background-color:${colourOf(lane, true)}}`),
+  ];
   $("colours").textContent = rules.join("");
 }
 
@@ -22,7 +25,8 @@ function drawLanes(model) {
   for (let lane = 0; lane < count; lane++) {
     if (model.tmem && lane % 32 === 0) html.push(`<span class="warp">warp ${lane / 32}</span>`);
     const what = picked.has(lane) ? "its metadata is read" : model.sparsity ? "its metadata is not read with this selector" : "";
-    html.push(`<button class="lane ${model.tmem ? "m" : "l"}${lane}${picked.has(lane) ? " picked" : ""}" data-choose-lane="${lane}" title="${what}">${model.tmem ? "" : "T"}${lane}</button>`);
+    const classes = `lane ${model.tmem ? "m" : "l"}${lane}${picked.has(lane) ? " picked" : ""}`;
+    html.push(`<button class="${classes}" data-choose-lane="${lane}" title="${what}">${model.tmem ? "" : "T"}${lane}</button>`);
   }
   $("lanes").innerHTML = html.join("");
   $("lanes").className = model.tmem ? "quarters" : "strip";
@@ -36,13 +40,20 @@ function lanesText(model, selector) {
     return words.size > 1 ? "both columns of the pair" : `column ${[...words][0]} of the pair`;
   }
   const rests = [...new Set(lanes.map((lane) => lane % 4))];
-  return lanes.length === rests.length * 8 ? (rests.length === 4 ? "all lanes" : `lanes 4g + ${rests.join(", 4g + ")}`) : lanes.map((lane) => `T${lane}`).join(" ");
+  return lanes.length === rests.length * 8
+    ? rests.length === 4
+      ? "all lanes"
+      : `lanes 4g + ${rests.join(", 4g + ")}`
+    : lanes.map((lane) => `T${lane}`).join(" ");
 }
 
 /** What the opcode leaves open, as buttons and lists. */
 function drawOptions(model) {
   const html = [];
-  const list = (name, values, value, text) => `<label>${text} <select data-field="${name}">${values.map((v) => `<option${String(v) === String(value) ? " selected" : ""}>${v}</option>`).join("")}</select></label>`;
+  const list = (name, values, value, text) => {
+    const items = values.map((v) => `<option${String(v) === String(value) ? " selected" : ""}>${v}</option>`);
+    return `<label>${text} <select data-field="${name}">${items.join("")}</select></label>`;
+  };
   const unique = (values) => [...new Set(values)];
   if (model.tmem) {
     const views = model.form.views;
@@ -53,10 +64,13 @@ function drawOptions(model) {
     html.push(`<span>data path layout <b>${model.view.layout}</b>, K ${model.view.k}</span>`);
   }
   if (model.selectors.length) {
-    const buttons = model.selectors.map((s) => `<button data-field="selector" data-option="${s}"${s === model.selector ? ' class="on"' : ""}>${s}: ${lanesText(model, s)}</button>`);
+    const buttons = model.selectors.map(
+      (s) => `<button data-field="selector" data-option="${s}"${s === model.selector ? ' class="on"' : ""}>${s}: ${lanesText(model, s)}</button>`,
+    );
     html.push(`<span class="selector">sparsity selector ${buttons.join("")} <small>it reads the metadata of underlined lanes</small></span>`);
   }
-  for (const name of Object.keys(model.ids)) html.push(list(name, Object.keys(model.view.operands[name]), model.ids[name], model.tmem ? `${name} id` : `${name} byte-id.thread-id`));
+  for (const name of Object.keys(model.ids))
+    html.push(list(name, Object.keys(model.view.operands[name]), model.ids[name], model.tmem ? `${name} id` : `${name} byte-id.thread-id`));
   $("options").innerHTML = html.join("");
 }
 
@@ -77,7 +91,9 @@ function drawRuler(model, result, lane, lit) {
     const i = lane * model.wordsOfLane + word;
     const value = result.words[i];
     const name = model.tmem ? `L${lane} col${word}` : `T${lane} e`;
-    html.push(`<div class="word"><b>${name}</b> = 0x<input data-word="${i}" value="${hex(value)}" size="8" maxlength="8" spellcheck="false" aria-label="metadata of ${name}"> <button data-all="${i}">to all ${model.tmem ? "cells" : "lanes"}</button></div>`);
+    const input = `<input data-word="${i}" value="${hex(value)}" maxlength="10" spellcheck="false" aria-label="metadata of ${name}">`;
+    const spread = `<button data-all="${i}">to all ${model.tmem ? "cells" : "lanes"}</button>`;
+    html.push(`<div class="word"><b>${name}</b> = 0x${input} ${spread}</div>`);
     const readers = model.readers(lane, word);
     const bits = [];
     const owners = [];
@@ -89,9 +105,12 @@ function drawRuler(model, result, lane, lit) {
       const bad = here && model.form.verdicts[(value >>> (4 * part)) & 15] ? " bad" : "";
       for (let bit = 4 * part + 3; bit >= 4 * part; bit--) {
         const set = (value >>> bit) & 1;
-        bits.push(`<td class="${fill}${on}${bit % 4 === 3 ? " cut" : ""}"><button data-flip="${bit}" data-index="${i}" title="bit ${bit}: click to flip">${set}</button><small>${bit}</small></td>`);
+        const button = `<button data-flip="${bit}" data-index="${i}" title="bit ${bit}: click to flip">${set}</button>`;
+        bits.push(`<td class="${fill}${on}${bit % 4 === 3 ? " cut" : ""}">${button}<small>${bit}</small></td>`);
       }
-      const text = !reader ? "not read" : `row ${reader.row}<br>chunk ${reader.chunk}${reader.copy ? `<br>copy ${reader.copy}` : ""}${here ? "" : `<br>selector ${reader.selector}`}`;
+      const text = !reader
+        ? "not read"
+        : `row ${reader.row}<br>chunk ${reader.chunk}${reader.copy ? `<br>copy ${reader.copy}` : ""}${here ? "" : `<br>selector ${reader.selector}`}`;
       const data = here ? ` data-operand="e" data-row="${reader.row}" data-column="${reader.chunk}"` : "";
       owners.push(`<td colspan="4" class="cut ${fill}${on}${bad}"${data}>${text}</td>`);
     }
@@ -112,7 +131,10 @@ function matching(without = "") {
   const words = $("find").value.trim().toLowerCase().split(/[\s]+/).filter(Boolean);
   return DATA.forms.filter((form) => {
     const text = `${form.opcode} ${brief(form.opcode)}`.toLowerCase();
-    return words.every((word) => text.includes(word) || text.includes(brief(word))) && FILTERS.every((name) => name === without || !$(name).value || String(form[name]) === $(name).value);
+    return (
+      words.every((word) => text.includes(word) || text.includes(brief(word))) &&
+      FILTERS.every((name) => name === without || !$(name).value || String(form[name]) === $(name).value)
+    );
   });
 }
 
@@ -123,12 +145,15 @@ function drawPicker() {
     const before = $(name).value;
     const label = { family: "any family", shape: "any shape", type: "any type of A", ordered: "ordered or not" }[name];
     const text = (value) => (name === "ordered" ? (value === "true" ? "::ordered_metadata" : "not ordered") : value);
-    $(name).innerHTML = `<option value="">${label}</option>${values.map((v) => `<option value="${v}"${v === before ? " selected" : ""}>${text(v)}</option>`).join("")}`;
+    $(name).innerHTML =
+      `<option value="">${label}</option>${values.map((v) => `<option value="${v}"${v === before ? " selected" : ""}>${text(v)}</option>`).join("")}`;
   }
   const forms = matching();
   const current = view.model && view.model.form.opcode;
   const options = forms.map((form) => `<option value="${form.opcode}"${form.opcode === current ? " selected" : ""}>${brief(form.opcode)}</option>`);
-  const none = forms.some((form) => form.opcode === current) ? "" : `<option value="" selected>${forms.length ? `${forms.length} forms: choose one` : "no such form"}</option>`;
+  const none = forms.some((form) => form.opcode === current)
+    ? ""
+    : `<option value="" selected>${forms.length ? `${forms.length} forms: choose one` : "no such form"}</option>`;
   $("forms").innerHTML = none + options.join("");
   $("forms").title = `${forms.length} of ${DATA.forms.length} forms`;
 }

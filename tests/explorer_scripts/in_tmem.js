@@ -3,7 +3,12 @@ async function run() {
   return TEST.map(([opcode, fields]) => {
     showForm(opcode);
     for (const [name, value] of Object.entries(fields)) set(document.querySelector(`[data-field=${name}]`), value);
-    const shot = () => ({ a: lit("tmem-a"), e: lit("tmem-e"), d: [...view.panels.find((p) => p.name === "d").lit].map((key) => [Math.floor(key / WIDTH), key % WIDTH]), rows: panelOf("logical").querySelector("tbody th").textContent });
+    const shot = () => ({
+      a: lit("tmem-a"),
+      e: lit("tmem-e"),
+      d: [...view.panels.find((p) => p.name === "d").lit].map((key) => [Math.floor(key / WIDTH), key % WIDTH]),
+      rows: panelOf("logical").querySelector("tbody th").textContent,
+    });
     click(cellOf("tmem-e", 21, 3));
     const code = shot();
     click(document.querySelector('[data-choose-lane="53"]'));

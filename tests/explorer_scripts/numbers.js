@@ -1,6 +1,9 @@
 async function run() {
   return TEST.map(([opcode, selector, words]) => {
-    const model = new Model(DATA.forms.find((form) => form.opcode === opcode), { selector });
+    const model = new Model(
+      DATA.forms.find((form) => form.opcode === opcode),
+      { selector },
+    );
     const grid = (rows, columns, value) => range(rows).map((row) => range(columns).map((column) => value(row, column)));
     const columns = model.view.columns;
     return {

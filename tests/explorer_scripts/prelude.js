@@ -20,4 +20,8 @@ function showForm(opcode) {
 const panelOf = (name) => document.querySelector(`[data-panel="${name}"]`);
 const cellOf = (name, row, column) => panelOf(name).querySelector(`td[data-row="${row}"][data-column="${column}"]`);
 const numbersOf = (cell) => ["row", "column", "lane", "reg"].map((key) => Number(cell.dataset[key]));
-const bytes = (array) => { let text = ""; for (let i = 0; i < array.length; i += 8192) text += String.fromCharCode(...array.subarray(i, i + 8192)); return btoa(text); };
+const bytes = (array) => {
+  let text = "";
+  for (let i = 0; i < array.length; i += 8192) text += String.fromCharCode(...array.subarray(i, i + 8192));
+  return btoa(text);
+};
