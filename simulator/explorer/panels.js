@@ -27,7 +27,7 @@ const widthOf = (html) =>
     ...html
       .replace(/&rarr;/g, "-")
       .split("<br>")
-      .map((line) => 4 + 4.3 * line.replace(/<[^>]*>/g, "").length + 0.6 * line.includes("<b>") * line.length),
+      .map((line) => 5 + 4.3 * line.replace(/<[^>]*>/g, "").length + 0.6 * line.includes("<b>") * line.length),
   );
 
 /** What stands in the cell of an element: [classes, data-*, HTML]. */
@@ -48,8 +48,8 @@ const CELLS = {
     const place = operand.place(row, holders[0]);
     const joined = result.selection.columns(row, holders[0]).length > 1;
     const data = `${attributes(operand, "logical", row, k, place)} data-stored="${holders.join(" ")}"`;
-    const second = holders.length > 1 ? `<br>+${operand.short(operand.place(row, holders[1]))}` : joined ? "<br>halves" : "";
-    return [laneClass(operand, place.lane) + (joined ? " joined" : ""), data, whoAndWhat(operand, place) + second];
+    const more = holders.length > 1 ? `<br>+${second(operand, place, operand.place(row, holders[1]))}` : joined ? "<br>halves" : "";
+    return [laneClass(operand, place.lane) + (joined ? " joined" : ""), data, whoAndWhat(operand, place) + more];
   },
   e(model, result, operand, row, chunk) {
     const place = operand.place(row, chunk);
@@ -67,6 +67,12 @@ const CELLS = {
     return [`${classes} changed`, `${data} data-value="${after}"`, `${html}<br><b>${shown(before)}&rarr;${shown(after)}</b>`];
   },
 };
+
+/** A second stored element of the same column: only what differs from the first. */
+function second(operand, place, other) {
+  const text = operand.short(other);
+  return place.word === other.word ? text.slice(operand.short(place).search(/[.[]/)) : text;
+}
 
 const shown = (value) => (Number.isInteger(value) ? String(value) : value.toPrecision(5).replace(/\.?0+$/, ""));
 
