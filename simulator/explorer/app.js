@@ -124,11 +124,15 @@ function helpText(model) {
   return `Click an element, a code or a lane: all that belongs to it lights up${flip}. ${keys}`;
 }
 
+function typesText({ types: { d, a, b, c }, operation }) {
+  return operation ? `${d} = popc(${a} ${operation.split(".")[0]} ${b}) + ${c}` : `${d} = ${a} \u00d7 ${b} + ${c}`;
+}
+
 /** The form, its types, its pattern, where it exists, and who says where its operands are. */
 function drawAbout(model) {
   const { form, sparsity } = model;
-  const { d, a, b, c } = form.types;
-  const parts = [form.family === "ldmatrix" ? "8 x 8 matrices of 16-bit elements" : a ? `${d} = ${a} \u00d7 ${b} + ${c}` : `.kind::${form.type}`];
+  const { a } = form.types;
+  const parts = [form.family === "ldmatrix" ? "8 x 8 matrices of 16-bit elements" : a ? typesText(form) : `.kind::${form.type}`];
   if (sparsity) {
     const codes = form.codes.map((value) => value.toString(2).padStart(4, "0")).join(" ");
     const pairs = sparsity.unit > 1 ? ", in pairs" : "";

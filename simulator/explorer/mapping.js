@@ -89,6 +89,7 @@ class Operand {
   short(place) {
     const half = this.bits === 16 && this.word_bits === 32;
     const word = this.name.startsWith("scale") ? "s" : this.wordName(place.word).replace("col", "c");
+    if (this.bits === 1) return `${word}[${place.low}]`;
     return word + (half ? (place.low ? ".hi" : ".lo") : this.bitsName(place));
   }
 

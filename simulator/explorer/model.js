@@ -146,7 +146,7 @@ class Model {
 
   b(k, n) {
     const { unit, chunk } = this.sparsity || { unit: 1, chunk: 4 };
-    const value = 1 + ((Math.floor(k / unit) + Math.floor(k / chunk) + n) % 4);
+    const value = 1 + ((Math.floor(k / unit) + Math.floor(k / chunk) + n + Math.floor(n / this.view.columns)) % 4);
     return this.bits ? value % 2 : value;
   }
 

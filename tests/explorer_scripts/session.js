@@ -30,13 +30,13 @@ async function run() {
   then(() => set(document.querySelector("[data-word]"), "0x4444EEEE"));
   then(() => set(document.getElementById("palette"), "bw"));
   then(() => set(document.querySelector("[data-word]"), "zz"));
-  for (let i = 0; i < 3; i++) {
+  for (let i = 0; i < 4; i++) {
     history.back();
     await wait();
     await wait();
   }
   steps.push(shot());
-  for (let i = 0; i < 3; i++) {
+  for (let i = 0; i < 4; i++) {
     history.forward();
     await wait();
     await wait();
