@@ -21,6 +21,7 @@ from isa.mapping import Mapping
 from isa.metadata import spliced
 from isa.plain_forms import plain_forms
 from isa.scales import BYTES
+from isa.targets import parse_target
 from isa.tcgen05_forms import Tcgen05MmaForm
 from isa.tcgen05_rows import KIND_ROWS
 from isa.types import ELEMENT_TYPES
@@ -196,8 +197,15 @@ class _Tables:
             "selectors": list(found.selectors),
             "verdicts": verdicts,
             "notes": notes,
-            "source": select(found, words).source,
+            "source": _elsewhere(found.form) or select(found, words).source,
         }
+
+
+def _elsewhere(form: Form) -> str:
+    """What is shown of undefined codes where no H100 has the form; empty if it has, and for `tcgen05`."""
+    if not isinstance(form, MmaForm) or form.supports(parse_target("sm_90a")):
+        return ""
+    return "what a plain multiplexer selects, as measured on an H100 for the forms that it has (assumed of this one)"
 
 
 def _headline(found: FormLayout) -> Record:

@@ -14,12 +14,21 @@ function findingsText(model, selection) {
   const rules = [...new Set(findings.map((finding) => finding.rule))];
   const reasons = rules.map((name) => `<div><b>${escaped(name)}</b>: ${escaped(ruleText(DATA.rules[name]))}</div>`).join("");
   const items = findings.slice(0, LISTED).map(({ row, chunk, code: value, rule }) => {
-    const text = `row ${row}, chunk ${chunk}: ${binary(value)}, ${placesOf(model, "e", row, chunk)}, ${rule}`;
+    const text = `row ${row}, chunk ${chunk}: ${binary(value)}, ${placesOf(model, "e", row, chunk)}, ${rule}; ${effectText(model, row, chunk, value)}`;
     return `<li data-operand="e" data-row="${row}" data-column="${chunk}" data-rule="${rule}">${escaped(text)}</li>`;
   });
   if (findings.length > LISTED) items.push(`<li>and ${findings.length - LISTED} more</li>`);
   const count = `<b class="bad">${findings.length} code${findings.length > 1 ? "s are" : " is"} not defined.</b>`;
   return `${count} Shown is ${escaped(model.form.source)}.${reasons}<ul>${items.join("")}</ul>${copies}`;
+}
+
+/** What an undefined code does: the columns that it picks, or the halves that it joins. */
+function effectText(model, row, chunk, value) {
+  const { chunk: width, columns, joined, halves } = model.sparsity;
+  const first = chunk * width;
+  const half = (i) => `${i % 2 ? "high" : "low"} half of ${first + (i >> 1)}`;
+  if (joined[value]) return `joins ${half(halves[value][1])} and ${half(halves[value][0])}`;
+  return `picks columns ${columns[value].map((column) => first + column).join(", ")}`;
 }
 
 /** Copies in Tensor Memory that should be the same. */
