@@ -27,7 +27,7 @@ const widthOf = (html) =>
     ...html
       .replace(/&rarr;/g, "-")
       .split("<br>")
-      .map((line) => 5 + 4.3 * line.replace(/<[^>]*>/g, "").length + 0.6 * line.includes("<b>") * line.length),
+      .map((line) => 4.4 + 4.3 * line.replace(/<[^>]*>/g, "").length + 0.6 * line.includes("<b>") * line.length),
   );
 
 /** What stands in the cell of an element: [classes, data-*, HTML]. */
