@@ -106,19 +106,20 @@ class Mapping:
         return tuple(np.broadcast_to(f, self.place_shape) for f in found)
 
     def formulas(self, **numbers: int) -> dict[str, str]:
-        """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register % 2)", ...}`; `/` divides integers.
+        """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register % 2)", ...}`.
 
         Args:
             numbers: values that are written in place of the names: `formulas(lane=9, register=1)["row"]` is "9 / 4 + 8 * (1 % 2)".
+
+        `/` divides integers.
         """
-        lines = {
-            axis: _formula([(d.place, d.step, d.size, d.stride) for d in self.digits if d.axis == axis], dict(self.places), 0, numbers)
-            for axis, _ in self.axes
-        }
-        lines |= {
-            place: _formula([(d.axis, d.stride, d.size, d.step) for d in self.digits if d.place == place], dict(self.axes), self._start(place), numbers)
-            for place, _ in self.places
-        }
+        lines = {}
+        for axis, _ in self.axes:
+            terms = [(d.place, d.step, d.size, d.stride) for d in self.digits if d.axis == axis]
+            lines[axis] = _formula(terms, dict(self.places), 0, numbers)
+        for place, _ in self.places:
+            terms = [(d.axis, d.stride, d.size, d.step) for d in self.digits if d.place == place]
+            lines[place] = _formula(terms, dict(self.axes), self._start(place), numbers)
         return lines
 
 
@@ -130,12 +131,22 @@ def _weighted(terms: list[tuple[Integers, int]]) -> Integers:
     return reduce(np.add, (digit * weight for digit, weight in terms), np.asarray(0))
 
 
-def _formula(
-    terms: list[tuple[str, int, int, int]], sizes: AbstractMapping[str, int], start: int, numbers: AbstractMapping[str, int]
-) -> str:
+def _joined(terms: list[tuple[str, int, int, int]]) -> list[tuple[str, int, int, int]]:
+    """Neighbouring digits of one name that keep their distance as one digit: `row % 16 + 16 * (row / 16)` is `row`."""
+    found: list[tuple[str, int, int, int]] = []
+    for name, step, size, weight in sorted(terms):
+        last = found[-1] if found else ("", 0, 0, 0)
+        if last[0] == name and last[1] * last[2] == step and last[3] * last[2] == weight:
+            found[-1] = (name, last[1], last[2] * size, last[3])
+        else:
+            found.append((name, step, size, weight))
+    return found
+
+
+def _formula(terms: list[tuple[str, int, int, int]], sizes: AbstractMapping[str, int], start: int, numbers: AbstractMapping[str, int]) -> str:
     """`start` and the sum of `weight * (name / step % size)`, without the operations that change nothing."""
     parts = []
-    for name, step, size, weight in sorted(terms, key=lambda term: term[3]):
+    for name, step, size, weight in sorted(_joined(terms), key=lambda term: term[3]):
         shown = str(numbers.get(name, name))
         digit = shown if step == 1 else f"{shown} / {step}"
         if step * size < sizes[name]:

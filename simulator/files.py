@@ -5,10 +5,15 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+BROKEN_ARRAYS = (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+"""What numpy.load and an archive that it opened raise for a file that is not there, cut short, or something else."""
 
 
 @contextmanager

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import isa
+from simulator.drawing.registers import matrix_panels
+from simulator.drawing.svg import figure
 from simulator.execute.mma import execute_mma
+from simulator.layout import form_layout
 from tests.benchmarks import __main__ as benchmarks
+from tests.benchmarks.pictures import with_matplotlib
 from tests.benchmarks.plain import plain_mma_sp
 
 
@@ -22,3 +26,10 @@ def test_the_benchmarks_print_a_ratio_each(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(benchmarks, "pairs", lambda: [benchmarks.Pair("same", lambda: None, 1, lambda: None, 1)])
     benchmarks.main()
     assert "same" in capsys.readouterr().out
+
+
+def test_both_pictures_have_every_cell() -> None:
+    operand = form_layout("mma.m8n8k16.s32.s8.s8.s32").operands["d"]
+    ours, other = figure("", [matrix_panels(operand, "pastel")]).svg, with_matplotlib(operand)
+    assert ours.count("data-operand=") == operand.table["row"].size
+    assert other.count("clip-path") >= operand.table["row"].size

@@ -16,9 +16,10 @@ from simulator.timing.config import config_names, load_config
 from tests.conftest import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "traces" / "digits" / "README.md"])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "traces" / "digits" / "README.md", ROOT / "notebooks" / "README.md"])
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
+_LAYOUTS = (ROOT / "docs" / "layouts.md").read_text()
 _LINK = re.compile(r"\]\(([^)#:]+)\)")
 
 
@@ -70,6 +71,12 @@ def test_the_tables_of_arithmetic_are_those_of_the_code() -> None:
     text = (ROOT / "docs" / "arithmetic.md").read_text()
     assert evidence.rules() in text
     assert evidence.rows() in text
+
+
+@pytest.mark.parametrize(("options", "name"), re.findall(r"^tcsim layout (.*) --output (\S+\.svg)$", _LAYOUTS, re.MULTILINE))
+def test_the_pictures_of_layouts_are_those_that_the_commands_draw(tcsim: Tcsim, tmp_path: Path, options: str, name: str) -> None:
+    assert tcsim("layout", *shlex.split(options), "--output", tmp_path / "x.svg")[0] == 0
+    assert (tmp_path / "x.svg").read_bytes() == (ROOT / "docs" / name).read_bytes()
 
 
 def test_every_config_table_is_documented() -> None:

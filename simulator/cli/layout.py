@@ -5,40 +5,121 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from isa import IsaError
-from simulator.cli import DONE, NO, say
+from simulator.cli import BAD, DONE, NO, choices, say
 
-DESCRIPTION = """\
-Shows which bits of which lane's register hold each element of an operand.
+if TYPE_CHECKING:
+    from simulator.layout import FormLayout, Operand, Selection
 
-FORM is an opcode; .sync.aligned and .row.col may be left out: mma.sp.m16n8k32.f32.f16.f16.f32, ldmatrix.m8n8.x4.shared.b16.
-Cells of the matrix view say T<lane> r<register>[high:low]; those of the lane view say (row, column). A of a sparse form is the stored matrix:
+DESCRIPTION = f"""\
+Shows which bits of which lane's register, or which cells of Tensor Memory, hold each element of an operand: text, CSV, JSON, Markdown, pictures.
+
+{choices.FORM} `datapath` shows the data path layouts A to G of tcgen05 side by side.
+Cells of the matrix view say T<lane> <register>[high:low]; those of the lane view say (row, column). A of a sparse form is the stored matrix:
 the metadata says which logical column of its window each element is. Formulas divide like integers.
+{choices.METADATA}
+With it codes and logical columns stand in the cells.
 """
+EPILOG = """\
+examples:
+  tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32                                     tables of every operand
+  tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --metadata random --format svg > a.svg
+  tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --metadata 0xEE44EE44 --output a.html --palette safe
+  tcsim layout tcgen05.mma.sp.cta_group::1.kind::f16 --m 64 --base-lane 16 --operand e --format csv
+  tcsim layout datapath --output layouts.svg
+  tcsim layout --check                                                            every printed formula, evaluated
+"""
+_FORMATS = ("table", "csv", "json", "markdown", "svg", "html")
+_SUFFIXES = {".svg": "svg", ".html": "html", ".csv": "csv", ".json": "json", ".md": "markdown", ".txt": "table"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = DESCRIPTION
-    parser.add_argument("form", metavar="FORM")
-    parser.add_argument("--operand", choices=("a", "b", "c", "d", "e", "all"), default="all", help="one operand (e is the metadata; default: all)")
-    parser.add_argument("--selector", type=int, default=0, help="sparsity selector for the metadata (default 0)")
-    parser.add_argument("--view", choices=("matrix", "lanes"), default="matrix", help="by element, or by lane and register")
-    parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table")
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    choices.add_form(parser, optional=True)
+    parser.add_argument("--operand", default="all", metavar="NAME", help="a, b, c, d, e (metadata), scale_a, scale_b or address (default: all)")
+    parser.add_argument(
+        "--view", choices=("matrix", "lanes"), help="by element, or by lane and register (default: matrix; pictures of Tensor Memory: lanes)"
+    )
+    parser.add_argument("--format", choices=_FORMATS, help="default: table, or what the name of --output says")
+    parser.add_argument("--output", metavar="FILE", help="write there instead of to stdout; complete, or not at all")
+    parser.add_argument(
+        "--palette", default="pastel", help="of pictures: pastel (CuTe's), distinct (32 colours), safe (any colour vision), bw (default pastel)"
+    )
+    parser.add_argument("--lane", type=int, help="whose metadata register the ruler of a picture shows (default: the first that is read)")
+    parser.add_argument("--check", action="store_true", help="evaluate every printed formula of every form and compare it with the mapping")
 
 
 def execute(options: argparse.Namespace) -> int:
-    from simulator.layout import as_csv, as_json, as_text, layouts
+    if options.check:
+        return _check()
+    if options.form is None:
+        say("layout: FORM is missing; see 'tcsim layout --help'")
+        return BAD
+    format = options.format or _SUFFIXES.get(Path(options.output or "").suffix.lower(), "table")
+    if options.form == "datapath":
+        try:
+            made = _datapath(options, format)
+        except IsaError as error:
+            say(error)
+            return NO
+        return _write(made, options.output)
+    made, code = choices.text_of(options, lambda found, selection: _made(found, selection, options, format))
+    return code if code != DONE else _write(made, options.output)
 
+
+def _check() -> int:
+    from simulator.layout.check import check_formulas
+
+    checked = check_formulas()
+    sys.stdout.write(checked.text())
+    return NO if checked.wrong else DONE
+
+
+def _made(found: FormLayout, selection: Selection | None, options: argparse.Namespace, format: str) -> str:
+    """The layout as text of that format."""
+    from simulator.layout.tables import as_csv, as_json, as_text
+
+    if format in ("svg", "html"):
+        from simulator.drawing import draw
+        from simulator.drawing.page import html
+
+        view, wanted = options.view or "", options.operand.lower()
+        picture = draw(found, wanted, selection=selection, palette=options.palette, view=view, lane=options.lane)
+        unit = "column" if next(iter(found.operands.values())).tmem else "register"
+        return picture.svg if format == "svg" else html(picture, options.palette, unit)
+    operands: list[Operand] = list(found.operands.values()) if options.operand == "all" else [found.operand(options.operand)]
+    if format == "json":
+        return json.dumps([as_json(operand, selection) for operand in operands], indent=1) + "\n"
+    if format == "csv":
+        return as_csv(operands, selection)
+    markdown, view = format == "markdown", options.view or "matrix"
+    return "\n".join(as_text(operand, view, selection=selection, markdown=markdown) for operand in operands)
+
+
+def _datapath(options: argparse.Namespace, format: str) -> str:
+    from simulator.drawing import datapath_figure
+    from simulator.drawing.page import html
+    from simulator.layout.datapaths import as_csv, as_json, as_text
+
+    if format in ("svg", "html"):
+        picture = datapath_figure(options.palette, options.n or 64)
+        return picture.svg if format == "svg" else html(picture, options.palette)
+    return {"json": as_json, "csv": as_csv}[format]() if format in ("json", "csv") else as_text(markdown=format == "markdown")
+
+
+def _write(made: str, path: str | None) -> int:
+    from simulator.files import complete
+
+    if path is None:
+        sys.stdout.write(made)
+        return DONE
     try:
-        found = layouts(options.form, options.operand, options.selector)
-    except IsaError as error:
-        say(error)
-        return NO
-    if options.format == "json":
-        print(json.dumps([as_json(layout) for layout in found], indent=1))
-    elif options.format == "csv":
-        sys.stdout.write(as_csv(found))
-    else:
-        sys.stdout.write("\n".join(as_text(layout, options.view, markdown=options.format == "markdown") for layout in found))
+        with complete(path) as stream:
+            stream.write(made.encode())
+    except OSError as error:
+        say(f"{path}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
+        return BAD
     return DONE

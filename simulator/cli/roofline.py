@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from simulator.cli import BAD, DONE, NO, say
+from simulator.cli.answer import answer
 
 DESCRIPTION = """\
 How far traces are from their limits: operational intensity (multiply-adds for each byte that a memory moves), what a run achieves, what the tensor
@@ -31,33 +30,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from isa import UndefinedBehavior
-    from isa.errors import IsaError
-    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
+    return answer(lambda: _roofline(options), [options.output] if options.output else [])
+
+
+def _roofline(options: argparse.Namespace) -> str:
     from simulator.roofline import roofline
     from simulator.runner import run
 
-    try:
-        if options.output:
-            from simulator.pictures import check_plot
+    if options.output:
+        from simulator.pictures import check_plot
 
-            check_plot(options.output)
-        found = roofline([run(trace, config, arithmetic="none") for trace, config in _runs(options)], options.count)
-        if options.output:
-            from simulator.roofline.plot import write_plot
+        check_plot(options.output)
+    found = roofline([run(trace, config, arithmetic="none") for trace, config in _runs(options)], options.count)
+    if options.output:
+        from simulator.roofline.plot import write_plot
 
-            write_plot(found, options.output)
-    except UndefinedBehavior as error:
-        say(f"undefined behaviour: {error}")
-        return NO
-    except (ConfigError, DeadlockError, TraceError, ViewError, IsaError) as error:
-        say(error)
-        return BAD
-    except OSError as error:
-        say(f"{options.output}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
-        return BAD
-    sys.stdout.write({"table": found.table, "json": found.json, "csv": found.csv}[options.format]())
-    return DONE
+        write_plot(found, options.output)
+    return {"table": found.table, "json": found.json, "csv": found.csv}[options.format]()
 
 
 def _runs(options: argparse.Namespace) -> list[tuple[str, str]]:

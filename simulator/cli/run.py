@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.cli import BAD, DONE, NO, say
+from simulator.cli import BAD, say
+from simulator.cli.answer import answer
 
 if TYPE_CHECKING:
     from simulator.timeline import Timeline
@@ -42,7 +42,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-skip", action="store_true", help="simulate every repetition of a loop (the same cycles, slower)")
     parser.add_argument("--timeline", metavar="FILE.json", help="write what happens when, for Perfetto (gzip if the name ends in .gz)")
     parser.add_argument("--kanata", metavar="FILE.log", help="the same for Konata (gzip if the name ends in .gz)")
-    parser.add_argument("--timeline-cycles", type=_window, metavar="FIRST:LAST", help="cycles of the timeline (default 0:20000)")
+    parser.add_argument("--gantt", metavar="FILE.svg", help="draw it, for a few cycles: .svg, or .html that shows details of what is pointed at")
+    parser.add_argument("--gantt-palette", choices=("colour", "bw"), help="colours told apart with any colour vision (default), or black and white")
+    parser.add_argument(
+        "--timeline-cycles", type=_window, metavar="FIRST:LAST",
+        help="cycles of all of these files (default 0:20000; with --gantt 0:400, and at most 4000 cycles)",
+    )  # fmt: skip
 
 
 def _count(text: str) -> int:
@@ -59,58 +64,56 @@ def _window(text: str) -> tuple[int, int]:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from isa import UndefinedBehavior
-    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
-    from simulator.runner import run
-    from simulator.trace.functional import COMPARED
-
-    written = [path for path in (options.output, options.timeline, options.kanata) if path]
+    written = [path for path in (options.output, options.timeline, options.kanata, options.gantt) if path]
     for path in written:
         if not Path(path).resolve().parent.is_dir():
             say(f"{path}: cannot be written, there is no such folder; legal: a file in a folder that exists")
             return BAD
-    compare = COMPARED if options.compare is None else options.compare
-    try:
-        timeline = _timeline(options)
-        report = run(
-            options.trace,
-            options.config,
-            arithmetic=options.arithmetic,
-            undefined=options.undefined,
-            compare=compare,
-            skip=not options.no_skip,
-            timeline=timeline,
-        )
-        if options.output:
-            _write(options.output, report.arrays)
-        if timeline is not None:
-            _write_timeline(options, timeline)
-    except UndefinedBehavior as error:
-        say(f"undefined behaviour: {error}")
-        return NO
-    except (ConfigError, DeadlockError, ViewError, TraceError) as error:
-        say(error)
-        return BAD
-    except OSError as error:
-        say(f"{' or '.join(written)}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
-        return BAD
-    sys.stdout.write({"table": report.table, "json": lambda: report.json() + "\n", "csv": report.csv}[options.format]())
-    return DONE
+    return answer(lambda: _run(options), written)
+
+
+def _run(options: argparse.Namespace) -> str:
+    from simulator.runner import run
+    from simulator.trace.functional import COMPARED
+
+    timeline = _timeline(options)
+    report = run(
+        options.trace,
+        options.config,
+        arithmetic=options.arithmetic,
+        undefined=options.undefined,
+        compare=COMPARED if options.compare is None else options.compare,
+        skip=not options.no_skip,
+        timeline=timeline,
+    )
+    if timeline is not None:
+        _write_timeline(options, timeline)
+    if options.output:
+        _write(options.output, report.arrays)
+    return {"table": report.table, "json": lambda: report.json() + "\n", "csv": report.csv}[options.format]()
 
 
 def _timeline(options: argparse.Namespace) -> Timeline | None:
     """What the run shall fill; ViewError for options that do not fit together."""
     from simulator.errors import ViewError
     from simulator.timeline import LIMIT, Timeline
+    from simulator.timeline.gantt import WINDOW, check_name
 
-    if options.timeline or options.kanata:
-        return Timeline(*(options.timeline_cycles or (0, LIMIT)))
+    if options.gantt:
+        check_name(options.gantt)
+    elif options.gantt_palette:
+        raise ViewError("--gantt-palette without a chart", "--gantt FILE.svg with it")
+    if options.timeline or options.kanata or options.gantt:
+        return Timeline(*(options.timeline_cycles or (WINDOW if options.gantt else (0, LIMIT))))
     if options.timeline_cycles:
-        raise ViewError("--timeline-cycles without a timeline", "--timeline FILE.json or --kanata FILE.log with it")
+        raise ViewError("--timeline-cycles without a timeline", "--timeline FILE.json, --kanata FILE.log or --gantt FILE.svg with it")
     return None
 
 
 def _write_timeline(options: argparse.Namespace, timeline: Timeline) -> None:
+    """The chart first: there may be none, and then there is no file at all."""
+    if options.gantt:
+        timeline.write_gantt(options.gantt, options.gantt_palette or "colour")
     if options.timeline:
         timeline.write_chrome(options.timeline)
     if options.kanata:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from simulator.cli import BAD, DONE, NO, say
+from simulator.cli.answer import answer
 
 DESCRIPTION = """\
 Where the cycles of a trace went: for each line of the trace (or warp, sub-core, SM) how often it issued, and how long warps waited, by cause.
@@ -38,20 +37,14 @@ def _count(text: str) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from isa import UndefinedBehavior
-    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
+    return answer(lambda: _stalls(options))
+
+
+def _stalls(options: argparse.Namespace) -> str:
     from simulator.runner import run
     from simulator.timeline import Timeline
 
     timeline = Timeline(0, 0)
-    try:
-        run(options.trace, options.config, arithmetic="none", timeline=timeline)
-    except UndefinedBehavior as error:
-        say(f"undefined behaviour: {error}")
-        return NO
-    except (ConfigError, DeadlockError, ViewError, TraceError) as error:
-        say(error)
-        return BAD
+    run(options.trace, options.config, arithmetic="none", timeline=timeline)
     stalls = timeline.stalls
-    sys.stdout.write({"table": stalls.table, "json": stalls.json, "csv": stalls.csv}[options.format](options.by, options.worst))
-    return DONE
+    return {"table": stalls.table, "json": stalls.json, "csv": stalls.csv}[options.format](options.by, options.worst)

@@ -45,5 +45,5 @@ def colours(palette: str) -> tuple[str, ...]:
 
 
 def number(lane: int, count: int, *, tmem: bool = False) -> int:
-    """Which of `count` colours a lane has: lanes of a warp in turn, lanes of Tensor Memory in groups (of 16 with 8 colours, of 4 with 32)."""
+    """Which of `count` colours a lane has: lanes of a warp in turn, rows in Tensor Memory in groups (of 16 with 8 colours, of 4 with 32)."""
     return lane * count // 128 % count if tmem else lane % count

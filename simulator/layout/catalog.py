@@ -1,9 +1,9 @@
 """From an opcode to its operands: `form_layout("mma.sp.m16n8k32.f32.f16.f16.f32").operands["e"]`.
 
-    mma, mma.sp            a, b, c, d; e (the metadata that a selector picks); scale_a, scale_b (of a byte-id and a thread-id)
-    ldmatrix               d, and address: whose address names which row
-    tcgen05.mma(.sp, .ws)  d, a in Tensor Memory, e (metadata), scale_a, scale_b, as one CTA holds them
-    tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the base address on
+mma, mma.sp            a, b, c, d; e (the metadata that a selector picks); scale_a, scale_b (of a byte-id and a thread-id)
+ldmatrix               d, and address: whose address names which row
+tcgen05.mma(.sp, .ws)  d, a in Tensor Memory, e (metadata), scale_a, scale_b, as one CTA holds them
+tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the base address on
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from isa.metadata import CODE_BITS
 from isa.opcodes import read_opcode
 from isa.plain_forms import PlainForm
 from isa.tcgen05_forms import PlainFamilyForm, Tcgen05MmaForm
-from isa.tensor_memory import CELL_BITS
+from isa.tensor_memory import CELL_BITS, QUARTER
 from isa.tmem_metadata import TmemMetadata, tmem_metadata
 from isa.tmem_moves import copy, move
 from isa.tmem_scales import tmem_scales
 from simulator.layout.operand import Operand
 
-_NEWEST = "9.4"  # of PTX: a layout is shown whatever version brought the form
 _MEASURED = "measured: NVIDIA H100 80GB, November 2026"
+_ANY_PTX = "99.0"  # a layout is the same in every PTX version that has the form
 _LDMATRIX = "PTX ISA 9.0, 9.7.14.5.15 (ldmatrix)"
 _STORED_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}  # of A in Tensor Memory
 SWEPT = (8, 16, 32, 64, 128, 256)  # N of tcgen05.mma that sweeps over all forms look at
@@ -68,6 +68,7 @@ class FormLayout:
         metadata: of `tcgen05`: the operand.
         layout: of `tcgen05.mma`: the data path layout, "A" to "G".
         selectors: legal sparsity selectors.
+        unknown: operands that are not shown, and why.
     """
 
     opcode: str
@@ -83,6 +84,7 @@ class FormLayout:
     metadata: TmemMetadata | None = field(default=None, repr=False)
     layout: str = ""
     selectors: tuple[int, ...] = ()
+    unknown: dict[str, str] = field(default_factory=dict)
 
     @property
     def multiplies(self) -> bool:
@@ -107,7 +109,10 @@ class FormLayout:
         """The operand of that name, in either case; IsaError with the names if there is none."""
         found = self.operands.get(name.lower())
         if found is None:
-            raise IsaError(name, -1, f"'{self.opcode}' has no operand {name} with a layout", ", ".join(self.operands))
+            why = self.unknown.get(
+                name.lower(), f"a dense form has no operand {name}" if name.lower() == "e" else f"'{self.opcode}' has no operand {name}"
+            )
+            raise IsaError(name, -1, why, ", ".join(self.operands))
         return found
 
     def b_column(self, row: int, column: int) -> int:
@@ -126,7 +131,7 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
         IsaError: no such form, or no such choice for it.
     """
     choice = choice or Choice()
-    found = read_opcode(complete_opcode(form), ptx=_NEWEST)
+    found = read_opcode(complete_opcode(form), ptx=_ANY_PTX)
     if isinstance(found, MmaForm):
         _refuse(found, choice, "m", "n", "base_lane", "half_split")
         return _mma(found, choice)
@@ -174,8 +179,9 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
         metadata = form.metadata
         metadata.places(choice.selector)  # IsaError for one that is out of range
         what = f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of {metadata.sparsity.chunk} columns"
-        mapping = metadata.mapping.at(selector=choice.selector)
-        operands["e"] = Operand(form.opcode, "e", what, CODE_BITS, mapping, form.section, _MEASURED)
+        whole, chosen = metadata.mapping, {"selector": choice.selector}
+        mapping, pair = whole.at(**chosen), tuple(chosen.items())
+        operands["e"] = Operand(form.opcode, "e", what, CODE_BITS, mapping, form.section, _MEASURED, general=whole, chosen=pair)
         shown = {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": tuple(range(metadata.selectors))}
     elif choice.selector:
         _refuse(form, choice, "selector")
@@ -204,7 +210,8 @@ def _fragment(form: MmaForm, name: str) -> Operand:
 def _ldmatrix(form: PlainForm, choice: Choice) -> FormLayout:
     count = form.roles[0].count
     d = Operand(form.opcode, "d", "destination, rows as addressed by lanes 0, 1, ...", 16, form.matrix.mapping, _LDMATRIX, _MEASURED)
-    whose = Operand(form.opcode, "address", "lanes whose address names each row of each matrix", 32, ldmatrix_addresses(count), _LDMATRIX, "published")
+    what = "lanes whose address names each row of each matrix"
+    whose = Operand(form.opcode, "address", what, 32, ldmatrix_addresses(count), _LDMATRIX, "published")
     return FormLayout(form.opcode, form, choice, {"d": d, "address": whose})
 
 
@@ -229,6 +236,7 @@ def _tcgen05(form: Tcgen05MmaForm, choice: Choice) -> FormLayout:
         return Operand(about, name, what, width, mapping, where, evidence, tmem=True, used=used, logical=logical)
 
     d = layout.d(choice.n, choice.base_lane)
+    unknown = {"b": "B is in shared memory, where its descriptor says (docs/descriptors.md)"}
     operands = {"d": cells("d", f"matrix D, {layout.rows} rows{rank} x {choice.n}, one element a cell", CELL_BITS, d, layout.evidence)}
     metadata = tmem_metadata(form.kind, choice.m, group, form.ws) if sparse else None
     a = layout.a(bits, choice.base_lane)
@@ -246,11 +254,15 @@ def _tcgen05(form: Tcgen05MmaForm, choice: Choice) -> FormLayout:
         _refuse(form, choice, "selector")
     if form.block_scale:
         for name, ids in (("scale_a", choice.scale_a), ("scale_b", choice.scale_b)):
+            if name == "scale_b" and layout.parts > 1 and choice.n % (QUARTER * layout.parts):
+                unknown[name] = f"no source says where the factors of N = {choice.n} columns lie in layout {layout.name}"
+                continue
             operands[name] = _scales(form, choice, name, ids, cells)
     else:
         _refuse(form, choice, "scale_a", "scale_b")
     shown: dict[str, Any] = {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": metadata.selectors} if metadata else {}
-    return FormLayout(form.opcode, form, choice, operands, layout.rows, choice.n, k, metadata=metadata, layout=layout.name, **shown)
+    shape = layout.rows, choice.n, k
+    return FormLayout(form.opcode, form, choice, operands, *shape, metadata=metadata, layout=layout.name, unknown=unknown, **shown)
 
 
 def _check_size(form: Tcgen05MmaForm, name: str, value: int, legal: tuple[int, ...]) -> None:

@@ -1,7 +1,7 @@
 """Metadata as it stands in registers or cells, and what it selects: which stored element is which column of the logical matrix.
 
-A text says what metadata there is: `random` or `random:SEED` (codes that are defined), a word in hexadecimal that stands in every lane or cell, as many
-words as there are lanes with commas between, or a file: .npy or .npz (one array, or `e`), or words in hexadecimal with white space between.
+A text says what metadata there is: `random` or `random:SEED` (codes that are defined), a word in hexadecimal that stands in every lane or cell, as
+many words as there are lanes with commas between, or a file: .npy or .npz (one array, or `e`), or words in hexadecimal with white space between.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from isa.tensor_memory import LANES as TMEM_LANES
 from isa.tmem_metadata import PAIR
 from isa.types import Bits
 from isa.undefined import RULES, metadata_findings
+from simulator.files import BROKEN_ARRAYS
 from simulator.layout.catalog import FormLayout
 
 HELP = "random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one a lane), or a file of words"
@@ -54,7 +55,8 @@ class Selection:
     @cached_property
     def legal(self) -> NDArray[np.bool_]:
         """Whether each code is defined, [row, chunk]."""
-        return ~np.logical_or.reduce(list(self.findings.values()))
+        broken: NDArray[np.bool_] = np.logical_or.reduce(list(self.findings.values()))
+        return ~broken
 
     @cached_property
     def stored(self) -> list[list[list[int]]]:
@@ -87,7 +89,7 @@ class Selection:
 
 
 def halves(code: int) -> tuple[int, int]:
-    """Of a 1:2 code: the 16-bit halves of the chunk's two elements that become the operand's low and high half; half 2 * i + 1 is the high one of i."""
+    """Of a 1:2 code: the 16-bit halves of the chunk's two elements that become the operand's low and high half; 2 * i + 1 is the high one of i."""
     return code & 3, code >> 2
 
 
@@ -113,18 +115,15 @@ def read_metadata(found: FormLayout, text: str) -> Selection:
     """The metadata that a text describes (see above).
 
     Raises:
-        IsaError: a dense form, a text that is none of these, or a file that does not hold so many words.
-        OSError: the file cannot be read.
+        IsaError: a dense form, a text that is none of these, or a file that cannot be read or does not hold so many words.
     """
     _sparsity(found)
     name, _, seed = text.partition(":")
-    if name == "random" and (seed.isdecimal() or not seed and ":" not in text):
+    if name == "random" and (seed.isdecimal() or ":" not in text):
         return select(found, random_words(found, int(seed or 0)))
     parts = text.split(",")
-    if all(_HEX.fullmatch(part.strip()) for part in parts) and not Path(text).is_file():
+    if all(_HEX.fullmatch(part.strip()) for part in parts):
         return select(found, _filled(found, [int(part, 16) for part in parts], f"'{text}'"))
-    if not Path(text).is_file():
-        raise IsaError(text, -1, f"'{text}' is neither metadata nor a file", HELP)
     return select(found, _from_file(found, Path(text)))
 
 
@@ -163,18 +162,28 @@ def _from_file(found: FormLayout, path: Path) -> Bits:
     shape = _shape(found)
     try:
         if path.suffix in (".npy", ".npz"):
-            loaded = np.load(path, allow_pickle=False)
-            array = loaded if isinstance(loaded, np.ndarray) else loaded["e" if "e" in loaded.files else loaded.files[0]]
-            if array.dtype != np.uint32 or array.reshape(-1).shape != (int(np.prod(shape)),):
-                legal = f"uint32 {list(shape)}, one array or one called e"
-                raise IsaError(str(path), -1, f"{path}: metadata of type {array.dtype} and shape {array.shape}", legal)
-            return np.ascontiguousarray(array.reshape(shape))
+            return _from_array(path, shape)
         parts = path.read_text(encoding="utf-8").replace(",", " ").split()
-    except (ValueError, EOFError, IndexError, KeyError, UnicodeDecodeError) as error:
-        if isinstance(error, IsaError):
-            raise
+    except IsaError:
+        raise
+    except FileNotFoundError:
+        raise IsaError(str(path), -1, f"'{path}' is neither metadata nor a file", HELP) from None
+    except BROKEN_ARRAYS as error:
         raise IsaError(str(path), -1, f"{path}: cannot be read as metadata ({error})", HELP) from None
     wrong = next((part for part in parts if not _HEX.fullmatch(part)), None)
     if wrong is not None or not parts:
         raise IsaError(str(path), -1, f"{path}: {f'{wrong!r} is no word in hexadecimal' if wrong else 'holds nothing'}", "words such as 0xEE44EE44")
     return _filled(found, [int(part, 16) for part in parts], str(path))
+
+
+def _from_array(path: Path, shape: tuple[int, ...]) -> Bits:
+    loaded = np.load(path, allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        array = loaded
+    elif "e" in loaded.files or len(loaded.files) == 1:
+        array = loaded["e" if "e" in loaded.files else loaded.files[0]]
+    else:
+        raise IsaError(str(path), -1, f"{path}: an archive of {', '.join(loaded.files) or 'nothing'}", "one array, or one called e")
+    if array.dtype != np.uint32 or array.size != int(np.prod(shape)):
+        raise IsaError(str(path), -1, f"{path}: metadata of type {array.dtype} and shape {array.shape}", f"uint32 {list(shape)}")
+    return np.ascontiguousarray(array.reshape(shape))

@@ -47,6 +47,8 @@ class Operand:
         word_bits: bits of a register or cell.
         used: how far the first coordinate goes; 0: to its end.
         logical: formula of the logical column of a stored one, for A of a sparse form.
+        general: the mapping before a coordinate of it was chosen: of metadata, with the selector; None where nothing was chosen.
+        chosen: what was chosen in it.
     """
 
     form: str
@@ -60,6 +62,8 @@ class Operand:
     word_bits: int = 32
     used: int = 0
     logical: str = ""
+    general: Mapping | None = None
+    chosen: tuple[tuple[str, int], ...] = ()
 
     @property
     def title(self) -> str:
@@ -157,7 +161,9 @@ class Operand:
                 raise IsaError(str(value), -1, f"{self.what} has no {name} {value}", f"0 to {size - 1}")
         if not 0 <= low <= high < self.word_bits:
             raise IsaError(f"{high}:{low}", -1, f"no bits {high}:{low} in a word of {self.word_bits}", f"HIGH:LOW from {self.word_bits - 1}:0 on")
-        chosen: dict[str, int | Integers] = {self.lane: lane} | ({self.word: word} if self.word else {})
+        chosen: dict[str, int | Integers] = {self.lane: lane}
+        if self.word:
+            chosen[self.word] = word
         parts = np.arange(low // self.bits, min(high // self.bits + 1, self.parts))
         if self.part:
             chosen[self.part] = parts
@@ -167,19 +173,24 @@ class Operand:
         return [element for element in found if element[0] < self.shape[0]]
 
     def name_of(self, place: Place) -> str:
-        """The place as pictures and tables write it: `T9 a1[31:16]`, `T9 e[3:0]`, `L70 col3[7:4]`."""
+        """The place as tables write it: `T9 a1[31:16]`, `T9 e[3:0]`; of Tensor Memory `L70 e.col1[7:4]`, columns from the operand's address on."""
         return f"{'L' if self.tmem else 'T'}{place.lane} {self.word_name(place.word)}{self.bits_name(place.low, place.high)}".rstrip()
 
     def word_name(self, word: int) -> str:
-        """The register or column: `a1`, `e`, `col3`."""
+        """The register or column: `a1`, `e`, `d.col3`."""
         if self.name == "address":
             return ""
-        return f"col{word}" if self.tmem else f"{self.name}{word if self.word else ''}"
+        return f"{self.name}.col{word}" if self.tmem else f"{self.name}{word if self.word else ''}"
 
     def bits_name(self, low: int, high: int) -> str:
         """The bits, where they are not all of the word: `[31:16]`."""
         return "" if high - low + 1 >= self.word_bits or self.name == "address" else f"[{high}:{low}]"
 
     def formulas(self, **numbers: int) -> dict[str, str]:
-        """The mapping in both directions; for A of a sparse form also the logical column. `numbers` stand in place of their names."""
-        return self.mapping.formulas(**numbers) | ({"logical column": self.logical} if self.logical else {})
+        """The mapping (with what was chosen in it) in both directions; for A of a sparse form also the logical column.
+
+        Args:
+            numbers: values in place of the names; what was chosen stands in place of its name, too, if any are given.
+        """
+        values = dict(self.chosen) | numbers if numbers else {}
+        return (self.general or self.mapping).formulas(**values) | ({"logical column": self.logical} if self.logical else {})

@@ -52,7 +52,7 @@ def _concrete(operand: Operand, selection: Selection | None) -> list[Any] | None
 
 
 def as_csv(found: Sequence[Operand], selection: Selection | None = None) -> str:
-    """All elements of the operands, one a line. The second coordinate stands under `column`, whatever it is called; copies have a column if any has."""
+    """All elements, one a line. The second coordinate stands under `column`, whatever it is called; copies only where there are any."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     tmem, copies = found[0].tmem, any(len(operand.axes) > 2 for operand in found)

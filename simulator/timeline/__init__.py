@@ -1,4 +1,4 @@
-"""Where the time of a run went: a timeline for Perfetto or Konata, and stalls by warp, sub-core and instruction.
+"""Where the time of a run went: a timeline for Perfetto or Konata, a Gantt chart, and stalls by warp, sub-core and instruction.
 
     >>> import simulator
     >>> timeline = simulator.Timeline(0, 2000)
@@ -6,7 +6,8 @@
     >>> timeline.stalls.total == report.cycles * report.warps
     True
 
-`timeline.write_chrome("x.json")` and `timeline.write_kanata("x.log.gz")` write it; docs/timelines.md says what the files show.
+`timeline.write_chrome("x.json")`, `timeline.write_kanata("x.log.gz")` and `timeline.write_gantt("x.svg")` write it; docs/timelines.md says what
+the files show.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from simulator.timing.recorder import Issue, Recorder, Stall
 from simulator.trace.linear import Code, Operation
 
 if TYPE_CHECKING:
+    from simulator.timeline.gantt import Svg
     from simulator.timeline.stalls import Stalls
     from simulator.timing.config import Config
     from simulator.timing.result import Timing
@@ -134,6 +136,27 @@ class Timeline:
         from simulator.timeline.chrome import write
 
         write(self, path)
+
+    def gantt(self, palette: str = "colour") -> Svg:
+        """A Gantt chart as SVG text, which a notebook shows; `palette` is "colour" or "bw" (for print).
+
+        Raises:
+            ViewError: no such palette, or no cycle or more than 4,000 to draw.
+        """
+        from simulator.timeline.gantt import draw
+
+        return draw(self, palette)
+
+    def write_gantt(self, path: str | Path, palette: str = "colour") -> None:
+        """Writes a Gantt chart: .svg, or .html that shows details of what is pointed at.
+
+        Raises:
+            ViewError: as `gantt`, or a name that ends in neither.
+            OSError: it cannot be written.
+        """
+        from simulator.timeline.gantt import write
+
+        write(self, path, palette)
 
     def write_kanata(self, path: str | Path) -> None:
         """Writes a Kanata log, gzip if the name ends in .gz; OSError if it cannot be written."""

@@ -19,6 +19,7 @@ import simpy
 
 from simulator.errors import DeadlockError
 from simulator.execute.facts import CLUSTER, Barrier, CommitFacts
+from simulator.timing.events import LANDING, QUEUE, At
 from simulator.timing.model import Job, Unit
 from simulator.timing.tcgen05 import Cost
 
@@ -26,18 +27,6 @@ if TYPE_CHECKING:
     from simulator.timing.cores import Warp
     from simulator.timing.engine import Sm
     from simulator.timing.recorder import Issue
-
-_LANDING, _LOOK = -3, -2  # priorities within a cycle: arrivals at mbarriers, then each SM's queue in order, then (from 0 on) sub-cores
-
-
-class At(simpy.Event):
-    """An event at a cycle, before the sub-cores' of that cycle."""
-
-    def __init__(self, env: simpy.Environment, at: int, priority: int) -> None:
-        super().__init__(env)
-        self._ok, self._value = True, None
-        self.at = at
-        env.schedule(self, priority=priority, delay=at - int(env.now))  # type: ignore[arg-type]
 
 
 class Entry(NamedTuple):
@@ -120,9 +109,7 @@ class Asynchronous:
     def look(self, cta: int, at: int) -> None:
         tick = self.ticks[cta]
         if tick is None or tick.at != at:
-            tick = self.ticks[cta] = At(self.sm.env, at, _LOOK + cta)
-            assert tick.callbacks is not None
-            tick.callbacks.append(lambda event: self.looked(cta, event))
+            self.ticks[cta] = At(self.sm.env, at, QUEUE + cta, lambda event: self.looked(cta, event))
 
     def looked(self, cta: int, event: simpy.Event) -> None:
         if event is self.ticks[cta]:
@@ -151,10 +138,7 @@ class Asynchronous:
 
     def fly(self, barriers: tuple[Barrier, ...], at: int) -> None:
         """One arrival on each of these at a later cycle."""
-        flight = At(self.sm.env, at, _LANDING)
-        self.flights[flight] = barriers
-        assert flight.callbacks is not None
-        flight.callbacks.append(self.landed)
+        self.flights[At(self.sm.env, at, LANDING, self.landed)] = barriers
 
     def landed(self, event: simpy.Event) -> None:
         assert isinstance(event, At)

@@ -81,7 +81,7 @@ _TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop
 _LATE = ("result_from", "result_until", "ports")
 _OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe, "memory": Memory, "mbarrier": Mbarrier, "l2": L2, "hbm": Hbm, "launch": Launch}
 _MAY_BE_ZERO = (
-    *_LATE, "compare", "fetch", "pipe_change", "sparse_after_dense", "three_registers", "access", "cycles", "minimum", "change_latency",
+    *_LATE, "compare", "fetch", "sparse_after_dense", "three_registers", "access", "cycles", "minimum", "change_latency",
     "register_latency", "arrival", "port_cycles", "warp_interval", "wavefront_interval", "store_latency", "operand_latency", "overlap_latency",
     "pipe_cycles", "write_cycles", "cached_cycles",
 )  # fmt: skip

@@ -6,20 +6,11 @@ from typing import TYPE_CHECKING
 
 import simpy
 
+from simulator.timing.events import At
 from simulator.timing.model import TimedCode, TimedOperation, Unit, Wait
 
 if TYPE_CHECKING:
     from simulator.timing.engine import Sm
-
-
-class Tick(simpy.Event):
-    """A sub-core's next look at its warps; events of a cycle happen in the order of the sub-cores."""
-
-    def __init__(self, env: simpy.Environment, delay: int, priority: int) -> None:
-        super().__init__(env)
-        self._ok, self._value = True, None
-        self.at = int(env.now) + delay
-        env.schedule(self, priority=priority, delay=delay)  # type: ignore[arg-type]
 
 
 class Warp:
@@ -67,17 +58,14 @@ class SubCore:
         self.carried = 0  # until when the port to shared memory carries values of stores, which matrix instructions wait for
         self.last_issue = -1
         self.favourite = 0  # place of the warp that the policy remembers
-        self.tick: Tick | None = None
+        self.tick: At | None = None  # the next look at the warps
 
     def wake(self, at: int) -> None:
         """Looks again at cycle `at`, or earlier if that is planned already."""
-        now = int(self.sm.env.now)
-        at = max(at, now, self.last_issue + 1)
+        at = max(at, int(self.sm.env.now), self.last_issue + 1)
         if self.tick is not None and self.tick.at <= at:
             return
-        self.tick = Tick(self.sm.env, at - now, self.number)
-        assert self.tick.callbacks is not None
-        self.tick.callbacks.append(self.step)
+        self.tick = At(self.sm.env, at, self.number, self.step)
 
     def step(self, tick: simpy.Event) -> None:
         """Issues what can issue in this cycle and plans the next look."""

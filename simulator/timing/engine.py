@@ -6,8 +6,8 @@ Shared memory is one server of the SM behind a port of each sub-core, in order o
 events sees to that, so that a run depends on nothing but its inputs).
 
 Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on matrix and integer instructions
-are waits, too, that the compiler has written into the code (`schedule`), and that count from issue. Write-after-read needs no wait: operands
-are read at issue, and every result comes later than that.
+are waits, too, that the compiler has written into the code (`schedule`), and that count from issue. Write-after-read waits for accesses to shared
+and global memory alone, which read their registers some time after issue and pin them until then; all others read theirs at issue.
 
 What goes on after issue (tcgen05, mbarriers) is in `asynchronous`. The CTAs of a pair run on an SM each, in one simulation: warp w of CTA c has
 the number c * (warps of a CTA) + w, and sub-cores are counted on.

@@ -17,6 +17,7 @@ import simpy
 
 from simulator.execute.facts import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
 from simulator.state.global_memory import LINE_BYTES
+from simulator.timing.events import LANDING, At
 from simulator.timing.model import TimedOperation, Unit, Wait
 
 if TYPE_CHECKING:
@@ -25,18 +26,7 @@ if TYPE_CHECKING:
     from simulator.timing.memory_config import L2, Memory
     from simulator.timing.recorder import Issue
 
-_LANDING = -3  # priority of what arrives: before the sub-cores of that cycle
 _BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
-
-
-class Arrival(simpy.Event):
-    """Lines that reach the SM at a cycle."""
-
-    def __init__(self, env: simpy.Environment, at: int, what: Flight) -> None:
-        super().__init__(env)
-        self._ok, self._value = True, None
-        self.at, self.what = at, what
-        env.schedule(self, priority=_LANDING, delay=at - int(env.now))  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)
@@ -80,7 +70,7 @@ class GlobalMemory:
         self.groups = {warp.id: Groups() for warp in sm.warps}
         self.turn = [0] * len(sm.warps)  # when the next access of each warp to global memory may begin to pass the pipe
         self.out = [0] * len(sm.warps)  # when the last of each warp had asked for its last line
-        self.flights: list[Arrival] = []
+        self.flights: dict[At, Flight] = {}  # by when they arrive
 
     @property
     def idle(self) -> bool:
@@ -209,16 +199,12 @@ class GlobalMemory:
 
     def fly(self, at: int, flight: Flight) -> None:
         flight.issue = self.recorder.current if self.recorder is not None else None
-        arrival = Arrival(self.sm.env, at, flight)
-        self.flights.append(arrival)
-        assert arrival.callbacks is not None
-        arrival.callbacks.append(self.landed)
+        self.flights[At(self.sm.env, at, LANDING, self.landed)] = flight
 
     def landed(self, event: simpy.Event) -> None:
         """Lines have come: they are written to shared memory, and count for their group or mbarrier."""
-        assert isinstance(event, Arrival)
-        self.flights.remove(event)
-        flight, now = event.what, int(self.sm.env.now)
+        assert isinstance(event, At)
+        flight, now = self.flights.pop(event), int(self.sm.env.now)
         written = now
         if self.recorder is not None:
             self.recorder.resume(flight.issue)
@@ -251,15 +237,8 @@ class GlobalMemory:
             for place, group in enumerate([*groups.committed, groups.open])
         }  # fmt: skip
         flights = tuple(
-            (
-                arrival.at - now,
-                arrival.what.wavefronts,
-                arrival.what.warp.id,
-                arrival.what.bulk,
-                arrival.what.bytes,
-                places.get(id(arrival.what.group)),
-            )
-            for arrival in self.flights
+            (arrival.at - now, what.wavefronts, what.warp.id, what.bulk, what.bytes, places.get(id(what.group)))
+            for arrival, what in self.flights.items()
         )
         groups = tuple(
             (number, g.allowed, tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open)))

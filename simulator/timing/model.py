@@ -261,10 +261,8 @@ def _timed(
     )
 
 
-_MULTIPLIES, _EITHER = (
-    ("mad", "mul"),
-    ("add", "sub", "mov"),
-)  # integer instructions of the pipe that multiplies, and of both; all others have their own
+_MULTIPLIES = ("mad", "mul")  # integer instructions of the pipe that multiplies
+_EITHER = ("add", "sub", "mov")  # and of either pipe; all others are of the other one
 
 
 def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:

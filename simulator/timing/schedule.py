@@ -45,7 +45,7 @@ def extra(config: Config, producer: Unit, consumer: Unit) -> int:
     if producer not in _INTEGER or consumer is producer:
         return 0
     if consumer in _INTEGER:
-        return config.sequences.pipe_change if config.sequences is not None else 0
+        return config.alu.change_latency
     if consumer in (Unit.TENSOR, Unit.CONTROL):
         return config.alu.tensor_latency - config.alu.latency
     return 0 if consumer is Unit.BARRIER else config.alu.address_latency - config.alu.latency
@@ -59,7 +59,7 @@ class _Block:
     """Instructions between two ends of loops, placed in the cycles of a warp that is alone."""
 
     def __init__(self, config: Config, loop: bool) -> None:
-        self.config, self.loop = config, loop
+        self.config = config
         self.last: TimedOperation | None = None
         self.at = 0  # cycle of the last instruction
         self.slot = 0  # cycle of the last instruction or of what fills the time

@@ -66,7 +66,6 @@ class Sequences:
     Attributes:
         file: the name of a file in configs/sequences.
         float_interval: cycles between two float additions on one sub-core.
-        pipe_change: cycles by which the result of one of the two integer pipes comes later to the other.
         shuffle: cycles from a shuffle until an instruction that needs its result can issue.
         call: cycles from a call, and from a return, until the next instruction issues.
         fetch: cycles after a call, and after a return, in which the sub-core issues nothing.
@@ -76,7 +75,6 @@ class Sequences:
 
     file: str
     float_interval: int
-    pipe_change: int
     shuffle: int
     call: int
     fetch: int

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 
 from simulator.errors import TraceError
 from simulator.execute.machine import Machine
+from simulator.files import BROKEN_ARRAYS
 from simulator.state.registers import LANES
 from simulator.trace.program import Load, Store, Trace
 
@@ -73,7 +72,7 @@ def _array(trace: Trace, load: Load, files: dict[Path, Any]) -> Array:
         array: Array = archive[load.key]
     except FileNotFoundError:
         _fail(trace, load, f"'{load.file}' is not there", f"a file beside {trace.path.name}")
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+    except BROKEN_ARRAYS as error:
         _fail(
             trace, load, f"'{load.file}' cannot be read as an npz archive ({error})", "a whole file written by numpy.savez, without pickled objects"
         )

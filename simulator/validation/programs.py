@@ -9,15 +9,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from isa import Instruction, MmaForm, decode, mma_form
-from isa.instruction import Immediate, Operand, Register, Vector
+from isa import MmaForm, decode, mma_form
 from simulator.resources import folder
 from simulator.timing.config import Config
-from simulator.timing.engine import simulate
-from simulator.timing.model import compile_code
-from simulator.trace.linear import linearise
-from simulator.trace.program import Block, Repeat, Step
+from simulator.trace.program import Step
 from simulator.validation.group import Group, Row
+from simulator.validation.streams import difference, instruction
 
 COUNTS = (32, 96)  # loop counts; the difference of the runs is measured
 REGISTERS = 256
@@ -34,26 +31,12 @@ def programs() -> list[dict[str, Any]]:
 def _step(row: list[Any], forms: list[MmaForm]) -> Step:
     if row[0] is None:
         return Step(decode(f"mov.b32 %r{row[1]}, %r{row[2]};", target="sm_90a"), 1)
-    form = forms[row[0]]
-    first = dict(zip("dabce", row[1:], strict=False))
-    operands: list[Operand] = []
-    for role in form.roles:
-        if role.name == "f":
-            operands.append(Immediate(0))
-        elif role.name == "e":
-            operands.append(Register(f"%r{first['e']}"))
-        else:
-            operands.append(Vector(tuple(Register(f"%r{first[role.name] + i}") for i in range(role.count))))
-    return Step(Instruction(form, tuple(operands)), 1)
+    return Step(instruction(forms[row[0]], dict(zip("dabce", row[1:], strict=False))), 1)
 
 
 def cycles(config: Config, body: tuple[Step, ...], warps: int) -> float:
     """Cycles of an iteration when so many warps run the loop."""
-    took = []
-    for count in COUNTS:
-        block = Block(tuple(range(warps)), (Repeat(count, body, 1),), 1)
-        took.append(simulate(config, [compile_code(linearise(block), config, {})], warps, REGISTERS).cycles)
-    return (took[1] - took[0]) / (COUNTS[1] - COUNTS[0])
+    return difference(config, body, warps, COUNTS, REGISTERS) / (COUNTS[1] - COUNTS[0])
 
 
 def rows(config: Config, short: bool) -> list[Row]:

@@ -5,6 +5,8 @@ Measured, published and simulated alike: cycles of a long stream less those of a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from isa import Instruction, MmaForm, decode
 from isa.instruction import Immediate, Operand, Register, Vector
 from simulator.errors import ConfigError
@@ -23,27 +25,31 @@ _COUNTER, _ACCUMULATORS = 19, 20
 
 def stream(form: MmaForm, chains: int, length: int = BODY) -> tuple[Step, ...]:
     """`length` instructions that take turns in `chains` accumulators."""
-    found = [Step(_instruction(form, chain), 1) for chain in range(chains)]
+    places = (_ACCUMULATORS + 4 * chain for chain in range(chains))
+    found = [Step(instruction(form, {**_FIRST, "c": place, "d": place}), 1) for place in places]
     return tuple(found[number % chains] for number in range(length))
 
 
-def _instruction(form: MmaForm, chain: int) -> Instruction:
-    """The form on fixed A, B, metadata and scales, and the accumulators of this chain."""
+def instruction(form: MmaForm, first: Mapping[str, int]) -> Instruction:
+    """The form with operands from these registers on, by role; selectors of metadata and places of scales are 0."""
     operands: list[Operand] = []
     for role in form.roles:
-        if role.name in ("c", "d"):
-            operands.append(_registers(_ACCUMULATORS + 4 * chain, role.count))
-        elif role.name in ("a", "b"):
-            operands.append(_registers(_FIRST[role.name], role.count))
-        elif role.name in _FIRST:
-            operands.append(Register(f"%r{_FIRST[role.name]}"))
-        else:  # the selector of metadata, the places of scales
+        if role.name in "abcd":
+            operands.append(Vector(tuple(Register(f"%r{first[role.name] + i}") for i in range(role.count))))
+        elif role.name in first:
+            operands.append(Register(f"%r{first[role.name]}"))
+        else:
             operands.append(Immediate(0) if role.name == "f" else Vector((Immediate(0),) * role.count))
     return Instruction(form, tuple(operands))
 
 
-def _registers(first: int, count: int) -> Vector:
-    return Vector(tuple(Register(f"%r{first + i}") for i in range(count)))
+def difference(config: Config, body: tuple[Step, ...], warps: int, counts: tuple[int, int], registers: int) -> int:
+    """Cycles that a loop of so many warps takes longer with the second count of iterations than with the first."""
+    took = []
+    for count in counts:
+        block = Block(tuple(range(warps)), (Repeat(count, body, 1),), 1)
+        took.append(simulate(config, [compile_code(linearise(block), config, {})], warps, registers).cycles)
+    return took[1] - took[0]
 
 
 def brief(opcode: str) -> str:
@@ -78,12 +84,10 @@ class Streams:
         return self.known[key]
 
     def _run(self, form: MmaForm, chains: int, warps: int, length: int) -> float:
-        body, took = stream(form, chains, length or chains), []
+        body = stream(form, chains, length or chains)
         if not length:
             length, body = chains, (*body, Step(decode(f"add.s32 %r{_COUNTER}, %r{_COUNTER}, 1;"), 1))
         times = BODY // length  # a short body runs more often
-        for count in COUNTS:
-            block = Block(tuple(range(warps)), (Repeat(count * times, body, 1),), 1)
-            timed = compile_code(linearise(block), self.config, {})
-            took.append(simulate(self.config, [timed], warps, _ACCUMULATORS + 4 * chains).cycles)
-        return (took[1] - took[0]) * chains / ((COUNTS[1] - COUNTS[0]) * times * length)
+        few, many = (count * times for count in COUNTS)
+        took = difference(self.config, body, warps, (few, many), _ACCUMULATORS + 4 * chains)
+        return took * chains / ((many - few) * length)

@@ -18,7 +18,6 @@ import csv
 import datetime
 import json
 import random
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,32 +25,13 @@ from typing import Any
 
 import mixed
 import programs as p
+import sass
 
 HERE = Path(__file__).resolve().parent
 MARK = (1 << 21) - 1 << 41  # control bits of the upper half: stall, yield, scoreboards, reuse
 COUNTS = (8, 72)
 PAD = (("NOP", 15),) * 3
-LISTED = re.compile(r"\s+/\*[0-9a-f]{4,6}\*/\s+(.*?)\s*;?\s+/\* (0x[0-9a-f]{16}) \*/")
-UPPER = re.compile(r"\s+/\* (0x[0-9a-f]{16}) \*/")
 Item = tuple[Any, ...]  # ("NOP", stall) or (form, stall, d, a, b)
-
-
-def listing(cubin: Path, nvdisasm: str) -> dict[str, list[tuple[str, int, int]]]:
-    """Text and both halves of every instruction of every kernel; labels have no halves."""
-    found: dict[str, list[tuple[str, int, int]]] = {}
-    lines: list[tuple[str, int, int]] = []
-    pending: tuple[str, int] | None = None
-    for line in subprocess.run([nvdisasm, "-c", "-hex", str(cubin)], capture_output=True, text=True, check=True).stdout.splitlines():
-        if match := re.match(r"\.text\.(\w+):", line):
-            lines = found.setdefault(match.group(1), [])
-        elif match := re.match(r"(\.L_x_\d+):", line):
-            lines.append((match.group(1), 0, 0))
-        elif match := LISTED.match(line):
-            pending = match.group(1), int(match.group(2), 16)
-        elif pending and (match := UPPER.match(line)):
-            lines.append((*pending, int(match.group(1), 16)))
-            pending = None
-    return found
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
@@ -61,24 +41,26 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     source, cubin = folder / "patched.ptx", folder / "patched.cubin"
     source.write_text(p.ptx_module([mixed.chain(form, count, name) for form, count, name in kernels]))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
-    found = listing(cubin, nvdisasm)
-    template = found["template"]
-    place = {text: i for i, (text, *_) in enumerate(template)}
-    branches = ((i, re.search(r"BRA `\((\.L_x_\d+)\)", text)) for i, (text, *_) in enumerate(template))
-    ends = [(place[match.group(1)], i) for i, match in branches if match and place[match.group(1)] < i]
-    start, end = next(pair for pair in ends if sum("MMA" in text for text, *_ in template[slice(*pair)]) == 96)
-    loop = [line for line in template[start : end + 1] if line[2]]
-    raw = b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for _, low, high in loop)
+    found = sass.listings(cubin, nvdisasm)
+    if not found:
+        raise SystemExit(f"{nvdisasm} is not there; legal: --nvdisasm with the path of the CUDA toolkit's")
+    loop = next(body for body in sass.loops(found["template"]) if sum("MMA" in x.text for x in body) == 96)
+    instructions = {name: [x for x in lines if isinstance(x, sass.Instruction)] for name, lines in found.items()}
+    raw = b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in map(halves, loop))
     data = {
         "offset": cubin.read_bytes().index(raw),
         "slots": len(loop),
-        "add": next(line[1:] for line in loop if line[0].startswith("UIADD3")),
-        "compare": next(line[1:] for line in loop if line[0].startswith("ISETP")),
-        "branch": loop[-1][1:],
-        "nop": next(line[1:] for line in template if line[0] == "NOP"),
-        "forms": {name[5:]: next(line[1:] for line in lines if "MMA" in line[0]) for name, lines in found.items() if name.startswith("form_")},
+        "add": next(halves(x) for x in loop if x.text.startswith("UIADD3")),
+        "compare": next(halves(x) for x in loop if x.text.startswith("ISETP")),
+        "branch": halves(loop[-1]),
+        "nop": next(halves(x) for x in instructions["template"] if x.text == "NOP"),
+        "forms": {name[5:]: next(halves(x) for x in body if "MMA" in x.text) for name, body in instructions.items() if name.startswith("form_")},
     }
     (folder / "patched.json").write_text(json.dumps(data))
+
+
+def halves(x: sass.Instruction) -> tuple[int, int]:
+    return x.lower, x.upper
 
 
 def control(high: int, stall: int, yields: bool = False) -> int:

@@ -25,6 +25,7 @@ class Instruction:
     text: str
     upper: int = 0
     """The upper 64 bits of the encoding."""
+    lower: int = 0
 
     @property
     def opcode(self) -> str:
@@ -64,17 +65,17 @@ def listings(cubin: Path, nvdisasm: str = "nvdisasm") -> dict[str, list[Instruct
     text = subprocess.run([nvdisasm, "-c", "-hex", str(cubin)], capture_output=True, text=True, check=True).stdout
     functions: dict[str, list[Instruction | str]] = {}
     lines: list[Instruction | str] = []
-    pending = ""
+    pending = ("", 0)
     for line in text.splitlines():
         if found := FUNCTION.match(line):
             lines = functions.setdefault(found.group(1), [])
         elif found := LABEL.match(line):
             lines.append(found.group(1))
         elif found := INSTRUCTION.match(line):
-            pending = found.group(1)
-        elif pending and (found := UPPER_HALF.match(line)):
-            lines.append(Instruction(pending, int(found.group(1), 16)))
-            pending = ""
+            pending = found.group(1), int(found.group(2), 16)
+        elif pending[0] and (found := UPPER_HALF.match(line)):
+            lines.append(Instruction(pending[0], int(found.group(1), 16), pending[1]))
+            pending = ("", 0)
     return functions
 
 

@@ -1,0 +1,38 @@
+"""What the errors of a run mean on the command line: one line on stderr, and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from simulator.cli import BAD, DONE, NO, say
+
+
+def answer(work: Callable[[], str], written: Sequence[str] = ()) -> int:
+    """Does the work of a verb that runs traces, and prints what it returns.
+
+    Args:
+        work: writes files, if any, and returns what is for stdout.
+        written: the files.
+
+    Returns:
+        An exit code: DONE, NO for undefined behaviour, BAD for what cannot be read, run, shown or written.
+    """
+    from isa import IsaError, UndefinedBehavior
+    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
+
+    try:
+        text = work()
+    except UndefinedBehavior as error:
+        say(f"undefined behaviour: {error}")
+        return NO
+    except (ConfigError, DeadlockError, TraceError, ViewError, IsaError) as error:
+        say(error)
+        return BAD
+    except OSError as error:
+        if not written:
+            raise
+        say(f"{' or '.join(written)}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
+        return BAD
+    sys.stdout.write(text)
+    return DONE

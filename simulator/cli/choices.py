@@ -1,0 +1,97 @@
+"""Options that `layout`, `where`, `what`, `explain` and `explore` share: what an opcode leaves open, and metadata."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from isa import IsaError
+from simulator.cli import BAD, DONE, NO, say
+
+if TYPE_CHECKING:
+    from simulator.layout import Choice, FormLayout, Selection
+
+FORM = """\
+FORM is an opcode; .sync.aligned and .row.col may be left out: mma.sp.m16n8k32.f32.f16.f16.f32, ldmatrix.m8n8.x4.shared.b16,
+tcgen05.mma.sp.cta_group::1.kind::f16, tcgen05.ld.16x256b.x4.b32."""
+METADATA = """\
+--metadata is random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one a lane), or a file: .npy, .npz, or
+words in hexadecimal."""
+
+
+def add_form(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
+    """The form, what it leaves open, and metadata."""
+    parser.add_argument("form", metavar="FORM", nargs="?" if optional else None)
+    parser.add_argument("--selector", type=_number, default=0, help="sparsity selector (default 0)")
+    parser.add_argument("--m", type=_number, default=0, help="M of tcgen05.mma (default 128)")
+    parser.add_argument("--n", type=_number, default=0, help="N of tcgen05.mma (default 64)")
+    parser.add_argument("--base-lane", type=_number, default=0, help="first lane of D, A and metadata in Tensor Memory: 0, or 16 in layouts C and F")
+    parser.add_argument("--scale-a", type=_ids, default=(0, 0), metavar="BYTE[,THREAD]", help="byte-id and thread-id of A's scale factors")
+    parser.add_argument("--scale-b", type=_ids, default=(0, 0), metavar="BYTE[,THREAD]", help="the same of B")
+    parser.add_argument("--half-split", type=_number, help="immHalfSplitoff of tcgen05.ld and st .16x32bx2 (default: as wide as a half)")
+    parser.add_argument("--metadata", metavar="HEX|random|FILE", help="what the metadata registers hold")
+
+
+def answer(options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str]) -> int:
+    """Writes to stdout what is made of the form and the metadata (None if there is none), and returns the exit code; see `text_of`."""
+    text, code = text_of(options, made)
+    sys.stdout.write(text)
+    return code
+
+
+def text_of(options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str]) -> tuple[str, int]:
+    """What is made of the form and the metadata, and DONE; or nothing, NO or BAD, and a line on stderr says why.
+
+    NO is for a form, a choice or an element that does not exist, BAD for metadata that cannot be read.
+    """
+    from simulator.layout import form_layout, read_metadata
+
+    selection = None
+    try:
+        found = form_layout(options.form, _choice(options))
+        if options.metadata is not None and found.sparsity is not None:
+            try:
+                selection = read_metadata(found, options.metadata)
+            except IsaError as error:
+                say(error)
+                return "", BAD
+        elif options.metadata is not None:
+            raise IsaError(found.opcode, -1, f"'{found.opcode}' has no metadata", "an mma.sp or tcgen05.mma.sp form, or no --metadata")
+        text = made(found, selection)
+    except IsaError as error:
+        say(error)
+        return "", NO
+    if selection is not None and selection.report:
+        say(selection.report)
+    return text, DONE
+
+
+def _choice(options: argparse.Namespace) -> Choice:
+    from simulator.layout import Choice
+
+    return Choice(options.selector, options.scale_a, options.scale_b, options.m, options.n, options.base_lane, options.half_split)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number; legal: 0 or more")
+    return int(text)
+
+
+def _ids(text: str) -> tuple[int, int]:
+    parts = text.split(",")
+    if len(parts) > 2 or not all(part.isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"'{text}' is no pair of ids; legal: BYTE-ID or BYTE-ID,THREAD-ID, such as 2,1")
+    return int(parts[0]), int(parts[1]) if len(parts) > 1 else 0
+
+
+def bits(text: str) -> tuple[int, int]:
+    """`31:16`, `[31:16]` or `7` -> (high, low)."""
+    found = re.fullmatch(r"\[?(\d+)(?::(\d+))?\]?", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"'{text}' are no bits; legal: HIGH:LOW, such as 31:16")
+    high = int(found[1])
+    return high, int(found[2]) if found[2] else high

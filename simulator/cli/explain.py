@@ -1,0 +1,53 @@
+"""`tcsim explain FORM --d 3,5`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from typing import TYPE_CHECKING
+
+from simulator.cli import choices
+
+if TYPE_CHECKING:
+    from simulator.layout import FormLayout, Selection
+
+DESCRIPTION = f"""\
+Where one element of D comes from: every product, the lanes that hold its factors, and the metadata bits that chose it.
+
+{choices.FORM}
+Without metadata the rows of B that a stored element may meet are listed; with metadata there is one.
+{choices.METADATA}
+"""
+EPILOG = """\
+examples:
+  tcsim explain mma.sp.m16n8k32.f32.f16.f16.f32 --d 3,5 --metadata random
+  tcsim explain mma.sp.m16n8k16.f32.tf32.tf32.f32 --d 0,0 --metadata 0x4444440E
+  tcsim explain mma.m16n8k16.f32.f16.f16.f32 --d 3,5 --format json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    choices.add_form(parser)
+    parser.add_argument("--d", type=_pair, required=True, metavar="ROW,COL", help="which element of D")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+
+
+def _pair(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)\s*,\s*(\d+)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"'{text}' is no element; legal: ROW,COL, such as 3,5")
+    return int(found[1]), int(found[2])
+
+
+def execute(options: argparse.Namespace) -> int:
+    return choices.answer(options, lambda found, selection: _answer(options, found, selection))
+
+
+def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:
+    from simulator.layout.provenance import explain
+
+    row, column = options.d
+    answer = explain(found, row, column, selection)
+    return json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text()

@@ -1,0 +1,181 @@
+"""`tcsim faults list|run|replay|report|forms`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simulator.cli import BAD, say
+from simulator.cli.answer import answer
+
+if TYPE_CHECKING:
+    from simulator.faults.campaign import Campaign
+    from simulator.faults.run import Progress
+
+DESCRIPTION = """\
+Injects faults into sparse tensor-core instructions and says what becomes of each: masked, silent data corruption (and how large), detected, a crash.
+
+A campaign file (TOML, docs/faults.md) says what is injected where. `list` writes every fault as a row of CSV, `run` injects them, `report` sums the
+results up, `replay` shows one fault in words. Every row says all that it takes to inject it again; the same seed gives the same bytes, whatever the
+number of workers, and a run that was killed goes on where it stopped.
+"""
+EPILOG = """\
+examples:
+  tcsim faults list faults/metadata.toml --output list.csv
+  tcsim faults run list.csv --output results.csv --workers 2
+  tcsim faults report results.csv
+  tcsim faults report results.csv --output report.html
+  tcsim faults replay list.csv --id 137
+  tcsim faults forms                             every single metadata bit of every mma.sp form
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listed = actions.add_parser("list", help="write the faults of a campaign")
+    listed.add_argument("campaign", metavar="CAMPAIGN.toml", help="a file, or the name of a campaign that comes with tcsim")
+    listed.add_argument("--output", metavar="LIST.csv", help="write there instead of to stdout")
+    listed.add_argument("--count", action="store_true", help="only say how many faults each group has")
+    run = actions.add_parser("run", help="inject the faults of a list")
+    run.add_argument("list", metavar="LIST.csv")
+    run.add_argument("--output", metavar="RESULTS.csv", required=True)
+    run.add_argument("--policy", choices=("hardware", "raise", "zero", "saturate"), help="about undefined codes (default: the list's)")
+    run.add_argument("--workers", type=_positive, default=1, help="processes (default 1)")
+    run.add_argument("--dask", metavar="ADDRESS", default="", help="a Dask scheduler, or 'local' (needs the extra 'cluster')")
+    run.add_argument("--parquet", metavar="FILE.parquet", help="write the results as Parquet, too (needs pyarrow)")
+    replayed = actions.add_parser("replay", help="show one fault of a list in words")
+    replayed.add_argument("list", metavar="LIST.csv")
+    replayed.add_argument("--id", type=int, required=True, help="number of the fault")
+    replayed.add_argument("--policy", choices=("hardware", "raise", "zero", "saturate"))
+    replayed.add_argument("--format", choices=("table", "json"), default="table")
+    report = actions.add_parser("report", help="outcomes, detectors, heat maps of results")
+    report.add_argument("results", metavar="RESULTS.csv")
+    report.add_argument("--format", choices=("table", "markdown", "json", "html"), help="default: table, or html if --output ends in .html")
+    report.add_argument("--output", metavar="FILE", help="write there instead of to stdout")
+    forms = actions.add_parser("forms", help="every single bit of the metadata of every mma.sp form")
+    forms.add_argument("--target", default="sm_90a", help="only forms of this target (default sm_90a; 'any': each form on a target that has it)")
+    forms.add_argument("--cases", type=_positive, default=4, help="sets of operands (default 4)")
+    forms.add_argument("--seed", type=int, default=0)
+    forms.add_argument("--policy", choices=("hardware", "raise", "zero", "saturate"), default="hardware")
+    forms.add_argument("--format", choices=("table", "markdown", "csv"), default="table")
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of them; legal: 1 or more")
+    return int(text)
+
+
+def execute(options: argparse.Namespace) -> int:
+    work: dict[str, Callable[[argparse.Namespace], str]] = {
+        "list": _list, "run": _run, "replay": _replay, "report": _report, "forms": _forms,
+    }  # fmt: skip
+    written = [path for path in (getattr(options, "output", None), getattr(options, "parquet", None)) if path]
+    for path in written:
+        if not Path(path).resolve().parent.is_dir():
+            say(f"{path}: cannot be written, there is no such folder; legal: a file in a folder that exists")
+            return BAD
+    return answer(lambda: work[options.action](options), written)
+
+
+def _campaign(name: str) -> Campaign:
+    from simulator.faults.campaign import read_campaign
+    from simulator.resources import folder
+
+    own = folder("campaigns") / f"{name}.toml"
+    return read_campaign(own if not Path(name).is_file() and own.is_file() else name)
+
+
+def _list(options: argparse.Namespace) -> str:
+    from simulator.faults.table import texts, write_head
+    from simulator.files import complete
+
+    campaign = _campaign(options.campaign)
+    if options.count:
+        lines = [f"{group.name}: {wanted:,} of {size:,} faults" for group, (wanted, size) in zip(campaign.groups, campaign.counts(), strict=True)]
+        return "\n".join([*lines, f"{sum(wanted for wanted, _ in campaign.counts()):,} in all", ""])
+    head = write_head(campaign.about())
+    if options.output is None:
+        sys.stdout.write(head)
+        for rows in campaign.faults():
+            sys.stdout.write("\n".join([*texts(rows), ""]))
+        return ""
+    with complete(options.output) as stream:
+        stream.write(head.encode())
+        for rows in campaign.faults():
+            stream.write("\n".join([*texts(rows), ""]).encode())
+    return ""
+
+
+def _run(options: argparse.Namespace) -> str:
+    from simulator.faults.run import run_list
+    from simulator.faults.table import read_head
+
+    if options.parquet:
+        from simulator.faults.parquet import check_parquet
+
+        check_parquet()
+    how = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
+    run_list(read_head(Path(options.list)), Path(options.output), progress=_progress(), **how)
+    if options.parquet:
+        from simulator.faults.parquet import to_parquet
+
+        to_parquet(Path(options.output), Path(options.parquet))
+    return ""
+
+
+def _progress() -> Progress | None:
+    """A line on a terminal: done, rate, what is left."""
+    if not sys.stderr.isatty():
+        return None
+    start, first = time.monotonic(), [-1]
+
+    def show(done: int, count: int) -> None:
+        if first[0] < 0:
+            first[0] = done
+        spent = max(time.monotonic() - start, 1e-6)
+        rate = (done - first[0]) / spent
+        left = f", {(count - done) / rate:.0f} s left" if rate > 0 else ""
+        end = "\n" if done >= count else ""
+        print(f"\rtcsim: {done:,} of {count:,} faults, {rate:,.0f}/s{left}   ", end=end, file=sys.stderr, flush=True)
+
+    return show
+
+
+def _replay(options: argparse.Namespace) -> str:
+    from simulator.faults.replay import fault_of, replay, text
+    from simulator.faults.run import subject_of
+    from simulator.faults.table import read_head
+
+    found = read_head(Path(options.list))
+    shown = replay(subject_of(found, options.policy or ""), fault_of(found, options.id))
+    return json.dumps(shown, indent=1) + "\n" if options.format == "json" else text(shown)
+
+
+def _report(options: argparse.Namespace) -> str:
+    from simulator.faults import report
+    from simulator.faults.summary import summarise
+    from simulator.files import complete
+
+    summary = summarise(options.results)
+    format = options.format or ("html" if str(options.output or "").endswith(".html") else "table")
+    makers = {"table": report.as_text, "markdown": report.as_markdown, "json": report.as_json, "html": report.as_html}
+    made = makers[format](summary)
+    if options.output is None:
+        return made
+    with complete(options.output) as stream:
+        stream.write(made.encode())
+    return ""
+
+
+def _forms(options: argparse.Namespace) -> str:
+    from simulator.faults.forms import as_csv, as_markdown, as_text, every_form
+
+    rows = every_form(options.target, options.cases, options.seed, options.policy)
+    return {"table": as_text, "markdown": as_markdown, "csv": as_csv}[options.format](rows)

@@ -1,0 +1,254 @@
+"""Campaign files: TOML that says what is injected where, and the lists of faults that they make.
+
+    [campaign]
+    name = "metadata of m16n8k32"
+    seed = 1                       # of operands, samples and random words
+    policy = "hardware"            # or raise, zero, saturate
+
+    [subject]
+    opcode = "mma.sp.m16n8k32.f32.f16.f16.f32"
+    target = "sm_90a"
+    cases = 4                      # sets of operands
+
+    [[faults]]
+    name = "every bit"
+    site = "e"
+    kind = "flip"                  # every one, unless count, or margin and confidence, are given
+    where = "all"
+
+docs/faults.md lists keys and kinds.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+import numpy as np
+
+from isa import IsaError, parse_target
+from simulator.arithmetic.rows import sum_row
+from simulator.errors import ConfigError
+from simulator.execute.mma import Arithmetic
+from simulator.faults.instruction import Instruction
+from simulator.faults.policies import POLICIES
+from simulator.faults.space import KINDS, WHERE, Group, Population, drawn, population
+from simulator.faults.statistics import sample_size
+from simulator.faults.table import BLOCK, Faults, seeds
+from simulator.layout import Choice
+from simulator.version import __version__
+
+_CAMPAIGN = {"name": str, "seed": int, "policy": str, "arithmetic": str}
+_SUBJECT = {"opcode": str, "target": str, "cases": int, "selector": int, "scale_a": list, "scale_b": list}
+_GROUP: dict[str, type | tuple[type, ...]] = {
+    "name": str, "site": str, "kind": str, "where": str, "bits": int, "adjacent": bool, "codes": str, "count": int, "margin": (float, int),
+    "confidence": (float, int),
+}  # fmt: skip
+MOST_CASES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign.
+
+    Attributes:
+        path: the file, for errors.
+        name: for reports.
+        seed: of everything that is drawn.
+        subject: what faults are injected into.
+        groups: of faults.
+    """
+
+    path: str
+    name: str
+    seed: int
+    subject: Instruction
+    groups: tuple[Group, ...]
+
+    def populations(self) -> list[Population]:
+        """Of each group: every fault that it could have; ConfigError for a site that the subject has not."""
+        found = []
+        for group in self.groups:
+            site = self.subject.sites.get(group.site)
+            if site is None:
+                self._fail(f"faults.{group.name}.site", f"'{group.site}' is not a site of {self.subject.opcode}", ", ".join(self.subject.sites))
+            one = population(group, site, self.subject.layout, self.subject.cases)
+            if not one.size:
+                self._fail(f"faults.{group.name}", "there is no such fault", "another site, kind or where")
+            found.append(one)
+        return found
+
+    def counts(self) -> list[tuple[int, int]]:
+        """For each group: faults that are injected, and faults that there are."""
+        return [(self._wanted(group, one.size), one.size) for group, one in zip(self.groups, self.populations(), strict=True)]
+
+    def _wanted(self, group: Group, size: int) -> int:
+        if group.margin:
+            return sample_size(size, group.margin, group.confidence)
+        if group.count > size:
+            self._fail(f"faults.{group.name}.count", f"{group.count:,} of {size:,} faults", f"at most {size:,}, or no count for all")
+        return group.count or size
+
+    def faults(self) -> Iterator[Faults]:
+        """The list, in blocks: group after group, each in the order of its population."""
+        first = 0
+        for number, (group, one) in enumerate(zip(self.groups, self.populations(), strict=True)):
+            wanted = self._wanted(group, one.size)
+            index = self._sample(number, one.size, wanted)
+            for start in range(0, wanted, BLOCK):
+                part = np.arange(start, min(start + BLOCK, wanted)) if index is None else index[start : start + BLOCK]
+                rows = one.make(part)
+                rows["id"] = first + start + np.arange(len(part))
+                rows["group"] = number
+                yield drawn(rows, self.seed)
+            first += wanted
+
+    def _sample(self, number: int, size: int, wanted: int) -> Any:
+        """Indices without repetition, ascending; None for all."""
+        if wanted == size:
+            return None
+        entropy = int(seeds(self.seed, np.array([-1 - number]))[0])
+        chosen = np.random.Generator(np.random.Philox(entropy)).choice(size, wanted, replace=False, shuffle=False)
+        return np.sort(chosen)
+
+    def about(self) -> dict[str, object]:
+        """The head of its list: enough to inject each fault again, without the campaign file."""
+        subject = self.subject
+        counts = self.counts()
+        groups = [
+            {
+                "name": group.name,
+                "site": group.site,
+                "kind": group.kind,
+                "where": group.where,
+                "faults": wanted,
+                "population": 0 if group.kind == "word" else size,
+            }
+            for group, (wanted, size) in zip(self.groups, counts, strict=True)
+        ]
+        return {
+            "tcsim": __version__, "campaign": self.name, "seed": self.seed, "subject": json.dumps(describe(subject)), "policy": subject.policy,
+            "rule": rule_of(subject), "operands": subject.digest, "groups": json.dumps(groups), "faults": sum(wanted for wanted, _ in counts),
+        }  # fmt: skip
+
+    def _fail(self, key: str, reason: str, legal: str) -> NoReturn:
+        raise ConfigError(self.path, key, reason, legal)
+
+
+def rule_of(subject: Instruction) -> str:
+    """The arithmetic that the results rest on, and its evidence."""
+    if subject.arithmetic != "chip" or not subject.form.a_type.is_float:
+        return "exact"
+    row = sum_row(subject.form, parse_target(subject.target))
+    return f"{row.family} sm_{'/'.join(map(str, row.targets))}, {row.inputs}{', sparse' * row.sparse}: {row.evidence}"
+
+
+def describe(subject: Instruction) -> dict[str, Any]:
+    """A subject as plain values."""
+    choice = subject.choice
+    return {
+        "opcode": subject.opcode, "target": subject.target, "cases": subject.cases, "seed": subject.seed, "arithmetic": subject.arithmetic,
+        "selector": choice.selector, "scale_a": list(choice.scale_a), "scale_b": list(choice.scale_b),
+    }  # fmt: skip
+
+
+def restored(values: Mapping[str, Any], policy: str) -> Instruction:
+    """The subject again."""
+    choice = Choice(selector=values["selector"], scale_a=tuple(values["scale_a"]), scale_b=tuple(values["scale_b"]))
+    return Instruction(values["opcode"], values["target"], choice, values["cases"], values["seed"], policy, values["arithmetic"])
+
+
+# Reading
+
+
+def read_campaign(path: str | Path) -> Campaign:
+    """A campaign from its file.
+
+    Raises:
+        ConfigError: a file that cannot be read, unknown or missing keys, values that mean nothing; says which and what would be right.
+    """
+    name = str(path)
+    try:
+        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(name, "", f"cannot be read ({reason})", "a campaign in TOML, see docs/faults.md") from None
+    _known(name, "", values, {"campaign": dict, "subject": dict, "faults": list})
+    head, subject, groups = values.get("campaign", {}), values.get("subject", {}), values.get("faults", [])
+    _known(name, "campaign", head, _CAMPAIGN)
+    _known(name, "subject", subject, _SUBJECT)
+    if "opcode" not in subject:
+        raise ConfigError(name, "subject.opcode", "is missing", "an opcode, such as mma.sp.m16n8k32.f32.f16.f16.f32")
+    if not groups:
+        raise ConfigError(name, "faults", "no faults", "at least one [[faults]]")
+    seed = head.get("seed", 0)
+    read = [_group(name, number, group) for number, group in enumerate(groups)]
+    return Campaign(name, head.get("name", Path(path).stem), seed, _subject(name, head, subject, seed), tuple(read))
+
+
+def _subject(path: str, head: Mapping[str, Any], values: Mapping[str, Any], seed: int) -> Instruction:
+    policy, arithmetic, cases = head.get("policy", "hardware"), head.get("arithmetic", "chip"), values.get("cases", 1)
+    _one_of(path, "campaign.policy", policy, POLICIES)
+    _one_of(path, "campaign.arithmetic", arithmetic, get_args(Arithmetic))
+    if not 0 <= seed < 1 << 63:
+        raise ConfigError(path, "campaign.seed", f"{seed}", "0 to 2^63 - 1")
+    if not 1 <= cases <= MOST_CASES:
+        raise ConfigError(path, "subject.cases", f"{cases} sets of operands", f"1 to {MOST_CASES}")
+    ids = [tuple(values.get(key, [0, 0])) for key in ("scale_a", "scale_b")]
+    for key, pair in zip(("scale_a", "scale_b"), ids, strict=True):
+        if len(pair) != 2 or not all(isinstance(value, int) for value in pair):
+            raise ConfigError(path, f"subject.{key}", f"{list(pair)}", "[byte-id, thread-id]")
+    choice = Choice(selector=values.get("selector", 0), scale_a=ids[0], scale_b=ids[1])
+    subject = Instruction(values["opcode"], values.get("target", "sm_90a"), choice, cases, seed, policy, arithmetic)
+    try:
+        target = parse_target(subject.target)
+        if not subject.form.supports(target):
+            raise ConfigError(path, "subject.target", f"{target} has no '{subject.form.opcode}'", str(subject.form.targets))
+    except IsaError as error:
+        raise ConfigError(path, "subject.opcode", str(error)) from None
+    except ConfigError as error:
+        raise ConfigError(path, error.key, error.reason, error.legal) from None
+    return subject
+
+
+def _group(path: str, number: int, values: Any) -> Group:
+    where = f"faults[{number}]"
+    _known(path, where, values, _GROUP)
+    for key in ("site", "kind"):
+        if key not in values:
+            raise ConfigError(path, f"{where}.{key}", "is missing", ", ".join(KINDS) if key == "kind" else "a site, such as e, a, b, c, d, selector")
+    _one_of(path, f"{where}.kind", values["kind"], tuple(KINDS))
+    _one_of(path, f"{where}.where", values.get("where", "live"), WHERE)
+    if values["kind"] == "selector" and values["site"] != "selector":
+        raise ConfigError(path, f"{where}.site", f"'{values['site']}' with kind selector", "selector")
+    if values.get("count", 0) < 0 or (values.get("count") and values.get("margin")):
+        raise ConfigError(path, f"{where}.count", "negative, or with a margin", "a count, or margin and confidence, or neither for every fault")
+    if values["kind"] == "word" and not values.get("count"):
+        raise ConfigError(path, f"{where}.count", "is missing: random words have no end", "how many")
+    known = {item.name for item in fields(Group)}
+    return Group(**{"name": f"{values['site']} {values['kind']}", **{key: value for key, value in values.items() if key in known}})
+
+
+def _known(path: str, where: str, values: Any, keys: Mapping[str, type | tuple[type, ...]]) -> None:
+    """ConfigError for a table that is none, for unknown keys and for values of another type."""
+    if not isinstance(values, dict):
+        raise ConfigError(path, where, "is no table", ", ".join(keys))
+    for key, value in values.items():
+        name = f"{where}.{key}" if where else key
+        if key not in keys:
+            near = get_close_matches(key, keys, 1)
+            raise ConfigError(path, name, "unknown key" + (f", did you mean '{near[0]}'?" if near else ""), ", ".join(keys))
+        expected = keys[key]
+        if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+            types = expected if isinstance(expected, tuple) else (expected,)
+            raise ConfigError(path, name, f"{value!r}", " or ".join(kind.__name__ for kind in types))
+
+
+def _one_of(path: str, key: str, value: str, legal: tuple[str, ...]) -> None:
+    if value not in legal:
+        raise ConfigError(path, key, f"'{value}'", ", ".join(legal))

@@ -1,0 +1,325 @@
+"""Where is an element, and what is in a register: answers with names, codes and formulas, all from the operands' mappings.
+
+Without metadata an answer about a sparse A lists the codes that decide it; with metadata it names one place, or says "pruned".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from isa import IsaError, Sparsity, stored_columns
+from simulator.layout.catalog import FormLayout, form_layout
+from simulator.layout.metadata import Selection, halves
+from simulator.layout.operand import Operand, Place
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of an answer.
+
+    Attributes:
+        kind: "held by", "pruned", "metadata", "element", "nothing" or "note".
+        text: in words.
+        data: the same in fields.
+    """
+
+    kind: str
+    text: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is known of an element or of a place.
+
+    Attributes:
+        subject: what was asked about: `A[5][12]`, `T9 a1[31:16]`.
+        form: of which form.
+        facts: the answer.
+        formulas: lines such as `lane = column / 2 % 4 + 4 * (row % 8) = 6 / 2 % 4 + 4 * (5 % 8) = 23`.
+        section: who says where the operand lies, and how it is known.
+    """
+
+    subject: str
+    form: str
+    facts: tuple[Fact, ...]
+    formulas: tuple[str, ...]
+    section: str
+
+    def text(self, *, formulas: bool = False) -> str:
+        """The answer as lines."""
+        lines = [f"{self.subject} of {self.form}"]
+        kind = ""
+        for fact in self.facts:
+            lines.append(f"  {fact.kind if fact.kind != kind else '':<9} {fact.text}".rstrip())
+            kind = fact.kind
+        lines.append(f"  {'source':<9} {self.section}")
+        if formulas:
+            lines += ["", *(f"  {line}" for line in self.formulas)]
+        return "\n".join(lines) + "\n"
+
+    def json(self) -> dict[str, Any]:
+        """The answer as an object of plain values."""
+        facts = [{"kind": fact.kind, "text": fact.text, **fact.data} for fact in self.facts]
+        return {"subject": self.subject, "form": self.form, "facts": facts, "formulas": list(self.formulas), "source": self.section}
+
+
+# Where
+
+
+def where(found: FormLayout, name: str, row: int, column: int, selection: Selection | None = None, *, stored: bool = False) -> Answer:
+    """Which bits of which lane's register (or cell) hold an element.
+
+    Args:
+        found: the form.
+        name: the operand.
+        row, column: coordinates under the operand's own names; for A of a sparse form the column is the logical one unless `stored`.
+        selection: concrete metadata.
+
+    Raises:
+        IsaError: no such operand or element.
+    """
+    operand = found.operand(name)
+    if found.sparsity is not None and operand.name == "a" and not stored:
+        return _where_logical(found, operand, row, column, selection)
+    subject = f"{element_name(operand)}[{row}][{column}]"
+    facts = [_held(operand, place, number) for number, place in enumerate(operand.places(row, column))]
+    if found.sparsity is not None and operand.name == "a":
+        facts += [*_stored_facts(found, row, column, selection), _metadata_fact(found, row, column // found.sparsity.stored, selection)]
+    elif operand.name == "e" and selection is not None:
+        facts.append(_metadata_fact(found, row, column, selection))
+    return Answer(subject, operand.form, tuple(facts), tuple(substituted(operand, row, column)), source(operand))
+
+
+def source(operand: Operand) -> str:
+    """Who says where the operand lies, and how it is known."""
+    return f"{operand.section}; {operand.evidence}"
+
+
+def element_name(operand: Operand) -> str:
+    """What an element of the operand is called, without its indices."""
+    if operand.name == "a" and operand.logical:
+        return "stored A"
+    return {"e": "code", "address": "matrix", "scale_a": "scale_a", "scale_b": "scale_b"}.get(operand.name, operand.name.upper())
+
+
+def _held(operand: Operand, place: Place, copy: int = 0, more: str = "", **data: Any) -> Fact:
+    name = f"{operand.name_of(place)}"
+    which = f"copy {copy}" if copy else ""
+    text = f"{name:<16}{more or which}".rstrip()
+    return Fact("held by", text, {"place": name, **place._asdict(), "copy": copy, **data})
+
+
+def _where_logical(found: FormLayout, operand: Operand, row: int, column: int, selection: Selection | None) -> Answer:
+    assert found.sparsity is not None
+    if not 0 <= column < found.k:
+        raise IsaError(str(column), -1, f"A has no column {column}", f"0 to {found.k - 1}")
+    operand.places(row, 0)  # IsaError for a row that does not exist
+    chunk = column // found.sparsity.chunk
+    facts = []
+    if selection is None:
+        held, pruned = deciding_codes(found.sparsity, found.codes, column)
+        for at, codes in held.items():
+            more = f"stored column {at}, if the code is {listed(codes)}"
+            facts += [_held(operand, place, i, more, stored_column=at, codes=codes) for i, place in enumerate(operand.places(row, at))]
+        facts.append(Fact("pruned", f"if the code is {listed(pruned)}", {"codes": pruned}))
+        stored = list(held)
+    else:
+        stored = selection.stored[row][column]
+        for at in stored:
+            facts += [_held(operand, place, i, f"stored column {at}", stored_column=at) for i, place in enumerate(operand.places(row, at))]
+        facts += _unheld(found, row, column, selection, stored)
+    facts.append(_metadata_fact(found, row, chunk, selection))
+    lines = [line for at in stored for line in substituted(operand, row, at)]
+    return Answer(f"A[{row}][{column}]", operand.form, tuple(facts), tuple(lines + _metadata_lines(found, row, chunk)), source(operand))
+
+
+def _unheld(found: FormLayout, row: int, column: int, selection: Selection, stored: list[int]) -> list[Fact]:
+    """What there is to say of a logical column that no stored element holds, or that two hold."""
+    chunk = column // selection.sparsity.chunk
+    if selection.joined[row, chunk]:
+        return [Fact("note", joined_text(found, selection, row, chunk))]
+    if len(stored) > 1:
+        return [Fact("note", "the code has equal indices: both stored elements multiply the same row of B")]
+    if stored:
+        return []
+    kept = sorted({int(k) for k in selection.columns[row].reshape(-1, selection.sparsity.stored)[chunk]})
+    return [Fact("pruned", f"the code keeps column{'s' * (len(kept) > 1)} {', '.join(map(str, kept))}", {"kept": kept})]
+
+
+def joined_text(found: FormLayout, selection: Selection, row: int, chunk: int) -> str:
+    """What an undefined 1:2 code multiplies."""
+    low, high = (f"the {'high' if half % 2 else 'low'} half of B[{2 * chunk + half // 2}]" for half in halves(int(selection.codes[row, chunk])))
+    return f"the stored element multiplies an operand joined of {low} (its low 16 bits) and {high} (its high ones)"
+
+
+def deciding_codes(sparsity: Sparsity, codes: Iterable[int], column: int) -> tuple[dict[int, list[int]], list[int]]:
+    """Which defined codes keep a logical column: stored column -> codes, and the codes that prune it."""
+    chunk, inside = divmod(column, sparsity.chunk)
+    held: dict[int, list[int]] = {}
+    pruned = []
+    for code in codes:
+        columns = stored_columns(np.array([code], np.uint32), sparsity)
+        hits = np.flatnonzero(columns == inside).tolist()
+        for at in hits:
+            held.setdefault(chunk * sparsity.stored + at, []).append(code)
+        if not hits:
+            pruned.append(code)
+    return dict(sorted(held.items())), pruned
+
+
+def columns_by_code(sparsity: Sparsity, codes: Iterable[int], stored: int) -> dict[int, list[int]]:
+    """Which logical column a stored one is: column -> the defined codes that say so."""
+    chunk, inside = divmod(stored, sparsity.stored)
+    found: dict[int, list[int]] = {}
+    for code in codes:
+        column = int(stored_columns(np.array([code], np.uint32), sparsity)[inside]) + chunk * sparsity.chunk
+        found.setdefault(column, []).append(code)
+    return dict(sorted(found.items()))
+
+
+def listed(codes: Iterable[int]) -> str:
+    """Codes in binary, with commas and an `or`."""
+    texts = [f"0b{code:04b}" for code in codes]
+    return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]])) if texts else "none"
+
+
+def _stored_facts(found: FormLayout, row: int, column: int, selection: Selection | None) -> list[Fact]:
+    """Which logical column a stored element is."""
+    assert found.sparsity is not None
+    if selection is None:
+        every = columns_by_code(found.sparsity, found.codes, column)
+        return [
+            Fact("element", f"A[{row}][{k}], if the code is {listed(codes)}", {"row": row, "column": k, "codes": codes}) for k, codes in every.items()
+        ]
+    chunk = column // found.sparsity.stored
+    if selection.joined[row, chunk]:
+        return [Fact("note", joined_text(found, selection, row, chunk))]
+    k = int(selection.columns[row, column])
+    return [Fact("element", f"A[{row}][{k}]", {"row": row, "column": k})]
+
+
+def _metadata_fact(found: FormLayout, row: int, chunk: int, selection: Selection | None) -> Fact:
+    """Who holds the code of a chunk, and what it is."""
+    assert found.sparsity is not None
+    metadata = found.operands["e"]
+    places = metadata.places(row, chunk)
+    first, size = chunk * found.sparsity.chunk, found.sparsity.chunk
+    more = f"code of row {row}, chunk {chunk} (columns {first} to {first + size - 1})"
+    data: dict[str, Any] = {"place": metadata.name_of(places[0]), **places[0]._asdict(), "row": row, "chunk": chunk}
+    if len(found.selectors) > 1:
+        more += f", selector {found.choice.selector}"
+    if len(places) > 1:
+        more += f", and {len(places) - 1} cop{'ies' if len(places) > 2 else 'y'}: {', '.join(metadata.name_of(place) for place in places[1:])}"
+    if selection is not None:
+        code = int(selection.codes[row, chunk])
+        problem = selection.problem(row, chunk)
+        more += f" = 0b{code:04b}" + f", not defined ({problem})" * bool(problem)
+        data |= {"code": code, "defined": not problem}
+    return Fact("metadata", f"{data['place']:<16}{more}", data)
+
+
+# What
+
+
+def what(found: FormLayout, name: str, lane: int, word: int = 0, bits: tuple[int, int] | None = None, selection: Selection | None = None) -> Answer:
+    """What the bits of a register (or cell) hold.
+
+    Args:
+        found: the form.
+        name: the operand.
+        lane: of the warp, or of Tensor Memory.
+        word: register, or column from the operand's base address on.
+        bits: (high, low); the whole register unless given.
+        selection: concrete metadata.
+
+    Raises:
+        IsaError: no such operand, lane, register or bits.
+    """
+    operand = found.operand(name)
+    high, low = bits or (operand.word_bits - 1, 0)
+    elements = operand.elements(lane, word, low, high)
+    place = Place(lane, word, low, high)
+    facts: list[Fact] = []
+    lines: list[str] = []
+    for element in elements:
+        facts += _contents(found, operand, element, selection)
+        lines += _placed(operand, lane, word, element)
+    if not elements:
+        facts = [Fact("nothing", _reason(found, operand, lane, word, low, high))]
+    return Answer(operand.name_of(place), operand.form, tuple(facts), tuple(lines), source(operand))
+
+
+def _contents(found: FormLayout, operand: Operand, element: tuple[int, ...], selection: Selection | None) -> list[Fact]:
+    row, column = element[:2]
+    at = next(place for place in operand.places(*element))
+    data: dict[str, Any] = {"place": operand.name_of(at), **at._asdict()}
+    if operand.name == "e" and found.sparsity is not None:
+        first, size = column * found.sparsity.chunk, found.sparsity.chunk
+        text = f"{data['place']:<16}code of row {row}, chunk {column}: A[{row}][{first}] to A[{row}][{first + size - 1}]"
+        if selection is not None:
+            code, problem = int(selection.codes[row, column]), selection.problem(row, column)
+            text += f" = 0b{code:04b}" + f", not defined ({problem})" * bool(problem)
+            data["code"] = code
+        return [Fact("element", text, {**data, "row": row, "chunk": column})]
+    text = f"{data['place']:<16}{element_name(operand)}[{row}][{column}]"
+    if len(element) > 2 and operand.shape[2] > 1:
+        text += f", {operand.axes[2]} {element[2]}"
+    facts = [Fact("element", text, {**data, "row": row, "column": column})]
+    if operand.name == "a" and found.sparsity is not None:
+        for fact in _stored_facts(found, row, column, selection):
+            facts.append(replace(fact, text=f"{'':<16}{fact.text}"))
+        facts.append(_metadata_fact(found, row, column // found.sparsity.stored, selection))
+    return facts
+
+
+def _reason(found: FormLayout, operand: Operand, lane: int, word: int, low: int, high: int) -> str:
+    """Why these bits hold nothing: nothing does, or another selector reads them."""
+    others = []
+    for selector in found.selectors if operand.name == "e" else ():
+        if selector != found.choice.selector:
+            other = form_layout(found.opcode, replace(found.choice, selector=selector)).operand("e").elements(lane, word, low, high)
+            rows = {row: [e[1] for e in other if e[0] == row] for row in dict.fromkeys(e[0] for e in other)}
+            held = " and ".join(f"row {row}, {_run('chunk', chunks)}" for row, chunks in rows.items())
+            others += [f"with selector {selector} the codes of {held}"] if other else []
+    if others:
+        return f"not read with selector {found.choice.selector}; {'; '.join(others)}"
+    return "no element of the operand is held there" + ("" if operand.name not in ("scale_a", "scale_b") else " with these ids")
+
+
+def _run(what: str, numbers: list[int]) -> str:
+    """`chunk 3`, or `chunks 0 to 3`."""
+    return f"{what} {numbers[0]}" if len(numbers) == 1 else f"{what}s {numbers[0]} to {numbers[-1]}"
+
+
+# Formulas
+
+
+def substituted(operand: Operand, *coordinates: int) -> list[str]:
+    """Each place's formula, with the numbers of an element, and its value: `lane = column / 2 % 4 + ... = 6 / 2 % 4 + ... = 23`."""
+    numbers = dict(zip(operand.axes, coordinates, strict=False)) | dict.fromkeys(operand.axes[len(coordinates) :], 0)
+    values = operand.mapping.positions(**numbers)
+    names = [name for name, _ in operand.mapping.places]
+    plain, filled = operand.formulas(), operand.formulas(**numbers)
+    return [_line(name, plain[name], filled[name], int(value)) for name, value in zip(names, values, strict=True)]
+
+
+def _placed(operand: Operand, lane: int, word: int, element: tuple[int, ...]) -> list[str]:
+    """The other direction: each coordinate's formula with the numbers of a place."""
+    place = operand.mapping.positions(**dict(zip(operand.axes, element, strict=True)))
+    numbers = {name: int(value) for (name, _), value in zip(operand.mapping.places, place, strict=True)}
+    plain, filled = operand.formulas(), operand.formulas(**numbers)
+    return [_line(axis, plain[axis], filled[axis], value) for axis, value in zip(operand.axes, element, strict=True)]
+
+
+def _metadata_lines(found: FormLayout, row: int, chunk: int) -> list[str]:
+    return [f"metadata {line}" for line in substituted(found.operands["e"], row, chunk)]
+
+
+def _line(name: str, plain: str, filled: str, value: int) -> str:
+    parts = [name, plain, *([filled] if filled != plain else []), *([str(value)] if filled != str(value) else [])]
+    return " = ".join(parts)
