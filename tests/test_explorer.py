@@ -115,6 +115,7 @@ def test_cells_say_where_they_are(browse: Callable[..., Any]) -> None:
         (TMEM, {"m": 64, "base": 16}),
         (TMEM_SCALED, {"n": 32}),
         ("tcgen05.mma.ws.cta_group::1.kind::i8", {"m": 32}),
+        ("tcgen05.mma.cta_group::2.kind::mxf4.block_scale", {"m": 128, "n": 16}),
     ]
     for opcode, found in browse("cells", forms).items():
         layout = layout_of(opcode, choice_of(found))

@@ -138,7 +138,7 @@ function drawAbout(model) {
     const pairs = sparsity.unit > 1 ? ", in pairs" : "";
     parts.push(`${form.sparsity}: ${sparsity.stored} of ${sparsity.chunk} columns are stored${pairs}, defined codes ${codes}`);
   }
-  if (model.tmem) parts.push("A is shown in Tensor Memory (it may be in shared memory instead), B is in shared memory");
+  if (model.tmem) parts.push("A is shown in Tensor Memory (it may be in shared memory instead)", ...model.view.unknown);
   if (model.tmem && form.shape.endsWith("2")) parts.push("one of two CTAs is shown");
   const evidence = [...new Set(Object.values(model.operands).map((operand) => operand.evidence))].join("; ");
   const sentences = [parts.join("; "), `${form.targets}, PTX ${form.since}`, `Layout: ${evidence}; ${form.section}`, ...form.remarks];

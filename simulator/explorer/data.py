@@ -157,7 +157,8 @@ class _Tables:
                 continue
             operands[name] = {key: self._operand(layout.operands[name]) for key, layout in layouts.items()}
         size = {"m": found.choice.m, "n": found.choice.n, "base": choice.base_lane} if found.layout else {"m": found.m, "n": found.n, "base": 0}
-        return {**size, "rows": found.m, "columns": found.n, "k": found.k, "blocks": found.blocks, "layout": found.layout, "operands": operands}
+        shape = {"rows": found.m, "columns": found.n, "k": found.k, "blocks": found.blocks, "layout": found.layout}
+        return {**size, **shape, "operands": operands, "unknown": list(found.unknown.values())}
 
     def _operand(self, operand: Operand) -> int:
         """The number of an operand, whatever form it belongs to."""
@@ -165,14 +166,15 @@ class _Tables:
         if key not in self._operand_of:
             names = ("name", "what", "bits", "section", "evidence", "tmem", "word_bits", "used", "logical")
             self._operand_of[key] = len(self.operands)
-            self.operands.append({**{name: getattr(operand, name) for name in names}, "mapping": self._mapping(operand.mapping)})
+            record = {**{name: getattr(operand, name) for name in names}, "chosen": dict(operand.chosen), "mapping": self._mapping(operand.mapping)}
+            self.operands.append({**record, "formulas": {name: text for name, text in operand.formulas().items() if name != "logical column"}})
         return self._operand_of[key]
 
     def _mapping(self, mapping: Mapping) -> int:
         if mapping not in self._mapping_of:
             self._mapping_of[mapping] = len(self.mappings)
             names = ("places", "axes", "digits", "fixed")
-            self.mappings.append({**{name: getattr(mapping, name) for name in names}, "formulas": mapping.formulas()})
+            self.mappings.append({name: getattr(mapping, name) for name in names})
         return self._mapping_of[mapping]
 
     def _metadata(self, found: FormLayout) -> Record:
@@ -233,12 +235,7 @@ def _choices(found: FormLayout) -> Iterator[Choice]:
     for m in legal_m(form.kind, cta_group=form.cta_group, sparse=form.sparse, ws=form.ws):
         for n in (n for n in SWEPT if n in sizes):
             for base in datapath(m, form.cta_group, form.sparse, form.ws).base_lanes:
-                choice = Choice(m=m, n=n, base_lane=base)
-                try:
-                    form_layout(form.opcode, choice)
-                except IsaError:  # scale factors of layout B with this N: no source says where they lie
-                    continue
-                yield choice
+                yield Choice(m=m, n=n, base_lane=base)
 
 
 def _ids(found: FormLayout, name: str) -> list[tuple[int, int]]:

@@ -148,7 +148,8 @@ function termText(model, selection, row, column, s) {
 /** Where the scale factors of an element of D are. */
 function factorsText(model, row, column) {
   if (!model.factors) return "";
-  const [a, b] = [placesOf(model, "scale_a", row, 0), placesOf(model, "scale_b", column, 0)];
+  const a = placesOf(model, "scale_a", row, 0);
+  const b = model.operands.scale_b ? placesOf(model, "scale_b", column, 0) : "unknown";
   const more = model.factors > 1 ? " and the bytes above" : "";
   return ` Scale factors, all 1 here: of row ${row} of A ${code(a)}, of column ${column} of B ${code(b)}${more}.`;
 }

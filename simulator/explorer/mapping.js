@@ -29,7 +29,8 @@ const range = (count) => Array.from({ length: count }, (_, i) => i);
 /** One operand of one form: bits of words of lanes <-> row, column, copy. As `simulator.layout.Operand`. */
 class Operand {
   constructor(record) {
-    Object.assign(this, record);
+    const { formulas, ...rest } = record;
+    Object.assign(this, rest, { formulaOf: formulas });
     this.digits = DATA.mappings[record.mapping];
     const named = (...names) => (this.digits.places.find(([place]) => names.includes(place)) || [""])[0];
     this.lane = named("lane", "thread");
@@ -70,10 +71,10 @@ class Operand {
     return this.tmem ? "L" : "T";
   }
 
-  /** `a1`, `e`, `col3`; empty for addresses. */
+  /** `a1`, `e`, `d.col3`; empty for addresses. */
   wordName(word) {
     if (this.name === "address") return "";
-    return this.tmem ? `col${word}` : this.name + (this.reg ? word : "");
+    return this.tmem ? `${this.name}.col${word}` : this.name + (this.reg ? word : "");
   }
 
   bitsName(place) {
@@ -88,7 +89,7 @@ class Operand {
   /** The same in the few letters that a cell has room for: register, and half or bits. */
   short(place) {
     const half = this.bits === 16 && this.word_bits === 32;
-    const word = this.name.startsWith("scale") ? "s" : this.wordName(place.word).replace("col", "c");
+    const word = this.name.startsWith("scale") ? "s" : this.tmem ? `c${place.word}` : this.wordName(place.word);
     if (this.bits === 1) return `${word}[${place.low}]`;
     return word + (half ? (place.low ? ".hi" : ".lo") : this.bitsName(place));
   }
@@ -97,8 +98,9 @@ class Operand {
   formulas(element, ofPlaces = true) {
     const at = this.at(...element);
     const place = positions(this.digits, at);
-    const [names, values, numbers] = ofPlaces ? [this.digits.places, place, at] : [this.digits.axes, at, place];
-    return names.map(([name]) => [name, this.digits.formulas[name], substituted(this.digits.formulas[name], numbers), values[name]]);
+    const [names, values, known] = ofPlaces ? [this.digits.places, place, at] : [this.digits.axes, at, place];
+    const numbers = { ...this.chosen, ...known };
+    return names.map(([name]) => [name, this.formulaOf[name], substituted(this.formulaOf[name], numbers), values[name]]);
   }
 }
 

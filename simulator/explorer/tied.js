@@ -11,13 +11,7 @@ function tied(model, selection, at) {
   if (!at) return found;
   const add = (name, row, column) => found[name] && found[name].add(keyOf(row, column));
   if (at.lane !== undefined) inLane(model, selection, at.lane, add);
-  else if (model.multiplies)
-    ({ d: ofD, c: ofD, a: ofStored, logical: ofLogical, b: ofB, e: ofCode, scale_a: ofScaleA, scale_b: ofScaleB })[at.name](
-      model,
-      selection,
-      at,
-      add,
-    );
+  else if (model.multiplies) TIED[at.name](model, selection, at, add);
   else {
     const [matrix, row] = at.name === "d" ? [Math.floor(at.row / 8), at.row % 8] : [at.row, at.column];
     add("address", matrix, row);
@@ -115,3 +109,5 @@ function inLane(model, selection, lane, add) {
         if (name === "a" && model.sparsity) for (const k of selection.columns(element[0], element[1])) add("logical", element[0], k);
       }
 }
+
+const TIED = { d: ofD, c: ofD, a: ofStored, logical: ofLogical, b: ofB, e: ofCode, scale_a: ofScaleA, scale_b: ofScaleB };

@@ -90,7 +90,7 @@ function drawRuler(model, result, lane, lit) {
   for (let word = 0; word < model.wordsOfLane; word++) {
     const i = lane * model.wordsOfLane + word;
     const value = result.words[i];
-    const name = model.tmem ? `L${lane} col${word}` : `T${lane} e`;
+    const name = model.tmem ? `L${lane} e.col${word}` : `T${lane} e`;
     const input = `<input data-word="${i}" value="${hex(value)}" maxlength="10" spellcheck="false" aria-label="metadata of ${name}">`;
     const spread = `<button data-all="${i}">to all ${model.tmem ? "cells" : "lanes"}</button>`;
     html.push(`<div class="word"><b>${name}</b> = 0x${input} ${spread}</div>`);

@@ -15,7 +15,7 @@ async function run() {
           [127, 7],
           [63, 15],
         ]) {
-          if (!canvas.operand.element(lane, column, 0)) continue;
+          if (column >= canvas.operand.words || !canvas.operand.element(lane, column, 0)) continue;
           canvas.box.scrollLeft = 50 * column;
           canvas.box.scrollTop = 26 * lane;
           const [x, y] = canvas.point(lane, column);
