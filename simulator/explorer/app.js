@@ -70,7 +70,7 @@ function show(fields) {
   $("cells").checked = small();
   colourRules();
   if (newForm || model.view !== before.view) placePanels(model);
-  if (newForm) drawPicker();
+  if (newForm) markForm();
   drawAbout(model);
   drawLanes(model);
   drawOptions(model);

@@ -157,3 +157,12 @@ function drawPicker() {
   $("forms").innerHTML = none + options.join("");
   $("forms").title = `${forms.length} of ${DATA.forms.length} forms`;
 }
+
+/** Marks the form that is shown in the list, which may have to be made. */
+function markForm() {
+  const current = view.model.form.opcode;
+  const list = $("forms");
+  const has = [...list.options].some((option) => option.value === current);
+  if (has && !list.querySelector('option[value=""]')) list.value = current;
+  else drawPicker();
+}
