@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,3 +26,11 @@ def tcsim(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, s
         return code, out, err
 
     return run
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Callable[..., Any]:
+    """Runs a script in the explorer's page: `browse(script, data, fragment)`, see tests/explorer_browser.py."""
+    from tests.explorer_browser import run_page
+
+    return lambda script, data=None, fragment="": run_page(tmp_path, script, data, fragment)

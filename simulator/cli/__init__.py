@@ -23,6 +23,7 @@ VERBS = {
     "where": "which lane, register and bits hold an element, and who holds its metadata",
     "what": "what a lane's register, or a cell of Tensor Memory, holds",
     "explain": "where one element of D comes from: every product, its lanes, the metadata bits that chose it",
+    "explore": "write a page that shows fragments and metadata of every form, to click through",
     "accuracy": "what tensor-core arithmetic means for your numbers: errors of chips' sums against the exact result",
     "gemm": "what a sparse or dense GEMM costs on a chip, and what bounds it",
     "faults": "inject faults into sparse instructions: lists, campaigns, outcomes, detectors",
@@ -38,6 +39,7 @@ examples:
   tcsim decode "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%r4];"
   tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --operand e   who holds the metadata
   tcsim where mma.sp.m16n8k32.f32.f16.f16.f32 --operand a --row 5 --col 12
+  tcsim explore                                           a page to click through all of it
   tcsim gemm --tile 128x256x64 --type f16                 a GEMM of 4096 x 4096 x 4096 on the whole chip
   tcsim validate                                          how far the model is from silicon
 

@@ -1,0 +1,86 @@
+"""`tcsim explore [FORM]`."""
+
+from __future__ import annotations
+
+import argparse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from isa import IsaError
+from simulator.cli import BAD, DONE, NO, say
+
+DESCRIPTION = """\
+Writes one HTML file that shows where the fragments of every form live: click an element, a lane or a bit of the metadata, and see what belongs
+together.
+
+FORM is the form that it shows first, an opcode as for `tcsim layout`; the page holds all of mma, mma.sp, ldmatrix and tcgen05.mma. It needs no
+network.
+"""
+OUTPUT = "tcsim-explorer.html"
+PORT = 8000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = DESCRIPTION
+    parser.add_argument("form", metavar="FORM", nargs="?", default="", help="form to show first (default: an mma.sp of f16)")
+    parser.add_argument("--output", metavar="FILE.html", help=f"file to write (default {OUTPUT}; with --serve none)")
+    served = f"serve it on this machine alone, until Ctrl-C (default port {PORT}; 0: any)"
+    parser.add_argument("--serve", metavar="PORT", nargs="?", type=_port, const=PORT, help=served)
+    parser.add_argument("--palette", choices=("pastel", "distinct", "safe", "bw"), default="", help="colours of the lanes (default pastel, CuTe's)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    from simulator.explorer import FIRST, page
+    from simulator.files import complete
+
+    try:
+        text = page(options.form or FIRST, options.palette)
+    except IsaError as error:
+        say(error)
+        return NO
+    if options.output or options.serve is None:
+        path = options.output or OUTPUT
+        try:
+            with complete(path) as stream:
+                stream.write(text.encode())
+        except OSError as error:
+            say(f"{path}: cannot be written ({error.strerror})")
+            return BAD
+        print(path)
+    return DONE if options.serve is None else _serve(text.encode(), options.serve)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"no port '{text}'; legal: 0 to 65535")
+    return int(text)
+
+
+def _serve(content: bytes, port: int) -> int:
+    """The page at /, for this machine alone, until it is interrupted."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = self.path.partition("?")[0] in ("/", "/index.html")
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "text/html; charset=utf-8" if found else "text/plain")
+            body = content if found else b"not here\n"
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing of requests."""
+
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        say(f"port {port} cannot be served ({error.strerror}); another: --serve PORT, any: --serve 0")
+        return BAD
+    with server:
+        print(f"http://127.0.0.1:{server.server_port}/", flush=True)
+        say("Ctrl-C ends")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return DONE
+    return DONE

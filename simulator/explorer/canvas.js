@@ -1,0 +1,142 @@
+"use strict";
+// D in Tensor Memory: up to 128 x 256 cells, of which only those in sight are drawn.
+
+class CanvasPanel {
+  constructor(name, title) {
+    Object.assign(this, { name, title, lit: new Set(), chosen: null, operand: null });
+    this.element = document.createElement("section");
+    this.element.className = "panel tmem";
+    this.element.dataset.panel = `tmem-${name}`;
+  }
+
+  render(model, result) {
+    Object.assign(this, { model, result });
+    const same = this.operand === model.operands[this.name] && this.small === small();
+    this.operand = model.operands[this.name];
+    this.small = small();
+    if (!same) this.build();
+    this.draw();
+  }
+
+  /** The box: as wide as the window allows, with the canvas in place of what scrolls. */
+  build() {
+    const { operand } = this;
+    [this.width, this.height] = this.small ? [Math.max(4, Math.min(12, Math.floor(1000 / operand.words))), 5] : [50, 26];
+    [this.left, this.top] = [34, 18];
+    const [width, height] = [this.left + this.width * operand.words, this.top + this.height * operand.lanes];
+    const sizer = `<div class="sizer" style="width:${width}px;height:${height}px"><canvas></canvas></div>`;
+    this.element.innerHTML = `${heading(this, copiesText(operand), "")}<div class="scroll">${sizer}</div>`;
+    this.element.querySelector("[data-save]").textContent = "PNG";
+    this.box = this.element.querySelector(".scroll");
+    this.canvas = this.element.querySelector("canvas");
+    this.box.addEventListener("scroll", () => this.draw());
+    this.canvas.addEventListener("click", (event) => this.click(event));
+  }
+
+  /** The lane and column under a point of the canvas, or null. */
+  under(x, y) {
+    const column = Math.floor((x + this.box.scrollLeft - this.left) / this.width);
+    const lane = Math.floor((y + this.box.scrollTop - this.top) / this.height);
+    const inside = x >= this.left && y >= this.top && column >= 0 && column < this.operand.words && lane >= 0 && lane < this.operand.lanes;
+    return inside ? { lane, column } : null;
+  }
+
+  /** Where on the canvas a cell is, as `under` takes it. */
+  point(lane, column) {
+    return [this.left + (column + 0.5) * this.width - this.box.scrollLeft, this.top + (lane + 0.5) * this.height - this.box.scrollTop];
+  }
+
+  click(event) {
+    const found = this.under(event.offsetX, event.offsetY);
+    const element = found && this.operand.element(found.lane, found.column, 0);
+    if (element) choose({ name: this.name, row: element[0], column: element[1] });
+  }
+
+  light(keys, chosen) {
+    Object.assign(this, { lit: keys, chosen });
+    const wanted = chosen !== null && keys.has(chosen) ? chosen : keys.size ? keys.values().next().value : null;
+    if (wanted !== null) {
+      const place = this.operand.place(Math.floor(wanted / WIDTH), wanted % WIDTH);
+      const [x, y] = this.point(place.lane, place.word);
+      if (x < this.left || x + this.width > this.box.clientWidth) this.box.scrollLeft += x - this.box.clientWidth / 2;
+      if (y < this.top || y + this.height > this.box.clientHeight) this.box.scrollTop += y - this.box.clientHeight / 2;
+    }
+    this.draw();
+  }
+
+  draw() {
+    const { canvas, box, operand, width, height } = this;
+    const [w, h] = [
+      Math.min(box.clientWidth || 900, this.left + width * operand.words),
+      Math.min(box.clientHeight || 400, this.top + height * operand.lanes),
+    ];
+    const scale = window.devicePixelRatio || 1;
+    [canvas.width, canvas.height] = [w * scale, h * scale];
+    [canvas.style.width, canvas.style.height] = [`${w}px`, `${h}px`];
+    const pen = canvas.getContext("2d");
+    pen.scale(scale, scale);
+    pen.fillStyle = "#ffffff";
+    pen.fillRect(0, 0, w, h);
+    const font = getComputedStyle(document.body).getPropertyValue("--narrow");
+    const firstLane = Math.floor(box.scrollTop / height);
+    const firstColumn = Math.floor(box.scrollLeft / width);
+    for (let lane = firstLane; lane < operand.lanes && this.top + lane * height - box.scrollTop < h; lane++)
+      for (let column = firstColumn; column < operand.words && this.left + column * width - box.scrollLeft < w; column++)
+        this.cell(pen, font, lane, column);
+    this.headings(pen, font, w, h, firstLane, firstColumn);
+  }
+
+  cell(pen, font, lane, column) {
+    const { width, height, operand } = this;
+    const [x, y] = [this.left + column * width - this.box.scrollLeft, this.top + lane * height - this.box.scrollTop];
+    const element = operand.element(lane, column, 0);
+    if (!element) return;
+    const key = keyOf(element[0], element[1]);
+    const lit = this.lit.has(key);
+    pen.globalAlpha = this.lit.size && !lit ? 0.35 : 1;
+    pen.fillStyle = colourOf(lane, true);
+    pen.fillRect(x, y, width, height);
+    const i = element[0] * this.model.view.columns + element[1];
+    const [before, after] = [this.result.before[i], this.result.d[i]];
+    pen.strokeStyle = "#999999";
+    pen.lineWidth = 0.5;
+    if (!this.small) pen.strokeRect(x, y, width, height);
+    if (!this.small) {
+      pen.fillStyle = "#000000";
+      pen.textAlign = "center";
+      pen.font = `9px ${font}`;
+      pen.fillText(`${element[0]},${element[1]}`, x + width / 2, y + 11, width - 2);
+      pen.font = `bold 9px ${font}`;
+      pen.fillText(before === after ? shown(after) : `${shown(before)}\u2192${shown(after)}`, x + width / 2, y + 22, width - 2);
+    }
+    pen.globalAlpha = 1;
+    if (this.small && !lit && before !== after) {
+      pen.fillStyle = "#333333";
+      pen.fillRect(x + width / 2 - 1, y + height / 2 - 1, 2, 2);
+    } else if (lit || before !== after) {
+      pen.strokeStyle = lit ? "#000000" : "#555555";
+      pen.lineWidth = this.small || !lit ? 1 : key === this.chosen ? 3 : 1.5;
+      pen.setLineDash(before === after || this.small ? [] : [4, 2]);
+      pen.strokeRect(x + 1, y + 1, width - 2, height - 2);
+      pen.setLineDash([]);
+    }
+  }
+
+  headings(pen, font, w, h, firstLane, firstColumn) {
+    pen.fillStyle = "#ffffff";
+    pen.fillRect(0, 0, w, this.top);
+    pen.fillRect(0, 0, this.left, h);
+    pen.fillStyle = "#555555";
+    pen.font = `9px ${font}`;
+    pen.textAlign = "center";
+    const every = this.small ? 16 : 1;
+    for (let column = firstColumn; column < this.operand.words; column++) {
+      const x = this.left + (column + 0.5) * this.width - this.box.scrollLeft;
+      if (x > this.left && column % every === 0) pen.fillText(this.small ? column : `col${column}`, x, 12);
+    }
+    for (let lane = firstLane; lane < this.operand.lanes; lane++) {
+      const y = this.top + (lane + 0.5) * this.height - this.box.scrollTop + 3;
+      if (y > this.top + 4 && lane % every === 0) pen.fillText(`L${lane}`, this.left / 2, y);
+    }
+  }
+}

@@ -1,0 +1,27 @@
+const TEST = JSON.parse(document.getElementById("test").textContent);
+function report(value) {
+  const found = document.createElement("pre");
+  found.id = "result";
+  found.textContent = JSON.stringify({ value, errors: ERRORS });
+  document.body.replaceChildren(found);
+}
+const wait = () => new Promise((done) => setTimeout(done, 30));
+const click = (element) => element.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+function set(element, value) {
+  element.value = value;
+  element.dispatchEvent(new Event("change", { bubbles: true }));
+}
+function showForm(opcode) {
+  document.getElementById("find").value = "";
+  document.querySelector("[data-action=clear]").click();
+  set(document.getElementById("forms"), opcode);
+}
+const panelOf = (name) => document.querySelector(`[data-panel="${name}"]`);
+const cellOf = (name, row, column) => panelOf(name).querySelector(`td[data-row="${row}"][data-column="${column}"]`);
+const numbersOf = (cell) => ["row", "column", "lane", "reg"].map((key) => Number(cell.dataset[key]));
+const bytes = (array) => {
+  let text = "";
+  for (let i = 0; i < array.length; i += 8192) text += String.fromCharCode(...array.subarray(i, i + 8192));
+  return btoa(text);
+};
