@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from isa import IsaError, MmaForm, Sparsity
+from isa import IsaError, MmaForm, Sparsity, parse_target
 from isa.datapath import datapath
 from isa.descriptors import legal_m, legal_n
 from isa.forms import Form
@@ -27,6 +27,7 @@ from isa.tmem_scales import tmem_scales
 from simulator.layout.operand import Operand
 
 _MEASURED = "measured: NVIDIA H100 80GB, November 2026"
+_H100 = parse_target("sm_90a")
 _ANY_PTX = "99.0"  # a layout is the same in every PTX version that has the form
 _LDMATRIX = "PTX ISA 9.0, 9.7.14.5.15 (ldmatrix)"
 _STORED_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}  # of A in Tensor Memory
@@ -181,7 +182,8 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
         what = f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of {metadata.sparsity.chunk} columns"
         whole, chosen = metadata.mapping, {"selector": choice.selector}
         mapping, pair = whole.at(**chosen), tuple(chosen.items())
-        operands["e"] = Operand(form.opcode, "e", what, CODE_BITS, mapping, form.section, _MEASURED, general=whole, chosen=pair)
+        evidence = _MEASURED if on_h100(form) else "published"
+        operands["e"] = Operand(form.opcode, "e", what, CODE_BITS, mapping, form.section, evidence, general=whole, chosen=pair)
         shown = {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": tuple(range(metadata.selectors))}
     elif choice.selector:
         _refuse(form, choice, "selector")
@@ -196,13 +198,18 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
     return FormLayout(form.opcode, form, choice, operands, form.m, form.n, form.k, form.blocks, **shown)
 
 
+def on_h100(form: MmaForm) -> bool:
+    """Whether an H100's recorded results confirm the lanes: every sparse form that it has, and dense ones of 16 rows in 32-bit registers."""
+    return form.supports(_H100) and form.m == 16 and form.a_type.register_bits == 32 and form.a_type.bits > 1
+
+
 def _fragment(form: MmaForm, name: str) -> Operand:
     fragment = getattr(form, name)
     what = "stored matrix A" if name == "a" and form.sparse else f"matrix {name.upper()}"
     rows, columns = fragment.shape
     text = f"{what}, {fragment.type}, {rows} x {columns}, {fragment.registers} register{'s' * (fragment.registers > 1)} a lane"
     logical = form.metadata.sparsity.formula if name == "a" and form.sparse else ""
-    evidence = _MEASURED if form.m == 16 and form.blocks == 1 and not form.row.scale and fragment.type.register_bits == 32 else "published"
+    evidence = _MEASURED if on_h100(form) else "published"
     bits = fragment.type.bits
     return Operand(form.opcode, name, text, bits, fragment.mapping, form.section, evidence, word_bits=fragment.type.register_bits, logical=logical)
 

@@ -24,7 +24,7 @@ from isa.tmem_metadata import PAIR
 from isa.types import Bits
 from isa.undefined import RULES, metadata_findings
 from simulator.files import BROKEN_ARRAYS
-from simulator.layout.catalog import FormLayout
+from simulator.layout.catalog import FormLayout, on_h100
 
 HELP = "random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one a lane), or a file of words"
 _HEX = re.compile(r"(0[xX])?[0-9a-fA-F]{1,8}")
@@ -107,7 +107,8 @@ def select(found: FormLayout, words: Bits) -> Selection:
         assert isinstance(found.form, MmaForm)
         codes = found.form.metadata.gather(words, found.choice.selector)
         findings = metadata_findings(found.form, codes)
-    source = "what an H100 was measured to select" if found.metadata is None else "what a plain multiplexer selects (assumed of this chip)"
+    known = isinstance(found.form, MmaForm) and on_h100(found.form)
+    source = "what an H100 was measured to select" if known else "what a plain multiplexer selects (assumed: no chip with this form was measured)"
     return Selection(words, codes, sparsity, stored_columns(codes, sparsity), spliced(codes, sparsity), findings, source)
 
 
