@@ -521,7 +521,7 @@ def test_the_table_of_forms(tcsim: Tcsim) -> None:
     from simulator.faults.forms import as_csv, as_markdown, as_text, one_form
 
     form = isa.mma_form(Instruction(F16).form.opcode)
-    row = one_form(form, "sm_90a", 1, 2, 0, "hardware")
+    row = one_form(form, "sm_90a", 2, 0, "hardware")
     assert (row.live, row.dead, row.dead_masked) == (512, 512, 512)
     assert row.sdc == 1.0
     assert form.opcode in as_text([row])
