@@ -81,7 +81,11 @@ class Recording:
     @cached_property
     def instruction(self) -> Instruction:
         """The injector's subject."""
-        return Instruction(self.opcode, TARGET, Choice(self.selector), len(self.operands["a"]), given=tuple(self.operands.items()), policy="hardware")
+        return self.under("hardware")
+
+    def under(self, policy: str) -> Instruction:
+        """The subject under a policy of `simulator.faults.policies`."""
+        return Instruction(self.opcode, TARGET, Choice(self.selector), len(self.operands["a"]), given=tuple(self.operands.items()), policy=policy)
 
     @property
     def form(self) -> MmaForm:
