@@ -17,7 +17,10 @@ pytestmark = pytest.mark.hardware
 
 
 def step(script: str, *arguments: str | Path) -> str:
-    done = subprocess.run([sys.executable, HERE / script, *map(str, arguments)], capture_output=True, text=True, check=False)
+    """Runs a program of this folder; `tests.hardware.X` as a module, from the root."""
+    what = ["-m", script] if script.startswith("tests.") else [str(HERE / script)]
+    command = [sys.executable, *what, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE.parents[1] if script.startswith("tests.") else None)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -45,3 +48,10 @@ def test_matrix_streams_take_the_recorded_cycles(tmp_path: Path) -> None:
     assert measured.keys() == recorded.keys()
     errors = sorted(abs(measured[key] / recorded[key] - 1) for key in recorded)
     assert errors[len(errors) // 2] < 0.01
+
+
+def test_faults_in_metadata_give_the_recorded_bits(tmp_path: Path) -> None:
+    folders = ("--build", tmp_path / "build", "--output", tmp_path / "out")
+    step("tests.hardware.faults", "build", "--recorded", *folders)
+    step("tests.hardware.faults", "run", *folders)
+    assert ", 0 bits differ from those recorded, digests and errors the same" in step("tests.hardware.faults", "again", *folders)
