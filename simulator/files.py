@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-BROKEN_ARRAYS = (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+BROKEN_ARRAYS = (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, tokenize.TokenError)
 """What numpy.load and an archive that it opened raise for a file that is not there, cut short, or something else."""
 
 

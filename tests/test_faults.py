@@ -311,6 +311,29 @@ def test_checksums_see_what_they_should_and_raise_no_false_alarm() -> None:
     assert not caught[results["max_ulp"] == 1].all(), "a checksum that is rounded misses the last bits"
 
 
+def test_checksums_of_cases_with_infinities() -> None:
+    """Their sums are only expected not to be finite; the others keep their tolerance."""
+    subject = Instruction(F16, cases=2)
+    b = subject.golden["b"].copy()
+    b[1, 0, 0] = 0x7C007C00
+    special = Instruction(F16, cases=2, given=(("b", b),))
+    clean = simulator_values(special)
+    assert not np.isfinite(clean[1]).all()
+    assert 0 < special.checksums.row_tolerance < 1e-3
+    assert not special.checksums.sees(clean, np.arange(2)).any()
+    dead = special.run(single_bits(special, "e", "dead"))
+    assert not (dead["detectors"] & flag("abft")).any()
+
+
+def test_dead_flips_of_several_bits_touch_nothing_that_is_read() -> None:
+    subject = Instruction(TF32)
+    faults = _every(subject, kind="flips", site="a", where="dead")
+    assert len(faults) == 4 * 32 * 78
+    assert (subject.run(faults[::7])["outcome"] == MASKED).all()
+    mixed = len(_every(subject, kind="flips", site="a", where="all")) - len(faults) - len(_every(subject, kind="flips", site="a"))
+    assert mixed == 4 * 32 * 13 * 19
+
+
 def test_ordered_is_stricter_than_legality_under_plain_sp() -> None:
     subject = Instruction("mma.sp.m16n8k32.f32.f16.f16.f32")
     results = subject.run(_every(subject, kind="code", codes="descending"))

@@ -75,17 +75,27 @@ class Checksums:
 
     def __init__(self, golden: Reals, exact: Reals, slack: float = 1.0) -> None:
         """`golden`: D as the chip gives it; `exact`: the exact A * B + C; both [case, row, column], of cases without faults."""
-        self.exact_rows, self.exact_columns = exact.sum(axis=2), exact.sum(axis=1)
-        self.row_tolerance = slack * float(np.abs(golden.sum(axis=2) - self.exact_rows).max(initial=0.0))
-        self.column_tolerance = slack * float(np.abs(golden.sum(axis=1) - self.exact_columns).max(initial=0.0))
+        with np.errstate(invalid="ignore"):
+            self.exact_rows, self.exact_columns = exact.sum(axis=2), exact.sum(axis=1)
+            self.row_tolerance = slack * _largest(golden.sum(axis=2), self.exact_rows)
+            self.column_tolerance = slack * _largest(golden.sum(axis=1), self.exact_columns)
 
     def sees(self, d: Reals, case: NDArray[np.integer]) -> Mask:
-        """Whether D [fault, row, column] of these cases fails either check; NaN fails."""
+        """Whether D [fault, row, column] of these cases fails either check. A sum that is infinite or NaN without faults must be one of them."""
         with np.errstate(invalid="ignore"):
-            rows = np.abs(d.sum(axis=2) - self.exact_rows[case]) <= self.row_tolerance
-            columns = np.abs(d.sum(axis=1) - self.exact_columns[case]) <= self.column_tolerance
-        found: Mask = ~(rows.all(axis=1) & columns.all(axis=1))
-        return found
+            rows = _fits(d.sum(axis=2), self.exact_rows[case], self.row_tolerance)
+            columns = _fits(d.sum(axis=1), self.exact_columns[case], self.column_tolerance)
+        return np.asarray(~(rows.all(axis=1) & columns.all(axis=1)))
+
+
+def _largest(sums: Reals, exact: Reals) -> float:
+    """The largest difference of sums that are finite."""
+    apart = np.abs(sums - exact)
+    return float(apart[np.isfinite(apart)].max(initial=0.0))
+
+
+def _fits(sums: Reals, exact: Reals, tolerance: float) -> Mask:
+    return np.where(np.isfinite(exact), np.abs(sums - exact) <= tolerance, ~np.isfinite(sums))
 
 
 def flags(**seen: Mask) -> NDArray[np.uint8]:

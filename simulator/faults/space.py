@@ -149,14 +149,13 @@ def _bits(group: Group, site: Site, model: str) -> Population:
     return Population(len(places), make)
 
 
-def _patterns(group: Group, site: Site, masks: Bits, keep: Callable[[Bits, Bits], NDArray[np.bool_]] | None = None) -> Population:
-    """Every one of these patterns of flips in every word, `live` if it touches a bit that is read."""
+def _patterns(group: Group, site: Site, masks: Bits, *, whole: bool = False) -> Population:
+    """Every one of these patterns of flips in every word: `live` if it touches a bit that is read (`whole`: no other), `dead` if it touches none."""
     words = site.words("all")
     live = site.live[words[:, 0], words[:, 1]]
-    touched = (live[:, None] & masks[None, :]) != 0
-    if keep is not None:
-        touched = keep(live[:, None], masks[None, :])
-    wanted = {"live": touched, "dead": ~touched, "all": np.ones_like(touched)}[group.where]
+    read = live[:, None] & masks[None, :]
+    hit = read == masks if whole else read != 0
+    wanted = {"live": hit, "dead": read == 0, "all": np.ones_like(hit)}[group.where]
     pairs = np.argwhere(wanted)
 
     def make(index: Indices) -> Faults:
@@ -176,7 +175,7 @@ def _flips(group: Group, site: Site, _: FormLayout) -> Population:
         masks = [((1 << group.bits) - 1) << low for low in range(33 - group.bits)]
     else:
         masks = [sum(1 << bit for bit in chosen) for chosen in combinations(range(32), group.bits)]
-    return _patterns(group, site, np.array(masks, np.uint32), lambda live, mask: (live & mask) == mask)
+    return _patterns(group, site, np.array(masks, np.uint32), whole=True)
 
 
 def _fields(size: int) -> Callable[[Group, Site, FormLayout], Population]:
