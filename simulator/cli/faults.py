@@ -14,7 +14,6 @@ from simulator.cli import BAD, say
 from simulator.cli.answer import answer
 
 if TYPE_CHECKING:
-    from simulator.faults.campaign import Campaign
     from simulator.faults.run import Progress
 
 DESCRIPTION = """\
@@ -90,19 +89,12 @@ def execute(options: argparse.Namespace) -> int:
     return answer(lambda: work[options.action](options), written)
 
 
-def _campaign(name: str) -> Campaign:
-    from simulator.faults.campaign import read_campaign
-    from simulator.resources import folder
-
-    own = folder("campaigns") / f"{name}.toml"
-    return read_campaign(own if not Path(name).is_file() and own.is_file() else name)
-
-
 def _list(options: argparse.Namespace) -> str:
+    from simulator.faults.campaign import read_campaign
     from simulator.faults.table import texts, write_head
     from simulator.files import complete
 
-    campaign = _campaign(options.campaign)
+    campaign = read_campaign(options.campaign)
     if options.count:
         lines = [f"{group.name}: {wanted:,} of {size:,} faults" for group, (wanted, size) in zip(campaign.groups, campaign.counts(), strict=True)]
         return "\n".join([*lines, f"{sum(wanted for wanted, _ in campaign.counts()):,} in all", ""])

@@ -41,6 +41,7 @@ from simulator.faults.space import KINDS, WHERE, Group, Population, drawn, popul
 from simulator.faults.statistics import sample_size
 from simulator.faults.table import BLOCK, Faults, seeds
 from simulator.layout import Choice
+from simulator.resources import folder
 from simulator.version import __version__
 
 _CAMPAIGN = {"name": str, "seed": int, "policy": str, "arithmetic": str}
@@ -167,17 +168,21 @@ def restored(values: Mapping[str, Any], policy: str) -> Instruction:
 
 
 def read_campaign(path: str | Path) -> Campaign:
-    """A campaign from its file.
+    """A campaign from its file, or by the name of one that comes with tcsim.
 
     Raises:
         ConfigError: a file that cannot be read, unknown or missing keys, values that mean nothing; says which and what would be right.
     """
     name = str(path)
+    own = folder("campaigns") / f"{name}.toml"
     try:
-        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        values = tomllib.loads((own if not Path(path).is_file() and own.is_file() else Path(path)).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(name, "", f"cannot be read ({reason})", "a campaign in TOML, see docs/faults.md") from None
+        known = ", ".join(sorted(file.stem for file in folder("campaigns").glob("*.toml")))
+        raise ConfigError(
+            name, "", f"cannot be read ({reason})", f"a campaign in TOML (docs/faults.md), or one that comes with tcsim: {known}"
+        ) from None
     _known(name, "", values, {"campaign": dict, "subject": dict, "faults": list})
     head, subject, groups = values.get("campaign", {}), values.get("subject", {}), values.get("faults", [])
     _known(name, "campaign", head, _CAMPAIGN)

@@ -112,6 +112,8 @@ def summarise(path: str | Path) -> Summary:
             rows = csv.reader(stream)
             while block := list(islice(rows, _BLOCK)):
                 _add(found, dict(zip(names, zip(*block, strict=True), strict=True)))
+    except TraceError:
+        raise
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(str(path), 0, 0, f"cannot be read ({error})", "results that 'tcsim faults run' wrote") from None
     except (ValueError, KeyError) as error:

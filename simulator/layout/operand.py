@@ -141,7 +141,7 @@ class Operand:
         """
         for name, value, size in zip(self.axes, coordinates, self.shape, strict=False):
             if not 0 <= value < size:
-                raise IsaError(str(value), -1, f"{self.what} has no {name} {value}", f"0 to {size - 1}")
+                raise IsaError("", -1, f"operand {self.name} of {self.form} has no {name} {value}", f"0 to {size - 1}")
         found = [np.atleast_1d(self.grid[name][coordinates]).ravel() for name in ("lane", "word", "low", "high")]
         return [Place(*map(int, place)) for place in zip(*found, strict=True)]
 
@@ -158,9 +158,9 @@ class Operand:
         high = self.word_bits - 1 if high is None else high
         for name, value, size in ((self.lane, lane, self.lanes), (self.word or "register", word, self.words)):
             if not 0 <= value < size:
-                raise IsaError(str(value), -1, f"{self.what} has no {name} {value}", f"0 to {size - 1}")
+                raise IsaError("", -1, f"operand {self.name} of {self.form} has no {name} {value}", f"0 to {size - 1}")
         if not 0 <= low <= high < self.word_bits:
-            raise IsaError(f"{high}:{low}", -1, f"no bits {high}:{low} in a word of {self.word_bits}", f"HIGH:LOW from {self.word_bits - 1}:0 on")
+            raise IsaError("", -1, f"no bits {high}:{low} in a word of {self.word_bits}", f"HIGH:LOW from {self.word_bits - 1}:0 on")
         chosen: dict[str, int | Integers] = {self.lane: lane}
         if self.word:
             chosen[self.word] = word
