@@ -1,4 +1,4 @@
-"""What the errors of a run mean on the command line: one line on stderr, and an exit code."""
+"""How verbs answer: what errors mean (one line on stderr, and an exit code), and where the text goes."""
 
 from __future__ import annotations
 
@@ -35,4 +35,20 @@ def answer(work: Callable[[], str], written: Sequence[str] = ()) -> int:
         say(f"{' or '.join(written)}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
         return BAD
     sys.stdout.write(text)
+    return DONE
+
+
+def written(text: str, path: str | None) -> int:
+    """Writes a text to a file, complete or not at all, or to stdout where there is no path; an exit code."""
+    from simulator.files import complete
+
+    if path is None:
+        sys.stdout.write(text)
+        return DONE
+    try:
+        with complete(path) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        say(f"{path}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
+        return BAD
     return DONE

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from isa import IsaError
 from simulator.cli import BAD, DONE, NO, say
+from simulator.cli.answer import written
 
 DESCRIPTION = """\
 Writes one HTML file that shows where the fragments of every form live: click an element, a lane or a bit of the metadata, and see what belongs
@@ -30,7 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     from simulator.explorer import FIRST, page
-    from simulator.files import complete
 
     try:
         text = page(options.form or FIRST, options.palette)
@@ -39,12 +39,9 @@ def execute(options: argparse.Namespace) -> int:
         return NO
     if options.output or options.serve is None:
         path = options.output or OUTPUT
-        try:
-            with complete(path) as stream:
-                stream.write(text.encode())
-        except OSError as error:
-            say(f"{path}: cannot be written ({error.strerror})")
-            return BAD
+        code = written(text, path)
+        if code != DONE:
+            return code
         print(path)
     return DONE if options.serve is None else _serve(text.encode(), options.serve)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from isa import IsaError
 from simulator.cli import BAD, DONE, NO, choices, say
+from simulator.cli.answer import written
 
 if TYPE_CHECKING:
     from simulator.layout import FormLayout, Operand, Selection
@@ -65,9 +66,9 @@ def execute(options: argparse.Namespace) -> int:
         except IsaError as error:
             say(error)
             return NO
-        return _write(made, options.output)
+        return written(made, options.output)
     made, code = choices.text_of(options, lambda found, selection: _made(found, selection, options, format))
-    return code if code != DONE else _write(made, options.output)
+    return code if code != DONE else written(made, options.output)
 
 
 def _check() -> int:
@@ -108,18 +109,3 @@ def _datapath(options: argparse.Namespace, format: str) -> str:
         picture = datapath_figure(options.palette, options.n or 64)
         return picture.svg if format == "svg" else html(picture, options.palette)
     return {"json": as_json, "csv": as_csv}[format]() if format in ("json", "csv") else as_text(markdown=format == "markdown")
-
-
-def _write(made: str, path: str | None) -> int:
-    from simulator.files import complete
-
-    if path is None:
-        sys.stdout.write(made)
-        return DONE
-    try:
-        with complete(path) as stream:
-            stream.write(made.encode())
-    except OSError as error:
-        say(f"{path}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
-        return BAD
-    return DONE
