@@ -15,11 +15,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.descriptors import InstructionDescriptor
+from isa.forms import MmaForm
 from isa.targets import Target, parse_target
+from isa.tcgen05_forms import Tcgen05MmaForm
 from isa.tensor_memory import COLUMNS
+from simulator.errors import ConfigError
 from simulator.execute.machine import Event, Executor, Machine
+from simulator.execute.operands import reader
+from simulator.execute.steps import guarded_lanes
 from simulator.runner import find_trace, run
-from simulator.state.registers import Sort
+from simulator.state.registers import LANES, Sort
 from simulator.state.tensor_memory import TensorMemory
 from simulator.timeline import Timeline
 from simulator.timing.config import Config, load_config
@@ -116,8 +122,6 @@ class Program:
     @cached_property
     def issue_cycles(self) -> dict[int, Orders]:
         """By warp, the cycle in which each of its dynamic instructions issues; ConfigError without a config."""
-        from simulator.errors import ConfigError
-
         if self.config is None:
             raise ConfigError("campaign", "subject.config", "faults at a cycle need a chip's times", "the name of a config, such as h100_sxm")
         timeline = Timeline(0, 1 << 62)
@@ -167,7 +171,7 @@ class Program:
         for machine in machines:
             machine.log = watch.log
         executed = self.run(watch, machines)
-        return Golden(executed, watch.starts, *watch.uses())
+        return Golden(executed, watch.starts, *watch.uses(), frozenset(watch.d_types))
 
 
 @dataclass
@@ -178,12 +182,14 @@ class Golden:
         executed: its results.
         starts: by warp, how many operations of all warps had begun before each of its dynamic instructions (and before its end).
         shared, tmem: by CTA, when each 32-bit word of shared memory and each cell (lane * 512 + column) is read and written whole, in such numbers.
+        d_types: names of the types of D of all matrix instructions.
     """
 
     executed: Executed
     starts: dict[int, Orders]
     shared: list[Uses]
     tmem: list[Uses]
+    d_types: frozenset[str]
 
 
 @dataclass
@@ -242,11 +248,20 @@ class _Order:
         self._starts: dict[int, list[int]] = {warp: [] for warp in program.sequences}
         self.log = _Log(self)
         self.starts: dict[int, Orders] = {}
+        self.d_types: set[str] = set()
 
     def before(self, machine: Machine, group: Group, operation: Operation, index: int) -> Executor | None:
         for warp in group.warps:
             self._starts[group.code.cta * self.program.trace.warps + int(warp)].append(self.count)
         self.count += 1
+        form, instruction = operation.instruction.form, operation.instruction
+        if isinstance(form, MmaForm):
+            self.d_types.add(form.d_type.name)
+        elif isinstance(form, Tcgen05MmaForm):
+            lanes = np.ones((len(group.warps), LANES), np.bool_)
+            lanes = lanes if instruction.guard is None else guarded_lanes(instruction.guard, machine, group.warps)
+            words = reader(instruction["idesc"])(machine, group.warps)[:, 0][lanes]
+            self.d_types |= {_d_type(form.kind, int(word)) for word in np.unique(words)}
         return None
 
     def after(self, machines: list[Machine]) -> None:
@@ -300,6 +315,11 @@ def _words(space: str, cells: Orders, read: bool, kind: str) -> Iterable[Orders]
         yield words if read else words[counts == _WORD_BYTES]
     elif read or not kind.startswith("tcgen05.mma"):
         yield np.unique(cells)
+
+
+def _d_type(kind: str, word: int) -> str:
+    """The type of D: of kinds f16 and f8f6f4 the instruction descriptor says it."""
+    return str(InstructionDescriptor.decode(word, kind).d_type) if kind in ("f16", "f8f6f4") else "s32" if kind == "i8" else "f32"
 
 
 def _sequence(code: Code) -> NDArray[np.int32]:
