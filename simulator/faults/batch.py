@@ -264,8 +264,8 @@ class Batch:
     def _retire(self, lasting: bool = False) -> None:
         """Ends copies in which nothing differs and nothing will."""
         self._leave(np.flatnonzero(self.shared.spread & ~self.done), alone=True)
-        for copy in np.flatnonzero(self.begun & ~self.done):
-            strike, rows = self.strikes[copy], self.rows_of[int(copy)]
+        for copy in np.flatnonzero(self.begun & ~self.done).tolist():
+            strike, rows = self.strikes[copy], self.rows_of[copy]
             if not lasting and self.index[strike.local] < strike.last:
                 continue
             banks, warps = self.machine.registers.banks, self.row_warp[rows]
@@ -322,7 +322,7 @@ class Batch:
         selectors = np.full(len(rows), instruction.selector)
         golden = int((self.row_copy[rows] < 0).sum())
         for at in range(golden, len(rows)):
-            strike = self.strikes[self.row_copy[rows[at]]]
+            strike = self.strikes[int(self.row_copy[rows[at]])]
             if strike.site == "selector" and strike.first <= index < strike.last:
                 selectors[at] = strike.value
                 strike.changed |= strike.value != instruction.selector
@@ -361,11 +361,12 @@ def judged(codes: Bits, form: MmaForm) -> tuple[Mask, Mask]:
 
 def with_selector(instruction: Instruction, value: int) -> Instruction:
     """The matrix instruction with another sparsity selector."""
-    operands = [Immediate(value) if role.name == "f" else operand for role, operand in zip(instruction.form.roles, instruction.operands, strict=False)]
+    operands = [
+        Immediate(value) if role.name == "f" else operand for role, operand in zip(instruction.form.roles, instruction.operands, strict=False)
+    ]
     return replace(instruction, operands=tuple(operands))
 
 
 def _members(trace: Trace, program: Program, strike: Strike) -> list[int]:
     """The warps of a copy: those that the fault can touch directly."""
     return [strike.local] if strike.site != "shared" else sorted(program.sequences)
-

@@ -3,8 +3,8 @@
 flip, set, word    strike once, before dynamic instruction `at`; with `until` above at + 1 the struck bits keep their new value up to there
 stuck0, stuck1     hold from `at` to before `until`, or to the end (-1): they are applied again before every instruction
 
-`at` below 0 is the start of the run. A fault in registers counts the dynamic instructions of its own warp; one in shared or Tensor Memory strikes when
-the warp `case` gets to `at`, and is held before every instruction of any warp.
+`at` below 0 is the start of the run. A fault in registers counts the dynamic instructions of its own warp; one in shared or Tensor Memory strikes
+when the warp `case` gets to `at`, and is held before every instruction of any warp.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Strike:
         first, last: dynamic instructions between which it is applied.
         target: what the bits become, once that is known.
         changed: whether it has changed anything.
+        was: the word before it struck first.
     """
 
     site: str
@@ -50,6 +51,7 @@ class Strike:
     last: int
     target: int | None = field(default=None)
     changed: bool = False
+    was: int = 0
 
     @property
     def lasting(self) -> bool:
@@ -59,6 +61,7 @@ class Strike:
     def applied(self, now: int) -> int:
         """The word with the fault in it; the first call decides what the bits of a flip become."""
         if self.target is None:
+            self.was = now
             self.target = {"flip": ~now, "stuck0": 0, "stuck1": ~0}.get(self.model, self.value)
         new = (now & ~self.mask | self.target & self.mask) & 0xFFFFFFFF
         self.changed |= new != now

@@ -1,8 +1,8 @@
 """Faults in a whole trace: in registers, in shared and Tensor Memory, and in the sparsity selectors of its instructions.
 
-A row of a list: `case` is the warp (over all CTAs), `word` the number of a 32-bit register, of a 32-bit word of shared memory, or the column of Tensor
-Memory, `lane` the lane; when, is said in `simulator.faults.strike`. A fault in a selector (word and lane 0) concerns the `mma.sp` that the warp
-executes as its dynamic instruction `at`; below 0: all that it executes.
+A row of a list: `case` is the warp (over all CTAs), `word` the number of a 32-bit register, of a 32-bit word of shared memory, or the column of
+Tensor Memory, `lane` the lane; when, is said in `simulator.faults.strike`. A fault in a selector (word and lane 0) concerns the `mma.sp` that the
+warp executes as its dynamic instruction `at`; below 0: all that it executes.
 
 What rows, columns and sizes of a result mean is said in `simulator.faults.stored`.
 """
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isa.forms import MmaForm
 from isa.tcgen05_forms import Tcgen05MmaForm
@@ -146,8 +145,8 @@ class TraceSubject:
         """The same faults, whose `at` and `until` are cycles, with the dynamic instructions of their warps in place of these.
 
         A fault at cycle c strikes before the first instruction that its warp issues in cycle c or later; one that lasts until cycle u is not
-        applied before those that issue in cycle u or later. Behind a warp's last issue is the end, where only what is stored is left. Cycles are those
-        of a run without faults; `at` and `until` below 0 stay as they are. ConfigError without a config.
+        applied before those that issue in cycle u or later. Behind a warp's last issue is the end, where only what is stored is left. Cycles are
+        those of a run without faults; `at` and `until` below 0 stay as they are. ConfigError without a config.
         """
         found = faults.copy()
         for warp in np.unique(faults["case"]).tolist():
@@ -301,7 +300,7 @@ class TraceSubject:
 
     def replay(self, fault: Any) -> dict[str, Any]:
         """One fault in words: what it changes, when, who reads it, and the results before and after."""
-        from simulator.faults.trace_replay import replay
+        from simulator.faults.trace_replay import replay  # which needs this class
 
         return replay(self, fault)
 
