@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from isa.bitfields import Severity
 from isa.datapath import Violation, datapath, violations
 from isa.descriptors import InstructionDescriptor
 from isa.errors import IsaError, UndefinedBehavior
-from isa.smem_layout import read_operand, smem_operand
+from isa.smem_layout import smem_operand
 from isa.tcgen05_forms import Tcgen05MmaForm
 from isa.tensor_memory import LANES, TmemAddress
 from isa.types import ELEMENT_TYPES, Bits, ElementType
@@ -36,12 +37,13 @@ from simulator.errors import ConfigError
 from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.multiply import Call, multiply
 from simulator.faults import outcomes
-from simulator.faults.detectors import Checksums, flags, ordered, parity, secded
+from simulator.faults.detectors import Checksums, flags, parity, secded
 from simulator.faults.outcomes import DETECTED, DUE, MASKED, Results, compare, reason
-from simulator.faults.policies import POLICIES, saturated
+from simulator.faults.policies import POLICIES
 from simulator.faults.space import Site, code_places, live_bits
 from simulator.faults.table import MODELS, SITES, Faults
-from simulator.faults.tcgen05_scene import COLUMN, SHARED_BYTES, Shape, fill, form_of, put_shared, put_tmem_a, shape_of
+from simulator.faults.tcgen05_codes import mend
+from simulator.faults.tcgen05_scene import COLUMN, SHARED_BYTES, Shape, fill, form_of, shape_of
 from simulator.layout import Choice, FormLayout, form_layout
 
 MISALIGNED = ("fault", "follow")
@@ -228,36 +230,29 @@ class Tcgen05Instruction:
         except IsaError as error:
             return Executed(None, outcome=DUE, reason="illegal", said=str(error))
         if broken and self.misaligned == "fault":
-            said = "; ".join(map(str, broken))
-            return Executed(None, tuple(broken), outcome=DUE, reason="misaligned-address", said=said)
+            return Executed(None, tuple(broken), outcome=DUE, reason="misaligned-address", said="; ".join(map(str, broken)))
         offsets, call = self._straightened(call, broken)
         for cta in scene:
             for name, lanes in offsets.items():
                 at = self._columns(name, call)
                 cta.tmem.words[:, at] = np.roll(cta.tmem.words[:, at], -lanes, axis=0)
         met: list[str] = []
-        unordered = self._mended(scene, call, idesc)
+        codes = mend(self.shape, scene, call, idesc, self.policy)
         try:
             multiply(call, scene, target=self.target, arithmetic=self.arithmetic, meet=lambda name, _count, _where: met.append(name))
-        except UndefinedBehavior as error:
-            return Executed(None, tuple(broken), outcome=DUE, reason="illegal", said=str(error))
-        except IsaError as error:
+        except (IsaError, UndefinedBehavior) as error:
             return Executed(None, tuple(broken), self._refused(idesc), outcome=DUE, reason="illegal", said=str(error))
         if "d" in offsets:
             for cta in scene:
                 at = self._columns("d", call)
                 cta.tmem.words[:, at] = np.roll(cta.tmem.words[:, at], offsets["d"], axis=0)
-        return Executed(self._read(scene), tuple(broken), "undefined-metadata" in met or unordered[0], unordered[1])
+        return Executed(self._read(scene), tuple(broken), "undefined-metadata" in met or codes.undefined, codes.unordered)
 
     def _refused(self, idesc: InstructionDescriptor) -> bool:
         """Whether the instruction descriptor is what is wrong."""
-        vector = self.form.vector.removeprefix("scale_vec::")
-        how: dict[str, Any] = {"cta_group": self.form.cta_group, "sparse": self.form.sparse, "ws": self.form.ws, "target": self.target}
-        try:
-            idesc.check(**how, scale_vec=vector, a_in_tmem=self.a_in_tmem)
-        except IsaError:
-            return True
-        return False
+        form, vector = self.form, self.form.vector.removeprefix("scale_vec::")
+        how: dict[str, Any] = {"cta_group": form.cta_group, "sparse": form.sparse, "ws": form.ws, "target": self.target, "a_in_tmem": form.a_in_tmem}
+        return any(found.severity is not Severity.WARNING for found in idesc.validate(**how, scale_vec=vector))
 
     def _broken(self, call: Call, idesc: InstructionDescriptor) -> list[Violation]:
         """Alignment rules that the addresses break; none where the descriptor has no layout to ask."""
@@ -288,44 +283,6 @@ class Tcgen05Instruction:
     def _columns(self, name: str, call: Call) -> slice:
         first = {"d": call.d, "a": call.a, "e": call.sp_meta}[name] & 0xFFFF
         return slice(first, first + self.layout.operands[name].words)
-
-    def _mended(self, scene: list[Cta], call: Call, idesc: InstructionDescriptor) -> tuple[bool, bool]:
-        """Looks at the codes that will be read, and does what the policy says about those that are not defined; whether there are any, and whether
-        any does not ascend. Nothing where the selector or the address is not one."""
-        if not self.form.sparse:
-            return False, False
-        shape, address = self.shape, TmemAddress.from_word(call.sp_meta)
-        metadata = shape.metadata
-        if idesc.selector not in metadata.selectors or idesc.m != self.m or address.lane not in metadata.layout.base_lanes or address.column > 510:
-            return False, False
-        bad = unordered = False
-        for cta in scene:
-            cells = cta.tmem.words[:, address.column : address.column + 2]
-            codes = metadata.gather(cells, idesc.selector, address.lane)
-            broken = ~metadata.legal(codes)
-            unordered |= bool(ordered(codes[None], metadata.sparsity)[0])
-            bad |= bool(broken.any())
-            if not broken.any() or self.policy not in ("zero", "saturate"):
-                continue
-            mended = np.where(broken, saturated(metadata.sparsity)[codes] if self.policy == "saturate" else np.uint32(metadata.codes[0]), codes)
-            cta.tmem.words[:, address.column : address.column + 2] = metadata.scatter(mended.astype(np.uint32), idesc.selector, address.lane, cells)
-            if self.policy == "zero":
-                self._zeroed(cta, np.repeat(broken, metadata.sparsity.stored, axis=-1))
-        return bad, unordered
-
-    def _zeroed(self, cta: Cta, where: Any) -> None:
-        """Stored elements of A become zero, so that nothing is added for them."""
-        shape = self.shape
-        if self.a_in_tmem:
-            bits = shape.element("a").bits
-            layout = datapath(self.m, self.form.cta_group, self.form.sparse, self.form.ws)
-            lane, column, place = (grid[..., 0] for grid in layout.a(bits, self.base_lane).grid)
-            stored = cta.tmem.words[lane, column + COLUMN["a"]] >> (place * bits).astype(np.uint32) & np.uint32((1 << bits) - 1)
-            put_tmem_a(shape, cta, np.where(where, np.uint32(0), stored).astype(np.uint32))
-            return
-        spec = smem_operand(shape.idesc, "a", cta_group=self.form.cta_group)
-        stored = read_operand(cta.shared, shape.descriptor("a"), major=spec.major, rows=spec.rows, columns=spec.columns, element=spec.element)
-        put_shared(shape, cta, "a", np.where(where, np.uint32(0), stored).astype(np.uint32))
 
     # Faults
 
@@ -358,6 +315,8 @@ class Tcgen05Instruction:
             low, low2 = ((m & -m).bit_length() - 1 for m in (mask, mask2))
             then = self.word(site, word2, lane2, int(fault["case"]))
             change = (now & mask) >> low ^ (then & mask2) >> low2
+            if (word, lane) == (word2, lane2):
+                return [(word, lane, now, now ^ change << low ^ change << low2)]
             return [(word, lane, now, now ^ change << low), (word2, lane2, then, then ^ change << low2)]
         if model == "lane":
             new = self.word(site, word, int(fault["lane2"]), int(fault["case"]))

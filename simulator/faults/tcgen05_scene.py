@@ -162,7 +162,7 @@ def fill(shape: Shape, seed: int, case: int, d_type: ElementType) -> list[Cta]:
         rows = slice(rank * shape.rows, (rank + 1) * shape.rows)
         columns = slice(rank * (idesc.n // form.cta_group), (rank + 1) * (idesc.n // form.cta_group))
         _put_a(shape, cta, a[rows])
-        _put_shared(shape, cta, "b", b[columns])
+        put_shared(shape, cta, "b", b[columns])
         if codes is not None:
             at = slice(COLUMN["e"], COLUMN["e"] + 2)
             words[:, at] = shape.metadata.scatter(codes[rows], idesc.selector, shape.base_lane, words[:, at])
@@ -177,7 +177,7 @@ def fill(shape: Shape, seed: int, case: int, d_type: ElementType) -> list[Cta]:
 
 def _put_a(shape: Shape, cta: Cta, stored: Bits) -> None:
     if not shape.form.a_in_tmem:
-        _put_shared(shape, cta, "a", stored)
+        put_shared(shape, cta, "a", stored)
         return
     put_tmem_a(shape, cta, stored)
 
@@ -193,12 +193,10 @@ def put_tmem_a(shape: Shape, cta: Cta, stored: Bits) -> None:
     cta.tmem.words[lane, column + COLUMN["a"]] = words[lane, column + COLUMN["a"]]
 
 
-def _put_shared(shape: Shape, cta: Cta, operand: str, patterns: Bits) -> None:
+def put_shared(shape: Shape, cta: Cta, operand: str, patterns: Bits) -> None:
+    """A or B of a CTA [row or column, k] into shared memory."""
     spec = smem_operand(shape.idesc, operand, cta_group=shape.form.cta_group)
     write_operand(cta.shared, patterns, shape.descriptor(operand), major=spec.major, element=spec.element)
-
-
-put_shared = _put_shared
 
 
 def _put_scales(shape: Shape, cta: Cta, rank: int) -> None:
