@@ -11,7 +11,8 @@ Addresses that break an alignment rule (`isa.datapath.violations`) fault, as see
 misaligned = "follow" they are followed instead: the operand is read (D: read and written) so many lanes on, modulo 128. That is assumed; no chip is
 known to do so.
 Illegal descriptors: due, illegal (that a chip stops is assumed; PTX says undefined of some). A pair of CTAs is executed whole, and its D compared
-whole, the rows of the even CTA first; faults strike the even one, and of descriptors and addresses the instruction, so both.
+whole, the rows of the even CTA first; faults strike the even one, and of descriptors and addresses the instruction, so both. Cells beside D that a
+wrong descriptor or address makes the instruction write are no part of the result.
 """
 
 from __future__ import annotations

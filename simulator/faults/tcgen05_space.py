@@ -12,7 +12,7 @@ from isa.datapath import HALF
 from isa.tensor_memory import LANES
 from simulator.errors import ConfigError
 from simulator.faults.space import Group, Indices, Population, Site
-from simulator.faults.table import MODELS, Faults, empty
+from simulator.faults.table import MODELS, SITES, Faults, empty
 from simulator.layout import FormLayout
 
 BASES = ("base_d", "base_a", "base_e")
@@ -32,7 +32,8 @@ def alignment(group: Group, site: Site, found: FormLayout) -> Population:
 
     def make(index: Indices) -> Faults:
         faults = empty(len(index))
-        faults["model"], faults["mask"], faults["value"] = MODELS.index("align"), 0xFFFF0000, lanes[index]
+        faults["site"], faults["model"] = SITES.index(site.name), MODELS.index("align")
+        faults["mask"], faults["value"] = 0xFFFF0000, lanes[index]
         return faults
 
     return Population(len(lanes), make)
