@@ -1,11 +1,13 @@
 # %% [markdown]
 # # 10. Alignment and selector faults
 #
-# **What happens when one bit of an address or of a descriptor makes a `tcgen05.mma.sp` read the wrong half of Tensor Memory, or the wrong column of metadata?**
+# **What happens when one bit makes a `tcgen05.mma.sp` read the wrong half of Tensor Memory, or the wrong column of metadata?**
 #
-# Faults in data change a number. A fault in an *address* changes which data are meant, and all of it at once. In data path layouts C and F ([lesson 5](5_tensor_memory.ipynb)) only 16 of
-# every 32 lanes are used, the lower or the upper half, and D, A and the metadata must all lie in the same one. One bit of an address, bit 20, moves an operand to the other half. The *sparsity selector*,
-# two bits of the instruction descriptor, says which column of a pair holds the metadata: one bit again. This lesson tries these bits, in one instruction with seeded operands.
+# Faults in data change a number. A fault in an *address* changes which data are meant, and all of it at once. In data
+# path layouts C and F ([lesson 5](5_tensor_memory.ipynb)) only 16 of every 32 lanes are used, the lower or the upper
+# half, and D, A and the metadata must all lie in the same one. One bit of an address, bit 20, moves an operand to the
+# other half. The *sparsity selector*, two bits of the instruction descriptor, says which column of a pair holds the
+# metadata: one bit again. This lesson tries these bits, in one instruction with seeded operands.
 
 # %%
 from collections import Counter
@@ -53,12 +55,14 @@ for (outcome, reason), count in Counter(zip(results["outcome"].tolist(), results
     print(f"{OUTCOMES[outcome]:7} {REASONS[reason]:7} {count:5} of {len(rows)}")
 
 # %% [markdown]
-# Three quarters lie where the instruction does not look: in the lower halves, or in the column that selector 0 does not name. A flip of the others touches one row of D.
+# Three quarters lie where the instruction does not look: in the lower halves, or in the column that selector 0 does not
+# name. A flip of the others touches one row of D.
 #
 # ## One bit of an address
 #
-# `base_e` is the address of the metadata, lane in bits 31 to 16. Each of the 127 wrong lanes in turn, and the same for D and A. An address in the wrong half is undefined in PTX; on sm_110 such an
-# instruction was seen to fault ("misaligned address", published). So does the simulator.
+# `base_e` is the address of the metadata, lane in bits 31 to 16. Each of the 127 wrong lanes in turn, and the same for
+# D and A. An address in the wrong half is undefined in PTX; on sm_110 such an instruction was seen to fault
+# ("misaligned address", published). So does the simulator.
 
 # %%
 for site in ("base_d", "base_a", "base_e"):
@@ -68,20 +72,24 @@ for site in ("base_d", "base_a", "base_e"):
 print(layout_f.replay(fault("base_e", mask=1 << 20)[0])["error"])
 
 # %% [markdown]
-# What would a chip do that did not check? Nobody has published one. With `misaligned="follow"` the simulator goes where the address points (**assumed**): it reads the metadata from lanes 0 to 15 of
-# every 32, where here other data lie. How much of D survives?
+# What would a chip do that did not check? Nobody has published one. With `misaligned="follow"` the simulator goes where
+# the address points (**assumed**): it reads the metadata from lanes 0 to 15 of every 32, where here other data lie. How
+# much of D survives?
 
 # %%
 follow = Tcgen05Instruction(OPCODE, m=64, n=32, base_lane=16, misaligned="follow")
 for site in ("base_d", "base_a", "base_e"):
     row = fault(site, mask=1 << 20)
     result = follow.run(row)[0]
-    print(f"{site}: {words(result)}; {result['elements']} of {64 * 32} elements of D, largest {result['max_abs']:.3g}, not finite {result['nonfinite']}")
+    size = f"{result['elements']} of {64 * 32} elements of D, largest {result['max_abs']:.3g}, not finite {result['nonfinite']}"
+    print(f"{site}: {words(result)}; {size}")
 
 # %% [markdown]
-# All of D, each time: D itself because it went to the other half, so that the cells where a program looks still hold what they held before; A because random bits are no weights; metadata because each
-# weight met another column. Beside the 32 elements of one row that a flipped code can reach, this is a fault of the whole instruction. The detectors see it where they look at codes: other data are
-# rarely legal codes. Had the other half held the metadata of another tile, all of them legal, only the check of alignment would have seen it.
+# All of D, each time: D itself because it went to the other half, so that the cells where a program looks still hold
+# what they held before; A because random bits are no weights; metadata because each weight met another column. Beside
+# the 32 elements of one row that a flipped code can reach, this is a fault of the whole instruction. The detectors see
+# it where they look at codes: other data are rarely legal codes. Had the other half held the metadata of another tile,
+# all of them legal, only the check of alignment would have seen it.
 
 # %%
 tile = np.random.default_rng(1).choice([0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110], (64, 8)).astype(np.uint32)
@@ -92,8 +100,9 @@ print(words(follow.run(fault("base_e", mask=1 << 20))[0]))
 # %% [markdown]
 # ## The selector
 #
-# Kinds f16 and tf32 need one column of metadata, and address a pair: kernels put the metadata of two instructions there, and alternate the selector. A wrong selector is the right instruction with its
-# neighbour's metadata, and breaks no rule.
+# Kinds f16 and tf32 need one column of metadata, and address a pair: kernels put the metadata of two instructions
+# there, and alternate the selector. A wrong selector is the right instruction with its neighbour's metadata, and breaks
+# no rule.
 
 # %%
 for value in (1, 2, 3):
@@ -105,8 +114,9 @@ result = neighbour.run(fault("selector", "selector", value=1))[0]
 print(f"with a neighbour's metadata: {words(result)}; {result['elements']} elements differ")
 
 # %% [markdown]
-# Values 2 and 3 have no known meaning; that a chip stops at them is assumed. Value 1 with legal codes is silent to every check of codes. A checksum of the product (`abft`) sees it, as it sees most of
-# what changes D by more than rounding.
+# Values 2 and 3 have no known meaning; that a chip stops at them is assumed. Value 1 with legal codes is silent to
+# every check of codes. A checksum of the product (`abft`) sees it, as it sees most of what changes D by more than
+# rounding.
 #
 # ## All 32 bits of the instruction descriptor
 #
@@ -121,16 +131,19 @@ for bit, result in enumerate(descriptor):
 print(f"the other {sum(OUTCOMES[result['outcome']] == 'due' for result in descriptor)} make it illegal")
 
 # %% [markdown]
-# Signs, types, the selector, a shape that is legal but another one: what remains legal is silent. With a larger N the 32 columns of D are right, hence *masked*; but the instruction writes further
-# columns, and whatever a program keeps there is lost.
+# Signs, types, the selector, a shape that is legal but another one: what remains legal is silent. With a larger N the
+# 32 columns of D are right, hence *masked*; but the instruction writes further columns, and whatever a program keeps
+# there is lost.
 #
 # ## Exercises
 #
-# **1.** In layout C, a pair of CTAs, the address is the same for both. How many rows of D does bit 20 of the address of the metadata spoil, if it is followed?
+# **1.** In layout C, a pair of CTAs, the address is the same for both. How many rows of D does bit 20 of the address of
+# the metadata spoil, if it is followed?
 #
 # <details><summary>Answer</summary>
 #
-# All 128, 64 in each CTA: the fault is in the instruction, which both CTAs execute. A flip in a cell concerns one CTA, and one row.
+# All 128, 64 in each CTA: the fault is in the instruction, which both CTAs execute. A flip in a cell concerns one CTA,
+# and one row.
 # </details>
 
 # %%
@@ -140,11 +153,13 @@ assert pair.run(fault("base_e", mask=1 << 20))[0]["rows"] == 128
 assert pair.run(fault("e", lane=0))[0]["rows"] == 1
 
 # %% [markdown]
-# **2.** Bit 0 of the address of the metadata moves it by one column, which is what the selector does, too. Is it the same fault?
+# **2.** Bit 0 of the address of the metadata moves it by one column, which is what the selector does, too. Is it the
+# same fault?
 #
 # <details><summary>Answer</summary>
 #
-# The cells would be the same. But the address is odd then, and an odd one faults (seen on sm_110): this one is detected, where the selector's is silent.
+# The cells would be the same. But the address is odd then, and an odd one faults (seen on sm_110): this one is
+# detected, where the selector's is silent.
 # </details>
 
 # %%
@@ -157,8 +172,8 @@ assert OUTCOMES[neighbour.run(fault("selector", "selector", value=1))[0]["outcom
 #
 # <details><summary>Answer</summary>
 #
-# There is no other half: row r gets the metadata of row r + 16. They are legal codes, so no check of codes sees it, except for the last 16 rows, which take those of the first. All rows with
-# other codes differ.
+# There is no other half: row r gets the metadata of row r + 16. They are legal codes, so no check of codes sees it,
+# except for the last 16 rows, which take those of the first. All rows with other codes differ.
 # </details>
 
 # %%

@@ -89,7 +89,7 @@ class Stored:
         wrong = some["outcome"] == SDC
         some["reason"] = np.where(wrong, 0, kept)
         if self.classifier is not None:
-            some["class_changed"] = [int((self.classifier.digits(arrays[i]) != self.digits).sum()) if wrong[i] else 0 for i in range(len(at))]
+            some["class_changed"] = [int((self.predicted(arrays[i]) != self.digits).sum()) if wrong[i] else 0 for i in range(len(at))]
         results[at] = some
 
     # The network that the trace is part of
@@ -118,9 +118,15 @@ class Stored:
         found: NDArray[np.intp] = self.classifier.digits(self.golden)
         return found
 
+    def predicted(self, arrays: dict[str, Array]) -> NDArray[np.intp]:
+        """The digits predicted from what a run stored, [images]; a NaN counts as infinity, as classify.py reads it."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found: NDArray[np.intp] = self.classifier.digits(arrays)
+        return found
+
     def accuracy(self, arrays: dict[str, Array] | None = None) -> float:
         """The share of images that the network recognises; without faults, or from what a run stored. Errors as `digits`."""
-        digits = self.digits if arrays is None else self.classifier.digits(arrays)
+        digits = self.digits if arrays is None else self.predicted(arrays)
         return float((digits == self.classifier.labels).mean())
 
 

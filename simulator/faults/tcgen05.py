@@ -310,11 +310,10 @@ class Tcgen05Instruction:
         """Word, lane, and the word there before and after: one change, or two of `swap`."""
         site, model = self.checked(fault)
         word, lane, mask, value = (int(fault[name]) for name in ("word", "lane", "mask", "value"))
-        now = self.word(site, word, lane, int(fault["case"]))
+        now, low = self.word(site, word, lane, int(fault["case"])), (mask & -mask).bit_length() - 1
         if model == "swap":
             word2, lane2, mask2 = (int(fault[name]) for name in ("word2", "lane2", "mask2"))
-            low, low2 = ((m & -m).bit_length() - 1 for m in (mask, mask2))
-            then = self.word(site, word2, lane2, int(fault["case"]))
+            then, low2 = self.word(site, word2, lane2, int(fault["case"])), (mask2 & -mask2).bit_length() - 1
             change = (now & mask) >> low ^ (then & mask2) >> low2
             if (word, lane) == (word2, lane2):
                 return [(word, lane, now, now ^ change << low ^ change << low2)]
