@@ -28,7 +28,7 @@ METADATA = {"kernelspec": {"display_name": "Python 3", "language": "python", "na
 
 def scripts() -> list[Path]:
     """The sources, in order."""
-    return sorted(HERE.glob("[0-9]*_*.py"))
+    return sorted(HERE.glob("[0-9]*_*.py"), key=lambda path: int(path.stem.split("_")[0]))
 
 
 def notebook_of(script: Path) -> NotebookNode:
@@ -127,7 +127,7 @@ def _lines(text: str) -> list[str]:
 
 
 def main(names: list[str]) -> int:
-    chosen = [script for script in scripts() if not names or any(script.name.startswith(name) for name in names)]
+    chosen = [script for script in scripts() if not names or any(name in (script.name.split("_")[0], script.stem, script.name) for name in names)]
     if not chosen:
         print(f"build.py: no lesson is called {' or '.join(names)}; there are {', '.join(script.stem for script in scripts())}", file=sys.stderr)
         return 2

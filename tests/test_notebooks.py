@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "notebooks"
-SCRIPTS = sorted(FOLDER.glob("[0-9]*_*.py"))
+SCRIPTS = sorted(FOLDER.glob("[0-9]*_*.py"), key=lambda path: int(path.stem.split("_")[0]))
 MOST_BYTES, MOST_PICTURE_BYTES = 250_000, 100_000
 
 each = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -39,8 +39,8 @@ def _texts(outputs: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def test_there_are_nine_and_the_list_has_each_with_its_question() -> None:
-    assert [script.name[0] for script in SCRIPTS] == list("123456789")
+def test_there_are_ten_and_the_list_has_each_with_its_question() -> None:
+    assert [int(script.stem.split("_")[0]) for script in SCRIPTS] == list(range(1, 11))
     listed = (FOLDER / "README.md").read_text(encoding="utf-8")
     for script in SCRIPTS:
         assert f"({script.stem}.ipynb)" in listed
@@ -51,7 +51,7 @@ def _question(script: Path) -> str:
     """The bold question of the first cell."""
     first = _checked_in(script)["cells"][0]
     assert first["cell_type"] == "markdown"
-    found = re.match(r"# \d\. .+\n\n\*\*([^*]+\?)\*\*", _join(first["source"]))
+    found = re.match(r"# \d+\. .+\n\n\*\*([^*]+\?)\*\*", _join(first["source"]))
     assert found, f"{script.name}: opens with a title and a question in bold"
     return found[1]
 
@@ -62,7 +62,7 @@ def test_the_notebook_has_the_cells_of_its_script_and_is_small(script: Path) -> 
     notebook = build.notebook_of(script)
     checked_in = _checked_in(script)
     cells = [(cell["id"], cell["cell_type"], _join(cell["source"])) for cell in checked_in["cells"]]
-    assert cells == [(cell.id, cell.cell_type, cell.source) for cell in notebook.cells], f"run: python notebooks/build.py {script.name[0]}"
+    assert cells == [(cell.id, cell.cell_type, cell.source) for cell in notebook.cells], f"run: python notebooks/build.py {script.stem}"
     assert script.with_suffix(".ipynb").stat().st_size <= MOST_BYTES
     for cell in checked_in["cells"]:
         assert not cell["metadata"]

@@ -151,17 +151,17 @@ def record(trace: Trace) -> Recording:
         TraceError: data of a `.load` that cannot be used.
     """
     codes = [linearise(block, trace.numbering) for block in trace.blocks]
-    machines = functional._machines(trace, codes, trace.target, 64)
+    machines = functional.machines_of(trace, codes, trace.target, 64)
     log, undefined = _Log(machines), _Undefined(machines)
     undefined.attach()
     for machine in machines:
         machine.undefined, machine.compare, machine.log = "hardware", 0, log
     load_all(trace, *machines)
     written = _written(machines)
-    groups = functional._grouped(codes)
+    groups = functional.grouped(codes)
     stop: TraceError | UndefinedBehavior | DeadlockError | None = None
     try:
-        functional._Walk(trace, groups, machines).run()
+        functional.Walk(trace, groups, machines).run()
     except (TraceError, UndefinedBehavior, DeadlockError) as error:
         stop = error
     for group in groups:

@@ -54,6 +54,7 @@ class Machine:
         active: bool [warp, lane], the threads that execute it; None for all of the warps that an executor is given.
         log: what happened, in the order of execution, where somebody wants to check it; None where nobody does.
         memory: global memory, one for all CTAs.
+        timed: whether executors say how long an access keeps shared memory busy.
     """
 
     registers: RegisterFile
@@ -74,6 +75,7 @@ class Machine:
     active: Lanes | None = None
     log: list[Event] | None = None
     memory: GlobalMemory = field(default_factory=GlobalMemory)
+    timed: bool = True
 
     @cached_property
     def tmem(self) -> TensorMemory:

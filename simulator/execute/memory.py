@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from isa.instruction import Instruction
 from isa.plain_forms import PlainForm
-from simulator.execute.machine import Executor, Machine, Outcome, Region
+from simulator.execute.machine import NOTHING, Executor, Machine, Outcome, Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
@@ -27,7 +27,7 @@ def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
         matrix = data.view("<u2").astype(np.uint32)
         write(machine, warps, fragment.scatter(matrix))
         machine.note(instruction, warps, reads=region(machine, where, 16))
-        return Outcome(wavefronts(where, 16))
+        return Outcome(wavefronts(where, 16)) if machine.timed else NOTHING
 
     return run
 
@@ -47,7 +47,7 @@ def load(instruction: Instruction, form: PlainForm) -> Executor:
         raced(machine, races + _under_way(machine, where, size))
         write(machine, warps, np.swapaxes(extended(data, form), 1, 2))
         machine.note(instruction, warps, reads=region(machine, where, size))
-        return Outcome(wavefronts(where, size))
+        return Outcome(wavefronts(where, size)) if machine.timed else NOTHING
 
     return run
 
@@ -68,7 +68,7 @@ def store(instruction: Instruction, form: PlainForm) -> Executor:
             where = filled(machine, where)
         raced(machine, races + _under_way(machine, where, size))
         machine.note(instruction, warps, writes=region(machine, where, size))
-        return Outcome(wavefronts(where, size))
+        return Outcome(wavefronts(where, size)) if machine.timed else NOTHING
 
     return run
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from isa.tcgen05_forms import FamilyForm
 from simulator.errors import DeadlockError, TraceError
 from simulator.execute.barrier import Barriers, ClusterBarrier, is_cluster_barrier
 from simulator.execute.facts import Fact
-from simulator.execute.machine import Block, Event, Machine
+from simulator.execute.machine import Block, Event, Executor, Machine
 from simulator.execute.steps import executor, guarded_lanes
 from simulator.state import AddressError, RegisterFile, SharedMemory
 from simulator.state.global_memory import GlobalMemory
@@ -51,6 +51,24 @@ class Group:
     lanes: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict)
     facts: dict[int, dict[int, list[Fact | None]]] = field(default_factory=dict)
     unwritten: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+
+
+class Watch(Protocol):
+    """Looks at a run, and may change its state: for fault injection."""
+
+    def before(self, machine: Machine, group: Group, operation: Operation, index: int) -> Executor | None:
+        """Called before a group executes an operation.
+
+        Args:
+            index: how many operations the warps of the group have executed before, each of them: the dynamic instruction. Barriers and what is
+                behind a false guard count, ends of loops do not.
+
+        Returns:
+            What executes in place of the operation (not of a barrier); None: the operation.
+        """
+
+    def after(self, machines: list[Machine]) -> None:
+        """Called when all groups have ended, before `.store`."""
 
 
 @dataclass
@@ -111,6 +129,7 @@ def execute(
     slots: int = 64,
     log: list[Event] | None = None,
     prepare: Callable[[Machine], None] | None = None,
+    watch: Watch | None = None,
 ) -> Executed:
     """Runs the programs of a trace for their values.
 
@@ -122,25 +141,33 @@ def execute(
         slots: warps that the SM has room for (%nwarpid).
         prepare: gets each CTA after its `.load`s, to set more of its state.
         log: gets an event for each access, barrier and asynchronous instruction, in the order of execution; for checkers.
+        watch: is called before each operation.
 
     Raises:
         TraceError: data that cannot be loaded, an access outside of shared memory, an instruction that is not executed.
         UndefinedBehavior: under the policy "raise", and for what stops a chip.
         DeadlockError: a barrier that not all warps reach, an mbarrier whose phase is never complete.
     """
-    machines = _machines(trace, codes, target, slots)
+    machines = machines_of(trace, codes, target, slots)
     for machine in machines:
         machine.arithmetic, machine.undefined, machine.compare, machine.log = arithmetic, undefined, compare, log
     load_all(trace, *machines)
     if prepare is not None:
         for machine in machines:
             prepare(machine)
-    groups = _grouped(codes)
-    _Walk(trace, groups, machines).run()
+    return run(trace, codes, machines, watch)
+
+
+def run(trace: Trace, codes: list[Code], machines: list[Machine], watch: Watch | None = None) -> Executed:
+    """Runs the programs on CTAs that are ready; errors as `execute`."""
+    groups = grouped(codes)
+    Walk(trace, groups, machines, watch).run()
+    if watch is not None:
+        watch.after(machines)
     return Executed(store_all(trace, *machines), groups, machines)
 
 
-def _machines(trace: Trace, codes: list[Code], target: Target, slots: int) -> list[Machine]:
+def machines_of(trace: Trace, codes: list[Code], target: Target, slots: int) -> list[Machine]:
     """The CTAs of a trace, which know each other."""
     machines = []
     cluster = ClusterBarrier((code.cta, warp) for code in codes if code.items for warp in code.warps)
@@ -155,7 +182,7 @@ def _machines(trace: Trace, codes: list[Code], target: Target, slots: int) -> li
     return machines
 
 
-def _grouped(codes: list[Code]) -> list[Group]:
+def grouped(codes: list[Code]) -> list[Group]:
     """One group a block; one a warp where warps may part: where some of them wait for something that the others need not wait for."""
     operations = [op for code in codes for op in code.operations]
     part = any((op.barrier and (op.barrier[1] is not None or op.instruction.guard)) or _parting(op) for op in operations)
@@ -181,11 +208,11 @@ class _Stop(NamedTuple):
     line: int
 
 
-class _Walk:
+class Walk:
     """Runs groups in turn: each as far as it goes, those that were released earlier first."""
 
-    def __init__(self, trace: Trace, groups: list[Group], machines: list[Machine]) -> None:
-        self.trace, self.machines = trace, machines
+    def __init__(self, trace: Trace, groups: list[Group], machines: list[Machine], watch: Watch | None = None) -> None:
+        self.trace, self.machines, self.watch = trace, machines, watch
         self.barriers = [Barriers(trace.warps) for _ in machines]
         self.running = {number: (group, self.walk(group)) for number, group in enumerate(groups)}
         self.ready = list(self.running)
@@ -267,7 +294,8 @@ class _Walk:
         counts = [0] * group.code.loops
         seen = np.zeros(len(items), np.bool_)
         idle = _idle_loops(group.code) if machine.arithmetic == "none" else set()
-        at = 0
+        at = index = 0
+        watch, instead = self.watch, None
         while at < len(items):
             item = items[at]
             at += 1
@@ -281,8 +309,11 @@ class _Walk:
             if not seen[item.index]:
                 seen[item.index] = item.instruction.guard is None
                 _note_unwritten(group, item, machine)
+            if watch is not None:
+                instead = watch.before(machine, group, item, index)
+                index += 1
             if item.barrier is None:
-                block = self.execute(group, item, machine)
+                block = self.execute(group, item, machine, instead)
                 if block is not None:
                     yield _Stop(None, block, item.line)
                     machine.line = item.line
@@ -292,11 +323,11 @@ class _Walk:
                 machine.line = item.line
                 machine.note(item.instruction, group.warps)
 
-    def execute(self, group: Group, item: Operation, machine: Machine) -> Block | None:
-        """Executes one operation; what it waits for, if it does."""
+    def execute(self, group: Group, item: Operation, machine: Machine, instead: Executor | None = None) -> Block | None:
+        """Executes one operation, or what a watch puts in its place; what it waits for, if it does."""
         machine.line = item.line
         try:
-            outcome = executor(item.instruction)(machine, group.warps)
+            outcome = (executor(item.instruction) if instead is None else instead)(machine, group.warps)
         except (AddressError, IsaError, UndefinedBehavior) as error:
             raise self.placed(error, item.line) from None
         if outcome.wavefronts is not None:

@@ -60,18 +60,25 @@ def stored_arrays(outputs: Mapping[str, NDArray[Any]], plan: Plan | TmemPlan) ->
     return arrays
 
 
-def layers_of(plan: Plan | TmemPlan, arrays: list[NDArray[Any]], data: Mapping[str, NDArray[Any]]) -> list[Layer]:
-    """The layer, or both of a pair, from what the trace stored and its data file."""
+def simulated_layers(plan: Plan | TmemPlan, arrays: list[NDArray[Any]], data: Mapping[str, NDArray[Any]]) -> list[Floats]:
+    """The layer, or both of a pair, from what the trace stored and its data file: float32 [128, images]."""
     scale = data["w_scale"][:, None] * data["x_scale"]
     if isinstance(plan, TmemPlan):
-        simulated = tcgen05_plan.layer_values(plan, tcgen05_plan.results(plan, arrays[0])) * scale
+        return [layer * scale for layer in tcgen05_plan.layer_values(plan, tcgen05_plan.results(plan, arrays[0]))]
+    return [values(layer_results(plan, arrays[0], arrays[-1]), plan.form.d_type) * scale]
+
+
+def layers_of(plan: Plan | TmemPlan, arrays: list[NDArray[Any]], data: Mapping[str, NDArray[Any]]) -> list[Layer]:
+    """The same beside numpy's."""
+    scale = data["w_scale"][:, None] * data["x_scale"]
+    simulated = simulated_layers(plan, arrays, data)
+    if isinstance(plan, TmemPlan):
         x, bias = tcgen05_plan.inputs(plan, data), tcgen05_plan.biases(plan, data)
         by_numpy = [(tcgen05_plan.dense_weights(plan, data, cta) @ x.T + bias[cta][:, None]) * scale for cta in range(plan.group)]
         return [Layer(*each) for each in zip(plan.networks, simulated, by_numpy, strict=True)]
-    layer = values(layer_results(plan, arrays[0], arrays[-1]), plan.form.d_type) * scale
     w = values(dense_weights(plan, data["w"], data["e"]), plan.element)
     x = values(swizzle(data["x"]).astype(np.uint32), plan.element)
-    return [Layer(plan.network, layer, (w @ x.T + data["bias"].astype(np.float32)[:, None]) * scale)]
+    return [Layer(plan.network, simulated[0], (w @ x.T + data["bias"].astype(np.float32)[:, None]) * scale)]
 
 
 def scores(layer: Floats, w3: NDArray[Any], b3: NDArray[Any]) -> Floats:
@@ -83,6 +90,40 @@ def last_layer(network: str, layer: Floats, weights: Mapping[str, NDArray[Any]])
     """The scores [images, 10] of a network; the one that is pruned 4:8 has the last layer of the dense one."""
     end = "dense" if network == "4of8" else network
     return scores(layer, weights[f"w3_{end}"], weights[f"b3_{end}"])
+
+
+class Classifier:
+    """What stays the same between runs of one trace, read once: for many outputs, as a fault campaign has them.
+
+    Attributes:
+        plan: of the trace.
+        labels: the digits that the images show, [images].
+    """
+
+    def __init__(self, type: str, folder: Path = HERE) -> None:
+        """`type`, `folder` and errors as in `finish`."""
+        if type not in EVERY:
+            raise BadInputError(f"unknown type '{type}'; known are {', '.join(EVERY)}")
+        self.plan = EVERY[type]
+        self.data, self.weights, images = (_contents(folder / f"{name}.npz") for name in (type, "weights", "images"))
+        self.images, self.labels = images["images"][: self.plan.images].astype(np.float32), images["labels"][: self.plan.images]
+
+    def digits(self, outputs: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
+        """The predicted digit of each image; BadInputError for an array that is missing or has the wrong type or shape."""
+        layers = simulated_layers(self.plan, stored_arrays(outputs, self.plan), self.data)
+        return self.of_layers(layers)
+
+    def of_layers(self, layers: list[Floats]) -> NDArray[np.intp]:
+        """The predicted digit of each image from the layer of each network."""
+        networks = self.plan.networks if isinstance(self.plan, TmemPlan) else (self.plan.network,)
+        each = [last_layer(network, layer, self.weights) for network, layer in zip(networks, layers, strict=True)]
+        digits: NDArray[np.intp] = np.sum(each, axis=0).argmax(axis=1)
+        return digits
+
+
+def _contents(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path) as file:
+        return dict(file)
 
 
 def finish(outputs: Mapping[str, NDArray[Any]], type: str, folder: Path = HERE) -> dict[str, Any]:
@@ -101,20 +142,11 @@ def finish(outputs: Mapping[str, NDArray[Any]], type: str, folder: Path = HERE) 
     Raises:
         BadInputError: unknown type, an array is missing or has the wrong type or shape.
     """
-    if type not in EVERY:
-        raise BadInputError(f"unknown type '{type}'; known are {', '.join(EVERY)}")
-    plan = EVERY[type]
-    arrays = stored_arrays(outputs, plan)
-    with np.load(folder / f"{type}.npz") as file:
-        layers = layers_of(plan, arrays, dict(file))
-    with np.load(folder / "weights.npz") as file:
-        weights = dict(file)
-    with np.load(folder / "images.npz") as file:
-        images, labels = file["images"][: plan.images].astype(np.float32), file["labels"][: plan.images]
-
+    known = Classifier(type, folder)
+    plan, weights, images, labels = known.plan, known.weights, known.images, known.labels
+    layers = layers_of(plan, stored_arrays(outputs, plan), known.data)
     simulated = [last_layer(each.network, each.simulated, weights) for each in layers]
-    by_numpy = [last_layer(each.network, each.numpy, weights) for each in layers]
-    digits, digits_numpy = (np.sum(each, axis=0).argmax(axis=1) for each in (simulated, by_numpy))
+    digits, digits_numpy = known.of_layers([each.simulated for each in layers]), known.of_layers([each.numpy for each in layers])
     first = np.maximum(images @ weights["w1"].astype(np.float32).T + weights["b1"].astype(np.float32), 0)
     second = weights["w2_dense"].astype(np.float32) @ first.T + weights["b2_dense"].astype(np.float32)[:, None]
     digits_dense = scores(second, weights["w3_dense"], weights["b3_dense"]).argmax(axis=1)
