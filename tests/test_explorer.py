@@ -299,16 +299,21 @@ def test_spellings_that_mean_the_same() -> None:
 def test_serve(tmp_path: Path) -> None:
     """On this machine alone, until it is interrupted; writes nothing unless told to."""
     command = [sys.executable, "-m", "simulator", "explore", "--serve"]
-    with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as server:
+    start = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); runpy.run_module('simulator', run_name='__main__')"
+    interruptible = [sys.executable, "-c", start, *command[3:], "0"]  # also where the tests run in the background, which ignores interrupts
+    with subprocess.Popen(interruptible, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        url = server.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url)
-        with urllib.request.urlopen(url, timeout=20) as answer:
-            assert answer.read().decode() == the_page()
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"{url}etc/passwd", timeout=20)
-        server.send_signal(signal.SIGINT)
-        assert server.wait(20) == 0
+        try:
+            url = server.stdout.readline().strip()
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url)
+            with urllib.request.urlopen(url, timeout=20) as answer:
+                assert answer.read().decode() == the_page()
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"{url}etc/passwd", timeout=20)
+            server.send_signal(signal.SIGINT)
+            assert server.wait(20) == 0
+        finally:
+            server.kill()
     assert not list(tmp_path.iterdir())
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
