@@ -395,6 +395,14 @@ def _toml(values: dict[str, Any]) -> str:
         ({"subject": {"opcode": F16, "target": "sm_75"}}, "subject.target: sm_75 has no"),
         ({"subject": {"opcode": F16, "cases": 0}}, "0 sets of operands"),
         ({"subject": {"opcode": F16, "selector": 2}}, "selector 2"), ({"subject": {"opcode": F16, "oopcode": 1}}, "did you mean 'opcode'"),
+        ({"subject": {"trace": "digits/nothing"}}, "digits/nothing"),
+        ({"subject": {"trace": "digits/f16", "cases": 2}}, "unknown key"),
+        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "at": "some"}]}, "'some'; legal: any"),
+        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "warps": [9]}]}, "warps with a program: 0, 1"),
+        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "at": [-4]}]}, "a number from 0 on"),
+        ({"subject": {"opcode": "tcgen05.mma.sp.cta_group::1.kind::f16", "m": 100}}, "M = 100"),
+        ({"faults": [{"site": "e", "kind": "flip", "at": 3}]}, "of traces alone"),
+        ({"faults": [{"site": "e", "kind": "align"}]}, "base_d, base_a, base_e"),
         ({"subject": {"opcode": F16, "scale_a": [1]}}, "byte-id"), ({"campaign": {"policy": "maybe"}}, "hardware, raise, zero, saturate"),
         ({"campaign": {"seed": -1}}, "0 to 2^63"), ({"campaign": {"seed": "x"}}, "campaign.seed: 'x'; legal: int"), ({"faults": []}, "at least one"),
         ({"faults": [{"site": "e"}]}, "kind: is missing"), ({"faults": [{"site": "q", "kind": "flip"}]}, "'q' is not a site"),
@@ -410,7 +418,7 @@ def _toml(values: dict[str, Any]) -> str:
 )  # fmt: skip
 def test_campaigns_that_are_none(change: dict[str, Any], words: str) -> None:
     good = {"campaign": {"seed": 1}, "subject": {"opcode": F16}, "faults": [{"site": "e", "kind": "flip"}]}
-    with pytest.raises(ConfigError, match=re.escape(words)):
+    with pytest.raises((ConfigError, TraceError), match=re.escape(words)):
         _campaign(good | change).counts()
 
 
@@ -533,8 +541,55 @@ def test_replay_in_words(tmp_path: Path, tcsim: Tcsim) -> None:
     assert f"0 to {last}" in err
 
 
+# Other subjects
+
+
+def test_campaigns_on_traces(tmp_path: Path, tcsim: Tcsim) -> None:
+    """A trace through the same files: two workers give the same bytes, classes of the digits are counted, one fault in words."""
+    path = tmp_path / "c.toml"
+    faults = [
+        {"site": "registers", "kind": "flip", "at": "any", "count": 12},
+        {"site": "registers", "kind": "stuck1", "at": "any", "clock": "cycle", "count": 6, "warps": [1, 5]},
+        {"site": "shared", "kind": "flip", "count": 4}, {"site": "registers", "kind": "flip", "at": [3, 400], "until": 410, "count": 5},
+    ]  # fmt: skip
+    path.write_text(_toml({"campaign": {"seed": 4}, "subject": {"trace": "digits/f16", "config": "h100_sxm"}, "faults": faults}))
+    listed, one, two = (tmp_path / f"{name}.csv" for name in ("list", "one", "two"))
+    assert tcsim("faults", "list", path, "--output", listed) == (0, "", "")
+    rows = np.concatenate(list(read_blocks(read_head(listed))))
+    assert set(rows["case"][rows["group"] == 1].tolist()) <= {1, 5}
+    assert (rows["at"][rows["group"] == 0] < 580).all()
+    assert set(rows["at"][rows["group"] == 3].tolist()) <= {3, 400}
+    assert tcsim("faults", "run", listed, "--output", one)[0] == tcsim("faults", "run", listed, "--output", two, "--workers", 2)[0] == 0
+    assert one.read_bytes() == two.read_bytes()
+    assert "class changed" in tcsim("faults", "report", one)[1]
+    assert summarise(one).total.classified > 10
+    text = tcsim("faults", "replay", listed, "--id", 2)[1]
+    assert "before dynamic instruction" in text
+    assert "outcome: " in text
+
+
+def test_campaigns_on_tcgen05(tmp_path: Path, tcsim: Tcsim) -> None:
+    listed, results = tmp_path / "list.csv", tmp_path / "r.csv"
+    assert tcsim("faults", "list", "alignment", "--output", listed)[0] == 0
+    assert tcsim("faults", "run", listed, "--output", results)[0] == 0
+    groups = {counts.name: counts for counts in summarise(results).groups}
+    for name in ("D in the other half", "A in the other half", "metadata in the other half", "metadata at any wrong lane"):
+        assert groups[name].outcomes["due"] == groups[name].faults == groups[name].seen["alignment"][0]
+    assert groups["metadata of the other selector, one bit"].outcomes["masked"] == 500
+    assert groups["metadata that is read, one bit"].outcomes["sdc"] == 2048
+    assert "misaligned-address" in tcsim("faults", "replay", listed, "--id", 3)[1]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "campaigns").glob("*.toml")))
+def test_campaigns_that_come_with_tcsim_are_in_the_docs(tcsim: Tcsim, name: str) -> None:
+    code, out, _ = tcsim("faults", "list", name, "--count")
+    assert code == 0
+    assert " in all" in out
+    assert f"../campaigns/{name}.toml" in (ROOT / "docs" / "faults.md").read_text()
+
+
 def test_every_kind_of_fault_is_in_some_test() -> None:
-    assert {how["kind"] for how in GROUPS} == set(KINDS)
+    assert {how["kind"] for how in GROUPS} == set(KINDS) - {"align"}
     assert set("abcde") < set(SITES)
     assert OUTCOMES[MASKED] == "masked"
     assert len(DETECTORS) <= 8, "they are bits of a byte"

@@ -24,33 +24,30 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 import numpy as np
 
-from isa import IsaError, parse_target
-from simulator.arithmetic.rows import sum_row
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
-from simulator.faults.instruction import Instruction
 from simulator.faults.policies import POLICIES
 from simulator.faults.space import KINDS, WHERE, Group, Population, drawn, population
 from simulator.faults.statistics import sample_size
+from simulator.faults.subjects import Any_, describe, keys_of, make, rule_of
 from simulator.faults.table import BLOCK, Faults, seeds
-from simulator.layout import Choice
+from simulator.faults.trace import TraceSubject
 from simulator.resources import folder
 from simulator.version import __version__
 
 _CAMPAIGN = {"name": str, "seed": int, "policy": str, "arithmetic": str}
-_SUBJECT = {"opcode": str, "target": str, "cases": int, "selector": int, "scale_a": list, "scale_b": list}
 _GROUP: dict[str, type | tuple[type, ...]] = {
     "name": str, "site": str, "kind": str, "where": str, "bits": int, "adjacent": bool, "codes": str, "count": int, "margin": (float, int),
-    "confidence": (float, int),
+    "confidence": (float, int), "at": (int, list, str), "until": int, "clock": str, "warps": list,
 }  # fmt: skip
-MOST_CASES = 1 << 16
+CLOCKS = ("instruction", "cycle")
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class Campaign:
     path: str
     name: str
     seed: int
-    subject: Instruction
+    subject: Any_
     groups: tuple[Group, ...]
 
     def populations(self) -> list[Population]:
@@ -77,8 +74,11 @@ class Campaign:
         for group in self.groups:
             site = self.subject.sites.get(group.site)
             if site is None:
-                self._fail(f"faults.{group.name}.site", f"'{group.site}' is not a site of {self.subject.opcode}", ", ".join(self.subject.sites))
-            one = population(group, site, self.subject.layout, self.subject.cases)
+                self._fail(f"faults.{group.name}.site", f"'{group.site}' is not a site of this subject", ", ".join(self.subject.sites))
+            try:
+                one = population(group, site, self.subject.layout, self.subject.cases)
+            except ConfigError as error:
+                raise ConfigError(self.path, error.key, error.reason, error.legal) from None
             if not one.size:
                 self._fail(f"faults.{group.name}", "there is no such fault", "another site, kind or where")
             found.append(one)
@@ -106,6 +106,8 @@ class Campaign:
                 rows = one.make(part)
                 rows["id"] = first + start + np.arange(len(part))
                 rows["group"] = number
+                if group.clock == "cycle" and isinstance(self.subject, TraceSubject):
+                    rows = self.subject.at_cycles(rows)
                 yield drawn(rows, self.seed)
             first += wanted
 
@@ -141,29 +143,6 @@ class Campaign:
         raise ConfigError(self.path, key, reason, legal)
 
 
-def rule_of(subject: Instruction) -> str:
-    """The arithmetic that the results rest on, and its evidence."""
-    if subject.arithmetic != "chip" or not subject.form.a_type.is_float:
-        return "exact"
-    row = sum_row(subject.form, parse_target(subject.target))
-    return f"{row.family} sm_{'/'.join(map(str, row.targets))}, {row.inputs}{', sparse' * row.sparse}: {row.evidence}"
-
-
-def describe(subject: Instruction) -> dict[str, Any]:
-    """A subject as plain values."""
-    choice = subject.choice
-    return {
-        "opcode": subject.opcode, "target": subject.target, "cases": subject.cases, "seed": subject.seed, "arithmetic": subject.arithmetic,
-        "selector": choice.selector, "scale_a": list(choice.scale_a), "scale_b": list(choice.scale_b),
-    }  # fmt: skip
-
-
-def restored(values: Mapping[str, Any], policy: str) -> Instruction:
-    """The subject again."""
-    choice = Choice(selector=values["selector"], scale_a=tuple(values["scale_a"]), scale_b=tuple(values["scale_b"]))
-    return Instruction(values["opcode"], values["target"], choice, values["cases"], values["seed"], policy, values["arithmetic"])
-
-
 # Reading
 
 
@@ -186,42 +165,23 @@ def read_campaign(path: str | Path) -> Campaign:
     _known(name, "", values, {"campaign": dict, "subject": dict, "faults": list})
     head, subject, groups = values.get("campaign", {}), values.get("subject", {}), values.get("faults", [])
     _known(name, "campaign", head, _CAMPAIGN)
-    _known(name, "subject", subject, _SUBJECT)
-    if "opcode" not in subject:
-        raise ConfigError(name, "subject.opcode", "is missing", "an opcode, such as mma.sp.m16n8k32.f32.f16.f16.f32")
+    _known(name, "subject", subject, {key: kind for key, kind in keys_of(subject).items() if key not in ("seed", "arithmetic")})
+    if not {"opcode", "trace"} & subject.keys():
+        raise ConfigError(name, "subject.opcode", "is missing", "an opcode, such as mma.sp.m16n8k32.f32.f16.f16.f32, or a trace")
     if not groups:
         raise ConfigError(name, "faults", "no faults", "at least one [[faults]]")
-    seed = head.get("seed", 0)
-    read = [_group(name, number, group) for number, group in enumerate(groups)]
-    return Campaign(name, head.get("name", Path(path).stem), seed, _subject(name, head, subject, seed), tuple(read))
-
-
-def _subject(path: str, head: Mapping[str, Any], values: Mapping[str, Any], seed: int) -> Instruction:
-    policy, arithmetic, cases = head.get("policy", "hardware"), head.get("arithmetic", "chip"), values.get("cases", 1)
-    _one_of(path, "campaign.policy", policy, POLICIES)
-    _one_of(path, "campaign.arithmetic", arithmetic, get_args(Arithmetic))
+    seed, policy, arithmetic = head.get("seed", 0), head.get("policy", "hardware"), head.get("arithmetic", "chip")
+    _one_of(name, "campaign.policy", policy, POLICIES)
+    _one_of(name, "campaign.arithmetic", arithmetic, get_args(Arithmetic))
     if not 0 <= seed < 1 << 63:
-        raise ConfigError(path, "campaign.seed", f"{seed}", "0 to 2^63 - 1")
-    if not 1 <= cases <= MOST_CASES:
-        raise ConfigError(path, "subject.cases", f"{cases} sets of operands", f"1 to {MOST_CASES}")
-    ids = [tuple(values.get(key, [0, 0])) for key in ("scale_a", "scale_b")]
-    for key, pair in zip(("scale_a", "scale_b"), ids, strict=True):
-        if len(pair) != 2 or not all(isinstance(value, int) for value in pair):
-            raise ConfigError(path, f"subject.{key}", f"{list(pair)}", "[byte-id, thread-id]")
-    choice = Choice(selector=values.get("selector", 0), scale_a=ids[0], scale_b=ids[1])
-    subject = Instruction(values["opcode"], values.get("target", "sm_90a"), choice, cases, seed, policy, arithmetic)
-    try:
-        target = parse_target(subject.target)
-        if not subject.form.supports(target):
-            raise ConfigError(path, "subject.target", f"{target} has no '{subject.form.opcode}'", str(subject.form.targets))
-    except IsaError as error:
-        raise ConfigError(path, "subject.opcode", str(error)) from None
-    except ConfigError as error:
-        raise ConfigError(path, error.key, error.reason, error.legal) from None
-    return subject
+        raise ConfigError(name, "campaign.seed", f"{seed}", "0 to 2^63 - 1")
+    more = {"arithmetic": arithmetic} | ({} if "trace" in subject else {"seed": seed})
+    made = make(name, subject | more, policy)
+    read = [_group(name, number, group, made) for number, group in enumerate(groups)]
+    return Campaign(name, head.get("name", Path(path).stem), seed, made, tuple(read))
 
 
-def _group(path: str, number: int, values: Any) -> Group:
+def _group(path: str, number: int, values: Any, subject: Any_) -> Group:
     where = f"faults[{number}]"
     _known(path, where, values, _GROUP)
     for key in ("site", "kind"):
@@ -235,8 +195,31 @@ def _group(path: str, number: int, values: Any) -> Group:
         raise ConfigError(path, f"{where}.count", "negative, or with a margin", "a count, or margin and confidence, or neither for every fault")
     if values["kind"] == "word" and not values.get("count"):
         raise ConfigError(path, f"{where}.count", "is missing: random words have no end", "how many")
-    known = {item.name for item in fields(Group)}
-    return Group(**{"name": f"{values['site']} {values['kind']}", **{key: value for key, value in values.items() if key in known}})
+    return Group(**{"name": f"{values['site']} {values['kind']}", **values, **_when(path, where, values, subject)})
+
+
+def _when(path: str, where: str, values: Mapping[str, Any], subject: Any_) -> dict[str, Any]:
+    """When faults strike, and whom: of traces alone."""
+    given = [key for key in ("at", "until", "clock", "warps") if key in values]
+    if not isinstance(subject, TraceSubject):
+        if given:
+            raise ConfigError(path, f"{where}.{given[0]}", "is of traces alone", "leave it out")
+        return {}
+    _one_of(path, f"{where}.clock", values.get("clock", CLOCKS[0]), CLOCKS)
+    warps = tuple(values.get("warps", ()))
+    every = sorted(subject.program.sequences)
+    if not all(warp in every for warp in warps):
+        raise ConfigError(path, f"{where}.warps", f"{list(warps)}", f"warps with a program: {', '.join(map(str, every))}")
+    at = values.get("at", -1)
+    if isinstance(at, str):
+        _one_of(path, f"{where}.at", at, ("any",))
+        cycles = values.get("clock") == "cycle"
+        last = 1 + max(int(issued[-1]) for issued in subject.program.issue_cycles.values()) if cycles else max(map(subject.instructions, every))
+        return {"at": range(last), "warps": warps or tuple(every)}
+    times = at if isinstance(at, list) else [at]
+    if not times or not all(isinstance(time, int) and time >= -1 for time in times):
+        raise ConfigError(path, f"{where}.at", f"{at}", 'a number from 0 on, a list of them, "any", or -1 for the start')
+    return {"at": times, "warps": warps or tuple(every)}
 
 
 def _known(path: str, where: str, values: Any, keys: Mapping[str, type | tuple[type, ...]]) -> None:

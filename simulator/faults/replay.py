@@ -12,6 +12,7 @@ from simulator.arithmetic.formats import integers
 from simulator.errors import TraceError
 from simulator.faults import outcomes, table
 from simulator.faults.instruction import Instruction
+from simulator.faults.subjects import Any_
 from simulator.faults.table import SITES, FaultList, Faults
 from simulator.layout import Operand, Place
 from simulator.layout.queries import element_name
@@ -29,8 +30,13 @@ def fault_of(found: FaultList, number: int) -> Faults:
     raise TraceError(str(found.path), 0, 0, f"row {number} has another id", "a list in the order of its ids, as 'tcsim faults list' writes it")
 
 
-def replay(subject: Instruction, fault: Faults) -> dict[str, Any]:
-    """What one fault does.
+def replay(subject: Any_, fault: Faults) -> dict[str, Any]:
+    """What one fault does to any subject; see the functions of that name for the keys."""
+    return of_instruction(subject, fault) if isinstance(subject, Instruction) else subject.replay(fault[0])
+
+
+def of_instruction(subject: Instruction, fault: Faults) -> dict[str, Any]:
+    """What one fault does to one `mma`.
 
     Args:
         fault: a row of the list, as an array of one.
@@ -108,6 +114,8 @@ def _differences(operand: Operand, before: Bits, after: Bits, element: ElementTy
 
 def text(found: dict[str, Any]) -> str:
     """The same as lines."""
+    if "what" in found:
+        return _text(found)
     fault, outcome = found["fault"], found["outcome"]
     lines = [f"fault {fault['id']}: {fault['model']} in {fault['site']}, operands of case {fault['case']}, seed {fault['seed']:#x}"]
     for change in found["changes"]:
@@ -125,4 +133,24 @@ def text(found: dict[str, Any]) -> str:
         )
     if outcome["outcome"] == "sdc" and int(outcome["elements"]) > SHOWN:
         lines.append(f"    ... and {int(outcome['elements']) - SHOWN} more")
+    return "\n".join(lines) + "\n"
+
+
+def _text(found: dict[str, Any]) -> str:
+    """What happens to a trace or to a `tcgen05.mma`."""
+    lines = [f"fault {found['fault']['id']}: {found['what']}"]
+    lines += [f"  {found['when']}"] if found.get("when") else []
+    lines += [f"  {found['before']} -> {found['after']}"] if found.get("before") else []
+    lines += [f"  {place}: {before} -> {after}" for place, before, after in found.get("changes", [])]
+    lines += [f"    {held}" for held in found.get("held", [])]
+    lines += [f"  read by {reader}" for reader in found.get("read_by", [])]
+    why = f" ({found['reason']})" if found["reason"] else ""
+    lines.append(f"  outcome: {found['outcome']}{why}" + (f"; seen by {', '.join(found['detectors'])}" if found["detectors"] else ""))
+    lines += [f"  {found['error']}"] if found.get("error") else []
+    lines += [f"  {found['changed']:,} elements of the result differ:"] if found["changed"] else []
+    for *place, before, after in found["elements"]:
+        name = f"D[{place[0]}][{place[1]}]" if len(place) == 2 else str(place[0])
+        lines.append(f"    {name:<18} {before} -> {after}")
+    if found.get("class_changed") is not None:
+        lines.append(f"  {found['class_changed']} images change their class; accuracy {found['accuracy']:.4f}")
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.drawing.svg import Cell, Panel, Picture, data, figure, text
 from simulator.faults.outcomes import DETECTORS
+from simulator.faults.subjects import title
 from simulator.faults.summary import Counts, Summary
 
 _COLOURS = {"masked": "#bfdcec", "sdc": "#d55e00", "detected": "#009e73", "due": "#cc79a7", "hang": "#000000"}
@@ -25,12 +26,15 @@ def _shown(summary: Summary) -> list[Counts]:
 def outcome_table(summary: Summary) -> list[list[str]]:
     """Faults, shares with 95 % intervals (none where every fault was injected), and how large corruption is."""
     used = [name for name in _COLOURS if name in ("masked", "sdc") or summary.total.outcomes[name]]
-    head = ["faults of", "injected", "of", *used, "elements", "ulp", "NaN, Inf", "one row"]
+    classes = summary.total.classified > 0
+    head = ["faults of", "injected", "of", *used, "elements", "ulp", "NaN, Inf", "one row", *["class changed"] * classes]
     lines = [head]
     for counts in _shown(summary):
         shares = [_share(counts, name) for name in used]
         one_row = f"{counts.one_row / counts.outcomes['sdc']:.0%}" if counts.outcomes["sdc"] else "-"
         sizes = [str(counts.elements), f"{counts.ulp:,}", f"{counts.nonfinite:,}", one_row]
+        if classes:
+            sizes.append(f"{counts.reclassified / counts.classified:.2%}" if counts.classified else "-")
         lines.append([counts.name, f"{counts.faults:,}", f"{counts.population:,}" if counts.population else "any", *shares, *sizes])
     return lines
 
@@ -59,7 +63,7 @@ def _notes(summary: Summary) -> list[str]:
     about = summary.about
     subject = json.loads(about["subject"])
     return [
-        f"{about['campaign']}: {subject['opcode']} on {subject['target']}, {subject['cases']} sets of operands, seed {about['seed']}",
+        f"{about['campaign']}: {title(subject)}, seed {about['seed']}",
         f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}; list {about['list_sha256']}; tcsim {about['tcsim']}",
     ]
 

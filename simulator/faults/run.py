@@ -16,11 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import TraceError
+from simulator.errors import ConfigError, TraceError
 from simulator.faults import outcomes, table
-from simulator.faults.campaign import restored
-from simulator.faults.instruction import Instruction
 from simulator.faults.outcomes import Results
+from simulator.faults.subjects import Any_, make
 from simulator.faults.table import BLOCK, FaultList, Faults
 from simulator.files import complete
 from simulator.version import __version__
@@ -28,18 +27,20 @@ from simulator.version import __version__
 HEAD = "# tcsim fault results 1"
 COLUMNS = ",".join([*(name for name, _ in table.FIELDS), *(name for name, _ in outcomes.FIELDS[1:])])
 Progress = Callable[[int, int], None]
-_subjects: dict[str, Instruction] = {}
+_subjects: dict[str, Any_] = {}
 
 
-def subject_of(found: FaultList, policy: str = "") -> Instruction:
+def subject_of(found: FaultList, policy: str = "") -> Any_:
     """The subject that a list names, under its policy or another one.
 
     Raises:
         TraceError: the head of the list lacks it, or its operands are not those that the list was made for.
     """
     try:
-        subject = restored(json.loads(found.about["subject"]), policy or found.about["policy"])
+        subject = make(str(found.path), json.loads(found.about["subject"]), policy or found.about["policy"])
         digest = found.about["operands"]
+    except ConfigError:
+        raise
     except (KeyError, ValueError, TypeError) as error:
         raise TraceError(str(found.path), 0, 0, f"its head has no subject ({error})", "a list that 'tcsim faults list' wrote") from None
     if subject.digest != digest:
@@ -97,7 +98,7 @@ def joined(faults: Faults, results: Results) -> str:
     return "".join(f"{fault},{result.split(',', 1)[1]}\n" for fault, result in zip(table.texts(faults), outcomes.texts(results), strict=True))
 
 
-def _head(found: FaultList, subject: Instruction) -> str:
+def _head(found: FaultList, subject: Any_) -> str:
     about = {**found.about, "tcsim": __version__, "policy": subject.policy, "list": found.path.name, "list_sha256": _digest(found.path)}
     return "\n".join([HEAD, *(f"# {name}: {value}" for name, value in about.items()), COLUMNS, ""])
 
@@ -133,7 +134,7 @@ def work(key: str, faults: Faults) -> bytes:
     """One block; the subject is made once in each process."""
     if key not in _subjects:
         values, policy = json.loads(key)
-        _subjects[key] = restored(json.loads(values), policy)
+        _subjects[key] = make("a list", json.loads(values), policy)
     return joined(faults, _subjects[key].run(faults)).encode()
 
 

@@ -7,7 +7,7 @@ at random" are the same code, and no list has to be in memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -80,7 +80,9 @@ class Group:
         codes: values of codes: "undefined", "descending", "equal", "all".
         count: faults to draw; 0: every one.
         margin, confidence: draw so many that an interval is as narrow as this; 0: by `count`.
-        at, until: when, of traces; -1: the whole run.
+        at, until: when, of traces: dynamic instructions of the warp, or (`clock` = "cycle") cycles; -1: the whole run.
+        clock: "instruction" or "cycle".
+        warps: of traces: those that faults strike; all if empty.
     """
 
     name: str
@@ -93,8 +95,10 @@ class Group:
     count: int = 0
     margin: float = 0.0
     confidence: float = 0.95
-    at: tuple[int, ...] = (-1,)
+    at: Sequence[int] = (-1,)
     until: int = -1
+    clock: str = "instruction"
+    warps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,18 +116,17 @@ def population(group: Group, site: Site, found: FormLayout, cases: int) -> Popul
         ConfigError: the group asks for what the site has not.
     """
     spread = KINDS[group.kind](group, site, found)
-    times = len(group.at)
+    times, numbers = np.array(group.at), np.array(group.warps or range(cases))
 
     def make(index: Indices) -> Faults:
-        which, rest = np.divmod(np.asarray(index, np.int64), cases * times)
+        which, rest = np.divmod(np.asarray(index, np.int64), len(numbers) * len(times))
         faults = spread.make(which)
-        faults["case"] = rest // times
+        faults["case"] = numbers[rest // len(times)]
         faults["site"] = SITES.index(site.name)
-        faults["at"] = np.array(group.at)[rest % times]
-        faults["until"] = np.where(faults["at"] < 0, -1, group.until)
+        faults["at"], faults["until"] = times[rest % len(times)], group.until
         return faults
 
-    return Population(spread.size * cases * times, make)
+    return Population(spread.size * len(numbers) * len(times), make)
 
 
 def _model(name: str) -> int:
@@ -281,7 +284,7 @@ def _selectors(group: Group, _: Site, found: FormLayout) -> Population:
     return Population(len(values), make)
 
 
-KINDS: Mapping[str, Callable[[Group, Site, FormLayout], Population]] = {
+KINDS: dict[str, Callable[[Group, Site, FormLayout], Population]] = {
     "flip": lambda group, site, found: _bits(group, site, "flip"),
     "stuck0": lambda group, site, found: _bits(group, site, "stuck0"),
     "stuck1": lambda group, site, found: _bits(group, site, "stuck1"),

@@ -36,6 +36,7 @@ class Counts:
         elements, ulp, relative: largest of any fault.
         nonfinite: faults that make NaN or infinity.
         one_row: corruptions that stay in one row of D.
+        classified, reclassified: faults whose result an application classified, and those that change a class.
     """
 
     name: str
@@ -49,6 +50,8 @@ class Counts:
     relative: float = 0.0
     nonfinite: int = 0
     one_row: int = 0
+    classified: int = 0
+    reclassified: int = 0
     heat: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 32, 2), np.int64))
 
     @property
@@ -88,6 +91,7 @@ class Summary:
             for outcome in ("masked", "sdc"):
                 row[f"{outcome}_share"], row[f"{outcome}_low"], row[f"{outcome}_high"] = counts.share(outcome)
             row |= {"max_elements": counts.elements, "max_ulp": counts.ulp, "nonfinite": counts.nonfinite, "one_row": counts.one_row}
+            row |= {"classified": counts.classified, "class_changed": counts.reclassified}
             for name in DETECTORS:
                 caught, alarms = counts.seen[name]
                 row[f"{name}_coverage"] = caught / counts.harmful if counts.harmful else None
@@ -148,6 +152,7 @@ def _add(groups: list[Counts], block: dict[str, tuple[str, ...]]) -> None:
     group = np.array(block["group"], np.int64)
     outcome, why, seen = (np.array(block[name]) for name in ("outcome", "reason", "detectors"))
     numbers = {name: np.array(block[name], np.float64) for name in ("elements", "max_ulp", "max_rel", "nonfinite", "rows")}
+    classes = np.array(block["class_changed"], np.int64)
     lane = np.array(block["lane"], np.int64)
     mask = np.array([int(text, 16) for text in block["mask"]], np.int64)
     for number, counts in enumerate(groups):
@@ -160,6 +165,8 @@ def _add(groups: list[Counts], block: dict[str, tuple[str, ...]]) -> None:
         for name, count in zip(*np.unique(why[mine], return_counts=True), strict=True):
             counts.reasons[str(name)] = counts.reasons.get(str(name), 0) + int(count)
         masked = outcome[mine] == "masked"
+        counts.classified += int((classes[mine] >= 0).sum())
+        counts.reclassified += int((classes[mine] > 0).sum())
         texts, at = np.unique(seen[mine], return_inverse=True)
         for name in DETECTORS:
             has = np.array([name in text.split("+") for text in texts.tolist()])[at]
@@ -202,5 +209,6 @@ def _together(groups: list[Counts]) -> Counts:
         total.elements, total.ulp = max(total.elements, counts.elements), max(total.ulp, counts.ulp)
         total.relative = max(total.relative, counts.relative)
         total.nonfinite, total.one_row = total.nonfinite + counts.nonfinite, total.one_row + counts.one_row
+        total.classified, total.reclassified = total.classified + counts.classified, total.reclassified + counts.reclassified
     total.population *= not endless
     return total
