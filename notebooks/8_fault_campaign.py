@@ -213,6 +213,27 @@ plt.show()
 # number is exact about: these weights, these activations. Another layer has another share of zeros, and another answer.
 
 # %% [markdown]
+# ## The same with the tool
+#
+# `simulator.faults` does this for any form, site and kind of fault: lists of faults as files, several processes, runs
+# that go on after being killed, detectors and reports (`tcsim faults`, [docs/faults.md](../docs/faults.md)). Here are
+# the 1,024 faults of the first section again, and what four detectors would have said.
+
+# %%
+from simulator.faults import SDC, Instruction, single_bits
+from simulator.faults.outcomes import flag
+
+given = (("a", a[None]), ("b", b[None]), ("c", np.zeros((1, 4, 32), np.uint32)), ("e", e[None, None]))
+subject = Instruction(OPCODE, given=given)
+faults = single_bits(subject, "e", where="all")
+results = subject.run(faults)
+print("the same faults are silent corruptions:", bool(((results["outcome"] == SDC) == wrong).all()))
+harmful = results["outcome"] == SDC
+for name in ("legality", "parity", "secded", "abft"):
+    seen = (results["detectors"] & flag(name)) > 0
+    print(f"{name:<9} sees {seen[harmful].mean():6.1%} of {harmful.sum()} corruptions, {(seen & ~harmful).sum()} false alarms")
+
+# %% [markdown]
 # ## Exercises
 #
 # **1.** With plain `mma.sp` descending codes are legal too. How many of the 24 flips does the check of legality still
