@@ -120,12 +120,22 @@ def _run(options: argparse.Namespace) -> str:
 
         check_parquet()
     how = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
-    run_list(read_head(Path(options.list)), Path(options.output), progress=_progress(), **how)
+    start, found = time.monotonic(), read_head(Path(options.list))
+    run_list(found, Path(options.output), progress=_progress(), **how)
+    say(f"{found.rows:,} faults in {time.monotonic() - start:.1f} s; {_peak()} MB in the largest process")
     if options.parquet:
         from simulator.faults.parquet import to_parquet
 
         to_parquet(Path(options.output), Path(options.parquet))
     return ""
+
+
+def _peak() -> int:
+    """The most memory that this process, or one that it started, has held: MB."""
+    import resource
+
+    most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return most >> (20 if sys.platform == "darwin" else 10)
 
 
 def _progress() -> Progress | None:

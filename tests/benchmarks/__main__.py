@@ -14,6 +14,7 @@ import simulator
 from simulator.drawing.registers import matrix_panels
 from simulator.drawing.svg import figure
 from simulator.execute.mma import execute_mma
+from simulator.faults import Instruction, single_bits
 from simulator.layout import form_layout
 from simulator.resources import folder
 from simulator.timing.config import load_config
@@ -57,6 +58,8 @@ def pairs() -> list[Pair]:
     def ours(arrays: tuple[np.ndarray, ...], arithmetic: str = "chip") -> Callable[[], object]:  # type: ignore[type-arg]
         return lambda: execute_mma(form, *arrays, 0, target=target, arithmetic=arithmetic)  # type: ignore[arg-type]
 
+    subject = Instruction(OPCODE, cases=8)
+    faults = single_bits(subject, "e")
     drawn, small = form_layout("mma.m16n8k256.s32.b1.b1.s32.and.popc").operands["a"], form_layout(OPCODE).operands["a"]
     loop = folder("traces") / "digits" / "f16.trace"
     texts = [line for line in spelled() if line]
@@ -67,6 +70,8 @@ def pairs() -> list[Pair]:
         Pair("m16n8k32 f16: the chip's sum against the exact one", ours(many), 4096, ours(many, "exact"), 4096),
         Pair("the digits layer, time alone: repetitions skipped against simulated", lambda: simulator.run(loop, arithmetic="none"), 1,
              lambda: simulator.run(loop, arithmetic="none", skip=False), 1),
+        Pair("faults in the metadata of m16n8k32, with their outcomes: 4,096 at once against one at a time", lambda: subject.run(faults), 4096,
+             lambda: subject.run(faults[:1]), 1),
         Pair("a picture, for each labelled cell: SVG as text against matplotlib", lambda: figure("", [matrix_panels(drawn, "pastel")]), 16 * 256,
              lambda: with_matplotlib(small), 16 * 16),
         Pair("a loop of 1,000,000 repetitions against 100, repetitions skipped", repeated(1_000_000), 1_000_000, repeated(100), 100),
