@@ -25,7 +25,7 @@ from simulator.faults.detectors import Checksums, Mask, flags, ordered, parity, 
 from simulator.faults.outcomes import DETECTED, DUE, Results, compare, reason
 from simulator.faults.policies import multiply
 from simulator.faults.space import Site, code_places, live_bits
-from simulator.faults.table import MODELS, SITES, Faults
+from simulator.faults.table import MODELS, SITES, Faults, as_dict
 from simulator.layout import Choice, FormLayout, form_layout
 
 _DEFAULT = Choice()
@@ -181,8 +181,25 @@ class Instruction:
             read[index] = ((invert & live[word, lane]) | (second & live[word2, lane2])) != 0
         return registers, read
 
+    def check(self, faults: Faults) -> None:
+        """ConfigError for the first row that names what there is not: a case, a site, a word, a lane, a kind of fault that the site has not."""
+        _refuse(faults, faults["case"] >= self.cases, "case", f"0 to {self.cases - 1}")
+        models = [MODELS.index(name) for name in ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap")]
+        names = [SITES.index(name) for name in self.sites]
+        _refuse(faults, ~np.isin(faults["site"], names), "site", ", ".join(self.sites))
+        in_selector = faults["site"] == _SELECTOR_SITE
+        _refuse(faults, in_selector != (faults["model"] == _SELECTOR), "model", "selector in the site selector, and there alone")
+        _refuse(faults, ~in_selector & ~np.isin(faults["model"], models), "model", ", ".join(MODELS[model] for model in models))
+        _refuse(faults, in_selector & (faults["value"] > 3), "value", "0 to 3, two bits")
+        for name, site in self.sites.items():
+            mine = (faults["site"] == SITES.index(name)) & ~in_selector
+            words, lanes = site.live.shape
+            for field, size in (("word", words), ("word2", words), ("lane", lanes), ("lane2", lanes)):
+                _refuse(faults, mine & (faults[field] >= size), field, f"0 to {size - 1}")
+
     def run(self, faults: Faults) -> Results:
-        """The outcome of each fault."""
+        """The outcome of each fault; ConfigError as `check`."""
+        self.check(faults)
         results = outcomes.empty(faults["id"])
         for first in range(0, len(faults), BATCH):
             results[first : first + BATCH] = self._run(faults[first : first + BATCH])
@@ -285,6 +302,14 @@ class Instruction:
 
 
 _FAULT_FREE = 64
+
+
+def _refuse(faults: Faults, wrong: Mask, field: str, legal: str) -> None:
+    """ConfigError for the first fault that is wrong."""
+    if wrong.any():
+        fault = faults[int(np.argmax(wrong))]
+        value = as_dict(fault)[field] if field in ("site", "model") else int(fault[field])
+        raise ConfigError(f"fault {int(fault['id'])}", field, f"{value}", legal)
 
 
 def _shift(mask: Bits) -> Bits:

@@ -18,6 +18,7 @@ from simulator.errors import TraceError
 from simulator.faults.outcomes import DETECTORS, OUTCOMES
 from simulator.faults.run import COLUMNS, HEAD
 from simulator.faults.statistics import wilson
+from simulator.faults.subjects import title
 
 _BLOCK = 1 << 16
 
@@ -111,6 +112,8 @@ def summarise(path: str | Path) -> Summary:
         with path.open(encoding="utf-8", newline="") as stream:
             about = _head(path, stream)
             groups = json.loads(about["groups"])
+            title(json.loads(about["subject"]))
+            _ = [about[name] for name in ("campaign", "seed", "policy", "rule", "operands", "list_sha256", "tcsim")]
             found = [Counts(group["name"], group["population"]) for group in groups]
             names = COLUMNS.split(",")
             rows = csv.reader(stream)
@@ -120,7 +123,7 @@ def summarise(path: str | Path) -> Summary:
         raise
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(str(path), 0, 0, f"cannot be read ({error})", "results that 'tcsim faults run' wrote") from None
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError, IndexError) as error:
         raise TraceError(str(path), 0, 0, f"is no file of results ({error})", "results that 'tcsim faults run' wrote") from None
     total = _together(found)
     if total.faults != int(about["faults"]):
