@@ -114,6 +114,7 @@ def summarise(path: str | Path) -> Summary:
             groups = json.loads(about["groups"])
             title(json.loads(about["subject"]))
             _ = [about[name] for name in ("campaign", "seed", "policy", "rule", "operands", "list_sha256", "tcsim")]
+            stated = int(about["faults"])
             found = [Counts(group["name"], group["population"]) for group in groups]
             names = COLUMNS.split(",")
             rows = csv.reader(stream)
@@ -126,7 +127,7 @@ def summarise(path: str | Path) -> Summary:
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise TraceError(str(path), 0, 0, f"is no file of results ({error})", "results that 'tcsim faults run' wrote") from None
     total = _together(found)
-    if total.faults != int(about["faults"]):
+    if total.faults != stated:
         raise TraceError(str(path), 0, 0, f"{total.faults} rows, but its head says {about['faults']}: cut short?", "the whole file")
     return Summary(about, found, total)
 

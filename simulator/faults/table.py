@@ -99,7 +99,7 @@ def read_head(path: Path) -> FaultList:
         with path.open(encoding="utf-8", newline="") as stream:
             if stream.readline().rstrip() != HEAD:
                 raise TraceError(str(path), 1, 1, "not a list of faults", f"a file that begins with '{HEAD}', as 'tcsim faults list' writes it")
-            number = 1
+            number, line = 1, ""
             for line in stream:
                 number += 1
                 if not line.startswith("# "):
