@@ -552,6 +552,11 @@ def test_campaigns_on_traces(tmp_path: Path, tcsim: Tcsim) -> None:
         {"site": "registers", "kind": "stuck1", "at": "any", "clock": "cycle", "count": 6, "warps": [1, 5]},
         {"site": "shared", "kind": "flip", "count": 4}, {"site": "registers", "kind": "flip", "at": [3, 400], "until": 410, "count": 5},
     ]  # fmt: skip
+    bare = tmp_path / "bare.toml"  # without a config: the chip of the trace's own target, and no cycles
+    bare.write_text(_toml({"subject": {"trace": "digits/f16"}, "faults": [{"site": "shared", "kind": "flip", "count": 3}]}))
+    assert tcsim("faults", "list", bare, "--output", tmp_path / "bare.csv")[0] == 0
+    assert tcsim("faults", "run", tmp_path / "bare.csv", "--output", tmp_path / "bare.r.csv")[0] == 0
+    assert "trace digits/f16, seed 0" in tcsim("faults", "report", tmp_path / "bare.r.csv")[1]
     path.write_text(_toml({"campaign": {"seed": 4}, "subject": {"trace": "digits/f16", "config": "h100_sxm"}, "faults": faults}))
     listed, one, two = (tmp_path / f"{name}.csv" for name in ("list", "one", "two"))
     assert tcsim("faults", "list", path, "--output", listed) == (0, "", "")

@@ -88,7 +88,7 @@ def describe(subject: Any_) -> dict[str, Any]:
 def title(values: Mapping[str, Any]) -> str:
     """What a described subject is, for reports."""
     if "trace" in values:
-        return f"trace {values['trace']}" + f" on {values['config']}" * ("config" in values)
+        return f"trace {values['trace']}" + (f" on {values['config']}" if "config" in values else "")
     shape = f", M = {values['m']}, N = {values['n']}, base lane {values['base_lane']}" if "m" in values else ""
     return f"{values['opcode']}{shape} on {values['target']}, {values['cases']} sets of operands"
 
