@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,16 +99,14 @@ def _list(options: argparse.Namespace) -> str:
     if options.count:
         lines = [f"{group.name}: {wanted:,} of {size:,} faults" for group, (wanted, size) in zip(campaign.groups, campaign.counts(), strict=True)]
         return "\n".join([*lines, f"{sum(wanted for wanted, _ in campaign.counts()):,} in all", ""])
-    head = write_head(campaign.about())
+    head, blocks = write_head(campaign.about()), campaign.faults()
+    first = next(blocks)  # before anything is written: what is wrong with the campaign shows here
+    parts = chain([head], ("\n".join([*texts(rows), ""]) for rows in chain([first], blocks)))
     if options.output is None:
-        sys.stdout.write(head)
-        for rows in campaign.faults():
-            sys.stdout.write("\n".join([*texts(rows), ""]))
+        sys.stdout.writelines(parts)
         return ""
     with complete(options.output) as stream:
-        stream.write(head.encode())
-        for rows in campaign.faults():
-            stream.write("\n".join([*texts(rows), ""]).encode())
+        stream.writelines(part.encode() for part in parts)
     return ""
 
 

@@ -107,6 +107,8 @@ class Campaign:
                 rows["id"] = first + start + np.arange(len(part))
                 rows["group"] = number
                 if group.clock == "cycle" and isinstance(self.subject, TraceSubject):
+                    if self.subject.config is None:
+                        self._fail("subject.config", "is missing: faults at a cycle need a chip's times", "the name of a config, such as h100_sxm")
                     rows = self.subject.at_cycles(rows)
                 yield drawn(rows, self.seed)
             first += wanted
