@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= out
 TYPES := f16 bf16 tf32 s8 e4m3
 TCGEN05 := f16_tcgen05 f16_tcgen05_m64 f16_tcgen05_m64_lane16 f16_tcgen05_m64_both s8_tcgen05 e4m3_tcgen05 mxf4nvf4_tcgen05 f16_tcgen05_pair
-PYTEST_FLAGS ?= -n auto
+PYTEST_FLAGS ?= -n auto --dist worksteal
 
 .PHONY: help run digits test lint types check validate record bench notebooks wheel clean
 
