@@ -72,7 +72,8 @@ def run_list(found: FaultList, output: Path, *, policy: str = "", workers: int =
     missing = [number for number in blocks if not (parts / _part(number)).is_file()]
     if progress is not None:
         progress((len(blocks) - len(missing)) * BLOCK, found.rows)
-    tasks = ((number, rows) for number in missing for rows in table.read_blocks(found, number * BLOCK, min((number + 1) * BLOCK, found.rows)))
+    pieces = ((number * BLOCK, min((number + 1) * BLOCK, found.rows)) for number in missing)
+    tasks = ((first // BLOCK, rows) for first, rows in table.read_pieces(found, pieces))
     key = json.dumps([found.about["subject"], subject.policy])
     done = len(blocks) - len(missing)
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,20 +121,22 @@ def read_head(path: Path) -> FaultList:
 def read_blocks(found: FaultList, first: int = 0, last: int | None = None) -> Iterator[Faults]:
     """Rows `first` .. `last` - 1 in blocks of `BLOCK`; TraceError with the line of a row that is none."""
     last = found.rows if last is None else last
+    pieces = [(start, min(start + BLOCK, last)) for start in range(first, last, BLOCK)]
+    yield from (rows for _, rows in read_pieces(found, pieces))
+
+
+def read_pieces(found: FaultList, pieces: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Faults]]:
+    """Pieces of a list, from a row to before another, ascending; each with its first row. The file is read once, what lies between skipped."""
     with found.path.open(encoding="utf-8", newline="") as stream:
-        skipped = len(found.about) + 2
-        for _ in range(skipped + first):
+        head = len(found.about) + 2
+        for _ in range(head):
             next(stream)
-        rows: list[list[str]] = []
-        for number, row in enumerate(csv.reader(stream), first):
-            if number >= last:
-                break
-            rows.append(row)
-            if len(rows) == BLOCK:
-                yield _parsed(found.path, rows, skipped + number + 2 - len(rows))
-                rows = []
-        if rows:
-            yield _parsed(found.path, rows, skipped + last + 1 - len(rows))
+        at = 0
+        for first, last in pieces:
+            for _ in range(first - at):
+                next(stream)
+            at = last
+            yield first, _parsed(found.path, [line.rstrip("\r\n").split(",") for line in islice(stream, last - first)], head + first + 1)
 
 
 def _parsed(path: Path, rows: list[list[str]], line: int) -> Faults:
