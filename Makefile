@@ -57,7 +57,7 @@ types: $(VENV)/test.stamp
 	$(BIN)/mypy
 
 check: lint types
-	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not hardware"
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not hardware" --durations 25
 
 validate: $(VENV)/run.stamp
 	$(BIN)/tcsim validate --check
