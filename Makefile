@@ -51,7 +51,7 @@ test: $(VENV)/test.stamp
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
-	$(BIN)/ruff format --check isa simulator traces
+	$(BIN)/ruff format --check .
 
 types: $(VENV)/test.stamp
 	$(BIN)/mypy

@@ -1,4 +1,5 @@
-"""Builds the compiled kernel into the wheel where there is a C compiler; without one the wheel is pure Python and everything runs in numpy."""
+"""Builds the compiled kernel into the wheel where there is a C compiler; without one the wheel is pure Python and
+everything runs in numpy."""
 
 from __future__ import annotations
 

@@ -6,18 +6,47 @@
 ((16, 8), 2)
 """
 
-from isa.decode import decode
 from isa.errors import IsaError, UndefinedBehavior
-from isa.forms import MmaForm, mma_form, mma_forms
-from isa.instruction import Instruction
-from isa.metadata import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR, Metadata, Sparsity, sparsity_of, stored_columns
-from isa.sparsity import compress, expand, is_zero, prune
+from isa.forms.mma import MmaForm, mma_form, mma_forms
+from isa.fragments.metadata import (
+    FOUR_OF_EIGHT,
+    ONE_OF_TWO,
+    TWO_OF_FOUR,
+    Metadata,
+    Sparsity,
+    sparsity_of,
+    stored_columns,
+)
+from isa.fragments.sparsity import compress, expand, is_zero, prune
+from isa.ptx.decoder import decode
+from isa.ptx.instruction import Instruction
 from isa.targets import Target, parse_target
 from isa.types import ELEMENT_TYPES, ElementType, element_type, pack, unpack
 
 __all__ = [
-    "ELEMENT_TYPES", "FOUR_OF_EIGHT", "ONE_OF_TWO", "TWO_OF_FOUR", "ElementType", "Instruction", "IsaError", "Metadata", "MmaForm",
-    "Sparsity", "Target", "UndefinedBehavior", "compress", "decode", "element_type", "expand", "is_zero", "mma_form", "mma_forms", "pack",
-    "parse_target", "prune", "sparsity_of",
-    "stored_columns", "unpack",
-]  # fmt: skip
+    "ELEMENT_TYPES",
+    "FOUR_OF_EIGHT",
+    "ONE_OF_TWO",
+    "TWO_OF_FOUR",
+    "ElementType",
+    "Instruction",
+    "IsaError",
+    "Metadata",
+    "MmaForm",
+    "Sparsity",
+    "Target",
+    "UndefinedBehavior",
+    "compress",
+    "decode",
+    "element_type",
+    "expand",
+    "is_zero",
+    "mma_form",
+    "mma_forms",
+    "pack",
+    "parse_target",
+    "prune",
+    "sparsity_of",
+    "stored_columns",
+    "unpack",
+]

@@ -17,9 +17,18 @@ class IsaError(ValueError):
         section: where the rule is stated, possibly empty.
     """
 
-    def __init__(self, text: str, position: int, reason: str, legal: str = "", more: tuple[IsaError, ...] = (), section: str = "") -> None:
+    def __init__(
+        self, text: str, position: int, reason: str, legal: str = "", more: tuple[IsaError, ...] = (), section: str = ""
+    ) -> None:
         super().__init__(text, position, reason, legal, more, section)
-        self.text, self.position, self.reason, self.legal, self.more, self.section = text, position, reason, legal, more, section
+        self.text, self.position, self.reason, self.legal, self.more, self.section = (
+            text,
+            position,
+            reason,
+            legal,
+            more,
+            section,
+        )
 
     @classmethod
     def together(cls, errors: Sequence[IsaError]) -> IsaError:

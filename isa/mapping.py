@@ -1,8 +1,9 @@
 """One mapping per operand: places in the register file <-> coordinates in a matrix.
 
-Every fragment layout of PTX is a permutation of binary digits: the lane, the register and the element index are cut into digits, and each
-digit becomes a digit of the row or of the column. `Mapping` is the list of those digits. Both directions, the formulas that we print, the
-tables and the tests read this one list; nothing else in the project knows where an element lives.
+Every fragment layout of PTX is a permutation of binary digits: the lane, the register and the element index are cut
+into digits, and each digit becomes a digit of the row or of the column. `Mapping` is the list of those digits. Both
+directions, the formulas that we print, the tables and the tests read this one list; nothing else in the project knows
+where an element lives.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ Integers = NDArray[np.int64]
 
 
 class Digit(NamedTuple):
-    """`place // step % size` is worth `stride` each on `axis`; and `axis // stride % size` is worth `step` each in `place`."""
+    """`place // step % size` is worth `stride` each on `axis`; and `axis // stride % size` is worth `step` each in
+    `place`."""
 
     place: str
     step: int
@@ -45,7 +47,8 @@ class Mapping:
         places: name and size of each place, in the order in which functions take and return them.
         axes: name and size of each coordinate, likewise.
         digits: the digits; their sizes multiply to the number of places (that it holds) and of coordinates.
-        fixed: digits of places that are the same for all coordinates; empty but for what `at` returns. Places with other digits are not held.
+        fixed: digits of places that are the same for all coordinates; empty but for what `at` returns. Places with
+            other digits are not held.
     """
 
     places: tuple[tuple[str, int], ...]
@@ -57,23 +60,35 @@ class Mapping:
         """The mapping of the other coordinates, where these have the given values (within their sizes)."""
         axes = dict(self.axes)
         assert all(0 <= value < axes[axis] for axis, value in chosen.items())
-        fixed = tuple(Fixed(d.place, d.step, d.size, chosen[d.axis] // d.stride % d.size) for d in self.digits if d.axis in chosen)
+        fixed = tuple(
+            Fixed(d.place, d.step, d.size, chosen[d.axis] // d.stride % d.size) for d in self.digits if d.axis in chosen
+        )
         rest = tuple((axis, size) for axis, size in self.axes if axis not in chosen)
-        return replace(self, axes=rest, digits=tuple(d for d in self.digits if d.axis not in chosen), fixed=self.fixed + fixed)
+        return replace(
+            self, axes=rest, digits=tuple(d for d in self.digits if d.axis not in chosen), fixed=self.fixed + fixed
+        )
 
     def holds(self, **places: int | Integers) -> NDArray[np.bool_]:
         """Whether there is a coordinate at these places: everywhere, but for fixed digits."""
         found = [_digit(places[f.place], f.step, f.size) == f.value for f in self.fixed]
-        return reduce(np.logical_and, found, np.ones(np.broadcast_shapes(*(np.shape(p) for p in places.values())), np.bool_))
+        return reduce(
+            np.logical_and, found, np.ones(np.broadcast_shapes(*(np.shape(p) for p in places.values())), np.bool_)
+        )
 
     def coordinates(self, **places: int | Integers) -> tuple[Integers, ...]:
         """Coordinates, in the order of `axes`, of the given places (integers or arrays that broadcast)."""
-        return tuple(_weighted([(_digit(places[d.place], d.step, d.size), d.stride) for d in self.digits if d.axis == axis]) for axis, _ in self.axes)
+        return tuple(
+            _weighted([(_digit(places[d.place], d.step, d.size), d.stride) for d in self.digits if d.axis == axis])
+            for axis, _ in self.axes
+        )
 
     def positions(self, **coordinates: int | Integers) -> tuple[Integers, ...]:
         """Places, in the order of `places`, of the given coordinates (integers or arrays that broadcast)."""
         return tuple(
-            _weighted([(_digit(coordinates[d.axis], d.stride, d.size), d.step) for d in self.digits if d.place == place]) + self._start(place)
+            _weighted(
+                [(_digit(coordinates[d.axis], d.stride, d.size), d.step) for d in self.digits if d.place == place]
+            )
+            + self._start(place)
             for place, _ in self.places
         )
 
@@ -100,16 +115,19 @@ class Mapping:
 
     @cached_property
     def inverse_grid(self) -> tuple[Integers, ...]:
-        """For each coordinate an array of the shape of the places: what each place holds (where it `holds` anything)."""
+        """For each coordinate an array of the shape of the places: what each place holds (where it `holds`
+        anything)."""
         index = np.indices(self.place_shape)
         found = self.coordinates(**{place: index[i] for i, (place, _) in enumerate(self.places)})
         return tuple(np.broadcast_to(f, self.place_shape) for f in found)
 
     def formulas(self, **numbers: int) -> dict[str, str]:
-        """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register % 2)", ...}`.
+        """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register %
+        2)", ...}`.
 
         Args:
-            numbers: values that are written in place of the names: `formulas(lane=9, register=1)["row"]` is "9 / 4 + 8 * (1 % 2)".
+            numbers: values that are written in place of the names: `formulas(lane=9, register=1)["row"]` is "9 / 4 + 8
+                * (1 % 2)".
 
         `/` divides integers.
         """
@@ -143,7 +161,12 @@ def _joined(terms: list[tuple[str, int, int, int]]) -> list[tuple[str, int, int,
     return found
 
 
-def _formula(terms: list[tuple[str, int, int, int]], sizes: AbstractMapping[str, int], start: int, numbers: AbstractMapping[str, int]) -> str:
+def _formula(
+    terms: list[tuple[str, int, int, int]],
+    sizes: AbstractMapping[str, int],
+    start: int,
+    numbers: AbstractMapping[str, int],
+) -> str:
     """`start` and the sum of `weight * (name / step % size)`, without the operations that change nothing."""
     parts = []
     for name, step, size, weight in sorted(_joined(terms), key=lambda term: term[3]):

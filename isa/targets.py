@@ -1,6 +1,7 @@
 """Compilation targets: sm_XY with the suffix that decides what is available.
 
-`sm_90a` has what `sm_90` has and the architecture's own features; `sm_120f` what the family 120 shares. PTX ISA 9.0, 11.1.2 (.target).
+`sm_90a` has what `sm_90` has and the architecture's own features; `sm_120f` what the family 120 shares. PTX ISA 9.0,
+11.1.2 (.target).
 """
 
 from __future__ import annotations
@@ -31,10 +32,17 @@ def parse_target(text: str | Target) -> Target:
         return text
     match = re.fullmatch(r"sm_(\d+)([af]?)", text)
     if match is None or int(match[1]) not in KNOWN:
-        raise IsaError(text, 0, f"unknown target '{text}'", ", ".join(f"sm_{n}" for n in KNOWN) + ", with 'a' or 'f' from sm_90 on")
+        raise IsaError(
+            text, 0, f"unknown target '{text}'", ", ".join(f"sm_{n}" for n in KNOWN) + ", with 'a' or 'f' from sm_90 on"
+        )
     target = Target(int(match[1]), match[2])
     if target.suffix and (target.number not in _SUFFIXED or (target.suffix == "f" and target.number == 90)):
-        raise IsaError(text, 0, f"unknown target '{text}': sm_{target.number} has no '{target.suffix}' variant", f"sm_{target.number}")
+        raise IsaError(
+            text,
+            0,
+            f"unknown target '{text}': sm_{target.number} has no '{target.suffix}' variant",
+            f"sm_{target.number}",
+        )
     return target
 
 

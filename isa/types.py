@@ -1,7 +1,8 @@
 """Element types: how the bits of a register are to be read.
 
-Registers, shared memory and files hold unsigned integers; an `ElementType` says what they mean. A pattern of a type is always held in a
-uint32, lowest bits first, whatever the width of the type; of f64 alone in a uint64, like the 64-bit registers that hold it.
+Registers, shared memory and files hold unsigned integers; an `ElementType` says what they mean. A pattern of a type is
+always held in a uint32, lowest bits first, whatever the width of the type; of f64 alone in a uint64, like the 64-bit
+registers that hold it.
 Source: PTX ISA 9.0, section 5.2.3 (alternate floating-point formats) and 9.7.14.1 (matrix data types).
 """
 
@@ -108,10 +109,20 @@ ELEMENT_TYPES: dict[str, ElementType] = {
 }
 
 
-F64 = ElementType("f64", 64, exponent=11, fraction=52)  # beside the others, whose patterns and registers are uint32: these are uint64
-B1 = ElementType("b1", 1, Kind.UNSIGNED)  # beside the others too: a form says what it does with bits in place of multiplying them
-MATRIX_TYPES: dict[str, ElementType] = {**ELEMENT_TYPES, F64.name: F64, B1.name: B1}  # every type that an operand of mma may have
-PACKED_E2M1 = ElementType("e2m1", 4, exponent=2, fraction=1, infinity=False, nan=False)  # of kinds mxf4 and mxf4nvf4: two a byte
+F64 = ElementType(
+    "f64", 64, exponent=11, fraction=52
+)  # beside the others, whose patterns and registers are uint32: these are uint64
+B1 = ElementType(
+    "b1", 1, Kind.UNSIGNED
+)  # beside the others too: a form says what it does with bits in place of multiplying them
+MATRIX_TYPES: dict[str, ElementType] = {
+    **ELEMENT_TYPES,
+    F64.name: F64,
+    B1.name: B1,
+}  # every type that an operand of mma may have
+PACKED_E2M1 = ElementType(
+    "e2m1", 4, exponent=2, fraction=1, infinity=False, nan=False
+)  # of kinds mxf4 and mxf4nvf4: two a byte
 SCALE_TYPES: dict[str, ElementType] = {
     "ue8m0": ElementType("ue8m0", 8, exponent=8, infinity=False, signed=False),
     "ue4m3": ElementType("ue4m3", 8, exponent=4, fraction=3, infinity=False, finite_top=True, signed=False),
@@ -132,7 +143,9 @@ def pack(patterns: NDArray[np.unsignedinteger], bits: int) -> Bits:
     """Patterns [..., n] of `bits` each into uint32 words [..., n * bits / 32], lowest bits first."""
     per = 32 // bits
     if patterns.shape[-1] % per:
-        raise IsaError("", -1, f"{patterns.shape[-1]} elements of {bits} bits do not fill 32-bit words", f"a multiple of {per}")
+        raise IsaError(
+            "", -1, f"{patterns.shape[-1]} elements of {bits} bits do not fill 32-bit words", f"a multiple of {per}"
+        )
     fields = patterns.reshape(*patterns.shape[:-1], -1, per).astype(np.uint32) & np.uint32((1 << bits) - 1)
     words: Bits = np.bitwise_or.reduce(fields << _shifts(bits), axis=-1)
     return words

@@ -1,7 +1,8 @@
 """What PTX leaves undefined, case by case: the names, the rules, and where each rule is stated.
 
-`RULES` names every case that the project looks for; those that concern the metadata of `mma.sp` are found here, the others by whoever holds
-the state they depend on. What an H100 does with undefined metadata is measured and computable; that is the executor's business, not a rule.
+`RULES` names every case that the project looks for; those that concern the metadata of `mma.sp` are found here, the
+others by whoever holds the state they depend on. What an H100 does with undefined metadata is measured and computable;
+that is the executor's business, not a rule.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import UndefinedBehavior
-from isa.forms import MmaForm
-from isa.metadata import CODE_BITS, ONE_OF_TWO
+from isa.forms.mma import MmaForm
+from isa.fragments.metadata import CODE_BITS, ONE_OF_TWO
 from isa.types import Bits
 
 
@@ -29,7 +30,9 @@ _STORAGE = "PTX ISA 9.0, 9.7.14.6.1"
 _MEMORY = "PTX ISA 9.0, 8 (memory consistency model)"
 
 RULES: dict[str, Rule] = {
-    "invalid-metadata": Rule("the two indices of a metadata code must differ: 0b0000, 0b0101, 0b1010 and 0b1111 are invalid", _STORAGE),
+    "invalid-metadata": Rule(
+        "the two indices of a metadata code must differ: 0b0000, 0b0101, 0b1010 and 0b1111 are invalid", _STORAGE
+    ),
     "unordered-metadata": Rule(
         "the indices of a metadata code must ascend with ::ordered_metadata, and for 8-bit floats in either spelling: "
         "0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110",
@@ -37,24 +40,50 @@ RULES: dict[str, Rule] = {
     ),
     "invalid-metadata-tf32": Rule("a 1:2 metadata code must be 0b0100 (first element) or 0b1110 (second)", _STORAGE),
     "selector-out-of-range": Rule("the sparsity selector must name lanes that the shape uses", _STORAGE),
-    "uneven-scale-ids": Rule("byte-id and thread-id of block scales must be the same in all lanes of a warp", "PTX ISA 9.0, 9.7.14.3"),
-    "read-before-write": Rule("a register is read before anything was written to it", "PTX ISA 9.0, 5.1.1 (register state space)"),
-    "shared-memory-race": Rule("two warps access the same bytes of shared memory, one of them writing, with nothing that orders them", _MEMORY),
-    "shared-memory-bounds": Rule("an access lies outside the shared memory of the CTA", "PTX ISA 9.0, 5.1.7 (shared state space)"),
-    "misaligned-address": Rule("an address must be a multiple of the size of the access", "PTX ISA 9.0, 6.4.1 (addresses as operands)"),
+    "uneven-scale-ids": Rule(
+        "byte-id and thread-id of block scales must be the same in all lanes of a warp", "PTX ISA 9.0, 9.7.14.3"
+    ),
+    "read-before-write": Rule(
+        "a register is read before anything was written to it", "PTX ISA 9.0, 5.1.1 (register state space)"
+    ),
+    "shared-memory-race": Rule(
+        "two warps access the same bytes of shared memory, one of them writing, with nothing that orders them", _MEMORY
+    ),
+    "shared-memory-bounds": Rule(
+        "an access lies outside the shared memory of the CTA", "PTX ISA 9.0, 5.1.7 (shared state space)"
+    ),
+    "misaligned-address": Rule(
+        "an address must be a multiple of the size of the access", "PTX ISA 9.0, 6.4.1 (addresses as operands)"
+    ),
     "tmem-allocation-size": Rule("an allocation of Tensor Memory takes 32, 64, 128, 256 or 512 columns", _ALLOCATION),
     "tmem-growing-allocation": Rule("an allocation must not be larger than those of the CTA before it", _ALLOCATION),
     "tmem-alloc-after-relinquish": Rule("no allocation after tcgen05.relinquish_alloc_permit", _ALLOCATION),
-    "tmem-dealloc-mismatch": Rule("tcgen05.dealloc must name an allocation: its address and its number of columns", _ALLOCATION),
+    "tmem-dealloc-mismatch": Rule(
+        "tcgen05.dealloc must name an allocation: its address and its number of columns", _ALLOCATION
+    ),
     "tmem-leak": Rule("every allocation must be given back before the kernel ends", _ALLOCATION),
     "tmem-not-allocated": Rule("Tensor Memory is used that was not allocated", _ALLOCATION),
     "tmem-use-after-free": Rule("Tensor Memory is used after its deallocation", _ALLOCATION),
-    "tmem-bounds": Rule("Tensor Memory has lanes 0 to 127 and columns 0 to 511", "PTX ISA 9.0, 9.7.16.1 (Tensor Memory addressing)"),
-    "uneven-operand": Rule("an address or a number of a .sync.aligned instruction must be the same in the whole warp", "PTX ISA 9.0, 9.7.16"),
-    "tmem-copies-differ": Rule("copies of A, of metadata or of scale factors in Tensor Memory must be the same", "PTX ISA 9.0, 9.7.16.10 (inferred)"),
-    "undefined-metadata": Rule("a metadata code is not one of those that PTX lists for the kind", "PTX ISA 9.0, 9.7.16.10.8"),
-    "collector-use-without-fill": Rule("a collector buffer is used that no earlier instruction filled with this operand", "PTX ISA 9.0, 9.7.16.10"),
-    "barrier-mismatch": Rule("all warps of a barrier must agree on its number of threads", "PTX ISA 9.0, 9.7.13.1 (barrier)"),
+    "tmem-bounds": Rule(
+        "Tensor Memory has lanes 0 to 127 and columns 0 to 511", "PTX ISA 9.0, 9.7.16.1 (Tensor Memory addressing)"
+    ),
+    "uneven-operand": Rule(
+        "an address or a number of a .sync.aligned instruction must be the same in the whole warp",
+        "PTX ISA 9.0, 9.7.16",
+    ),
+    "tmem-copies-differ": Rule(
+        "copies of A, of metadata or of scale factors in Tensor Memory must be the same",
+        "PTX ISA 9.0, 9.7.16.10 (inferred)",
+    ),
+    "undefined-metadata": Rule(
+        "a metadata code is not one of those that PTX lists for the kind", "PTX ISA 9.0, 9.7.16.10.8"
+    ),
+    "collector-use-without-fill": Rule(
+        "a collector buffer is used that no earlier instruction filled with this operand", "PTX ISA 9.0, 9.7.16.10"
+    ),
+    "barrier-mismatch": Rule(
+        "all warps of a barrier must agree on its number of threads", "PTX ISA 9.0, 9.7.13.1 (barrier)"
+    ),
 }
 
 
@@ -79,7 +108,8 @@ def metadata_findings(form: MmaForm, codes: Bits) -> dict[str, NDArray[np.bool_]
 
 
 def first_metadata_finding(form: MmaForm, codes: Bits, selector: int) -> UndefinedBehavior | None:
-    """The first undefined code of `codes` [case, row, chunk] in order of case, row and chunk, or None if all are defined."""
+    """The first undefined code of `codes` [case, row, chunk] in order of case, row and chunk, or None if all are
+    defined."""
     findings = metadata_findings(form, codes)
     broken = np.logical_or.reduce(list(findings.values()))
     if not broken.any():
@@ -89,11 +119,15 @@ def first_metadata_finding(form: MmaForm, codes: Bits, selector: int) -> Undefin
     lane, position = (int(p) for p in form.metadata.mapping.positions(row=row, chunk=chunk, selector=selector))
     low = CODE_BITS * position
     place = f"lane {lane}, bits {low}..{low + CODE_BITS - 1} of the metadata register"
-    return undefined_behavior(name, f"{form.opcode}, case {case}, row {row}, chunk {chunk}: code 0b{int(codes[case, row, chunk]):04b} in {place}")
+    return undefined_behavior(
+        name,
+        f"{form.opcode}, case {case}, row {row}, chunk {chunk}: code 0b{int(codes[case, row, chunk]):04b} in {place}",
+    )
 
 
 def _tables(form: MmaForm) -> dict[str, NDArray[np.bool_]]:
-    """For each rule, which of the 16 codes break it; together exactly the codes that `form.metadata` does not list as defined."""
+    """For each rule, which of the 16 codes break it; together exactly the codes that `form.metadata` does not list as
+    defined."""
     code = np.arange(16)
     low, high = code & 3, code >> 2
     legal = np.isin(code, form.metadata.codes)

@@ -29,7 +29,9 @@ print(layout_f.layout.layout, {name: site.live.shape for name, site in layout_f.
 def words(result):
     """An outcome, why, and who saw it."""
     seen = [name for i, name in enumerate(DETECTORS) if result["detectors"] >> i & 1]
-    return f"{OUTCOMES[result['outcome']]} {REASONS[result['reason']]}".strip() + (f", seen by {' '.join(seen)}" if seen else "")
+    return f"{OUTCOMES[result['outcome']]} {REASONS[result['reason']]}".strip() + (
+        f", seen by {' '.join(seen)}" if seen else ""
+    )
 
 
 def fault(site, model="flip", **given):
@@ -51,7 +53,9 @@ live = np.bitwise_count(layout_f.sites["e"].live).sum(axis=1)
 print(f"{bits.size:,} bits, {live[0]:,} of the first column and {live[1]:,} of the second are read")
 rows = bits.make(np.arange(0, bits.size, 7))
 results = layout_f.run(rows)
-for (outcome, reason), count in Counter(zip(results["outcome"].tolist(), results["reason"].tolist(), strict=True)).most_common():
+for (outcome, reason), count in Counter(
+    zip(results["outcome"].tolist(), results["reason"].tolist(), strict=True)
+).most_common():
     print(f"{OUTCOMES[outcome]:7} {REASONS[reason]:7} {count:5} of {len(rows)}")
 
 # %% [markdown]
@@ -123,7 +127,9 @@ print(f"with a neighbour's metadata: {words(result)}; {result['elements']} eleme
 # ptxas looks at none of them, so a fault there is found by the chip or by nobody.
 
 # %%
-descriptor = layout_f.run(population(Group("g", "idesc", "flip"), layout_f.sites["idesc"], layout_f.layout, 1).make(np.arange(32)))
+descriptor = layout_f.run(
+    population(Group("g", "idesc", "flip"), layout_f.sites["idesc"], layout_f.layout, 1).make(np.arange(32))
+)
 for bit, result in enumerate(descriptor):
     held = layout_f.replay(fault("idesc", mask=1 << bit)[0])["held"]
     if OUTCOMES[result["outcome"]] != "due":

@@ -14,10 +14,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import isa
-from simulator.gemm import estimate, parse_tile
-from simulator.pictures import COLOURS
 from simulator.resources import folder
+from simulator.studies.gemm import estimate, parse_tile
 from simulator.timing.config import config_names, load_config
+from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
 
@@ -50,7 +50,12 @@ print("back  ", isa.expand(stored, codes, isa.TWO_OF_FOUR).astype(np.uint16).vie
 rng = np.random.default_rng(0)
 size = (512, 512)
 layer = np.load(folder("traces") / "digits" / "weights.npz")["w2_dense"].astype(np.float64)
-matrices = {"uniform": rng.uniform(-1, 1, size), "normal": rng.standard_normal(size), "Laplace": rng.laplace(size=size), "digits layer": layer}
+matrices = {
+    "uniform": rng.uniform(-1, 1, size),
+    "normal": rng.standard_normal(size),
+    "Laplace": rng.laplace(size=size),
+    "digits layer": layer,
+}
 
 
 def lost(weights, keep):
@@ -68,7 +73,13 @@ for name, shares in loss.items():
 
 figure, axes = plt.subplots(figsize=(6, 2.4))
 for number, label in enumerate(("2:4 by magnitude", "half of the whole matrix", "two of four by chance")):
-    axes.bar(np.arange(len(loss)) + 0.27 * (number - 1), [shares[number] for shares in loss.values()], 0.25, color=COLOURS[number], label=label)
+    axes.bar(
+        np.arange(len(loss)) + 0.27 * (number - 1),
+        [shares[number] for shares in loss.values()],
+        0.25,
+        color=COLOURS[number],
+        label=label,
+    )
 axes.set_xticks(range(len(loss)), list(loss))
 axes.set_ylabel("squared norm lost")
 axes.set_ylim(0, 0.62)
@@ -133,7 +144,10 @@ OPCODES = {
 }
 h100 = load_config("h100_sxm")
 with (folder("configs") / "measurements" / "h100_uniform.csv").open() as lines:
-    measured = {(r["ptx"], int(r["chains"]), int(r["warps"])): float(r["cycles_per_instruction_per_warp"]) for r in csv.DictReader(lines)}
+    measured = {
+        (r["ptx"], int(r["chains"]), int(r["warps"])): float(r["cycles_per_instruction_per_warp"])
+        for r in csv.DictReader(lines)
+    }
 rate = {}
 for name, opcode in OPCODES.items():
     form, per_sub_core = isa.mma_form(opcode), 16 // 4
@@ -141,7 +155,9 @@ for name, opcode in OPCODES.items():
     m, n, k = form.m, form.n, form.k
     rate[name] = m * n * k / interval
     known = h100.tensor_class(form).interval
-    print(f"{name:7} m{m}n{n}k{k}: interval {known} in the config, {interval:.2f} measured: {rate[name]:.0f} FMA/clk as named, per sub-core")
+    print(
+        f"{name:7} m{m}n{n}k{k}: interval {known} in the config, {interval:.2f} measured: {rate[name]:.0f} FMA/clk as named, per sub-core"
+    )
 print(f"gain, measured: {rate['sparse'] / rate['dense']:.2f}")
 
 # %% [markdown]
@@ -156,7 +172,9 @@ print(f"{'config':14}{'dense':>7}{'sparse':>8}{'gain':>7}  rests on")
 for name in config_names():
     config = load_config(name)
     dense, sparse = (config.tensor_class(isa.mma_form(opcode)) for opcode in OPCODES.values())
-    print(f"{name:14}{dense.interval:7}{sparse.interval:8}{2 * dense.interval / sparse.interval:7.2f}  {config.status('tensor ' + sparse.name)}")
+    print(
+        f"{name:14}{dense.interval:7}{sparse.interval:8}{2 * dense.interval / sparse.interval:7.2f}  {config.status('tensor ' + sparse.name)}"
+    )
 
 # %% [markdown]
 # Blackwell's own instruction is `tcgen05.mma.sp`. Of it nothing is published but peak rates; the model assumes twice
@@ -164,7 +182,7 @@ for name in config_names():
 # a tile whose operands are what it waits for gains less than 2.
 
 # %%
-from simulator.validation.sparse_tcgen05 import predictions
+from simulator.studies.validation.sparse_tcgen05 import predictions
 
 print(f"{'kind::f16, K = 32':34}{'2 dense':>9}{'sparse':>8}{'gain':>7}  bound by, status")
 for p in predictions(load_config("b200"))[:8]:
@@ -187,7 +205,11 @@ with (folder("configs") / "measurements" / "h100_gemm_chip.csv").open() as lines
 def on_the_chip(sparse):
     """Cycles from the first CTA's begin to the last one's end."""
     name = ("f16" if sparse else "dense_f16") + "_128x128x64_w2x4_s4"
-    return min(float(r["first_to_last_us"]) * float(r["mhz"]) for r in rows if r["variant"] == name and (r["m"], r["n"]) == ("4096", "4096"))
+    return min(
+        float(r["first_to_last_us"]) * float(r["mhz"])
+        for r in rows
+        if r["variant"] == name and (r["m"], r["n"]) == ("4096", "4096")
+    )
 
 
 gemms = {}
@@ -197,12 +219,20 @@ for name in OPCODES:
     e = gemms[name]
     print(f"{name:7} {e.cycles:,} cycles simulated, {on_the_chip(name == 'sparse'):,.0f} measured; bound by {e.bound}")
     print(f"        {tile.stage_bytes:,} bytes of A, B and metadata an iteration")
-print(f"gain: {gemms['dense'].cycles / gemms['sparse'].cycles:.2f} simulated, {on_the_chip(False) / on_the_chip(True):.2f} measured")
+print(
+    f"gain: {gemms['dense'].cycles / gemms['sparse'].cycles:.2f} simulated, {on_the_chip(False) / on_the_chip(True):.2f} measured"
+)
 
 figure, axes = plt.subplots(figsize=(6, 2))
 units = ("tensor", "shared memory", "path to L2", "L2 reads", "device memory")
 for number, (name, e) in enumerate(gemms.items()):
-    axes.barh(np.arange(len(units)) + 0.2 - 0.4 * number, [e.shares[unit] for unit in units], 0.38, color=COLOURS[number], label=name)
+    axes.barh(
+        np.arange(len(units)) + 0.2 - 0.4 * number,
+        [e.shares[unit] for unit in units],
+        0.38,
+        color=COLOURS[number],
+        label=name,
+    )
 axes.set_yticks(range(len(units)), units)
 axes.set_xlim(0, 1)
 axes.set_xlabel("share of the kernel's time for which it is taken")
@@ -261,7 +291,9 @@ assert whole < min(tried) < given
 # %%
 from dataclasses import replace
 
-faster = replace(h100, tensor=tuple(replace(c, interval=6) if c.name == "sparse, full k, f32" else c for c in h100.tensor))
+faster = replace(
+    h100, tensor=tuple(replace(c, interval=6) if c.name == "sparse, full k, f32" else c for c in h100.tensor)
+)
 changed = estimate(gemms["sparse"].tile, 4096, 4096, 4096, faster)
 print(f"{gemms['sparse'].cycles:,} -> {changed.cycles:,} cycles")
 assert 1 <= gemms["sparse"].cycles / changed.cycles < 1.1

@@ -16,14 +16,16 @@ import numpy as np
 
 import isa
 import simulator
-from isa.metadata import stored_columns
-from simulator.drawing import draw
+from isa.fragments.metadata import stored_columns
 from simulator.layout import form_layout
+from simulator.views.drawing import draw
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 form = isa.mma_form(OPCODE)
 for operand in (form.a, form.b, form.c, form.d):
-    print(f"{operand.name}: {operand.shape[0]:2} x {operand.shape[1]:2} {operand.type.name}, {operand.registers} registers a lane")
+    print(
+        f"{operand.name}: {operand.shape[0]:2} x {operand.shape[1]:2} {operand.type.name}, {operand.registers} registers a lane"
+    )
 
 # %% [markdown]
 # A of a sparse form is stored compressed: 16 rows of 16 elements, for 32 logical columns. B is whole.
@@ -91,11 +93,19 @@ def patterns(values):
     return values.view(np.uint16).astype(np.uint32)
 
 
-registers = form.a.scatter(patterns(stored)), form.b.scatter(patterns(b)), np.zeros((4, 32), np.uint32), form.metadata.scatter(codes, 0)
+registers = (
+    form.a.scatter(patterns(stored)),
+    form.b.scatter(patterns(b)),
+    np.zeros((4, 32), np.uint32),
+    form.metadata.scatter(codes, 0),
+)
 print("register file of A:", registers[0].shape, "lane 0 has", [f"{word:08x}" for word in registers[0][:, 0]])
 d = simulator.mma_sp(OPCODE, *(operand[None] for operand in registers))[0]
 whole = isa.expand(patterns(stored), codes, isa.TWO_OF_FOUR).astype(np.uint16).view(np.float16)
-print("D as numpy has it:", bool((form.d.gather(d).view(np.float32) == whole.astype(np.float32) @ b.astype(np.float32)).all()))
+print(
+    "D as numpy has it:",
+    bool((form.d.gather(d).view(np.float32) == whole.astype(np.float32) @ b.astype(np.float32)).all()),
+)
 
 # %% [markdown]
 # ## The logical column of a stored element
@@ -117,7 +127,12 @@ print("row 5, stored columns 0 to 15 are logical", *columns[5])
 # of A and P neighbouring rows of B; the rest is the same for all.
 
 # %%
-for text in ("m16n8k16 f32.tf32.tf32.f32", "m16n8k32 f32.f16.f16.f32", "m16n8k64 s32.s8.s8.s32", "m16n8k128 s32.s4.s4.s32"):
+for text in (
+    "m16n8k16 f32.tf32.tf32.f32",
+    "m16n8k32 f32.f16.f16.f32",
+    "m16n8k64 s32.s8.s8.s32",
+    "m16n8k128 s32.s4.s4.s32",
+):
     other = isa.mma_form("mma.sp::ordered_metadata.sync.aligned.{}.row.col.{}".format(*text.split()))
     formulas = other.a.mapping.formulas()
     print(f"{other.a.type.name:5} A row = {formulas['row']},  column = {formulas['column']}")
@@ -217,7 +232,9 @@ assert (s8.a.mapping.grid[0] == column // 4 % 4 + 4 * (row % 8)).all()
 padded = np.zeros((16, 24), np.float16)
 padded[:, :16] = stored
 np.savez(folder / "a.npz", a=padded)
-(folder / "padded.trace").write_text(text.replace(".shared 512", ".shared 768").replace("shl.b32 %r9, %r9, 5;", "mul.lo.u32 %r9, %r9, 48;"))
+(folder / "padded.trace").write_text(
+    text.replace(".shared 512", ".shared 768").replace("shl.b32 %r9, %r9, 5;", "mul.lo.u32 %r9, %r9, 48;")
+)
 report = simulator.run(folder / "padded.trace")
 assert report.memory.conflicts == 0
 assert (report.arrays["a"][0] == form.a.scatter(patterns(stored))).all()

@@ -12,15 +12,17 @@ import numpy as np
 
 import isa
 import simulator
-from isa.metadata import stored_columns
-from simulator.drawing import draw
+from isa.fragments.metadata import stored_columns
 from simulator.layout import Choice, form_layout, select
 from simulator.layout.queries import where
+from simulator.views.drawing import draw
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.{}.row.col.{}"
 f32_forms = (("m16n8k32", "f16"), ("m16n8k16", "f16"), ("m16n8k16", "tf32"))
 f16, f16_short, tf32 = (isa.mma_form(OPCODE.format(shape, f"f32.{t}.{t}.f32")) for shape, t in f32_forms)
-s8, s4 = (isa.mma_form(OPCODE.format(shape, f"s32.{t}.{t}.s32")) for shape, t in (("m16n8k64", "s8"), ("m16n8k128", "s4")))
+s8, s4 = (
+    isa.mma_form(OPCODE.format(shape, f"s32.{t}.{t}.s32")) for shape, t in (("m16n8k64", "s8"), ("m16n8k128", "s4"))
+)
 
 # %% [markdown]
 # ## Codes
@@ -32,7 +34,9 @@ s8, s4 = (isa.mma_form(OPCODE.format(shape, f"s32.{t}.{t}.s32")) for shape, t in
 for form in (tf32, f16, s8, s4):
     pattern = form.metadata.sparsity
     codes = " ".join(f"{code:04b}" for code in form.metadata.codes)
-    print(f"{form.a_type.name:5}{pattern.name:14} chunk of {pattern.chunk} columns, {pattern.stored} stored; codes {codes}")
+    print(
+        f"{form.a_type.name:5}{pattern.name:14} chunk of {pattern.chunk} columns, {pattern.stored} stored; codes {codes}"
+    )
 
 # %% [markdown]
 # * 2:4: bits 1..0 are the column of the first stored element, bits 3..2 that of the second.
@@ -85,7 +89,10 @@ draw(form_layout(f16.opcode), "e", palette="safe")
 # %%
 lane, code = s8.metadata.places(0)
 for row in (0, 1, 8):
-    print(f"s8 k64, row {row}, chunks 0 to 7:", *(f"T{lane[row, c]}[{4 * code[row, c] + 3}:{4 * code[row, c]}]" for c in range(8)))
+    print(
+        f"s8 k64, row {row}, chunks 0 to 7:",
+        *(f"T{lane[row, c]}[{4 * code[row, c] + 3}:{4 * code[row, c]}]" for c in range(8)),
+    )
 print(f"\n{'form':12}{'rows x chunks':>15}{'codes':>7}{'lanes':>7}{'selectors':>11}   lane of (row, chunk)")
 for form in (f16_short, f16, tf32, s8, s4):
     m = form.metadata
@@ -115,7 +122,11 @@ print("each step's codes are there:", all((f16_short.metadata.gather(register, s
 # %%
 lane, g, s = 6, 1, 2
 word = int(register[lane])
-print(f"lane {lane}: {word:08x} =", " ".join(f"{word >> 4 * q & 15:04b}" for q in reversed(range(8))), "(code 7 ... code 0)")
+print(
+    f"lane {lane}: {word:08x} =",
+    " ".join(f"{word >> 4 * q & 15:04b}" for q in reversed(range(8))),
+    "(code 7 ... code 0)",
+)
 print(f"row {g} of step {s}:    ", " ".join(f"{c:04b}" for c in reversed(steps[s][g])))
 print(f"row {g + 8} of step {s}:    ", " ".join(f"{c:04b}" for c in reversed(steps[s][g + 8])))
 
@@ -158,9 +169,12 @@ for form in (f16, tf32, s4):
     kept = isa.prune(a, form.metadata.sparsity)
     stored, codes = isa.compress(encode(a, form.a_type), form.metadata.sparsity, form.a_type, kept)
     d = simulator.mma_sp(
-        form.opcode, form.a.scatter(stored)[None], form.b.scatter(encode(b, form.b_type))[None], np.zeros((1, form.c.registers, 32), np.uint32),
+        form.opcode,
+        form.a.scatter(stored)[None],
+        form.b.scatter(encode(b, form.b_type))[None],
+        np.zeros((1, form.c.registers, 32), np.uint32),
         form.metadata.scatter(codes, 0)[None],
-    )  # fmt: skip
+    )
     found = form.d.gather(d)[0].view(np.float32 if form.d_type.is_float else np.int32)
     same = bool((found == np.where(kept, a, 0) @ b).all())
     print(f"{form.a_type.name:5}{form.metadata.sparsity.name:14} {kept.mean():.0%} kept; D as numpy has it: {same}")
@@ -205,4 +219,7 @@ for word, pair, single in ((0x4, [0, 1], 0), (0xE, [2, 3], 1)):
 
 # %%
 assert 4 * np.prod(f16.metadata.shape) == 512
-assert [form.a_type.name for form in (f16_short, f16, tf32, s8, s4) if 4 * np.prod(form.metadata.shape) == 1024] == ["s8", "s4"]
+assert [form.a_type.name for form in (f16_short, f16, tf32, s8, s4) if 4 * np.prod(form.metadata.shape) == 1024] == [
+    "s8",
+    "s4",
+]

@@ -17,16 +17,20 @@ import numpy as np
 
 import isa
 import simulator
-from isa.metadata import stored_columns
+from isa.fragments.metadata import stored_columns
 from isa.undefined import metadata_findings
-from simulator.pictures import COLOURS
+from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
 ROOT = next(folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / "tests" / "golden").is_dir())
 sys.path.insert(0, str(ROOT))
 from tests.golden import compare  # the program that compares whole recordings
 
-recordings = [r for name in ("mma_sp_ordered.npz", "mma_sp_plain.npz") for r in compare.recordings(ROOT / "tests" / "golden" / name)]
+recordings = [
+    r
+    for name in ("mma_sp_ordered.npz", "mma_sp_plain.npz")
+    for r in compare.recordings(ROOT / "tests" / "golden" / name)
+]
 
 # %% [markdown]
 # ## The sixteen codes
@@ -37,7 +41,11 @@ recordings = [r for name in ("mma_sp_ordered.npz", "mma_sp_plain.npz") for r in 
 
 # %%
 figure, axes = plt.subplots(figsize=(4.4, 2.9))
-kinds = {"ascending: legal": COLOURS[5], "descending: legal in plain mma.sp": COLOURS[4], "equal: never legal": COLOURS[3]}
+kinds = {
+    "ascending: legal": COLOURS[5],
+    "descending: legal in plain mma.sp": COLOURS[4],
+    "equal: never legal": COLOURS[3],
+}
 for code in range(16):
     low, high = code & 3, code >> 2
     kind = list(kinds.values())[0 if low < high else 1 if low > high else 2]
@@ -70,7 +78,10 @@ def operands(recording):
 recording = next(r for r in recordings if (r.form, r.selector, r.metadata) == (form, 0, "random"))
 (a, b, c, e), outputs = operands(recording), recording.outputs
 codes = form.metadata.gather(e, selector=0)
-print(f"{len(outputs)} cases, {codes.size} codes:", {name: int(found.sum()) for name, found in metadata_findings(form, codes).items()})
+print(
+    f"{len(outputs)} cases, {codes.size} codes:",
+    {name: int(found.sum()) for name, found in metadata_findings(form, codes).items()},
+)
 d = simulator.mma_sp(OPCODE, a, b, c, e, selector=0, target="sm_90a")
 print(f"{outputs.size} words of D, {int(np.bitwise_count(d ^ outputs).sum())} bits differ between chip and simulator")
 
@@ -79,6 +90,7 @@ print(f"{outputs.size} words of D, {int(np.bitwise_count(d ^ outputs).sum())} bi
 # plain multiplexer, and the sum of products in float64. The chip's own sum is truncated ([lesson
 # 7](7_truncation_and_error.ipynb)), hence the last digits.
 
+
 # %%
 def as_f16(patterns):
     return patterns.astype(np.uint16).view(np.float16).astype(np.float64)
@@ -86,7 +98,9 @@ def as_f16(patterns):
 
 A, B = as_f16(form.a.gather(a[0])), as_f16(form.b.gather(b[0]))
 C, D = (form.d.gather(x[0]).view(np.float32) for x in (c, outputs))
-row = int(np.argmax(metadata_findings(form, codes[0])["invalid-metadata"].sum(axis=1)))  # the row with the most equal indices
+row = int(
+    np.argmax(metadata_findings(form, codes[0])["invalid-metadata"].sum(axis=1))
+)  # the row with the most equal indices
 print(f"row {row}: codes", " ".join(f"{code:04b}" for code in codes[0, row]))
 columns = stored_columns(codes[0], isa.TWO_OF_FOUR)[row]
 print("columns of B:    ", *columns)
@@ -100,6 +114,7 @@ for n in range(3):
 # That one explanation fits is worth more if others do not. Three more, each written as a change of the operands or
 # codes, and how many of the recorded words they get right, over all recordings of `m16n8k32` with f16 inputs and random
 # metadata:
+
 
 # %%
 def as_written(stored, codes):
@@ -132,7 +147,9 @@ for explain in (as_written, contributes_nothing, sorted_first, next_column):
         if r.metadata == "random" and f.ordered and f.a_type.name == "f16" and f.k == 32:
             a_, b_, c_, e_ = operands(r)
             stored, changed = explain(f.a.gather(a_), f.metadata.gather(e_, r.selector))
-            found = simulator.mma_sp(f.opcode, f.a.scatter(stored), b_, c_, f.metadata.scatter(changed, r.selector), r.selector)
+            found = simulator.mma_sp(
+                f.opcode, f.a.scatter(stored), b_, c_, f.metadata.scatter(changed, r.selector), r.selector
+            )
             right, words = right + int(np.sum(found == r.outputs)), words + found.size
     print(f"{explain.__name__:22}{right:12,}{words:7,}")
 
@@ -172,12 +189,20 @@ b_matrix = np.zeros((16, *tf32.b.shape), np.uint32)
 b_matrix[:, 0, 0], b_matrix[:, 1, 0] = first, second
 changed = np.full((16, *tf32.metadata.shape), 0b0100, np.uint32)
 changed[:, 0, 0] = every
-d = simulator.mma_sp(TF32, tf32.a.scatter(stored), tf32.b.scatter(b_matrix), np.zeros((16, 4, 32), np.uint32), tf32.metadata.scatter(changed, 0))
+d = simulator.mma_sp(
+    TF32,
+    tf32.a.scatter(stored),
+    tf32.b.scatter(b_matrix),
+    np.zeros((16, 4, 32), np.uint32),
+    tf32.metadata.scatter(changed, 0),
+)
 seen = tf32.d.gather(d)[:, 0, 0]
 predicted = np.array([halves[code >> 2] << 16 | halves[code & 3] & 0xE000 for code in every], np.uint32)
 for code in (0b0100, 0b1110, 0b0000, 0b0110, 0b1101, 0b1011):
     legal = "legal  " if code in isa.ONE_OF_TWO.ordered else "illegal"
-    print(f"{code:04b} {legal} h{code >> 2} above h{code & 3}: {predicted[code]:08x}, D {seen[code]:08x} = {seen.view(np.float32)[code]:.7g}")
+    print(
+        f"{code:04b} {legal} h{code >> 2} above h{code & 3}: {predicted[code]:08x}, D {seen[code]:08x} = {seen.view(np.float32)[code]:.7g}"
+    )
 print("all 16 as predicted:", bool((seen == predicted).all()))
 
 # %% [markdown]
@@ -191,9 +216,13 @@ for r in recordings:
     if r.metadata == "random" and f.ordered and f.a_type.name == "tf32":
         a_, b_, c_, e_ = operands(r)
         whole = np.where(f.metadata.gather(e_, r.selector) & 2, 0b1110, 0b0100)
-        spliced, nearest = (simulator.mma_sp(f.opcode, a_, b_, c_, x, r.selector) for x in (e_, f.metadata.scatter(whole, r.selector)))
+        spliced, nearest = (
+            simulator.mma_sp(f.opcode, a_, b_, c_, x, r.selector) for x in (e_, f.metadata.scatter(whole, r.selector))
+        )
         right = [int(np.sum(found == r.outputs)) for found in (spliced, nearest)]
-        print(f"m16n8k{f.k:<2} selector {r.selector}: of {r.outputs.size} words right: splice {right[0]}, whole element {right[1]}")
+        print(
+            f"m16n8k{f.k:<2} selector {r.selector}: of {r.outputs.size} words right: splice {right[0]}, whole element {right[1]}"
+        )
 
 # %% [markdown]
 # ## Lanes that do not contribute
@@ -293,8 +322,12 @@ for small, same in ((2.0, True), (2.0**-11, False)):
     dense[0, 0] = np.float16(1 + small)
     b_matrix = np.ones((32, 8), np.float16)
     sparse = simulator.mma_sp(
-        OPCODE, form.a.scatter(stored.view(np.uint16).astype(np.uint32)), form.b.scatter(b_matrix.view(np.uint16).astype(np.uint32))[None],
-        np.zeros((1, 4, 32), np.uint32), form.metadata.scatter(codes, 0), arithmetic="exact",
-    )  # fmt: skip
+        OPCODE,
+        form.a.scatter(stored.view(np.uint16).astype(np.uint32)),
+        form.b.scatter(b_matrix.view(np.uint16).astype(np.uint32))[None],
+        np.zeros((1, 4, 32), np.uint32),
+        form.metadata.scatter(codes, 0),
+        arithmetic="exact",
+    )
     found = form.d.gather(sparse)[0].view(np.float32)
     assert bool((found == dense @ b_matrix).all()) == same

@@ -17,12 +17,12 @@ import numpy as np
 
 import isa
 import simulator
-from isa.datapath import LAYOUTS, check_addresses, datapath, violations
-from isa.tensor_memory import TmemAddress
-from isa.tmem_metadata import tmem_metadata
-from isa.tmem_scales import tmem_scales
-from simulator.drawing import datapath_figure
+from isa.tensor_memory.address import TmemAddress
+from isa.tensor_memory.datapath import LAYOUTS, check_addresses, datapath, violations
+from isa.tensor_memory.metadata import tmem_metadata
+from isa.tensor_memory.scales import tmem_scales
 from simulator.resources import folder
+from simulator.views.drawing import datapath_figure
 
 # %% [markdown]
 # ## Seven layouts
@@ -31,11 +31,15 @@ from simulator.resources import folder
 # layouts use 16 of every 32 lanes, and the address says which.
 
 # %%
-print(f"{'':7}{'M':>4}{'cta_group':>11}{'rows':>6}{'parts of N':>12}{'base lane':>11}   {'lane of D[row][n], N = 128':34}{'evidence'}")
+print(
+    f"{'':7}{'M':>4}{'cta_group':>11}{'rows':>6}{'parts of N':>12}{'base lane':>11}   {'lane of D[row][n], N = 128':34}{'evidence'}"
+)
 for name, layout in LAYOUTS.items():
     lane = layout.d(128).formulas()["lane"]
     bases = " or ".join(map(str, layout.base_lanes))
-    print(f"{name:7}{layout.m:4}{layout.cta_group:11}{layout.rows:6}{layout.parts:12}{bases:>11}   {lane:34}{layout.evidence}")
+    print(
+        f"{name:7}{layout.m:4}{layout.cta_group:11}{layout.rows:6}{layout.parts:12}{bases:>11}   {lane:34}{layout.evidence}"
+    )
 for text in ("128 1 sparse", "128 2 dense", "128 2 sparse", "64 1 sparse", "64 1 sparse ws"):
     m, group, kind, *ws = text.split()
     print(f"{text:15} -> layout {datapath(int(m), int(group), kind == 'sparse', bool(ws)).name}")
@@ -56,7 +60,12 @@ datapath_figure("safe")
 # %%
 f = datapath(m=64, sparse=True)
 for base in f.base_lanes:
-    print(f"layout {f.name}, base lane {base:2}: lanes", *f.lanes(base)[:18], "...;", f"lane = {f.d(128, base).formulas()['lane']}")
+    print(
+        f"layout {f.name}, base lane {base:2}: lanes",
+        *f.lanes(base)[:18],
+        "...;",
+        f"lane = {f.d(128, base).formulas()['lane']}",
+    )
 for d, meta in (((0, 0), (0, 64)), ((16, 0), (0, 64)), ((8, 0), (8, 64)), ((16, 0), (16, 65))):
     found = violations(f, TmemAddress(*d), sp_meta=TmemAddress(*meta))
     print(f"d at {d}, metadata at {meta}:", "; ".join(str(violation) for violation in found) or "legal")
@@ -98,7 +107,10 @@ for kind, m in (("f16", 128), ("f16", 64), ("i8", 128), ("mxf4", 128)):
 e = tmem_metadata("f16", 128)
 lane, column, code = (grid[..., 0] for grid in e.mapping(selector=0).grid)
 for row in (0, 1, 7, 8, 15, 16):
-    print(f"row {row:2}:" + "".join(f"{f'{lane[row, c]}[{4 * code[row, c] + 3}:{4 * code[row, c]}]':>10}" for c in range(8)))
+    print(
+        f"row {row:2}:"
+        + "".join(f"{f'{lane[row, c]}[{4 * code[row, c] + 3}:{4 * code[row, c]}]':>10}" for c in range(8))
+    )
 
 # %% [markdown]
 # ## How it gets there
@@ -127,7 +139,9 @@ for step, (pair, selector) in enumerate(((0, 0), (0, 1), (2, 0), (2, 1))):
 # %%
 for layout in (LAYOUTS["D"], LAYOUTS["G"]):
     formulas = layout.a(16).formulas()
-    print(f"A, 16 bits, layout {layout.name}: lane = {formulas['lane']};  column = {formulas['column']};  element = {formulas['element']}")
+    print(
+        f"A, 16 bits, layout {layout.name}: lane = {formulas['lane']};  column = {formulas['column']};  element = {formulas['element']}"
+    )
 for operand in "ab":
     scales = tmem_scales("mxf4nvf4", operand, m=128, n=192, vector="4X", sparse=True)
     formulas = scales.mapping().formulas()
@@ -160,7 +174,9 @@ whole = columns(memory["f16_tcgen05"], datapath(128, sparse=True).d(192))
 both = np.vstack([columns(memory["f16_tcgen05_m64_both"], f.d(192, base)) for base in (0, 16)])
 print("D of both traces, bit for bit:", bool((whole == both).all()))
 for name, report in runs.items():
-    print(f"{name:22} {report.cycles:,} cycles, {report.throughput.fma_per_clk_sm:,.0f} FMA/clk/SM (assumed: rates of .sp)")
+    print(
+        f"{name:22} {report.cycles:,} cycles, {report.throughput.fma_per_clk_sm:,.0f} FMA/clk/SM (assumed: rates of .sp)"
+    )
 
 # %% [markdown]
 # The same work in half the rows takes 16 MMAs in place of 8, at half of the unit's rate (published for dense M = 64).

@@ -23,9 +23,9 @@ from IPython.display import SVG
 
 import isa
 import simulator
-from simulator.pictures import COLOURS
 from simulator.resources import folder
 from simulator.timing.config import load_config
+from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
 ROOT = next(place for place in (Path.cwd(), *Path.cwd().parents) if (place / "tests" / "hardware").is_dir())
@@ -63,10 +63,19 @@ def trace(opcode, warps, chains, length=96, runs=10, counter=False):
     for chain in (i % chains for i in range(length)):
         d = registers(20 + 4 * chain, form.d.registers)
         tail = ", %r12, 0x0" if form.sparse else ""
-        body.append(f"        {opcode} {d}, {registers(0, form.a.registers)}, {registers(4, form.b.registers)}, {d}{tail};")
+        body.append(
+            f"        {opcode} {d}, {registers(0, form.a.registers)}, {registers(4, form.b.registers)}, {d}{tail};"
+        )
     body += ["        add.s32 %r13, %r13, 1;"] * counter
     last = f"-{warps - 1}" if warps > 1 else ""
-    head = [".trace 1", ".target sm_90a", f".warps {warps}", f".warp 0{last} {{", "    mov.u32 %r12, 0xEEEEEEEE;", f"    .repeat {runs} {{"]
+    head = [
+        ".trace 1",
+        ".target sm_90a",
+        f".warps {warps}",
+        f".warp 0{last} {{",
+        "    mov.u32 %r12, 0xEEEEEEEE;",
+        f"    .repeat {runs} {{",
+    ]
     path = FOLDER / "stream.trace"
     path.write_text("\n".join([*head, *body, "    }", "}", ""]))
     return path
@@ -83,7 +92,10 @@ print(trace(FORMS["sparse"], warps=8, chains=2, length=2).read_text())
 def cycles(opcode, warps, chains, config="h100_sxm", length=96, counter=False):
     """Cycles of an iteration, for each instruction of a warp."""
     length = length // chains * chains
-    few, many = (simulator.run(trace(opcode, warps, chains, length, runs, counter), config, arithmetic="none").cycles for runs in (10, 20))
+    few, many = (
+        simulator.run(trace(opcode, warps, chains, length, runs, counter), config, arithmetic="none").cycles
+        for runs in (10, 20)
+    )
     return (many - few) / 10 / length
 
 
@@ -94,7 +106,10 @@ def rule(opcode, warps, chains, config=h100):
 
 
 with (folder("configs") / "measurements" / "h100_uniform.csv").open() as lines:
-    measured = {(r["ptx"], int(r["chains"]), int(r["warps"])): float(r["cycles_per_instruction_per_warp"]) for r in csv.DictReader(lines)}
+    measured = {
+        (r["ptx"], int(r["chains"]), int(r["warps"])): float(r["cycles_per_instruction_per_warp"])
+        for r in csv.DictReader(lines)
+    }
 
 WARPS, CHAINS = (1, 4, 5, 8, 12, 16, 32), (1, 2, 4)
 grid = {(name, c, w): cycles(FORMS[name], w, c) for name in ("dense", "sparse") for c in CHAINS for w in WARPS}
@@ -111,7 +126,13 @@ for axes, name in zip(both, ("dense", "sparse"), strict=True):
     for number, c in enumerate(CHAINS):
         label = f"{c} chain{'s' * (c > 1)}, simulated"
         axes.plot(WARPS, [w * form.fma / grid[name, c, w] for w in WARPS], color=COLOURS[number], lw=1.3, label=label)
-        axes.plot(WARPS, [w * form.fma / measured[FORMS[name], c, w] for w in WARPS], "os^"[number], color=COLOURS[number], ms=4.5)
+        axes.plot(
+            WARPS,
+            [w * form.fma / measured[FORMS[name], c, w] for w in WARPS],
+            "os^"[number],
+            color=COLOURS[number],
+            ms=4.5,
+        )
     axes.axhline(4 * form.fma / h100.tensor_class(form).interval, color="black", lw=0.8, ls=":")
     axes.set(title=f"{name} m16n8k{form.k}", xlabel="warps", xticks=[1, 4, 8, 12, 16, 32])
     axes.spines[["top", "right"]].set_visible(False)
@@ -155,7 +176,10 @@ for warps in (1, 8, 16, 32):
     report = simulator.run(trace(FORMS["sparse"], warps, 1), arithmetic="none")
     waits = sum((Counter(row) for row in report.waits.values()), Counter())
     shares = {cause: count / waits.total() for cause, count in waits.most_common() if count > 0.02 * waits.total()}
-    print(f"{warps:6}{report.throughput.fma_per_clk_sm:9,.0f}   " + ", ".join(f"{cause} {share:.0%}" for cause, share in shares.items()))
+    print(
+        f"{warps:6}{report.throughput.fma_per_clk_sm:9,.0f}   "
+        + ", ".join(f"{cause} {share:.0%}" for cause, share in shares.items())
+    )
 
 # %% [markdown]
 # With 4 warps of a sub-core the wait for one's own last result turns into a wait for the pipe that others use: the pipe
@@ -172,7 +196,10 @@ with (ROOT / "tests" / "hardware" / "results" / "loop.csv").open() as lines:
 loops = {
     int(r["mma_per_iteration"]): float(r["cycles_per_iteration"])
     for r in rows
-    if r["instruction"] == FORMS["sparse"] and r["counter"] == "vector" and r["warps"] == "1" and r["chains"] == r["mma_per_iteration"]
+    if r["instruction"] == FORMS["sparse"]
+    and r["counter"] == "vector"
+    and r["warps"] == "1"
+    and r["chains"] == r["mma_per_iteration"]
 }
 print(f"{'k':>3}{'k * 8':>7}{'simulated':>11}{'measured':>10}   pipe busy")
 for k, took in sorted(loops.items()):
@@ -187,11 +214,13 @@ for k, took in sorted(loops.items()):
 # copies. Registers are what many chains cost:
 
 # %%
-from simulator.gemm import parse_tile
-from simulator.gemm.estimate import occupancy
+from simulator.studies.gemm import parse_tile
+from simulator.studies.gemm.estimate import occupancy
 
 with (folder("configs") / "measurements" / "h100_gemm_chip.csv").open() as lines:
-    chip = {(r["variant"], r["m"], r["n"]): r for r in csv.DictReader(line for line in lines if not line.startswith("#"))}
+    chip = {
+        (r["variant"], r["m"], r["n"]): r for r in csv.DictReader(line for line in lines if not line.startswith("#"))
+    }
 print(f"{'tile, warps':22}{'chains':>7}{'needed':>8}{'registers':>11}{'CTAs on an SM':>15}{'measured TFLOPS':>17}")
 for text in ("64x64x64 2x2", "128x64x64 2x2", "128x128x64 2x2", "128x128x64 2x4", "128x256x64 2x4", "256x128x64 4x2"):
     shape, warps = text.split()[0], tuple(int(n) for n in text.split()[1].split("x"))
@@ -199,7 +228,9 @@ for text in ("64x64x64 2x2", "128x64x64 2x2", "128x128x64 2x2", "128x128x64 2x4"
     resident, known = occupancy(tile, h100), h100.tensor_class(tile.form)
     row = chip[f"f16_{shape}_w{warps[0]}x{warps[1]}_s4", "4096", "4096"]
     needed = known.latency / known.interval / ceil(tile.warps * resident / 4)
-    print(f"{text:22}{tile.tiles_m * tile.tiles_n:7}{needed:8.2f}{tile.registers:11}{resident:15}{float(row['tflops']):17,.0f}")
+    print(
+        f"{text:22}{tile.tiles_m * tile.tiles_n:7}{needed:8.2f}{tile.registers:11}{resident:15}{float(row['tflops']):17,.0f}"
+    )
 
 # %% [markdown]
 # `chains` is what a warp has, `needed` what would fill the pipe with so many warps. None of these kernels lacks chains.
@@ -215,7 +246,9 @@ with (ROOT / "tests" / "hardware" / "results" / "traces.csv").open() as lines:
         report = simulator.run(r["trace"], arithmetic="none")
         busy = np.mean([share for unit, share in report.utilisation.items() if "tensor" in unit])
         took = int(r["cycles"])
-        print(f"{r['trace']:12} {took:6,} measured, {report.cycles:6,} simulated ({report.cycles / took - 1:+.1%}); tensor pipes busy {busy:.0%}")
+        print(
+            f"{r['trace']:12} {took:6,} measured, {report.cycles:6,} simulated ({report.cycles / took - 1:+.1%}); tensor pipes busy {busy:.0%}"
+        )
 
 # %% [markdown]
 # e4m3 is no instruction of the H100's `mma`: ptxas writes f16 instructions and conversions, in an order that the model
@@ -260,7 +293,9 @@ assert 3.9 < spread / alone < 4.1
 # </details>
 
 # %%
-short = replace(h100, tensor=tuple(replace(c, latency=12) if c.name == "sparse, full k, f32" else c for c in h100.tensor))
+short = replace(
+    h100, tensor=tuple(replace(c, latency=12) if c.name == "sparse, full k, f32" else c for c in h100.tensor)
+)
 for config, least in ((h100, 12), (short, 8)):
     full = next(w for w in (4, 8, 12, 16) if cycles(FORMS["sparse"], w, 1, config) / ceil(w / 4) < 8.2)
     assert full == least == 4 * ceil(config.tensor_class(isa.mma_form(FORMS["sparse"])).latency / 8)

@@ -17,9 +17,9 @@ import numpy as np
 
 import isa
 import simulator
-from simulator.accuracy import accuracy
 from simulator.arithmetic import product
-from simulator.pictures import COLOURS
+from simulator.studies.accuracy import accuracy
+from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
 ROOT = next(folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / "tests" / "golden").is_dir())
@@ -46,7 +46,11 @@ def cut(x, lowest):
 
 def fused_sum(a, b, c, bits=25):
     """One element of D: f16 vectors a, b and an f32 number c."""
-    terms = [(Fraction(float(x)) * Fraction(float(y)), exponent(x) + exponent(y)) for x, y in zip(a, b, strict=True) if x and y]
+    terms = [
+        (Fraction(float(x)) * Fraction(float(y)), exponent(x) + exponent(y))
+        for x, y in zip(a, b, strict=True)
+        if x and y
+    ]
     terms += [(Fraction(float(c)), exponent(c))] if c else []
     top = max((e for _, e in terms), default=0)
     total = sum((cut(x, max(top, -133) - bits) for x, _ in terms), Fraction(0))
@@ -71,7 +75,12 @@ C, D = (form.d.gather(x).view(np.float32) for x in (c, outputs))
 tried = right = 0
 for case, i, j in np.ndindex(D.shape):
     row, column = A[case, i], B[case, :, j]
-    if np.isfinite(row).all() and np.isfinite(column).all() and np.isfinite(C[case, i, j]) and np.isfinite(D[case, i, j]):
+    if (
+        np.isfinite(row).all()
+        and np.isfinite(column).all()
+        and np.isfinite(C[case, i, j])
+        and np.isfinite(D[case, i, j])
+    ):
         tried, right = tried + 1, right + int(fused_sum(row, column, C[case, i, j]) == D[case, i, j])
 print(f"{right:,} of {tried:,} results of the chip to the bit")
 
@@ -114,7 +123,15 @@ targets = "sm_70, sm_80, sm_90"
 f16 = {k: {line.name: line.errors for line in accuracy("f16", k=k, targets=targets, count=1000).lines} for k in SIZES}
 figure, axes = plt.subplots(figsize=(6, 2.7))
 for number, name in enumerate(f16[64]):
-    axes.plot(SIZES, [f16[k][name].backward_mean for k in SIZES], "osD^v"[number] + "-", color=COLOURS[number], ms=4, lw=1.2, label=name)
+    axes.plot(
+        SIZES,
+        [f16[k][name].backward_mean for k in SIZES],
+        "osD^v"[number] + "-",
+        color=COLOURS[number],
+        ms=4,
+        lw=1.2,
+        label=name,
+    )
 axes.set(xscale="log", yscale="log", xlabel="K", ylabel="mean |error| / sum |a||b|", xticks=SIZES)
 axes.set_xticklabels([f"{k:,}" for k in SIZES])
 axes.minorticks_off()
@@ -124,7 +141,9 @@ plt.show()
 
 print(f"K = 4,096{'right':>12}{'toward 0':>10}{'backward error':>16}{'bias':>12}")
 for name, errors in sorted(f16[4096].items(), key=lambda item: item[1].backward_mean):
-    print(f"{name:15}{errors.right:6.1%}{errors.toward_zero:10.1%}{errors.backward_mean:16.1e}{errors.backward_bias.value:+12.1e}")
+    print(
+        f"{name:15}{errors.right:6.1%}{errors.toward_zero:10.1%}{errors.backward_mean:16.1e}{errors.backward_bias.value:+12.1e}"
+    )
 
 # %% [markdown]
 # Fewer bits need not mean more error. sm_70 cuts each term, positive or negative, to f32's own 23 bits: those cuts
@@ -140,7 +159,9 @@ for name, errors in sorted(f16[4096].items(), key=lambda item: item[1].backward_
 # %%
 fp8 = {}
 for k in SIZES:
-    result = accuracy("e4m3", k=k, distribution="positive", targets="sm_89, sm_90, sm_90:wgmma, sm_100:tcgen05", count=400)
+    result = accuracy(
+        "e4m3", k=k, distribution="positive", targets="sm_89, sm_90, sm_90:wgmma, sm_100:tcgen05", count=400
+    )
     fp8[k] = {line.name: line.errors for line in result.lines}
 print(f"{'relative bias':16}" + "".join(f"{f'K = {k:,}':>14}" for k in SIZES))
 for name in fp8[64]:
@@ -201,7 +222,9 @@ print(f"four instructions: largest difference of chip and exact {np.abs(exact[0]
 reports = {arithmetic: simulator.run("digits/f16", arithmetic=arithmetic) for arithmetic in ("chip", "exact")}
 print(f"digits/f16: largest distance of an instruction's result from the exact one {reports['chip'].largest_ulp} ulp")
 chip, exact = (report.arrays["d_f16"].view(np.float32) for report in reports.values())
-print(f"layer: {np.mean(chip != exact):.0%} of the outputs differ, by at most {np.abs(chip - exact).max():.1e} (largest {np.abs(exact).max():.1f})")
+print(
+    f"layer: {np.mean(chip != exact):.0%} of the outputs differ, by at most {np.abs(chip - exact).max():.1e} (largest {np.abs(exact).max():.1f})"
+)
 
 # %% [markdown]
 # Distances in ulp are of the result: where a sum cancels there is little of it, and hundreds of ulp are nothing to
@@ -223,7 +246,9 @@ print(f"layer: {np.mean(chip != exact):.0%} of the outputs differ, by at most {n
 ones = np.full((1, 1, 32), 0x38, np.uint32)
 d = np.zeros((1, 1, 1), np.uint32)
 for _ in range(1000):
-    d = product(ones, ones.transpose(0, 2, 1), d, family="wgmma", target="sm_90", a_type="e4m3", b_type="e4m3", d_type="f32")
+    d = product(
+        ones, ones.transpose(0, 2, 1), d, family="wgmma", target="sm_90", a_type="e4m3", b_type="e4m3", d_type="f32"
+    )
 assert d.view(np.float32).item() == 2**14
 
 # %% [markdown]
@@ -253,7 +278,10 @@ for i, j in np.ndindex(16, 8):
 # </details>
 
 # %%
-found = {result: accuracy("f16", k=1024, result=result, targets="sm_90", scale=0.1, count=2000).lines[0].errors for result in ("f32", "f16")}
+found = {
+    result: accuracy("f16", k=1024, result=result, targets="sm_90", scale=0.1, count=2000).lines[0].errors
+    for result in ("f32", "f16")
+}
 shares = {result: errors.toward_zero / (1 - errors.right) for result, errors in found.items()}
 print({result: f"{share:.1%} of the wrong ones toward zero" for result, share in shares.items()})
 assert shares["f32"] > 0.75

@@ -15,8 +15,8 @@ from matplotlib.colors import ListedColormap
 
 import isa
 import simulator
-from simulator.pictures import COLOURS
 from simulator.resources import folder
+from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
@@ -24,7 +24,9 @@ form = isa.mma_form(OPCODE)
 weights, images = (np.load(folder("traces") / "digits" / f"{name}.npz") for name in ("weights", "images"))
 W = weights["w2_2of4"]  # 128 outputs, 128 inputs
 pixels = images["images"].astype(np.float32)
-X = np.maximum(pixels @ weights["w1"].T.astype(np.float32) + weights["b1"].astype(np.float32), 0).astype(np.float16).T  # 128 inputs, 384 images
+X = (
+    np.maximum(pixels @ weights["w1"].T.astype(np.float32) + weights["b1"].astype(np.float32), 0).astype(np.float16).T
+)  # 128 inputs, 384 images
 print(f"W {W.shape}, {np.mean(W == 0):.0%} zero; X {X.shape}, {np.mean(X == 0):.0%} zero (ReLU)")
 
 # %% [markdown]
@@ -44,7 +46,11 @@ def operands(row, column, first):
     """Registers of A, its metadata, and B of one tile of W and 8 images."""
     tile = W[row : row + 16, column : column + 32]
     stored, codes = isa.compress(bits(tile), isa.TWO_OF_FOUR, form.a_type)
-    return form.a.scatter(stored), form.metadata.scatter(codes, selector=0), form.b.scatter(bits(X[column : column + 32, first : first + 8]))
+    return (
+        form.a.scatter(stored),
+        form.metadata.scatter(codes, selector=0),
+        form.b.scatter(bits(X[column : column + 32, first : first + 8])),
+    )
 
 
 a, e, b = operands(0, 0, 0)
@@ -65,7 +71,9 @@ d = run(a, b, faulty)
 wrong = (d.view(np.uint32) != golden.view(np.uint32)).any(axis=(1, 2))
 print(f"{FAULTS} faults: {int(wrong.sum())} change D")
 contributes = np.isin(np.arange(32), form.metadata.places(0)[0])
-print(f"in lanes that do not contribute: {int((~contributes[lane]).sum())}, of which {int(wrong[~contributes[lane]].sum())} change D")
+print(
+    f"in lanes that do not contribute: {int((~contributes[lane]).sum())}, of which {int(wrong[~contributes[lane]].sum())} change D"
+)
 
 # %% [markdown]
 # ## Four outcomes
@@ -83,7 +91,11 @@ NAMES = ("masked", "flagged for nothing", "detectable", "silent")
 
 def outcomes(wrong, codes):
     """0 to 3, by whether D differs and whether all codes [case, row, chunk] are legal."""
-    return np.where(wrong, np.where(form.metadata.legal(codes).all(axis=(1, 2)), 3, 2), np.where(form.metadata.legal(codes).all(axis=(1, 2)), 0, 1))
+    return np.where(
+        wrong,
+        np.where(form.metadata.legal(codes).all(axis=(1, 2)), 3, 2),
+        np.where(form.metadata.legal(codes).all(axis=(1, 2)), 0, 1),
+    )
 
 
 outcome = outcomes(wrong, form.metadata.gather(faulty, 0))
@@ -109,7 +121,11 @@ plt.show()
 # %%
 flips = [(code, code ^ 1 << k) for code in form.metadata.codes for k in range(4)]
 legal = [(old, new) for old, new in flips if new in form.metadata.codes]
-print(f"{len(legal)} of {len(flips)} end in a legal code:", " ".join(f"{old:04b}>{new:04b}" for old, new in legal[:6]), "...")
+print(
+    f"{len(legal)} of {len(flips)} end in a legal code:",
+    " ".join(f"{old:04b}>{new:04b}" for old, new in legal[:6]),
+    "...",
+)
 
 # %% [markdown]
 # ## The whole layer
@@ -118,7 +134,12 @@ print(f"{len(legal)} of {len(flips)} end in a legal code:", " ".join(f"{old:04b}
 
 # %%
 rng = np.random.default_rng(0)
-tiles = [(r, k, int(first)) for r in range(0, 128, 16) for k in range(0, 128, 32) for first in 8 * rng.choice(48, 6, replace=False)]
+tiles = [
+    (r, k, int(first))
+    for r in range(0, 128, 16)
+    for k in range(0, 128, 32)
+    for first in 8 * rng.choice(48, 6, replace=False)
+]
 live_lane, live_bit = lane[live], bit[live]
 found, harm = [], []
 for where in tiles:
@@ -158,7 +179,10 @@ plt.show()
 # follow (float32 here: this is about the network, not about bits).
 
 # %%
-first, second = (W.astype(np.float32) @ X.astype(np.float32) + weights["b2_2of4"].astype(np.float32)[:, None]), weights["w3_2of4"].astype(np.float32)
+first, second = (
+    (W.astype(np.float32) @ X.astype(np.float32) + weights["b2_2of4"].astype(np.float32)[:, None]),
+    weights["w3_2of4"].astype(np.float32),
+)
 scores = second @ np.maximum(first, 0) + weights["b3_2of4"].astype(np.float32)[:, None]  # [digit, image]
 digits = scores.argmax(axis=0)
 changed = []
@@ -172,7 +196,9 @@ for row in range(128):
             moved = scores + second[:, row : row + 1] * (np.maximum(output, 0) - np.maximum(first[row], 0))
             changed.append(int(np.sum(moved.argmax(axis=0) != digits)))
 changed = np.array(changed)
-print(f"{len(changed):,} faults that stay: {np.mean(changed == 0):.1%} change no prediction, the worst changes {changed.max()} of {len(digits)}")
+print(
+    f"{len(changed):,} faults that stay: {np.mean(changed == 0):.1%} change no prediction, the worst changes {changed.max()} of {len(digits)}"
+)
 
 # %% [markdown]
 # ## Sampling, and what it is worth
@@ -197,11 +223,15 @@ for n in (50, 200, 800, 3200):
     hits = silent[rng.integers(0, silent.size, (2000, n))].sum(axis=1)
     low, high = wilson(hits, n)
     holds = np.mean((low <= silent.mean()) & (silent.mean() <= high))
-    print(f"n = {n:5}: first sample {low[0]:.3f} to {high[0]:.3f}, truth {silent.mean():.3f}; {holds:.1%} of 2,000 intervals hold it")
+    print(
+        f"n = {n:5}: first sample {low[0]:.3f} to {high[0]:.3f}, truth {silent.mean():.3f}; {holds:.1%} of 2,000 intervals hold it"
+    )
     for i in range(12):
         inside = low[i] <= silent.mean() <= high[i]
         axes.plot([n * 1.045 ** (i - 6)] * 2, [low[i], high[i]], color=COLOURS[0] if inside else COLOURS[1], lw=1.5)
-axes.set(xscale="log", xlabel="faults drawn (12 samples of each size)", ylabel="silent, 95 %", xticks=[50, 200, 800, 3200])
+axes.set(
+    xscale="log", xlabel="faults drawn (12 samples of each size)", ylabel="silent, 95 %", xticks=[50, 200, 800, 3200]
+)
 axes.set_xticklabels(["50", "200", "800", "3,200"])
 axes.minorticks_off()
 axes.legend(frameon=False)
@@ -236,7 +266,9 @@ print("the same faults are silent corruptions:", bool(((results["outcome"] == SD
 harmful = results["outcome"] == SDC
 for name in ("legality", "parity", "secded", "abft"):
     seen = (results["detectors"] & flag(name)) > 0
-    print(f"{name:<9} sees {seen[harmful].mean():6.1%} of {harmful.sum()} corruptions, {(seen & ~harmful).sum()} false alarms")
+    print(
+        f"{name:<9} sees {seen[harmful].mean():6.1%} of {harmful.sum()} corruptions, {(seen & ~harmful).sum()} false alarms"
+    )
 
 # %% [markdown]
 # ## Exercises

@@ -16,11 +16,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import simulator
-from simulator.gemm import estimate, kernel_trace, parse_tile
-from simulator.pictures import COLOURS
 from simulator.resources import folder
-from simulator.roofline import roofline
+from simulator.studies.gemm import estimate, kernel_trace, parse_tile
+from simulator.studies.roofline import roofline
 from simulator.timing.config import load_config
+from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
 FOLDER = Path(tempfile.mkdtemp())
@@ -42,7 +42,11 @@ lines = ['name = "wide"' if line == 'name = "h100_sxm"' else line for line in li
 (FOLDER / "wide.toml").write_text("\n".join(lines) + "\n")
 for config in ("h100_sxm", FOLDER / "wide.toml"):
     report = simulator.run("digits/f16", config, arithmetic="none")
-    print(f"{report.config:9} {report.cycles:,} cycles, {report.throughput.fma_per_clk_sm:.0f} FMA/clk/SM", *report.assumed, sep="\n          ")
+    print(
+        f"{report.config:9} {report.cycles:,} cycles, {report.throughput.fma_per_clk_sm:.0f} FMA/clk/SM",
+        *report.assumed,
+        sep="\n          ",
+    )
 
 # %% [markdown]
 # Twice the multipliers, and nothing happens (4 cycles more, even: warps fall into another rhythm). The same change from
@@ -73,7 +77,7 @@ chips = {
 }
 
 # %% [markdown]
-# The GEMM's main loop is the difference of two lengths of the kernel that `simulator.gemm` writes, here for a 128 x 128
+# The GEMM's main loop is the difference of two lengths of the kernel that `simulator.studies.gemm` writes, here for a 128 x 128
 # x 64 tile on 4 warps, operands by cp.async, three tiles in shared memory.
 
 # %%
@@ -113,7 +117,9 @@ for name in ("H100", "twice the tensor pipes", "half the bandwidth of shared mem
 found = roofline(runs)
 for point in found.points:
     limits = f"tensor {point.tensor_limit:5,.0f}, {point.memory} {point.memory_limit:3,.0f}"
-    print(f"{point.config:36} {point.intensity:.2f} FMA/byte; limits: {limits}; achieved {point.achieved:3,.0f}, {point.share:.0%} of the lower")
+    print(
+        f"{point.config:36} {point.intensity:.2f} FMA/byte; limits: {limits}; achieved {point.achieved:3,.0f}, {point.share:.0%} of the lower"
+    )
 
 figure, axes = plt.subplots(figsize=(6, 2.8))
 intensity = np.logspace(0, 6, 100, base=2)
@@ -139,8 +145,13 @@ INTERVALS = (4, 8, 12, 16, 24)
 
 
 def sweep(config):
-    variants = [replace(config, tensor=tuple(replace(c, interval=i) if c.interval == 8 else c for c in config.tensor)) for i in INTERVALS]
-    return [simulator.run("digits/f16", variant, arithmetic="none").cycles for variant in variants], [iteration(variant) for variant in variants]
+    variants = [
+        replace(config, tensor=tuple(replace(c, interval=i) if c.interval == 8 else c for c in config.tensor))
+        for i in INTERVALS
+    ]
+    return [simulator.run("digits/f16", variant, arithmetic="none").cycles for variant in variants], [
+        iteration(variant) for variant in variants
+    ]
 
 
 full, half = sweep(h100), sweep(shared(h100, cycles=2))
@@ -168,6 +179,7 @@ for name, took in (("128 bytes", full[1]), ("64 bytes", half[1])):
 # tile, what it multiplies with the area. By count alone, for the H100:
 
 # %%
+
 
 def counted(tile, config=h100):
     """Cycles of a sub-core's tensor pipe, and of shared memory, for an iteration of a CTA."""
@@ -220,7 +232,10 @@ for name, e in chip.items():
 # </details>
 
 # %%
-took = {latency: simulator.run("digits/f16", shared(h100, latency=latency), arithmetic="none").cycles for latency in (23, 46, 69, 92)}
+took = {
+    latency: simulator.run("digits/f16", shared(h100, latency=latency), arithmetic="none").cycles
+    for latency in (23, 46, 69, 92)
+}
 print({latency: f"{cycles / took[23] - 1:+.1%}" for latency, cycles in took.items()})
 assert list(took.values()) == sorted(took.values())
 
@@ -249,7 +264,9 @@ assert min(slow_pipes[1], slow_memory[1]) > 1.2 * results["H100"][1]
 # </details>
 
 # %%
-dense = replace(h100, tensor=tuple(replace(c, interval=4) if c.name == "dense, full k, f32" else c for c in h100.tensor))
+dense = replace(
+    h100, tensor=tuple(replace(c, interval=4) if c.name == "dense, full k, f32" else c for c in h100.tensor)
+)
 tile = replace(TILE, sparse=False)
 for k in (384, 768):
     (FOLDER / f"gemm_{k}.trace").write_text(kernel_trace(tile, k))

@@ -23,7 +23,10 @@ from traitlets.config import Config
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 300  # for a cell, at most
-METADATA = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}, "language_info": {"name": "python"}}
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
 
 
 def scripts() -> list[Path]:
@@ -49,9 +52,13 @@ def execute(notebook: NotebookNode, folder: Path = HERE) -> NotebookNode:
         kept = {name: os.environ.get(name) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR")}
         os.environ.update(dict.fromkeys(kept, home))  # a user's own settings change nothing
         try:
-            sockets = Config({"ConnectionFileMixin": {"transport": "ipc", "connection_file": f"{home}/kernel.json"}})  # no network, no ports
+            sockets = Config(
+                {"ConnectionFileMixin": {"transport": "ipc", "connection_file": f"{home}/kernel.json"}}
+            )  # no network, no ports
             place = {"metadata": {"path": str(folder)}}
-            client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", record_timing=False, resources=place, config=sockets)
+            client = NotebookClient(
+                notebook, timeout=SECONDS, kernel_name="python3", record_timing=False, resources=place, config=sockets
+            )
             client.execute()
         finally:
             for name, value in kept.items():
@@ -70,7 +77,12 @@ def _joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """Neighbouring pieces of one stream as one piece: where a stream is cut depends on time."""
     found: list[NotebookNode] = []
     for output in outputs:
-        if found and output.output_type == "stream" and found[-1].output_type == "stream" and found[-1].name == output.name:
+        if (
+            found
+            and output.output_type == "stream"
+            and found[-1].output_type == "stream"
+            and found[-1].name == output.name
+        ):
             found[-1].text += output.text
         else:
             found.append(output)
@@ -103,7 +115,12 @@ def text_of(notebook: NotebookNode) -> str:
     """The file's text."""
     cells = []
     for cell in notebook.cells:
-        entry: dict[str, Any] = {"cell_type": cell.cell_type, "id": cell.id, "metadata": {}, "source": _lines(cell.source)}
+        entry: dict[str, Any] = {
+            "cell_type": cell.cell_type,
+            "id": cell.id,
+            "metadata": {},
+            "source": _lines(cell.source),
+        }
         if cell.cell_type == "code":
             entry |= {"execution_count": cell.execution_count, "outputs": [_entry(output) for output in cell.outputs]}
         cells.append(entry)
@@ -127,9 +144,16 @@ def _lines(text: str) -> list[str]:
 
 
 def main(names: list[str]) -> int:
-    chosen = [script for script in scripts() if not names or any(name in (script.name.split("_")[0], script.stem, script.name) for name in names)]
+    chosen = [
+        script
+        for script in scripts()
+        if not names or any(name in (script.name.split("_")[0], script.stem, script.name) for name in names)
+    ]
     if not chosen:
-        print(f"build.py: no lesson is called {' or '.join(names)}; there are {', '.join(script.stem for script in scripts())}", file=sys.stderr)
+        print(
+            f"build.py: no lesson is called {' or '.join(names)}; there are {', '.join(script.stem for script in scripts())}",
+            file=sys.stderr,
+        )
         return 2
     for script in chosen:
         path = script.with_suffix(".ipynb")

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from simulator.version import __version__
 
 if TYPE_CHECKING:
+    from simulator.arithmetic.exact_gemm import exact_matmul
     from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
     from simulator.execute.call import mma, mma_sp
-    from simulator.matmul import exact_matmul
-    from simulator.report import Report
-    from simulator.runner import run
-    from simulator.timeline import Timeline
+    from simulator.simulation.report import Report
+    from simulator.simulation.run import run
     from simulator.timing.config import load_config
+    from simulator.views.timeline import Timeline
 
 __all__ = [
     "ConfigError",
@@ -42,15 +42,15 @@ __all__ = [
 _WHERE = {
     "ConfigError": "simulator.errors",
     "DeadlockError": "simulator.errors",
-    "Report": "simulator.report",
-    "Timeline": "simulator.timeline",
+    "Report": "simulator.simulation.report",
+    "Timeline": "simulator.views.timeline",
     "TraceError": "simulator.errors",
     "ViewError": "simulator.errors",
     "load_config": "simulator.timing.config",
-    "exact_matmul": "simulator.matmul",
+    "exact_matmul": "simulator.arithmetic.exact_gemm",
     "mma": "simulator.execute.call",
     "mma_sp": "simulator.execute.call",
-    "run": "simulator.runner",
+    "run": "simulator.simulation.run",
 }
 
 

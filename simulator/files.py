@@ -13,13 +13,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-BROKEN_ARRAYS = (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, tokenize.TokenError)
+BROKEN_ARRAYS = (
+    OSError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    tokenize.TokenError,
+)
 """What numpy.load and an archive that it opened raise for a file that is not there, cut short, or something else."""
 
 
 @contextmanager
 def complete(path: str | Path) -> Iterator[BinaryIO]:
-    """A file to write to that gets its name only when the block ends without an error; otherwise nothing is left behind.
+    """A file to write to that gets its name only when the block ends without an error; otherwise nothing is left
+    behind.
 
     Raises:
         OSError: the folder does not exist or cannot be written.

@@ -10,8 +10,6 @@ import pytest
 
 from simulator.cli import main
 
-ROOT = Path(__file__).resolve().parent.parent
-
 
 @pytest.fixture
 def tcsim(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
@@ -30,7 +28,7 @@ def tcsim(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, s
 
 @pytest.fixture
 def browse(tmp_path: Path) -> Callable[..., Any]:
-    """Runs a script in the explorer's page: `browse(script, data, fragment)`, see tests/explorer_browser.py."""
-    from tests.explorer_browser import run_page
+    """Runs a script in the explorer's page: `browse(script, data, fragment)`, see tests/support/explorer_browser.py."""
+    from tests.support.explorer_browser import run_page
 
     return lambda script, data=None, fragment="": run_page(tmp_path, script, data, fragment)

@@ -6,7 +6,16 @@ Nothing here knows about registers or lanes; `simulator.execute` brings the oper
 from simulator.arithmetic.batch import add, add_f64
 from simulator.arithmetic.compiled import kernel_name
 from simulator.arithmetic.exact import exact_sum
-from simulator.arithmetic.formats import Decoded, canonical_nan, decode, encode, encode_integer, infinity, integers, ulp_distance
+from simulator.arithmetic.formats import (
+    Decoded,
+    canonical_nan,
+    decode,
+    encode,
+    encode_integer,
+    infinity,
+    integers,
+    ulp_distance,
+)
 from simulator.arithmetic.product import product
 from simulator.arithmetic.rows import SUM_ROWS, SumRow, SumRule, find_row, sum_row
 from simulator.arithmetic.sums import Operands, Sum

@@ -1,4 +1,5 @@
-"""Sums of any number of cases: by the compiled kernel where it can, in numpy otherwise, on several threads where it is worth it."""
+"""Sums of any number of cases: by the compiled kernel where it can, in numpy otherwise, on several threads where it is
+worth it."""
 
 from __future__ import annotations
 
@@ -14,9 +15,12 @@ from simulator.arithmetic.threads import spread
 
 
 def add(how: Sum, operands: Operands) -> Bits:
-    """D patterns [case, m, n]. Patterns must not be wider than their types; `product` checks what it is given, this does not."""
+    """D patterns [case, m, n]. Patterns must not be wider than their types; `product` checks what it is given, this
+    does not."""
     d = np.empty(operands.c.shape, np.uint32)
-    compute = _compiled if library() is not None and supports(how) and not how.operation else _in_numpy  # bits: the kernel takes words of 32
+    compute = (
+        _compiled if library() is not None and supports(how) and not how.operation else _in_numpy
+    )  # bits: the kernel takes words of 32
     spread(len(d), how.m * how.n * how.stored, lambda cases: compute(how, operands[cases], d[cases]))
     return d
 
@@ -26,7 +30,8 @@ def _in_numpy(how: Sum, operands: Operands, d: Bits) -> None:
 
 
 def add_f64(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
-    """The same for f64 patterns a [case, m, k], b [case, k, n], c [case, m, n]; `rounding` as in `simulator.arithmetic.chain`."""
+    """The same for f64 patterns a [case, m, k], b [case, k, n], c [case, m, n]; `rounding` as in
+    `simulator.arithmetic.chain`."""
     d = np.empty_like(c)
 
     def part(cases: slice) -> None:

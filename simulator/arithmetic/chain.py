@@ -1,7 +1,9 @@
 """Products that are no tensor-core sums at all: chains of ordinary multiply-adds.
 
-f64: acc = C, then acc = fma(a, b, acc) over ascending k, each rounded once; NaN keep sign and payload. m8n8k4 of f16 on sm_80 and later: a routine
-of f32 multiply-adds. Both: measured on an NVIDIA H100 80GB, November 2026 (tests/hardware/README.md); code that ptxas 13.0 emits.
+f64: acc = C, then acc = fma(a, b, acc) over ascending k, each rounded once; NaN keep sign and payload. m8n8k4 of f16 on
+    sm_80 and later: a routine
+of f32 multiply-adds. Both: measured on an NVIDIA H100 80GB, November 2026 (tests/hardware/README.md); code that ptxas
+13.0 emits.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ Reals = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
-"""To nearest even (what an opcode without a rounding means), toward zero, down, up. PTX ISA 9.0, 5.2.3 and 9.7.14.5.14."""
+"""To nearest even (what an opcode without a rounding means), toward zero, down, up. PTX ISA 9.0, 5.2.3 and
+9.7.14.5.14."""
 
 _SPLITTER = 134217729.0  # 2^27 + 1 (Dekker 1971)
 _SAFE = 450  # exponents of A and B; products and C then stay within 2^900, and their low parts above 2^-1010
@@ -28,7 +31,8 @@ _INVALID = np.uint64(0xFFF8 << 48)
 
 
 def chain_f64(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
-    """f64 patterns: A [case, m, k], B [case, k, n], C [case, m, n] -> D [case, m, n]; `rounding` is one of `ROUNDINGS`."""
+    """f64 patterns: A [case, m, k], B [case, k, n], C [case, m, n] -> D [case, m, n]; `rounding` is one of
+    `ROUNDINGS`."""
     from simulator.arithmetic import compiled
 
     if compiled.library() is not None:
@@ -54,10 +58,12 @@ def _compiled(a: Words, b: Words, c: Words, rounding: int) -> Words:
 def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
     """a * b + c, rounded once; f64 patterns of one shape.
 
-    NaN: B's wins over C's, C's over A's; it becomes quiet and keeps sign and payload. An invalid operation gives 0xFFF8000000000000.
+    NaN: B's wins over C's, C's over A's; it becomes quiet and keeps sign and payload. An invalid operation gives
+        0xFFF8000000000000.
 
-    Built from float64 operations that lose nothing (Boldo and Melquiond 2008: the low parts are added with rounding to odd, so that the last
-    addition rounds once), within exponents where no part can under- or overflow; what lies outside goes through fractions.
+    Built from float64 operations that lose nothing (Boldo and Melquiond 2008: the low parts are added with rounding to
+    odd, so that the last addition rounds once), within exponents where no part can under- or overflow; what lies
+    outside goes through fractions.
     """
     x, y, z = (np.ascontiguousarray(v).view(np.float64) for v in (a, b, c))
     with np.errstate(all="ignore"):
@@ -71,7 +77,9 @@ def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
             plain = np.where(opposite, -0.0, plain)
         result = np.where(simple, plain, _safe_multiply_add(x, y, z, rounding))
     for index in zip(*np.nonzero(~safe & ~simple), strict=True):
-        result[index] = _rounded(Fraction(float(x[index])) * Fraction(float(y[index])) + Fraction(float(z[index])), rounding)
+        result[index] = _rounded(
+            Fraction(float(x[index])) * Fraction(float(y[index])) + Fraction(float(z[index])), rounding
+        )
     pattern = np.where(np.isnan(result), _INVALID, result.view(np.uint64))
     for word, value in ((a, x), (c, z), (b, y)):  # the last one wins
         pattern = np.where(np.isnan(value), word | _QUIET, pattern)
@@ -79,7 +87,8 @@ def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
 
 
 def exact_f64(a: Words, b: Words, c: Words) -> Words:
-    """The exact sum of products and C, rounded once to nearest even; patterns as for `chain_f64`. For reference: one output after the other."""
+    """The exact sum of products and C, rounded once to nearest even; patterns as for `chain_f64`. For reference: one
+    output after the other."""
     x, y, z = (v.view(np.float64) for v in (a, b, c))
     result = np.empty(c.shape)
     for case, row, column in np.ndindex(c.shape):
@@ -92,11 +101,14 @@ def _exact_dot(x: Reals, y: Reals, z: float) -> float:
         plain = float(np.sum(np.where(np.isfinite(x) & np.isfinite(y), 0.0, x * y)) + z)
     if not math.isfinite(plain):
         return plain
-    return _rounded(sum((Fraction(float(p)) * Fraction(float(q)) for p, q in zip(x, y, strict=True)), Fraction(z)), "rn")
+    return _rounded(
+        sum((Fraction(float(p)) * Fraction(float(q)) for p, q in zip(x, y, strict=True)), Fraction(z)), "rn"
+    )
 
 
 def _rounded(exact: Fraction, rounding: str) -> float:
-    """A fraction divides its integers with one rounding to nearest even, subnormals included; then one step where another rounding asks for it."""
+    """A fraction divides its integers with one rounding to nearest even, subnormals included; then one step where
+    another rounding asks for it."""
     if exact == 0:
         return -0.0 if rounding == "rm" else 0.0
     try:
@@ -143,9 +155,11 @@ def _safe_multiply_add(a: Reals, b: Reals, c: Reals, rounding: str) -> Reals:
 
 
 def chain_f16(products: Reals, c: Reals, result: ElementType) -> Bits:
-    """m8n8k4 on sm_80 and later: products [n, 4, output], exact in f32, and C [n, output] -> patterns [n, output] of f32 or f16.
+    """m8n8k4 on sm_80 and later: products [n, 4, output], exact in f32, and C [n, output] -> patterns [n, output] of
+    f32 or f16.
 
-    f32: a chain of multiply-adds from +0, then C is added. f16: each pair of products starts with a multiplication, C takes in one pair and then the
+    f32: a chain of multiply-adds from +0, then C is added. f16: each pair of products starts with a multiplication, C
+        takes in one pair and then the
     other, and the f32 sum is rounded to f16; here a negative zero is possible.
     """
 

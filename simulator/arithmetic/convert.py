@@ -1,18 +1,28 @@
-"""Conversions between element types, as PTX `cvt` does them: one rounding, then overflow, NaN and sign by the rules of the target.
+"""Conversions between element types, as PTX `cvt` does them: one rounding, then overflow, NaN and sign by the rules of
+the target.
 
-Every element of every type here is a float64 exactly, so that one core (`_round_floats`) rounds for all of them, from float64, once. The rules:
+Every element of every type here is a float64 exactly, so that one core (`_round_floats`) rounds for all of them, from
+float64, once. The rules:
 
-* Overflow: infinity, or the largest finite number where the rounding goes toward zero there; a type with NaN but no infinity (e4m3, ue8m0,
-  ue4m3) gives NaN, with the sign, in place of infinity; a type with neither (e3m2, e2m3, e2m1) the largest number. `satfinite`: always the largest.
-* NaN: the canonical pattern; the largest positive number of a type without NaN; zero for integers (their lowest bit pattern 100...0 from f64).
+* Overflow: infinity, or the largest finite number where the rounding goes toward zero there; a type with NaN but no
+infinity (e4m3, ue8m0,
+  ue4m3) gives NaN, with the sign, in place of infinity; a type with neither (e3m2, e2m3, e2m1) the largest number.
+  `satfinite`: always the largest.
+* NaN: the canonical pattern; the largest positive number of a type without NaN; zero for integers (their lowest bit
+pattern 100...0 from f64).
 * Zeros and numbers that round to zero keep their sign; relu makes negative ones, -0 and -infinity +0 and keeps NaN.
-* Unsigned scale types: the sign is dropped before anything else. ue8m0 has no zero: what is below 2^-127 becomes 2^-127.
-* Integers as targets saturate (PTX: by default). Between integers, low bits are kept unless `satfinite` (PTX calls it `.sat`).
+* Unsigned scale types: the sign is dropped before anything else. ue8m0 has no zero: what is below 2^-127 becomes
+2^-127.
+* Integers as targets saturate (PTX: by default). Between integers, low bits are kept unless `satfinite` (PTX calls it
+`.sat`).
 
-* Two conversions are no instruction of the chip, and ptxas 13.0 writes integer code for them (read from its output for sm_80 to sm_120a): they
-  do not make NaN canonical. bf16 to f32 is a shift; f32 to tf32 with rna adds half of the last place unless the exponent is all ones, and cuts.
+* Two conversions are no instruction of the chip, and ptxas 13.0 writes integer code for them (read from its output for
+sm_80 to sm_120a): they
+  do not make NaN canonical. bf16 to f32 is a shift; f32 to tf32 with rna adds half of the last place unless the
+  exponent is all ones, and cuts.
 
-Sources: PTX ISA 9.0, 9.7.9.21 (cvt); ue8m0 and NaN into 6- and 4-bit types: cuda_fp8.h, cuda_fp6.h, cuda_fp4.h of CUDA 13.0 (published).
+Sources: PTX ISA 9.0, 9.7.9.21 (cvt); ue8m0 and NaN into 6- and 4-bit types: cuda_fp8.h, cuda_fp6.h, cuda_fp4.h of CUDA
+    13.0 (published).
 Inferred: the sign of ue4m3, which no instruction writes.
 """
 
@@ -45,18 +55,30 @@ F32, TF32, BF16 = ELEMENT_TYPES["f32"], ELEMENT_TYPES["tf32"], ELEMENT_TYPES["bf
 
 _TYPES = ELEMENT_TYPES | SCALE_TYPES
 _TABLE_BITS = 16  # sources up to this width are converted by a table of all their patterns
-_KEEPERS = (ELEMENT_TYPES["f32"], ELEMENT_TYPES["f16"], ELEMENT_TYPES["bf16"])  # of a NaN from f64; see `_with_nans_of_f64`
+_KEEPERS = (
+    ELEMENT_TYPES["f32"],
+    ELEMENT_TYPES["f16"],
+    ELEMENT_TYPES["bf16"],
+)  # of a NaN from f64; see `_with_nans_of_f64`
 _BLOCK = 1 << 14  # elements at a time: the arrays between steps stay in cache
 
 
 def convert(
-    patterns: ArrayLike, source: str | ElementType, target: str | ElementType, rounding: str = "rn", *, satfinite: bool = False, relu: bool = False
+    patterns: ArrayLike,
+    source: str | ElementType,
+    target: str | ElementType,
+    rounding: str = "rn",
+    *,
+    satfinite: bool = False,
+    relu: bool = False,
 ) -> Bits:
     """Patterns of one type to patterns of another, rounded once.
 
     Args:
-        patterns: unsigned integers of any shape; bits above the width of the source are ignored, and so is its padding (tf32, e2m1 in a byte).
-        source: a type of `isa.types` or its name ("e2m1" is the one in a byte; packed ones are `isa.types.PACKED_E2M1`); "f64": uint64 patterns.
+        patterns: unsigned integers of any shape; bits above the width of the source are ignored, and so is its padding
+            (tf32, e2m1 in a byte).
+        source: a type of `isa.types` or its name ("e2m1" is the one in a byte; packed ones are
+            `isa.types.PACKED_E2M1`); "f64": uint64 patterns.
         target: likewise, without f64, for which there is `to_float64`.
         rounding: one of `ROUNDINGS`. Integers as targets too: PTX's .rni, .rzi, .rpi, .rmi are "rn", "rz", "rp", "rm".
         satfinite: overflow and infinity give the largest finite number; between integers, clamp (`.sat`).
@@ -66,7 +88,8 @@ def convert(
         uint32 of the same shape, zero above the width of the target and in its padding.
 
     Raises:
-        IsaError: unknown type or rounding, or no integers. What no instruction does is computed all the same: see `legal_conversions`.
+        IsaError: unknown type or rounding, or no integers. What no instruction does is computed all the same: see
+            `legal_conversions`.
     """
     of, to = _resolve(source, wide=True), _resolve(target)
     _check(rounding)
@@ -85,8 +108,11 @@ def convert(
     return _in_blocks(given, lambda block: _encode(_values(block, of), to, rounding, satfinite, relu, 0))
 
 
-def from_float64(values: ArrayLike, target: str | ElementType, rounding: str = "rn", *, satfinite: bool = False, relu: bool = False) -> Bits:
-    """float64 numbers of any shape to patterns of `target`, rounded once; otherwise as `convert`, but NaN is canonical."""
+def from_float64(
+    values: ArrayLike, target: str | ElementType, rounding: str = "rn", *, satfinite: bool = False, relu: bool = False
+) -> Bits:
+    """float64 numbers of any shape to patterns of `target`, rounded once; otherwise as `convert`, but NaN is
+    canonical."""
     to = _resolve(target)
     _check(rounding)
     nan = 0 if to.is_float else 1 << (to.bits - 1)
@@ -94,11 +120,14 @@ def from_float64(values: ArrayLike, target: str | ElementType, rounding: str = "
 
 
 def _with_nans_of_f64(word: NDArray[np.uint64], found: Bits, to: ElementType) -> Bits:
-    """NaN of f64 keeps its sign and, made quiet, the top of its payload (measured on an H100, November 2026, for payload 0; assumed for others)."""
+    """NaN of f64 keeps its sign and, made quiet, the top of its payload (measured on an H100, November 2026, for
+    payload 0; assumed for others)."""
     absent = np.isnan(word.view(np.float64))
     if not absent.any():
         return found
-    payload = (word >> np.uint64(52 - to.fraction)).astype(np.uint32) & np.uint32((1 << to.fraction) - 1) | np.uint32(1 << (to.fraction - 1))
+    payload = (word >> np.uint64(52 - to.fraction)).astype(np.uint32) & np.uint32((1 << to.fraction) - 1) | np.uint32(
+        1 << (to.fraction - 1)
+    )
     sign = (word >> np.uint64(63)).astype(np.uint32) << np.uint32(to.sign_bit)
     return np.where(absent, sign | np.uint32(infinity(to)) | payload, found)
 
@@ -118,7 +147,8 @@ def largest(element: str | ElementType) -> int:
 
 
 def nan_pattern(element: str | ElementType) -> int:
-    """What NaN is converted to: the canonical NaN of a float type, or its largest number if it has no NaN; 0 for an integer type."""
+    """What NaN is converted to: the canonical NaN of a float type, or its largest number if it has no NaN; 0 for an
+    integer type."""
     to = _resolve(element)
     if not to.is_float:
         return 0
@@ -159,7 +189,11 @@ def _values(patterns: Bits, of: ElementType) -> Reals:
     if not of.is_float:
         return integers(patterns, of).astype(np.float64)
     with np.errstate(invalid="ignore"):  # a signalling NaN
-        return np.ascontiguousarray(patterns & np.uint32(of.mask >> of.padding << of.padding)).view(np.float32).astype(np.float64)
+        return (
+            np.ascontiguousarray(patterns & np.uint32(of.mask >> of.padding << of.padding))
+            .view(np.float32)
+            .astype(np.float64)
+        )
 
 
 @cache
@@ -170,7 +204,9 @@ def _value_table(of: ElementType) -> Reals:
         return integers(patterns, of).astype(np.float64)
     if of.fraction == 0:  # ue8m0: powers of two, no zero, one NaN
         return np.where(patterns == of.mask, np.nan, powers(patterns.astype(np.int64) - of.bias))
-    return decode(patterns if of.signed else patterns & np.uint32(of.mask >> 1), of).value  # ue4m3: bit 7 is not looked at
+    return decode(
+        patterns if of.signed else patterns & np.uint32(of.mask >> 1), of
+    ).value  # ue4m3: bit 7 is not looked at
 
 
 @cache
@@ -188,8 +224,13 @@ def _table(of: ElementType, to: ElementType, rounding: str, satfinite: bool, rel
 
 
 def _tf32_away(patterns: Bits, satfinite: bool) -> Bits:
-    """f32 to tf32, ties away, in the steps of ptxas 13.0: a NaN whose upper bits are those of infinity becomes infinity."""
-    exponent, last, kept = np.uint32(0x7F800000), np.uint32(1 << TF32.padding), np.uint32(TF32.mask >> TF32.padding << TF32.padding)
+    """f32 to tf32, ties away, in the steps of ptxas 13.0: a NaN whose upper bits are those of infinity becomes
+    infinity."""
+    exponent, last, kept = (
+        np.uint32(0x7F800000),
+        np.uint32(1 << TF32.padding),
+        np.uint32(TF32.mask >> TF32.padding << TF32.padding),
+    )
     result = np.where(patterns & exponent == exponent, patterns, patterns + (last >> np.uint32(1))) & kept
     return np.where(result & exponent == exponent, result - last, result) if satfinite else result
 
@@ -216,14 +257,17 @@ def _rounded(magnitude: Reals, negative: NDArray[np.bool_], rounding: str) -> Re
         return np.rint(magnitude)
     below = np.floor(magnitude)
     if rounding == "rna":
-        return below + (magnitude - below >= 0.5)  # the difference is exact, where adding a half before cutting would not be
+        return below + (
+            magnitude - below >= 0.5
+        )  # the difference is exact, where adding a half before cutting would not be
     if rounding == "rz":
         return below
     return np.where(negative == (rounding == "rm"), np.ceil(magnitude), below)
 
 
 def _largest_field(to: ElementType) -> int:
-    """The largest finite number of a float type, without sign and padding. The next one up is infinity, or NaN, or nothing."""
+    """The largest finite number of a float type, without sign and padding. The next one up is infinity, or NaN, or
+    nothing."""
     if to.infinity:
         return infinity(to) - 1
     return (1 << (to.exponent + to.fraction)) - (2 if to.nan else 1)
@@ -232,8 +276,9 @@ def _largest_field(to: ElementType) -> int:
 def _round_floats(values: Reals, to: ElementType, rounding: str, satfinite: bool) -> Bits:
     """Numbers [n] to patterns of a float type.
 
-    A number is scaled by a power of two so that the target's last place is 1 (exact: a subnormal float64 is scaled up), and rounded to an integer
-    there; exponent field and digits are added as integers, so that a carry runs into the exponent by itself.
+    A number is scaled by a power of two so that the target's last place is 1 (exact: a subnormal float64 is scaled up),
+    and rounded to an integer there; exponent field and digits are added as integers, so that a carry runs into the
+    exponent by itself.
     """
     negative = np.signbit(values) if to.signed else np.zeros(values.shape, np.bool_)
     magnitude = np.abs(values)
@@ -242,7 +287,9 @@ def _round_floats(values: Reals, to: ElementType, rounding: str, satfinite: bool
         magnitude = np.where(finite, magnitude, 0.0)
     powers_only = to.fraction == 0  # ue8m0: its lowest field is a power of two where others have zero and subnormals
     lowest = -to.bias if powers_only else 1 - to.bias
-    exponent = np.clip((magnitude.view(np.int64) >> 52) - 1023, lowest, 1022)  # 1022: `powers` has the inverse; far above every type
+    exponent = np.clip(
+        (magnitude.view(np.int64) >> 52) - 1023, lowest, 1022
+    )  # 1022: `powers` has the inverse; far above every type
     digits = _rounded(magnitude * powers(to.fraction - exponent), negative, rounding).astype(np.int64)
     field = ((exponent - lowest) << to.fraction) + digits
     if powers_only:
@@ -259,7 +306,8 @@ def _round_floats(values: Reals, to: ElementType, rounding: str, satfinite: bool
 
 
 def _overflow(negative: NDArray[np.bool_], rounding: str, top: int, beyond: int) -> Integers | int:
-    """The field of what rounds above the largest number: `beyond`, but `top` where the rounding goes toward zero (IEEE 754-2019, 7.4)."""
+    """The field of what rounds above the largest number: `beyond`, but `top` where the rounding goes toward zero (IEEE
+    754-2019, 7.4)."""
     if rounding in ("rn", "rna"):
         return beyond
     if rounding == "rz":
@@ -303,10 +351,13 @@ class Conversion:
     Attributes:
         source: name of the type converted from; "f64" too.
         target: name of the type converted to ("e2m1": packed, four bits).
-        roundings: names of `ROUNDINGS`, or "" where the instruction names none (nothing is to be rounded, or low bits are taken).
+        roundings: names of `ROUNDINGS`, or "" where the instruction names none (nothing is to be rounded, or low bits
+            are taken).
         modifiers: each a choice of ".satfinite" and ".relu"; ".sat" for integers, which saturate from floats anyway.
-        elements: converted together: 1, or 2 (f32 operands for two elements are two registers, the first for the upper one).
-        ptx: the first PTX version that has it; where it has been there longer than any target that ptxas 13.0 knows, 6.3.
+        elements: converted together: 1, or 2 (f32 operands for two elements are two registers, the first for the upper
+            one).
+        ptx: the first PTX version that has it; where it has been there longer than any target that ptxas 13.0 knows,
+            6.3.
         targets: the targets that have it.
     """
 
@@ -338,7 +389,9 @@ class Conversion:
         return tuple(f"cvt{r}{modifier}.{to}.{of}" for r in rounds for modifier in self.modifiers)
 
 
-def _row(source: str, target: str, roundings: str, modifiers: str, ptx: str, targets: str, elements: int = 1) -> Conversion:
+def _row(
+    source: str, target: str, roundings: str, modifiers: str, ptx: str, targets: str, elements: int = 1
+) -> Conversion:
     """`roundings` and `modifiers` are separated by blanks; "-" is none."""
     major, minor = ptx.split(".")
     rounds, choices = (tuple("" if word == "-" else word for word in words.split()) for words in (roundings, modifiers))
@@ -375,7 +428,11 @@ CONVERSIONS: tuple[Conversion, ...] = (
     _row("f16", "f64", "-", "-", "6.3", "75+"),
     _row("bf16", "f64", _ANY, "-", "7.8", "90+"),
     # To and from the narrow ones.
-    *(_row(source, target, "rn", _BOUNDED, "7.8", "89+", 2) for source in ("f32", "f16") for target in ("e4m3", "e5m2")),
+    *(
+        _row(source, target, "rn", _BOUNDED, "7.8", "89+", 2)
+        for source in ("f32", "f16")
+        for target in ("e4m3", "e5m2")
+    ),
     *(_row("f32", target, "rn", _BOUNDED, "8.6", _MADE_FOR, 2) for target in ("e3m2", "e2m3", "e2m1")),
     _row("f16", "e2m1", "rn", _BOUNDED, "8.6", _MADE_FOR, 2),  # ptxas takes it; PTX ISA 9.0 does not list it
     *(_row(source, "f16", "rn", "- .relu", "7.8", "89+", 2) for source in ("e4m3", "e5m2")),
@@ -383,14 +440,26 @@ CONVERSIONS: tuple[Conversion, ...] = (
     *(_row(source, "ue8m0", "rz rp", "- .satfinite", "8.6", _MADE_FOR, 2) for source in ("f32", "bf16")),
     _row("ue8m0", "bf16", "rn", "-", "8.6", _MADE_FOR, 2),
     # To and from integers.
-    *(_row(source, target, _EVERY, "- .sat", "6.3", "75+") for source in ("f16", "f32", "f64") for target in ("s8", "u8", "s32")),
+    *(
+        _row(source, target, _EVERY, "- .sat", "6.3", "75+")
+        for source in ("f16", "f32", "f64")
+        for target in ("s8", "u8", "s32")
+    ),
     *(_row("bf16", target, _EVERY, "-", "7.8", "90+") for target in ("s8", "u8", "s32")),
-    *(_row(source, target, _EVERY, "-", "6.3", "75+") for source in ("s8", "u8", "s32") for target in ("f16", "f32", "f64")),
+    *(
+        _row(source, target, _EVERY, "-", "6.3", "75+")
+        for source in ("s8", "u8", "s32")
+        for target in ("f16", "f32", "f64")
+    ),
     *(_row(source, "bf16", _EVERY, "-", "7.8", "90+") for source in ("s8", "u8", "s32")),
-    *(_row(source, target, "-", "- .sat", "6.3", "75+") for source, target in (("s32", "s8"), ("s32", "u8"), ("s8", "u8"), ("u8", "s8"))),
+    *(
+        _row(source, target, "-", "- .sat", "6.3", "75+")
+        for source, target in (("s32", "s8"), ("s32", "u8"), ("s8", "u8"), ("u8", "s8"))
+    ),
     *(_row(source, "s32", "-", "-", "6.3", "75+") for source in ("s8", "u8")),
 )
-"""Every `cvt` between these types that ptxas 13.0 takes (stochastic rounding, .ftz and .sat of floats left out), as it judges them."""
+"""Every `cvt` between these types that ptxas 13.0 takes (stochastic rounding, .ftz and .sat of floats left out), as it
+judges them."""
 
 
 def legal_conversions(on: str | Target | None = None) -> tuple[Conversion, ...]:

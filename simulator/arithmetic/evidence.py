@@ -24,7 +24,16 @@ def rows() -> str:
     found = []
     for row in SUM_ROWS:
         which = " ".join(part for part in ("sparse" if row.sparse else "dense", row.kind, row.shape) if part)
-        found.append((row.family, which, row.inputs, ", ".join(map(str, row.targets)), row.rule.name, f"{row.evidence}: {row.source}"))
+        found.append(
+            (
+                row.family,
+                which,
+                row.inputs,
+                ", ".join(map(str, row.targets)),
+                row.rule.name,
+                f"{row.evidence}: {row.source}",
+            )
+        )
     return _table(heads, found)
 
 
@@ -33,11 +42,20 @@ def _rule(rule: SumRule) -> Sequence[str]:
         return rule.name, "-", "-", "-", "to nearest even", "no tensor-core sum: one multiply-add after the other"
     remarks = [
         f"groups of {rule.group} products added exactly first, aligned by their scales" if rule.group else "",
-        f"inputs converted to {rule.through}; two steps, columns 0, 1 of every four first; C added last, to nearest even" if rule.through else "",
+        f"inputs converted to {rule.through}; two steps, columns 0, 1 of every four first; C added last, to nearest even"
+        if rule.through
+        else "",
     ]
     floors = " / ".join(str(rule.floor(ELEMENT_TYPES[name])) for name in (("f32",) if rule.group else ("f32", "f16")))
     kept = f"toward zero, {rule.kept} bits"
-    return rule.name, f"{rule.step_bytes} bytes", str(rule.fraction), floors, kept, "; ".join(remark for remark in remarks if remark)
+    return (
+        rule.name,
+        f"{rule.step_bytes} bytes",
+        str(rule.fraction),
+        floors,
+        kept,
+        "; ".join(remark for remark in remarks if remark),
+    )
 
 
 def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

@@ -1,7 +1,7 @@
 """The correctly rounded sum: all products and C added exactly and rounded once, to nearest even.
 
-Most sums fit into 62 bits between their largest and smallest places and are added as int64. The rest (products of bf16 span 2^-266 to 2^256)
-go through a superaccumulator of 32-bit limbs (Kulisch; here vectorised over outputs).
+Most sums fit into 62 bits between their largest and smallest places and are added as int64. The rest (products of bf16
+span 2^-266 to 2^256) go through a superaccumulator of 32-bit limbs (Kulisch; here vectorised over outputs).
 """
 
 from __future__ import annotations
@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.types import Bits, ElementType
-from simulator.arithmetic.formats import NO_EXPONENT, Decoded, Integers, Reals, canonical_nan, encode_integer, infinity, powers
+from simulator.arithmetic.formats import (
+    NO_EXPONENT,
+    Decoded,
+    Integers,
+    Reals,
+    canonical_nan,
+    encode_integer,
+    infinity,
+    powers,
+)
 
 _ABSENT = NO_EXPONENT // 2  # exponents below this mark terms that are zero or not finite
 _FAR = 4096  # place of an absent term's last bit: above all others
@@ -28,11 +37,13 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
         c: of type `result`.
         result: type of C and D.
 
-    An exact zero is +0; a negative sum that rounds to zero is -0; overflow is infinity. NaN (canonical) as for a tensor core: from a NaN,
-    infinity times zero, or infinities of both signs.
+    An exact zero is +0; a negative sum that rounds to zero is -0; overflow is infinity. NaN (canonical) as for a tensor
+    core: from a NaN, infinity times zero, or infinities of both signs.
     """
     with np.errstate(invalid="ignore"):
-        plain = np.add.reduce(products.value, axis=1) + c.value  # rounded, but tells infinities and NaN: finite sums are far below 2^1024
+        plain = (
+            np.add.reduce(products.value, axis=1) + c.value
+        )  # rounded, but tells infinities and NaN: finite sums are far below 2^1024
     # All terms are below 2^top: four factors below 2 each (with block scales) times 2^exponent.
     top = np.maximum(products.exponent.max(axis=1) + np.int16(4), c.exponent + np.int16(1)).astype(np.int64)
     last = np.where(products.exponent > _ABSENT, products.exponent - np.int16(places), np.int16(_FAR)).min(axis=1)
@@ -52,7 +63,13 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
             value = products.value[n, :, output].T[None]  # [1, product, chosen output]
             addend = c.value[n, output][None]
             if general:
-                found = _wide_sum(value[0].T, products.exponent[n, :, output] - places, addend[0], c.exponent[n, output] - result.fraction, result)
+                found = _wide_sum(
+                    value[0].T,
+                    products.exponent[n, :, output] - places,
+                    addend[0],
+                    c.exponent[n, output] - result.fraction,
+                    result,
+                )
             else:
                 found = _narrow_sum(value, addend, place[n, output][None], result)[0]
             pattern[n, output] = found
@@ -62,13 +79,16 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
 
 
 def _narrow_sum(value: Reals, c: Reals, place: Integers, result: ElementType) -> Bits:
-    """Sums of terms that are multiples of 2^place and whose sum is below 2^(place + 62): int64 holds every term and every partial sum."""
+    """Sums of terms that are multiples of 2^place and whose sum is below 2^(place + 62): int64 holds every term and
+    every partial sum."""
     scale = powers(-place)
     total = np.add.reduce((value * scale[:, None, :]).astype(np.int64), axis=1) + (c * scale).astype(np.int64)
     return encode_integer(total < 0, np.abs(total).astype(np.uint64), place, result)
 
 
-def _wide_sum(value: Reals, place: NDArray[np.int16], c: Reals, place_c: NDArray[np.int16], result: ElementType) -> Bits:
+def _wide_sum(
+    value: Reals, place: NDArray[np.int16], c: Reals, place_c: NDArray[np.int16], result: ElementType
+) -> Bits:
     """Sums [output] of terms [output, product] whose last bits are at `place`, and C [output]; any exponents."""
     terms = np.concatenate([value, c[:, None]], axis=1)
     places = np.concatenate([place, place_c[:, None]], axis=1).astype(np.int64)
@@ -97,7 +117,8 @@ def _carry(limbs: Integers) -> Integers:
 
 
 def _round_limbs(negative: NDArray[np.bool_], limbs: Integers, result: ElementType) -> Bits:
-    """Round from the two highest limbs; whatever lies below them only matters as "not zero" and goes into the last bit."""
+    """Round from the two highest limbs; whatever lies below them only matters as "not zero" and goes into the last
+    bit."""
     output = np.arange(limbs.shape[1])
     used = limbs != 0
     highest = np.maximum(_LIMBS - 1 - np.argmax(used[::-1], axis=0), 1)

@@ -1,9 +1,11 @@
-"""Floating-point patterns <-> numbers: decoding, rounding and distances, for every float type, in our own integer arithmetic.
+"""Floating-point patterns <-> numbers: decoding, rounding and distances, for every float type, in our own integer
+arithmetic.
 
-A decoded element is a float64 `value`, which holds every finite element of these types (and every product of two) exactly, together with the
-`exponent` that the tensor core sees: that of the leading digit's place, the smallest normal exponent for a subnormal element, whose
-significand is not normalised. Infinities and NaN are those of float64, so that its rules (infinity times zero, infinities of both signs,
-NaN spreads) are applied by the arithmetic itself. Source: PTX ISA 9.0, 5.2.3; IEEE 754-2019, 3.4; H100 measurements, November 2026.
+A decoded element is a float64 `value`, which holds every finite element of these types (and every product of two)
+exactly, together with the `exponent` that the tensor core sees: that of the leading digit's place, the smallest normal
+exponent for a subnormal element, whose significand is not normalised. Infinities and NaN are those of float64, so that
+its rules (infinity times zero, infinities of both signs, NaN spreads) are applied by the arithmetic itself. Source: PTX
+ISA 9.0, 5.2.3; IEEE 754-2019, 3.4; H100 measurements, November 2026.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class Decoded:
 
     Attributes:
         value: float64, any shape, exact.
-        exponent: int16, same shape; of a product the sum of both exponents, not normalised; `NO_EXPONENT` (or less) without one.
+        exponent: int16, same shape; of a product the sum of both exponents, not normalised; `NO_EXPONENT` (or less)
+            without one.
     """
 
     value: Reals
@@ -72,7 +75,9 @@ def infinity(element: ElementType) -> int:
 def _heads(element: ElementType) -> _Heads:
     index = np.arange(2 << element.exponent)
     field = index & ((1 << element.exponent) - 1)
-    lowest = 1 if element.fraction else 0  # without a fraction (ue8m0) there are no subnormals: every pattern is a power of two
+    lowest = (
+        1 if element.fraction else 0
+    )  # without a fraction (ue8m0) there are no subnormals: every pattern is a power of two
     exponent = np.maximum(field, lowest) - element.bias
     sign = np.where(index >> element.exponent, -1.0, 1.0)
     hidden = np.where(field >= lowest, 1 << element.fraction, 0).astype(np.uint32)
@@ -80,11 +85,14 @@ def _heads(element: ElementType) -> _Heads:
 
 
 def _decode_fields(patterns: Bits, element: ElementType) -> Decoded:
-    """Decode by cutting patterns into fields; padding is dropped before anything else is looked at (tf32: measured on H100)."""
+    """Decode by cutting patterns into fields; padding is dropped before anything else is looked at (tf32: measured on
+    H100)."""
     heads = _heads(element)
     kept = patterns >> np.uint32(element.padding)
     if not element.signed:
-        kept = kept & np.uint32((1 << (element.exponent + element.fraction)) - 1)  # ue4m3: what would be the sign is not looked at
+        kept = kept & np.uint32(
+            (1 << (element.exponent + element.fraction)) - 1
+        )  # ue4m3: what would be the sign is not looked at
     head = (kept >> np.uint32(element.fraction)) & np.uint32((2 << element.exponent) - 1)
     fraction = kept & np.uint32((1 << element.fraction) - 1)
     significand = fraction | heads.hidden[head]
@@ -122,7 +130,8 @@ def decode(patterns: Bits, element: ElementType, through: ElementType | None = N
     Args:
         patterns: bits above the element's width must be zero.
         element: how to read them.
-        through: a wider type that the elements are converted to first; its exponents are returned (an e4m3 subnormal is a normal f16).
+        through: a wider type that the elements are converted to first; its exponents are returned (an e4m3 subnormal is
+            a normal f16).
     """
     if element.bits > 16:
         return _decode_fields(patterns, element)
@@ -135,7 +144,8 @@ def encode(value: Reals, element: ElementType, *, nearest: bool, fraction: int |
     """Round numbers once and return patterns of `element` (f16, f32), uint32 of the same shape.
 
     Args:
-        value: float64; exact products of a significand below 2^53 and a power of two, magnitudes of 0 or 2^-1000 .. 2^1000, or not finite.
+        value: float64; exact products of a significand below 2^53 and a power of two, magnitudes of 0 or 2^-1000 ..
+            2^1000, or not finite.
         element: the destination.
         nearest: to nearest, ties to even; otherwise toward zero. Overflow gives infinity either way, as on the chip.
         fraction: fraction bits kept, the rest of the pattern is zero (default all).
@@ -148,11 +158,16 @@ def encode(value: Reals, element: ElementType, *, nearest: bool, fraction: int |
     all_finite = bool(finite.all())
     number = value if all_finite else np.where(finite, value, 0.0)
     lowest = 1 - element.bias
-    field = (number.view(np.int64) >> 52) & 0x7FF  # of the float64; 0 for zero, which the next line lifts to the smallest normal exponent
+    field = (
+        number.view(np.int64) >> 52
+    ) & 0x7FF  # of the float64; 0 for zero, which the next line lifts to the smallest normal exponent
     exponent = np.maximum(field - 1023, lowest)
     scaled = np.abs(number) * powers(kept - exponent)  # exact: a power of two, far from float64's limits
-    digits = (np.rint(scaled) if nearest else np.trunc(scaled)).astype(np.int64)  # below or at 2^(kept + 1); rint rounds ties to even
-    # Normal: (field << full) + digits without the hidden one = ((field - 1) << full) + digits. Subnormal: field 1 above, hidden one absent.
+    digits = (np.rint(scaled) if nearest else np.trunc(scaled)).astype(
+        np.int64
+    )  # below or at 2^(kept + 1); rint rounds ties to even
+    # Normal: (field << full) + digits without the hidden one = ((field - 1) << full) + digits. Subnormal: field 1
+    # above, hidden one absent.
     magnitude = np.minimum(((exponent - lowest) << full) + (digits << (full - kept)), infinity(element))
     sign = ((number < 0) & (magnitude > 0)).astype(np.int64) << (element.bits - 1)
     pattern = (sign | magnitude).astype(np.uint32)
@@ -165,15 +180,20 @@ def _patch_special(pattern: Bits, value: Reals, element: ElementType) -> Bits:
     return np.where(np.isnan(value), np.uint32(canonical_nan(element)), pattern)
 
 
-def encode_integer(negative: NDArray[np.bool_], magnitude: NDArray[np.uint64], place: Integers, element: ElementType) -> Bits:
-    """(-1)^negative * magnitude * 2^place, rounded once to nearest even: patterns of `element` (f16, f32), uint32 of the same shape.
+def encode_integer(
+    negative: NDArray[np.bool_], magnitude: NDArray[np.uint64], place: Integers, element: ElementType
+) -> Bits:
+    """(-1)^negative * magnitude * 2^place, rounded once to nearest even: patterns of `element` (f16, f32), uint32 of
+    the same shape.
 
     Args:
         negative: signs.
-        magnitude: uint64 below 2^63; a set last bit may stand for any non-zero remainder below it if the magnitude has 32 bits or more.
+        magnitude: uint64 below 2^63; a set last bit may stand for any non-zero remainder below it if the magnitude has
+            32 bits or more.
         place: exponent of the magnitude's last bit.
 
-    A zero magnitude gives +0; a magnitude that rounds to zero keeps its sign, overflow gives infinity (IEEE 754-2019, 4.3.1 and 6.3).
+    A zero magnitude gives +0; a magnitude that rounds to zero keeps its sign, overflow gives infinity (IEEE 754-2019,
+    4.3.1 and 6.3).
     """
     high = magnitude >> np.uint64(32)
     leading = np.where(high > 0, high, magnitude).astype(np.float64)  # below 2^32: exact
@@ -196,7 +216,8 @@ def encode_integer(negative: NDArray[np.bool_], magnitude: NDArray[np.uint64], p
 def ulp_distance(x: Bits, y: Bits, element: ElementType) -> Integers:
     """How many representable numbers apart two arrays of patterns are, int64 of their (broadcast) shape.
 
-    Floats: -0 equals +0, infinity is the number after the largest finite one, two NaN are 0 apart, and NaN is 2^bits - 1 (more than any
+    Floats: -0 equals +0, infinity is the number after the largest finite one, two NaN are 0 apart, and NaN is 2^bits -
+        1 (more than any
     two numbers) from everything else. Integers: the absolute difference.
     """
     if not element.is_float:
@@ -218,7 +239,12 @@ def _rank(patterns: Bits, element: ElementType) -> Integers:
 def integers(patterns: Bits, element: ElementType) -> Integers:
     """Patterns of an integer type, uint32 of any shape, to int64 numbers of the same shape."""
     if element.is_float:
-        raise IsaError(element.name, -1, f"'{element.name}' is not an integer type", ", ".join(n for n, t in ELEMENT_TYPES.items() if not t.is_float))
+        raise IsaError(
+            element.name,
+            -1,
+            f"'{element.name}' is not an integer type",
+            ", ".join(n for n, t in ELEMENT_TYPES.items() if not t.is_float),
+        )
     wide: Integers = np.asarray(patterns).astype(np.int64) & element.mask
     if element.kind is Kind.UNSIGNED:
         return wide

@@ -1,8 +1,10 @@
-"""The tensor core's own sum: aligned, truncated, fused; in numpy. `compiled/kernel.c` does the same steps and is tested to be equal.
+"""The tensor core's own sum: aligned, truncated, fused; in numpy. `compiled/kernel.c` does the same steps and is tested
+to be equal.
 
-Every term (a product, or C) is aligned to the largest exponent of the terms, truncated toward zero to a number of fraction bits, and added
-exactly; the sum is rounded once. Exponents are those of `Decoded`: a product's is the sum of its factors', not normalised. Arrays are laid
-out [column of B, product, output], so that every operation runs along many outputs.
+Every term (a product, or C) is aligned to the largest exponent of the terms, truncated toward zero to a number of
+fraction bits, and added exactly; the sum is rounded once. Exponents are those of `Decoded`: a product's is the sum of
+its factors', not normalised. Arrays are laid out [column of B, product, output], so that every operation runs along
+many outputs.
 Source: `simulator.arithmetic.rows`; measured on H100, November 2026.
 """
 
@@ -30,11 +32,12 @@ def fused_step(value: Reals, exponent: Exponents, c: Decoded, rule: SumRule, res
     Returns:
         Patterns uint32 [n, output].
 
-    Why float64 is exact here: terms have at most 24 significant bits. `scale` is a power of two between 2^-280 and 2^174 and terms lie
-    between 2^-286 and 2^290, so scaling neither rounds nor underflows to anything but what is cut anyway. A scaled term is below
-    2^(fraction + 2) <= 2^27, or 2^(fraction + 11) <= 2^46 for groups (at most 16 products of 6 * 6, scales below 2^2), whose integer part
-    `trunc` gives exactly; at most 65 of the first, or 5 of the second, stay below 2^49, so the sum is exact in any order, and so is
-    scaling back. Infinities and NaN pass through all of it by IEEE's rules, which are the tensor core's.
+    Why float64 is exact here: terms have at most 24 significant bits. `scale` is a power of two between 2^-280 and
+    2^174 and terms lie between 2^-286 and 2^290, so scaling neither rounds nor underflows to anything but what is cut
+    anyway. A scaled term is below 2^(fraction + 2) <= 2^27, or 2^(fraction + 11) <= 2^46 for groups (at most 16
+    products of 6 * 6, scales below 2^2), whose integer part `trunc` gives exactly; at most 65 of the first, or 5 of the
+    second, stay below 2^49, so the sum is exact in any order, and so is scaling back. Infinities and NaN pass through
+    all of it by IEEE's rules, which are the tensor core's.
     """
     with np.errstate(invalid="ignore"):  # infinities of both signs: NaN, as it should be
         top = np.maximum(exponent.max(axis=1), c.exponent)
@@ -48,8 +51,11 @@ def fused_step(value: Reals, exponent: Exponents, c: Decoded, rule: SumRule, res
     return encode(total, result, nearest=result.bits == 16, fraction=rule.kept if result.bits == 32 else None)
 
 
-def fused_sum(products: Decoded, c: Bits, rule: SumRule, c_type: ElementType, result: ElementType, steps: tuple[int, ...]) -> Bits:
-    """All steps of an instruction: products [n, product, output] in the order of `rule.steps`, C patterns [n, output] -> D patterns.
+def fused_sum(
+    products: Decoded, c: Bits, rule: SumRule, c_type: ElementType, result: ElementType, steps: tuple[int, ...]
+) -> Bits:
+    """All steps of an instruction: products [n, product, output] in the order of `rule.steps`, C patterns [n, output]
+    -> D patterns.
 
     Args:
         products: decoded products.
@@ -72,18 +78,19 @@ def fused_sum(products: Decoded, c: Bits, rule: SumRule, c_type: ElementType, re
 def add_rounded(x: Reals, y: Reals, result: ElementType) -> Bits:
     """x + y to nearest even; both are numbers of `result`.
 
-    An exact float64 sum would need more than 53 bits, but rounding first to 53 and then to 24 (or 11) bits is harmless for a sum of two
-    numbers of that size: 53 >= 2 * 24 + 2 (Figueroa 1995). Subnormal sums are exact in both.
+    An exact float64 sum would need more than 53 bits, but rounding first to 53 and then to 24 (or 11) bits is harmless
+    for a sum of two numbers of that size: 53 >= 2 * 24 + 2 (Figueroa 1995). Subnormal sums are exact in both.
     """
     with np.errstate(invalid="ignore"):
         return encode(x + y, result, nearest=True)
 
 
 def grouped_sum(products: Decoded, scale: Decoded, c: Bits, rule: SumRule, result: ElementType) -> Bits:
-    """Products [n, product, output], in groups of `rule.group` with one scale each [n, group, output], and C -> D patterns [n, output].
+    """Products [n, product, output], in groups of `rule.group` with one scale each [n, group, output], and C -> D
+    patterns [n, output].
 
-    A group is added exactly; it is aligned by the exponent of its scale alone, and takes part if it has a product that is not zero. Source:
-    MMA-Sim 2.1.1 (mxf4, mxf4nvf4); which products a sparse instruction groups is inferred.
+    A group is added exactly; it is aligned by the exponent of its scale alone, and takes part if it has a product that
+    is not zero. Source: MMA-Sim 2.1.1 (mxf4, mxf4nvf4); which products a sparse instruction groups is inferred.
     """
     n, count, outputs = products.value.shape
     shape = (n, count // rule.group, rule.group, outputs)

@@ -1,6 +1,7 @@
 """One instruction's product of matrices of patterns, for whoever has matrices and no fragments.
 
-The family, the target and the types choose the row of `simulator.arithmetic.rows`; see there for what is known of which chip.
+The family, the target and the types choose the row of `simulator.arithmetic.rows`; see there for what is known of which
+chip.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import IsaError
-from isa.metadata import Sparsity, sparsity_of
+from isa.fragments.metadata import Sparsity, sparsity_of
 from isa.targets import Target, parse_target
 from isa.types import F64, SCALE_TYPES, Bits, ElementType, element_type
 from simulator.arithmetic.batch import add, add_f64
@@ -30,7 +31,10 @@ _TYPES = (  # A and B, each any of them; D and C; families: PTX ISA 9.0, 9.7.14.
     ("s4 u4", "s32", ("mma",)),
     ("f64", "f64", ("mma",)),
 )
-_INTEGER_TARGETS = {"wgmma": (90,), "tcgen05": (100, 110)}  # PTX ISA 9.0, 9.7.15 and 9.7.16.10.1; `mma` has integers everywhere
+_INTEGER_TARGETS = {
+    "wgmma": (90,),
+    "tcgen05": (100, 110),
+}  # PTX ISA 9.0, 9.7.15 and 9.7.16.10.1; `mma` has integers everywhere
 
 
 def product(
@@ -55,14 +59,16 @@ def product(
     """D = A * B + C as one instruction of the tensor core of a target computes it.
 
     Args:
-        a, b, c: patterns uint32 [case, m, k], [case, k, n], [case, m, n]; uint64 for f64. k is the instruction's; A of a sparse one is
-            [case, m, stored].
+        a, b, c: patterns uint32 [case, m, k], [case, k, n], [case, m, n]; uint64 for f64. k is the instruction's; A of
+            a sparse one is [case, m, stored].
         family: "mma", "wgmma" or "tcgen05".
         target: e.g. "sm_90a".
-        a_type, b_type, d_type, c_type: element types or their names; C is like D unless given; "f64" for all of them together. Types of less
-            than a byte are as registers hold them: e2m1 in bits 5..2 of a byte, or `isa.types.PACKED_E2M1`, which means the mxf4 kinds.
+        a_type, b_type, d_type, c_type: element types or their names; C is like D unless given; "f64" for all of them
+            together. Types of less than a byte are as registers hold them: e2m1 in bits 5..2 of a byte, or
+            `isa.types.PACKED_E2M1`, which means the mxf4 kinds.
         shape: where an instruction's shape decides how it adds: "m8n8k4" (f16).
-        codes: metadata of a sparse instruction, uint32 [case, m, chunk]; any 4-bit codes, as `simulator.arithmetic.sums` selects.
+        codes: metadata of a sparse instruction, uint32 [case, m, chunk]; any 4-bit codes, as
+            `simulator.arithmetic.sums` selects.
         scale_a, scale_b: block scale factors, patterns uint32 [case, m, k / block] and [case, k / block, n].
         scale_type: "ue8m0" or "ue4m3".
         saturate: of integers.
@@ -97,9 +103,24 @@ def product(
     kind = "" if scales is None else "mxf4" if a_type.bits == 4 else "mxf8f6f4"
     rule = find_row(family, target, a_type, sparse=sparsity is not None, kind=kind, shape=shape).rule if chip else None
     factors = 0 if scales is None else scales[0].shape[2]
-    _check_k(a.shape[2], b.shape[1], factors, max(16 if kind == "mxf4" else 1, sparsity.stored if sparsity else 1), shape)
+    _check_k(
+        a.shape[2], b.shape[1], factors, max(16 if kind == "mxf4" else 1, sparsity.stored if sparsity else 1), shape
+    )
     m, k, n = a.shape[1], b.shape[1], b.shape[2]
-    how = Sum(m, n, k, a_type, b_type, c_type, d_type, rule, sparsity, saturate, _scale_type(scale_type) if scales else None, factors)
+    how = Sum(
+        m,
+        n,
+        k,
+        a_type,
+        b_type,
+        c_type,
+        d_type,
+        rule,
+        sparsity,
+        saturate,
+        _scale_type(scale_type) if scales else None,
+        factors,
+    )
     return add(how, Operands(a, b, c, codes, *(scales or (None, None))))
 
 
@@ -115,7 +136,9 @@ def _scale_type(given: str | ElementType | None) -> ElementType:
     return SCALE_TYPES[given]
 
 
-def _scales(scale_a: Bits | None, scale_b: Bits | None, scale_type: object, a: NDArray[Any], b: NDArray[Any]) -> tuple[Bits, Bits] | None:
+def _scales(
+    scale_a: Bits | None, scale_b: Bits | None, scale_type: object, a: NDArray[Any], b: NDArray[Any]
+) -> tuple[Bits, Bits] | None:
     """Both factors as [case, row or column, factor]."""
     if scale_a is None and scale_b is None and scale_type is None:
         return None
@@ -123,13 +146,22 @@ def _scales(scale_a: Bits | None, scale_b: Bits | None, scale_type: object, a: N
         raise IsaError("", -1, "block scales need all of scale_a, scale_b and scale_type", "all three, or none")
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         if not isinstance(scale, np.ndarray) or scale.dtype != np.uint32 or scale.ndim != 3:
-            found = f"of shape {scale.shape} and type {scale.dtype}" if isinstance(scale, np.ndarray) else f"is a {type(scale).__name__}"
-            raise IsaError("", -1, f"{name} {found}", "uint32: scale_a [case, m, k / block], scale_b [case, k / block, n]")
+            found = (
+                f"of shape {scale.shape} and type {scale.dtype}"
+                if isinstance(scale, np.ndarray)
+                else f"is a {type(scale).__name__}"
+            )
+            raise IsaError(
+                "", -1, f"{name} {found}", "uint32: scale_a [case, m, k / block], scale_b [case, k / block, n]"
+            )
     factors = scale_a.shape[-1]
     legal = (a.shape[0], a.shape[1], factors), (b.shape[0], factors, b.shape[2])
     if (scale_a.shape, scale_b.shape) != legal or not factors:
         raise IsaError(
-            "", -1, f"scale_a of shape {scale_a.shape} and scale_b of shape {scale_b.shape}", "[case, m, k / block] and [case, k / block, n]"
+            "",
+            -1,
+            f"scale_a of shape {scale_a.shape} and scale_b of shape {scale_b.shape}",
+            "[case, m, k / block] and [case, k / block, n]",
         )
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         _check_patterns(name, scale, 255, "a byte")
@@ -137,29 +169,51 @@ def _scales(scale_a: Bits | None, scale_b: Bits | None, scale_type: object, a: N
 
 
 def _check_types(family: str, target: Target, types: tuple[ElementType, ...]) -> None:
-    """IsaError unless some instruction of the family multiplies these types (A, B, C, D) and, for integers, the target has it; floats have rows."""
+    """IsaError unless some instruction of the family multiplies these types (A, B, C, D) and, for integers, the target
+    has it; floats have rows."""
     names = [element.name for element in types]
     for inputs, results, families in _TYPES:
         if names[0] in inputs.split():
             right = set(names[2:]) <= set(results.split()) and types[2].bits <= types[3].bits
             if family not in families or names[1] not in inputs.split() or not right:
                 legal = f"A and B of {inputs.replace(' ', ', ')}; C and D of {results.replace(' ', ', ')}; {', '.join(families)}"
-                raise IsaError(" ".join(names), -1, f"{family} does not multiply {names[0]} by {names[1]} into {names[3]} (C: {names[2]})", legal)
+                raise IsaError(
+                    " ".join(names),
+                    -1,
+                    f"{family} does not multiply {names[0]} by {names[1]} into {names[3]} (C: {names[2]})",
+                    legal,
+                )
             break
     else:
-        raise IsaError(names[0], -1, f"no product of {names[0]} elements", ", ".join(inputs.replace(" ", ", ") for inputs, *_ in _TYPES))
+        raise IsaError(
+            names[0],
+            -1,
+            f"no product of {names[0]} elements",
+            ", ".join(inputs.replace(" ", ", ") for inputs, *_ in _TYPES),
+        )
     legal_targets = _INTEGER_TARGETS.get(family)
     if not types[0].is_float and legal_targets and target.number not in legal_targets:
-        raise IsaError(str(target), -1, f"{target} has no {family} of integers", ", ".join(f"sm_{number}" for number in legal_targets))
+        raise IsaError(
+            str(target),
+            -1,
+            f"{target} has no {family} of integers",
+            ", ".join(f"sm_{number}" for number in legal_targets),
+        )
 
 
 def _check_scaled(scaled: bool, a: ElementType, b: ElementType, d: ElementType) -> None:
-    """Block scales go with floats of at most 8 bits and f32 results, and packed e2m1 goes with block scales. PTX ISA 9.0, 9.7.14.3, 9.7.16.10.7."""
+    """Block scales go with floats of at most 8 bits and f32 results, and packed e2m1 goes with block scales. PTX ISA
+    9.0, 9.7.14.3, 9.7.16.10.7."""
     if scaled and not (a.is_float and a.bits <= 8 and d.bits == 32):
-        raise IsaError(a.name, -1, f"block scales of {a} elements with results of {d}", f"{_NARROW.replace(' ', ', ')} into f32")
+        raise IsaError(
+            a.name, -1, f"block scales of {a} elements with results of {d}", f"{_NARROW.replace(' ', ', ')} into f32"
+        )
     if a.is_float and 4 in (a.bits, b.bits) and not (scaled and a.bits == b.bits):
         raise IsaError(
-            a.name, -1, "packed e2m1 without block scales, or with a type of 8 bits", "both operands packed, with scales; or e2m1 in bytes"
+            a.name,
+            -1,
+            "packed e2m1 without block scales, or with a type of 8 bits",
+            "both operands packed, with scales; or e2m1 in bytes",
         )
 
 
@@ -167,7 +221,10 @@ def _check_patterns(name: str, array: NDArray[Any], most: int, what: str) -> Non
     if array.size and int(array.max()) > most:
         place = tuple(int(i) for i in np.argwhere(array > most)[0])
         raise IsaError(
-            hex(int(array[place])), -1, f"operand {name} holds {int(array[place]):#x} at {place}", f"patterns of {what}, at most {most:#x}"
+            hex(int(array[place])),
+            -1,
+            f"operand {name} holds {int(array[place]):#x} at {place}",
+            f"patterns of {what}, at most {most:#x}",
         )
 
 
@@ -178,11 +235,18 @@ def _check_k(stored: int, k: int, factors: int, group: int, shape: str) -> None:
     if shape == "m8n8k4" and k != 4:
         raise IsaError(shape, -1, f"k is {k}", "4")
     if factors and (stored % factors or stored // factors % group):
-        raise IsaError("", -1, f"{factors} factors for {stored} products of a row", f"each for a multiple of {group} products")
+        raise IsaError(
+            "", -1, f"{factors} factors for {stored} products of a row", f"each for a multiple of {group} products"
+        )
 
 
 def _check_shapes(
-    a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], kind: type[np.generic], codes: NDArray[Any] | None, sparsity: Sparsity | None
+    a: NDArray[Any],
+    b: NDArray[Any],
+    c: NDArray[Any],
+    kind: type[np.generic],
+    codes: NDArray[Any] | None,
+    sparsity: Sparsity | None,
 ) -> None:
     given = [("a", a, "[case, m, k]"), ("b", b, "[case, k, n]"), ("c", c, "[case, m, n]")]
     for name, array, legal in given if codes is None else [*given, ("codes", codes, "[case, m, chunk]")]:
@@ -193,7 +257,9 @@ def _check_shapes(
     if a.shape[0] != b.shape[0] or a.shape[2] != columns or c.shape != (a.shape[0], a.shape[1], b.shape[2]):
         legal = f"[case, m, {'stored' if sparsity else 'k'}], [case, k, n] and [case, m, n]"
         raise IsaError("", -1, f"shapes {a.shape}, {b.shape} and {c.shape} do not go together", legal)
-    if codes is not None and (sparsity is None or b.shape[1] % sparsity.chunk or codes.shape != (*a.shape[:2], b.shape[1] // sparsity.chunk)):
+    if codes is not None and (
+        sparsity is None or b.shape[1] % sparsity.chunk or codes.shape != (*a.shape[:2], b.shape[1] // sparsity.chunk)
+    ):
         raise IsaError("", -1, f"codes of shape {codes.shape} for k = {b.shape[1]}", "[case, m, k / chunk], and no f64")
     if codes is not None and len(codes) and codes.max() > 15:
         raise IsaError("", -1, f"a metadata code of {codes.max()}", "4 bits")

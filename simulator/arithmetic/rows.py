@@ -1,7 +1,10 @@
-"""The parameters of the sum that a tensor core computes: rules, and one row for each family of instructions on some targets.
+"""The parameters of the sum that a tensor core computes: rules, and one row for each family of instructions on some
+targets.
 
-One algorithm (`simulator.arithmetic.fused`) serves every float type but f64; what differs between chips is in the rules. Rules of the dense
-rows: MMA-Sim 2.1.1 and the feature tests of Khattak and Mikaitis (arXiv 2512.07004), whose vectors of real GPUs the rows reproduce. sm_90:
+One algorithm (`simulator.arithmetic.fused`) serves every float type but f64; what differs between chips is in the
+rules. Rules of the dense
+rows: MMA-Sim 2.1.1 and the feature tests of Khattak and Mikaitis (arXiv 2512.07004), whose vectors of real GPUs the
+    rows reproduce. sm_90:
 recorded results of an NVIDIA H100 80GB, driver 580, November 2026. Lowered forms: code that ptxas 13.0 emits.
 """
 
@@ -10,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from isa.errors import IsaError
-from isa.forms import MmaForm
+from isa.forms.mma import MmaForm
 from isa.targets import Target
 from isa.types import ELEMENT_TYPES, ElementType
 
@@ -30,12 +33,15 @@ class SumRule:
         step_bytes: bytes of (stored, converted) A in one fused step; longer sums chain steps over ascending columns.
         fraction: fraction bits to which every term is truncated, relative to the alignment exponent.
         lowest: smallest alignment exponent for an f32 result; see `floor`.
-        kept: fraction bits of an f32 result, rounded toward zero (f16 results always have 10 and are rounded to nearest even).
+        kept: fraction bits of an f32 result, rounded toward zero (f16 results always have 10 and are rounded to nearest
+            even).
         group: products that are added exactly before anything is aligned; with block scales of packed e2m1 (0: none).
-        through: type that both operands are converted to first, where ptxas lowers the form to another instruction ("" if not).
+        through: type that both operands are converted to first, where ptxas lowers the form to another instruction (""
+            if not).
         split: columns of stored A that have this bit go into a later step than those that have not (0: not split).
         add_last: C is not part of the sum; an ordinary addition, to nearest even, adds it at the end.
-        chained: not fused at all: ordinary multiply-adds over ascending columns, one after the other; see `simulator.arithmetic.chain`.
+        chained: not fused at all: ordinary multiply-adds over ascending columns, one after the other; see
+            `simulator.arithmetic.chain`.
     """
 
     name: str
@@ -126,7 +132,16 @@ SUM_ROWS: tuple[SumRow, ...] = (
     SumRow("mma", (72,), "f16", False, VOLTA, INFERRED, _ALIKE, shape="m8n8k4"),
     SumRow("mma", (75,), "f16", False, VOLTA, MEASURED_BY_OTHERS, _SIM, shape="m8n8k4"),
     SumRow("mma", (90,), "f16", False, MULTIPLY_ADD_F32, MEASURED_HERE, _H100, shape="m8n8k4"),
-    SumRow("mma", (80, 86, 87, 88, 89, *_BLACKWELL, *_CONSUMER), "f16", False, MULTIPLY_ADD_F32, INFERRED, _LOWERING, shape="m8n8k4"),
+    SumRow(
+        "mma",
+        (80, 86, 87, 88, 89, *_BLACKWELL, *_CONSUMER),
+        "f16",
+        False,
+        MULTIPLY_ADD_F32,
+        INFERRED,
+        _LOWERING,
+        shape="m8n8k4",
+    ),
     SumRow("mma", (75,), "f16", False, TURING, MEASURED_BY_OTHERS, _OTHERS),
     SumRow("mma", (80, 86, 89), _WIDE, False, TURING, MEASURED_BY_OTHERS, _OTHERS),
     SumRow("mma", (87, 88), _WIDE, False, TURING, INFERRED, _ALIKE),
@@ -140,7 +155,15 @@ SUM_ROWS: tuple[SumRow, ...] = (
     SumRow("mma", (100, 103, 120), _WIDE, False, HOPPER, MEASURED_BY_OTHERS, _OTHERS),
     SumRow("mma", (110, 121), _WIDE, False, HOPPER, INFERRED, _ALIKE),
     SumRow("mma", _BLACKWELL + _CONSUMER, _WIDE, True, HOPPER, INFERRED, _AS_DENSE),
-    SumRow("mma", (100, 103), _FP8, False, LOWERED_FP8, MEASURED_BY_OTHERS, f"{_LOWERING}; reproduces the B200 vectors of arXiv 2512.07004"),
+    SumRow(
+        "mma",
+        (100, 103),
+        _FP8,
+        False,
+        LOWERED_FP8,
+        MEASURED_BY_OTHERS,
+        f"{_LOWERING}; reproduces the B200 vectors of arXiv 2512.07004",
+    ),
     SumRow("mma", (110,), _FP8, False, LOWERED_FP8, INFERRED, _LOWERING),
     SumRow("mma", _BLACKWELL, _FP8, True, LOWERED_FP8, INFERRED, _LOWERING),
     SumRow("mma", (120,), _NARROW, False, HOPPER, MEASURED_BY_OTHERS, _SIM),
@@ -154,7 +177,9 @@ SUM_ROWS: tuple[SumRow, ...] = (
     SumRow("mma", _CONSUMER, "e2m1", True, PACKED, INFERRED, f"{_AS_DENSE}; groups of 16 stored products", kind="mxf4"),
     SumRow("mma", (90,), "f64", False, MULTIPLY_ADD, MEASURED_HERE, _H100),
     SumRow("mma", (80,), "f64", False, MULTIPLY_ADD, MEASURED_BY_OTHERS, _SIM),
-    SumRow("mma", (86, 87, 88, 89, *_BLACKWELL, *_CONSUMER), "f64", False, MULTIPLY_ADD, INFERRED, "as sm_80 and sm_90"),
+    SumRow(
+        "mma", (86, 87, 88, 89, *_BLACKWELL, *_CONSUMER), "f64", False, MULTIPLY_ADD, INFERRED, "as sm_80 and sm_90"
+    ),
     SumRow("wgmma", (90,), _WIDE, False, HOPPER, MEASURED_HERE, _H100),
     SumRow("wgmma", (90,), _WIDE, True, HOPPER, MEASURED_HERE, _H100),
     SumRow("wgmma", (90,), _FP8, False, HOPPER_FP8, MEASURED_HERE, _H100),
@@ -167,19 +192,30 @@ SUM_ROWS: tuple[SumRow, ...] = (
     SumRow("tcgen05", (110,), "e2m1", False, PACKED, INFERRED, _ALIKE, kind="mxf4"),
     SumRow("tcgen05", _BLACKWELL, f"{_WIDE} {_NARROW}", True, HOPPER, INFERRED, _AS_DENSE),
     SumRow("tcgen05", _BLACKWELL, _NARROW, True, HOPPER, INFERRED, _AS_DENSE, kind="mxf8f6f4"),
-    SumRow("tcgen05", _BLACKWELL, "e2m1", True, PACKED, INFERRED, f"{_AS_DENSE}; groups of 16 stored products", kind="mxf4"),
-)  # fmt: skip
+    SumRow(
+        "tcgen05", _BLACKWELL, "e2m1", True, PACKED, INFERRED, f"{_AS_DENSE}; groups of 16 stored products", kind="mxf4"
+    ),
+)
 
 
-def find_row(family: str, target: Target, a: ElementType, *, sparse: bool = False, kind: str = "", shape: str = "") -> SumRow:
+def find_row(
+    family: str, target: Target, a: ElementType, *, sparse: bool = False, kind: str = "", shape: str = ""
+) -> SumRow:
     """The row of floating-point instructions on a target; IsaError if the target has none."""
     like = [row for row in SUM_ROWS if row.covers(family, sparse, a.name, kind, shape)]
     for row in like:
         if target.number in row.targets:
             return row
     known = sorted({number for row in like for number in row.targets})
-    what = " ".join(part for part in (f"{'sparse ' if sparse else ''}{family}", shape, kind, f"with {a} inputs") if part)
-    raise IsaError(what, -1, f"no arithmetic is known for {what} on {target}", ", ".join(f"sm_{number}" for number in known) or "no target")
+    what = " ".join(
+        part for part in (f"{'sparse ' if sparse else ''}{family}", shape, kind, f"with {a} inputs") if part
+    )
+    raise IsaError(
+        what,
+        -1,
+        f"no arithmetic is known for {what} on {target}",
+        ", ".join(f"sm_{number}" for number in known) or "no target",
+    )
 
 
 def kind_of(form: MmaForm) -> str:
@@ -191,4 +227,6 @@ def kind_of(form: MmaForm) -> str:
 
 def sum_row(form: MmaForm, target: Target) -> SumRow:
     """The row of a floating-point form of `mma` or `mma.sp` on a target; IsaError if the target has none."""
-    return find_row("mma", target, form.a_type, sparse=form.sparse, kind=kind_of(form), shape=f"m{form.m}n{form.n}k{form.k}")
+    return find_row(
+        "mma", target, form.a_type, sparse=form.sparse, kind=kind_of(form), shape=f"m{form.m}n{form.n}k{form.k}"
+    )

@@ -1,8 +1,9 @@
 """D = A * B + C on matrices of patterns: what one instruction of a tensor core computes, for many cases.
 
-A `Sum` says how; `add` does it, with the compiled kernel where there is one, else in numpy. Structured sparsity works as measured on an H100
-(November 2026): the codes of A choose, for each stored element, the row of B that it meets, like a plain multiplexer in front of the
-multipliers, whatever the codes say; elements of B that no code picks have no effect, NaN and infinity included.
+A `Sum` says how; `add` does it, with the compiled kernel where there is one, else in numpy. Structured sparsity works
+as measured on an H100 (November 2026): the codes of A choose, for each stored element, the row of B that it meets, like
+a plain multiplexer in front of the multipliers, whatever the codes say; elements of B that no code picks have no
+effect, NaN and infinity included.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.metadata import ONE_OF_TWO, Sparsity, spliced, stored_columns
+from isa.fragments.metadata import ONE_OF_TWO, Sparsity, spliced, stored_columns
 from isa.types import Bits, ElementType
 from simulator.arithmetic.chain import chain_f16
 from simulator.arithmetic.exact import exact_sum
@@ -24,7 +25,9 @@ from simulator.arithmetic.fused import fused_sum, grouped_sum
 from simulator.arithmetic.integer import integer_sum
 from simulator.arithmetic.rows import SumRule
 
-_BLOCK_PRODUCTS = 1 << 17  # products worked on at once: 1 MiB of float64, so that the arrays of a block stay in a core's own cache
+_BLOCK_PRODUCTS = (
+    1 << 17
+)  # products worked on at once: 1 MiB of float64, so that the arrays of a block stay in a core's own cache
 
 Columns = NDArray[np.int64]
 Number = TypeVar("Number", np.float64, np.int16, np.int32)
@@ -118,14 +121,17 @@ def add_in_numpy(how: Sum, operands: Operands) -> Bits:
 
 
 def _block(how: Sum, operands: Operands) -> Bits:
-    """Inside, arrays are [n, stored column in order of summation, case * row]: long runs of outputs that share nothing."""
+    """Inside, arrays are [n, stored column in order of summation, case * row]: long runs of outputs that share
+    nothing."""
     cases = len(operands.a)
     c = operands.c.transpose(2, 0, 1).reshape(how.n, cases * how.m)
     codes = operands.codes
     if not how.a_type.is_float:
         chosen = _select(integers(operands.b, how.b_type).astype(np.int32), _places(how, codes, cases))
         join = np.bitwise_xor if how.operation == "xor.popc" else np.multiply
-        d = integer_sum(join(chosen, integers(_planes(how, operands.a), how.a_type).astype(np.int32)), c, saturate=how.saturate)
+        d = integer_sum(
+            join(chosen, integers(_planes(how, operands.a), how.a_type).astype(np.int32)), c, saturate=how.saturate
+        )
     else:
         d = _float_sum(how, _products(how, operands), c, operands)
     return d.reshape(how.n, cases, how.m).transpose(1, 2, 0)
@@ -139,7 +145,10 @@ def _planes(how: Sum, a: Bits) -> Bits:
 def _products(how: Sum, operands: Operands) -> Decoded:
     """[n, product, case * row]; block scales are in the products unless the rule groups them."""
     a, b, codes = operands.a, operands.b, operands.codes
-    left, fold = decode(_planes(how, a), how.a_type, how.through), how.scale_type is not None and not (how.rule and how.rule.group)
+    left, fold = (
+        decode(_planes(how, a), how.a_type, how.through),
+        how.scale_type is not None and not (how.rule and how.rule.group),
+    )
     if codes is not None and how.sparsity is ONE_OF_TWO and spliced(codes, how.sparsity).any():
         right = decode(_select_halves(how, b, codes), how.b_type, how.through)
     else:
@@ -178,7 +187,9 @@ def _float_sum(how: Sum, products: Decoded, c: Bits, operands: Operands) -> Bits
         return exact_sum(products, places, decode(c, how.c_type), how.d_type)
     if how.rule.group:
         groups = how.stored // how.rule.group
-        return grouped_sum(products, _scales(how, operands, np.arange(groups) * how.factors // groups), c, how.rule, how.d_type)
+        return grouped_sum(
+            products, _scales(how, operands, np.arange(groups) * how.factors // groups), c, how.rule, how.d_type
+        )
     if how.rule.chained:
         return chain_f16(products.value, decode(c, how.c_type).value, how.d_type)
     return fused_sum(products, c, how.rule, how.c_type, how.d_type, tuple(map(len, how.steps)))
@@ -200,9 +211,15 @@ def _select(b: NDArray[Number], places: Columns) -> NDArray[Number]:
 
 
 def _select_halves(how: Sum, b: Bits, codes: Bits) -> Bits:
-    """The same for 1:2 with any code: the operand joins 16-bit half `code & 3` (low) and half `code >> 2` (high) of the chunk's four."""
+    """The same for 1:2 with any code: the operand joins 16-bit half `code & 3` (low) and half `code >> 2` (high) of the
+    chunk's four."""
     cases, k, n = b.shape
-    halves = np.stack([b & np.uint32(0xFFFF), b >> np.uint32(16)], axis=2).reshape(cases, 2 * k, n).transpose(2, 0, 1).reshape(n, 2 * k * cases)
+    halves = (
+        np.stack([b & np.uint32(0xFFFF), b >> np.uint32(16)], axis=2)
+        .reshape(cases, 2 * k, n)
+        .transpose(2, 0, 1)
+        .reshape(n, 2 * k * cases)
+    )
     base = 4 * np.arange(codes.shape[-1]) + 2 * k * np.arange(cases)[:, None, None]
     picked: list[Bits] = []
     for part in (codes & np.uint32(3), codes >> np.uint32(2)):

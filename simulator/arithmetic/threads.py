@@ -12,7 +12,8 @@ _WORTH = 1 << 20  # products of a share below which a thread costs more than it 
 
 
 def thread_count() -> int:
-    """Threads to use: `TCSIM_THREADS` from the environment, or the cores that this process may use. IsaError if it is no positive number."""
+    """Threads to use: `TCSIM_THREADS` from the environment, or the cores that this process may use. IsaError if it is
+    no positive number."""
     wanted = os.environ.get("TCSIM_THREADS", "")
     if not wanted:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

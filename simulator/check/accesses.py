@@ -1,7 +1,8 @@
-"""Accesses of a log: who touches which cells in which role, and a partition of the cells into atoms that no access cuts.
+"""Accesses of a log: who touches which cells in which role, and a partition of the cells into atoms that no access
+cuts.
 
-A run touches the same regions again and again. Each distinct region is found once, the memory is cut into atoms (cells that lie in the same
-regions), and from then on a region is a handful of atoms, whatever its size.
+A run touches the same regions again and again. Each distinct region is found once, the memory is cut into atoms (cells
+that lie in the same regions), and from then on a region is a handful of atoms, whatever its size.
 """
 
 from __future__ import annotations
@@ -13,13 +14,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.tcgen05_forms import Tcgen05MmaForm
-from simulator.execute.machine import Event
+from isa.forms.tcgen05 import Tcgen05MmaForm
+from simulator.execute.cta_state import Event
 
 Cells = NDArray[np.int64]
 GENERIC, ALLOC, DEALLOC, INITIAL = "generic", "alloc", "dealloc", "initial"
 _SPACES = ("shared", "tmem")
-KINDS = {"tcgen05.mma": "mma", "tcgen05.mma.ws": "mma", "tcgen05.cp": "cp", "tcgen05.shift": "shift", "tcgen05.ld": "ld", "tcgen05.st": "st"}
+KINDS = {
+    "tcgen05.mma": "mma",
+    "tcgen05.mma.ws": "mma",
+    "tcgen05.cp": "cp",
+    "tcgen05.shift": "shift",
+    "tcgen05.ld": "ld",
+    "tcgen05.st": "st",
+}
 COMMITTED = ("mma", "cp", "shift")
 
 
@@ -28,7 +36,8 @@ class Operation:
     """One execution of an instruction by one warp.
 
     Attributes:
-        kind: "mma", "cp", "shift", "ld", "st" (asynchronous), "generic" (an ordinary access to shared memory), "alloc", "dealloc", or "initial".
+        kind: "mma", "cp", "shift", "ld", "st" (asynchronous), "generic" (an ordinary access to shared memory), "alloc",
+            "dealloc", or "initial".
         actor, clock: component of its warp, and how many accesses the warp had issued with it.
         unit, sequence: component of its asynchronous unit and its number there; -1 and 0 for what is synchronous.
         accumulators: the regions of D, one for each CTA.
@@ -72,7 +81,8 @@ class State:
     readers: tuple[Access, ...] = ()
 
     def after(self, access: Access) -> State:
-        """The state once `access` has happened. Of accesses in the same role the latest of a unit, or of a warp, stands for those before it."""
+        """The state once `access` has happened. Of accesses in the same role the latest of a unit, or of a warp, stands
+        for those before it."""
         if access.write:
             return _EMPTY if access.operation.kind == DEALLOC else State(access)
         return State(self.writer, (*(reader for reader in self.readers if _stream(reader) != _stream(access)), access))
@@ -132,16 +142,27 @@ def touches(event: Event) -> list[Raw]:
         for at, region in enumerate(regions):
             if region.space not in _SPACES:
                 continue
-            role = "D" if write and roles is not None else roles[at] if roles else "cells" if region.space == "tmem" else "bytes"
+            role = (
+                "D"
+                if write and roles is not None
+                else roles[at]
+                if roles
+                else "cells"
+                if region.space == "tmem"
+                else "bytes"
+            )
             if len(event.threads) > 1 and region.cells.ndim > 1 and region.cells.shape[0] == len(event.threads):
-                found += [Raw(place, role, write, region.space, region.cta, cells) for place, cells in enumerate(region.cells)]
+                found += [
+                    Raw(place, role, write, region.space, region.cta, cells) for place, cells in enumerate(region.cells)
+                ]
             else:
                 found.append(Raw(-1, role, write, region.space, region.cta, region.cells))
     return found
 
 
 def _roles(event: Event) -> list[str] | None:
-    """The operand of each region that an mma reads, in the order of `simulator.execute.tcgen05.regions.of_mma`; None for other instructions."""
+    """The operand of each region that an mma reads, in the order of `simulator.execute.tcgen05.regions.of_mma`; None
+    for other instructions."""
     form = event.instruction.form
     if not isinstance(form, Tcgen05MmaForm):
         return None
@@ -223,12 +244,20 @@ class Partition:
         numbered = [[(item, intern(item.space, item.cta, item.cells)) for item in items] for items in raw]
         initial = [(cta, intern("tmem", cta, cells)) for cta, cells in written.items() if len(cells)]
         self._memories = _cut(self._cells, places)
-        atoms = [frozenset(np.unique(self._memories[place].labels[cells]).tolist()) for place, cells in zip(places, self._cells, strict=True)]
+        atoms = [
+            frozenset(np.unique(self._memories[place].labels[cells]).tolist())
+            for place, cells in zip(places, self._cells, strict=True)
+        ]
         self._touches = [
-            [(item.place, Touch(item.role, item.write, item.space, item.cta, number, atoms[number])) for item, number in items] for items in numbered
+            [
+                (item.place, Touch(item.role, item.write, item.space, item.cta, number, atoms[number]))
+                for item, number in items
+            ]
+            for items in numbered
         ]
         for cta, number in initial:
-            known = Access(Operation(Event("initial", None, cta, (), 0), INITIAL, 0, 0, 0), "initial data", True, "tmem", cta)  # type: ignore[arg-type]
+            event = Event("initial", None, cta, (), 0)  # type: ignore[arg-type]
+            known = Access(Operation(event, INITIAL, 0, 0, 0), "initial data", True, "tmem", cta)
             state = State(known)
             for atom in atoms[number]:
                 self._memories["tmem", cta].states[atom] = state

@@ -1,4 +1,5 @@
-"""What the order of events gives: missing links, reads of nothing, operands that overlap, instructions that nobody waits for."""
+"""What the order of events gives: missing links, reads of nothing, operands that overlap, instructions that nobody
+waits for."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from simulator.check.accesses import Access, Operation
 from simulator.check.links import Missing
-from simulator.execute.machine import Event
+from simulator.execute.cta_state import Event
 
 
 class Commit(NamedTuple):

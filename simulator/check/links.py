@@ -1,4 +1,5 @@
-"""What orders two accesses by itself (the implicitly pipelined pairs of a PTX version), what is missing where nothing does, and what to insert."""
+"""What orders two accesses by itself (the implicitly pipelined pairs of a PTX version), what is missing where nothing
+does, and what to insert."""
 
 from __future__ import annotations
 
@@ -34,12 +35,13 @@ class Link(Enum):
 class Rules:
     """The implicitly pipelined pairs of a PTX version: "9.0" (as far as 9.3) or "9.4".
 
-    9.0, PTX ISA 9.0, 9.7.16.6.2: mma -> mma of the same accumulator, shape and kind; cp -> mma; shift -> mma; shift -> cp.4x256b;
-    mma -> shift; in one thread, or in several through fences and a barrier.
-    9.4: within one warp alone. What an mma reads as A or metadata -> D of an mma, cp, shift; mma -> mma of the same accumulator and shape; cp -> what
-    an mma reads as A or metadata; shift -> what an mma reads, and cp.4x256b; st -> ld, st -> st, ld -> st. Scale factors are not named
-    there; they are taken like metadata (inferred: kernels that NVIDIA publishes rely on it).
-    "Same accumulator and shape" is taken as: the same cells. "Same address" of cp and mma is taken as: cells in common (assumed).
+    9.0, PTX ISA 9.0, 9.7.16.6.2: mma -> mma of the same accumulator, shape and kind; cp -> mma; shift -> mma; shift ->
+    cp.4x256b; mma -> shift; in one thread, or in several through fences and a barrier.
+    9.4: within one warp alone. What an mma reads as A or metadata -> D of an mma, cp, shift; mma -> mma of the same
+    accumulator and shape; cp -> what an mma reads as A or metadata; shift -> what an mma reads, and cp.4x256b; st ->
+    ld, st -> st, ld -> st. Scale factors are not named there; they are taken like metadata (inferred: kernels that
+    NVIDIA publishes rely on it). "Same accumulator and shape" is taken as: the same cells. "Same address" of cp and mma
+    is taken as: cells in common (assumed).
     """
 
     ptx: str
@@ -107,7 +109,11 @@ def explain(link: Link, ends: Ends, rules: Rules, *, other: bool) -> Missing:
     if other and early:
         reason += "; PTX 9.4 pipelines instructions of one warp alone (9.0 orders this pair by fences and a barrier)"
         fix += ", or issue both from one warp"
-    elif rules.ptx == "9.0" and ends.before.operation.actor == ends.after.operation.actor and Rules("9.4").pipelined(ends.before, ends.after):
+    elif (
+        rules.ptx == "9.0"
+        and ends.before.operation.actor == ends.after.operation.actor
+        and Rules("9.4").pipelined(ends.before, ends.after)
+    ):
         reason += "; PTX 9.4 orders this pair within a warp, PTX 9.0 to 9.3 do not"
     return Missing(link, ends, reason, fix)
 
@@ -135,7 +141,8 @@ def _words(link: Link, ends: Ends) -> tuple[str, str]:
             name = "ld" if link is Link.WAIT_LD else "st"
             return (
                 f"no tcgen05.wait::{name} of its warp follows line {first}",
-                f"insert 'tcgen05.wait::{name}.sync.aligned' after line {first}" + ("" if _one_warp(ends) else ", before the barrier"),
+                f"insert 'tcgen05.wait::{name}.sync.aligned' after line {first}"
+                + ("" if _one_warp(ends) else ", before the barrier"),
             )
         case Link.BEFORE:
             return (
@@ -166,7 +173,9 @@ def _synchronise(ends: Ends) -> str:
     """A barrier between two warps, with the fences that this pair needs."""
     before, after = ends.before.operation, ends.after.operation
     first, last = before.line, after.line
-    barrier = "'bar.sync 0' (or an mbarrier)" if before.event.cta == after.event.cta else "'barrier.cluster' (or an mbarrier)"
+    barrier = (
+        "'bar.sync 0' (or an mbarrier)" if before.event.cta == after.event.cta else "'barrier.cluster' (or an mbarrier)"
+    )
     if before.unit < 0:
         return f"insert 'fence.proxy.async.shared::cta' and {barrier} after line {first} and before line {last}"
     if after.unit < 0:

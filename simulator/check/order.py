@@ -1,11 +1,14 @@
-"""Happens-before over the log of a run: which accesses to Tensor Memory and shared memory are not ordered, and which link is missing.
+"""Happens-before over the log of a run: which accesses to Tensor Memory and shared memory are not ordered, and which
+link is missing.
 
-Vector clocks, as race detectors have them. A component counts what one warp has issued, or what one asynchronous unit has completed: a unit is what a
-`tcgen05.commit` speaks of (the mma, cp and shift of one thread and cta_group), or the loads, or the stores, of a warp. Every warp has five clocks
-(`Knowledge`), because PTX asks for more than a barrier: `tcgen05.fence` on both sides of it for asynchronous tcgen05 instructions, and
-`fence.proxy.async` between ordinary stores and what mma and cp read. PTX ISA 9.0, 9.7.16.6 (memory consistency), 9.7.16.11, 9.7.16.12.
+Vector clocks, as race detectors have them. A component counts what one warp has issued, or what one asynchronous unit
+has completed: a unit is what a `tcgen05.commit` speaks of (the mma, cp and shift of one thread and cta_group), or the
+loads, or the stores, of a warp. Every warp has five clocks (`Knowledge`), because PTX asks for more than a barrier:
+`tcgen05.fence` on both sides of it for asynchronous tcgen05 instructions, and `fence.proxy.async` between ordinary
+stores and what mma and cp read. PTX ISA 9.0, 9.7.16.6 (memory consistency), 9.7.16.11, 9.7.16.12.
 
-Assumed: the lanes of a warp are in step, so a fence or an arrival of one lane speaks for the others; a commit speaks for its own lane alone.
+Assumed: the lanes of a warp are in step, so a fence or an arrival of one lane speaks for the others; a commit speaks
+    for its own lane alone.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.instruction import Immediate
+from isa.ptx.instruction import Immediate
 from simulator.check.accesses import (
     ALLOC,
     COMMITTED,
@@ -34,7 +37,7 @@ from simulator.check.accesses import (
 from simulator.check.clocks import Actor, Clock, Knowledge, Mbarrier, departures, join
 from simulator.check.found import Commit, Early, Overlap, Result, Stray, Unwritten
 from simulator.check.links import Ends, Link, Rules, explain
-from simulator.execute.machine import Event
+from simulator.execute.cta_state import Event
 
 Values = Mapping[tuple[int, str], int]  # (number of the event, operand) -> its value, where it is in a register
 
@@ -68,8 +71,13 @@ def check_order(
 
 class _Engine:
     def __init__(
-        self, events: Sequence[Event], rules: Rules, warps: int, values: Values, written: Mapping[int, NDArray[np.int64]]
-    ) -> None:  # fmt: skip
+        self,
+        events: Sequence[Event],
+        rules: Rules,
+        warps: int,
+        values: Values,
+        written: Mapping[int, NDArray[np.int64]],
+    ) -> None:
         self.rules, self.values, self.result = rules, values, Result()
         self.numbers: dict[tuple[object, ...], int] = {}
         actors = sorted({(event.cta, warp) for event in events for warp, _ in event.threads})
@@ -97,10 +105,17 @@ class _Engine:
         self.departed: dict[Actor, int] = {}
         self.cluster: dict[int, list[Clock]] = {}
         self.handlers: dict[str, Callable[[int, Event], None]] = {
-            "tcgen05.wait::ld": self.wait_move, "tcgen05.wait::st": self.wait_move, "tcgen05.commit": self.commit,
-            "tcgen05.fence::before_thread_sync": self.fence_before, "tcgen05.fence::after_thread_sync": self.fence_after,
-            "fence.proxy": self.fence_proxy, "fence": self.fence, "mbarrier.init": self.init, "mbarrier.inval": self.inval, "bar": self.barrier,
-        }  # fmt: skip
+            "tcgen05.wait::ld": self.wait_move,
+            "tcgen05.wait::st": self.wait_move,
+            "tcgen05.commit": self.commit,
+            "tcgen05.fence::before_thread_sync": self.fence_before,
+            "tcgen05.fence::after_thread_sync": self.fence_after,
+            "fence.proxy": self.fence_proxy,
+            "fence": self.fence,
+            "mbarrier.init": self.init,
+            "mbarrier.inval": self.inval,
+            "bar": self.barrier,
+        }
 
     def take(self, index: int, event: Event) -> None:
         form = event.instruction.form
@@ -156,13 +171,17 @@ class _Engine:
         """One region: what was there before it must come before it."""
         if access.space == "tmem":
             self.own(access, touch)
-        for state, atoms in sorted(self.partition.states(touch), key=lambda found: not found[0].readers):  # pairs through a reader come first
+        for state, atoms in sorted(
+            self.partition.states(touch), key=lambda found: not found[0].readers
+        ):  # pairs through a reader come first
             if access.write:
                 befores: tuple[Access, ...] = state.readers or ((state.writer,) if state.writer else ())
             else:
                 befores = (state.writer,) if state.writer else ()
                 if state.writer is None and access.space == "tmem":
-                    self.result.unwritten.setdefault((access.line, access.role), Unwritten(access, self.partition.cells(touch, atoms)))
+                    self.result.unwritten.setdefault(
+                        (access.line, access.role), Unwritten(access, self.partition.cells(touch, atoms))
+                    )
             for before in befores:
                 if before.operation is not access.operation and before.operation.kind != INITIAL:
                     self.judge(before, access, touch, atoms)
@@ -182,7 +201,9 @@ class _Engine:
             for second in tmem[at + 1 :]:
                 both = first.atoms & second.atoms
                 if both and first.cta == second.cta and not (first.role[:5] == second.role[:5] == "scale"):
-                    one, two = (Access(operation, touch.role, touch.write, "tmem", touch.cta) for touch in (first, second))
+                    one, two = (
+                        Access(operation, touch.role, touch.write, "tmem", touch.cta) for touch in (first, second)
+                    )
                     key = operation.line, first.role, second.role
                     self.result.overlaps.setdefault(key, Overlap(one, two, self.partition.cells(first, sorted(both))))
 
@@ -195,7 +216,11 @@ class _Engine:
         key = (link, before.line, after.line, before.role, after.role, after.space)
         self.result.counts[key] = self.result.counts.get(key, 0) + 1
         if key not in self.result.missing:
-            commit = next((c for c in self.commits.get(first.unit, ()) if c.covered >= first.sequence), None) if first.unit >= 0 else None
+            commit = (
+                next((c for c in self.commits.get(first.unit, ()) if c.covered >= first.sequence), None)
+                if first.unit >= 0
+                else None
+            )
             ends = Ends(before, after, self.partition.cells(touch, atoms), commit)
             apart = first.actor != second.actor
             self.result.missing[key] = explain(link, ends, self.rules, other=self.rules.ptx == "9.4" and apart)
@@ -380,7 +405,9 @@ class _Engine:
                 released = np.maximum(released[0], done), np.maximum(released[1], done), released[2]
             barriers = self.named(event, event.writes)
             if unit is not None:
-                self.commits.setdefault(unit, []).append(Commit(self.count[unit], event.line, tuple(place for place, _ in barriers)))
+                self.commits.setdefault(unit, []).append(
+                    Commit(self.count[unit], event.line, tuple(place for place, _ in barriers))
+                )
             for _, barrier in barriers:
                 barrier.released = join(barrier.released, released)
                 barrier.pending -= 1
@@ -407,6 +434,8 @@ class _Engine:
             for other, peer in ((cta, False), (1 - cta, True)):
                 if peer and group_of(operation.event) < 2:
                     continue
-                if not any(known.seen[unit] >= operation.sequence for (rank, _), known in self.known.items() if rank == other):
+                if not any(
+                    known.seen[unit] >= operation.sequence for (rank, _), known in self.known.items() if rank == other
+                ):
                     self.result.unfinished.append((operation, peer))
                     break

@@ -1,4 +1,5 @@
-"""Runs a trace for its log, and notes with each event what only the state of that moment can tell: registers, allocations, undefined cases."""
+"""Runs a trace for its log, and notes with each event what only the state of that moment can tell: registers,
+allocations, undefined cases."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import UndefinedBehavior
-from isa.instruction import Register
-from isa.tensor_memory import COLUMNS, LANES
+from isa.ptx.instruction import Register
+from isa.tensor_memory.address import COLUMNS, LANES
 from simulator.check.accesses import Distinct
 from simulator.errors import DeadlockError, TraceError
-from simulator.execute.machine import Event, Machine, Region
+from simulator.execute.cta_state import Event, Machine, Region
 from simulator.execute.operands import reader
+from simulator.program.data import load_all
+from simulator.program.lowering import linearise
+from simulator.program.trace import Trace
+from simulator.simulation import interpreter as functional
 from simulator.state.tensor_memory import Allocation
-from simulator.trace import functional
-from simulator.trace.data import load_all
-from simulator.trace.linear import linearise
-from simulator.trace.program import Trace
 
 _OPERANDS = {"count": 32, "tx_count": 32, "parity": 32}
 
@@ -128,7 +129,9 @@ class _Undefined:
 
     def add(self, machine: Machine, name: str, count: int, where: str = "") -> None:
         before = self.found.get((name, machine.line))
-        self.found[name, machine.line] = Met(name, machine.line, before.where if before else where, count + (before.times if before else 0))
+        self.found[name, machine.line] = Met(
+            name, machine.line, before.where if before else where, count + (before.times if before else 0)
+        )
 
 
 class _Counted(Counter[str]):

@@ -19,9 +19,9 @@ from simulator.check.record import Recording, record
 from simulator.check.results import unwaited_results
 from simulator.check.rules import CHECK_RULES, UNDEFINED_FIXES, rule_of_refusal, stated
 from simulator.errors import DeadlockError, TraceError
-from simulator.runner import find_trace
-from simulator.trace.program import Trace
-from simulator.trace.reader import read_trace
+from simulator.program.reader import read_trace
+from simulator.program.trace import Trace
+from simulator.simulation.run import find_trace
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,12 @@ class Report:
 
     def json(self) -> str:
         """One object; `findings` has one row each."""
-        facts = {"trace": self.trace, "ptx": self.ptx, "events": self.events, "findings": [asdict(finding) for finding in self.findings]}
+        facts = {
+            "trace": self.trace,
+            "ptx": self.ptx,
+            "events": self.events,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
         return json.dumps(facts, indent=1) + "\n"
 
     def csv(self) -> str:
@@ -100,12 +105,22 @@ def check(trace: str | Path, ptx: str = "9.0") -> Report:
     program = read_trace(find_trace(trace))
     recording = record(program)
     result = check_order(
-        recording.events, ptx=ptx, warps=program.warps, values=recording.values, written=recording.written, ended=recording.stop is None
+        recording.events,
+        ptx=ptx,
+        warps=program.warps,
+        values=recording.values,
+        written=recording.written,
+        ended=recording.stop is None,
     )
     found = [*_executed(recording), *_ordered(result, program), *_static(program)]
     raced = any(finding.rule == Link.RACE.value and finding.other for finding in found)
     kept = [finding for finding in found if not (raced and finding.rule == Link.RACE.value and not finding.other)]
-    return Report(str(trace), ptx, tuple(sorted(kept, key=lambda finding: (finding.line, finding.other, finding.rule))), len(recording.events))
+    return Report(
+        str(trace),
+        ptx,
+        tuple(sorted(kept, key=lambda finding: (finding.line, finding.other, finding.rule))),
+        len(recording.events),
+    )
 
 
 def _finding(name: str, line: int, other: int, what: str, fix: str = "", count: int = 1) -> Finding:
@@ -140,14 +155,21 @@ def _executed(recording: Recording) -> Iterator[Finding]:
 
 
 def _ordered(result: Result, trace: Trace) -> Iterator[Finding]:
-    used = {missing.ends.before.line for missing in result.missing.values() if missing.ends.after.operation.kind != DEALLOC}
+    used = {
+        missing.ends.before.line for missing in result.missing.values() if missing.ends.after.operation.kind != DEALLOC
+    }
     for key, missing in result.missing.items():
         if missing.ends.after.operation.kind != DEALLOC or missing.ends.before.line not in used:  # said once
             yield _of_missing(missing, trace, result.counts[key])
     for unwritten in result.unwritten.values():
         access = unwritten.access
         where = describe(access.space, access.cta, unwritten.cells, trace.ctas)
-        yield _finding("tmem-read-before-write", access.line, 0, f"{_name(access)} reads {where}{_role(access)}, which nothing wrote")
+        yield _finding(
+            "tmem-read-before-write",
+            access.line,
+            0,
+            f"{_name(access)} reads {where}{_role(access)}, which nothing wrote",
+        )
     for overlap in result.overlaps.values():
         yield _of_overlap(overlap, trace)
     for early in result.early.values():
@@ -161,7 +183,9 @@ def _ordered(result: Result, trace: Trace) -> Iterator[Finding]:
     for operation, peer in result.unfinished:
         name, cta = operation.event.kind, operation.event.cta
         if peer:
-            yield _finding("peer-exited", operation.line, 0, f"CTA {1 - cta} ends without having waited for {name} of CTA {cta}")
+            yield _finding(
+                "peer-exited", operation.line, 0, f"CTA {1 - cta} ends without having waited for {name} of CTA {cta}"
+            )
         elif operation.line not in raced:
             yield _finding("unfinished-at-exit", operation.line, 0, f"CTA {cta} ends without having waited for {name}")
 

@@ -1,12 +1,13 @@
-"""Registers that tcgen05.ld fills and somebody reads before tcgen05.wait::ld. A look at the text: loops are walked twice."""
+"""Registers that tcgen05.ld fills and somebody reads before tcgen05.wait::ld. A look at the text: loops are walked
+twice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from isa.tcgen05_forms import FamilyForm
-from simulator.trace.program import Node, Step, Trace
+from isa.forms.tcgen05 import FamilyForm
+from simulator.program.trace import Node, Step, Trace
 
 
 class Unwaited(NamedTuple):

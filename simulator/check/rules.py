@@ -1,4 +1,5 @@
-"""The table of rules of `tcsim check`: what is looked for beside `isa.undefined.RULES`, where it is stated, and what to do about it."""
+"""The table of rules of `tcsim check`: what is looked for beside `isa.undefined.RULES`, where it is stated, and what to
+do about it."""
 
 from __future__ import annotations
 
@@ -31,25 +32,37 @@ _DESCRIPTOR = "PTX ISA 9.0, 9.7.16.4 (matrix and instruction descriptors)"
 _MMA = "PTX ISA 9.0, 9.7.16.10 (tcgen05.mma)"
 
 ORDER_RULES: dict[str, CheckRule] = {
-    "missing-commit": CheckRule("mma, cp and shift are complete once a tcgen05.commit of their thread has arrived on an mbarrier", _COMMIT, ""),
+    "missing-commit": CheckRule(
+        "mma, cp and shift are complete once a tcgen05.commit of their thread has arrived on an mbarrier", _COMMIT, ""
+    ),
     "missing-mbarrier-wait": CheckRule("who relies on a tcgen05.commit must wait for its mbarrier", _COMMIT, ""),
-    "missing-wait-ld": CheckRule("tcgen05.ld has read its cells, and filled its registers, after tcgen05.wait::ld", _WAIT, ""),
+    "missing-wait-ld": CheckRule(
+        "tcgen05.ld has read its cells, and filled its registers, after tcgen05.wait::ld", _WAIT, ""
+    ),
     "missing-wait-st": CheckRule("tcgen05.st has written its cells after tcgen05.wait::st", _WAIT, ""),
     "missing-fence-before": CheckRule(
-        "a barrier orders the tcgen05 instructions before it only behind a tcgen05.fence::before_thread_sync", _FENCE, ""
+        "a barrier orders the tcgen05 instructions before it only behind a tcgen05.fence::before_thread_sync",
+        _FENCE,
+        "",
     ),
     "missing-fence-after": CheckRule(
         "tcgen05 instructions come after a barrier or a wait only behind a tcgen05.fence::after_thread_sync", _FENCE, ""
     ),
-    "missing-thread-sync": CheckRule("instructions of different warps are ordered by a barrier or an mbarrier alone", _ORDER, ""),
-    "missing-proxy-fence": CheckRule("mma and cp see ordinary stores to shared memory after a fence.proxy.async", _PROXY, ""),
+    "missing-thread-sync": CheckRule(
+        "instructions of different warps are ordered by a barrier or an mbarrier alone", _ORDER, ""
+    ),
+    "missing-proxy-fence": CheckRule(
+        "mma and cp see ordinary stores to shared memory after a fence.proxy.async", _PROXY, ""
+    ),
 }
 """Missing links between two accesses to the same cells."""
 
 CHECK_RULES: dict[str, CheckRule] = {
     **ORDER_RULES,
     "unfinished-at-exit": CheckRule(
-        "nobody waits for the end of an asynchronous instruction before the CTA ends", _COMMIT, "tcgen05.commit, and a wait for its mbarrier"
+        "nobody waits for the end of an asynchronous instruction before the CTA ends",
+        _COMMIT,
+        "tcgen05.commit, and a wait for its mbarrier",
     ),
     "peer-exited": CheckRule(
         "the other CTA of a pair must not end before a cta_group::2 instruction is complete",
@@ -77,7 +90,9 @@ CHECK_RULES: dict[str, CheckRule] = {
         "addresses that leave each operand cells of its own",
     ),
     "deadlock": CheckRule(
-        "every wait must be for something that comes", "PTX ISA 9.0, 9.7.13 (barriers)", "the arrival or tcgen05.commit that is waited for"
+        "every wait must be for something that comes",
+        "PTX ISA 9.0, 9.7.13 (barriers)",
+        "the arrival or tcgen05.commit that is waited for",
     ),
     "tmem-alignment": CheckRule(
         "D, A and metadata lie at lane 0, in layouts C and F all at lane 0 or all at lane 16; metadata at an even column",
@@ -85,7 +100,9 @@ CHECK_RULES: dict[str, CheckRule] = {
         "one lane for all of them, an even column for metadata",
     ),
     "warp-quarter": CheckRule(
-        "a warp reaches lanes 32 * (warp mod 4) to + 31", "PTX ISA 9.0, 9.7.16.8 (access restrictions)", "a base lane in the warp's own quarter"
+        "a warp reaches lanes 32 * (warp mod 4) to + 31",
+        "PTX ISA 9.0, 9.7.16.8 (access restrictions)",
+        "a base lane in the warp's own quarter",
     ),
     "barrier-use": CheckRule(
         "mbarriers are initialised once, lie aligned in shared memory, and get the arrivals that they expect; barrier.cluster arrives, then waits",
@@ -93,17 +110,29 @@ CHECK_RULES: dict[str, CheckRule] = {
         "mbarrier.init by one thread before; counts as the programs arrive",
     ),
     "idesc": CheckRule(
-        "an instruction descriptor says what the instruction can do", _DESCRIPTOR, "a descriptor that `isa.InstructionDescriptor` accepts"
+        "an instruction descriptor says what the instruction can do",
+        _DESCRIPTOR,
+        "a descriptor that `isa.InstructionDescriptor` accepts",
     ),
-    "smem-descriptor": CheckRule("a shared memory descriptor names a canonical layout within shared memory", _DESCRIPTOR, "see docs/descriptors.md"),
+    "smem-descriptor": CheckRule(
+        "a shared memory descriptor names a canonical layout within shared memory",
+        _DESCRIPTOR,
+        "see docs/descriptors.md",
+    ),
     "scale-ids": CheckRule("2X takes scale ids 0 and 2, 4X takes 0", _MMA, "an id of the factor's size"),
     "zero-column-mask": CheckRule(
-        "the zero-column mask shifts by at most 16 (M = 32) or 32 columns, and no more than idesc allows", _MMA, "a legal mask"
+        "the zero-column mask shifts by at most 16 (M = 32) or 32 columns, and no more than idesc allows",
+        _MMA,
+        "a legal mask",
     ),
     "aligned-threads": CheckRule(
-        "all threads of a warp execute a .sync.aligned instruction, one executes mma, cp, shift and commit", _MMA, "a guard"
+        "all threads of a warp execute a .sync.aligned instruction, one executes mma, cp, shift and commit",
+        _MMA,
+        "a guard",
     ),
-    "not-executable": CheckRule("an instruction finds operands that it can work with", "PTX ISA 9.0, 9.7", "operands as the message says"),
+    "not-executable": CheckRule(
+        "an instruction finds operands that it can work with", "PTX ISA 9.0, 9.7", "operands as the message says"
+    ),
 }
 """Everything that this package adds to `isa.undefined.RULES`."""
 
@@ -117,7 +146,10 @@ _REFUSALS: tuple[tuple[str, str], ...] = (
     (r"of warp \d+ at lane|tcgen05\.(shift|cp\S*) at lane", "warp-quarter"),
     (r"scale factor id|_scale_id|scale_type", "scale-ids"),
     (r"column_shift|non_zero|_span|zero-column", "zero-column-mask"),
-    (r"start_address|_offset|leading_absolute|swizzle|version|matrix reaches|smem-|core matrix|canonical", "smem-descriptor"),
+    (
+        r"start_address|_offset|leading_absolute|swizzle|version|matrix reaches|smem-|core matrix|canonical",
+        "smem-descriptor",
+    ),
     (r"idesc|spars|selector|kind::|\b[MNK] = |[abd]_type|reserved|transpose|negate|saturate|max_shift", "idesc"),
 )  # what a message of the executor is about
 

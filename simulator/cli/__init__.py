@@ -1,4 +1,5 @@
-"""The command line: `tcsim VERB`. Data on stdout, words on stderr; exit 0 done, 1 the answer is no, 2 bad use or unreadable input."""
+"""The command line: `tcsim VERB`. Data on stdout, words on stderr; exit 0 done, 1 the answer is no, 2 bad use or
+unreadable input."""
 
 from __future__ import annotations
 
@@ -68,8 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
-    parser = Parser(prog="tcsim", description="Simulates NVIDIA's sparse tensor cores: values bit for bit, layouts, cycles.", epilog=_TEACH,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = Parser(
+        prog="tcsim",
+        description="Simulates NVIDIA's sparse tensor cores: values bit for bit, layouts, cycles.",
+        epilog=_TEACH,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"tcsim {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     wanted = next((a for a in arguments if not a.startswith("-")), None)

@@ -12,7 +12,7 @@ from simulator.cli import BAD, DONE, say
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from simulator.accuracy import Accuracy
+    from simulator.studies.accuracy import Accuracy
 
 DESCRIPTION = """\
 What a chip's sums do to dot products: errors against the correctly rounded exact result in ulp (histogram, percentiles, worst case, bias), for chips
@@ -42,31 +42,65 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--result", default="f32", help="type of the accumulator: f32 (default) or f16")
     add("--k", type=int, metavar="N", help="products in a dot product (default 4096; of given operands theirs)")
     add(
-        "--targets", metavar="LIST", help="chips, e.g. sm_89,sm_90:wgmma,sm_100:tcgen05; mma if no family is named (default: all that have the types)"
+        "--targets",
+        metavar="LIST",
+        help="chips, e.g. sm_89,sm_90:wgmma,sm_100:tcgen05; mma if no family is named (default: all that have the types)",
     )
-    add("--sparse", action="store_true", help="prune A by magnitude (2:4; tf32 1:2) and multiply it with the .sp instructions")
-    add("--distribution", default="normal", help="of drawn operands: normal (default), uniform, positive, lognormal, bits")
-    add("--scale", type=float, default=1.0, metavar="X", help="of the distribution: its standard deviation, or bound (default 1)")
+    add(
+        "--sparse",
+        action="store_true",
+        help="prune A by magnitude (2:4; tf32 1:2) and multiply it with the .sp instructions",
+    )
+    add(
+        "--distribution",
+        default="normal",
+        help="of drawn operands: normal (default), uniform, positive, lognormal, bits",
+    )
+    add(
+        "--scale",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="of the distribution: its standard deviation, or bound (default 1)",
+    )
     add("--count", type=int, metavar="N", help="results to compare (default 10000; of given operands at most 100000)")
     add("--seed", type=int, default=0, metavar="N", help="of what is drawn (default 0)")
-    add("--a", metavar="FILE.npy", help="A [M, K]: float16, float32 or float64 numbers, rounded to the type, or unsigned integers: its patterns")
+    add(
+        "--a",
+        metavar="FILE.npy",
+        help="A [M, K]: float16, float32 or float64 numbers, rounded to the type, or unsigned integers: its patterns",
+    )
     add("--b", metavar="FILE.npy", help="B [K, N]")
-    add("--format", choices=FORMATS, help="default: table, or what the name of --out says; json has the operands of the worst cases, too")
+    add(
+        "--format",
+        choices=FORMATS,
+        help="default: table, or what the name of --out says; json has the operands of the worst cases, too",
+    )
     add("--out", metavar="FILE", help="write there, not to standard output")
     add("--plot", metavar="FILE.png", help="draw the histograms: .png, .svg or .pdf (needs matplotlib)")
 
 
 def execute(options: argparse.Namespace) -> int:
     from isa.errors import IsaError
-    from simulator.accuracy import accuracy
+    from simulator.studies.accuracy import accuracy
 
     try:
         _check(options)
         a, b = (None if path is None else _load(path) for path in (options.a, options.b))
         result = accuracy(
-            options.type, options.k, b_type=options.b_type, targets=options.targets, result=options.result, sparse=options.sparse,
-            distribution=options.distribution, scale=options.scale, count=options.count, seed=options.seed, a=a, b=b,
-        )  # fmt: skip
+            options.type,
+            options.k,
+            b_type=options.b_type,
+            targets=options.targets,
+            result=options.result,
+            sparse=options.sparse,
+            distribution=options.distribution,
+            scale=options.scale,
+            count=options.count,
+            seed=options.seed,
+            a=a,
+            b=b,
+        )
         for note in result.notes:
             say(note)
         _write(options, result)
@@ -74,7 +108,9 @@ def execute(options: argparse.Namespace) -> int:
         say(error)
         return BAD
     except OSError as error:
-        say(f"{error.filename or 'output'}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
+        say(
+            f"{error.filename or 'output'}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists"
+        )
         return BAD
     return DONE
 
@@ -84,11 +120,13 @@ def _check(options: argparse.Namespace) -> None:
     from isa.errors import IsaError
 
     if options.plot:
-        from simulator.pictures import check_plot
+        from simulator.views.plots import check_plot
 
         check_plot(options.plot)
     if options.out and not Path(options.out).resolve().parent.is_dir():
-        raise IsaError("", -1, f"{options.out}: cannot be written, there is no such folder", "a file in a folder that exists")
+        raise IsaError(
+            "", -1, f"{options.out}: cannot be written, there is no such folder", "a file in a folder that exists"
+        )
 
 
 def _load(path: str) -> NDArray[Any]:
@@ -120,6 +158,6 @@ def _write(options: argparse.Namespace, result: Accuracy) -> None:
     else:
         sys.stdout.write(text)
     if options.plot:
-        from simulator.accuracy.plot import write_plot
+        from simulator.studies.accuracy.plot import write_plot
 
         write_plot(result, options.plot)

@@ -32,7 +32,9 @@ def answer(work: Callable[[], str], written: Sequence[str] = ()) -> int:
     except OSError as error:
         if not written:
             raise
-        say(f"{' or '.join(written)}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
+        say(
+            f"{' or '.join(written)}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists"
+        )
         return BAD
     sys.stdout.write(text)
     return DONE

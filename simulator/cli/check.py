@@ -25,7 +25,9 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("trace", metavar="TRACE")
-    parser.add_argument("--ptx", choices=("9.0", "9.4"), default="9.0", help="whose rules of order (default 9.0, which hold until 9.3)")
+    parser.add_argument(
+        "--ptx", choices=("9.0", "9.4"), default="9.0", help="whose rules of order (default 9.0, which hold until 9.3)"
+    )
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
 
 

@@ -28,15 +28,29 @@ def add_form(parser: argparse.ArgumentParser, *, optional: bool = False) -> None
     parser.add_argument("--selector", type=_number, default=0, help="sparsity selector (default 0)")
     parser.add_argument("--m", type=_number, default=0, help="M of tcgen05.mma (default 128)")
     parser.add_argument("--n", type=_number, default=0, help="N of tcgen05.mma (default 64)")
-    parser.add_argument("--base-lane", type=_number, default=0, help="first lane of D, A and metadata in Tensor Memory: 0, or 16 in layouts C and F")
-    parser.add_argument("--scale-a", type=_ids, default=(0, 0), metavar="BYTE[,THREAD]", help="byte-id and thread-id of A's scale factors")
+    parser.add_argument(
+        "--base-lane",
+        type=_number,
+        default=0,
+        help="first lane of D, A and metadata in Tensor Memory: 0, or 16 in layouts C and F",
+    )
+    parser.add_argument(
+        "--scale-a",
+        type=_ids,
+        default=(0, 0),
+        metavar="BYTE[,THREAD]",
+        help="byte-id and thread-id of A's scale factors",
+    )
     parser.add_argument("--scale-b", type=_ids, default=(0, 0), metavar="BYTE[,THREAD]", help="the same of B")
-    parser.add_argument("--half-split", type=_number, help="immHalfSplitoff of tcgen05.ld and st .16x32bx2 (default: as wide as a half)")
+    parser.add_argument(
+        "--half-split", type=_number, help="immHalfSplitoff of tcgen05.ld and st .16x32bx2 (default: as wide as a half)"
+    )
     parser.add_argument("--metadata", metavar="HEX|random|FILE", help="what the metadata registers hold")
 
 
 def answer(options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str]) -> int:
-    """Writes to stdout what is made of the form and the metadata (None if there is none), and returns the exit code; see `text_of`."""
+    """Writes to stdout what is made of the form and the metadata (None if there is none), and returns the exit code;
+    see `text_of`."""
     text, code = text_of(options, made)
     sys.stdout.write(text)
     return code
@@ -59,7 +73,12 @@ def text_of(options: argparse.Namespace, made: Callable[[FormLayout, Selection |
                 say(error)
                 return "", BAD
         elif options.metadata is not None:
-            raise IsaError(found.opcode, -1, f"'{found.opcode}' has no metadata", "an mma.sp or tcgen05.mma.sp form, or no --metadata")
+            raise IsaError(
+                found.opcode,
+                -1,
+                f"'{found.opcode}' has no metadata",
+                "an mma.sp or tcgen05.mma.sp form, or no --metadata",
+            )
         text = made(found, selection)
     except IsaError as error:
         say(error)
@@ -72,7 +91,9 @@ def text_of(options: argparse.Namespace, made: Callable[[FormLayout, Selection |
 def _choice(options: argparse.Namespace) -> Choice:
     from simulator.layout import Choice
 
-    return Choice(options.selector, options.scale_a, options.scale_b, options.m, options.n, options.base_lane, options.half_split)
+    return Choice(
+        options.selector, options.scale_a, options.scale_b, options.m, options.n, options.base_lane, options.half_split
+    )
 
 
 def _number(text: str) -> int:
@@ -84,7 +105,9 @@ def _number(text: str) -> int:
 def _ids(text: str) -> tuple[int, int]:
     parts = text.split(",")
     if len(parts) > 2 or not all(part.isdecimal() for part in parts):
-        raise argparse.ArgumentTypeError(f"'{text}' is no pair of ids; legal: BYTE-ID or BYTE-ID,THREAD-ID, such as 2,1")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no pair of ids; legal: BYTE-ID or BYTE-ID,THREAD-ID, such as 2,1"
+        )
     return int(parts[0]), int(parts[1]) if len(parts) > 1 else 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from isa import Instruction, IsaError, MmaForm, decode, parse_target
-from isa.ptx_file import Statement, notes, read_ptx
+from isa.ptx.files import Statement, notes, read_ptx
 from isa.undefined import RULES
 from simulator.cli import BAD, DONE, NO, say
 
@@ -85,7 +85,9 @@ def _file(name: str, options: argparse.Namespace) -> int:
             print(f"{name}:{statement.line}: {mark} {statement.instruction or statement.text}")
             for note in statement.notes:
                 print(f"{name}:{statement.line}:     note: {note}")
-        print(f"{len(judged)} instructions judged, {len(wrong)} wrong, {len(found) - len(judged)} of other families passed over")
+        print(
+            f"{len(judged)} instructions judged, {len(wrong)} wrong, {len(found) - len(judged)} of other families passed over"
+        )
     for statement in wrong:
         say(f"{name}:{statement.line}: {statement.error}")
     return NO if wrong else DONE
@@ -93,7 +95,12 @@ def _file(name: str, options: argparse.Namespace) -> int:
 
 def _row(statement: Statement) -> dict[str, Any]:
     error = str(statement.error) if statement.error else None
-    return {"line": statement.line, "text": str(statement.instruction or statement.text), "error": error, "notes": list(statement.notes)}
+    return {
+        "line": statement.line,
+        "text": str(statement.instruction or statement.text),
+        "error": error,
+        "notes": list(statement.notes),
+    }
 
 
 def describe(instruction: Instruction) -> dict[str, Any]:
@@ -113,11 +120,20 @@ def describe(instruction: Instruction) -> dict[str, Any]:
         "undefined": [{"name": name, "rule": RULES[name].rule} for name in instruction.undefined],
     }
     if isinstance(form, MmaForm):
-        facts |= {"shape": {"m": form.m, "n": form.n, "k": form.k}, "fma": form.fma, "performed_fma": form.performed_fma}
+        facts |= {
+            "shape": {"m": form.m, "n": form.n, "k": form.k},
+            "fma": form.fma,
+            "performed_fma": form.performed_fma,
+        }
         facts |= {"products": form.blocks, "operation": form.row.operation}
         for operand in facts["operands"][:4]:
             fragment = getattr(form, operand["role"])
-            operand |= {"type": str(fragment.type), "rows": fragment.shape[0], "columns": fragment.shape[1], "registers": fragment.registers}
+            operand |= {
+                "type": str(fragment.type),
+                "rows": fragment.shape[0],
+                "columns": fragment.shape[1],
+                "registers": fragment.registers,
+            }
         if form.sparse:
             facts["metadata"] = _metadata(form, instruction)
     return facts
@@ -145,11 +161,19 @@ def _table(facts: dict[str, Any]) -> str:
         m, n, k = facts["shape"].values()
         product = f"D[{m} x {n}] = A[{m} x {k}] * B[{k} x {n}] + C"
         product = product if facts["products"] == 1 else f"{facts['products']} independent products {product}"
-        what = f"bits joined by {facts['operation']}" if facts["operation"] else f"multiply-adds, {facts['performed_fma']:,} performed"
+        what = (
+            f"bits joined by {facts['operation']}"
+            if facts["operation"]
+            else f"multiply-adds, {facts['performed_fma']:,} performed"
+        )
         lines.append(f"  {product}, {facts['fma']:,} {what}")
     lines.append(f"  since PTX {facts['since']['ptx']}, {facts['since']['target']}; {facts['source']}")
     for operand in facts["operands"]:
-        holds = f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers" if "type" in operand else ""
+        holds = (
+            f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers"
+            if "type" in operand
+            else ""
+        )
         lines.append(f"  {operand['role']:<11} {operand['direction']:<8} {operand['text']:<34} {holds}".rstrip())
     if "metadata" in facts:
         meta = facts["metadata"]

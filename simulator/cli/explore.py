@@ -22,15 +22,22 @@ PORT = 8000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
-    parser.add_argument("form", metavar="FORM", nargs="?", default="", help="form to show first (default: an mma.sp of f16)")
+    parser.add_argument(
+        "form", metavar="FORM", nargs="?", default="", help="form to show first (default: an mma.sp of f16)"
+    )
     parser.add_argument("--output", metavar="FILE.html", help=f"file to write (default {OUTPUT}; with --serve none)")
     served = f"serve it on this machine alone, until Ctrl-C (default port {PORT}; 0: any)"
     parser.add_argument("--serve", metavar="PORT", nargs="?", type=_port, const=PORT, help=served)
-    parser.add_argument("--palette", choices=("pastel", "distinct", "safe", "bw"), default="", help="colours of the lanes (default pastel, CuTe's)")
+    parser.add_argument(
+        "--palette",
+        choices=("pastel", "distinct", "safe", "bw"),
+        default="",
+        help="colours of the lanes (default pastel, CuTe's)",
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
-    from simulator.explorer import FIRST, page
+    from simulator.views.explorer import FIRST, page
 
     try:
         text = page(options.form or FIRST, options.palette)

@@ -39,15 +39,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="write the faults of a campaign")
-    listed.add_argument("campaign", metavar="CAMPAIGN.toml", help="a file, or the name of a campaign that comes with tcsim")
+    listed.add_argument(
+        "campaign", metavar="CAMPAIGN.toml", help="a file, or the name of a campaign that comes with tcsim"
+    )
     listed.add_argument("--output", metavar="LIST.csv", help="write there instead of to stdout")
     listed.add_argument("--count", action="store_true", help="only say how many faults each group has")
     run = actions.add_parser("run", help="inject the faults of a list")
     run.add_argument("list", metavar="LIST.csv")
     run.add_argument("--output", metavar="RESULTS.csv", required=True)
-    run.add_argument("--policy", choices=("hardware", "raise", "zero", "saturate"), help="about undefined codes (default: the list's)")
+    run.add_argument(
+        "--policy",
+        choices=("hardware", "raise", "zero", "saturate"),
+        help="about undefined codes (default: the list's)",
+    )
     run.add_argument("--workers", type=_positive, default=1, help="processes (default 1)")
-    run.add_argument("--dask", metavar="ADDRESS", default="", help="a Dask scheduler, or 'local' (needs the extra 'cluster')")
+    run.add_argument(
+        "--dask", metavar="ADDRESS", default="", help="a Dask scheduler, or 'local' (needs the extra 'cluster')"
+    )
     run.add_argument("--parquet", metavar="FILE.parquet", help="write the results as Parquet, too (needs pyarrow)")
     replayed = actions.add_parser("replay", help="show one fault of a list in words")
     replayed.add_argument("list", metavar="LIST.csv")
@@ -56,15 +64,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     replayed.add_argument("--format", choices=("table", "json"), default="table")
     report = actions.add_parser("report", help="outcomes, detectors, heat maps of results")
     report.add_argument("results", metavar="RESULTS.csv")
-    report.add_argument("--format", choices=("table", "markdown", "json", "html"), help="default: table, or html if --output ends in .html")
+    report.add_argument(
+        "--format",
+        choices=("table", "markdown", "json", "html"),
+        help="default: table, or html if --output ends in .html",
+    )
     report.add_argument("--output", metavar="FILE", help="write there instead of to stdout")
     forms = actions.add_parser("forms", help="every single bit of the metadata of every mma.sp form")
-    forms.add_argument("--target", default="sm_90a", help="only forms of this target (default sm_90a; 'any': each form on a target that has it)")
+    forms.add_argument(
+        "--target",
+        default="sm_90a",
+        help="only forms of this target (default sm_90a; 'any': each form on a target that has it)",
+    )
     forms.add_argument("--cases", type=_positive, default=4, help="sets of operands (default 4)")
     forms.add_argument("--seed", type=int, default=0)
     forms.add_argument("--policy", choices=("hardware", "raise", "zero", "saturate"), default="hardware")
     forms.add_argument("--format", choices=("table", "markdown", "csv"), default="table")
-    cost = actions.add_parser("cost", help="cycles of the detectors that take instructions, in the kernel of a GEMM tile")
+    cost = actions.add_parser(
+        "cost", help="cycles of the detectors that take instructions, in the kernel of a GEMM tile"
+    )
     cost.add_argument("--tile", default="64x64x64", metavar="MxNxK", help="default 64x64x64")
     cost.add_argument("--type", default="f16", choices=("f16", "bf16", "s8"))
     cost.add_argument("--warps", default="2x2", metavar="MxN", help="default 2x2")
@@ -97,7 +115,10 @@ def _list(options: argparse.Namespace) -> str:
 
     campaign = read_campaign(options.campaign)
     if options.count:
-        lines = [f"{group.name}: {wanted:,} of {size:,} faults" for group, (wanted, size) in zip(campaign.groups, campaign.counts(), strict=True)]
+        lines = [
+            f"{group.name}: {wanted:,} of {size:,} faults"
+            for group, (wanted, size) in zip(campaign.groups, campaign.counts(), strict=True)
+        ]
         return "\n".join([*lines, f"{sum(wanted for wanted, _ in campaign.counts()):,} in all", ""])
     head, blocks = write_head(campaign.about()), campaign.faults()
     first = next(blocks)  # before anything is written: what is wrong with the campaign shows here
@@ -191,11 +212,13 @@ def _forms(options: argparse.Namespace) -> str:
 def _cost(options: argparse.Namespace) -> str:
     from isa import IsaError
     from simulator.faults.cost import as_text, costs
-    from simulator.gemm.tile import Tile
+    from simulator.studies.gemm.tile import Tile
 
     sizes = options.tile.split("x"), options.warps.split("x")
     if [len(part) for part in sizes] != [3, 2] or not all(size.isdecimal() for part in sizes for size in part):
-        raise IsaError(f"{options.tile}, {options.warps}", -1, "no tile", "--tile MxNxK --warps MxN, such as 64x64x64 and 2x2")
+        raise IsaError(
+            f"{options.tile}, {options.warps}", -1, "no tile", "--tile MxNxK --warps MxN, such as 64x64x64 and 2x2"
+        )
     (m, n, k), (warps_m, warps_n) = (map(int, part) for part in sizes)
     tile = Tile(options.type, m, n, k, warps_m, warps_n, options.stages)
     return as_text(costs(tile, options.config), tile, options.config)

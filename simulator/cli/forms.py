@@ -9,8 +9,8 @@ import sys
 from typing import Any
 
 from isa import IsaError, MmaForm, mma_forms, parse_target
-from isa.forms import Form
-from isa.plain_forms import plain_forms
+from isa.forms.mma import Form
+from isa.forms.plain import plain_forms
 from isa.types import MATRIX_TYPES
 from simulator.cli import BAD, DONE, NO, say
 
@@ -46,7 +46,11 @@ def execute(options: argparse.Namespace) -> int:
         return BAD
     chosen = [form for form in _family(options.family) if target is None or form.supports(target)]
     if options.type:
-        chosen = [form for form in chosen if isinstance(form, MmaForm) and options.type in (form.a_type.name, form.b_type.name)]
+        chosen = [
+            form
+            for form in chosen
+            if isinstance(form, MmaForm) and options.type in (form.a_type.name, form.b_type.name)
+        ]
     if options.sparse:
         chosen = [form for form in chosen if getattr(form, "sparse", False)]
     if not chosen:
@@ -62,8 +66,8 @@ def _family(name: str) -> list[Form]:
     if name in ("mma", "all"):
         forms += mma_forms().values()
     if name in ("tcgen05", "all"):
-        from isa.tcgen05_forms import tcgen05_form
-        from isa.tcgen05_rows import family_opcodes
+        from isa.forms.tcgen05 import tcgen05_form
+        from isa.forms.tcgen05_rows import family_opcodes
 
         forms += (tcgen05_form(opcode) for opcode in family_opcodes())
     if name in ("plain", "all"):
@@ -102,7 +106,10 @@ def _csv(rows: list[dict[str, Any]]) -> str:
 
 def _markdown(rows: list[dict[str, Any]]) -> str:
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
-    lines += ["| " + " | ".join(f"`{row[column]}`" if column == "opcode" else str(row[column]) for column in COLUMNS) + " |" for row in rows]
+    lines += [
+        "| " + " | ".join(f"`{row[column]}`" if column == "opcode" else str(row[column]) for column in COLUMNS) + " |"
+        for row in rows
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from simulator.cli import BAD, DONE, say
 
 if TYPE_CHECKING:
-    from simulator.gemm import Estimate
+    from simulator.studies.gemm import Estimate
 
 DESCRIPTION = """\
 What D[m][n] = A[m][k] * B[n][k]^T costs on a chip: the kernel of a tile (cp.async, ldmatrix, mma.sp, several tiles in shared memory) is written
@@ -26,11 +26,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     for name in "mnk":
         parser.add_argument(f"--{name}", type=int, default=4096, help="default 4096")
-    parser.add_argument("--type", choices=("f16", "bf16", "s8"), default="f16", help="of A and B; the accumulators are f32 or s32")
     parser.add_argument(
-        "--tile", default="128x128x64", metavar="BMxBNxBK", help="what a CTA computes, and columns of K in an iteration (default 128x128x64)"
+        "--type", choices=("f16", "bf16", "s8"), default="f16", help="of A and B; the accumulators are f32 or s32"
     )
-    parser.add_argument("--warps", metavar="WMxWN", help="warps along M and N (default: one for each 64 x 64, at least 4)")
+    parser.add_argument(
+        "--tile",
+        default="128x128x64",
+        metavar="BMxBNxBK",
+        help="what a CTA computes, and columns of K in an iteration (default 128x128x64)",
+    )
+    parser.add_argument(
+        "--warps", metavar="WMxWN", help="warps along M and N (default: one for each 64 x 64, at least 4)"
+    )
     parser.add_argument("--stages", type=int, default=4, help="tiles in shared memory (default 4)")
     parser.add_argument("--dense", action="store_true", help="mma, not mma.sp")
     parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm)")
@@ -42,7 +49,7 @@ def execute(options: argparse.Namespace) -> int:
     from isa import IsaError
     from simulator.errors import ConfigError
     from simulator.files import complete
-    from simulator.gemm import estimate, kernel_trace, parse_tile
+    from simulator.studies.gemm import estimate, kernel_trace, parse_tile
 
     warps = None
     if options.warps is not None:
@@ -55,7 +62,9 @@ def execute(options: argparse.Namespace) -> int:
         tile = parse_tile(options.tile, options.type, warps=warps, stages=options.stages, sparse=not options.dense)
         if options.trace:
             if not Path(options.trace).resolve().parent.is_dir():
-                say(f"{options.trace}: cannot be written, there is no such folder; legal: a file in a folder that exists")
+                say(
+                    f"{options.trace}: cannot be written, there is no such folder; legal: a file in a folder that exists"
+                )
                 return BAD
             with complete(options.trace) as stream:
                 stream.write(kernel_trace(tile, options.k).encode())
@@ -84,5 +93,8 @@ def _table(found: Estimate) -> str:
         f"  kernel {found.cycles:,} cycles, with the launch {found.time_us:,.1f} us: {found.tflops:,.0f} TFLOPS (pruned products counted)",
         f"  bound by: {found.bound}",
     ]
-    lines += [f"    {name:<14} {share:6.1%}{' of the slots are empty' if name == 'waves' else ''}" for name, share in found.shares.items()]
+    lines += [
+        f"    {name:<14} {share:6.1%}{' of the slots are empty' if name == 'waves' else ''}"
+        for name, share in found.shares.items()
+    ]
     return "\n".join(lines) + "\n"

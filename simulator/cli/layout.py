@@ -40,17 +40,34 @@ _SUFFIXES = {".svg": "svg", ".html": "html", ".csv": "csv", ".json": "json", ".m
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     choices.add_form(parser, optional=True)
-    parser.add_argument("--operand", default="all", metavar="NAME", help="a, b, c, d, e (metadata), scale_a, scale_b or address (default: all)")
     parser.add_argument(
-        "--view", choices=("matrix", "lanes"), help="by element, or by lane and register (default: matrix; pictures of Tensor Memory: lanes)"
+        "--operand",
+        default="all",
+        metavar="NAME",
+        help="a, b, c, d, e (metadata), scale_a, scale_b or address (default: all)",
+    )
+    parser.add_argument(
+        "--view",
+        choices=("matrix", "lanes"),
+        help="by element, or by lane and register (default: matrix; pictures of Tensor Memory: lanes)",
     )
     parser.add_argument("--format", choices=_FORMATS, help="default: table, or what the name of --output says")
     parser.add_argument("--output", metavar="FILE", help="write there instead of to stdout; complete, or not at all")
     parser.add_argument(
-        "--palette", default="pastel", help="of pictures: pastel (CuTe's), distinct (32 colours), safe (any colour vision), bw (default pastel)"
+        "--palette",
+        default="pastel",
+        help="of pictures: pastel (CuTe's), distinct (32 colours), safe (any colour vision), bw (default pastel)",
     )
-    parser.add_argument("--lane", type=int, help="whose metadata register the ruler of a picture shows (default: the first that is read)")
-    parser.add_argument("--check", action="store_true", help="evaluate every printed formula of every form and compare it with the mapping")
+    parser.add_argument(
+        "--lane",
+        type=int,
+        help="whose metadata register the ruler of a picture shows (default: the first that is read)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="evaluate every printed formula of every form and compare it with the mapping",
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -84,14 +101,16 @@ def _made(found: FormLayout, selection: Selection | None, options: argparse.Name
     from simulator.layout.tables import as_csv, as_json, as_text
 
     if format in ("svg", "html"):
-        from simulator.drawing import draw
-        from simulator.drawing.page import html
+        from simulator.views.drawing import draw
+        from simulator.views.drawing.page import html
 
         view, wanted = options.view or "", options.operand.lower()
         picture = draw(found, wanted, selection=selection, palette=options.palette, view=view, lane=options.lane)
         unit = "column" if next(iter(found.operands.values())).tmem else "register"
         return picture.svg if format == "svg" else html(picture, options.palette, unit)
-    operands: list[Operand] = list(found.operands.values()) if options.operand == "all" else [found.operand(options.operand)]
+    operands: list[Operand] = (
+        list(found.operands.values()) if options.operand == "all" else [found.operand(options.operand)]
+    )
     if format == "json":
         return json.dumps([as_json(operand, selection) for operand in operands], indent=1) + "\n"
     if format == "csv":
@@ -101,11 +120,15 @@ def _made(found: FormLayout, selection: Selection | None, options: argparse.Name
 
 
 def _datapath(options: argparse.Namespace, format: str) -> str:
-    from simulator.drawing import datapath_figure
-    from simulator.drawing.page import html
     from simulator.layout.datapaths import as_csv, as_json, as_text
+    from simulator.views.drawing import datapath_figure
+    from simulator.views.drawing.page import html
 
     if format in ("svg", "html"):
         picture = datapath_figure(options.palette, options.n or 64)
         return picture.svg if format == "svg" else html(picture, options.palette)
-    return {"json": as_json, "csv": as_csv}[format]() if format in ("json", "csv") else as_text(markdown=format == "markdown")
+    return (
+        {"json": as_json, "csv": as_csv}[format]()
+        if format in ("json", "csv")
+        else as_text(markdown=format == "markdown")
+    )

@@ -23,8 +23,15 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("traces", metavar="TRACE", nargs="+")
-    parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm); several with commas: every trace on each")
-    parser.add_argument("--count", choices=("named", "performed"), default="named", help="multiply-adds: as named (default), or without pruned ones")
+    parser.add_argument(
+        "--config", default="h100_sxm", help="the GPU (default h100_sxm); several with commas: every trace on each"
+    )
+    parser.add_argument(
+        "--count",
+        choices=("named", "performed"),
+        default="named",
+        help="multiply-adds: as named (default), or without pruned ones",
+    )
     parser.add_argument("--output", metavar="FILE.png", help="draw it: .png, .svg or .pdf (needs matplotlib)")
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
 
@@ -34,16 +41,16 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _roofline(options: argparse.Namespace) -> str:
-    from simulator.roofline import roofline
-    from simulator.runner import run
+    from simulator.simulation.run import run
+    from simulator.studies.roofline import roofline
 
     if options.output:
-        from simulator.pictures import check_plot
+        from simulator.views.plots import check_plot
 
         check_plot(options.output)
     found = roofline([run(trace, config, arithmetic="none") for trace, config in _runs(options)], options.count)
     if options.output:
-        from simulator.roofline.plot import write_plot
+        from simulator.studies.roofline.plot import write_plot
 
         write_plot(found, options.output)
     return {"table": found.table, "json": found.json, "csv": found.csv}[options.format]()

@@ -11,7 +11,7 @@ from simulator.cli import BAD, say
 from simulator.cli.answer import answer
 
 if TYPE_CHECKING:
-    from simulator.timeline import Timeline
+    from simulator.views.timeline import Timeline
 
 DESCRIPTION = """\
 Runs a trace on one SM: the values bit for bit as the chip computes them, and the cycles that it takes.
@@ -28,7 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays of the trace's .store statements")
     parser.add_argument(
-        "--arithmetic", choices=("chip", "exact", "none"), default="chip", help="chip: its own bits; exact: rounded once; none: time alone"
+        "--arithmetic",
+        choices=("chip", "exact", "none"),
+        default="chip",
+        help="chip: its own bits; exact: rounded once; none: time alone",
     )
     parser.add_argument(
         "--undefined",
@@ -37,13 +40,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what to do about undefined behaviour (default: as measured on hardware)",
     )
     parser.add_argument(
-        "--compare", type=_count, metavar="N", help="compare the first N matrix instructions with the exact result (default 20000; 0: none)"
+        "--compare",
+        type=_count,
+        metavar="N",
+        help="compare the first N matrix instructions with the exact result (default 20000; 0: none)",
     )
-    parser.add_argument("--no-skip", action="store_true", help="simulate every repetition of a loop (the same cycles, slower)")
-    parser.add_argument("--timeline", metavar="FILE.json", help="write what happens when, for Perfetto (gzip if the name ends in .gz)")
+    parser.add_argument(
+        "--no-skip", action="store_true", help="simulate every repetition of a loop (the same cycles, slower)"
+    )
+    parser.add_argument(
+        "--timeline", metavar="FILE.json", help="write what happens when, for Perfetto (gzip if the name ends in .gz)"
+    )
     parser.add_argument("--kanata", metavar="FILE.log", help="the same for Konata (gzip if the name ends in .gz)")
-    parser.add_argument("--gantt", metavar="FILE.svg", help="draw it, for a few cycles: .svg, or .html that shows details of what is pointed at")
-    parser.add_argument("--gantt-palette", choices=("colour", "bw"), help="colours told apart with any colour vision (default), or black and white")
+    parser.add_argument(
+        "--gantt",
+        metavar="FILE.svg",
+        help="draw it, for a few cycles: .svg, or .html that shows details of what is pointed at",
+    )
+    parser.add_argument(
+        "--gantt-palette",
+        choices=("colour", "bw"),
+        help="colours told apart with any colour vision (default), or black and white",
+    )
     parser.add_argument(
         "--timeline-cycles", type=_window, metavar="FIRST:LAST",
         help="cycles of all of these files (default 0:20000; with --gantt 0:400, and at most 4000 cycles)",
@@ -59,7 +77,9 @@ def _count(text: str) -> int:
 def _window(text: str) -> tuple[int, int]:
     first, colon, last = text.partition(":")
     if not (colon and first.isdecimal() and last.isdecimal() and int(first) < int(last)):
-        raise argparse.ArgumentTypeError(f"'{text}' is no range of cycles; legal: FIRST:LAST, such as 0:5000, LAST not included")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no range of cycles; legal: FIRST:LAST, such as 0:5000, LAST not included"
+        )
     return int(first), int(last)
 
 
@@ -73,8 +93,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> str:
-    from simulator.runner import run
-    from simulator.trace.functional import COMPARED
+    from simulator.simulation.interpreter import COMPARED
+    from simulator.simulation.run import run
 
     timeline = _timeline(options)
     report = run(
@@ -96,8 +116,8 @@ def _run(options: argparse.Namespace) -> str:
 def _timeline(options: argparse.Namespace) -> Timeline | None:
     """What the run shall fill; ViewError for options that do not fit together."""
     from simulator.errors import ViewError
-    from simulator.timeline import LIMIT, Timeline
-    from simulator.timeline.gantt import WINDOW, check_name
+    from simulator.views.timeline import LIMIT, Timeline
+    from simulator.views.timeline.gantt import WINDOW, check_name
 
     if options.gantt:
         check_name(options.gantt)
@@ -106,7 +126,10 @@ def _timeline(options: argparse.Namespace) -> Timeline | None:
     if options.timeline or options.kanata or options.gantt:
         return Timeline(*(options.timeline_cycles or (WINDOW if options.gantt else (0, LIMIT))))
     if options.timeline_cycles:
-        raise ViewError("--timeline-cycles without a timeline", "--timeline FILE.json, --kanata FILE.log or --gantt FILE.svg with it")
+        raise ViewError(
+            "--timeline-cycles without a timeline",
+            "--timeline FILE.json, --kanata FILE.log or --gantt FILE.svg with it",
+        )
     return None
 
 
@@ -122,7 +145,9 @@ def _write_timeline(options: argparse.Namespace, timeline: Timeline) -> None:
     if timeline.first >= cycles:
         say(f"the timeline is empty: it begins at cycle {timeline.first:,}, and the run ends at {cycles:,}")
     elif timeline.cut or timeline.first:
-        say(f"the timeline shows cycles {timeline.first:,} to before {min(timeline.last, cycles):,} of {cycles:,}; --timeline-cycles chooses others")
+        say(
+            f"the timeline shows cycles {timeline.first:,} to before {min(timeline.last, cycles):,} of {cycles:,}; --timeline-cycles chooses others"
+        )
 
 
 def _write(path: str, arrays: Mapping[str, Any]) -> None:

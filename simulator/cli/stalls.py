@@ -25,7 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("trace", metavar="TRACE", help="a file, or the name of a trace that comes with tcsim")
     parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm)")
-    parser.add_argument("--by", choices=("line", "warp", "sub-core", "sm"), default="line", help="what the rows are for (default line)")
+    parser.add_argument(
+        "--by", choices=("line", "warp", "sub-core", "sm"), default="line", help="what the rows are for (default line)"
+    )
     parser.add_argument("--worst", type=_count, metavar="N", help="only the N rows with the most cycles, those first")
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
 
@@ -41,8 +43,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _stalls(options: argparse.Namespace) -> str:
-    from simulator.runner import run
-    from simulator.timeline import Timeline
+    from simulator.simulation.run import run
+    from simulator.views.timeline import Timeline
 
     timeline = Timeline(0, 0)
     run(options.trace, options.config, arithmetic="none", timeline=timeline)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from simulator.cli import BAD, DONE, NO, say
 
 if TYPE_CHECKING:
+    from simulator.studies.validation.sparse_tcgen05 import Headline, Prediction
+    from simulator.studies.validation.summary import Result
     from simulator.timing.config import Config
-    from simulator.validation.sparse_tcgen05 import Headline, Prediction
-    from simulator.validation.summary import Result
 
 DESCRIPTION = """\
 Runs everything that was measured or published through the timing model and prints the errors: each group of rows by its parts, and its worst rows.
@@ -32,11 +32,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--group", action="append", default=[], metavar="NAME", help="only this group; may be given several times")
     add("--short", action="store_true", help="a part of the rows that stands for all")
     add("--worst", type=int, default=5, metavar="N", help="how many of the worst rows of a group to print (default 5)")
-    add("--format", choices=("table", "json", "csv", "markdown"), default="table", help="csv: every row; json: summaries and every row")
+    add(
+        "--format",
+        choices=("table", "json", "csv", "markdown"),
+        default="table",
+        help="csv: every row; json: summaries and every row",
+    )
     add("--plot", metavar="FILE.png", help="draw simulated over measured: .png, .svg or .pdf (needs matplotlib)")
     recorded = parser.add_mutually_exclusive_group()
-    recorded.add_argument("--record", nargs="?", const="", metavar="FILE", help=f"write the errors to a file (default: {SHIPPED})")
-    recorded.add_argument("--check", nargs="?", const="", metavar="FILE", help=f"compare the errors with a file (default: {SHIPPED})")
+    recorded.add_argument(
+        "--record", nargs="?", const="", metavar="FILE", help=f"write the errors to a file (default: {SHIPPED})"
+    )
+    recorded.add_argument(
+        "--check", nargs="?", const="", metavar="FILE", help=f"compare the errors with a file (default: {SHIPPED})"
+    )
     add("--headline", action="store_true", help="predictions for tcgen05.mma.sp alone")
 
 
@@ -51,23 +60,27 @@ def execute(options: argparse.Namespace) -> int:
         say(error)
         return BAD
     except OSError as error:
-        say(f"{error.filename or 'output'}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
+        say(
+            f"{error.filename or 'output'}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists"
+        )
         return BAD
 
 
 def _check_options(options: argparse.Namespace) -> None:
     """What would fail only after the work is done."""
     from isa.errors import IsaError
-    from simulator.validation.record import read_record
+    from simulator.studies.validation.record import read_record
 
     if options.worst < 0:
         raise IsaError(str(options.worst), -1, f"--worst {options.worst}", "0 or more")
     if options.headline and not options.config:
         raise IsaError("", -1, "--headline needs --config", "a config with [tcgen05], such as b200")
     if options.headline and (options.plot or options.group or options.record is not None or options.check is not None):
-        raise IsaError("", -1, "--headline is for predictions, which have no errors", "--headline with --config and --format")
+        raise IsaError(
+            "", -1, "--headline is for predictions, which have no errors", "--headline with --config and --format"
+        )
     if options.plot:
-        from simulator.pictures import check_plot
+        from simulator.views.plots import check_plot
 
         check_plot(options.plot)
     path = _record_path(options)
@@ -78,13 +91,13 @@ def _check_options(options: argparse.Namespace) -> None:
 
 
 def _record_path(options: argparse.Namespace) -> Path:
-    from simulator.validation.record import shipped
+    from simulator.studies.validation.record import shipped
 
     return Path(options.record or options.check or shipped())
 
 
 def _validate(options: argparse.Namespace) -> int:
-    from simulator.validation import report, validate
+    from simulator.studies.validation import report, validate
 
     results: list[Result] = []
     for result in validate(options.config, options.group, options.short):
@@ -97,7 +110,7 @@ def _validate(options: argparse.Namespace) -> int:
     else:
         sys.stdout.write((report.markdown if options.format == "markdown" else report.table)(results, options.worst))
     if options.plot:
-        from simulator.validation.plot import write_plot
+        from simulator.studies.validation.plot import write_plot
 
         write_plot(results, options.plot)
     return _recorded(options, results)
@@ -105,7 +118,7 @@ def _validate(options: argparse.Namespace) -> int:
 
 def _recorded(options: argparse.Namespace, results: list[Result]) -> int:
     """Writes or checks the record."""
-    from simulator.validation.record import missing, read_record, worse, write_record
+    from simulator.studies.validation.record import missing, read_record, worse, write_record
 
     form, path = "short" if options.short else "full", _record_path(options)
     if options.record is not None:
@@ -129,8 +142,8 @@ def _headline(options: argparse.Namespace) -> int:
     import json
     from dataclasses import asdict
 
+    from simulator.studies.validation.sparse_tcgen05 import headline, predictions
     from simulator.timing.config import load_config
-    from simulator.validation.sparse_tcgen05 import headline, predictions
 
     config = load_config(options.config)
     lines, sparse = headline(config), predictions(config)
@@ -139,7 +152,10 @@ def _headline(options: argparse.Namespace) -> int:
         writer.writeheader()
         writer.writerows(asdict(line) for line in lines)
     elif options.format == "json":
-        report = {"headline": [asdict(line) for line in lines], "predictions": [asdict(p) | {"speedup": p.speedup} for p in sparse]}
+        report = {
+            "headline": [asdict(line) for line in lines],
+            "predictions": [asdict(p) | {"speedup": p.speedup} for p in sparse],
+        }
         print(json.dumps(report, indent=1))
     else:
         sys.stdout.write(_headline_table(config, lines) + _sparse_table(sparse))
@@ -147,18 +163,24 @@ def _headline(options: argparse.Namespace) -> int:
 
 
 def _sparse_table(sparse: list[Prediction]) -> str:
-    from simulator.validation.tcgen05 import name_of
+    from simulator.studies.validation.tcgen05 import name_of
 
     lines = ["", "steady interval of one sparse MMA and of the two dense MMAs that it replaces, cycles"]
     lines.append(f"{'sparse MMA':<62} {'dense':>7} {'sparse':>7} {'speed-up':>8}  {'bound by':<10} status")
     for p in sparse:
-        lines.append(f"{name_of(p.mma):<62} {p.dense:>7.1f} {p.sparse:>7.1f} {p.speedup:>8.2f}  {p.bound:<10} {p.status}")
+        lines.append(
+            f"{name_of(p.mma):<62} {p.dense:>7.1f} {p.sparse:>7.1f} {p.speedup:>8.2f}  {p.bound:<10} {p.status}"
+        )
     return "\n".join(lines) + "\n"
 
 
 def _headline_table(config: Config, lines: list[Headline]) -> str:
-    text = [f"f16, cta_group::2, M = N = 256, K = 4096 on {config.name}, operands in place: from the first issue until the commit is seen"]
+    text = [
+        f"f16, cta_group::2, M = N = 256, K = 4096 on {config.name}, operands in place: from the first issue until the commit is seen"
+    ]
     text.append(f"{'':<45} {'MMAs':>5} {'cycles':>7} {'FMA/clk/SM':>10} {'speed-up':>8}  {'bound by':<10} status")
     for h in lines:
-        text.append(f"{h.title:<45} {h.mmas:>5} {h.cycles:>7} {h.fma_per_clk_sm:>10.0f} {h.speedup:>8.2f}  {h.bound:<10} {h.status}")
+        text.append(
+            f"{h.title:<45} {h.mmas:>5} {h.cycles:>7} {h.fma_per_clk_sm:>10.0f} {h.speedup:>8.2f}  {h.bound:<10} {h.status}"
+        )
     return "\n".join(text) + "\n"

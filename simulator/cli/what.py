@@ -33,7 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     choices.add_form(parser)
     parser.add_argument("--lane", type=int, required=True, help="lane of the warp, or of Tensor Memory")
-    parser.add_argument("--register", type=_register, required=True, metavar="REGISTER", help="operand and number: a1, e, d12")
+    parser.add_argument(
+        "--register", type=_register, required=True, metavar="REGISTER", help="operand and number: a1, e, d12"
+    )
     parser.add_argument("--bits", type=choices.bits, metavar="HIGH:LOW", help="only these bits")
     parser.add_argument("--formulas", action="store_true", help="show the formulas with the numbers in them")
     parser.add_argument("--format", choices=("table", "json"), default="table")
@@ -42,7 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _register(text: str) -> tuple[str, int]:
     found = _REGISTER.fullmatch(text)
     if not found:
-        raise argparse.ArgumentTypeError(f"'{text}' is no register; legal: an operand and a number, such as a1, b0, d3, e, scale_a")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no register; legal: an operand and a number, such as a1, b0, d3, e, scale_a"
+        )
     return found[1].lower(), int(found[2] or 0)
 
 
@@ -55,4 +59,8 @@ def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection
 
     name, word = options.register
     answer = what(found, name, options.lane, word, options.bits, selection)
-    return json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text(formulas=options.formulas)
+    return (
+        json.dumps(answer.json(), indent=1) + "\n"
+        if options.format == "json"
+        else answer.text(formulas=options.formulas)
+    )

@@ -29,9 +29,15 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     choices.add_form(parser)
-    parser.add_argument("--operand", required=True, metavar="NAME", help="a, b, c, d, e (metadata), scale_a, scale_b or address")
-    parser.add_argument("--row", type=int, required=True, help="row (of a code or scale factor of A: its row; of one of B: its column)")
-    parser.add_argument("--col", "--column", type=int, required=True, help="column (of metadata: chunk; of scale factors: which)")
+    parser.add_argument(
+        "--operand", required=True, metavar="NAME", help="a, b, c, d, e (metadata), scale_a, scale_b or address"
+    )
+    parser.add_argument(
+        "--row", type=int, required=True, help="row (of a code or scale factor of A: its row; of one of B: its column)"
+    )
+    parser.add_argument(
+        "--col", "--column", type=int, required=True, help="column (of metadata: chunk; of scale factors: which)"
+    )
     parser.add_argument("--stored", action="store_true", help="COL counts stored columns of a sparse A")
     parser.add_argument("--formulas", action="store_true", help="show the formulas with the numbers in them")
     parser.add_argument("--format", choices=("table", "json"), default="table")
@@ -45,4 +51,8 @@ def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection
     from simulator.layout.queries import where
 
     answer = where(found, options.operand, options.row, options.col, selection, stored=options.stored)
-    return json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text(formulas=options.formulas)
+    return (
+        json.dumps(answer.json(), indent=1) + "\n"
+        if options.format == "json"
+        else answer.text(formulas=options.formulas)
+    )

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.instruction import Instruction, Pair, Vector
-from isa.plain_forms import PlainForm
-from simulator.execute.machine import NOTHING, Executor, Machine, Outcome
+from isa.forms.plain import PlainForm
+from isa.ptx.instruction import Instruction, Pair, Vector
+from simulator.execute.cta_state import NOTHING, Executor, Machine, Outcome
 from simulator.execute.operands import reader, writer
 from simulator.state.registers import LANES, SORT_OF_BITS, Warps
 from simulator.state.shared import AddressError
@@ -23,7 +23,8 @@ Operation = Callable[..., Array]
 
 
 def alu(instruction: Instruction, form: PlainForm) -> Executor:
-    """d = operation(sources). The operation sees arrays [warp, 1, lane] of the operands' types, and whether the type is signed."""
+    """d = operation(sources). The operation sees arrays [warp, 1, lane] of the operands' types, and whether the type is
+    signed."""
     if form.name == "mov" and any(isinstance(operand, Vector) for operand in instruction.operands):
         return _pack(instruction)
     if form.name == "mapa":
@@ -36,7 +37,9 @@ def alu(instruction: Instruction, form: PlainForm) -> Executor:
         operation = _conversion(form.roles[0].width)
     else:
         operation = ALU["mul.wide" if form.qualifiers[0] == "wide" else form.name]
-    sources = [reader(operand, role.width) for role, operand in zip(form.roles[1:], instruction.operands[1:], strict=True)]
+    sources = [
+        reader(operand, role.width) for role, operand in zip(form.roles[1:], instruction.operands[1:], strict=True)
+    ]
     write = writer(instruction["d"], form.roles[0].width)
     signed = form.type_name[0] == "s"
 
@@ -63,7 +66,8 @@ def _pack(instruction: Instruction) -> Executor:
 
 
 def _elect(instruction: Instruction) -> Executor:
-    """elect.sync: the lane and a predicate of one thread of the mask. PTX ISA 9.0, 9.7.13.10; that it is the lowest lane is assumed."""
+    """elect.sync: the lane and a predicate of one thread of the mask. PTX ISA 9.0, 9.7.13.10; that it is the lowest
+    lane is assumed."""
     assert isinstance(instruction["d"], Pair)
     leader, chosen = instruction["d"].elements
     read, write_leader, write_chosen = reader(instruction["a"]), writer(leader), writer(chosen, 1)

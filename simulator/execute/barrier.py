@@ -1,7 +1,8 @@
-"""Named barriers of a CTA: who has arrived, and when all are there. Used by the functional walk and by the timing engine alike.
+"""Named barriers of a CTA: who has arrived, and when all are there. Used by the functional walk and by the timing
+engine alike.
 
-PTX ISA 9.0, 9.7.13.1 (bar, barrier): a barrier waits for a number of threads, by default all of the CTA; then it is reset. Beside them the barrier
-of a cluster, 9.7.13.3 (barrier.cluster), whose arrival and wait are two instructions.
+PTX ISA 9.0, 9.7.13.1 (bar, barrier): a barrier waits for a number of threads, by default all of the CTA; then it is
+reset. Beside them the barrier of a cluster, 9.7.13.3 (barrier.cluster), whose arrival and wait are two instructions.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from isa import Instruction, IsaError
-from isa.forms import Form
-from isa.instruction import Immediate
-from isa.plain_forms import PlainForm
+from isa.forms.mma import Form
+from isa.forms.plain import PlainForm
+from isa.ptx.instruction import Immediate
 from simulator.state.mbarrier import Clocks, joined
 from simulator.state.registers import LANES
 from simulator.state.shared import AddressError
@@ -28,11 +29,17 @@ def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
     Raises:
         IsaError: operands that are no constants, or a thread count that is no multiple of 32.
     """
-    if not isinstance(instruction.form, PlainForm) or instruction.form.unit != "barrier" or is_cluster_barrier(instruction.form):
+    if (
+        not isinstance(instruction.form, PlainForm)
+        or instruction.form.unit != "barrier"
+        or is_cluster_barrier(instruction.form)
+    ):
         return None
     number, *rest = instruction.operands
     if not isinstance(number, Immediate) or not all(isinstance(operand, Immediate) for operand in rest):
-        raise IsaError(str(instruction), -1, "the operands of a barrier must be constants in a trace", "e.g. bar.sync 0;")
+        raise IsaError(
+            str(instruction), -1, "the operands of a barrier must be constants in a trace", "e.g. bar.sync 0;"
+        )
     if not rest:
         return number.value, None
     assert isinstance(rest[0], Immediate)
@@ -67,7 +74,11 @@ class Barriers:
 
     def describe(self) -> list[str]:
         """Who waits at which barrier, for a deadlock's message."""
-        return [f"warps {', '.join(map(str, sorted(warps)))} wait at barrier {number}" for number, warps in sorted(self.arrived.items()) if warps]
+        return [
+            f"warps {', '.join(map(str, sorted(warps)))} wait at barrier {number}"
+            for number, warps in sorted(self.arrived.items())
+            if warps
+        ]
 
 
 Actor = tuple[int, int]  # CTA, warp
@@ -89,7 +100,10 @@ class ClusterBarrier:
     def arrive(self, actor: Actor, known: list[Clocks]) -> None:
         """A warp arrives; AddressError if it has not waited for its arrival before."""
         if self.arrived.setdefault(actor, 0) > self.waited.setdefault(actor, 0):
-            raise AddressError(f"warp {actor[1]} of CTA {actor[0]} arrives twice at the barrier of the cluster", "barrier.cluster.wait between")
+            raise AddressError(
+                f"warp {actor[1]} of CTA {actor[0]} arrives twice at the barrier of the cluster",
+                "barrier.cluster.wait between",
+            )
         self.arrived[actor] += 1
         self.released = joined(self.released, known)
 
@@ -97,7 +111,8 @@ class ClusterBarrier:
         """A warp begins to wait; how often it has waited before. AddressError if it has not arrived."""
         if self.arrived.get(actor, 0) == self.waited.get(actor, 0):
             raise AddressError(
-                f"warp {actor[1]} of CTA {actor[0]} waits at the barrier of the cluster without arriving", "barrier.cluster.arrive before"
+                f"warp {actor[1]} of CTA {actor[0]} waits at the barrier of the cluster without arriving",
+                "barrier.cluster.arrive before",
             )
         self.waited[actor] += 1
         return self.waited[actor] - 1

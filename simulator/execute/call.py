@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 
 from isa.errors import IsaError
-from isa.forms import MmaForm, mma_form
+from isa.forms.mma import MmaForm, mma_form
 from isa.targets import Target
 from isa.types import Bits
 from simulator.errors import check_option
@@ -48,7 +48,8 @@ def mma_sp(
         e: metadata registers, uint32 [case, lane].
         selector: which lanes' metadata is meant.
         target: what the instruction is compiled for, e.g. "sm_80", "sm_90a".
-        undefined: "hardware" gives what an H100 does with undefined metadata; "raise" raises UndefinedBehavior for the first undefined code.
+        undefined: "hardware" gives what an H100 does with undefined metadata; "raise" raises UndefinedBehavior for the
+            first undefined code.
         arithmetic: "chip" for the target's own sums, "exact" for the exact sum, rounded once.
         scale_a, scale_b: registers of block scale factors, uint32 [case, lane], for opcodes with .block_scale.
         scale_a_ids, scale_b_ids: byte-id and thread-id of each.
@@ -58,7 +59,8 @@ def mma_sp(
 
     Raises:
         IsaError: no such instruction or target, operands of another type or shape, no such selector, id or option.
-        UndefinedBehavior: see `undefined`; always for a selector that is out of range but assembles, since an H100 does not survive it.
+        UndefinedBehavior: see `undefined`; always for a selector that is out of range but assembles, since an H100 does
+            not survive it.
     """
     form = _form(opcode, target, sparse=True)
     check_option("undefined", undefined, get_args(Policy))
@@ -85,7 +87,8 @@ def mma(
     scale_a_ids: Ids = (0, 0),
     scale_b_ids: Ids = (0, 0),
 ) -> Bits:
-    """D = A * B + C, dense, for any number of warps. Arguments, result and errors as for `mma_sp`; f64 forms take and give uint64."""
+    """D = A * B + C, dense, for any number of warps. Arguments, result and errors as for `mma_sp`; f64 forms take and
+    give uint64."""
     form = _form(opcode, target, sparse=False)
     check_option("arithmetic", arithmetic, get_args(Arithmetic))
     scales = _scales(form, scale_a, scale_b, scale_a_ids, scale_b_ids)
@@ -97,12 +100,19 @@ def _scales(form: MmaForm, a: Bits | None, b: Bits | None, a_ids: Ids, b_ids: Id
     """The block scales, if the form has them and all are there."""
     if form.row.scale:
         if a is None or b is None:
-            raise IsaError(form.opcode, -1, "an instruction with .block_scale needs scale factors", "scale_a and scale_b, uint32 [case, 32]")
+            raise IsaError(
+                form.opcode,
+                -1,
+                "an instruction with .block_scale needs scale factors",
+                "scale_a and scale_b, uint32 [case, 32]",
+            )
         form.scale_a.mapping(*a_ids)  # IsaError for illegal ids
         form.scale_b.mapping(*b_ids)
         return Scales(a, b, a_ids, b_ids)
     if a is not None or b is not None:
-        raise IsaError(form.opcode, -1, "an instruction without .block_scale takes no scale factors", "an opcode with .block_scale")
+        raise IsaError(
+            form.opcode, -1, "an instruction without .block_scale takes no scale factors", "an opcode with .block_scale"
+        )
     return None
 
 
@@ -110,7 +120,9 @@ def _form(opcode: str, target: str | Target, *, sparse: bool) -> MmaForm:
     form = mma_form(opcode, target)
     if form.sparse != sparse:
         this, other = ("mma_sp", "mma") if sparse else ("mma", "mma_sp")
-        raise IsaError(opcode, 0, f"{this}() takes a {'sparse' if sparse else 'dense'} instruction", f"{other}() for this one")
+        raise IsaError(
+            opcode, 0, f"{this}() takes a {'sparse' if sparse else 'dense'} instruction", f"{other}() for this one"
+        )
     return form
 
 
@@ -128,10 +140,18 @@ def _check_operands(form: MmaForm, given: dict[str, Bits], scales: Scales | None
         if array.dtype != word or array.shape[1:] != tail or array.ndim != len(tail) + 1:
             raise IsaError(form.opcode, -1, f"operand {name} has type {array.dtype} and shape {array.shape}", legal)
         if len(array) != cases:
-            raise IsaError(form.opcode, -1, f"operand {name} has {len(array)} cases, operand a has {cases}", "as many cases in every operand")
+            raise IsaError(
+                form.opcode,
+                -1,
+                f"operand {name} has {len(array)} cases, operand a has {cases}",
+                "as many cases in every operand",
+            )
 
 
 def _check_selector(form: MmaForm, selector: int) -> None:
-    """IsaError for what no assembler takes; what ptxas lets through beyond the legal range is undefined behavior instead."""
+    """IsaError for what no assembler takes; what ptxas lets through beyond the legal range is undefined behavior
+    instead."""
     if not isinstance(selector, (int, np.integer)) or not 0 <= selector < form.metadata.selectors + form.lax_selectors:
-        raise IsaError(str(selector), -1, f"sparsity selector {selector} is out of range for {form.opcode}", selectors(form))
+        raise IsaError(
+            str(selector), -1, f"sparsity selector {selector} is out of range for {form.opcode}", selectors(form)
+        )

@@ -1,7 +1,9 @@
 """Executes accesses to global memory and the asynchronous copies from there to shared memory.
 
-A copy is executed whole when it is issued. Until its group is waited for (cp.async.wait_group, wait_all) its bytes in shared memory are under
-way: whoever reads or writes them races, which is counted like the other races. A bulk copy completes its bytes on an mbarrier at once; who waits
+A copy is executed whole when it is issued. Until its group is waited for (cp.async.wait_group, wait_all) its bytes in
+shared memory are under
+way: whoever reads or writes them races, which is counted like the other races. A bulk copy completes its bytes on an
+    mbarrier at once; who waits
 for the phase sees them.
 """
 
@@ -13,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError
-from isa.instruction import Immediate, Instruction
-from isa.plain_forms import PlainForm
-from simulator.execute.facts import BulkFacts, CommitGroupFacts, Fact, FetchFacts, Idle, WaitGroupFacts
-from simulator.execute.machine import Executor, Machine, Outcome
+from isa.forms.plain import PlainForm
+from isa.ptx.instruction import Immediate, Instruction
+from simulator.execute.cta_state import Executor, Machine, Outcome
+from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, Fact, FetchFacts, Idle, WaitGroupFacts
 from simulator.execute.memory import as_bytes_of, extended, filled, raced, region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES, touched
@@ -105,7 +107,9 @@ def _counts(given: NDArray[Any], lanes: NDArray[np.bool_], width: int) -> NDArra
     """Bytes that each lane copies, [warp, lane]; the rest is filled with zeros."""
     counts = given.astype(np.int64)
     if (counts > width)[lanes].any():
-        raise AddressError(f"cp.async of {width} bytes with a source size of {int(counts[lanes].max())}", f"0 to {width}")
+        raise AddressError(
+            f"cp.async of {width} bytes with a source size of {int(counts[lanes].max())}", f"0 to {width}"
+        )
     return counts
 
 
@@ -177,7 +181,9 @@ def _bulk_copy(machine: Machine, warp: int, where: int, origin: int, barrier: in
     if size:
         raced(machine, target.shared.write((offset + pieces)[None], data, machine.actors(np.array([warp], np.intp))))
     phase = holder.mbarriers.at(at)
-    phase.released = joined(phase.released, machine.release(warp))  # the bytes are seen by whoever sees the phase complete
+    phase.released = joined(
+        phase.released, machine.release(warp)
+    )  # the bytes are seen by whoever sees the phase complete
     holder.mbarriers.complete(at, size)
     lines = -(-(origin % LINE_BYTES + size) // LINE_BYTES) if size else 0
     return BulkFacts((holder.rank, at), size, lines)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.instruction import Instruction
-from isa.plain_forms import PlainForm
-from simulator.execute.machine import NOTHING, Executor, Machine, Outcome, Region
+from isa.forms.plain import PlainForm
+from isa.ptx.instruction import Instruction
+from simulator.execute.cta_state import NOTHING, Executor, Machine, Outcome, Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
@@ -87,7 +87,8 @@ def _under_way(machine: Machine, where: Addresses, size: int) -> int:
 
 
 def extended(data: NDArray[np.uint8], form: PlainForm) -> NDArray[Any]:
-    """Bytes [warp, lane, size] -> uint32 (64 bits: uint64) [warp, lane, element], signed types sign-extended. PTX ISA 9.0, 9.4.1."""
+    """Bytes [warp, lane, size] -> uint32 (64 bits: uint64) [warp, lane, element], signed types sign-extended. PTX ISA
+    9.0, 9.4.1."""
     if form.width == 32:
         return as_words(data)
     if form.width == 64:
@@ -105,7 +106,11 @@ def as_bytes_of(words: NDArray[Any], form: PlainForm) -> NDArray[np.uint8]:
 
 def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
     """uint32 or uint64 [..., n] -> bytes, little endian."""
-    return as_bytes(values) if values.dtype == np.uint32 else np.ascontiguousarray(values.astype("<u8", copy=False)).view(np.uint8)
+    return (
+        as_bytes(values)
+        if values.dtype == np.uint32
+        else np.ascontiguousarray(values.astype("<u8", copy=False)).view(np.uint8)
+    )
 
 
 # Where only some threads of a warp take part
@@ -123,13 +128,16 @@ def _read_some(machine: Machine, where: Addresses, size: int, warps: Warps) -> t
 def _write_some(machine: Machine, where: Addresses, data: NDArray[np.uint8], warps: Warps) -> int:
     """As `SharedMemory.write`."""
     return sum(
-        machine.shared.write(where[row : row + 1, lanes], data[row : row + 1, lanes], machine.actors(warps[row : row + 1]))
+        machine.shared.write(
+            where[row : row + 1, lanes], data[row : row + 1, lanes], machine.actors(warps[row : row + 1])
+        )
         for row, lanes in enumerate(machine.threads(warps))
     )
 
 
 def filled(machine: Machine, where: Addresses) -> Addresses:
-    """Addresses in which each idle lane has that of an active one of its warp, so that it costs nothing: [warp, lane]."""
+    """Addresses in which each idle lane has that of an active one of its warp, so that it costs nothing: [warp,
+    lane]."""
     if machine.active is None:
         return where
     some = np.take_along_axis(where, machine.active.argmax(axis=1)[:, None], axis=1)

@@ -1,8 +1,8 @@
 """Execution of `mma` and `mma.sp`: fragments in, the chip's (or the exact) arithmetic, fragments out.
 
-A case is one warp's execution of one instruction; all cases of a call run the same form. Metadata works as measured on an H100 (November
-2026): a plain multiplexer in front of the multipliers, whatever the code says, so undefined metadata has a computable result, and elements of
-B that no code picks have no effect, NaN and infinity included.
+A case is one warp's execution of one instruction; all cases of a call run the same form. Metadata works as measured on
+an H100 (November 2026): a plain multiplexer in front of the multipliers, whatever the code says, so undefined metadata
+has a computable result, and elements of B that no code picks have no effect, NaN and infinity included.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, cast, get_args
 import numpy as np
 
 from isa.errors import UndefinedBehavior
-from isa.forms import MmaForm
+from isa.forms.mma import MmaForm
 from isa.targets import Target, parse_target
 from isa.types import F64, Bits
 from isa.undefined import first_metadata_finding, metadata_findings, undefined_behavior
@@ -45,13 +45,16 @@ class Scales(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """What does not change between calls: how one of the form's products adds, and the kernel from registers to registers where there is one."""
+    """What does not change between calls: how one of the form's products adds, and the kernel from registers to
+    registers where there is one."""
 
     how: Sum
     kernel: Kernel | None
 
 
-_ready: dict[tuple[str, int, str, int, Ids, Ids], _Ready] = {}  # by opcode, which says all about a form and is hashed at once
+_ready: dict[
+    tuple[str, int, str, int, Ids, Ids], _Ready
+] = {}  # by opcode, which says all about a form and is hashed at once
 
 
 def _prepare(form: MmaForm, target: Target, arithmetic: str, selector: int, a_ids: Ids, b_ids: Ids) -> _Ready:
@@ -114,13 +117,18 @@ def execute_mma(
         spread(len(d), how.m * how.n * how.stored, part)
         return d
     codes = form.metadata.gather(e, selector) if form.sparse and e is not None else None
-    factors = (form.scale_a.gather(scales.a, *scales.a_ids), form.scale_b.gather(scales.b, *scales.b_ids)) if scales else (None, None)
+    factors = (
+        (form.scale_a.gather(scales.a, *scales.a_ids), form.scale_b.gather(scales.b, *scales.b_ids))
+        if scales
+        else (None, None)
+    )
     matrices = apart(form, form.a.gather(a), form.b.gather(b), form.c.gather(c))
     return form.d.scatter(add(how, Operands(*matrices, codes, *factors)).reshape(-1, *form.d.shape))
 
 
 def apart(form: MmaForm, a: Bits, b: Bits, c: Bits) -> tuple[Bits, Bits, Bits]:
-    """Matrices of a form with several independent products, one below the other in A, C and side by side in B, as cases of their own."""
+    """Matrices of a form with several independent products, one below the other in A, C and side by side in B, as cases
+    of their own."""
     if form.blocks == 1:
         return a, b, c
     split_b = b.reshape(-1, form.k, form.blocks, form.n).transpose(0, 2, 1, 3)
@@ -148,7 +156,10 @@ def _chain(form: MmaForm) -> Chain:
     chain = _chains.get(form.opcode)
     if chain is None:
         order = column_order(form)
-        a, b, d = (register * LANES + lane for lane, register, _ in (fragment.mapping.grid for fragment in (form.a, form.b, form.d)))
+        a, b, d = (
+            register * LANES + lane
+            for lane, register, _ in (fragment.mapping.grid for fragment in (form.a, form.b, form.d))
+        )
         chain = _chains[form.opcode] = Chain(form.m, form.n, form.k, (a, b[:, order], d[:, order]))
     return chain
 
@@ -156,7 +167,8 @@ def _chain(form: MmaForm) -> Chain:
 def undefined_cases(form: MmaForm, e: Bits, selector: int) -> dict[str, int]:
     """How many cases of uint32 [case, lane] break a rule, by the rule's name; rules that none breaks are left out.
 
-    A case counts once for each rule, however many codes break it. A selector that is out of range counts every case and nothing else.
+    A case counts once for each rule, however many codes break it. A selector that is out of range counts every case and
+    nothing else.
     """
     if not 0 <= selector < form.metadata.selectors:
         return {"selector-out-of-range": len(e)}
@@ -168,7 +180,8 @@ def undefined_cases(form: MmaForm, e: Bits, selector: int) -> dict[str, int]:
 
 
 def first_undefined(form: MmaForm, e: Bits, selector: int) -> UndefinedBehavior:
-    """The error for the first thing that `undefined_cases` counts: case, row, chunk, code, lane and bits. There must be one."""
+    """The error for the first thing that `undefined_cases` counts: case, row, chunk, code, lane and bits. There must be
+    one."""
     if not 0 <= selector < form.metadata.selectors:
         return undefined_behavior(
             "selector-out-of-range",

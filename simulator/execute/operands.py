@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.instruction import Address, Immediate, Operand, Predicate, Register, Scalar, Sink, Vector
-from simulator.execute.machine import SPECIAL, Machine
+from isa.ptx.instruction import Address, Immediate, Operand, Predicate, Register, Scalar, Sink, Vector
+from simulator.execute.cta_state import SPECIAL, Machine
 from simulator.state.registers import LANES, SORT_OF_BITS, Lanes, Place, Sort, Warps, register_place
 from simulator.state.shared import Addresses
 
@@ -34,7 +34,8 @@ def place_of(name: str) -> Place:
 
 
 def reader(operand: Operand, bits: int = 32) -> Reader:
-    """Reads a scalar or vector operand: [warp, register, lane], uint32 (or what `bits` says: uint64 for 64, bool for 1, uint16 for 16)."""
+    """Reads a scalar or vector operand: [warp, register, lane], uint32 (or what `bits` says: uint64 for 64, bool for 1,
+    uint16 for 16)."""
     parts, sort = scalars(operand), SORT_OF_BITS[bits]
     if all(isinstance(part, Register) and part.name not in SPECIAL for part in parts):
         numbers = [place_of(part.name).number for part in parts if isinstance(part, Register)]
@@ -83,7 +84,8 @@ def predicate(operand: Operand) -> Callable[[Machine, Warps], Lanes]:
 
 
 def addresses(operand: Operand) -> Callable[[Machine, Warps], Addresses]:
-    """Byte addresses int64 [warp, lane] of an address operand: modulo 2^32, or modulo 2^64 where its register has 64 bits."""
+    """Byte addresses int64 [warp, lane] of an address operand: modulo 2^32, or modulo 2^64 where its register has 64
+    bits."""
     assert isinstance(operand, Address)
     base, offset = operand.base, operand.offset
     sort = Sort.WORD

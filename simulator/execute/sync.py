@@ -1,6 +1,7 @@
 """Executes mbarriers, fences and barriers of a cluster: what orders threads without a barrier of the whole CTA.
 
-Instructions are executed in the order in which warps are walked, one at a time, so a fence has nothing to do but to be noted in the log.
+Instructions are executed in the order in which warps are walked, one at a time, so a fence has nothing to do but to be
+noted in the log.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.instruction import Immediate, Instruction, Operand, Sink
-from isa.plain_forms import PlainForm
-from isa.tcgen05_forms import FamilyForm, PlainFamilyForm
-from simulator.execute.facts import CLUSTER, ArriveFacts, ExpectFacts, Fact, Idle, InitFacts, WaitFacts
-from simulator.execute.machine import NOTHING, Block, Executor, Machine, Outcome, Region
+from isa.forms.plain import PlainForm
+from isa.forms.tcgen05 import FamilyForm, PlainFamilyForm
+from isa.ptx.instruction import Immediate, Instruction, Operand, Sink
+from simulator.execute.cta_state import NOTHING, Block, Executor, Machine, Outcome, Region
+from simulator.execute.dynamic_info import CLUSTER, ArriveFacts, ExpectFacts, Fact, Idle, InitFacts, WaitFacts
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.mbarrier import Mbarrier, Mbarriers, parity_of, pending_of
 from simulator.state.registers import LANES, Warps
@@ -52,8 +53,12 @@ def _parties(machine: Machine, warps: Warps, where: NDArray[np.int64], *numbers:
         kinds, first, which = np.unique(said, axis=1, return_index=True, return_inverse=True)
         for kind in np.argsort(first):
             yield _Party(
-                row, int(warps[row]), int(kinds[0, kind]), tuple(int(n) for n in kinds[1:, kind]), lanes[np.ravel(which) == kind]
-            )  # fmt: skip
+                row,
+                int(warps[row]),
+                int(kinds[0, kind]),
+                tuple(int(n) for n in kinds[1:, kind]),
+                lanes[np.ravel(which) == kind],
+            )
 
 
 def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | None, ...]:
@@ -89,7 +94,9 @@ def _initialise(instruction: Instruction, _form: FamilyForm) -> Executor:
         for party in parties:
             cta, offset = machine.located(party.address)
             if len(party.lanes) > 1:
-                raise AddressError(f"mbarrier.init at shared[{offset}] by {len(party.lanes)} threads", "one thread: @%p0 mbarrier.init")
+                raise AddressError(
+                    f"mbarrier.init at shared[{offset}] by {len(party.lanes)} threads", "one thread: @%p0 mbarrier.init"
+                )
             cta.mbarriers.init(offset, party.numbers[0])
             facts.append((party, InitFacts((cta.rank, offset), party.numbers[0])))
         machine.note(instruction, warps, writes=_region(machine, parties))
@@ -106,7 +113,10 @@ def _invalidate(instruction: Instruction, _form: FamilyForm) -> Executor:
         for party in parties:
             cta, offset = machine.located(party.address)
             if len(party.lanes) > 1:
-                raise AddressError(f"mbarrier.inval at shared[{offset}] by {len(party.lanes)} threads", "one thread: @%p0 mbarrier.inval")
+                raise AddressError(
+                    f"mbarrier.inval at shared[{offset}] by {len(party.lanes)} threads",
+                    "one thread: @%p0 mbarrier.inval",
+                )
             cta.mbarriers.inval(offset)
         machine.note(instruction, warps, writes=_region(machine, parties))
         return Outcome(facts=(Idle(),) * len(warps))
@@ -138,14 +148,21 @@ def _transact(method: Callable[[Mbarriers, int, int], None]) -> Callable[[Instru
 
 def _arrive(instruction: Instruction, form: FamilyForm) -> Executor:
     """arrive, arrive_drop, with and without expect_tx and noComplete."""
-    at, given = addresses(instruction["address"]), {role.name: operand for role, operand in zip(form.roles, instruction.operands, strict=False)}
-    count, bytes_each = (reader(given.get(name, Immediate(default))) for name, default in (("count", 1), ("tx_count", 0)))
+    at, given = (
+        addresses(instruction["address"]),
+        {role.name: operand for role, operand in zip(form.roles, instruction.operands, strict=False)},
+    )
+    count, bytes_each = (
+        reader(given.get(name, Immediate(default))) for name, default in (("count", 1), ("tx_count", 0))
+    )
     drop, complete = "arrive_drop" in form.name, "noComplete" not in form.qualifiers
     state: Operand = given.get("state", Sink())
     write = None if isinstance(state, Sink) else writer(state, 64)
 
     def run(machine: Machine, warps: Warps) -> Outcome:
-        parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0], bytes_each(machine, warps)[:, 0]))
+        parties = list(
+            _parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0], bytes_each(machine, warps)[:, 0])
+        )
         states = np.zeros((len(warps), 1, LANES), np.uint64)
         facts: list[tuple[_Party, Fact]] = []
         for party in parties:
@@ -155,7 +172,9 @@ def _arrive(instruction: Instruction, form: FamilyForm) -> Executor:
             if write is None and many > 1 and complete and number * many <= cta.mbarriers.at(offset).pending:
                 steps = [(party.lanes, many)]  # nobody sees what is between
             for lanes, times in steps:
-                before = machine.arrive(party.address, party.warp, number * times, expect=expected * times, drop=drop, complete=complete)
+                before = machine.arrive(
+                    party.address, party.warp, number * times, expect=expected * times, drop=drop, complete=complete
+                )
                 states[party.row, 0, lanes] = before
             facts.append((party, ArriveFacts((cta.rank, offset), number * many, expected * many)))
         if write is not None:
@@ -197,7 +216,10 @@ class _Awaited(NamedTuple):
 def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
     """test_wait, which tells, and try_wait, which waits: a trace has no branch that would try it again."""
     parity = form.name.endswith("parity")
-    at, want = addresses(instruction["address"]), reader(instruction["parity" if parity else "state"], 32 if parity else 64)
+    at, want = (
+        addresses(instruction["address"]),
+        reader(instruction["parity" if parity else "state"], 32 if parity else 64),
+    )
     write, tries, acquires = writer(instruction["done"], 1), "try_wait" in form.name, "relaxed" not in form.qualifiers
 
     def run(machine: Machine, warps: Warps) -> Outcome:
@@ -209,9 +231,15 @@ def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
         phases = []
         for party in _parties(machine, warps, at(machine, warps), wanted):
             cta, offset = machine.located(party.address)
-            phases.append(_Awaited(party, cta, offset, cta.mbarriers.at(offset), cta.mbarriers.awaited(offset, party.numbers[0])))
+            phases.append(
+                _Awaited(party, cta, offset, cta.mbarriers.at(offset), cta.mbarriers.awaited(offset, party.numbers[0]))
+            )
         active = machine.active
-        waited = [(phase.party, WaitFacts((phase.cta.rank, phase.offset), phase.party.numbers[0])) for phase in phases] if tries else []
+        waited = (
+            [(phase.party, WaitFacts((phase.cta.rank, phase.offset), phase.party.numbers[0])) for phase in phases]
+            if tries
+            else []
+        )
 
         def finish() -> None:
             done = np.zeros((len(warps), 1, LANES), np.bool_)
@@ -229,8 +257,10 @@ def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
             finish()
             return Outcome(facts=facts)
         block = Block(
-            lambda: all(phase.done for phase in phases), finish, lambda: " and ".join(str(phase) for phase in phases if not phase.done)
-        )  # fmt: skip
+            lambda: all(phase.done for phase in phases),
+            finish,
+            lambda: " and ".join(str(phase) for phase in phases if not phase.done),
+        )
         return Outcome(block=block, facts=facts)
 
     return run
@@ -271,7 +301,11 @@ def cluster_barrier(instruction: Instruction, form: PlainForm) -> Executor:
         if all(barrier.complete(actor) for actor in actors):
             finish()
             return Outcome(facts=facts)
-        block = Block(lambda: all(barrier.complete(actor) for actor in actors), finish, lambda: f"barrier.cluster: {barrier.lacks()}")
+        block = Block(
+            lambda: all(barrier.complete(actor) for actor in actors),
+            finish,
+            lambda: f"barrier.cluster: {barrier.lacks()}",
+        )
         return Outcome(block=block, facts=facts)
 
     return arrive if arrives else wait
@@ -282,9 +316,14 @@ SYNCHRONISATION: dict[str, Callable[[Instruction, FamilyForm], Executor]] = {
     "mbarrier.inval": _invalidate,
     "mbarrier.expect_tx": _transact(Mbarriers.expect),
     "mbarrier.complete_tx": _transact(Mbarriers.complete),
-    **dict.fromkeys(("mbarrier.arrive", "mbarrier.arrive.expect_tx", "mbarrier.arrive_drop", "mbarrier.arrive_drop.expect_tx"), _arrive),
+    **dict.fromkeys(
+        ("mbarrier.arrive", "mbarrier.arrive.expect_tx", "mbarrier.arrive_drop", "mbarrier.arrive_drop.expect_tx"),
+        _arrive,
+    ),
     "mbarrier.pending_count": _pending_count,
-    **dict.fromkeys(("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity"), _wait),
+    **dict.fromkeys(
+        ("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity"), _wait
+    ),
     "fence": _fence,
     "fence.proxy": _fence,
 }

@@ -1,4 +1,5 @@
-"""Fault campaigns: what one wrong bit of a sparse instruction does. docs/faults.md has the file formats, the models and the measures.
+"""Fault campaigns: what one wrong bit of a sparse instruction does. docs/faults.md has the file formats, the models and
+the measures.
 
 >>> from simulator.faults import Instruction, single_bits
 >>> subject = Instruction("mma.sp.m16n8k32.f32.f16.f16.f32", cases=2)
@@ -22,7 +23,8 @@ __all__ = ["MASKED", "SDC", "Faults", "Group", "Instruction", "population", "sam
 
 
 def single_bits(subject: Instruction, site: str, where: str = "live") -> Faults:
-    """Every single-bit flip of a site, for every case: of bits that are read ("live"), of the others ("dead"), or "all"."""
+    """Every single-bit flip of a site, for every case: of bits that are read ("live"), of the others ("dead"), or
+    "all"."""
     every = population(Group(site, site, "flip", where), subject.sites[site], subject.layout, subject.cases)
     faults = every.make(np.arange(every.size))
     faults["id"] = np.arange(every.size)

@@ -1,4 +1,5 @@
-"""One faulty run of a trace by the ordinary executor, whatever the fault does to it: errors, deadlocks and races included."""
+"""One faulty run of a trace by the ordinary executor, whatever the fault does to it: errors, deadlocks and races
+included."""
 
 from __future__ import annotations
 
@@ -8,26 +9,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from isa import IsaError, UndefinedBehavior
-from isa.forms import MmaForm
-from isa.instruction import Instruction
-from isa.tcgen05_forms import Tcgen05MmaForm
-from isa.tensor_memory import TmemAddress
-from isa.tmem_metadata import tmem_metadata
+from isa.forms.mma import MmaForm
+from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.ptx.instruction import Instruction
+from isa.tensor_memory.address import TmemAddress
+from isa.tensor_memory.metadata import tmem_metadata
 from simulator.errors import DeadlockError, TraceError
-from simulator.execute.machine import NOTHING, Executor, Machine, Outcome
+from simulator.execute.cta_state import NOTHING, Executor, Machine, Outcome
+from simulator.execute.dispatch import executor
 from simulator.execute.operands import addresses, reader
-from simulator.execute.steps import executor
 from simulator.execute.tcgen05.fetch import Cta, codes, instruction_descriptor
 from simulator.faults.batch import judged, with_selector
 from simulator.faults.outcomes import DUE, HANG, SDC
 from simulator.faults.program import Program
 from simulator.faults.strike import Strike
+from simulator.program.data import Array
+from simulator.program.lowering import Operation
+from simulator.simulation.interpreter import Group
 from simulator.state.registers import Warps
-from simulator.trace.data import Array
-from simulator.trace.functional import Group
-from simulator.trace.linear import Operation
 
-_ALIGNMENT = ("base-lane", "half-mismatch", "odd-metadata-column")  # of isa.datapath.violations
+_ALIGNMENT = ("base-lane", "half-mismatch", "odd-metadata-column")  # of isa.tensor_memory.datapath.violations
 _LEGALITY = ("invalid-metadata", "unordered-metadata", "invalid-metadata-tf32", "undefined-metadata")
 
 
@@ -93,7 +94,12 @@ class Alone:
         instruction = operation.instruction
         form = instruction.form
         if isinstance(form, MmaForm) and form.sparse:
-            changed = mine and strike.site == "selector" and strike.first <= index < strike.last and strike.value != instruction.selector
+            changed = (
+                mine
+                and strike.site == "selector"
+                and strike.first <= index < strike.last
+                and strike.value != instruction.selector
+            )
             if changed:
                 strike.changed = True
                 return _two(instruction, with_selector(instruction, strike.value), group.warps, strike.local, self)
@@ -116,12 +122,15 @@ class Alone:
 
     def _look(self, instruction: Instruction, form: MmaForm, machine: Machine, warps: Warps) -> None:
         if instruction.selector < form.metadata.selectors:
-            illegal, unordered = judged(form.metadata.gather(reader(instruction["e"])(machine, warps)[:, 0], instruction.selector), form)
+            illegal, unordered = judged(
+                form.metadata.gather(reader(instruction["e"])(machine, warps)[:, 0], instruction.selector), form
+            )
             self.illegal |= bool(illegal.any())
             self.unordered |= bool(unordered.any())
 
     def _look_at_cells(self, instruction: Instruction, form: Tcgen05MmaForm, machine: Machine, warps: Warps) -> None:
-        """Order of the codes in Tensor Memory; whether they are defined is met by execution. What cannot be read, execution refuses."""
+        """Order of the codes in Tensor Memory; whether they are defined is met by execution. What cannot be read,
+        execution refuses."""
         where, words = addresses(instruction["sp_meta"])(machine, warps), reader(instruction["idesc"])(machine, warps)
         for row in range(len(warps)):
             try:

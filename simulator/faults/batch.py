@@ -1,8 +1,10 @@
-"""Many faulty runs of a trace at once, beside one without faults: each as the warps that its fault can have touched, all of them in lock step.
+"""Many faulty runs of a trace at once, beside one without faults: each as the warps that its fault can have touched,
+all of them in lock step.
 
-The run without faults takes every warp. A copy takes the warp of its register fault (or all warps, for a fault in shared memory), from the strike
-on, and of shared memory the bytes that differ. It is given up, to be run alone, as soon as an address, a guard or an elected lane differs, or
-another warp reads what it wrote wrongly; and it is finished when nothing differs any more. So nothing here need know of errors, races or hangs.
+The run without faults takes every warp. A copy takes the warp of its register fault (or all warps, for a fault in
+shared memory), from the strike on, and of shared memory the bytes that differ. It is given up, to be run alone, as soon
+as an address, a guard or an elected lane differs, or another warp reads what it wrote wrongly; and it is finished when
+nothing differs any more. So nothing here need know of errors, races or hangs.
 """
 
 from __future__ import annotations
@@ -13,24 +15,24 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms import MmaForm
-from isa.instruction import Immediate, Instruction
-from isa.plain_forms import PlainForm
+from isa.forms.mma import MmaForm
+from isa.forms.plain import PlainForm
+from isa.ptx.instruction import Immediate, Instruction
 from isa.types import Bits
 from simulator.execute.alu import ALU_NAMES
-from simulator.execute.machine import Executor, Machine, Outcome
+from simulator.execute.cta_state import Executor, Machine, Outcome
+from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.operands import addresses, reader
-from simulator.execute.steps import executor, guarded_lanes
 from simulator.faults.detectors import ordered
 from simulator.faults.program import Program
 from simulator.faults.strike import Strike
+from simulator.program.data import Array
+from simulator.program.lowering import Operation
+from simulator.program.trace import Trace
+from simulator.simulation.interpreter import Group, grouped
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses
-from simulator.trace.data import Array
-from simulator.trace.functional import Group, grouped
-from simulator.trace.linear import Operation
-from simulator.trace.program import Trace
 
 ROWS = 256  # warps of copies that run together
 EVERY = 24  # dynamic instructions between two looks for copies that are as they should be again
@@ -154,7 +156,9 @@ class Batch:
             bank[: trace.warps] = source
         registers.written[: trace.warps] = loaded.registers.written
         self.shared = Overlay(loaded.shared.data, trace.warps, self.row_warp, self.row_copy, count)
-        self.machine = Copies(registers, self.shared, trace.warps, program.target, arithmetic=program.arithmetic, slots=program.slots)
+        self.machine = Copies(
+            registers, self.shared, trace.warps, program.target, arithmetic=program.arithmetic, slots=program.slots
+        )
         self.machine.row_warp, self.machine.timed = self.row_warp, False
         self.alone, self.begun, self.done = (np.zeros(count, np.bool_) for _ in range(3))
         self.same, self.illegal, self.unordered = (np.zeros(count, np.bool_) for _ in range(3))
@@ -212,12 +216,16 @@ class Batch:
         found: dict[str, Array] = {}
         for store in self.program.trace.stores:
             if store.register is not None:
-                found[store.name] = machine.registers.banks[store.sort][rows, store.register : store.register + store.count]
+                found[store.name] = machine.registers.banks[store.sort][
+                    rows, store.register : store.register + store.count
+                ]
             else:
                 assert store.shared is not None, "global and Tensor Memory are not for batches"
                 at = slice(store.shared, store.shared + store.count)
                 data = self.shared.data[at]
-                found[store.name] = np.where(self.shared.differs[copy, at], self.shared.own[copy, at], data) if copy >= 0 else data
+                found[store.name] = (
+                    np.where(self.shared.differs[copy, at], self.shared.own[copy, at], data) if copy >= 0 else data
+                )
         return found
 
     # Copies come and go
@@ -256,7 +264,11 @@ class Batch:
             strikes[at].changed = True
 
     def _hold_shared(self) -> None:
-        kept = [copy for copy in self._held_shared if not self.done[copy] and self.index[self.strikes[copy].local] < self.strikes[copy].last]
+        kept = [
+            copy
+            for copy in self._held_shared
+            if not self.done[copy] and self.index[self.strikes[copy].local] < self.strikes[copy].last
+        ]
         for copy in kept:
             self.shared.strike(copy, self.strikes[copy])
         self._held_shared = kept
@@ -269,7 +281,10 @@ class Batch:
             if not lasting and self.index[strike.local] < strike.last:
                 continue
             banks, warps = self.machine.registers.banks, self.row_warp[rows]
-            if all((bank[rows] == bank[warps]).all() for bank in banks if bank.shape[1]) and not self.shared.differs[copy].any():
+            if (
+                all((bank[rows] == bank[warps]).all() for bank in banks if bank.shape[1])
+                and not self.shared.differs[copy].any()
+            ):
                 self.same[copy] = self.done[copy] = True
                 self._chosen.clear()
         if lasting:
@@ -292,7 +307,8 @@ class Batch:
         return self._chosen[key]
 
     def _parted(self, operation: Operation, group: Group, rows: Warps) -> Warps:
-        """The rows that go on together: copies whose guard, address or elected lanes differ are left to be run alone."""
+        """The rows that go on together: copies whose guard, address or elected lanes differ are left to be run
+        alone."""
         machine, instruction = self.machine, operation.instruction
         own = np.searchsorted(group.warps, self.row_warp[rows])  # where the warp of each row is among the first rows
         differ = np.zeros(len(rows), np.bool_)
@@ -307,7 +323,9 @@ class Batch:
             mask = reader(instruction["a"])(machine, rows)
             differ |= (mask != mask[own]).any(axis=(1, 2))
         elif isinstance(form, MmaForm) and form.row.scale:
-            ids = np.concatenate([reader(instruction[f"{name}_ids"])(machine, rows) for name in ("scale_a", "scale_b")], axis=1)
+            ids = np.concatenate(
+                [reader(instruction[f"{name}_ids"])(machine, rows) for name in ("scale_a", "scale_b")], axis=1
+            )
             differ |= (ids != ids[own]).any(axis=(1, 2))
         if not differ.any():
             return rows
@@ -344,7 +362,9 @@ class Batch:
         own = np.zeros(len(self.program.state.registers.values), np.intp)
         first = self.row_copy[rows] < 0
         own[self.row_warp[rows[first]]] = np.flatnonzero(first)
-        differ = np.flatnonzero((words != words[own[self.row_warp[rows]]]).any(axis=1) | (selectors != operation.instruction.selector))
+        differ = np.flatnonzero(
+            (words != words[own[self.row_warp[rows]]]).any(axis=1) | (selectors != operation.instruction.selector)
+        )
         for value in np.unique(selectors[differ]).tolist():
             some = differ[selectors[differ] == value]
             codes = form.metadata.gather(words[some], int(value))
@@ -362,7 +382,8 @@ def judged(codes: Bits, form: MmaForm) -> tuple[Mask, Mask]:
 def with_selector(instruction: Instruction, value: int) -> Instruction:
     """The matrix instruction with another sparsity selector."""
     operands = [
-        Immediate(value) if role.name == "f" else operand for role, operand in zip(instruction.form.roles, instruction.operands, strict=False)
+        Immediate(value) if role.name == "f" else operand
+        for role, operand in zip(instruction.form.roles, instruction.operands, strict=False)
     ]
     return replace(instruction, operands=tuple(operands))
 

@@ -44,9 +44,21 @@ from simulator.version import __version__
 
 _CAMPAIGN = {"name": str, "seed": int, "policy": str, "arithmetic": str}
 _GROUP: dict[str, type | tuple[type, ...]] = {
-    "name": str, "site": str, "kind": str, "where": str, "bits": int, "adjacent": bool, "codes": str, "count": int, "margin": (float, int),
-    "confidence": (float, int), "at": (int, list, str), "until": int, "clock": str, "warps": list,
-}  # fmt: skip
+    "name": str,
+    "site": str,
+    "kind": str,
+    "where": str,
+    "bits": int,
+    "adjacent": bool,
+    "codes": str,
+    "count": int,
+    "margin": (float, int),
+    "confidence": (float, int),
+    "at": (int, list, str),
+    "until": int,
+    "clock": str,
+    "warps": list,
+}
 CLOCKS = ("instruction", "cycle")
 
 
@@ -74,7 +86,11 @@ class Campaign:
         for group in self.groups:
             site = self.subject.sites.get(group.site)
             if site is None:
-                self._fail(f"faults.{group.name}.site", f"'{group.site}' is not a site of this subject", ", ".join(self.subject.sites))
+                self._fail(
+                    f"faults.{group.name}.site",
+                    f"'{group.site}' is not a site of this subject",
+                    ", ".join(self.subject.sites),
+                )
             try:
                 one = population(group, site, self.subject.layout, self.subject.cases)
             except ConfigError as error:
@@ -86,13 +102,20 @@ class Campaign:
 
     def counts(self) -> list[tuple[int, int]]:
         """For each group: faults that are injected, and faults that there are."""
-        return [(self._wanted(group, one.size), one.size) for group, one in zip(self.groups, self.populations(), strict=True)]
+        return [
+            (self._wanted(group, one.size), one.size)
+            for group, one in zip(self.groups, self.populations(), strict=True)
+        ]
 
     def _wanted(self, group: Group, size: int) -> int:
         if group.margin:
             return sample_size(size, group.margin, group.confidence)
         if group.count > size:
-            self._fail(f"faults.{group.name}.count", f"{group.count:,} of {size:,} faults", f"at most {size:,}, or no count for all")
+            self._fail(
+                f"faults.{group.name}.count",
+                f"{group.count:,} of {size:,} faults",
+                f"at most {size:,}, or no count for all",
+            )
         return group.count or size
 
     def faults(self) -> Iterator[Faults]:
@@ -108,7 +131,11 @@ class Campaign:
                 rows["group"] = number
                 if group.clock == "cycle" and isinstance(self.subject, TraceSubject):
                     if self.subject.config is None:
-                        self._fail("subject.config", "is missing: faults at a cycle need a chip's times", "the name of a config, such as h100_sxm")
+                        self._fail(
+                            "subject.config",
+                            "is missing: faults at a cycle need a chip's times",
+                            "the name of a config, such as h100_sxm",
+                        )
                     rows = self.subject.at_cycles(rows)
                 yield drawn(rows, self.seed)
             first += wanted
@@ -137,9 +164,16 @@ class Campaign:
             for group, (wanted, size) in zip(self.groups, counts, strict=True)
         ]
         return {
-            "tcsim": __version__, "campaign": self.name, "seed": self.seed, "subject": json.dumps(describe(subject)), "policy": subject.policy,
-            "rule": rule_of(subject), "operands": subject.digest, "groups": json.dumps(groups), "faults": sum(wanted for wanted, _ in counts),
-        }  # fmt: skip
+            "tcsim": __version__,
+            "campaign": self.name,
+            "seed": self.seed,
+            "subject": json.dumps(describe(subject)),
+            "policy": subject.policy,
+            "rule": rule_of(subject),
+            "operands": subject.digest,
+            "groups": json.dumps(groups),
+            "faults": sum(wanted for wanted, _ in counts),
+        }
 
     def _fail(self, key: str, reason: str, legal: str) -> NoReturn:
         raise ConfigError(self.path, key, reason, legal)
@@ -152,24 +186,37 @@ def read_campaign(path: str | Path) -> Campaign:
     """A campaign from its file, or by the name of one that comes with tcsim.
 
     Raises:
-        ConfigError: a file that cannot be read, unknown or missing keys, values that mean nothing; says which and what would be right.
+        ConfigError: a file that cannot be read, unknown or missing keys, values that mean nothing; says which and what
+            would be right.
     """
     name = str(path)
     own = folder("campaigns") / f"{name}.toml"
     try:
-        values = tomllib.loads((own if not Path(path).is_file() and own.is_file() else Path(path)).read_text(encoding="utf-8"))
+        values = tomllib.loads(
+            (own if not Path(path).is_file() and own.is_file() else Path(path)).read_text(encoding="utf-8")
+        )
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         known = ", ".join(sorted(file.stem for file in folder("campaigns").glob("*.toml")))
         raise ConfigError(
-            name, "", f"cannot be read ({reason})", f"a campaign in TOML (docs/faults.md), or one that comes with tcsim: {known}"
+            name,
+            "",
+            f"cannot be read ({reason})",
+            f"a campaign in TOML (docs/faults.md), or one that comes with tcsim: {known}",
         ) from None
     _known(name, "", values, {"campaign": dict, "subject": dict, "faults": list})
     head, subject, groups = values.get("campaign", {}), values.get("subject", {}), values.get("faults", [])
     _known(name, "campaign", head, _CAMPAIGN)
-    _known(name, "subject", subject, {key: kind for key, kind in keys_of(subject).items() if key not in ("seed", "arithmetic")})
+    _known(
+        name,
+        "subject",
+        subject,
+        {key: kind for key, kind in keys_of(subject).items() if key not in ("seed", "arithmetic")},
+    )
     if not {"opcode", "trace"} & subject.keys():
-        raise ConfigError(name, "subject.opcode", "is missing", "an opcode, such as mma.sp.m16n8k32.f32.f16.f16.f32, or a trace")
+        raise ConfigError(
+            name, "subject.opcode", "is missing", "an opcode, such as mma.sp.m16n8k32.f32.f16.f16.f32, or a trace"
+        )
     if not groups:
         raise ConfigError(name, "faults", "no faults", "at least one [[faults]]")
     seed, policy, arithmetic = head.get("seed", 0), head.get("policy", "hardware"), head.get("arithmetic", "chip")
@@ -188,13 +235,23 @@ def _group(path: str, number: int, values: Any, subject: Any_) -> Group:
     _known(path, where, values, _GROUP)
     for key in ("site", "kind"):
         if key not in values:
-            raise ConfigError(path, f"{where}.{key}", "is missing", ", ".join(KINDS) if key == "kind" else "a site, such as e, a, b, c, d, selector")
+            raise ConfigError(
+                path,
+                f"{where}.{key}",
+                "is missing",
+                ", ".join(KINDS) if key == "kind" else "a site, such as e, a, b, c, d, selector",
+            )
     _one_of(path, f"{where}.kind", values["kind"], tuple(KINDS))
     _one_of(path, f"{where}.where", values.get("where", "live"), WHERE)
     if values["kind"] == "selector" and values["site"] != "selector":
         raise ConfigError(path, f"{where}.site", f"'{values['site']}' with kind selector", "selector")
     if values.get("count", 0) < 0 or (values.get("count") and values.get("margin")):
-        raise ConfigError(path, f"{where}.count", "negative, or with a margin", "a count, or margin and confidence, or neither for every fault")
+        raise ConfigError(
+            path,
+            f"{where}.count",
+            "negative, or with a margin",
+            "a count, or margin and confidence, or neither for every fault",
+        )
     if values["kind"] == "word" and not values.get("count"):
         raise ConfigError(path, f"{where}.count", "is missing: random words have no end", "how many")
     return Group(**{"name": f"{values['site']} {values['kind']}", **values, **_when(path, where, values, subject)})
@@ -211,16 +268,24 @@ def _when(path: str, where: str, values: Mapping[str, Any], subject: Any_) -> di
     warps = tuple(values.get("warps", ()))
     every = sorted(subject.program.sequences)
     if not all(warp in every for warp in warps):
-        raise ConfigError(path, f"{where}.warps", f"{list(warps)}", f"warps with a program: {', '.join(map(str, every))}")
+        raise ConfigError(
+            path, f"{where}.warps", f"{list(warps)}", f"warps with a program: {', '.join(map(str, every))}"
+        )
     at = values.get("at", -1)
     if isinstance(at, str):
         _one_of(path, f"{where}.at", at, ("any",))
         cycles = values.get("clock") == "cycle"
-        last = 1 + max(int(issued[-1]) for issued in subject.program.issue_cycles.values()) if cycles else max(map(subject.instructions, every))
+        last = (
+            1 + max(int(issued[-1]) for issued in subject.program.issue_cycles.values())
+            if cycles
+            else max(map(subject.instructions, every))
+        )
         return {"at": range(last), "warps": warps or tuple(every)}
     times = at if isinstance(at, list) else [at]
     if not times or not all(isinstance(time, int) and time >= -1 for time in times):
-        raise ConfigError(path, f"{where}.at", f"{at}", 'a number from 0 on, a list of them, "any", or -1 for the start')
+        raise ConfigError(
+            path, f"{where}.at", f"{at}", 'a number from 0 on, a list of them, "any", or -1 for the start'
+        )
     return {"at": times, "warps": warps or tuple(every)}
 
 
@@ -232,7 +297,9 @@ def _known(path: str, where: str, values: Any, keys: Mapping[str, type | tuple[t
         name = f"{where}.{key}" if where else key
         if key not in keys:
             near = get_close_matches(key, keys, 1)
-            raise ConfigError(path, name, "unknown key" + (f", did you mean '{near[0]}'?" if near else ""), ", ".join(keys))
+            raise ConfigError(
+                path, name, "unknown key" + (f", did you mean '{near[0]}'?" if near else ""), ", ".join(keys)
+            )
         expected = keys[key]
         if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
             types = expected if isinstance(expected, tuple) else (expected,)

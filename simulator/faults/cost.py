@@ -2,12 +2,15 @@
 
     legality   five integer instructions for each metadata register that is loaded: the indices of every code differ
     ordered    eleven: they ascend
-    abft       row checksums: one more column of B for each tile (a sparse product for each row tile, shared out among the warps along N); column
-               checksums: one more row of A, which is dense (two dense products for each sparse one, shared out among the warps along M)
+    abft       row checksums: one more column of B for each tile (a sparse product for each row tile, shared out among
+    the warps along N); column
+               checksums: one more row of A, which is dense (two dense products for each sparse one, shared out among
+                   the warps along M)
     parity, secded   none: they are checked in hardware, beside the register file
 
-Bits are combined over all codes of a register at once; the result is gathered in one register and tested after the loop. Counted is time alone:
-what the checksums are made of (a row of sums of A, a column of sums of B) is assumed to come with the operands.
+Bits are combined over all codes of a register at once; the result is gathered in one register and tested after the
+loop. Counted is time alone: what the checksums are made of (a row of sums of A, a column of sums of B) is assumed to
+come with the operands.
 """
 
 from __future__ import annotations
@@ -19,13 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isa import IsaError
-from simulator.gemm.tile import REGISTERS, Tile
-from simulator.gemm.trace import kernel_trace
-from simulator.runner import run
+from simulator.simulation.run import run
+from simulator.studies.gemm.tile import REGISTERS, Tile
+from simulator.studies.gemm.trace import kernel_trace
 
 _LOAD = re.compile(r"ld\.shared(?:\.v\d)?\.b32 \{?((?:%r\d+(?:, )?)+)\}?, \[")
 _PRODUCT = re.compile(r"mma\.sp\S* (\{[^}]*\}), (\{[^}]*\}), (\{[^}]*\}), (\{[^}]*\}), (%r\d+), (\S+);")
-DENSE = {"f16": "m16n8k16.row.col.f32.f16.f16.f32", "bf16": "m16n8k16.row.col.f32.bf16.bf16.f32", "s8": "m16n8k32.row.col.s32.s8.s8.s32"}
+DENSE = {
+    "f16": "m16n8k16.row.col.f32.f16.f16.f32",
+    "bf16": "m16n8k16.row.col.f32.bf16.bf16.f32",
+    "s8": "m16n8k32.row.col.s32.s8.s8.s32",
+}
 K = 1024  # of the GEMM: enough iterations for the loop to weigh
 
 
@@ -50,7 +57,12 @@ def costs(tile: Tile, config: str = "h100_sxm", k: int = K) -> list[Cost]:
         raise IsaError(str(tile), -1, "a dense tile has no metadata to check", "a sparse tile")
     plain = kernel_trace(tile, k)
     found: list[Cost] = []
-    for name, change in (("none", lambda text, tile: text), ("legality", _legality), ("ordered", _ordered), ("abft", _abft)):
+    for name, change in (
+        ("none", lambda text, tile: text),
+        ("legality", _legality),
+        ("ordered", _ordered),
+        ("abft", _abft),
+    ):
         text = change(plain, tile)
         cycles = _cycles(text, config)
         base = found[0].cycles if found else cycles
@@ -116,7 +128,9 @@ def _abft(text: str, tile: Tile) -> str:
     rows, columns = -(-tile.tiles_m // tile.warps_n), 2 * -(-tile.tiles_n // tile.warps_m)
     first = _free(text)
     if first + 4 * (rows + columns // 2) > REGISTERS:
-        raise IsaError(str(tile), -1, "no registers are left for the accumulators of checksums", "a smaller tile or more warps")
+        raise IsaError(
+            str(tile), -1, "no registers are left for the accumulators of checksums", "a smaller tile or more warps"
+        )
     step = tile.tiles_m * tile.tiles_n
     lines: list[str] = []
     count = 0
@@ -143,6 +157,10 @@ def _registers(first: int) -> str:
 
 def as_text(found: list[Cost], tile: Tile, config: str) -> str:
     """A table."""
-    lines = [f"{tile}, K = {K}, on {config}: one CTA", "", f"{'detector':<10} {'cycles':>9} {'overhead':>9} {'statements added':>17}"]
+    lines = [
+        f"{tile}, K = {K}, on {config}: one CTA",
+        "",
+        f"{'detector':<10} {'cycles':>9} {'overhead':>9} {'statements added':>17}",
+    ]
     lines += [f"{one.name:<10} {one.cycles:>9,} {one.overhead:>9.1%} {one.added:>17,}" for one in found]
     return "\n".join([*lines, "parity     and secded take no instructions", ""])

@@ -3,8 +3,9 @@
 legality   a check of the codes that are read: one is not defined for the form
 ordered    a stricter check: the indices of every code that is read must ascend (1:2: one of the two legal codes)
 parity     one parity bit a metadata word, checked when the word is read
-secded     seven check bits a metadata word (Hsiao 1970): one flipped bit is corrected, two are seen; counts if it sees or rightly corrects
-abft       row and column checksums of the product (Huang and Abraham 1984): a difference above the rounding of fault-free runs
+secded     seven check bits a metadata word (Hsiao 1970): one flipped bit is corrected, two are seen; counts if it sees
+or rightly corrects abft       row and column checksums of the product (Huang and Abraham 1984): a difference above the
+rounding of fault-free runs
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.metadata import Sparsity
+from isa.fragments.metadata import Sparsity
 from isa.types import Bits
 from simulator.faults.outcomes import flag
 
@@ -45,18 +46,26 @@ def hsiao() -> Bits:
 def _by_byte() -> Bits:
     """The syndrome of each value of each byte of a word: [byte, value]."""
     bits = np.arange(256)[:, None] >> np.arange(8) & 1
-    return np.stack([np.bitwise_xor.reduce(np.where(bits == 1, hsiao()[low : low + 8], np.uint32(0)), axis=1) for low in range(0, 32, 8)])
+    return np.stack(
+        [
+            np.bitwise_xor.reduce(np.where(bits == 1, hsiao()[low : low + 8], np.uint32(0)), axis=1)
+            for low in range(0, 32, 8)
+        ]
+    )
 
 
 def syndromes(changed: Bits) -> Bits:
     """Of each changed word [...]: the exclusive or of the columns of its changed bits."""
     table = _by_byte()
-    found: Bits = np.bitwise_xor.reduce([table[byte][changed >> np.uint32(8 * byte) & np.uint32(255)] for byte in range(4)])
+    found: Bits = np.bitwise_xor.reduce(
+        [table[byte][changed >> np.uint32(8 * byte) & np.uint32(255)] for byte in range(4)]
+    )
     return found
 
 
 def secded(changed: Bits) -> Mask:
-    """Whether the faults of [case, word] are seen, or corrected to what was written: in no word is a change missed or made worse."""
+    """Whether the faults of [case, word] are seen, or corrected to what was written: in no word is a change missed or
+    made worse."""
     found = syndromes(changed)
     weight = np.bitwise_count(changed)
     single = np.zeros(128, np.bool_)
@@ -69,19 +78,21 @@ def secded(changed: Bits) -> Mask:
 class Checksums:
     """Row and column checksums of D = A * B + C, in float64, with tolerances from fault-free runs.
 
-    The tolerance of a sum is the largest difference that any fault-free case shows, times `slack`: checksums are exact here, so that
-    what differs is the chip's rounding of D.
+    The tolerance of a sum is the largest difference that any fault-free case shows, times `slack`: checksums are exact
+    here, so that what differs is the chip's rounding of D.
     """
 
     def __init__(self, golden: Reals, exact: Reals, slack: float = 1.0) -> None:
-        """`golden`: D as the chip gives it; `exact`: the exact A * B + C; both [case, row, column], of cases without faults."""
+        """`golden`: D as the chip gives it; `exact`: the exact A * B + C; both [case, row, column], of cases without
+        faults."""
         with np.errstate(invalid="ignore"):
             self.exact_rows, self.exact_columns = exact.sum(axis=2), exact.sum(axis=1)
             self.row_tolerance = slack * _largest(golden.sum(axis=2), self.exact_rows)
             self.column_tolerance = slack * _largest(golden.sum(axis=1), self.exact_columns)
 
     def sees(self, d: Reals, case: NDArray[np.integer]) -> Mask:
-        """Whether D [fault, row, column] of these cases fails either check. A sum that is infinite or NaN without faults must be one of them."""
+        """Whether D [fault, row, column] of these cases fails either check. A sum that is infinite or NaN without
+        faults must be one of them."""
         with np.errstate(invalid="ignore"):
             rows = _fits(d.sum(axis=2), self.exact_rows[case], self.row_tolerance)
             columns = _fits(d.sum(axis=1), self.exact_columns[case], self.column_tolerance)

@@ -20,11 +20,13 @@ HEAD = ("form", "target", "selectors", "live bits", "dead bits masked", "masked"
 
 @dataclass(frozen=True)
 class Row:
-    """One form, every selector: shares are of the flips of live bits, over all selectors and cases; detectors of those that corrupt.
+    """One form, every selector: shares are of the flips of live bits, over all selectors and cases; detectors of those
+    that corrupt.
 
     Attributes:
         opcode, target, selectors: what was looked at.
-        live: bits that the instruction reads with one selector; the others are `dead`, of which `dead_masked` flips are masked with every one.
+        live: bits that the instruction reads with one selector; the others are `dead`, of which `dead_masked` flips are
+            masked with every one.
         masked, sdc: shares.
         elements: most elements of D that one flip corrupts.
         seen: by detector; None where nothing is corrupted.
@@ -48,7 +50,8 @@ class Row:
 
 
 def every_form(target: str, cases: int, seed: int, policy: str) -> list[Row]:
-    """Exhaustive single-bit campaigns on every sparse form, with every selector, that a target has ("any": of some target).
+    """Exhaustive single-bit campaigns on every sparse form, with every selector, that a target has ("any": of some
+    target).
 
     Raises:
         ConfigError: a target without sparse forms.
@@ -85,7 +88,9 @@ def one_form(form: MmaForm, target: str, cases: int, seed: int, policy: str) -> 
     live, dead = (np.concatenate(found) for found in results.values())
     times = cases * form.metadata.selectors
     harmful = live["outcome"] != MASKED
-    seen = tuple(float(((live["detectors"][harmful] & flag(name)) > 0).mean()) if harmful.any() else None for name in SHOWN)
+    seen = tuple(
+        float(((live["detectors"][harmful] & flag(name)) > 0).mean()) if harmful.any() else None for name in SHOWN
+    )
     masked, sdc = (float((live["outcome"] == which).mean()) for which in (MASKED, SDC))
     quiet = int((dead["reason"] == REASONS.index("unread")).sum())
     sizes = len(live) // times, len(dead) // times, quiet // times

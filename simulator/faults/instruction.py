@@ -1,7 +1,7 @@
 """Faults in one `mma` or `mma.sp`: thousands at once through the vectorised executor, each with its outcome.
 
-Operands are normal numbers (integers: every pattern alike), A pruned by magnitude, or given. Case c of a campaign has the same operands whatever
-else is in it: they come from the campaign's seed and c alone.
+Operands are normal numbers (integers: every pattern alike), A pruned by magnitude, or given. Case c of a campaign has
+the same operands whatever else is in it: they come from the campaign's seed and c alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 
 from isa import MmaForm, compress, prune
 from isa.types import Bits
-from simulator.accuracy.operands import draw
 from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.formats import integers
 from simulator.errors import ConfigError
@@ -27,6 +26,7 @@ from simulator.faults.policies import multiply
 from simulator.faults.space import Site, code_places, live_bits
 from simulator.faults.table import MODELS, SITES, Faults, as_dict
 from simulator.layout import Choice, FormLayout, form_layout
+from simulator.studies.accuracy.operands import draw
 
 _DEFAULT = Choice()
 BATCH = 2048  # faults that are executed together: what they need fits in cache
@@ -68,7 +68,12 @@ class Instruction:
         """IsaError or ConfigError if it is no such instruction, or one of 64-bit registers."""
         form = self.layout.form
         if not isinstance(form, MmaForm) or form.a_type.bits == 64 or form.blocks > 1:
-            raise ConfigError("campaign", "subject.opcode", f"'{self.opcode}' cannot be a subject", "mma.sp or mma, but f64 and m8n8k4 of f16")
+            raise ConfigError(
+                "campaign",
+                "subject.opcode",
+                f"'{self.opcode}' cannot be a subject",
+                "mma.sp or mma, but f64 and m8n8k4 of f16",
+            )
         return form
 
     @cached_property
@@ -113,7 +118,9 @@ class Instruction:
             sparsity = form.metadata.sparsity
             numbers = to_float64(a, form.a_type) if form.a_type.is_float else integers(a, form.a_type)
             stored, codes = compress(a, sparsity, form.a_type, prune(numbers, sparsity))
-            registers["e"] = form.metadata.scatter(codes, self.choice.selector, rng.integers(0, 1 << 32, 32, dtype=np.uint32))[None]
+            registers["e"] = form.metadata.scatter(
+                codes, self.choice.selector, rng.integers(0, 1 << 32, 32, dtype=np.uint32)
+            )[None]
         else:
             stored = a
         registers["a"] = form.a.scatter(stored)
@@ -138,7 +145,9 @@ class Instruction:
     def _multiply(self, registers: dict[str, Bits], selector: int, policy: str) -> Bits:
         scales = None
         if self.form.row.scale:
-            scales = Scales(registers["scale_a"][:, 0], registers["scale_b"][:, 0], self.choice.scale_a, self.choice.scale_b)
+            scales = Scales(
+                registers["scale_a"][:, 0], registers["scale_b"][:, 0], self.choice.scale_a, self.choice.scale_b
+            )
         operands = registers["a"], registers["b"], registers["c"]
         if not self.form.sparse:
             return execute_mma(self.form, *operands, target=self.target, arithmetic=self.arithmetic, scales=scales)
@@ -148,7 +157,8 @@ class Instruction:
     # Faults
 
     def edits(self, faults: Faults, site: str) -> tuple[Bits, ...]:
-        """What the faults of one site change: word, lane, bits to invert, and the same of the second place (none where there is no such)."""
+        """What the faults of one site change: word, lane, bits to invert, and the same of the second place (none where
+        there is no such)."""
         golden, case = self.golden[site], faults["case"]
         word, lane, mask, value, model = (faults[name] for name in ("word", "lane", "mask", "value", "model"))
         now = golden[case, word, lane]
@@ -159,12 +169,17 @@ class Instruction:
         exchanged = (field ^ field2) << _shift(mask)
         source = golden[case, word, lane2]
         choices = [model == m for m in (_FLIP, _STUCK0, _STUCK1, _SET, _WORD, _LANE, _SWAP)]
-        invert = np.select(choices, [mask, now & mask, ~now & mask, (now ^ value) & mask, now ^ value, now ^ source, exchanged], np.uint32(0))
+        invert = np.select(
+            choices,
+            [mask, now & mask, ~now & mask, (now ^ value) & mask, now ^ value, now ^ source, exchanged],
+            np.uint32(0),
+        )
         second = np.where(model == _SWAP, (field ^ field2) << _shift(mask2), np.uint32(0))
         return word, lane, invert.astype(np.uint32), faults["word2"], lane2, second.astype(np.uint32)
 
     def faulty(self, faults: Faults) -> tuple[dict[str, Bits], Mask]:
-        """Registers uint32 [fault, word, lane] with the faults in them (those of D too), and whether a bit that is read has changed: [fault]."""
+        """Registers uint32 [fault, word, lane] with the faults in them (those of D too), and whether a bit that is read
+        has changed: [fault]."""
         case = faults["case"]
         registers = {name: array[case] for name, array in self.golden.items()}
         read = np.zeros(len(faults), np.bool_)
@@ -182,14 +197,25 @@ class Instruction:
         return registers, read
 
     def check(self, faults: Faults) -> None:
-        """ConfigError for the first row that names what there is not: a case, a site, a word, a lane, a kind of fault that the site has not."""
+        """ConfigError for the first row that names what there is not: a case, a site, a word, a lane, a kind of fault
+        that the site has not."""
         _refuse(faults, faults["case"] >= self.cases, "case", f"0 to {self.cases - 1}")
         models = [MODELS.index(name) for name in ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap")]
         names = [SITES.index(name) for name in self.sites]
         _refuse(faults, ~np.isin(faults["site"], names), "site", ", ".join(self.sites))
         in_selector = faults["site"] == _SELECTOR_SITE
-        _refuse(faults, in_selector != (faults["model"] == _SELECTOR), "model", "selector in the site selector, and there alone")
-        _refuse(faults, ~in_selector & ~np.isin(faults["model"], models), "model", ", ".join(MODELS[model] for model in models))
+        _refuse(
+            faults,
+            in_selector != (faults["model"] == _SELECTOR),
+            "model",
+            "selector in the site selector, and there alone",
+        )
+        _refuse(
+            faults,
+            ~in_selector & ~np.isin(faults["model"], models),
+            "model",
+            ", ".join(MODELS[model] for model in models),
+        )
         _refuse(faults, in_selector & (faults["value"] > 3), "value", "0 to 3, two bits")
         for name, site in self.sites.items():
             mine = (faults["site"] == SITES.index(name)) & ~in_selector
@@ -214,8 +240,12 @@ class Instruction:
         matrix = form.d.gather(d)
         compare(results, matrix, self._golden_matrix[case], form.d.type)
         changed = self._changed(faults, registers)
-        results["reason"] = np.where((results["outcome"] == outcomes.MASKED) & ~read, reason("unread"), results["reason"])
-        results["reason"] = np.where((results["outcome"] == outcomes.MASKED) & ~changed, reason("same"), results["reason"])
+        results["reason"] = np.where(
+            (results["outcome"] == outcomes.MASKED) & ~read, reason("unread"), results["reason"]
+        )
+        results["reason"] = np.where(
+            (results["outcome"] == outcomes.MASKED) & ~changed, reason("same"), results["reason"]
+        )
         seen = self._seen(faults, registers, selector, matrix)
         results["detectors"] = flags(**seen)
         if self.policy == "raise" and form.sparse:
@@ -225,7 +255,8 @@ class Instruction:
         return results
 
     def execute(self, registers: dict[str, Bits], selector: Bits, faults: Faults) -> Bits:
-        """D of every fault under the policy, faults in D itself included; where the selector is out of range: as it should be."""
+        """D of every fault under the policy, faults in D itself included; where the selector is out of range: as it
+        should be."""
         if not self.form.sparse:
             d = self._multiply(registers, 0, self.policy)
         else:
@@ -233,7 +264,9 @@ class Instruction:
             for value in np.unique(selector).tolist():
                 if value < self.form.metadata.selectors:
                     mine = np.flatnonzero(selector == value)
-                    d[mine] = self._multiply({name: array[mine] for name, array in registers.items()}, int(value), self.policy)
+                    d[mine] = self._multiply(
+                        {name: array[mine] for name, array in registers.items()}, int(value), self.policy
+                    )
         in_d = np.flatnonzero(faults["site"] == SITES.index("d"))
         if len(in_d):
             d[in_d] = registers["d"][in_d]
@@ -268,7 +301,11 @@ class Instruction:
             lanes[np.ix_(mine, np.unique(form.metadata.places(int(value))[0]))] = True
         changed = np.where(lanes, registers["e"][:, 0] ^ self.golden["e"][case, 0], np.uint32(0))
         seen["legality"] = (~form.metadata.legal(codes)).any(axis=(1, 2)) | (selector >= form.metadata.selectors)
-        return seen | {"ordered": ordered(codes, form.metadata.sparsity), "parity": parity(changed), "secded": secded(changed)}
+        return seen | {
+            "ordered": ordered(codes, form.metadata.sparsity),
+            "parity": parity(changed),
+            "secded": secded(changed),
+        }
 
     @staticmethod
     def _stop(results: Results, where: Any, outcome: int, why: str) -> None:
@@ -278,7 +315,11 @@ class Instruction:
         results[where] = blank[where]
 
     def _numbers(self, matrix: Bits) -> Any:
-        return to_float64(matrix, self.form.d.type) if self.form.d.type.is_float else integers(matrix, self.form.d.type).astype(np.float64)
+        return (
+            to_float64(matrix, self.form.d.type)
+            if self.form.d.type.is_float
+            else integers(matrix, self.form.d.type).astype(np.float64)
+        )
 
     @cached_property
     def checksums(self) -> Checksums:
@@ -297,7 +338,9 @@ class Instruction:
 
     def _exact(self) -> Any:
         """A * B + C in float64 [case, row, column]."""
-        exact = Instruction(self.opcode, self.target, self.choice, self.cases, self.seed, "hardware", "exact", self.given)
+        exact = Instruction(
+            self.opcode, self.target, self.choice, self.cases, self.seed, "hardware", "exact", self.given
+        )
         return exact._numbers(exact._golden_matrix)
 
 

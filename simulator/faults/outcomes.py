@@ -1,6 +1,8 @@
-"""What a fault did: masked, silent data corruption and how large, detected, a crash or a hang; and which detectors saw it.
+"""What a fault did: masked, silent data corruption and how large, detected, a crash or a hang; and which detectors saw
+it.
 
-masked     D is the same, bit for bit. unread: no bit that the instruction reads has changed; same: the fault changed nothing (a bit that is stuck at
+masked     D is the same, bit for bit. unread: no bit that the instruction reads has changed; same: the fault changed
+nothing (a bit that is stuck at
            the value it has); equal: what is read changed, D did not
 sdc        D differs, and nothing stopped
 detected   a check that the policy puts in front of the core stopped the instruction
@@ -20,13 +22,35 @@ from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.formats import ulp_distance
 
 OUTCOMES = ("masked", "sdc", "detected", "due", "hang")
-REASONS = ("", "unread", "same", "equal", "invalid-code", "illegal-instruction", "misaligned-address", "race", "deadlock", "illegal")
+REASONS = (
+    "",
+    "unread",
+    "same",
+    "equal",
+    "invalid-code",
+    "illegal-instruction",
+    "misaligned-address",
+    "race",
+    "deadlock",
+    "illegal",
+)
 DETECTORS = ("legality", "ordered", "parity", "secded", "abft", "alignment", "race")
 FIELDS: tuple[tuple[str, str], ...] = (
-    ("id", "i8"), ("outcome", "u1"), ("reason", "u1"), ("elements", "u4"), ("rows", "u4"), ("columns", "u4"), ("max_ulp", "i8"),
-    ("max_abs", "f8"), ("max_rel", "f8"), ("nonfinite", "u4"), ("first_row", "i4"), ("first_column", "i4"), ("detectors", "u1"),
+    ("id", "i8"),
+    ("outcome", "u1"),
+    ("reason", "u1"),
+    ("elements", "u4"),
+    ("rows", "u4"),
+    ("columns", "u4"),
+    ("max_ulp", "i8"),
+    ("max_abs", "f8"),
+    ("max_rel", "f8"),
+    ("nonfinite", "u4"),
+    ("first_row", "i4"),
+    ("first_column", "i4"),
+    ("detectors", "u1"),
     ("class_changed", "i4"),
-)  # fmt: skip
+)
 DTYPE = np.dtype(list(FIELDS))
 Results = NDArray[Any]
 MASKED, SDC, DETECTED, DUE, HANG = range(len(OUTCOMES))
@@ -53,8 +77,8 @@ def flag(name: str) -> int:
 def compare(results: Results, got: Bits, golden: Bits, element: ElementType) -> None:
     """Classifies D [fault, row, column] against what it should be, and says how large the difference is.
 
-    `max_ulp`: representable numbers apart; NaN counts as 2^bits - 1 from any number. `max_abs`, `max_rel` (of what it should be): over elements
-    that are finite in both; `nonfinite`: elements that were finite and are not now.
+    `max_ulp`: representable numbers apart; NaN counts as 2^bits - 1 from any number. `max_abs`, `max_rel` (of what it
+    should be): over elements that are finite in both; `nonfinite`: elements that were finite and are not now.
     """
     differs = got != golden
     changed = differs.any(axis=(1, 2))
@@ -77,7 +101,9 @@ def compare(results: Results, got: Bits, golden: Bits, element: ElementType) -> 
     finite = np.isfinite(now) & np.isfinite(was)
     with np.errstate(invalid="ignore", divide="ignore"):
         apart = np.where(finite, np.abs(now - was), 0.0)
-        relative = np.where(finite & (was != 0), apart / np.abs(np.where(was != 0, was, 1.0)), np.where(apart > 0, np.inf, 0.0))
+        relative = np.where(
+            finite & (was != 0), apart / np.abs(np.where(was != 0, was, 1.0)), np.where(apart > 0, np.inf, 0.0)
+        )
     np.maximum.at(part["max_abs"], case, apart)
     np.maximum.at(part["max_rel"], case, relative)
     np.add.at(part["nonfinite"], case, (~np.isfinite(now) & np.isfinite(was)).astype(np.uint32))

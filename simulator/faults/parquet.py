@@ -15,7 +15,9 @@ def check_parquet() -> None:
     try:
         import pyarrow.parquet as _  # noqa: F401
     except ImportError:
-        raise ViewError("Parquet needs pyarrow, which is not installed", "pip install 'tcsim[parquet]', or CSV alone") from None
+        raise ViewError(
+            "Parquet needs pyarrow, which is not installed", "pip install 'tcsim[parquet]', or CSV alone"
+        ) from None
 
 
 def to_parquet(results: Path, path: Path) -> None:
@@ -39,7 +41,9 @@ def to_parquet(results: Path, path: Path) -> None:
     real = dict.fromkeys(("max_abs", "max_rel"), pa.float64())
     types = {name: pa.int64() for name in COLUMNS.split(",")} | hexadecimal | text | real
     with (
-        arrow_csv.open_csv(results, read_options=skip, convert_options=arrow_csv.ConvertOptions(column_types=types)) as reader,
+        arrow_csv.open_csv(
+            results, read_options=skip, convert_options=arrow_csv.ConvertOptions(column_types=types)
+        ) as reader,
         complete(path) as out,
     ):
         schema = reader.schema.with_metadata({f"tcsim {name}": value for name, value in head.items()})

@@ -3,7 +3,8 @@
     hardware   what an H100 does: a plain multiplexer, whatever the code (measured November 2026)
     raise      a checker in front of the core: the instruction is not executed, the fault is detected
     zero       the chunk contributes nothing: none of its products is formed
-    saturate   indices are made to ascend by saturation: the second is at least the first plus one (a 1:2 code picks the element of its upper bits)
+    saturate   indices are made to ascend by saturation: the second is at least the first plus one (a 1:2 code picks the
+    element of its upper bits)
 
 `saturate` is a design of this project (assumed): no chip is known to decode like this.
 """
@@ -13,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms import MmaForm
-from isa.metadata import ONE_OF_TWO, Sparsity
+from isa.forms.mma import MmaForm
+from isa.fragments.metadata import ONE_OF_TWO, Sparsity
 from isa.types import Bits
 from simulator.arithmetic.formats import decode
 from simulator.execute.mma import Scales, execute_mma
@@ -34,9 +35,20 @@ def saturated(sparsity: Sparsity) -> Bits:
 
 
 def multiply(
-    form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits, selector: int, policy: str, *, target: str, arithmetic: str, scales: Scales | None
+    form: MmaForm,
+    a: Bits,
+    b: Bits,
+    c: Bits,
+    e: Bits,
+    selector: int,
+    policy: str,
+    *,
+    target: str,
+    arithmetic: str,
+    scales: Scales | None,
 ) -> Bits:
-    """D of each case under a policy, but for `raise` and selectors that are out of range, which compute nothing: as `execute_mma`."""
+    """D of each case under a policy, but for `raise` and selectors that are out of range, which compute nothing: as
+    `execute_mma`."""
     codes = form.metadata.gather(e, selector)
     broken = ~form.metadata.legal(codes)
     if policy in ("hardware", "raise") or not broken.any():
@@ -63,7 +75,8 @@ def _without(
 ) -> Bits:
     """Chunks that are broken [case, row, chunk] form no product: their stored elements are zero.
 
-    Zero times infinity or NaN would be NaN; rows whose broken chunks meet such elements of B are computed again with those elements zero.
+    Zero times infinity or NaN would be NaN; rows whose broken chunks meet such elements of B are computed again with
+    those elements zero.
     """
     sparsity = form.metadata.sparsity
     stored = np.repeat(broken, sparsity.stored, axis=-1)
@@ -82,7 +95,11 @@ def _without(
         gone = np.repeat(broken[case, row], sparsity.chunk, axis=-1)[:, :, None] & bad[case]
         mended = form.b.scatter(np.where(gone, np.uint32(0), matrix[case]))
         taken = None if scales is None else Scales(scales.a[case], scales.b[case], scales.a_ids, scales.b_ids)
-        again = form.d.gather(execute_mma(form, a[case], mended, c[case], e[case], selector, target=target, arithmetic=arithmetic, scales=taken))
+        again = form.d.gather(
+            execute_mma(
+                form, a[case], mended, c[case], e[case], selector, target=target, arithmetic=arithmetic, scales=taken
+            )
+        )
         whole = form.d.gather(d)
         whole[case, row] = again[np.arange(len(case)), row]
         d = form.d.scatter(whole)

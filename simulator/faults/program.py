@@ -1,7 +1,8 @@
-"""A trace that is run again and again: its data loaded once, its dynamic instructions, and what is read before it is written.
+"""A trace that is run again and again: its data loaded once, its dynamic instructions, and what is read before it is
+written.
 
-The dynamic instruction of a warp is the number of operations that it has executed before: barriers and what is behind a false guard count, ends of
-loops do not. Warps are numbered over all CTAs: warp w of CTA c is c * (warps of a CTA) + w.
+The dynamic instruction of a warp is the number of operations that it has executed before: barriers and what is behind a
+false guard count, ends of loops do not. Warps are numbered over all CTAs: warp w of CTA c is c * (warps of a CTA) + w.
 """
 
 from __future__ import annotations
@@ -15,25 +16,25 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.descriptors import InstructionDescriptor
-from isa.forms import MmaForm
+from isa.descriptors.instruction import InstructionDescriptor
+from isa.forms.mma import MmaForm
+from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.targets import Target, parse_target
-from isa.tcgen05_forms import Tcgen05MmaForm
-from isa.tensor_memory import COLUMNS
+from isa.tensor_memory.address import COLUMNS
 from simulator.errors import ConfigError
-from simulator.execute.machine import Event, Executor, Machine
+from simulator.execute.cta_state import Event, Executor, Machine
+from simulator.execute.dispatch import guarded_lanes
 from simulator.execute.operands import reader
-from simulator.execute.steps import guarded_lanes
-from simulator.runner import find_trace, run
+from simulator.program.data import load_all
+from simulator.program.lowering import Code, LoopEnd, Operation, linearise
+from simulator.program.reader import read_trace
+from simulator.simulation import interpreter as functional
+from simulator.simulation.interpreter import Executed, Group, Watch
+from simulator.simulation.run import find_trace, run
 from simulator.state.registers import LANES, Sort
 from simulator.state.tensor_memory import TensorMemory
-from simulator.timeline import Timeline
 from simulator.timing.config import Config, load_config
-from simulator.trace import functional
-from simulator.trace.data import load_all
-from simulator.trace.functional import Executed, Group, Watch
-from simulator.trace.linear import Code, LoopEnd, Operation, linearise
-from simulator.trace.reader import read_trace
+from simulator.views.timeline import Timeline
 
 Orders = NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).max
@@ -45,7 +46,8 @@ class Program:
 
     Args:
         path: of the trace, or the name of one that comes with tcsim.
-        config: name, path or value of a config, for its chip and its time; None: the chip is that of the trace's own target.
+        config: name, path or value of a config, for its chip and its time; None: the chip is that of the trace's own
+            target.
         target: the chip, in place of the config's.
         arithmetic: "chip" or "exact".
 
@@ -53,12 +55,16 @@ class Program:
         TraceError, ConfigError, IsaError: a trace, its data, a config or a target that cannot be used.
     """
 
-    def __init__(self, path: str | Path, config: str | Path | Config | None, target: str | None, arithmetic: str) -> None:
+    def __init__(
+        self, path: str | Path, config: str | Path | Config | None, target: str | None, arithmetic: str
+    ) -> None:
         self.name = path
         self.trace = read_trace(find_trace(path))
         self.codes = [linearise(block, self.trace.numbering) for block in self.trace.blocks]
         self.config = config if config is None or isinstance(config, Config) else load_config(config)
-        self.target: Target = parse_target(target) if target else self.config.target if self.config else self.trace.target
+        self.target: Target = (
+            parse_target(target) if target else self.config.target if self.config else self.trace.target
+        )
         self.arithmetic = arithmetic
         self.slots = self.config.sm.warps if self.config else 64
         self._loaded = self._empty()
@@ -88,7 +94,7 @@ class Program:
         return found
 
     def run(self, watch: Watch | None = None, machines: list[Machine] | None = None) -> Executed:
-        """One run; errors as `simulator.trace.functional.execute`."""
+        """One run; errors as `simulator.simulation.interpreter.execute`."""
         return functional.run(self.trace, self.codes, machines or self.machines(), watch)
 
     @property
@@ -123,17 +129,25 @@ class Program:
     def issue_cycles(self) -> dict[int, Orders]:
         """By warp, the cycle in which each of its dynamic instructions issues; ConfigError without a config."""
         if self.config is None:
-            raise ConfigError("campaign", "subject.config", "faults at a cycle need a chip's times", "the name of a config, such as h100_sxm")
+            raise ConfigError(
+                "campaign",
+                "subject.config",
+                "faults at a cycle need a chip's times",
+                "the name of a config, such as h100_sxm",
+            )
         timeline = Timeline(0, 1 << 62)
         run(self.name, self.config, arithmetic="none", compare=0, skip=False, timeline=timeline)
         cycles: dict[int, list[int]] = {warp: [] for warp in self.sequences}
         for issue in timeline.recorder.issues:
             cycles[issue.warp].append(issue.cycle)
-        assert all(len(cycles[warp]) == len(self.sequences[warp]) for warp in cycles), "one issue for each dynamic instruction"
+        assert all(len(cycles[warp]) == len(self.sequences[warp]) for warp in cycles), (
+            "one issue for each dynamic instruction"
+        )
         return {warp: np.array(found, np.int64) for warp, found in cycles.items()}
 
     def instruction_at(self, warp: int, cycle: NDArray[np.integer]) -> Orders:
-        """The first dynamic instruction that a warp issues in these cycles or later; their number where it issues none any more."""
+        """The first dynamic instruction that a warp issues in these cycles or later; their number where it issues none
+        any more."""
         return np.searchsorted(self.issue_cycles[warp], cycle, side="left").astype(np.int64)
 
     # What is read
@@ -145,7 +159,14 @@ class Program:
         for warp, sequence in self.sequences.items():
             code = self.code_of(warp)
             assert code is not None
-            same = next((kept[code.cta * self.trace.warps + other] for other in code.warps if code.cta * self.trace.warps + other in kept), None)
+            same = next(
+                (
+                    kept[code.cta * self.trace.warps + other]
+                    for other in code.warps
+                    if code.cta * self.trace.warps + other in kept
+                ),
+                None,
+            )
             kept[warp] = same or self._registers(code, sequence)
         return kept
 
@@ -180,8 +201,10 @@ class Golden:
 
     Attributes:
         executed: its results.
-        starts: by warp, how many operations of all warps had begun before each of its dynamic instructions (and before its end).
-        shared, tmem: by CTA, when each 32-bit word of shared memory and each cell (lane * 512 + column) is read and written whole, in such numbers.
+        starts: by warp, how many operations of all warps had begun before each of its dynamic instructions (and before
+            its end).
+        shared, tmem: by CTA, when each 32-bit word of shared memory and each cell (lane * 512 + column) is read and
+            written whole, in such numbers.
         d_types: names of the types of D of all matrix instructions.
     """
 
@@ -213,7 +236,9 @@ class Uses:
 
     def sorted(self) -> Uses:
         """Itself, ready for questions."""
-        self.reads, self.writes = (np.unique(np.concatenate([np.zeros(0, np.int64), *self._parts[read]])) for read in (True, False))
+        self.reads, self.writes = (
+            np.unique(np.concatenate([np.zeros(0, np.int64), *self._parts[read]])) for read in (True, False)
+        )
         self._parts = {True: [], False: []}
         return self
 
@@ -227,7 +252,8 @@ class Uses:
         return int(keys[at]) % self.span if at < len(keys) and keys[at] < (word + 1) * self.span else _NEVER
 
     def read(self, word: int, first: int, last: int) -> bool:
-        """Whether a change of a word is seen that is made before time `first`, and again before each time below `last`."""
+        """Whether a change of a word is seen that is made before time `first`, and again before each time below
+        `last`."""
         if word in self.always:
             return True
         if first >= self.span:
@@ -282,7 +308,9 @@ class _Order:
                     words = np.arange(store.shared // _WORD_BYTES, (store.shared + store.count + 3) // _WORD_BYTES)
                     found["shared"][cta].add(words, np.full(len(words), self.count), read=True)
                 if store.tmem is not None:
-                    words = (np.arange(128)[:, None] * COLUMNS + np.arange(store.tmem, store.tmem + store.count)).ravel()
+                    words = (
+                        np.arange(128)[:, None] * COLUMNS + np.arange(store.tmem, store.tmem + store.count)
+                    ).ravel()
                     found["tmem"][cta].add(words, np.full(len(words), self.count), read=True)
         return [uses.sorted() for uses in found["shared"]], [uses.sorted() for uses in found["tmem"]]
 
@@ -299,7 +327,10 @@ class _Log(list[Event]):
         time = max(self.order.count - 1, 0)
         for read, regions in ((True, event.reads), (False, event.writes)):
             for region in regions:
-                self.found.extend((time, read, region.space, region.cta, words) for words in _words(region.space, region.cells, read, event.kind))
+                self.found.extend(
+                    (time, read, region.space, region.cta, words)
+                    for words in _words(region.space, region.cells, read, event.kind)
+                )
 
 
 def _words(space: str, cells: Orders, read: bool, kind: str) -> Iterable[Orders]:
@@ -319,7 +350,13 @@ def _words(space: str, cells: Orders, read: bool, kind: str) -> Iterable[Orders]
 
 def _d_type(kind: str, word: int) -> str:
     """The type of D: of kinds f16 and f8f6f4 the instruction descriptor says it."""
-    return str(InstructionDescriptor.decode(word, kind).d_type) if kind in ("f16", "f8f6f4") else "s32" if kind == "i8" else "f32"
+    return (
+        str(InstructionDescriptor.decode(word, kind).d_type)
+        if kind in ("f16", "f8f6f4")
+        else "s32"
+        if kind == "i8"
+        else "f32"
+    )
 
 
 def _sequence(code: Code) -> NDArray[np.int32]:

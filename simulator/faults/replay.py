@@ -1,4 +1,5 @@
-"""One fault of a list in words: what it changes, which lanes and elements that concerns, and the result before and after."""
+"""One fault of a list in words: what it changes, which lanes and elements that concerns, and the result before and
+after."""
 
 from __future__ import annotations
 
@@ -27,7 +28,13 @@ def fault_of(found: FaultList, number: int) -> Faults:
     for rows in table.read_blocks(found, number, number + 1):
         if int(rows["id"][0]) == number:
             return rows
-    raise TraceError(str(found.path), 0, 0, f"row {number} has another id", "a list in the order of its ids, as 'tcsim faults list' writes it")
+    raise TraceError(
+        str(found.path),
+        0,
+        0,
+        f"row {number} has another id",
+        "a list in the order of its ids, as 'tcsim faults list' writes it",
+    )
 
 
 def replay(subject: Any_, fault: Faults) -> dict[str, Any]:
@@ -42,8 +49,8 @@ def of_instruction(subject: Instruction, fault: Faults) -> dict[str, Any]:
         fault: a row of the list, as an array of one.
 
     Returns:
-        The fault, its outcome, `changes` (place, before, after, what is there), `codes` (metadata before and after, with what they select) and `d`
-        (elements that differ, up to 16), all plain values.
+        The fault, its outcome, `changes` (place, before, after, what is there), `codes` (metadata before and after,
+        with what they select) and `d` (elements that differ, up to 16), all plain values.
     """
     results = subject.run(fault)
     registers, _ = subject.faulty(fault)
@@ -55,7 +62,9 @@ def of_instruction(subject: Instruction, fault: Faults) -> dict[str, Any]:
     if found["outcome"]["outcome"] in ("masked", "sdc"):
         found["d"] = _differences(subject.layout.operands["d"], before, after, subject.form.d.type)
     if found["fault"]["site"] == "selector":
-        found["changes"] = [{"place": "selector", "before": subject.choice.selector, "after": int(fault["value"][0]), "holds": []}]
+        found["changes"] = [
+            {"place": "selector", "before": subject.choice.selector, "after": int(fault["value"][0]), "holds": []}
+        ]
     return found
 
 
@@ -63,7 +72,10 @@ def _outcome(result: Any) -> dict[str, Any]:
     names = [name for name, _ in outcomes.FIELDS]
     values = dict(zip(names, outcomes.texts(np.array([result]))[0].split(","), strict=True))
     del values["id"]
-    return {name: value if name in ("outcome", "reason", "detectors") else float(value) if "." in value else value for name, value in values.items()}
+    return {
+        name: value if name in ("outcome", "reason", "detectors") else float(value) if "." in value else value
+        for name, value in values.items()
+    }
 
 
 def _changes(subject: Instruction, fault: Faults, registers: dict[str, Bits]) -> list[dict[str, Any]]:
@@ -79,7 +91,9 @@ def _changes(subject: Instruction, fault: Faults, registers: dict[str, Bits]) ->
         elements = sorted({element for bit in bits for element in operand.elements(lane, word, bit, bit)})
         holds = [_about(operand, element, before, after, subject) for element in elements]
         place = f"T{lane} {operand.word_name(word)}"
-        rows.append({"place": place, "before": f"{before:#010x}", "after": f"{after:#010x}", "bits": bits, "holds": holds})
+        rows.append(
+            {"place": place, "before": f"{before:#010x}", "after": f"{after:#010x}", "bits": bits, "holds": holds}
+        )
     return rows
 
 
@@ -107,7 +121,12 @@ def _differences(operand: Operand, before: Bits, after: Bits, element: ElementTy
     for row, column in np.argwhere(before != after).tolist()[:SHOWN]:
         (place,) = operand.places(row, column)
         old, new = int(before[row, column]), int(after[row, column])
-        values = {"before": _value(old, element), "after": _value(new, element), "bits_before": f"{old:#x}", "bits_after": f"{new:#x}"}
+        values = {
+            "before": _value(old, element),
+            "after": _value(new, element),
+            "bits_before": f"{old:#x}",
+            "bits_after": f"{new:#x}",
+        }
         rows.append({"element": f"D[{row}][{column}]", "place": operand.name_of(Place(*place)), **values})
     return rows
 
@@ -117,16 +136,23 @@ def text(found: dict[str, Any]) -> str:
     if "what" in found:
         return _text(found)
     fault, outcome = found["fault"], found["outcome"]
-    lines = [f"fault {fault['id']}: {fault['model']} in {fault['site']}, operands of case {fault['case']}, seed {fault['seed']:#x}"]
+    lines = [
+        f"fault {fault['id']}: {fault['model']} in {fault['site']}, operands of case {fault['case']}, seed {fault['seed']:#x}"
+    ]
     for change in found["changes"]:
         lines.append(f"  {change['place']}: {change['before']} -> {change['after']}")
         lines += [f"    {line}" for line in change["holds"]] or ["    no bit that the instruction reads"]
     if not found["changes"]:
         lines.append("  nothing changes: the bits have these values already")
     why = f" ({outcome['reason']})" if outcome["reason"] else ""
-    lines.append(f"  outcome: {outcome['outcome']}{why}" + (f"; seen by {outcome['detectors'].replace('+', ', ')}" if outcome["detectors"] else ""))
+    lines.append(
+        f"  outcome: {outcome['outcome']}{why}"
+        + (f"; seen by {outcome['detectors'].replace('+', ', ')}" if outcome["detectors"] else "")
+    )
     if outcome["outcome"] == "sdc":
-        lines.append(f"  {outcome['elements']} elements of D differ, at most {outcome['max_ulp']} ulp, {outcome['max_rel']} of the value:")
+        lines.append(
+            f"  {outcome['elements']} elements of D differ, at most {outcome['max_ulp']} ulp, {outcome['max_rel']} of the value:"
+        )
     for row in found.get("d", []):
         lines.append(
             f"    {row['element']:<10} {row['place']:<12} {row['before']:>14} -> {row['after']:<14} {row['bits_before']} -> {row['bits_after']}"
@@ -145,7 +171,10 @@ def _text(found: dict[str, Any]) -> str:
     lines += [f"    {held}" for held in found.get("held", [])]
     lines += [f"  read by {reader}" for reader in found.get("read_by", [])]
     why = f" ({found['reason']})" if found["reason"] else ""
-    lines.append(f"  outcome: {found['outcome']}{why}" + (f"; seen by {', '.join(found['detectors'])}" if found["detectors"] else ""))
+    lines.append(
+        f"  outcome: {found['outcome']}{why}"
+        + (f"; seen by {', '.join(found['detectors'])}" if found["detectors"] else "")
+    )
     lines += [f"  {found['error']}"] if found.get("error") else []
     lines += [f"  {found['changed']:,} elements of the result differ:"] if found["changed"] else []
     for *place, before, after in found["elements"]:

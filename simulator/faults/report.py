@@ -1,4 +1,5 @@
-"""A campaign's results for people: tables, heat maps of corruption by lane and bit, one HTML page. Pictures are SVG text, like all of them."""
+"""A campaign's results for people: tables, heat maps of corruption by lane and bit, one HTML page. Pictures are SVG
+text, like all of them."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ from html import escape
 
 import numpy as np
 
-from simulator.drawing.svg import Cell, Panel, Picture, data, figure, text
 from simulator.faults.outcomes import DETECTORS
 from simulator.faults.subjects import title
 from simulator.faults.summary import Counts, Summary
+from simulator.views.drawing.svg import Cell, Panel, Picture, data, figure, text
 
 _COLOURS = {"masked": "#bfdcec", "sdc": "#d55e00", "detected": "#009e73", "due": "#cc79a7", "hang": "#000000"}
 _LANES = 128
@@ -19,7 +20,8 @@ _BAR, _HIGH = 520.0, 16.0
 
 
 def _shown(summary: Summary) -> list[Counts]:
-    """The groups, and all of them together where each was injected whole: the share of a mixture of samples says nothing."""
+    """The groups, and all of them together where each was injected whole: the share of a mixture of samples says
+    nothing."""
     return [*summary.groups, *([summary.total] if len(summary.groups) > 1 and summary.total.exhaustive else [])]
 
 
@@ -27,7 +29,17 @@ def outcome_table(summary: Summary) -> list[list[str]]:
     """Faults, shares with 95 % intervals (none where every fault was injected), and how large corruption is."""
     used = [name for name in _COLOURS if name in ("masked", "sdc") or summary.total.outcomes[name]]
     classes = summary.total.classified > 0
-    head = ["faults of", "injected", "of", *used, "elements", "ulp", "NaN, Inf", "one row", *["class changed"] * classes]
+    head = [
+        "faults of",
+        "injected",
+        "of",
+        *used,
+        "elements",
+        "ulp",
+        "NaN, Inf",
+        "one row",
+        *["class changed"] * classes,
+    ]
     lines = [head]
     for counts in _shown(summary):
         shares = [_share(counts, name) for name in used]
@@ -35,7 +47,15 @@ def outcome_table(summary: Summary) -> list[list[str]]:
         sizes = [str(counts.elements), f"{counts.ulp:,}", f"{counts.nonfinite:,}", one_row]
         if classes:
             sizes.append(f"{counts.reclassified / counts.classified:.2%}" if counts.classified else "-")
-        lines.append([counts.name, f"{counts.faults:,}", f"{counts.population:,}" if counts.population else "any", *shares, *sizes])
+        lines.append(
+            [
+                counts.name,
+                f"{counts.faults:,}",
+                f"{counts.population:,}" if counts.population else "any",
+                *shares,
+                *sizes,
+            ]
+        )
     return lines
 
 
@@ -45,7 +65,8 @@ def _share(counts: Counts, outcome: str) -> str:
 
 
 def detector_table(summary: Summary) -> list[list[str]]:
-    """For each detector: which share of the faults that are not masked it sees, and which share of the masked ones (false alarms)."""
+    """For each detector: which share of the faults that are not masked it sees, and which share of the masked ones
+    (false alarms)."""
     used = [name for name in DETECTORS if any(summary.total.seen[name])]
     lines = [["faults of", *(f"{name}" for name in used)]]
     for counts in _shown(summary):
@@ -70,7 +91,14 @@ def _notes(summary: Summary) -> list[str]:
 
 def as_text(summary: Summary) -> str:
     """Both tables."""
-    parts = [*_notes(summary), "", *_aligned(outcome_table(summary)), "", "seen by a detector: of faults that are not masked / of masked ones", ""]
+    parts = [
+        *_notes(summary),
+        "",
+        *_aligned(outcome_table(summary)),
+        "",
+        "seen by a detector: of faults that are not masked / of masked ones",
+        "",
+    ]
     return "\n".join([*parts, *_aligned(detector_table(summary)), ""])
 
 
@@ -97,7 +125,8 @@ def as_json(summary: Summary) -> str:
 
 
 def heat_map(counts: Counts) -> Picture:
-    """Lane x bit: the share of faults at this bit that are not masked, from white to dark; hatched where no fault was."""
+    """Lane x bit: the share of faults at this bit that are not masked, from white to dark; hatched where no fault
+    was."""
     lanes = [lane for lane in range(min(len(counts.heat), _LANES)) if counts.heat[lane, :, 0].any()]
     cells: list[list[Cell | None]] = []
     for lane in lanes:
@@ -111,7 +140,22 @@ def heat_map(counts: Counts) -> Picture:
     labels = [str(bit) if bit % 4 == 3 or bit == 0 else "" for bit in range(31, -1, -1)]
     title = f"{counts.name}: share of faults that are not masked, by lane and bit (white 0, dark 100 %)"
     return figure(
-        title, [[Panel("", cells or [[None]], [f"T{lane}" for lane in lanes], labels, 20.0, 11.0, size=8, corner="lane\\bit", ticks=(0, 4))]]
+        title,
+        [
+            [
+                Panel(
+                    "",
+                    cells or [[None]],
+                    [f"T{lane}" for lane in lanes],
+                    labels,
+                    20.0,
+                    11.0,
+                    size=8,
+                    corner="lane\\bit",
+                    ticks=(0, 4),
+                )
+            ]
+        ],
     )
 
 
@@ -133,7 +177,9 @@ def outcome_bars(summary: Summary) -> Picture:
             share = counts.outcomes[name] / counts.faults
             if share:
                 about = data(group=counts.name, outcome=name, share=f"{share:.6f}")
-                extra.append(f'<rect x="{x:.2f}" y="{y:.1f}" width="{share * _BAR:.2f}" height="{_HIGH}" fill="{colour}"{about}/>')
+                extra.append(
+                    f'<rect x="{x:.2f}" y="{y:.1f}" width="{share * _BAR:.2f}" height="{_HIGH}" fill="{colour}"{about}/>'
+                )
             x += share * _BAR
         if not counts.exhaustive:
             _, low, high = counts.share("masked")

@@ -1,7 +1,9 @@
-"""Runs a list of faults: block by block, in this process, in several, or on a Dask cluster, with results in a CSV that is the same byte for byte.
+"""Runs a list of faults: block by block, in this process, in several, or on a Dask cluster, with results in a CSV that
+is the same byte for byte.
 
-Each block of the list becomes a part in a folder beside the results; a run that was killed goes on where it stopped. When all parts are there
-they are joined, and the folder goes. No more than a few blocks are in memory, however long the list is.
+Each block of the list becomes a part in a folder beside the results; a run that was killed goes on where it stopped.
+When all parts are there they are joined, and the folder goes. No more than a few blocks are in memory, however long the
+list is.
 """
 
 from __future__ import annotations
@@ -42,14 +44,30 @@ def subject_of(found: FaultList, policy: str = "") -> Any_:
     except ConfigError:
         raise
     except (KeyError, ValueError, TypeError) as error:
-        raise TraceError(str(found.path), 0, 0, f"its head has no subject ({error})", "a list that 'tcsim faults list' wrote") from None
+        raise TraceError(
+            str(found.path), 0, 0, f"its head has no subject ({error})", "a list that 'tcsim faults list' wrote"
+        ) from None
     if subject.digest != digest:
         reason = f"operands have the digest {subject.digest}, the list was made for {digest}"
-        raise TraceError(str(found.path), 0, 0, reason, f"the version that made it ({found.about.get('tcsim', '?')}); this is {__version__}")
+        raise TraceError(
+            str(found.path),
+            0,
+            0,
+            reason,
+            f"the version that made it ({found.about.get('tcsim', '?')}); this is {__version__}",
+        )
     return subject
 
 
-def run_list(found: FaultList, output: Path, *, policy: str = "", workers: int = 1, cluster: str = "", progress: Progress | None = None) -> None:
+def run_list(
+    found: FaultList,
+    output: Path,
+    *,
+    policy: str = "",
+    workers: int = 1,
+    cluster: str = "",
+    progress: Progress | None = None,
+) -> None:
     """Injects every fault of a list and writes the results.
 
     Args:
@@ -96,11 +114,20 @@ def run_list(found: FaultList, output: Path, *, policy: str = "", workers: int =
 
 def joined(faults: Faults, results: Results) -> str:
     """Rows of results: the fault, then its outcome."""
-    return "".join(f"{fault},{result.split(',', 1)[1]}\n" for fault, result in zip(table.texts(faults), outcomes.texts(results), strict=True))
+    return "".join(
+        f"{fault},{result.split(',', 1)[1]}\n"
+        for fault, result in zip(table.texts(faults), outcomes.texts(results), strict=True)
+    )
 
 
 def _head(found: FaultList, subject: Any_) -> str:
-    about = {**found.about, "tcsim": __version__, "policy": subject.policy, "list": found.path.name, "list_sha256": _digest(found.path)}
+    about = {
+        **found.about,
+        "tcsim": __version__,
+        "policy": subject.policy,
+        "list": found.path.name,
+        "list_sha256": _digest(found.path),
+    }
     return "\n".join([HEAD, *(f"# {name}: {value}" for name, value in about.items()), COLUMNS, ""])
 
 
@@ -120,7 +147,11 @@ def _open(parts: Path, found: FaultList, head: str) -> None:
         if note.is_file() and note.read_text() == head:
             return
         raise TraceError(
-            str(parts), 0, 0, f"holds parts of another run than that of {found.path.name}", "that list and policy again, or remove the folder"
+            str(parts),
+            0,
+            0,
+            f"holds parts of another run than that of {found.path.name}",
+            "that list and policy again, or remove the folder",
         )
     fresh = parts.with_name(f".{parts.name}.{os.getpid()}")
     fresh.mkdir()
@@ -139,7 +170,9 @@ def work(key: str, faults: Faults) -> bytes:
     return joined(faults, _subjects[key].run(faults)).encode()
 
 
-def _worked(key: str, tasks: Iterator[tuple[int, Faults]], workers: int, cluster: str, count: int) -> Iterator[tuple[int, bytes]]:
+def _worked(
+    key: str, tasks: Iterator[tuple[int, Faults]], workers: int, cluster: str, count: int
+) -> Iterator[tuple[int, bytes]]:
     """The text of each block, in any order."""
     if cluster:
         yield from _on_cluster(key, tasks, cluster)
@@ -156,7 +189,9 @@ def _one_thread() -> None:
     os.environ["TCSIM_THREADS"] = "1"
 
 
-def _bounded(submit: Callable[[Faults], Future[bytes]], tasks: Iterator[tuple[int, Faults]], ahead: int) -> Iterator[tuple[int, bytes]]:
+def _bounded(
+    submit: Callable[[Faults], Future[bytes]], tasks: Iterator[tuple[int, Faults]], ahead: int
+) -> Iterator[tuple[int, bytes]]:
     """Results as they come, with no more than `ahead` blocks on their way."""
     running: dict[Future[bytes], int] = {}
     while True:
@@ -173,7 +208,9 @@ def _on_cluster(key: str, tasks: Iterator[tuple[int, Faults]], cluster: str) -> 
     try:
         from distributed import Client
     except ImportError:
-        raise TraceError(cluster, 0, 0, "a cluster needs dask, which is not installed", "pip install 'tcsim[cluster]', or --workers") from None
+        raise TraceError(
+            cluster, 0, 0, "a cluster needs dask, which is not installed", "pip install 'tcsim[cluster]', or --workers"
+        ) from None
     make: Any = Client
     client = make(processes=False, dashboard_address=None) if cluster == "local" else make(cluster)
     with client:
@@ -184,5 +221,9 @@ def _on_cluster(key: str, tasks: Iterator[tuple[int, Faults]], cluster: str) -> 
                 running[client.submit(work, key, faults, pure=False)] = number
             if not running:
                 return
-            done = next(future for future in running if future.done()) if any(f.done() for f in running) else next(iter(running))
+            done = (
+                next(future for future in running if future.done())
+                if any(f.done() for f in running)
+                else next(iter(running))
+            )
             yield running.pop(done), done.result()

@@ -1,7 +1,8 @@
-"""Which faults there are: the bits of a subject, those that its instruction reads, and the population of each group of a campaign.
+"""Which faults there are: the bits of a subject, those that its instruction reads, and the population of each group of
+a campaign.
 
-A population is a function from its index to a row of `simulator.faults.table`, for whole arrays of indices; so that "every fault" and "n of them
-at random" are the same code, and no list has to be in memory.
+A population is a function from its index to a row of `simulator.faults.table`, for whole arrays of indices; so that
+"every fault" and "n of them at random" are the same code, and no list has to be in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.metadata import CODE_BITS
+from isa.fragments.metadata import CODE_BITS
 from isa.types import Bits
 from simulator.errors import ConfigError
 from simulator.faults.table import MODELS, SITES, Faults, empty, seeds
@@ -52,10 +53,13 @@ class Site:
 
 
 def live_bits(operand: Operand, used: int) -> Bits:
-    """The bits of [word, lane] that belong to elements; `used`: of the bits of one element, which count (a tf32 has 13 that do not)."""
+    """The bits of [word, lane] that belong to elements; `used`: of the bits of one element, which count (a tf32 has 13
+    that do not)."""
     live = np.zeros((operand.words, operand.lanes), np.uint32)
     table = operand.table
-    np.bitwise_or.at(live, (table["word"], table["lane"]), (np.uint32(used) << table["low"].astype(np.uint32)).astype(np.uint32))
+    np.bitwise_or.at(
+        live, (table["word"], table["lane"]), (np.uint32(used) << table["low"].astype(np.uint32)).astype(np.uint32)
+    )
     return live
 
 
@@ -153,7 +157,8 @@ def _bits(group: Group, site: Site, model: str) -> Population:
 
 
 def _patterns(group: Group, site: Site, masks: Bits, *, whole: bool = False) -> Population:
-    """Every one of these patterns of flips in every word: `live` if it touches a bit that is read (`whole`: no other), `dead` if it touches none."""
+    """Every one of these patterns of flips in every word: `live` if it touches a bit that is read (`whole`: no other),
+    `dead` if it touches none."""
     words = site.words("all")
     live = site.live[words[:, 0], words[:, 1]]
     read = live[:, None] & masks[None, :]
@@ -249,9 +254,16 @@ def _swaps(group: Group, site: Site, _: FormLayout) -> Population:
         faults = empty(len(index))
         row, which = np.divmod(index, len(pairs))
         left, right = first[row, pairs[which, 0]], first[row, pairs[which, 1]]
-        faults["model"], faults["word"], faults["lane"], faults["lane2"] = _model("swap"), left[:, 0], left[:, 1], right[:, 1]
+        faults["model"], faults["word"], faults["lane"], faults["lane2"] = (
+            _model("swap"),
+            left[:, 0],
+            left[:, 1],
+            right[:, 1],
+        )
         faults["word2"] = right[:, 0]
-        faults["mask"], faults["mask2"] = (np.uint32((1 << CODE_BITS) - 1) << side[:, 2].astype(np.uint32) for side in (left, right))
+        faults["mask"], faults["mask2"] = (
+            np.uint32((1 << CODE_BITS) - 1) << side[:, 2].astype(np.uint32) for side in (left, right)
+        )
         return faults
 
     return Population(rows * len(pairs), make)

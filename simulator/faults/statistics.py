@@ -1,7 +1,8 @@
 """How many faults to inject, and what their outcomes say of all of them.
 
-Sample size: Leveugle, Calvez, Maistri, Vanhauwaert, "Statistical fault injection: quantified error and confidence", DATE 2009, equation 4 (finite
-population). Interval: Wilson 1927; unlike Wald's it does not shrink to nothing where no fault of a kind was seen.
+Sample size: Leveugle, Calvez, Maistri, Vanhauwaert, "Statistical fault injection: quantified error and confidence",
+DATE 2009, equation 4 (finite population). Interval: Wilson 1927; unlike Wald's it does not shrink to nothing where no
+fault of a kind was seen.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def sample_size(population: int, margin: float, confidence: float = 0.95, share:
     (16317, 220)
     """
     if not 0 < margin < 1 or not 0 < share < 1 or population < 1:
-        raise ViewError(f"a margin of {margin}, a share of {share}, {population} faults", "margin and share between 0 and 1, at least 1 fault")
+        raise ViewError(
+            f"a margin of {margin}, a share of {share}, {population} faults",
+            "margin and share between 0 and 1, at least 1 fault",
+        )
     spread = quantile(confidence) ** 2 * share * (1 - share)
     return min(population, math.ceil(population / (1 + margin**2 * (population - 1) / spread)))
 

@@ -1,7 +1,9 @@
-"""What a faulty run of a trace stored, beside what it should have: how much differs, and what that does to the network that it is part of.
+"""What a faulty run of a trace stored, beside what it should have: how much differs, and what that does to the network
+that it is part of.
 
-Rows and columns of a result: the stored arrays in the order of their names, 128 bytes a row (of registers: 32 lanes), as elements of D's type. Where
-the trace's matrix instructions have different types of D, as 32-bit words; then `elements` counts bits, and `max_ulp` is -1.
+Rows and columns of a result: the stored arrays in the order of their names, 128 bytes a row (of registers: 32 lanes),
+as elements of D's type. Where the trace's matrix instructions have different types of D, as 32-bit words; then
+`elements` counts bits, and `max_ulp` is -1.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from simulator.errors import ConfigError
 from simulator.faults import outcomes
 from simulator.faults.outcomes import MASKED, SDC, Results, reason
 from simulator.faults.program import Program
+from simulator.program.data import Array
 from simulator.resources import folder
-from simulator.trace.data import Array
 
 ROW_BYTES = 128
 
@@ -58,7 +60,8 @@ class Stored:
         return self.matrix(self.golden)
 
     def place(self, row: int, column: int) -> str:
-        """Where an element of `matrix` is, in words: `d[3, 0, 17]`, and which bytes of the element there, if it is larger."""
+        """Where an element of `matrix` is, in words: `d[3, 0, 17]`, and which bytes of the element there, if it is
+        larger."""
         width = 4 if self.element is None else self.element.bits // 8
         at = row * ROW_BYTES + column * width
         for name in sorted(self.golden):
@@ -66,7 +69,9 @@ class Stored:
             size = -(-array.nbytes // ROW_BYTES) * ROW_BYTES
             if at < size:
                 index = np.unravel_index(at // array.itemsize, array.shape)
-                return f"{name}[{', '.join(map(str, map(int, index)))}]" + (f" byte {at % array.itemsize}" if at % array.itemsize else "")
+                return f"{name}[{', '.join(map(str, map(int, index)))}]" + (
+                    f" byte {at % array.itemsize}" if at % array.itemsize else ""
+                )
             at -= size
         raise AssertionError(f"row {row} is behind the last")
 
@@ -89,7 +94,9 @@ class Stored:
         wrong = some["outcome"] == SDC
         some["reason"] = np.where(wrong, 0, kept)
         if self.classifier is not None:
-            some["class_changed"] = [int((self.predicted(arrays[i]) != self.digits).sum()) if wrong[i] else 0 for i in range(len(at))]
+            some["class_changed"] = [
+                int((self.predicted(arrays[i]) != self.digits).sum()) if wrong[i] else 0 for i in range(len(at))
+            ]
         results[at] = some
 
     # The network that the trace is part of
@@ -112,9 +119,15 @@ class Stored:
 
     @cached_property
     def digits(self) -> NDArray[np.intp]:
-        """The digits that the network predicts without faults, [images]; ConfigError if the trace is no layer of one."""
+        """The digits that the network predicts without faults, [images]; ConfigError if the trace is no layer of
+        one."""
         if self.classifier is None:
-            raise ConfigError("campaign", "subject.path", f"{self.program.name} is no layer of the digits network", "a trace of traces/digits")
+            raise ConfigError(
+                "campaign",
+                "subject.path",
+                f"{self.program.name} is no layer of the digits network",
+                "a trace of traces/digits",
+            )
         found: NDArray[np.intp] = self.classifier.digits(self.golden)
         return found
 
@@ -125,7 +138,8 @@ class Stored:
         return found
 
     def accuracy(self, arrays: dict[str, Array] | None = None) -> float:
-        """The share of images that the network recognises; without faults, or from what a run stored. Errors as `digits`."""
+        """The share of images that the network recognises; without faults, or from what a run stored. Errors as
+        `digits`."""
         digits = self.digits if arrays is None else self.predicted(arrays)
         return float((digits == self.classifier.labels).mean())
 

@@ -1,10 +1,11 @@
 """What a fault does to a word, and when: the part that whole traces and their batches share.
 
-flip, set, word    strike once, before dynamic instruction `at`; with `until` above at + 1 the struck bits keep their new value up to there
-stuck0, stuck1     hold from `at` to before `until`, or to the end (-1): they are applied again before every instruction
+flip, set, word    strike once, before dynamic instruction `at`; with `until` above at + 1 the struck bits keep their
+new value up to there stuck0, stuck1     hold from `at` to before `until`, or to the end (-1): they are applied again
+before every instruction
 
-`at` below 0 is the start of the run. A fault in registers counts the dynamic instructions of its own warp; one in shared or Tensor Memory strikes
-when the warp `case` gets to `at`, and is held before every instruction of any warp.
+`at` below 0 is the start of the run. A fault in registers counts the dynamic instructions of its own warp; one in
+shared or Tensor Memory strikes when the warp `case` gets to `at`, and is held before every instruction of any warp.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import ConfigError
-from simulator.execute.machine import Machine
+from simulator.execute.cta_state import Machine
 from simulator.faults.table import MODELS, SITES
 
 FOREVER = np.iinfo(np.int64).max
@@ -111,4 +112,6 @@ def strike_of(fault: Any, warps: int) -> Strike:
     last = max(until, first + 1) if until >= 0 else FOREVER if held else first + 1
     cta, local = divmod(warp, warps)
     mask = 0xFFFFFFFF if model == "word" else int(fault["mask"])
-    return Strike(site, model, warp, cta, local, int(fault["word"]), int(fault["lane"]), mask, int(fault["value"]), first, last)
+    return Strike(
+        site, model, warp, cta, local, int(fault["word"]), int(fault["lane"]), mask, int(fault["value"]), first, last
+    )

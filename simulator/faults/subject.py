@@ -36,4 +36,5 @@ class Subject(Protocol):
         """The outcome of each fault, in the order given."""
 
     def replay(self, fault: Any) -> dict[str, Any]:
-        """One fault in words: what it changes, which lanes and elements that concerns, and the result before and after."""
+        """One fault in words: what it changes, which lanes and elements that concerns, and the result before and
+        after."""

@@ -1,4 +1,5 @@
-"""The subjects of campaigns: one `mma.sp`, one `tcgen05.mma`, or a trace; from the keys of a campaign file or of a list, and back."""
+"""The subjects of campaigns: one `mma.sp`, one `tcgen05.mma`, or a trace; from the keys of a campaign file or of a
+list, and back."""
 
 from __future__ import annotations
 
@@ -22,8 +23,16 @@ Any_ = Instruction | Tcgen05Instruction | TraceSubject
 COMMON: Mapping[str, type] = {"target": str, "cases": int, "seed": int, "arithmetic": str, "selector": int}
 MMA: Mapping[str, type] = {"opcode": str, **COMMON, "scale_a": list, "scale_b": list}
 TCGEN05: Mapping[str, type] = {
-    "opcode": str, **COMMON, "m": int, "n": int, "base_lane": int, "a_in_tmem": bool, "element": str, "d_type": str, "misaligned": str,
-}  # fmt: skip
+    "opcode": str,
+    **COMMON,
+    "m": int,
+    "n": int,
+    "base_lane": int,
+    "a_in_tmem": bool,
+    "element": str,
+    "d_type": str,
+    "misaligned": str,
+}
 TRACE: Mapping[str, type] = {"trace": str, "config": str, "target": str, "arithmetic": str}
 MOST_CASES = 1 << 16
 
@@ -76,12 +85,23 @@ def _make(path: str, values: Mapping[str, Any], policy: str) -> Any_:
 def describe(subject: Any_) -> dict[str, Any]:
     """A subject as plain values, for `make`."""
     if isinstance(subject, TraceSubject):
-        values = {"trace": str(subject.path), "config": subject.config, "target": subject.target, "arithmetic": subject.arithmetic}
+        values = {
+            "trace": str(subject.path),
+            "config": subject.config,
+            "target": subject.target,
+            "arithmetic": subject.arithmetic,
+        }
         return {key: value for key, value in values.items() if value is not None}
     if isinstance(subject, Tcgen05Instruction):
         return {key: value for key, value in subject.__getstate__().items() if key != "policy"}
     choice = subject.choice
-    about = {"opcode": subject.opcode, "target": subject.target, "cases": subject.cases, "seed": subject.seed, "arithmetic": subject.arithmetic}
+    about = {
+        "opcode": subject.opcode,
+        "target": subject.target,
+        "cases": subject.cases,
+        "seed": subject.seed,
+        "arithmetic": subject.arithmetic,
+    }
     return about | {"selector": choice.selector, "scale_a": list(choice.scale_a), "scale_b": list(choice.scale_b)}
 
 

@@ -29,11 +29,13 @@ class Counts:
 
     Attributes:
         name: of the group.
-        population: faults that there are, equal to `faults` where every one was injected; 0 where there is no end of them.
+        population: faults that there are, equal to `faults` where every one was injected; 0 where there is no end of
+            them.
         faults: injected.
         outcomes: by name.
         reasons: by name.
-        seen: by detector: of faults that corrupt (or stop the chip), those that it saw; and of masked ones: false alarms.
+        seen: by detector: of faults that corrupt (or stop the chip), those that it saw; and of masked ones: false
+            alarms.
         elements, ulp, relative: largest of any fault.
         nonfinite: faults that make NaN or infinity.
         one_row: corruptions that stay in one row of D.
@@ -88,10 +90,20 @@ class Summary:
         """One row a group."""
         rows = []
         for counts in self.groups:
-            row: dict[str, Any] = {"group": counts.name, "faults": counts.faults, "population": counts.population, **counts.outcomes}
+            row: dict[str, Any] = {
+                "group": counts.name,
+                "faults": counts.faults,
+                "population": counts.population,
+                **counts.outcomes,
+            }
             for outcome in ("masked", "sdc"):
                 row[f"{outcome}_share"], row[f"{outcome}_low"], row[f"{outcome}_high"] = counts.share(outcome)
-            row |= {"max_elements": counts.elements, "max_ulp": counts.ulp, "nonfinite": counts.nonfinite, "one_row": counts.one_row}
+            row |= {
+                "max_elements": counts.elements,
+                "max_ulp": counts.ulp,
+                "nonfinite": counts.nonfinite,
+                "one_row": counts.one_row,
+            }
             row |= {"classified": counts.classified, "class_changed": counts.reclassified}
             for name in DETECTORS:
                 caught, alarms = counts.seen[name]
@@ -123,18 +135,30 @@ def summarise(path: str | Path) -> Summary:
     except TraceError:
         raise
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(str(path), 0, 0, f"cannot be read ({error})", "results that 'tcsim faults run' wrote") from None
+        raise TraceError(
+            str(path), 0, 0, f"cannot be read ({error})", "results that 'tcsim faults run' wrote"
+        ) from None
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise TraceError(str(path), 0, 0, f"is no file of results ({error})", "results that 'tcsim faults run' wrote") from None
+        raise TraceError(
+            str(path), 0, 0, f"is no file of results ({error})", "results that 'tcsim faults run' wrote"
+        ) from None
     total = _together(found)
     if total.faults != stated:
-        raise TraceError(str(path), 0, 0, f"{total.faults} rows, but its head says {about['faults']}: cut short?", "the whole file")
+        raise TraceError(
+            str(path), 0, 0, f"{total.faults} rows, but its head says {about['faults']}: cut short?", "the whole file"
+        )
     return Summary(about, found, total)
 
 
 def _head(path: Path, stream: io.TextIOBase | Any) -> dict[str, str]:
     if stream.readline().rstrip() != HEAD:
-        raise TraceError(str(path), 1, 1, "no results of faults", f"a file that begins with '{HEAD}', as 'tcsim faults run' writes it")
+        raise TraceError(
+            str(path),
+            1,
+            1,
+            "no results of faults",
+            f"a file that begins with '{HEAD}', as 'tcsim faults run' writes it",
+        )
     about = {}
     for line in _comments(stream):
         name, _, value = line[2:].rstrip("\n").partition(": ")
@@ -155,7 +179,9 @@ def _add(groups: list[Counts], block: dict[str, tuple[str, ...]]) -> None:
     """Counts a block of rows."""
     group = np.array(block["group"], np.int64)
     outcome, why, seen = (np.array(block[name]) for name in ("outcome", "reason", "detectors"))
-    numbers = {name: np.array(block[name], np.float64) for name in ("elements", "max_ulp", "max_rel", "nonfinite", "rows")}
+    numbers = {
+        name: np.array(block[name], np.float64) for name in ("elements", "max_ulp", "max_rel", "nonfinite", "rows")
+    }
     classes = np.array(block["class_changed"], np.int64)
     lane = np.array(block["lane"], np.int64)
     mask = np.array([int(text, 16) for text in block["mask"]], np.int64)
@@ -213,6 +239,9 @@ def _together(groups: list[Counts]) -> Counts:
         total.elements, total.ulp = max(total.elements, counts.elements), max(total.ulp, counts.ulp)
         total.relative = max(total.relative, counts.relative)
         total.nonfinite, total.one_row = total.nonfinite + counts.nonfinite, total.one_row + counts.one_row
-        total.classified, total.reclassified = total.classified + counts.classified, total.reclassified + counts.reclassified
+        total.classified, total.reclassified = (
+            total.classified + counts.classified,
+            total.reclassified + counts.reclassified,
+        )
     total.population *= not endless
     return total

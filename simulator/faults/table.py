@@ -1,8 +1,9 @@
 """A list of faults: numpy rows in memory, CSV on disk, one row a fault that says all it takes to inject it again.
 
-Columns: id; group (which of the campaign's groups of faults); seed (of what the fault itself draws); case (which operands); model; site; word, lane,
-mask (the bits that it concerns); value (what is written, by models that write); word2, lane2, mask2 (the other place, of models that move); at, until
-(dynamic instructions of the warp, or cycles; -1: the whole run).
+Columns: id; group (which of the campaign's groups of faults); seed (of what the fault itself draws); case (which
+    operands); model; site; word, lane,
+mask (the bits that it concerns); value (what is written, by models that write); word2, lane2, mask2 (the other place,
+of models that move); at, until (dynamic instructions of the warp, or cycles; -1: the whole run).
 """
 
 from __future__ import annotations
@@ -21,13 +22,41 @@ from simulator.errors import TraceError
 
 MODELS = ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "selector", "align")
 SITES = (
-    "a", "b", "c", "d", "e", "scale_a", "scale_b", "selector", "idesc", "a_desc", "b_desc", "shared", "base_d", "base_a", "base_e", "registers",
+    "a",
+    "b",
+    "c",
+    "d",
+    "e",
+    "scale_a",
+    "scale_b",
+    "selector",
+    "idesc",
+    "a_desc",
+    "b_desc",
+    "shared",
+    "base_d",
+    "base_a",
+    "base_e",
+    "registers",
     "tmem",
-)  # fmt: skip
+)
 FIELDS: tuple[tuple[str, str], ...] = (
-    ("id", "i8"), ("group", "u2"), ("seed", "u8"), ("case", "u4"), ("model", "u1"), ("site", "u1"), ("word", "u4"), ("lane", "u4"), ("mask", "u4"),
-    ("value", "u4"), ("word2", "u4"), ("lane2", "i4"), ("mask2", "u4"), ("at", "i8"), ("until", "i8"),
-)  # fmt: skip
+    ("id", "i8"),
+    ("group", "u2"),
+    ("seed", "u8"),
+    ("case", "u4"),
+    ("model", "u1"),
+    ("site", "u1"),
+    ("word", "u4"),
+    ("lane", "u4"),
+    ("mask", "u4"),
+    ("value", "u4"),
+    ("word2", "u4"),
+    ("lane2", "i4"),
+    ("mask2", "u4"),
+    ("at", "i8"),
+    ("until", "i8"),
+)
 DTYPE = np.dtype(list(FIELDS))
 HEAD = "# tcsim faults 1"
 Faults = NDArray[Any]
@@ -58,7 +87,8 @@ def empty(count: int) -> Faults:
 
 
 def seeds(campaign: int, ids: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """A seed for each fault from the campaign's and its id: SplitMix64 (Steele, Lea, Flood 2014), so that no order or number of workers matters."""
+    """A seed for each fault from the campaign's and its id: SplitMix64 (Steele, Lea, Flood 2014), so that no order or
+    number of workers matters."""
     with np.errstate(over="ignore"):
         z = (
             ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -99,7 +129,13 @@ def read_head(path: Path) -> FaultList:
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             if stream.readline().rstrip() != HEAD:
-                raise TraceError(str(path), 1, 1, "not a list of faults", f"a file that begins with '{HEAD}', as 'tcsim faults list' writes it")
+                raise TraceError(
+                    str(path),
+                    1,
+                    1,
+                    "not a list of faults",
+                    f"a file that begins with '{HEAD}', as 'tcsim faults list' writes it",
+                )
             number, line = 1, ""
             for line in stream:
                 number += 1
@@ -108,13 +144,23 @@ def read_head(path: Path) -> FaultList:
                 name, _, value = line[2:].rstrip("\n").partition(": ")
                 about[name] = value
             if line.rstrip() != ",".join(name for name, _ in FIELDS):
-                raise TraceError(str(path), number, 1, "other columns than those of a list of faults", ",".join(name for name, _ in FIELDS))
+                raise TraceError(
+                    str(path),
+                    number,
+                    1,
+                    "other columns than those of a list of faults",
+                    ",".join(name for name, _ in FIELDS),
+                )
             count = sum(1 for _ in stream)
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(str(path), 0, 0, f"cannot be read ({error})", "a list that 'tcsim faults list' wrote") from None
+        raise TraceError(
+            str(path), 0, 0, f"cannot be read ({error})", "a list that 'tcsim faults list' wrote"
+        ) from None
     stated = about.get("faults", "")
     if not stated.isdecimal() or int(stated) != count:
-        raise TraceError(str(path), 0, 0, f"{count} rows, but its head says {stated or 'nothing'}: cut short?", "the whole file")
+        raise TraceError(
+            str(path), 0, 0, f"{count} rows, but its head says {stated or 'nothing'}: cut short?", "the whole file"
+        )
     return FaultList(path, about, count)
 
 
@@ -126,7 +172,8 @@ def read_blocks(found: FaultList, first: int = 0, last: int | None = None) -> It
 
 
 def read_pieces(found: FaultList, pieces: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Faults]]:
-    """Pieces of a list, from a row to before another, ascending; each with its first row. The file is read once, what lies between skipped."""
+    """Pieces of a list, from a row to before another, ascending; each with its first row. The file is read once, what
+    lies between skipped."""
     with found.path.open(encoding="utf-8", newline="") as stream:
         head = len(found.about) + 2
         for _ in range(head):
@@ -136,7 +183,14 @@ def read_pieces(found: FaultList, pieces: Iterable[tuple[int, int]]) -> Iterator
             for _ in range(first - at):
                 next(stream)
             at = last
-            yield first, _parsed(found.path, [line.rstrip("\r\n").split(",") for line in islice(stream, last - first)], head + first + 1)
+            yield (
+                first,
+                _parsed(
+                    found.path,
+                    [line.rstrip("\r\n").split(",") for line in islice(stream, last - first)],
+                    head + first + 1,
+                ),
+            )
 
 
 def _parsed(path: Path, rows: list[list[str]], line: int) -> Faults:
@@ -150,8 +204,12 @@ def _parsed(path: Path, rows: list[list[str]], line: int) -> Faults:
     except (ValueError, KeyError, OverflowError) as error:
         for offset, row in enumerate(rows):
             if (problem := _problem(row)) is not None:
-                raise TraceError(str(path), line + offset, 1, problem, "a row as 'tcsim faults list' writes it") from None
-        raise TraceError(str(path), line, 1, f"rows that are none ({error})", "rows as 'tcsim faults list' writes them") from None
+                raise TraceError(
+                    str(path), line + offset, 1, problem, "a row as 'tcsim faults list' writes it"
+                ) from None
+        raise TraceError(
+            str(path), line, 1, f"rows that are none ({error})", "rows as 'tcsim faults list' writes them"
+        ) from None
     return faults
 
 

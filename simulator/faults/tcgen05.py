@@ -1,18 +1,20 @@
-"""Faults in one `tcgen05.mma` or `tcgen05.mma.sp`: its operands, its descriptors and its addresses, one execution a fault.
+"""Faults in one `tcgen05.mma` or `tcgen05.mma.sp`: its operands, its descriptors and its addresses, one execution a
+fault.
 
     site                       word, lane
-    a, d, e, scale_a, scale_b  column from the operand's address on, lane of Tensor Memory (of the even CTA, where there are two)
-    shared                     byte address / 4, 0 (the same)
+    a, d, e, scale_a, scale_b  column from the operand's address on, lane of Tensor Memory (of the even CTA, where there
+    are two) shared                     byte address / 4, 0 (the same)
     idesc, a_desc, b_desc      0 (of the 64-bit ones 0 and 1), 0
     selector                   bits 0 and 1 of the instruction descriptor
     base_d, base_a, base_e     0, 0: the address, lane in bits 31 to 16, column below; `align` sets the lane to `value`
 
-Addresses that break an alignment rule (`isa.datapath.violations`) fault, as seen on sm_110 (published): due, misaligned-address. With
-misaligned = "follow" they are followed instead: the operand is read (D: read and written) so many lanes on, modulo 128. That is assumed; no chip is
-known to do so.
-Illegal descriptors: due, illegal (that a chip stops is assumed; PTX says undefined of some). A pair of CTAs is executed whole, and its D compared
-whole, the rows of the even CTA first; faults strike the even one, and of descriptors and addresses the instruction, so both. Cells beside D that a
-wrong descriptor or address makes the instruction write are no part of the result.
+Addresses that break an alignment rule (`isa.tensor_memory.datapath.violations`) fault, as seen on sm_110 (published):
+due, misaligned-address. With misaligned = "follow" they are followed instead: the operand is read (D: read and written)
+so many lanes on, modulo 128. That is assumed; no chip is known to do so.
+Illegal descriptors: due, illegal (that a chip stops is assumed; PTX says undefined of some). A pair of CTAs is executed
+whole, and its D compared whole, the rows of the even CTA first; faults strike the even one, and of descriptors and
+addresses the instruction, so both. Cells beside D that a wrong descriptor or address makes the instruction write are no
+part of the result.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from isa.bitfields import Severity
-from isa.datapath import Violation, datapath, violations
-from isa.descriptors import InstructionDescriptor
+from isa.descriptors.bitfields import Severity
+from isa.descriptors.instruction import InstructionDescriptor
 from isa.errors import IsaError, UndefinedBehavior
-from isa.smem_layout import smem_operand
-from isa.tcgen05_forms import Tcgen05MmaForm
-from isa.tensor_memory import LANES, TmemAddress
+from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.shared_memory.layout import smem_operand
+from isa.tensor_memory.address import LANES, TmemAddress
+from isa.tensor_memory.datapath import Violation, datapath, violations
 from isa.types import ELEMENT_TYPES, Bits, ElementType
 from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.formats import integers
@@ -48,7 +50,15 @@ from simulator.faults.tcgen05_scene import COLUMN, SHARED_BYTES, Shape, fill, fo
 from simulator.layout import Choice, FormLayout, form_layout
 
 MISALIGNED = ("fault", "follow")
-_WORDS = {"idesc": "idesc", "selector": "idesc", "a_desc": "a", "b_desc": "b", "base_d": "d", "base_a": "a", "base_e": "sp_meta"}
+_WORDS = {
+    "idesc": "idesc",
+    "selector": "idesc",
+    "a_desc": "a",
+    "b_desc": "b",
+    "base_d": "d",
+    "base_a": "a",
+    "base_e": "sp_meta",
+}
 _FOLLOWED = (("d", "d", "d"), ("a", "a", "a"), ("sp_meta", "sp_meta", "e"))  # of a call, of a violation, of a site
 _FAULT_FREE = 16  # cases that tolerances of checksums come from
 
@@ -124,16 +134,26 @@ class Tcgen05Instruction:
     @cached_property
     def shape(self) -> Shape:
         """IsaError for an instruction that is not legal."""
-        return shape_of(self.form, self.m, self.n, self.base_lane, self.selector, self.element, self.d_type, self.target)
+        return shape_of(
+            self.form, self.m, self.n, self.base_lane, self.selector, self.element, self.d_type, self.target
+        )
 
     @cached_property
     def layout(self) -> FormLayout:
-        return form_layout(self.form.opcode, Choice(selector=self.selector, m=self.m, n=self.n, base_lane=self.base_lane))
+        return form_layout(
+            self.form.opcode, Choice(selector=self.selector, m=self.m, n=self.n, base_lane=self.base_lane)
+        )
 
     @cached_property
     def result(self) -> ElementType:
         """D's type."""
-        return ELEMENT_TYPES[str(self.shape.idesc.d_type) if self.form.kind in ("f16", "f8f6f4") else "s32" if self.form.kind == "i8" else "f32"]
+        return ELEMENT_TYPES[
+            str(self.shape.idesc.d_type)
+            if self.form.kind in ("f16", "f8f6f4")
+            else "s32"
+            if self.form.kind == "i8"
+            else "f32"
+        ]
 
     @cached_property
     def sites(self) -> dict[str, Site]:
@@ -203,7 +223,11 @@ class Tcgen05Instruction:
         return own
 
     def _numbers(self, patterns: Bits) -> Any:
-        return to_float64(patterns, self.result) if self.result.is_float else integers(patterns, self.result).astype(np.float64)
+        return (
+            to_float64(patterns, self.result)
+            if self.result.is_float
+            else integers(patterns, self.result).astype(np.float64)
+        )
 
     # Execution
 
@@ -231,7 +255,9 @@ class Tcgen05Instruction:
         except IsaError as error:
             return Executed(None, outcome=DUE, reason="illegal", said=str(error))
         if broken and self.misaligned == "fault":
-            return Executed(None, tuple(broken), outcome=DUE, reason="misaligned-address", said="; ".join(map(str, broken)))
+            return Executed(
+                None, tuple(broken), outcome=DUE, reason="misaligned-address", said="; ".join(map(str, broken))
+            )
         offsets, call = self._straightened(call, broken)
         for cta in scene:
             for name, lanes in offsets.items():
@@ -240,19 +266,33 @@ class Tcgen05Instruction:
         met: list[str] = []
         codes = mend(self.shape, scene, call, idesc, self.policy)
         try:
-            multiply(call, scene, target=self.target, arithmetic=self.arithmetic, meet=lambda name, _count, _where: met.append(name))
+            multiply(
+                call,
+                scene,
+                target=self.target,
+                arithmetic=self.arithmetic,
+                meet=lambda name, _count, _where: met.append(name),
+            )
         except (IsaError, UndefinedBehavior) as error:
             return Executed(None, tuple(broken), self._refused(idesc), outcome=DUE, reason="illegal", said=str(error))
         if "d" in offsets:
             for cta in scene:
                 at = self._columns("d", call)
                 cta.tmem.words[:, at] = np.roll(cta.tmem.words[:, at], offsets["d"], axis=0)
-        return Executed(self._read(scene), tuple(broken), "undefined-metadata" in met or codes.undefined, codes.unordered)
+        return Executed(
+            self._read(scene), tuple(broken), "undefined-metadata" in met or codes.undefined, codes.unordered
+        )
 
     def _refused(self, idesc: InstructionDescriptor) -> bool:
         """Whether the instruction descriptor is what is wrong."""
         form, vector = self.form, self.form.vector.removeprefix("scale_vec::")
-        how: dict[str, Any] = {"cta_group": form.cta_group, "sparse": form.sparse, "ws": form.ws, "target": self.target, "a_in_tmem": form.a_in_tmem}
+        how: dict[str, Any] = {
+            "cta_group": form.cta_group,
+            "sparse": form.sparse,
+            "ws": form.ws,
+            "target": self.target,
+            "a_in_tmem": form.a_in_tmem,
+        }
         return any(found.severity is not Severity.WARNING for found in idesc.validate(**how, scale_vec=vector))
 
     def _broken(self, call: Call, idesc: InstructionDescriptor) -> list[Violation]:
@@ -267,7 +307,8 @@ class Tcgen05Instruction:
         return violations(layout, d, a=a, sp_meta=meta)
 
     def _straightened(self, call: Call, broken: list[Violation]) -> tuple[dict[str, int], Call]:
-        """What follows of a misalignment: how many lanes on each operand lies, and the instruction with the addresses that are right."""
+        """What follows of a misalignment: how many lanes on each operand lies, and the instruction with the addresses
+        that are right."""
         offsets: dict[str, int] = {}
         if not broken:
             return offsets, call
@@ -294,14 +335,22 @@ class Tcgen05Instruction:
         problem = ""
         if known is None:
             problem, legal = f"site {site}", ", ".join(self.sites)
-        elif not (fault["word"] < len(known.live) and fault["lane"] < known.live.shape[1] and fault["case"] < self.cases):
-            problem, legal = f"word {fault['word']}, lane {fault['lane']}, case {fault['case']} of {site}", f"{known.live.shape}, {self.cases} cases"
+        elif not (
+            fault["word"] < len(known.live) and fault["lane"] < known.live.shape[1] and fault["case"] < self.cases
+        ):
+            problem, legal = (
+                f"word {fault['word']}, lane {fault['lane']}, case {fault['case']} of {site}",
+                f"{known.live.shape}, {self.cases} cases",
+            )
         elif model not in ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "align", "selector"):
             problem, legal = f"model {model}", "those of simulator.faults.table"
         elif (model == "selector") != (site == "selector") or (model == "align" and not site.startswith("base_")):
             problem, legal = f"model {model} in site {site}", "align in base_d, base_a, base_e; selector in selector"
         elif model in ("lane", "swap") and (site not in COLUMN or not 0 <= int(fault["lane2"]) < LANES):
-            problem, legal = f"model {model} in site {site}, lane2 {fault['lane2']}", "operands in Tensor Memory, lanes 0 to 127"
+            problem, legal = (
+                f"model {model} in site {site}, lane2 {fault['lane2']}",
+                "operands in Tensor Memory, lanes 0 to 127",
+            )
         if problem:
             raise ConfigError("campaign", "faults", problem, legal)
         return site, model
@@ -322,9 +371,14 @@ class Tcgen05Instruction:
             new = self.word(site, word, int(fault["lane2"]), int(fault["case"]))
         else:
             new = {
-                "flip": now ^ mask, "stuck0": now & ~mask, "stuck1": now | mask, "set": now & ~mask | value & mask, "word": value,
-                "align": now & 0xFFFF | value << 16, "selector": now & ~3 | value & 3,
-            }[model]  # fmt: skip
+                "flip": now ^ mask,
+                "stuck0": now & ~mask,
+                "stuck1": now | mask,
+                "set": now & ~mask | value & mask,
+                "word": value,
+                "align": now & 0xFFFF | value << 16,
+                "selector": now & ~3 | value & 3,
+            }[model]
         return [(word, lane, now, new & 0xFFFFFFFF)]
 
     def word(self, site: str, word: int, lane: int, case: int) -> int:

@@ -1,4 +1,5 @@
-"""Metadata codes of a `tcgen05.mma.sp` that are not defined: seen before the instruction reads them, and treated as a policy says."""
+"""Metadata codes of a `tcgen05.mma.sp` that are not defined: seen before the instruction reads them, and treated as a
+policy says."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isa.datapath import datapath
-from isa.descriptors import InstructionDescriptor
-from isa.smem_layout import read_operand, smem_operand
-from isa.tensor_memory import COLUMNS, TmemAddress
+from isa.descriptors.instruction import InstructionDescriptor
+from isa.shared_memory.layout import read_operand, smem_operand
+from isa.tensor_memory.address import COLUMNS, TmemAddress
+from isa.tensor_memory.datapath import datapath
 from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.multiply import Call
 from simulator.faults.detectors import ordered
@@ -26,9 +27,11 @@ class Codes(NamedTuple):
 
 
 def mend(shape: Shape, scene: Sequence[Cta], call: Call, idesc: InstructionDescriptor, policy: str) -> Codes:
-    """Looks at the codes that will be read; under "zero" and "saturate" changes those that are not defined, or the elements of A with them.
+    """Looks at the codes that will be read; under "zero" and "saturate" changes those that are not defined, or the
+    elements of A with them.
 
-    Nothing of a dense instruction, or where the selector, M or the address is not one: execution refuses these, or says what it met.
+    Nothing of a dense instruction, or where the selector, M or the address is not one: execution refuses these, or says
+    what it met.
     """
     undefined = unordered = False
     metadata = shape.metadata if shape.form.sparse else None
@@ -47,7 +50,9 @@ def mend(shape: Shape, scene: Sequence[Cta], call: Call, idesc: InstructionDescr
         if not broken.any() or policy not in ("zero", "saturate"):
             continue
         right = saturated(metadata.sparsity)[codes] if policy == "saturate" else np.uint32(metadata.codes[0])
-        cta.tmem.words[:, at] = metadata.scatter(np.where(broken, right, codes).astype(np.uint32), idesc.selector, address.lane, cells)
+        cta.tmem.words[:, at] = metadata.scatter(
+            np.where(broken, right, codes).astype(np.uint32), idesc.selector, address.lane, cells
+        )
         if policy == "zero":
             _zero(shape, cta, np.repeat(broken, metadata.sparsity.stored, axis=-1))
     return Codes(undefined, unordered)
@@ -60,9 +65,13 @@ def _zero(shape: Shape, cta: Cta, where: Any) -> None:
         bits = shape.element("a").bits
         layout = datapath(shape.idesc.m, form.cta_group, form.sparse, form.ws)
         lane, column, place = (grid[..., 0] for grid in layout.a(bits, shape.base_lane).grid)
-        stored = cta.tmem.words[lane, column + COLUMN["a"]] >> (place * bits).astype(np.uint32) & np.uint32((1 << bits) - 1)
+        stored = cta.tmem.words[lane, column + COLUMN["a"]] >> (place * bits).astype(np.uint32) & np.uint32(
+            (1 << bits) - 1
+        )
         put_tmem_a(shape, cta, np.where(where, np.uint32(0), stored).astype(np.uint32))
         return
     spec = smem_operand(shape.idesc, "a", cta_group=form.cta_group)
-    stored = read_operand(cta.shared, shape.descriptor("a"), major=spec.major, rows=spec.rows, columns=spec.columns, element=spec.element)
+    stored = read_operand(
+        cta.shared, shape.descriptor("a"), major=spec.major, rows=spec.rows, columns=spec.columns, element=spec.element
+    )
     put_shared(shape, cta, "a", np.where(where, np.uint32(0), stored).astype(np.uint32))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isa.descriptors import InstructionDescriptor
-from isa.smem_descriptor import SharedMemoryDescriptor
-from isa.tensor_memory import TmemAddress
+from isa.descriptors.instruction import InstructionDescriptor
+from isa.shared_memory.descriptor import SharedMemoryDescriptor
+from isa.tensor_memory.address import TmemAddress
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, REASONS
 from simulator.faults.table import MODELS, as_dict
 from simulator.faults.tcgen05_scene import COLUMN
@@ -22,7 +22,8 @@ _SHOWN = 8
 def replay(subject: Tcgen05Instruction, fault: Any) -> dict[str, Any]:
     """What a fault changes, which elements those bits are, and D before and after.
 
-    Keys: fault (the row), what, changes (place, before, after), held (the elements, codes or fields that the bits belong to), outcome, reason,
+    Keys: fault (the row), what, changes (place, before, after), held (the elements, codes or fields that the bits
+        belong to), outcome, reason,
     detectors, error, elements (row, column, bits before, bits after; the first few), changed (how many).
     """
     site, _ = subject.checked(fault)
@@ -35,7 +36,9 @@ def replay(subject: Tcgen05Instruction, fault: Any) -> dict[str, Any]:
     return {
         "fault": as_dict(fault),
         "what": f"{MODELS[int(fault['model'])]} in {site} of {subject.form.opcode}, M = {subject.m}, N = {subject.n}, layout {subject.layout.layout}",
-        "changes": [(_place(subject, site, word, lane), f"{now:#010x}", f"{new:#010x}") for word, lane, now, new in edits],
+        "changes": [
+            (_place(subject, site, word, lane), f"{now:#010x}", f"{new:#010x}") for word, lane, now, new in edits
+        ],
         "held": [text for word, lane, now, new in edits for text in _held(subject, site, word, lane, now, new)],
         "outcome": OUTCOMES[result["outcome"]],
         "reason": REASONS[result["reason"]],
@@ -55,7 +58,9 @@ def _place(subject: Tcgen05Instruction, site: str, word: int, lane: int) -> str:
         return f"Tensor Memory, lane {lane}, column {COLUMN[site] + word}"
     if site == "shared":
         return f"shared[{4 * word}]"
-    return {"idesc": "instruction descriptor", "selector": "instruction descriptor"}.get(site, f"{site}, word {word}" if "desc" in site else site)
+    return {"idesc": "instruction descriptor", "selector": "instruction descriptor"}.get(
+        site, f"{site}, word {word}" if "desc" in site else site
+    )
 
 
 def _held(subject: Tcgen05Instruction, site: str, word: int, lane: int, now: int, new: int) -> list[str]:
@@ -74,21 +79,31 @@ def _held(subject: Tcgen05Instruction, site: str, word: int, lane: int, now: int
         for operand in "b" if subject.a_in_tmem else "ab":
             first = subject.shape.shared_bits(operand)
             width = subject.shape.element(operand).bits
-            row, column = np.nonzero((first[..., None] <= bits).any(axis=-1) & (first[..., None] + width > bits).any(axis=-1))
+            row, column = np.nonzero(
+                (first[..., None] <= bits).any(axis=-1) & (first[..., None] + width > bits).any(axis=-1)
+            )
             at = f"{operand.upper()}[{{}}][{{}}]" if operand == "a" else "B[{1}][{0}]"
             found += [at.format(int(r), int(c)) for r, c in zip(row, column, strict=True)]
         return found[:_SHOWN]
     if site in ("idesc", "selector"):
-        return _fields(InstructionDescriptor.decode(now, subject.form.kind), InstructionDescriptor.decode(new, subject.form.kind))
+        return _fields(
+            InstructionDescriptor.decode(now, subject.form.kind), InstructionDescriptor.decode(new, subject.form.kind)
+        )
     if site.endswith("_desc"):
         whole = subject.shape.descriptor(site[0]).encode()
-        return _fields(SharedMemoryDescriptor.decode(whole), SharedMemoryDescriptor.decode(whole ^ changed << 32 * word))
+        return _fields(
+            SharedMemoryDescriptor.decode(whole), SharedMemoryDescriptor.decode(whole ^ changed << 32 * word)
+        )
     return [" -> ".join(_address(value) for value in (now, new))]
 
 
 def _fields(before: Any, after: Any) -> list[str]:
     names = [item.name for item in before.table if item.name != "reserved"]
-    differ = [f"{name}: {getattr(before, name)} -> {getattr(after, name)}" for name in names if getattr(before, name) != getattr(after, name)]
+    differ = [
+        f"{name}: {getattr(before, name)} -> {getattr(after, name)}"
+        for name in names
+        if getattr(before, name) != getattr(after, name)
+    ]
     return differ or ["reserved bits"]
 
 

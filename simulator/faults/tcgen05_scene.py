@@ -1,7 +1,9 @@
-"""One `tcgen05.mma` with operands: Tensor Memory and shared memory filled from a seed, and the words that its descriptors and addresses are.
+"""One `tcgen05.mma` with operands: Tensor Memory and shared memory filled from a seed, and the words that its
+descriptors and addresses are.
 
-Columns of Tensor Memory: D from 0, A from 256, metadata from 264 (two), scale factors of A from 272 and of B from 288. A (where it is not in Tensor
-Memory) and B lie in shared memory without a swizzle, K-major, at 0 and 32768. All other cells and bytes hold other data: random bits.
+Columns of Tensor Memory: D from 0, A from 256, metadata from 264 (two), scale factors of A from 272 and of B from 288.
+A (where it is not in Tensor Memory) and B lie in shared memory without a swizzle, K-major, at 0 and 32768. All other
+cells and bytes hold other data: random bits.
 """
 
 from __future__ import annotations
@@ -13,30 +15,38 @@ from types import MappingProxyType
 import numpy as np
 
 from isa import decode, prune
-from isa.datapath import datapath
-from isa.descriptors import InstructionDescriptor
+from isa.descriptors.instruction import InstructionDescriptor
 from isa.errors import IsaError
-from isa.metadata import Sparsity
-from isa.smem_descriptor import SharedMemoryDescriptor
-from isa.smem_layout import operand_bits, smem_operand, write_operand
-from isa.smem_packing import operand_element
-from isa.sparsity import compress
-from isa.tcgen05_forms import Tcgen05MmaForm
-from isa.tensor_memory import TmemAddress
-from isa.tmem_metadata import TmemMetadata, tmem_metadata
-from isa.tmem_scales import TmemScales, tmem_scales
+from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.fragments.metadata import Sparsity
+from isa.fragments.sparsity import compress
+from isa.shared_memory.descriptor import SharedMemoryDescriptor
+from isa.shared_memory.layout import operand_bits, smem_operand, write_operand
+from isa.shared_memory.packing import operand_element
+from isa.tensor_memory.address import TmemAddress
+from isa.tensor_memory.datapath import datapath
+from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
+from isa.tensor_memory.scales import TmemScales, tmem_scales
 from isa.types import Bits, ElementType
-from simulator.accuracy.operands import draw
 from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.formats import integers
 from simulator.execute.tcgen05.fetch import Accumulators, Cta, accumulators
 from simulator.execute.tcgen05.multiply import Call
 from simulator.state.tensor_memory import TensorMemory
+from simulator.studies.accuracy.operands import draw
 
 COLUMN: Mapping[str, int] = MappingProxyType({"d": 0, "a": 256, "e": 264, "scale_a": 272, "scale_b": 288})
 AT: Mapping[str, int] = MappingProxyType({"a": 0, "b": 32768})
 SHARED_BYTES = 65536
-_TYPES = {"f16": "f16", "tf32": "tf32", "f8f6f4": "e4m3", "i8": "s8", "mxf8f6f4": "e4m3", "mxf4": "e2m1", "mxf4nvf4": "e2m1"}
+_TYPES = {
+    "f16": "f16",
+    "tf32": "tf32",
+    "f8f6f4": "e4m3",
+    "i8": "s8",
+    "mxf8f6f4": "e4m3",
+    "mxf4": "e2m1",
+    "mxf4nvf4": "e2m1",
+}
 _UNIT = 16  # bytes of a row of a core matrix, which has 8 rows
 
 
@@ -45,7 +55,15 @@ def form_of(opcode: str, a_in_tmem: bool, target: str) -> Tcgen05MmaForm:
     if not opcode.startswith("tcgen05.mma"):
         raise IsaError(opcode, 0, f"'{opcode}' is no tcgen05.mma", "tcgen05.mma, .sp, .ws")
     sparse, scaled = ".sp" in opcode, ".block_scale" in opcode
-    operands = ["[%r0]", "[%r1]" if a_in_tmem else "%rd1", "%rd2", *["[%r3]"] * sparse, "%r4", *["[%r5]", "[%r6]"] * scaled, "%p1"]
+    operands = [
+        "[%r0]",
+        "[%r1]" if a_in_tmem else "%rd1",
+        "%rd2",
+        *["[%r3]"] * sparse,
+        "%r4",
+        *["[%r5]", "[%r6]"] * scaled,
+        "%p1",
+    ]
     form = decode(f"{opcode} {', '.join(operands)};", target).form
     assert isinstance(form, Tcgen05MmaForm)
     return form
@@ -85,7 +103,13 @@ class Shape:
         """Of "a" or "b"."""
         vector = self.form.vector.removeprefix("scale_vec::")
         return tmem_scales(
-            self.form.kind, operand, m=self.idesc.m, n=self.idesc.n, vector=vector, cta_group=self.form.cta_group, sparse=self.form.sparse
+            self.form.kind,
+            operand,
+            m=self.idesc.m,
+            n=self.idesc.n,
+            vector=vector,
+            cta_group=self.form.cta_group,
+            sparse=self.form.sparse,
         )
 
     def element(self, operand: str) -> ElementType:
@@ -101,12 +125,16 @@ class Shape:
         """Core matrices of 8 rows x 16 bytes, those along K one after another."""
         spec = smem_operand(self.idesc, operand, cta_group=self.form.cta_group)
         units = -(-spec.columns * _stored_bits(spec.element) // (8 * _UNIT))
-        return SharedMemoryDescriptor(start_address=AT[operand], leading_offset=8 * _UNIT, stride_offset=8 * _UNIT * units)
+        return SharedMemoryDescriptor(
+            start_address=AT[operand], leading_offset=8 * _UNIT, stride_offset=8 * _UNIT * units
+        )
 
     def shared_bits(self, operand: str) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         """Addresses in bits of every element of a CTA's part, [row, k]."""
         spec = smem_operand(self.idesc, operand, cta_group=self.form.cta_group)
-        return operand_bits(self.descriptor(operand), major=spec.major, rows=spec.rows, columns=spec.columns, element=spec.element)
+        return operand_bits(
+            self.descriptor(operand), major=spec.major, rows=spec.rows, columns=spec.columns, element=spec.element
+        )
 
     @property
     def call(self) -> Call:
@@ -123,7 +151,9 @@ def _stored_bits(element: ElementType) -> int:
     return 8 if element.bits < 8 and element.padding else element.bits
 
 
-def shape_of(form: Tcgen05MmaForm, m: int, n: int, base_lane: int, selector: int, element: str, d_type: str, target: str) -> Shape:
+def shape_of(
+    form: Tcgen05MmaForm, m: int, n: int, base_lane: int, selector: int, element: str, d_type: str, target: str
+) -> Shape:
     """The shape; IsaError with everything that is illegal about it."""
     kind = form.kind
     name = element or _TYPES[kind]
@@ -136,7 +166,14 @@ def shape_of(form: Tcgen05MmaForm, m: int, n: int, base_lane: int, selector: int
         fields["scale_type"] = "ue4m3"  # type: ignore[assignment]
     idesc = InstructionDescriptor(kind, m=m, n=n, a_type=name, b_type=name, sparse=form.sparse, **fields)  # type: ignore[arg-type]
     vector = form.vector.removeprefix("scale_vec::")
-    idesc.check(cta_group=form.cta_group, sparse=form.sparse, ws=form.ws, target=target, scale_vec=vector, a_in_tmem=bool(form.a_in_tmem))
+    idesc.check(
+        cta_group=form.cta_group,
+        sparse=form.sparse,
+        ws=form.ws,
+        target=target,
+        scale_vec=vector,
+        a_in_tmem=bool(form.a_in_tmem),
+    )
     return Shape(form, idesc, base_lane)
 
 

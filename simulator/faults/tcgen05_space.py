@@ -1,15 +1,15 @@
 """Populations of faults that only `tcgen05` has, in the style of `simulator.faults.space`.
 
-Bits of descriptors and of addresses need none of their own: `flip`, `stuck0`, `stuck1` and `flips` of sites idesc, a_desc, b_desc, base_d, base_a,
-base_e, every bit of which is live. Neither do selectors.
+Bits of descriptors and of addresses need none of their own: `flip`, `stuck0`, `stuck1` and `flips` of sites idesc,
+a_desc, b_desc, base_d, base_a, base_e, every bit of which is live. Neither do selectors.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from isa.datapath import HALF
-from isa.tensor_memory import LANES
+from isa.tensor_memory.address import LANES
+from isa.tensor_memory.datapath import HALF
 from simulator.errors import ConfigError
 from simulator.faults.space import Group, Indices, Population, Site
 from simulator.faults.table import MODELS, SITES, Faults, empty
@@ -19,7 +19,8 @@ BASES = ("base_d", "base_a", "base_e")
 
 
 def alignment(group: Group, site: Site, found: FormLayout) -> Population:
-    """An operand moved to other lanes: where = "live": to the other half of every 32 lanes; "dead": to each other wrong lane; "all": both.
+    """An operand moved to other lanes: where = "live": to the other half of every 32 lanes; "dead": to each other wrong
+    lane; "all": both.
 
     The kind "align" of sites base_d, base_a and base_e. ConfigError elsewhere.
     """

@@ -1,8 +1,10 @@
-"""Faults in a whole trace: in registers, in shared and Tensor Memory, and in the sparsity selectors of its instructions.
+"""Faults in a whole trace: in registers, in shared and Tensor Memory, and in the sparsity selectors of its
+instructions.
 
-A row of a list: `case` is the warp (over all CTAs), `word` the number of a 32-bit register, of a 32-bit word of shared memory, or the column of
-Tensor Memory, `lane` the lane; when, is said in `simulator.faults.strike`. A fault in a selector (word and lane 0) concerns the `mma.sp` that the
-warp executes as its dynamic instruction `at`; below 0: all that it executes.
+A row of a list: `case` is the warp (over all CTAs), `word` the number of a 32-bit register, of a 32-bit word of shared
+memory, or the column of Tensor Memory, `lane` the lane; when, is said in `simulator.faults.strike`. A fault in a
+selector (word and lane 0) concerns the `mma.sp` that the warp executes as its dynamic instruction `at`; below 0: all
+that it executes.
 
 What rows, columns and sizes of a result mean is said in `simulator.faults.stored`.
 """
@@ -18,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from isa.forms import MmaForm
-from isa.tcgen05_forms import Tcgen05MmaForm
-from isa.tensor_memory import COLUMNS, LANES
+from isa.forms.mma import MmaForm
+from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.tensor_memory.address import COLUMNS, LANES
 from simulator.errors import ConfigError
 from simulator.faults import outcomes
 from simulator.faults.alone import Alone, Run
@@ -32,8 +34,8 @@ from simulator.faults.stored import Stored
 from simulator.faults.strike import Strike, strike_of
 from simulator.faults.table import Faults
 from simulator.layout import FormLayout, form_layout
+from simulator.program.data import Array
 from simulator.timing.config import Config
-from simulator.trace.data import Array
 
 POLICIES = ("hardware", "raise")
 _ROW_BYTES = 128
@@ -48,7 +50,8 @@ class TraceSubject:
         path: of the trace, or the name of one that comes with tcsim.
         config: of a chip, for its arithmetic and for faults at a cycle; None: the chip of the trace's own target.
         target: the chip, in place of the config's.
-        policy: "hardware" (undefined codes select what an H100 was measured to select) or "raise" (they stop the run: detected).
+        policy: "hardware" (undefined codes select what an H100 was measured to select) or "raise" (they stop the run:
+            detected).
         arithmetic: "chip" or "exact".
         together: whether runs that need not be alone are made many at a time; the results are the same.
         application: whether digits are classified, where the trace is one of traces/digits.
@@ -84,7 +87,12 @@ class TraceSubject:
             for op in code.operations:
                 if isinstance(op.instruction.form, MmaForm | Tcgen05MmaForm):
                     return form_layout(op.instruction.form.opcode)
-        raise ConfigError("campaign", "subject.path", f"{self.path} has no matrix instruction", "a trace with mma, mma.sp or tcgen05.mma")
+        raise ConfigError(
+            "campaign",
+            "subject.path",
+            f"{self.path} has no matrix instruction",
+            "a trace with mma, mma.sp or tcgen05.mma",
+        )
 
     @property
     def cases(self) -> int:
@@ -128,7 +136,11 @@ class TraceSubject:
             found.update("".join(f"{code.warps} {item}" for item in code.items).encode())
         state = self.program.machines()
         for machine in state:
-            for array in (*machine.registers.banks, machine.shared.data, *([machine.tmem.words] if "tmem" in vars(machine) else [])):
+            for array in (
+                *machine.registers.banks,
+                machine.shared.data,
+                *([machine.tmem.words] if "tmem" in vars(machine) else []),
+            ):
                 found.update(np.ascontiguousarray(array).tobytes())
         for name, array in sorted(self.golden.items()):
             found.update(name.encode() + np.ascontiguousarray(array).tobytes())
@@ -142,11 +154,13 @@ class TraceSubject:
     # Time
 
     def at_cycles(self, faults: Faults) -> Faults:
-        """The same faults, whose `at` and `until` are cycles, with the dynamic instructions of their warps in place of these.
+        """The same faults, whose `at` and `until` are cycles, with the dynamic instructions of their warps in place of
+        these.
 
-        A fault at cycle c strikes before the first instruction that its warp issues in cycle c or later; one that lasts until cycle u is not
-        applied before those that issue in cycle u or later. Behind a warp's last issue is the end, where only what is stored is left. Cycles are
-        those of a run without faults; `at` and `until` below 0 stay as they are. ConfigError without a config.
+        A fault at cycle c strikes before the first instruction that its warp issues in cycle c or later; one that lasts
+        until cycle u is not applied before those that issue in cycle u or later. Behind a warp's last issue is the end,
+        where only what is stored is left. Cycles are those of a run without faults; `at` and `until` below 0 stay as
+        they are. ConfigError without a config.
         """
         found = faults.copy()
         for warp in np.unique(faults["case"]).tolist():
@@ -182,7 +196,8 @@ class TraceSubject:
         return found
 
     def unread(self, strike: Strike) -> bool:
-        """Whether the run without faults reads nothing of what a fault changes: registers, words and cells as wholes."""
+        """Whether the run without faults reads nothing of what a fault changes: registers, words and cells as
+        wholes."""
         program, golden = self.program, self.program.golden
         if strike.first > self.instructions(strike.warp):
             return True
@@ -241,7 +256,9 @@ class TraceSubject:
         for batch in self._batches(order, strikes):
             found = Batch(self.program, [strikes[at] for at in batch])
             found.run()
-            assert all((found.arrays(-1)[name] == array).all() for name, array in self.golden.items()), "the run beside the copies is the golden one"
+            assert all((found.arrays(-1)[name] == array).all() for name, array in self.golden.items()), (
+                "the run beside the copies is the golden one"
+            )
             left += [at for copy, at in enumerate(batch) if found.alone[copy]]
             rest = [(copy, at) for copy, at in enumerate(batch) if not found.alone[copy]]
             for copy, at in rest:
@@ -291,9 +308,17 @@ class TraceSubject:
 
     def _judge(self, results: Results, at: int) -> None:
         """The policy: a check of codes ends the run before its result."""
-        if self.policy == "raise" and results["detectors"][at] & flag("legality") and results["outcome"][at] in (MASKED, SDC):
+        if (
+            self.policy == "raise"
+            and results["detectors"][at] & flag("legality")
+            and results["outcome"][at] in (MASKED, SDC)
+        ):
             blank = outcomes.empty(results["id"][at : at + 1])
-            blank["outcome"], blank["reason"], blank["detectors"] = DETECTED, reason("invalid-code"), results["detectors"][at]
+            blank["outcome"], blank["reason"], blank["detectors"] = (
+                DETECTED,
+                reason("invalid-code"),
+                results["detectors"][at],
+            )
             results[at : at + 1] = blank
 
     # One fault

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isa.forms import MmaForm
-from isa.instruction import register_names
+from isa.forms.mma import MmaForm
+from isa.ptx.instruction import register_names
 from simulator.faults.batch import with_selector
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, REASONS
 from simulator.faults.strike import FOREVER, Strike
 from simulator.faults.table import as_dict
 from simulator.layout import Choice, form_layout
-from simulator.trace.linear import Operation
+from simulator.program.lowering import Operation
 
 if TYPE_CHECKING:
     from simulator.faults.trace import TraceSubject
@@ -22,10 +22,13 @@ _SHOWN = 8  # elements of the result, and instructions that read
 
 
 def replay(subject: TraceSubject, fault: Any) -> dict[str, Any]:
-    """What a fault changes and when, which instructions of the warp read it next and as which elements, and the result before and after.
+    """What a fault changes and when, which instructions of the warp read it next and as which elements, and the result
+    before and after.
 
-    Keys: fault (the row), what, when, before, after (the word, or the instruction), read_by, unread, outcome, reason, detectors, error, elements
-    (place, bits before, bits after; the first few), changed (how many), class_changed, accuracy (both None without a network).
+    Keys: fault (the row), what, when, before, after (the word, or the instruction), read_by, unread, outcome, reason,
+        detectors, error, elements
+    (place, bits before, bits after; the first few), changed (how many), class_changed, accuracy (both None without a
+    network).
     """
     strike = subject.strike(fault)
     unread = subject.unread(strike)
@@ -38,7 +41,10 @@ def replay(subject: TraceSubject, fault: Any) -> dict[str, Any]:
         places = np.argwhere(got != golden)
         count = len(places)
         digits = 8 if stored.element is None else stored.element.bits // 4
-        elements = [(stored.place(int(r), int(c)), f"{golden[r, c]:#0{digits + 2}x}", f"{got[r, c]:#0{digits + 2}x}") for r, c in places[:_SHOWN]]
+        elements = [
+            (stored.place(int(r), int(c)), f"{golden[r, c]:#0{digits + 2}x}", f"{got[r, c]:#0{digits + 2}x}")
+            for r, c in places[:_SHOWN]
+        ]
     network = stored.classifier is not None and bool(run.arrays)
     before, after = _words(subject, strike)
     return {
@@ -90,13 +96,18 @@ def _words(subject: TraceSubject, strike: Strike) -> tuple[str, str]:
         after = strike.was if strike.target is None else strike.was & ~strike.mask | strike.target & strike.mask
         return f"{strike.was:#010x}", f"{after & 0xFFFFFFFF:#010x}"
     operation = subject.program.operation(strike.warp, strike.first)
-    if operation is None or not isinstance(operation.instruction.form, MmaForm) or not operation.instruction.form.sparse:
+    if (
+        operation is None
+        or not isinstance(operation.instruction.form, MmaForm)
+        or not operation.instruction.form.sparse
+    ):
         return "", ""
     return str(operation.instruction), str(with_selector(operation.instruction, strike.value))
 
 
 def _readers(subject: TraceSubject, strike: Strike) -> list[str]:
-    """The instructions that read a register of the run without faults until it is written again, and what of it they take for what."""
+    """The instructions that read a register of the run without faults until it is written again, and what of it they
+    take for what."""
     if strike.site != "registers":
         return []
     found: list[str] = []
@@ -105,7 +116,9 @@ def _readers(subject: TraceSubject, strike: Strike) -> list[str]:
         assert operation is not None
         if strike.word in operation.reads:
             found.append(f"instruction {index}, line {operation.line}: {_role(operation, strike)}")
-        if len(found) == _SHOWN or (strike.word in operation.writes and operation.instruction.guard is None and index >= strike.last - 1):
+        if len(found) == _SHOWN or (
+            strike.word in operation.writes and operation.instruction.guard is None and index >= strike.last - 1
+        ):
             break
     return found
 
@@ -115,14 +128,20 @@ def _role(operation: Operation, strike: Strike) -> str:
     instruction, form = operation.instruction, operation.instruction.form
     if not isinstance(form, MmaForm) or not strike.mask:
         return form.opcode
-    choice = Choice(selector=instruction.selector) if form.sparse and instruction.selector < form.metadata.selectors else Choice()
+    choice = (
+        Choice(selector=instruction.selector)
+        if form.sparse and instruction.selector < form.metadata.selectors
+        else Choice()
+    )
     operands = form_layout(form.opcode, choice).operands
     low, high = (strike.mask & -strike.mask).bit_length() - 1, strike.mask.bit_length() - 1
     said = []
     for role, operand in zip(form.roles, instruction.operands, strict=False):
         names = register_names(operand)
         if role.name in operands and role.name != "d" and f"%r{strike.word}" in names:
-            held = operands[role.name].elements(strike.lane, names.index(f"%r{strike.word}") if role.name in "abc" else 0, low, high)
+            held = operands[role.name].elements(
+                strike.lane, names.index(f"%r{strike.word}") if role.name in "abc" else 0, low, high
+            )
             shown = ", ".join(f"[{row}][{column}]" for row, column, *_ in held) or "nothing that it reads"
             said.append(f"{'codes of row and chunk' if role.name == 'e' else role.name.upper()} {shown}")
     return f"{form.opcode}: {'; '.join(said)}" if said else form.opcode

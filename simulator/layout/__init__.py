@@ -1,4 +1,5 @@
-"""Who holds what: the operands of every form as tables, answers and formulas, all of them views of the mappings of `isa`.
+"""Who holds what: the operands of every form as tables, answers and formulas, all of them views of the mappings of
+`isa`.
 
     >>> from simulator.layout import form_layout
     >>> found = form_layout("mma.sp.m16n8k32.f32.f16.f16.f32")
@@ -6,11 +7,21 @@
     >>> [a.name_of(place) for place in a.places(5, 6)], a.elements(lane=23, word=0, low=0, high=15)
     (['T23 a0[15:0]'], [(5, 6)])
 
-`simulator.layout.queries` answers where, what and why; `simulator.drawing` draws. docs/layouts.md shows both.
+`simulator.layout.queries` answers where, what and why; `simulator.views.drawing` draws. docs/layouts.md shows both.
 """
 
 from simulator.layout.catalog import Choice, FormLayout, form_layout
 from simulator.layout.metadata import Selection, random_words, read_metadata, select
 from simulator.layout.operand import Operand, Place
 
-__all__ = ["Choice", "FormLayout", "Operand", "Place", "Selection", "form_layout", "random_words", "read_metadata", "select"]
+__all__ = [
+    "Choice",
+    "FormLayout",
+    "Operand",
+    "Place",
+    "Selection",
+    "form_layout",
+    "random_words",
+    "read_metadata",
+    "select",
+]

@@ -1,7 +1,7 @@
 """From an opcode to its operands: `form_layout("mma.sp.m16n8k32.f32.f16.f16.f32").operands["e"]`.
 
-mma, mma.sp            a, b, c, d; e (the metadata that a selector picks); scale_a, scale_b (of a byte-id and a thread-id)
-ldmatrix               d, and address: whose address names which row
+mma, mma.sp            a, b, c, d; e (the metadata that a selector picks); scale_a, scale_b (of a byte-id and a
+thread-id) ldmatrix               d, and address: whose address names which row
 tcgen05.mma(.sp, .ws)  d, a in Tensor Memory, e (metadata), scale_a, scale_b, as one CTA holds them
 tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the base address on
 """
@@ -12,25 +12,33 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from isa import IsaError, MmaForm, Sparsity, parse_target
-from isa.datapath import datapath
-from isa.descriptors import legal_m, legal_n
-from isa.forms import Form
-from isa.fragments import ldmatrix_addresses
-from isa.metadata import CODE_BITS
-from isa.opcodes import read_opcode
-from isa.plain_forms import PlainForm
-from isa.tcgen05_forms import PlainFamilyForm, Tcgen05MmaForm
-from isa.tensor_memory import CELL_BITS, QUARTER
-from isa.tmem_metadata import TmemMetadata, tmem_metadata
-from isa.tmem_moves import copy, move
-from isa.tmem_scales import tmem_scales
+from isa.descriptors.instruction import legal_m, legal_n
+from isa.forms.mma import Form
+from isa.forms.plain import PlainForm
+from isa.forms.tcgen05 import PlainFamilyForm, Tcgen05MmaForm
+from isa.fragments.metadata import CODE_BITS
+from isa.fragments.registers import ldmatrix_addresses
+from isa.ptx.opcodes import read_opcode
+from isa.tensor_memory.address import CELL_BITS, QUARTER
+from isa.tensor_memory.datapath import datapath
+from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
+from isa.tensor_memory.moves import copy, move
+from isa.tensor_memory.scales import tmem_scales
 from simulator.layout.operand import Operand
 
 _MEASURED = "measured: NVIDIA H100 80GB, November 2026"
 _H100 = parse_target("sm_90a")
 _ANY_PTX = "99.0"  # a layout is the same in every PTX version that has the form
 _LDMATRIX = "PTX ISA 9.0, 9.7.14.5.15 (ldmatrix)"
-_STORED_BITS = {"f16": 16, "tf32": 32, "f8f6f4": 8, "i8": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}  # of A in Tensor Memory
+_STORED_BITS = {
+    "f16": 16,
+    "tf32": 32,
+    "f8f6f4": 8,
+    "i8": 8,
+    "mxf8f6f4": 8,
+    "mxf4": 4,
+    "mxf4nvf4": 4,
+}  # of A in Tensor Memory
 SWEPT = (8, 16, 32, 64, 128, 256)  # N of tcgen05.mma that sweeps over all forms look at
 
 
@@ -40,7 +48,8 @@ class Choice:
 
     Attributes:
         selector: sparsity selector.
-        scale_a, scale_b: byte-id and thread-id of the scale factors (of `tcgen05` the first is a_scale_id, b_scale_id; the other is 0).
+        scale_a, scale_b: byte-id and thread-id of the scale factors (of `tcgen05` the first is a_scale_id, b_scale_id;
+            the other is 0).
         m, n: of `tcgen05.mma`; 0: 128 (or what is legal), 64.
         base_lane: first lane of D, A and metadata in Tensor Memory: 0, or 16 in layouts C and F.
         half_split: immHalfSplitoff of tcgen05.ld and st .16x32bx2.
@@ -64,7 +73,8 @@ class FormLayout:
         form: its row.
         choice: what was chosen, defaults filled in.
         operands: by name, in the order in which they are shown.
-        m, n, k: shape of the product as one CTA sees it (`m` its rows); of each of `blocks`; zero where nothing is multiplied.
+        m, n, k: shape of the product as one CTA sees it (`m` its rows); of each of `blocks`; zero where nothing is
+            multiplied.
         sparsity, codes: of a sparse form: the pattern, and the codes that are defined.
         metadata: of `tcgen05`: the operand.
         layout: of `tcgen05.mma`: the data path layout, "A" to "G".
@@ -111,13 +121,17 @@ class FormLayout:
         found = self.operands.get(name.lower())
         if found is None:
             why = self.unknown.get(
-                name.lower(), f"a dense form has no operand {name}" if name.lower() == "e" else f"'{self.opcode}' has no operand {name}"
+                name.lower(),
+                f"a dense form has no operand {name}"
+                if name.lower() == "e"
+                else f"'{self.opcode}' has no operand {name}",
             )
             raise IsaError(name, -1, why, ", ".join(self.operands))
         return found
 
     def b_column(self, row: int, column: int) -> int:
-        """The column of B that D[row][column] takes: of `mma.m8n8k4` of f16, whose four products are stacked, that of the row's own product."""
+        """The column of B that D[row][column] takes: of `mma.m8n8k4` of f16, whose four products are stacked, that of
+        the row's own product."""
         return column + self.n * (row // self.m) if self.blocks > 1 else column
 
 
@@ -145,7 +159,12 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
     if isinstance(found, PlainFamilyForm) and found.name in ("tcgen05.ld", "tcgen05.st", "tcgen05.cp"):
         _refuse(found, choice, *(name for name in _EVERY if name != "half_split"))
         return _moved(found, choice)
-    raise IsaError(form, -1, f"'{found.opcode}' has no matrix operand", "mma, mma.sp, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp")
+    raise IsaError(
+        form,
+        -1,
+        f"'{found.opcode}' has no matrix operand",
+        "mma, mma.sp, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp",
+    )
 
 
 _EVERY = ("selector", "scale_a", "scale_b", "m", "n", "base_lane", "half_split")
@@ -155,7 +174,12 @@ def _refuse(form: Form, choice: Choice, *names: str) -> None:
     """IsaError if something was chosen that the form has no use for."""
     for name in names:
         if getattr(choice, name) != getattr(Choice, name):
-            raise IsaError(str(getattr(choice, name)), -1, f"'{form.opcode}' has no {name.replace('_', ' ')} to choose", "leave it out")
+            raise IsaError(
+                str(getattr(choice, name)),
+                -1,
+                f"'{form.opcode}' has no {name.replace('_', ' ')} to choose",
+                "leave it out",
+            )
 
 
 def complete_opcode(form: str) -> str:
@@ -183,7 +207,9 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
         whole, chosen = metadata.mapping, {"selector": choice.selector}
         mapping, pair = whole.at(**chosen), tuple(chosen.items())
         evidence = _MEASURED if on_h100(form) else "published"
-        operands["e"] = Operand(form.opcode, "e", what, CODE_BITS, mapping, form.section, evidence, general=whole, chosen=pair)
+        operands["e"] = Operand(
+            form.opcode, "e", what, CODE_BITS, mapping, form.section, evidence, general=whole, chosen=pair
+        )
         shown = {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": tuple(range(metadata.selectors))}
     elif choice.selector:
         _refuse(form, choice, "selector")
@@ -192,14 +218,17 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
             scale = getattr(form, name)
             what = f"scale factors of {name[-1].upper()}, {scale.type}, {scale.shape[0]} x {scale.shape[1]}, byte-id {ids[0]}, thread-id {ids[1]}"
             mapping = scale.mapping(*ids)
-            operands[name] = Operand(form.opcode, name, what, scale.type.bits, mapping, "PTX ISA 9.0, 9.7.14.3 (block scaling)", "published")
+            operands[name] = Operand(
+                form.opcode, name, what, scale.type.bits, mapping, "PTX ISA 9.0, 9.7.14.3 (block scaling)", "published"
+            )
     else:
         _refuse(form, choice, "scale_a", "scale_b")
     return FormLayout(form.opcode, form, choice, operands, form.m, form.n, form.k, form.blocks, **shown)
 
 
 def on_h100(form: MmaForm) -> bool:
-    """Whether an H100's recorded results confirm the lanes: every sparse form that it has, and dense ones of 16 rows in 32-bit registers."""
+    """Whether an H100's recorded results confirm the lanes: every sparse form that it has, and dense ones of 16 rows in
+    32-bit registers."""
     return form.supports(_H100) and form.m == 16 and form.a_type.register_bits == 32 and form.a_type.bits > 1
 
 
@@ -211,12 +240,30 @@ def _fragment(form: MmaForm, name: str) -> Operand:
     logical = form.metadata.sparsity.formula if name == "a" and form.sparse else ""
     evidence = _MEASURED if on_h100(form) else "published"
     bits = fragment.type.bits
-    return Operand(form.opcode, name, text, bits, fragment.mapping, form.section, evidence, word_bits=fragment.type.register_bits, logical=logical)
+    return Operand(
+        form.opcode,
+        name,
+        text,
+        bits,
+        fragment.mapping,
+        form.section,
+        evidence,
+        word_bits=fragment.type.register_bits,
+        logical=logical,
+    )
 
 
 def _ldmatrix(form: PlainForm, choice: Choice) -> FormLayout:
     count = form.roles[0].count
-    d = Operand(form.opcode, "d", "destination, rows as addressed by lanes 0, 1, ...", 16, form.matrix.mapping, _LDMATRIX, _MEASURED)
+    d = Operand(
+        form.opcode,
+        "d",
+        "destination, rows as addressed by lanes 0, 1, ...",
+        16,
+        form.matrix.mapping,
+        _LDMATRIX,
+        _MEASURED,
+    )
     what = "lanes whose address names each row of each matrix"
     whose = Operand(form.opcode, "address", what, 32, ldmatrix_addresses(count), _LDMATRIX, "published")
     return FormLayout(form.opcode, form, choice, {"d": d, "address": whose})
@@ -239,16 +286,31 @@ def _tcgen05(form: Tcgen05MmaForm, choice: Choice) -> FormLayout:
     section = "PTX ISA 9.0, 9.7.16.10.5 (data path layout organization)"
     rank = " of one CTA" * (group == 2)
 
-    def cells(name: str, what: str, width: int, mapping: Any, evidence: str, where: str = section, used: int = 0, logical: str = "") -> Operand:
+    def cells(
+        name: str,
+        what: str,
+        width: int,
+        mapping: Any,
+        evidence: str,
+        where: str = section,
+        used: int = 0,
+        logical: str = "",
+    ) -> Operand:
         return Operand(about, name, what, width, mapping, where, evidence, tmem=True, used=used, logical=logical)
 
     d = layout.d(choice.n, choice.base_lane)
     unknown = {"b": "B is in shared memory, where its descriptor says (docs/descriptors.md)"}
-    operands = {"d": cells("d", f"matrix D, {layout.rows} rows{rank} x {choice.n}, one element a cell", CELL_BITS, d, layout.evidence)}
+    operands = {
+        "d": cells(
+            "d", f"matrix D, {layout.rows} rows{rank} x {choice.n}, one element a cell", CELL_BITS, d, layout.evidence
+        )
+    }
     metadata = tmem_metadata(form.kind, choice.m, group, form.ws) if sparse else None
     a = layout.a(bits, choice.base_lane)
     k = a.shape[1] * (2 if sparse else 1)
-    what = f"{'stored ' * sparse}matrix A in Tensor Memory, {bits}-bit elements, {layout.rows} rows{rank} x {a.shape[1]}"
+    what = (
+        f"{'stored ' * sparse}matrix A in Tensor Memory, {bits}-bit elements, {layout.rows} rows{rank} x {a.shape[1]}"
+    )
     operands["a"] = cells("a", what, bits, a, layout.a_evidence, logical=_logical(metadata))
     if metadata is not None:
         sparsity = metadata.sparsity
@@ -256,25 +318,39 @@ def _tcgen05(form: Tcgen05MmaForm, choice: Choice) -> FormLayout:
         chosen = f"selector {choice.selector}, " if len(metadata.selectors) > 1 or choice.selector else ""
         mapping = metadata.mapping(choice.selector, choice.base_lane)
         where = "PTX ISA 9.0, 9.7.16.10.8 (sparse matrices)"
-        operands["e"] = cells("e", f"metadata, {sparsity.name}, {chosen}{codes}", CODE_BITS, mapping, metadata.evidence, where)
+        operands["e"] = cells(
+            "e", f"metadata, {sparsity.name}, {chosen}{codes}", CODE_BITS, mapping, metadata.evidence, where
+        )
     else:
         _refuse(form, choice, "selector")
     if form.block_scale:
         for name, ids in (("scale_a", choice.scale_a), ("scale_b", choice.scale_b)):
             if name == "scale_b" and layout.parts > 1 and choice.n % (QUARTER * layout.parts):
-                unknown[name] = f"no source says where the factors of N = {choice.n} columns lie in layout {layout.name}"
+                unknown[name] = (
+                    f"no source says where the factors of N = {choice.n} columns lie in layout {layout.name}"
+                )
                 continue
             operands[name] = _scales(form, choice, name, ids, cells)
     else:
         _refuse(form, choice, "scale_a", "scale_b")
-    shown: dict[str, Any] = {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": metadata.selectors} if metadata else {}
+    shown: dict[str, Any] = (
+        {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": metadata.selectors} if metadata else {}
+    )
     shape = layout.rows, choice.n, k
-    return FormLayout(form.opcode, form, choice, operands, *shape, metadata=metadata, layout=layout.name, unknown=unknown, **shown)
+    return FormLayout(
+        form.opcode, form, choice, operands, *shape, metadata=metadata, layout=layout.name, unknown=unknown, **shown
+    )
 
 
 def _check_size(form: Tcgen05MmaForm, name: str, value: int, legal: tuple[int, ...]) -> None:
     if value not in legal:
-        raise IsaError(str(value), -1, f"{name} = {value} with '{form.opcode}'", ", ".join(map(str, legal)), section="PTX ISA 9.0, 9.7.16.2.1")
+        raise IsaError(
+            str(value),
+            -1,
+            f"{name} = {value} with '{form.opcode}'",
+            ", ".join(map(str, legal)),
+            section="PTX ISA 9.0, 9.7.16.2.1",
+        )
 
 
 def _logical(metadata: TmemMetadata | None) -> str:
@@ -285,11 +361,15 @@ def _logical(metadata: TmemMetadata | None) -> str:
 def _scales(form: Tcgen05MmaForm, choice: Choice, name: str, ids: tuple[int, int], cells: Any) -> Operand:
     if ids[1]:
         raise IsaError(str(ids[1]), -1, f"'{form.opcode}' has no thread-id", f"the id alone, as in {ids[0]}")
-    scales = tmem_scales(form.kind, name[-1], m=choice.m, n=choice.n, vector=form.vector, cta_group=form.cta_group, sparse=form.sparse)
+    scales = tmem_scales(
+        form.kind, name[-1], m=choice.m, n=choice.n, vector=form.vector, cta_group=form.cta_group, sparse=form.sparse
+    )
     count, factors = scales.shape
     side = "rows of A" if name == "scale_a" else "columns of B"
     what = f"scale factors, {count} {side} x {factors}, id {ids[0]}"
-    found: Operand = cells(name, what, 8, scales.mapping(ids[0]), "published", "PTX ISA 9.0, 9.7.16.10.7 (block scaling)", count)
+    found: Operand = cells(
+        name, what, 8, scales.mapping(ids[0]), "published", "PTX ISA 9.0, 9.7.16.10.7 (block scaling)", count
+    )
     return found
 
 
@@ -298,7 +378,9 @@ def _moved(form: PlainFamilyForm, choice: Choice) -> FormLayout:
         _refuse(form, choice, "half_split")
         found = copy(form.shape, form.multicast)
         what = "cells <-> bytes of a matrix in shared memory, from the base address on"
-        operand = Operand(form.opcode, "d", what, 8, found.mapping, "PTX ISA 9.0, 9.7.16.9.1 (tcgen05.cp)", found.evidence, tmem=True)
+        operand = Operand(
+            form.opcode, "d", what, 8, found.mapping, "PTX ISA 9.0, 9.7.16.9.1 (tcgen05.cp)", found.evidence, tmem=True
+        )
         return FormLayout(form.opcode, form, choice, {"d": operand})
     split = choice.half_split
     if form.shape == "16x32bx2" and split is None:
@@ -308,6 +390,9 @@ def _moved(form: PlainFamilyForm, choice: Choice) -> FormLayout:
     about = form.opcode + (f", immHalfSplitoff {split}" if split is not None else "")
     bits = 16 if form.packed else 32
     evidence = "inferred" if form.packed and form.shape not in ("16x64b", "16x32bx2") else "published"
-    what = "registers <-> cells of Tensor Memory, from the base address on" + f"; of half 1 the column counts from {split}" * (split is not None)
+    what = (
+        "registers <-> cells of Tensor Memory, from the base address on"
+        + f"; of half 1 the column counts from {split}" * (split is not None)
+    )
     operand = Operand(about, "d", what, bits, moved.mapping, "PTX ISA 9.0, 9.7.16.8.1 (shapes)", evidence)
     return FormLayout(form.opcode, form, choice, {"d": operand})

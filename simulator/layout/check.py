@@ -1,4 +1,5 @@
-"""Do the printed formulas say what the mappings say? Every form, every operand, every choice; each formula is read as text and evaluated.
+"""Do the printed formulas say what the mappings say? Every form, every operand, every choice; each formula is read as
+text and evaluated.
 
 tcsim layout --check
 """
@@ -14,17 +15,21 @@ from itertools import product
 import numpy as np
 
 from isa import IsaError, mma_forms, stored_columns
-from isa.descriptors import legal_m, legal_n
+from isa.descriptors.instruction import legal_m, legal_n
+from isa.forms.plain import plain_forms
+from isa.forms.tcgen05 import Tcgen05MmaForm, read_family
+from isa.forms.tcgen05_rows import family_opcodes
 from isa.mapping import Integers
-from isa.plain_forms import plain_forms
-from isa.tcgen05_forms import Tcgen05MmaForm, read_family
-from isa.tcgen05_rows import family_opcodes
 from simulator.layout.catalog import SWEPT, Choice, FormLayout, form_layout
 from simulator.layout.operand import Operand
 
 _OPERATORS: dict[type, Callable[[Integers, Integers], Integers]] = {
-    ast.Add: operator.add, ast.Mult: operator.mul, ast.Div: operator.floordiv, ast.Mod: operator.mod, ast.RShift: operator.rshift,
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.RShift: operator.rshift,
+}
 
 
 def evaluate(formula: str, **values: int | Integers) -> Integers:
@@ -36,7 +41,9 @@ def evaluate(formula: str, **values: int | Integers) -> Integers:
     try:
         return np.asarray(_evaluated(ast.parse(formula.strip(), mode="eval").body, values))
     except (SyntaxError, KeyError, TypeError) as error:
-        raise IsaError(formula, -1, f"'{formula}' is no formula ({error})", f"+ * / % >>, whole numbers, {', '.join(values)}") from None
+        raise IsaError(
+            formula, -1, f"'{formula}' is no formula ({error})", f"+ * / % >>, whole numbers, {', '.join(values)}"
+        ) from None
 
 
 def _evaluated(node: ast.expr, values: dict[str, int | Integers]) -> Integers:
@@ -66,7 +73,9 @@ class Checked:
 
     def text(self) -> str:
         """The result in words."""
-        lines = [f"{self.forms:,} forms, {self.operands:,} operands with every selector, id, base lane, M and N (of N: {', '.join(map(str, SWEPT))})"]
+        lines = [
+            f"{self.forms:,} forms, {self.operands:,} operands with every selector, id, base lane, M and N (of N: {', '.join(map(str, SWEPT))})"
+        ]
         count = f"{len(self.wrong)} differ from the mapping"
         lines.append(f"{self.formulas:,} printed formulas, evaluated at {self.cells:,} places and coordinates: {count}")
         return "\n".join([*lines, *self.wrong, ""])
@@ -88,7 +97,9 @@ def every_layout() -> Iterator[FormLayout]:
 
 def _sizes(form: Tcgen05MmaForm) -> tuple[tuple[int, ...], tuple[int, ...]]:
     legal = legal_n(form.kind, cta_group=form.cta_group, sparse=form.sparse, ws=form.ws)
-    return legal_m(form.kind, cta_group=form.cta_group, sparse=form.sparse, ws=form.ws), tuple(n for n in SWEPT if n in legal)
+    return legal_m(form.kind, cta_group=form.cta_group, sparse=form.sparse, ws=form.ws), tuple(
+        n for n in SWEPT if n in legal
+    )
 
 
 def _with_choices(first: FormLayout) -> Iterator[FormLayout]:
@@ -133,7 +144,9 @@ def _check(operand: Operand, found: FormLayout) -> tuple[int, int, list[str]]:
     cells, wrong = 0, []
     for name in printed:
         # Places as functions of coordinates, and coordinates as functions of the places where those elements are.
-        known, expected = (grid, coordinates.get(name)) if name in coordinates and name not in grid else (coordinates, grid.get(name))
+        known, expected = (
+            (grid, coordinates.get(name)) if name in coordinates and name not in grid else (coordinates, grid.get(name))
+        )
         if name == "logical column":
             count, good = _check_logical(operand, found)
         else:

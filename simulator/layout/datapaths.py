@@ -1,4 +1,5 @@
-"""The data path layouts A to G of `tcgen05.mma` as a table. See `isa.datapath` for the rows, and for who says so."""
+"""The data path layouts A to G of `tcgen05.mma` as a table. See `isa.tensor_memory.datapath` for the rows, and for who
+says so."""
 
 from __future__ import annotations
 
@@ -6,10 +7,21 @@ import csv
 import io
 import json
 
-from isa.datapath import LAYOUTS
-from isa.tensor_memory import LANES
+from isa.tensor_memory.address import LANES
+from isa.tensor_memory.datapath import LAYOUTS
 
-HEAD = ("layout", "M", "cta_group", "path", "rows in a CTA", "base lane", "lane of D's (row, n), N = 64", "column", "D", "A")
+HEAD = (
+    "layout",
+    "M",
+    "cta_group",
+    "path",
+    "rows in a CTA",
+    "base lane",
+    "lane of D's (row, n), N = 64",
+    "column",
+    "D",
+    "A",
+)
 _N = 64
 
 

@@ -1,7 +1,9 @@
-"""Metadata as it stands in registers or cells, and what it selects: which stored element is which column of the logical matrix.
+"""Metadata as it stands in registers or cells, and what it selects: which stored element is which column of the logical
+matrix.
 
-A text says what metadata there is: `random` or `random:SEED` (codes that are defined), a word in hexadecimal that stands in every lane or cell, as
-many words as there are lanes with commas between, or a file: .npy or .npz (one array, or `e`), or words in hexadecimal with white space between.
+A text says what metadata there is: `random` or `random:SEED` (codes that are defined), a word in hexadecimal that
+stands in every lane or cell, as many words as there are lanes with commas between, or a file: .npy or .npz (one array,
+or `e`), or words in hexadecimal with white space between.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError, Sparsity, stored_columns
-from isa.forms import MmaForm
-from isa.fragments import LANES
+from isa.forms.mma import MmaForm
+from isa.fragments.metadata import spliced
+from isa.fragments.registers import LANES
 from isa.mapping import Integers
-from isa.metadata import spliced
-from isa.tensor_memory import LANES as TMEM_LANES
-from isa.tmem_metadata import PAIR
+from isa.tensor_memory.address import LANES as TMEM_LANES
+from isa.tensor_memory.metadata import PAIR
 from isa.types import Bits
 from isa.undefined import RULES, metadata_findings
 from simulator.files import BROKEN_ARRAYS
@@ -38,7 +40,8 @@ class Selection:
         words: uint32 [32 lanes], or [128 lanes, 2 columns] of Tensor Memory.
         codes: uint32 [row, chunk], of the first copy.
         sparsity: what a code means.
-        columns: int64 [row, stored column]: its logical column, as a plain multiplexer picks it; see `isa.stored_columns`.
+        columns: int64 [row, stored column]: its logical column, as a plain multiplexer picks it; see
+            `isa.stored_columns`.
         joined: bool [row, chunk]: 1:2 codes that join 16-bit halves of both elements; their `columns` mean nothing.
         findings: rule -> bool [row, chunk]: what is not defined.
         source: where what undefined codes select comes from.
@@ -60,9 +63,12 @@ class Selection:
 
     @cached_property
     def stored(self) -> list[list[list[int]]]:
-        """For each [row][logical column] the stored columns that hold it: none if it is pruned; both that share a code with equal indices."""
+        """For each [row][logical column] the stored columns that hold it: none if it is pruned; both that share a code
+        with equal indices."""
         rows, count = self.columns.shape
-        found: list[list[list[int]]] = [[[] for _ in range(self.codes.shape[1] * self.sparsity.chunk)] for _ in range(rows)]
+        found: list[list[list[int]]] = [
+            [[] for _ in range(self.codes.shape[1] * self.sparsity.chunk)] for _ in range(rows)
+        ]
         for row in range(rows):
             for column in range(count):
                 if not self.joined[row, column // self.sparsity.stored]:
@@ -89,7 +95,8 @@ class Selection:
 
 
 def halves(code: int) -> tuple[int, int]:
-    """Of a 1:2 code: the 16-bit halves of the chunk's two elements that become the operand's low and high half; 2 * i + 1 is the high one of i."""
+    """Of a 1:2 code: the 16-bit halves of the chunk's two elements that become the operand's low and high half; 2 * i +
+    1 is the high one of i."""
     return code & 3, code >> 2
 
 
@@ -108,15 +115,22 @@ def select(found: FormLayout, words: Bits) -> Selection:
         codes = found.form.metadata.gather(words, found.choice.selector)
         findings = metadata_findings(found.form, codes)
     known = isinstance(found.form, MmaForm) and on_h100(found.form)
-    source = "what an H100 was measured to select" if known else "what a plain multiplexer selects (assumed: no chip with this form was measured)"
-    return Selection(words, codes, sparsity, stored_columns(codes, sparsity), spliced(codes, sparsity), findings, source)
+    source = (
+        "what an H100 was measured to select"
+        if known
+        else "what a plain multiplexer selects (assumed: no chip with this form was measured)"
+    )
+    return Selection(
+        words, codes, sparsity, stored_columns(codes, sparsity), spliced(codes, sparsity), findings, source
+    )
 
 
 def read_metadata(found: FormLayout, text: str) -> Selection:
     """The metadata that a text describes (see above).
 
     Raises:
-        IsaError: a dense form, a text that is none of these, or a file that cannot be read or does not hold so many words.
+        IsaError: a dense form, a text that is none of these, or a file that cannot be read or does not hold so many
+            words.
     """
     _sparsity(found)
     name, _, seed = text.partition(":")
@@ -129,7 +143,8 @@ def read_metadata(found: FormLayout, text: str) -> Selection:
 
 
 def random_words(found: FormLayout, seed: int = 0) -> Bits:
-    """Words with random defined codes, ascending ones where the form takes others too; bits that are not read are random, too."""
+    """Words with random defined codes, ascending ones where the form takes others too; bits that are not read are
+    random, too."""
     generator = np.random.default_rng(seed)
     words = generator.integers(0, 1 << 32, _shape(found), dtype=np.uint32)
     shape = found.operands["e"].shape[:2]
@@ -173,7 +188,12 @@ def _from_file(found: FormLayout, path: Path) -> Bits:
         raise IsaError(str(path), -1, f"{path}: cannot be read as metadata ({error})", HELP) from None
     wrong = next((part for part in parts if not _HEX.fullmatch(part)), None)
     if wrong is not None or not parts:
-        raise IsaError(str(path), -1, f"{path}: {f'{wrong!r} is no word in hexadecimal' if wrong else 'holds nothing'}", "words such as 0xEE44EE44")
+        raise IsaError(
+            str(path),
+            -1,
+            f"{path}: {f'{wrong!r} is no word in hexadecimal' if wrong else 'holds nothing'}",
+            "words such as 0xEE44EE44",
+        )
     return _filled(found, [int(part, 16) for part in parts], str(path))
 
 
@@ -184,7 +204,11 @@ def _from_array(path: Path, shape: tuple[int, ...]) -> Bits:
     elif "e" in loaded.files or len(loaded.files) == 1:
         array = loaded["e" if "e" in loaded.files else loaded.files[0]]
     else:
-        raise IsaError(str(path), -1, f"{path}: an archive of {', '.join(loaded.files) or 'nothing'}", "one array, or one called e")
+        raise IsaError(
+            str(path), -1, f"{path}: an archive of {', '.join(loaded.files) or 'nothing'}", "one array, or one called e"
+        )
     if array.dtype != np.uint32 or array.size != int(np.prod(shape)):
-        raise IsaError(str(path), -1, f"{path}: metadata of type {array.dtype} and shape {array.shape}", f"uint32 {list(shape)}")
+        raise IsaError(
+            str(path), -1, f"{path}: metadata of type {array.dtype} and shape {array.shape}", f"uint32 {list(shape)}"
+        )
     return np.ascontiguousarray(array.reshape(shape))

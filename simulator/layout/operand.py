@@ -1,4 +1,5 @@
-"""One operand of one form, as people ask about it: which bits of which lane hold what. A view of its `isa.mapping.Mapping`, and of nothing else."""
+"""One operand of one form, as people ask about it: which bits of which lane hold what. A view of its
+`isa.mapping.Mapping`, and of nothing else."""
 
 from __future__ import annotations
 
@@ -40,14 +41,16 @@ class Operand:
         name: "a", "b", "c", "d", "e" (metadata), "scale_a", "scale_b" or "address".
         what: what it is, for a heading.
         bits: width of an element.
-        mapping: (lane or thread, register or column, part of it) <-> (row, column, copy), under the names that the operand's own section uses.
+        mapping: (lane or thread, register or column, part of it) <-> (row, column, copy), under the names that the
+            operand's own section uses.
         section: who says so.
         evidence: "measured", "published" or "inferred".
         tmem: whether the lanes are those of Tensor Memory.
         word_bits: bits of a register or cell.
         used: how far the first coordinate goes; 0: to its end.
         logical: formula of the logical column of a stored one, for A of a sparse form.
-        general: the mapping before a coordinate of it was chosen: of metadata, with the selector; None where nothing was chosen.
+        general: the mapping before a coordinate of it was chosen: of metadata, with the selector; None where nothing
+            was chosen.
         chosen: what was chosen in it.
     """
 
@@ -116,12 +119,19 @@ class Operand:
 
     @cached_property
     def table(self) -> dict[str, Integers]:
-        """Every element: its "row", "column" and "copy" (coordinate by coordinate, zero where there is none), "lane", "word", "low" and "high" bit.
+        """Every element: its "row", "column" and "copy" (coordinate by coordinate, zero where there is none), "lane",
+        "word", "low" and "high" bit.
 
         Arrays of one axis, in the order of the coordinates.
         """
         index = np.indices(self.shape).reshape(len(self.shape), -1)
-        places = dict(zip(dict(self.mapping.places), self.mapping.positions(**dict(zip(self.axes, index, strict=True))), strict=True))
+        places = dict(
+            zip(
+                dict(self.mapping.places),
+                self.mapping.positions(**dict(zip(self.axes, index, strict=True))),
+                strict=True,
+            )
+        )
         zero = np.zeros(index.shape[1], np.int64)
         low = places.get(self.part, zero) * self.bits + zero
         lane, word = places[self.lane] + zero, places.get(self.word, zero) + zero
@@ -160,7 +170,12 @@ class Operand:
             if not 0 <= value < size:
                 raise IsaError("", -1, f"operand {self.name} of {self.form} has no {name} {value}", f"0 to {size - 1}")
         if not 0 <= low <= high < self.word_bits:
-            raise IsaError("", -1, f"no bits {high}:{low} in a word of {self.word_bits}", f"HIGH:LOW from {self.word_bits - 1}:0 on")
+            raise IsaError(
+                "",
+                -1,
+                f"no bits {high}:{low} in a word of {self.word_bits}",
+                f"HIGH:LOW from {self.word_bits - 1}:0 on",
+            )
         chosen: dict[str, int | Integers] = {self.lane: lane}
         if self.word:
             chosen[self.word] = word
@@ -173,7 +188,8 @@ class Operand:
         return [element for element in found if element[0] < self.shape[0]]
 
     def name_of(self, place: Place) -> str:
-        """The place as tables write it: `T9 a1[31:16]`, `T9 e[3:0]`; of Tensor Memory `L70 e.col1[7:4]`, columns from the operand's address on."""
+        """The place as tables write it: `T9 a1[31:16]`, `T9 e[3:0]`; of Tensor Memory `L70 e.col1[7:4]`, columns from
+        the operand's address on."""
         return f"{'L' if self.tmem else 'T'}{place.lane} {self.word_name(place.word)}{self.bits_name(place.low, place.high)}".rstrip()
 
     def word_name(self, word: int) -> str:
@@ -193,4 +209,6 @@ class Operand:
             numbers: values in place of the names; what was chosen stands in place of its name, too, if any are given.
         """
         values = dict(self.chosen) | numbers if numbers else {}
-        return (self.general or self.mapping).formulas(**values) | ({"logical column": self.logical} if self.logical else {})
+        return (self.general or self.mapping).formulas(**values) | (
+            {"logical column": self.logical} if self.logical else {}
+        )

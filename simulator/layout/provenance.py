@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isa import IsaError, MmaForm, stored_columns
-from isa.metadata import ONE_OF_TWO
+from isa.fragments.metadata import ONE_OF_TWO
 from simulator.layout.catalog import FormLayout
 from simulator.layout.metadata import Selection, halves
 from simulator.layout.operand import Operand
@@ -23,9 +23,11 @@ class Term:
     Attributes:
         stored: column of A as stored.
         a: where the element of A is: `T12 a0[15:0]`.
-        rows: rows of B that it may meet: one if the form is dense or the metadata known; of an undefined 1:2 code both, joined.
+        rows: rows of B that it may meet: one if the form is dense or the metadata known; of an undefined 1:2 code both,
+            joined.
         b: where those elements of B are; empty if B is in shared memory.
-        chunk, code, index: chunk of the metadata, where its code is, and where the bits of it are that choose; -1 and empty in a dense form.
+        chunk, code, index: chunk of the metadata, where its code is, and where the bits of it are that choose; -1 and
+            empty in a dense form.
         value: the code, or -1 if it is not known.
         joined: "" or, of an undefined 1:2 code, which halves of B make the operand.
         scales: where the scale factors of A and of B are, or nothing.
@@ -66,7 +68,11 @@ class Provenance:
 
     def text(self) -> str:
         """A heading and one line for each product."""
-        what = f"the ones of {len(self.terms)} bits joined by {self.operation}" if self.operation else f"{len(self.terms)} products"
+        what = (
+            f"the ones of {len(self.terms)} bits joined by {self.operation}"
+            if self.operation
+            else f"{len(self.terms)} products"
+        )
         lines = [f"D[{self.row}][{self.column}] of {self.form}", f"  {self.d} = {self.c} + {what}:", ""]
         sign = self.operation.split(".")[0] if self.operation else "*"
         head = ["stored" if self.terms[0].code else "k", "A", "", "B", "is at", "chosen by"]
@@ -88,12 +94,27 @@ class Provenance:
         """The same as an object of plain values."""
         terms = [
             {
-                "stored_column": t.stored, "a": t.a, "b_rows": list(t.rows), "b": list(t.b), "chunk": t.chunk, "metadata": t.code,
-                "index": t.index, "code": t.value, "joined": t.joined, "scales": list(t.scales),
+                "stored_column": t.stored,
+                "a": t.a,
+                "b_rows": list(t.rows),
+                "b": list(t.b),
+                "chunk": t.chunk,
+                "metadata": t.code,
+                "index": t.index,
+                "code": t.value,
+                "joined": t.joined,
+                "scales": list(t.scales),
             }
             for t in self.terms
-        ]  # fmt: skip
-        about = {"form": self.form, "row": self.row, "column": self.column, "d": self.d, "c": self.c, "operation": self.operation or "product"}
+        ]
+        about = {
+            "form": self.form,
+            "row": self.row,
+            "column": self.column,
+            "d": self.d,
+            "c": self.c,
+            "operation": self.operation or "product",
+        }
         return {**about, "b_column": self.b_column, "terms": terms}
 
 
@@ -107,7 +128,11 @@ def explain(found: FormLayout, row: int, column: int, selection: Selection | Non
         raise IsaError(found.opcode, -1, f"'{found.opcode}' multiplies nothing", "mma, mma.sp or tcgen05.mma")
     d = found.operands["d"]
     place = d.places(row, column)[0]
-    c = found.operands["c"].name_of(found.operands["c"].places(row, column)[0]) if "c" in found.operands else d.name_of(place)
+    c = (
+        found.operands["c"].name_of(found.operands["c"].places(row, column)[0])
+        if "c" in found.operands
+        else d.name_of(place)
+    )
     operation = found.form.row.operation if isinstance(found.form, MmaForm) else ""
     terms = tuple(_term(found, row, column, stored, selection) for stored in range(found.k_stored))
     return Provenance(d.form, row, column, d.name_of(place), c, terms, operation, found.b_column(row, column))
@@ -121,7 +146,9 @@ def _term(found: FormLayout, row: int, column: int, stored: int, selection: Sele
     return Term(stored, a, rows, names, scales=_scale_names(found, row, column, rows[0]), **about)
 
 
-def _chosen(found: FormLayout, row: int, stored: int, selection: Selection | None) -> tuple[tuple[int, ...], dict[str, Any]]:
+def _chosen(
+    found: FormLayout, row: int, stored: int, selection: Selection | None
+) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Rows of B that a stored element meets, and how its metadata says so."""
     sparsity = found.sparsity
     if sparsity is None:
@@ -148,7 +175,9 @@ def _scale_names(found: FormLayout, row: int, column: int, k: int) -> tuple[str,
     if not found.factors:
         return ()
     factor = k // (found.k // found.factors)
-    return tuple(_names(found.operands[name], index, factor)[0] for name, index in (("scale_a", row), ("scale_b", column)))
+    return tuple(
+        _names(found.operands[name], index, factor)[0] for name, index in (("scale_a", row), ("scale_b", column))
+    )
 
 
 def _names(operand: Operand, *coordinates: int) -> list[str]:

@@ -1,6 +1,8 @@
-"""Where is an element, and what is in a register: answers with names, codes and formulas, all from the operands' mappings.
+"""Where is an element, and what is in a register: answers with names, codes and formulas, all from the operands'
+mappings.
 
-Without metadata an answer about a sparse A lists the codes that decide it; with metadata it names one place, or says "pruned".
+Without metadata an answer about a sparse A lists the codes that decide it; with metadata it names one place, or says
+"pruned".
 """
 
 from __future__ import annotations
@@ -65,19 +67,28 @@ class Answer:
     def json(self) -> dict[str, Any]:
         """The answer as an object of plain values."""
         facts = [{"kind": fact.kind, "text": fact.text, **fact.data} for fact in self.facts]
-        return {"subject": self.subject, "form": self.form, "facts": facts, "formulas": list(self.formulas), "source": self.section}
+        return {
+            "subject": self.subject,
+            "form": self.form,
+            "facts": facts,
+            "formulas": list(self.formulas),
+            "source": self.section,
+        }
 
 
 # Where
 
 
-def where(found: FormLayout, name: str, row: int, column: int, selection: Selection | None = None, *, stored: bool = False) -> Answer:
+def where(
+    found: FormLayout, name: str, row: int, column: int, selection: Selection | None = None, *, stored: bool = False
+) -> Answer:
     """Which bits of which lane's register (or cell) hold an element.
 
     Args:
         found: the form.
         name: the operand.
-        row, column: coordinates under the operand's own names; for A of a sparse form the column is the logical one unless `stored`.
+        row, column: coordinates under the operand's own names; for A of a sparse form the column is the logical one
+            unless `stored`.
         selection: concrete metadata.
 
     Raises:
@@ -89,7 +100,10 @@ def where(found: FormLayout, name: str, row: int, column: int, selection: Select
     subject = f"{element_name(operand)}[{row}][{column}]"
     facts = [_held(operand, place, number) for number, place in enumerate(operand.places(row, column))]
     if found.sparsity is not None and operand.name == "a":
-        facts += [*_stored_facts(found, row, column, selection), _metadata_fact(found, row, column // found.sparsity.stored, selection)]
+        facts += [
+            *_stored_facts(found, row, column, selection),
+            _metadata_fact(found, row, column // found.sparsity.stored, selection),
+        ]
     elif operand.name == "e" and selection is not None:
         facts.append(_metadata_fact(found, row, column, selection))
     return Answer(subject, operand.form, tuple(facts), tuple(substituted(operand, row, column)), source(operand))
@@ -104,7 +118,9 @@ def element_name(operand: Operand) -> str:
     """What an element of the operand is called, without its indices."""
     if operand.name == "a" and operand.logical:
         return "stored A"
-    return {"e": "code", "address": "matrix", "scale_a": "scale_a", "scale_b": "scale_b"}.get(operand.name, operand.name.upper())
+    return {"e": "code", "address": "matrix", "scale_a": "scale_a", "scale_b": "scale_b"}.get(
+        operand.name, operand.name.upper()
+    )
 
 
 def _held(operand: Operand, place: Place, copy: int = 0, more: str = "", **data: Any) -> Fact:
@@ -125,17 +141,29 @@ def _where_logical(found: FormLayout, operand: Operand, row: int, column: int, s
         held, pruned = deciding_codes(found.sparsity, found.codes, column)
         for at, codes in held.items():
             more = f"stored column {at}, if the code is {listed(codes)}"
-            facts += [_held(operand, place, i, more, stored_column=at, codes=codes) for i, place in enumerate(operand.places(row, at))]
+            facts += [
+                _held(operand, place, i, more, stored_column=at, codes=codes)
+                for i, place in enumerate(operand.places(row, at))
+            ]
         facts.append(Fact("pruned", f"if the code is {listed(pruned)}", {"codes": pruned}))
         stored = list(held)
     else:
         stored = selection.stored[row][column]
         for at in stored:
-            facts += [_held(operand, place, i, f"stored column {at}", stored_column=at) for i, place in enumerate(operand.places(row, at))]
+            facts += [
+                _held(operand, place, i, f"stored column {at}", stored_column=at)
+                for i, place in enumerate(operand.places(row, at))
+            ]
         facts += _unheld(found, row, column, selection, stored)
     facts.append(_metadata_fact(found, row, chunk, selection))
     lines = [line for at in stored for line in substituted(operand, row, at)]
-    return Answer(f"A[{row}][{column}]", operand.form, tuple(facts), tuple(lines + _metadata_lines(found, row, chunk)), source(operand))
+    return Answer(
+        f"A[{row}][{column}]",
+        operand.form,
+        tuple(facts),
+        tuple(lines + _metadata_lines(found, row, chunk)),
+        source(operand),
+    )
 
 
 def _unheld(found: FormLayout, row: int, column: int, selection: Selection, stored: list[int]) -> list[Fact]:
@@ -153,7 +181,10 @@ def _unheld(found: FormLayout, row: int, column: int, selection: Selection, stor
 
 def joined_text(found: FormLayout, selection: Selection, row: int, chunk: int) -> str:
     """What an undefined 1:2 code multiplies."""
-    low, high = (f"the {'high' if half % 2 else 'low'} half of B[{2 * chunk + half // 2}]" for half in halves(int(selection.codes[row, chunk])))
+    low, high = (
+        f"the {'high' if half % 2 else 'low'} half of B[{2 * chunk + half // 2}]"
+        for half in halves(int(selection.codes[row, chunk]))
+    )
     return f"the stored element multiplies an operand joined of {low} (its low 16 bits) and {high} (its high ones)"
 
 
@@ -194,7 +225,8 @@ def _stored_facts(found: FormLayout, row: int, column: int, selection: Selection
     if selection is None:
         every = columns_by_code(found.sparsity, found.codes, column)
         return [
-            Fact("element", f"A[{row}][{k}], if the code is {listed(codes)}", {"row": row, "column": k, "codes": codes}) for k, codes in every.items()
+            Fact("element", f"A[{row}][{k}], if the code is {listed(codes)}", {"row": row, "column": k, "codes": codes})
+            for k, codes in every.items()
         ]
     chunk = column // found.sparsity.stored
     if selection.joined[row, chunk]:
@@ -226,7 +258,14 @@ def _metadata_fact(found: FormLayout, row: int, chunk: int, selection: Selection
 # What
 
 
-def what(found: FormLayout, name: str, lane: int, word: int = 0, bits: tuple[int, int] | None = None, selection: Selection | None = None) -> Answer:
+def what(
+    found: FormLayout,
+    name: str,
+    lane: int,
+    word: int = 0,
+    bits: tuple[int, int] | None = None,
+    selection: Selection | None = None,
+) -> Answer:
     """What the bits of a register (or cell) hold.
 
     Args:
@@ -260,7 +299,9 @@ def _contents(found: FormLayout, operand: Operand, element: tuple[int, ...], sel
     data: dict[str, Any] = {"place": operand.name_of(at), **at._asdict()}
     if operand.name == "e" and found.sparsity is not None:
         first, size = column * found.sparsity.chunk, found.sparsity.chunk
-        text = f"{data['place']:<16}code of row {row}, chunk {column}: A[{row}][{first}] to A[{row}][{first + size - 1}]"
+        text = (
+            f"{data['place']:<16}code of row {row}, chunk {column}: A[{row}][{first}] to A[{row}][{first + size - 1}]"
+        )
         if selection is not None:
             code, problem = int(selection.codes[row, column]), selection.problem(row, column)
             text += f" = 0b{code:04b}" + f", not defined ({problem})" * bool(problem)
@@ -282,13 +323,19 @@ def _reason(found: FormLayout, operand: Operand, lane: int, word: int, low: int,
     others = []
     for selector in found.selectors if operand.name == "e" else ():
         if selector != found.choice.selector:
-            other = form_layout(found.opcode, replace(found.choice, selector=selector)).operand("e").elements(lane, word, low, high)
+            other = (
+                form_layout(found.opcode, replace(found.choice, selector=selector))
+                .operand("e")
+                .elements(lane, word, low, high)
+            )
             rows = {row: [e[1] for e in other if e[0] == row] for row in dict.fromkeys(e[0] for e in other)}
             held = " and ".join(f"row {row}, {_run('chunk', chunks)}" for row, chunks in rows.items())
             others += [f"with selector {selector} the codes of {held}"] if other else []
     if others:
         return f"not read with selector {found.choice.selector}; {'; '.join(others)}"
-    return "no element of the operand is held there" + ("" if operand.name not in ("scale_a", "scale_b") else " with these ids")
+    return "no element of the operand is held there" + (
+        "" if operand.name not in ("scale_a", "scale_b") else " with these ids"
+    )
 
 
 def _run(what: str, numbers: list[int]) -> str:
@@ -300,7 +347,8 @@ def _run(what: str, numbers: list[int]) -> str:
 
 
 def substituted(operand: Operand, *coordinates: int) -> list[str]:
-    """Each place's formula, with the numbers of an element, and its value: `lane = column / 2 % 4 + ... = 6 / 2 % 4 + ... = 23`."""
+    """Each place's formula, with the numbers of an element, and its value: `lane = column / 2 % 4 + ... = 6 / 2 % 4 +
+    ... = 23`."""
     numbers = dict(zip(operand.axes, coordinates, strict=False)) | dict.fromkeys(operand.axes[len(coordinates) :], 0)
     values = operand.mapping.positions(**numbers)
     names = [name for name, _ in operand.mapping.places]

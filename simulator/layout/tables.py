@@ -16,10 +16,11 @@ _PLACE = ("lane", "word", "low", "high")
 
 
 def cells(operand: Operand, selection: Selection | None = None) -> Iterator[dict[str, int | str]]:
-    """One record for each element, under the names of the operand's own mapping: coordinates, lane, register or column, low and high bit.
+    """One record for each element, under the names of the operand's own mapping: coordinates, lane, register or column,
+    low and high bit.
 
-    Coordinates that a place has, too (`tcgen05.ld`: lane, column), are called to_lane, to_column. With metadata: the code of a chunk, and the
-    logical column of a stored element of A ("" where a 1:2 code joins halves of two).
+    Coordinates that a place has, too (`tcgen05.ld`: lane, column), are called to_lane, to_column. With metadata: the
+    code of a chunk, and the logical column of a stored element of A ("" where a 1:2 code joins halves of two).
     """
     names = header(operand, selection)
     columns = [operand.table[name].tolist() for name in ("row", "column", "copy")[: len(operand.axes)]]
@@ -52,7 +53,8 @@ def _concrete(operand: Operand, selection: Selection | None) -> list[Any] | None
 
 
 def as_csv(found: Sequence[Operand], selection: Selection | None = None) -> str:
-    """All elements, one a line. The second coordinate stands under `column`, whatever it is called; copies only where there are any."""
+    """All elements, one a line. The second coordinate stands under `column`, whatever it is called; copies only where
+    there are any."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     tmem, copies = found[0].tmem, any(len(operand.axes) > 2 for operand in found)
@@ -84,7 +86,9 @@ def as_json(operand: Operand, selection: Selection | None = None) -> dict[str, A
     return found
 
 
-def as_text(operand: Operand, view: str = "matrix", *, selection: Selection | None = None, markdown: bool = False) -> str:
+def as_text(
+    operand: Operand, view: str = "matrix", *, selection: Selection | None = None, markdown: bool = False
+) -> str:
     """A table with a heading and the formulas.
 
     Args:
@@ -114,12 +118,19 @@ def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str
     texts = np.array(places_text(operand), object).reshape(rows, columns, copies)[..., 0]
     extra = _concrete(operand, selection)
     if extra is not None:
-        marks = np.array([f" {'k' if operand.name == 'a' else ''}{'?' if mark == '' else mark}" for mark in extra], object)
+        marks = np.array(
+            [f" {'k' if operand.name == 'a' else ''}{'?' if mark == '' else mark}" for mark in extra], object
+        )
         texts = texts + marks.reshape(rows, columns, copies)[..., 0]
     lines = [[str(row), *texts[row].tolist()] for row in range(rows)]
     if copies > 1 and operand.axes[2] == "copy":
         lanes = operand.grid["lane"][0, 0]
-        lines.append([f"and {copies - 1} cop{'ies' if copies > 2 else 'y'}, lanes +{', +'.join(map(str, lanes[1:] - lanes[0]))}", *[""] * columns])
+        lines.append(
+            [
+                f"and {copies - 1} cop{'ies' if copies > 2 else 'y'}, lanes +{', +'.join(map(str, lanes[1:] - lanes[0]))}",
+                *[""] * columns,
+            ]
+        )
     return [f"{operand.axes[0]}\\{operand.axes[1]}", *map(str, range(columns))], lines
 
 
@@ -129,8 +140,13 @@ def _by_lane(operand: Operand, selection: Selection | None) -> tuple[list[str], 
     held = np.full((operand.lanes, slots.shape[1]), "-", object)
     names = [table["row"].tolist(), table["column"].tolist()]
     extra = _concrete(operand, selection) or [""] * len(names[0])
-    texts = [f"({row},{column}){f'={mark}' if mark != '' else ''}" for row, column, mark in zip(*names, extra, strict=True)]
+    texts = [
+        f"({row},{column}){f'={mark}' if mark != '' else ''}" for row, column, mark in zip(*names, extra, strict=True)
+    ]
     held[table["lane"], slot.ravel()] = texts
-    head = [operand.lane, *(operand.word_name(word) + operand.bits_name(low, low + operand.bits - 1) for word, low in slots.T.tolist())]
+    head = [
+        operand.lane,
+        *(operand.word_name(word) + operand.bits_name(low, low + operand.bits - 1) for word, low in slots.T.tolist()),
+    ]
     letter = "L" if operand.tmem else "T"
     return head, [[f"{letter}{lane}", *held[lane].tolist()] for lane in range(operand.lanes)]

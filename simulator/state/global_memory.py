@@ -1,4 +1,5 @@
-"""Global memory of a kernel: bytes from address 0 on, the lines and sectors that an access touches, and copies under way to shared memory.
+"""Global memory of a kernel: bytes from address 0 on, the lines and sectors that an access touches, and copies under
+way to shared memory.
 
 Nothing orders accesses of different warps to global memory here, so races on it are not seen.
 """
@@ -46,14 +47,20 @@ class GlobalMemory:
         if outside.any():
             bad = int(addresses[outside].ravel()[0])
             reason = f"access to {width} bytes at global[{bad}], outside of the {self.data.size} bytes of global memory"
-            raise AddressError(reason, f"0 to {self.data.size - width}, see .global" if self.data.size >= width else "see .global")
+            raise AddressError(
+                reason, f"0 to {self.data.size - width}, see .global" if self.data.size >= width else "see .global"
+            )
         misaligned = addresses % alignment != 0
         if misaligned.any():
-            raise AddressError(f"misaligned access to {width} bytes at global[{int(addresses[misaligned].ravel()[0])}]", f"a multiple of {alignment}")
+            raise AddressError(
+                f"misaligned access to {width} bytes at global[{int(addresses[misaligned].ravel()[0])}]",
+                f"a multiple of {alignment}",
+            )
 
 
 def touched(addresses: Addresses, width: int, unit: int, active: Lanes | None = None) -> NDArray[np.int64]:
-    """How many different units (lines or sectors) the lanes of each warp touch: [warp, lane] byte addresses, `width` bytes each -> [warp].
+    """How many different units (lines or sectors) the lanes of each warp touch: [warp, lane] byte addresses, `width`
+    bytes each -> [warp].
 
     Accesses are aligned to their width and no wider than a unit, so each touches one.
     """

@@ -1,7 +1,8 @@
 """mbarriers in shared memory: phase, pending arrivals, pending transactions. PTX ISA 9.0, 9.7.13.15.
 
-The object is 64 opaque bits for PTX. Here they are: bits 0-19 pending arrivals, 20-39 expected arrivals, 40-60 transaction count (two's
-complement), 62 parity of the phase, 63 set while the object is valid. An ordinary store into them is found at the next use.
+The object is 64 opaque bits for PTX. Here they are: bits 0-19 pending arrivals, 20-39 expected arrivals, 40-60
+transaction count (two's complement), 62 parity of the phase, 63 set while the object is valid. An ordinary store into
+them is found at the next use.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Clocks = NDArray[np.int32]
 
 
 class OrderedMemory(SharedMemory):
-    """Shared memory whose users are ordered by mbarriers too, not only by barriers of all: one releases what it did, another acquires it."""
+    """Shared memory whose users are ordered by mbarriers too, not only by barriers of all: one releases what it did,
+    another acquires it."""
 
     def release(self, actor: int) -> Clocks:
         """What `actor` has done and seen so far, int32 [actor]."""
@@ -50,7 +52,8 @@ class Mbarrier:
         transactions: bytes that it still lacks; below 0 while more have come than were announced.
         phase: phases completed.
         word: the bits in shared memory.
-        released, completed: what those who arrived have released, in all phases and in the completed ones; one array for each CTA's memory.
+        released, completed: what those who arrived have released, in all phases and in the completed ones; one array
+            for each CTA's memory.
     """
 
     expected: int
@@ -72,14 +75,17 @@ class Mbarrier:
         if self.pending:
             parts.append(f"{self.pending} of {self.expected} arrivals")
         if self.transactions:
-            parts.append(f"{self.transactions} bytes" if self.transactions > 0 else f"an expect_tx of {-self.transactions} bytes")
+            parts.append(
+                f"{self.transactions} bytes" if self.transactions > 0 else f"an expect_tx of {-self.transactions} bytes"
+            )
         return " and ".join(parts)
 
 
 class Mbarriers:
     """The mbarriers of one CTA, by their place in its shared memory.
 
-    Every method raises AddressError for what PTX leaves undefined or a chip stops at: no valid object there, counts out of range.
+    Every method raises AddressError for what PTX leaves undefined or a chip stops at: no valid object there, counts out
+    of range.
     """
 
     def __init__(self, shared: SharedMemory) -> None:
@@ -109,13 +115,20 @@ class Mbarriers:
         self._check(address)
         barrier = self.live.get(address)
         if barrier is None:
-            legal = "mbarrier.init before; " + (", ".join(f"shared[{place}]" for place in sorted(self.live)) or "there is none yet")
+            legal = "mbarrier.init before; " + (
+                ", ".join(f"shared[{place}]" for place in sorted(self.live)) or "there is none yet"
+            )
             raise AddressError(f"no mbarrier at shared[{address}]", legal)
         if barrier.word != self._read(address):
-            raise AddressError(f"the mbarrier at shared[{address}] was overwritten by a store", "mbarrier instructions alone, until mbarrier.inval")
+            raise AddressError(
+                f"the mbarrier at shared[{address}] was overwritten by a store",
+                "mbarrier instructions alone, until mbarrier.inval",
+            )
         return barrier
 
-    def arrive(self, address: int, count: int = 1, *, expect: int = 0, drop: bool = False, complete: bool = True) -> int:
+    def arrive(
+        self, address: int, count: int = 1, *, expect: int = 0, drop: bool = False, complete: bool = True
+    ) -> int:
         """`count` arrivals; the word before them, which is the state that the instruction returns.
 
         Args:
@@ -126,10 +139,20 @@ class Mbarriers:
         barrier = self.at(address)
         before = barrier.word
         if not 1 <= count <= barrier.pending:
-            legal = f"1 to {barrier.pending}, the arrivals that the phase still lacks" if barrier.pending else "none before its bytes have come"
-            raise AddressError(f"{count} arrivals at the mbarrier at shared[{address}], whose phase lacks {barrier.lacks() or 'none'}", legal)
+            legal = (
+                f"1 to {barrier.pending}, the arrivals that the phase still lacks"
+                if barrier.pending
+                else "none before its bytes have come"
+            )
+            raise AddressError(
+                f"{count} arrivals at the mbarrier at shared[{address}], whose phase lacks {barrier.lacks() or 'none'}",
+                legal,
+            )
         if not complete and count == barrier.pending:
-            raise AddressError(f"an arrival with .noComplete ends the phase of the mbarrier at shared[{address}]", f"at most {barrier.pending - 1}")
+            raise AddressError(
+                f"an arrival with .noComplete ends the phase of the mbarrier at shared[{address}]",
+                f"at most {barrier.pending - 1}",
+            )
         self._transact(address, barrier, expect)
         barrier.pending -= count
         barrier.expected -= count if drop else 0
@@ -156,7 +179,10 @@ class Mbarriers:
     def _transact(self, address: int, barrier: Mbarrier, count: int) -> None:
         barrier.transactions += count
         if abs(barrier.transactions) > MOST or abs(count) > MOST:
-            raise AddressError(f"a transaction count of {barrier.transactions} at the mbarrier at shared[{address}]", f"-{MOST} to {MOST}")
+            raise AddressError(
+                f"a transaction count of {barrier.transactions} at the mbarrier at shared[{address}]",
+                f"-{MOST} to {MOST}",
+            )
 
     def _settle(self, address: int, barrier: Mbarrier) -> None:
         """Ends the phase if nothing is lacking, and writes the object."""

@@ -1,7 +1,7 @@
 """The register file: patterns of 32, 64, 16 and 1 bit, [warp, register, lane].
 
-Names are those that nvcc gives: %r (32 bits), %rd (64), %p (predicates), %rs (16). A trace's registers also have one number each, so that
-dependencies need one array: the 32-bit ones come first, then the other sorts (`Numbering`).
+Names are those that nvcc gives: %r (32 bits), %rd (64), %p (predicates), %rs (16). A trace's registers also have one
+number each, so that dependencies need one array: the 32-bit ones come first, then the other sorts (`Numbering`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def register_place(name: str) -> Place | None:
 
 
 class Numbering(NamedTuple):
-    """How many registers of each sort a warp has, and with that one number for each register: 32-bit ones, 64-bit ones, predicates, 16-bit ones."""
+    """How many registers of each sort a warp has, and with that one number for each register: 32-bit ones, 64-bit ones,
+    predicates, 16-bit ones."""
 
     words: int = 255
     wide: int = 255
@@ -79,14 +80,16 @@ class Numbering(NamedTuple):
 
     @property
     def words_each(self) -> int:
-        """32-bit registers of a thread that all this takes; predicates have a file of their own, 16-bit registers take a whole one."""
+        """32-bit registers of a thread that all this takes; predicates have a file of their own, 16-bit registers take
+        a whole one."""
         return self.words + 2 * self.wide + self.halves
 
     def first(self, sort: Sort) -> int:
         return sum(self[:sort])
 
     def numbers(self, names: Iterable[str]) -> tuple[int, ...]:
-        """Numbers of these registers, without duplicates; names that are no trace registers (special ones) are left out."""
+        """Numbers of these registers, without duplicates; names that are no trace registers (special ones) are left
+        out."""
         places = (register_place(name) for name in names)
         return tuple(dict.fromkeys(self.first(place.sort) + place.number for place in places if place is not None))
 
@@ -118,8 +121,16 @@ class RegisterFile:
         """[warp, register, lane] of the given warps and registers, of the sort's type (uint32 for the 32-bit ones)."""
         return self.banks[sort][warps[:, None], np.asarray(registers, np.intp)]
 
-    def write(self, warps: Warps, registers: Sequence[int], values: NDArray[Any], lanes: Lanes | None = None, sort: Sort = Sort.WORD) -> None:
-        """Writes [warp, register, lane] of the sort's type; only in `lanes`, bool [warp, lane], where they are given."""
+    def write(
+        self,
+        warps: Warps,
+        registers: Sequence[int],
+        values: NDArray[Any],
+        lanes: Lanes | None = None,
+        sort: Sort = Sort.WORD,
+    ) -> None:
+        """Writes [warp, register, lane] of the sort's type; only in `lanes`, bool [warp, lane], where they are
+        given."""
         index = np.asarray(registers, np.intp)
         bank = self.banks[sort]
         if lanes is not None:

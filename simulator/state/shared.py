@@ -41,7 +41,8 @@ class SharedMemory:
         self._history = _History(size, warps)
 
     def read(self, addresses: Addresses, width: int, warps: NDArray[np.intp]) -> tuple[NDArray[np.uint8], int]:
-        """Bytes uint8 [warp, access, width] at `addresses` [warp, access], and how many bytes of them race with another warp's write."""
+        """Bytes uint8 [warp, access, width] at `addresses` [warp, access], and how many bytes of them race with another
+        warp's write."""
         self._check(addresses, width)
         places = addresses[..., None] + np.arange(width)
         return self.data[places], self._history.read(places, warps)
@@ -72,14 +73,18 @@ class SharedMemory:
             )
         misaligned = addresses % width != 0
         if misaligned.any():
-            raise AddressError(f"misaligned access to {width} bytes at shared[{int(addresses[misaligned][0])}]", f"a multiple of {width}")
+            raise AddressError(
+                f"misaligned access to {width} bytes at shared[{int(addresses[misaligned][0])}]",
+                f"a multiple of {width}",
+            )
 
 
 class _History:
     """Who touched each byte last, and what each warp knows of the others: enough to see races.
 
-    An access races with another warp's access to the same byte, one of them a write, if no barrier (or chain of barriers) lies between. Each
-    warp counts its barriers; `seen[w, v]` is the count of v up to which w has synchronised with it.
+    An access races with another warp's access to the same byte, one of them a write, if no barrier (or chain of
+    barriers) lies between. Each warp counts its barriers; `seen[w, v]` is the count of v up to which w has synchronised
+    with it.
     """
 
     def __init__(self, size: int, warps: int) -> None:
@@ -120,10 +125,12 @@ class _History:
 
 
 def wavefronts(addresses: Addresses, width: int) -> NDArray[np.int64]:
-    """Cycles that shared memory is busy with one access of each lane: [warp, lane] byte addresses, `width` bytes each -> [warp].
+    """Cycles that shared memory is busy with one access of each lane: [warp, lane] byte addresses, `width` bytes each
+    -> [warp].
 
-    Lanes are served in groups that move 128 bytes (32 lanes of 4 bytes and less, 16 of 8, 8 of 16); a group takes as many cycles as the
-    largest number of different 32-bit words that it wants from one bank. Measured on an NVIDIA H100, November 2026 (tests/hardware).
+    Lanes are served in groups that move 128 bytes (32 lanes of 4 bytes and less, 16 of 8, 8 of 16); a group takes as
+    many cycles as the largest number of different 32-bit words that it wants from one bank. Measured on an NVIDIA H100,
+    November 2026 (tests/hardware).
     """
     warps, lanes = addresses.shape
     group = min(lanes, LINE_BYTES // max(width, BANK_BYTES))

@@ -1,7 +1,8 @@
 """Tensor Memory of a CTA: 128 lanes x 512 columns of 32 bits, and who has allocated which columns.
 
-Allocation follows PTX ISA 9.0, 9.7.16.7 (published). Which free columns an allocation gets is not stated; here the lowest that fit, at a multiple
-of their number (assumed). What breaks a rule raises `UndefinedBehavior` under either policy: nothing is known of what a chip does.
+Allocation follows PTX ISA 9.0, 9.7.16.7 (published). Which free columns an allocation gets is not stated; here the
+lowest that fit, at a multiple of their number (assumed). What breaks a rule raises `UndefinedBehavior` under either
+policy: nothing is known of what a chip does.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.tcgen05_rows import COLUMNS as ALLOCATIONS
-from isa.tensor_memory import COLUMNS, LANES
+from isa.forms.tcgen05_rows import COLUMNS as ALLOCATIONS
+from isa.tensor_memory.address import COLUMNS, LANES
 from isa.types import Bits
 from isa.undefined import undefined_behavior
 
@@ -49,13 +50,16 @@ class TensorMemory:
         self._smallest_so_far = COLUMNS
 
     def allocate(self, columns: int, where: str = "") -> int | None:
-        """The base column of `columns` new ones, or None if there is no room now: the instruction waits until another deallocates."""
+        """The base column of `columns` new ones, or None if there is no room now: the instruction waits until another
+        deallocates."""
         if columns not in ALLOCATIONS:
             raise undefined_behavior("tmem-allocation-size", f"{where}{columns} columns")
         if self.relinquished:
             raise undefined_behavior("tmem-alloc-after-relinquish", f"{where}{columns} columns")
         if columns > self._smallest_so_far:
-            raise undefined_behavior("tmem-growing-allocation", f"{where}{columns} columns after an allocation of {self._smallest_so_far}")
+            raise undefined_behavior(
+                "tmem-growing-allocation", f"{where}{columns} columns after an allocation of {self._smallest_so_far}"
+            )
         free = ~self._owned.reshape(-1, columns).any(axis=1)
         if not free.any():
             return None
@@ -70,7 +74,9 @@ class TensorMemory:
         given = Allocation(base, columns)
         if given not in self.allocations:
             known = ", ".join(f"{a.columns} columns at {a.base}" for a in self.allocations) or "nothing"
-            raise undefined_behavior("tmem-dealloc-mismatch", f"{where}{columns} columns at {base}, while {known} is allocated")
+            raise undefined_behavior(
+                "tmem-dealloc-mismatch", f"{where}{columns} columns at {base}, while {known} is allocated"
+            )
         self.allocations.remove(given)
         self._owned[base : base + columns] = False
         self.written[:, base : base + columns] = False

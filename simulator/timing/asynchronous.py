@@ -1,12 +1,13 @@
 """What goes on after issue: the queue of each SM's tcgen05 unit, commits on their way, and mbarriers.
 
-An instruction for the unit is issued into the queue of its SM and starts when it is the first there and the unit is free (with cta_group::2 in
-a pair: the units of both SMs). It reads its operands from the server of shared memory that ld.shared uses too, as one block; the unit is free
-again after its interval, at the earliest when the operands are read. Its result is complete `latency` cycles after the start. A commit takes no
-time of the unit: when it is the first, it arrives on its mbarriers as soon as all that its warp has queued before is complete.
+An instruction for the unit is issued into the queue of its SM and starts when it is the first there and the unit is
+free (with cta_group::2 in a pair: the units of both SMs). It reads its operands from the server of shared memory that
+ld.shared uses too, as one block; the unit is free again after its interval, at the earliest when the operands are read.
+Its result is complete `latency` cycles after the start. A commit takes no time of the unit: when it is the first, it
+arrives on its mbarriers as soon as all that its warp has queued before is complete.
 
-Assumed, since nothing is published: the length of the queue, one order for all warps of an SM, that operands are read as a block, and that
-accumulators in Tensor Memory cost nothing.
+Assumed, since nothing is published: the length of the queue, one order for all warps of an SM, that operands are read
+as a block, and that accumulators in Tensor Memory cost nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import simpy
 
 from simulator.errors import DeadlockError
-from simulator.execute.facts import CLUSTER, Barrier, CommitFacts
+from simulator.execute.dynamic_info import CLUSTER, Barrier, CommitFacts
 from simulator.timing.events import LANDING, QUEUE, At
 from simulator.timing.model import Job, Unit
 from simulator.timing.tcgen05 import Cost
@@ -39,7 +40,8 @@ class Entry(NamedTuple):
 
 @dataclass
 class Phase:
-    """An mbarrier: arrivals that complete a phase, those still missing, parity of the current phase, warps that wait (with their parity), bytes.
+    """An mbarrier: arrivals that complete a phase, those still missing, parity of the current phase, warps that wait
+    (with their parity), bytes.
 
     Attributes:
         bytes: that the phase still lacks; below 0 while more have come than were announced.
@@ -164,7 +166,8 @@ class Asynchronous:
         self.settle(barrier, phase, now)
 
     def transact(self, barrier: Barrier, count: int, now: int) -> None:
-        """Bytes that are announced (`count` above 0) or have come; they are seen at `now`, which may be later than this cycle."""
+        """Bytes that are announced (`count` above 0) or have come; they are seen at `now`, which may be later than this
+        cycle."""
         phase = self.phase(barrier)
         phase.bytes += count
         if count < 0:
@@ -203,15 +206,20 @@ class Asynchronous:
         """Who waits for which mbarrier, for a deadlock's message."""
         return [
             f"warps {', '.join(str(warp.id) for warp, _ in phase.waiting)} wait for parity {phase.waiting[0][1]} of {_named(barrier)}, "
-            f"which lacks {phase.missing} of {phase.count} arrivals" + (f" and {phase.bytes} bytes" if phase.bytes else "")
+            f"which lacks {phase.missing} of {phase.count} arrivals"
+            + (f" and {phase.bytes} bytes" if phase.bytes else "")
             for barrier, phase in sorted(self.phases.items())
             if phase.waiting
         ]
 
     def state(self, now: int, oldest: int) -> tuple[object, ...]:
-        """What decides the future, relative to `now`; `oldest` is the earliest of the last issues of warps that wait for no release."""
+        """What decides the future, relative to `now`; `oldest` is the earliest of the last issues of warps that wait
+        for no release."""
         queues = tuple(tuple((entry.warp.id, entry.job.fact) for entry in queue) for queue in self.queues)
-        times = tuple((max(free - now, 0), opened - now if opened > oldest else None) for free, opened in zip(self.free, self.opened, strict=True))
+        times = tuple(
+            (max(free - now, 0), opened - now if opened > oldest else None)
+            for free, opened in zip(self.free, self.opened, strict=True)
+        )
         ticks = tuple(None if tick is None else tick.at - now for tick in self.ticks)
         flights = tuple((flight.at - now, barriers) for flight, barriers in self.flights.items())
         phases = tuple(

@@ -18,7 +18,21 @@ from simulator.errors import ConfigError
 from simulator.resources import folder
 from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
 from simulator.timing.sequences_config import Sequences, read_sequences
-from simulator.timing.tables import NO_PIPE, NO_SCHEDULE, Alu, Barrier, Chip, Issue, Loop, Pipe, Schedule, Shared, Sm, TensorClass, known_kinds
+from simulator.timing.tables import (
+    NO_PIPE,
+    NO_SCHEDULE,
+    Alu,
+    Barrier,
+    Chip,
+    Issue,
+    Loop,
+    Pipe,
+    Schedule,
+    Shared,
+    Sm,
+    TensorClass,
+    known_kinds,
+)
 from simulator.timing.tcgen05_config import Tcgen05, read_tcgen05
 
 STATUSES = ("measured", "published", "assumed")
@@ -34,7 +48,8 @@ class Config:
         path: the file.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
-        sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed: ...").
+        sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed:
+            ...").
     """
 
     path: str
@@ -65,7 +80,8 @@ class Config:
         return next((c for c in self.tensor if c.matches(form)), None)
 
     def tensor_cycles(self, form: MmaForm) -> int:
-        """Cycles of a tensor pipe that an instruction takes, or the matrix instructions of its sequence; 0 for one without a time."""
+        """Cycles of a tensor pipe that an instruction takes, or the matrix instructions of its sequence; 0 for one
+        without a time."""
         found = self.tensor_class(form)
         sequence = self.sequences.find(form) if self.sequences is not None and found is None else None
         if sequence is not None:
@@ -77,14 +93,47 @@ class Config:
         return self.sources[table].split(":")[0]
 
 
-_TABLES: dict[str, type] = {"chip": Chip, "sm": Sm, "issue": Issue, "loop": Loop, "alu": Alu, "barrier": Barrier, "shared": Shared}
+_TABLES: dict[str, type] = {
+    "chip": Chip,
+    "sm": Sm,
+    "issue": Issue,
+    "loop": Loop,
+    "alu": Alu,
+    "barrier": Barrier,
+    "shared": Shared,
+}
 _LATE = ("result_from", "result_until", "ports")
-_OPTIONAL: dict[str, type] = {"schedule": Schedule, "pipe": Pipe, "memory": Memory, "mbarrier": Mbarrier, "l2": L2, "hbm": Hbm, "launch": Launch}
+_OPTIONAL: dict[str, type] = {
+    "schedule": Schedule,
+    "pipe": Pipe,
+    "memory": Memory,
+    "mbarrier": Mbarrier,
+    "l2": L2,
+    "hbm": Hbm,
+    "launch": Launch,
+}
 _MAY_BE_ZERO = (
-    *_LATE, "compare", "fetch", "sparse_after_dense", "three_registers", "access", "cycles", "minimum", "change_latency",
-    "register_latency", "arrival", "port_cycles", "warp_interval", "wavefront_interval", "store_latency", "operand_latency", "overlap_latency",
-    "pipe_cycles", "write_cycles", "cached_cycles",
-)  # fmt: skip
+    *_LATE,
+    "compare",
+    "fetch",
+    "sparse_after_dense",
+    "three_registers",
+    "access",
+    "cycles",
+    "minimum",
+    "change_latency",
+    "register_latency",
+    "arrival",
+    "port_cycles",
+    "warp_interval",
+    "wavefront_interval",
+    "store_latency",
+    "operand_latency",
+    "overlap_latency",
+    "pipe_cycles",
+    "write_cycles",
+    "cached_cycles",
+)
 _TOP = ("name", "title", "target", "tensor", "tcgen05", "sequences", *_TABLES, *_OPTIONAL)
 
 
@@ -97,7 +146,8 @@ def load_config(name: str | Path) -> Config:
     """A config by the name of one that comes with tcsim, or by the path of a TOML file.
 
     Raises:
-        ConfigError: no such config, bad TOML, unknown or missing keys, impossible values; says which and what would be right.
+        ConfigError: no such config, bad TOML, unknown or missing keys, impossible values; says which and what would be
+            right.
     """
     path = folder("configs") / f"{name}.toml"
     try:
@@ -109,12 +159,18 @@ def load_config(name: str | Path) -> Config:
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "", f"not UTF-8 text: {error}", "TOML in UTF-8") from None
     except RecursionError:
-        raise ConfigError(str(path), "", "not a TOML file that can be read: values nested too deeply", "TOML, see docs/configs.md") from None
+        raise ConfigError(
+            str(path), "", "not a TOML file that can be read: values nested too deeply", "TOML, see docs/configs.md"
+        ) from None
     except (OSError, ValueError) as error:
-        near = [known for known in config_names() if known.startswith(str(name))] or get_close_matches(str(name), config_names(), 1)
+        near = [known for known in config_names() if known.startswith(str(name))] or get_close_matches(
+            str(name), config_names(), 1
+        )
         why = getattr(error, "strerror", None) or error
         hint = f", did you mean '{near[0]}'?" if near else ""
-        raise ConfigError(str(name), "", f"no such config{hint} ({why})", f"{', '.join(config_names())}, or the path of a TOML file") from None
+        raise ConfigError(
+            str(name), "", f"no such config{hint} ({why})", f"{', '.join(config_names())}, or the path of a TOML file"
+        ) from None
     return Reader(str(path), table).config()
 
 
@@ -138,29 +194,49 @@ class Reader:
         parts = {name: self.part(name, kind, self.table.get(name)) for name, kind in _TABLES.items()}
         if parts["issue"].policy not in POLICIES:
             self.fail("issue.policy", f"unknown policy '{parts['issue'].policy}'", ", ".join(POLICIES))
-        parts |= {name: self.part(name, kind, self.table[name]) for name, kind in _OPTIONAL.items() if name in self.table}
+        parts |= {
+            name: self.part(name, kind, self.table[name]) for name, kind in _OPTIONAL.items() if name in self.table
+        }
         tensor = self.tensor_classes()
         tcgen05 = read_tcgen05(self, self.table["tcgen05"]) if "tcgen05" in self.table else None
         if "sequences" in self.table:
             parts["sequences"] = self.sequences(tensor)
-        return Config(self.path, text["name"], text["title"], target, **parts, tensor=tensor, tcgen05=tcgen05, sources=self.sources)
+        return Config(
+            self.path,
+            text["name"],
+            text["title"],
+            target,
+            **parts,
+            tensor=tensor,
+            tcgen05=tcgen05,
+            sources=self.sources,
+        )
 
     def known(self, where: str, table: dict[str, Any], keys: tuple[str, ...]) -> None:
         for key in table:
             if key not in keys:
                 near = get_close_matches(key, keys, 1)
-                self.fail(f"{where}{key}", "unknown key" + (f", did you mean '{near[0]}'?" if near else ""), ", ".join(keys))
+                self.fail(
+                    f"{where}{key}", "unknown key" + (f", did you mean '{near[0]}'?" if near else ""), ", ".join(keys)
+                )
 
     def part(self, name: str, kind: Any, table: Any) -> Any:
         """A table of numbers and texts as the dataclass `kind`."""
         if not isinstance(table, dict):
             self.fail(
-                name, "missing table" if table is None else "not a table", f"[{name}] with {', '.join(f.name for f in fields(kind))} and source"
+                name,
+                "missing table" if table is None else "not a table",
+                f"[{name}] with {', '.join(f.name for f in fields(kind))} and source",
             )
         types = {f.name: f.type for f in fields(kind) if f.name != "known"}
         self.known(f"{name}.", table, (*types, "source"))
         self.source(name, table)
-        readers: dict[str, Callable[..., Any]] = {"int": self.integer, "float": self.number, "str": self.string, "bool": self.boolean}
+        readers: dict[str, Callable[..., Any]] = {
+            "int": self.integer,
+            "float": self.number,
+            "str": self.string,
+            "bool": self.boolean,
+        }
         return kind(**{key: readers[str(type_name)](f"{name}.", table, key) for key, type_name in types.items()})
 
     def sequences(self, tensor: tuple[TensorClass, ...]) -> Sequences:
@@ -176,7 +252,11 @@ class Reader:
             self.fail("sequences.file", f"{path.name}: {error}", "a file that tests/hardware/sequences.py wrote")
         for form in {form for sequence in read.values() for form in sequence.tensor}:
             if not any(c.matches(form) for c in tensor):
-                self.fail("sequences.file", f"no [[tensor]] class matches '{form.opcode}', which a sequence uses", "a class for it")
+                self.fail(
+                    "sequences.file",
+                    f"no [[tensor]] class matches '{form.opcode}', which a sequence uses",
+                    "a class for it",
+                )
         return replace(found, known=read)
 
     def tensor_classes(self) -> tuple[TensorClass, ...]:
@@ -240,7 +320,11 @@ class Reader:
 
     def types(self, where: str, table: dict[str, Any], key: str) -> tuple[str, ...]:
         value = self.value(where, table, key)
-        if not isinstance(value, list) or not value or any(not isinstance(v, str) or v not in MATRIX_TYPES for v in value):
+        if (
+            not isinstance(value, list)
+            or not value
+            or any(not isinstance(v, str) or v not in MATRIX_TYPES for v in value)
+        ):
             self.fail(f"{where}{key}", f"{value!r}", f"a list of element types: {', '.join(MATRIX_TYPES)}")
         return tuple(value)
 
@@ -256,5 +340,7 @@ class Reader:
         key = f"{name if where is None else where.rstrip('.')}.source"
         value = table.get("source")
         if not isinstance(value, str) or value.split(":")[0] not in STATUSES or ":" not in value:
-            self.fail(key, "missing" if value is None else f"{value!r}", "'measured: ...', 'published: ...' or 'assumed: ...'")
+            self.fail(
+                key, "missing" if value is None else f"{value!r}", "'measured: ...', 'published: ...' or 'assumed: ...'"
+            )
         self.sources[name] = value

@@ -17,9 +17,35 @@ class Warp:
     """A warp's place in its program and what it waits for."""
 
     __slots__ = (
-        "access", "arrived", "base", "blocked", "cause", "code", "complete", "core", "counts", "cta", "done", "gate", "gate_cause", "held", "id",
-        "last", "moves", "operation", "pc", "pinned", "place", "producers", "ready", "runs", "sent", "starts", "turns", "wanted",
-    )  # fmt: skip
+        "access",
+        "arrived",
+        "base",
+        "blocked",
+        "cause",
+        "code",
+        "complete",
+        "core",
+        "counts",
+        "cta",
+        "done",
+        "gate",
+        "gate_cause",
+        "held",
+        "id",
+        "last",
+        "moves",
+        "operation",
+        "pc",
+        "pinned",
+        "place",
+        "producers",
+        "ready",
+        "runs",
+        "sent",
+        "starts",
+        "turns",
+        "wanted",
+    )
 
     def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
         self.id, self.code, self.place, self.cta, self.core = number, code, place, cta, core
@@ -34,7 +60,10 @@ class Warp:
         self.access = 0  # when the next access to shared memory can issue
         self.starts = [0] * len(code.ends)  # when the current run of each loop could begin
         self.last = -1  # cycle of the last issue
-        self.gate, self.gate_cause = 0, Wait.ISSUE  # no issue before, because of a barrier, a loop's end or what is compiled
+        self.gate, self.gate_cause = (
+            0,
+            Wait.ISSUE,
+        )  # no issue before, because of a barrier, a loop's end or what is compiled
         self.held = 0  # compiled, too: no issue before, because of operands
         self.wanted, self.cause = 0, Wait.DEPENDENCY  # when the operands of the next operation are ready
         self.blocked: Wait | None = None  # what it waits for until somebody releases it: BARRIER or MBARRIER
@@ -52,10 +81,15 @@ class SubCore:
     def __init__(self, sm: Sm, number: int, warps: list[Warp], policy: str) -> None:
         self.sm, self.number, self.warps, self.policy = sm, number, warps, policy
         self.free = [0] * len(Unit)  # when each unit takes its next instruction, by Unit
-        self.until, self.dense = 0, False  # of the tensor pipe's last instruction: `result_until`, and whether it was dense
+        self.until, self.dense = (
+            0,
+            False,
+        )  # of the tensor pipe's last instruction: `result_until`, and whether it was dense
         self.reads = 0  # until when the last matrix instruction reads registers that integer instructions would read
         self.compares: list[tuple[int, Warp]] = []  # comparisons of loop counters that are to come
-        self.carried = 0  # until when the port to shared memory carries values of stores, which matrix instructions wait for
+        self.carried = (
+            0  # until when the port to shared memory carries values of stores, which matrix instructions wait for
+        )
         self.last_issue = -1
         self.favourite = 0  # place of the warp that the policy remembers
         self.tick: At | None = None  # the next look at the warps
@@ -131,7 +165,8 @@ class SubCore:
                     self.collide(other, at)
 
     def collide(self, warp: Warp, at: int, most: int = 1 << 30) -> int:
-        """An instruction in cycle `at` finds its ports taken by a matrix instruction: warp and pipes lose the time until they are free, or `most`."""
+        """An instruction in cycle `at` finds its ports taken by a matrix instruction: warp and pipes lose the time
+        until they are free, or `most`."""
         lost = max(min(self.reads - at, most), 0)
         warp.gate += lost
         self.free[Unit.TENSOR] += lost
@@ -149,7 +184,10 @@ class SubCore:
             order = [(first + i) % count for i in range(count)]
         for place in order:
             warp = self.warps[place]
-            if not (warp.done or warp.blocked or (queues is not None and queues.stalls(warp))) and self.earliest(warp) <= now:
+            if (
+                not (warp.done or warp.blocked or (queues is not None and queues.stalls(warp)))
+                and self.earliest(warp) <= now
+            ):
                 self.favourite = (place + 1) % count if self.policy == "round-robin" else place
                 return warp
         return None

@@ -1,16 +1,18 @@
 """An SM in SimPy: sub-cores issue, units take time, warps wait. Integer cycles; events, never ticks.
 
-A sub-core has one pending event: the next cycle in which one of its warps can issue. It issues at most one instruction a cycle, from the warp
-that its policy puts first among those that have waited as compiled, whose operands are ready and whose unit is free; warps issue in order.
-Shared memory is one server of the SM behind a port of each sub-core, in order of issue, sub-core by sub-core within a cycle (the priority of the
-events sees to that, so that a run depends on nothing but its inputs).
+A sub-core has one pending event: the next cycle in which one of its warps can issue. It issues at most one instruction
+a cycle, from the warp that its policy puts first among those that have waited as compiled, whose operands are ready and
+whose unit is free; warps issue in order. Shared memory is one server of the SM behind a port of each sub-core, in order
+of issue, sub-core by sub-core within a cycle (the priority of the events sees to that, so that a run depends on nothing
+but its inputs).
 
-Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on matrix and integer instructions
-are waits, too, that the compiler has written into the code (`schedule`), and that count from issue. Write-after-read waits for accesses to shared
-and global memory alone, which read their registers some time after issue and pin them until then; all others read theirs at issue.
+Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on
+matrix and integer instructions are waits, too, that the compiler has written into the code (`schedule`), and that count
+from issue. Write-after-read waits for accesses to shared and global memory alone, which read their registers some time
+after issue and pin them until then; all others read theirs at issue.
 
-What goes on after issue (tcgen05, mbarriers) is in `asynchronous`. The CTAs of a pair run on an SM each, in one simulation: warp w of CTA c has
-the number c * (warps of a CTA) + w, and sub-cores are counted on.
+What goes on after issue (tcgen05, mbarriers) is in `asynchronous`. The CTAs of a pair run on an SM each, in one
+simulation: warp w of CTA c has the number c * (warps of a CTA) + w, and sub-cores are counted on.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ import simpy
 
 from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
-from simulator.execute.facts import CLUSTER, ArriveFacts, ExpectFacts, InitFacts, MoveFacts, MoveWaitFacts, WaitFacts
+from simulator.execute.dynamic_info import (
+    CLUSTER,
+    ArriveFacts,
+    ExpectFacts,
+    InitFacts,
+    MoveFacts,
+    MoveWaitFacts,
+    WaitFacts,
+)
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.cores import SubCore, Warp
@@ -37,13 +47,29 @@ from simulator.timing.tcgen05 import Cost
 
 _WAITS = len(Wait)
 _PRODUCER = {
-    Unit.TENSOR: Wait.DEPENDENCY, Unit.ALU: Wait.DEPENDENCY, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.BARRIER, Unit.TCGEN05: Wait.TCGEN05,
-    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.MBARRIER, Unit.GLOBAL: Wait.GLOBAL, Unit.FMA: Wait.DEPENDENCY, Unit.CONTROL: Wait.DEPENDENCY,
-}  # fmt: skip
+    Unit.TENSOR: Wait.DEPENDENCY,
+    Unit.ALU: Wait.DEPENDENCY,
+    Unit.SHARED: Wait.SHARED,
+    Unit.BARRIER: Wait.BARRIER,
+    Unit.TCGEN05: Wait.TCGEN05,
+    Unit.TMEM: Wait.TMEM,
+    Unit.SYNC: Wait.MBARRIER,
+    Unit.GLOBAL: Wait.GLOBAL,
+    Unit.FMA: Wait.DEPENDENCY,
+    Unit.CONTROL: Wait.DEPENDENCY,
+}
 _PIPE = {
-    Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU, Unit.SHARED: Wait.SHARED, Unit.BARRIER: Wait.ISSUE, Unit.TCGEN05: Wait.TCGEN05,
-    Unit.TMEM: Wait.TMEM, Unit.SYNC: Wait.ISSUE, Unit.GLOBAL: Wait.ISSUE, Unit.FMA: Wait.ALU, Unit.CONTROL: Wait.ISSUE,
-}  # fmt: skip
+    Unit.TENSOR: Wait.TENSOR,
+    Unit.ALU: Wait.ALU,
+    Unit.SHARED: Wait.SHARED,
+    Unit.BARRIER: Wait.ISSUE,
+    Unit.TCGEN05: Wait.TCGEN05,
+    Unit.TMEM: Wait.TMEM,
+    Unit.SYNC: Wait.ISSUE,
+    Unit.GLOBAL: Wait.ISSUE,
+    Unit.FMA: Wait.ALU,
+    Unit.CONTROL: Wait.ISSUE,
+}
 _COUNTED = (Unit.TENSOR, Unit.ALU)
 _ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
 
@@ -64,7 +90,12 @@ class Sm:
         recorder: Recorder | None = None,
     ) -> None:
         codes = [expand(code, config) for code in codes]
-        registers = max([registers, *(1 + max((*item.reads, *item.writes), default=0) for code in codes for item in _operations(code))])
+        registers = max(
+            [
+                registers,
+                *(1 + max((*item.reads, *item.writes), default=0) for code in codes for item in _operations(code)),
+            ]
+        )
         self.env = simpy.Environment()
         self.done = self.env.event()
         self.config, self.skip = config, skip
@@ -75,20 +106,27 @@ class Sm:
             cta, local = divmod(number, max(warps, 1))
             self.warps.append(Warp(number, code, registers, place, cta, cta * sub_cores + local % sub_cores))
         cores = sub_cores * ctas
-        self.cores = [SubCore(self, i, [w for w in self.warps if w.core == i], config.issue.policy) for i in range(cores)]
+        self.cores = [
+            SubCore(self, i, [w for w in self.warps if w.core == i], config.issue.policy) for i in range(cores)
+        ]
         self.barriers = [Barriers(warps) for _ in range(ctas)]
         self.shared = SharedMemory(config.shared, ctas, cores, len(self.warps))
         self.barrier_free = [0] * ctas  # when the barrier units take the next arrival
         for code in codes:
             schedule(code.items, config)
         self.extra = [[extra(config, producer, consumer) for producer in Unit] for consumer in Unit]
-        self.margin = max(max(row) for row in self.extra) + max(config.shared.overlap_latency, config.alu.change_latency)
-        self.unlike = config.pipe.sparse_after_dense + max(c.result_until for c in config.tensor)  # what unlike matrix instructions may wait
+        self.margin = max(max(row) for row in self.extra) + max(
+            config.shared.overlap_latency, config.alu.change_latency
+        )
+        self.unlike = config.pipe.sparse_after_dense + max(
+            c.result_until for c in config.tensor
+        )  # what unlike matrix instructions may wait
         self.unfinished = len(self.warps)
         self.end = 0
-        # Everything that is counted, in one list, so that a skipped period can be added n times: waits of each warp by Wait, then for
-        # each sub-core instructions issued, tensor and integer cycles and those of the path to Tensor Memory, then for each SM cycles of shared
-        # memory, of the tcgen05 unit, of products there, and of the path to global memory.
+        # Everything that is counted, in one list, so that a skipped period can be added n times: waits of each warp by
+        # Wait, then for each sub-core instructions issued, tensor and integer cycles and those of the path to Tensor
+        # Memory, then for each SM cycles of shared memory, of the tcgen05 unit, of products there, and of the path to
+        # global memory.
         self.per_core = len(self.warps) * _WAITS
         self.per_sm = self.per_core + cores * 4
         self.counted = [0] * (self.per_sm + ctas * 4)
@@ -114,7 +152,11 @@ class Sm:
     @staticmethod
     def has_jobs(codes: list[TimedCode], units: tuple[Unit, ...]) -> bool:
         """Whether the programs have operations of these units that do something after issue."""
-        return any(isinstance(item, TimedOperation) and item.unit in units and item.jobs for code in codes for item in code.items)
+        return any(
+            isinstance(item, TimedOperation) and item.unit in units and item.jobs
+            for code in codes
+            for item in code.items
+        )
 
     @property
     def mbarrier_latency(self) -> int:
@@ -142,8 +184,12 @@ class Sm:
             except RuntimeError as error:
                 if self.done.triggered:
                     raise
-                waiting = [line for barriers in self.barriers for line in barriers.describe()] + (self.queues.describe() if self.queues else [])
-                raise DeadlockError((*waiting, f"{self.unfinished} of {len(self.warps)} warps are unfinished")) from error
+                waiting = [line for barriers in self.barriers for line in barriers.describe()] + (
+                    self.queues.describe() if self.queues else []
+                )
+                raise DeadlockError(
+                    (*waiting, f"{self.unfinished} of {len(self.warps)} warps are unfinished")
+                ) from error
         return self.result()
 
     def result(self) -> Timing:
@@ -161,7 +207,10 @@ class Sm:
         if self.memory is not None:
             more["memory_busy"] = max(path)
         if self.queues is not None and self.config.tcgen05 is not None:
-            more |= {"tcgen05_busy": tuple(zip(unit, tensor, strict=True)), "tmem_busy": tuple(rest[3 * cores : 4 * cores])}
+            more |= {
+                "tcgen05_busy": tuple(zip(unit, tensor, strict=True)),
+                "tmem_busy": tuple(rest[3 * cores : 4 * cores]),
+            }
         return Timing(cycles, waits, rest[:cores], busy, max(shared), self.skipper.skipped, **more)
 
     def prepare(self, warp: Warp) -> None:
@@ -178,7 +227,10 @@ class Sm:
             if at > wanted:
                 wanted, producer = at, made
         for register in operation.writes:
-            variable = warp.producers[register] in (Unit.SHARED, Unit.GLOBAL)  # a scoreboard says when it is there, and nothing before
+            variable = warp.producers[register] in (
+                Unit.SHARED,
+                Unit.GLOBAL,
+            )  # a scoreboard says when it is there, and nothing before
             at = ready[register] if variable else ready[register] - operation.latency + 1
             if at > wanted:
                 wanted, producer = at, warp.producers[register]
@@ -200,14 +252,18 @@ class Sm:
         self.advance(warp, now)
 
     def account(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
-        """Says where the warp's cycles since its last issue went: what was compiled, its gate, its operands, its unit, the scheduler."""
+        """Says where the warp's cycles since its last issue went: what was compiled, its gate, its operands, its unit,
+        the scheduler."""
         counted, base, at = self.counted, warp.base, warp.last + 1
         stalls: list[Stall] | None = None if self.recorder is None else []
         for until, cause in (
             (warp.held, Wait.DEPENDENCY),
             (warp.gate, warp.gate_cause),
             (warp.wanted, warp.cause),
-            (core.opens(operation) if operation.unit is not Unit.TCGEN05 else self.opened(core, warp), _PIPE[operation.unit]),
+            (
+                core.opens(operation) if operation.unit is not Unit.TCGEN05 else self.opened(core, warp),
+                _PIPE[operation.unit],
+            ),
             (now, Wait.ISSUE),
         ):
             if until > at:
@@ -259,7 +315,8 @@ class Sm:
         self.counted[self.per_sm + 3 * self.ctas + cta] += cycles
 
     def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
-        """Issues an operation that works on after issue, or that waits for one; returns the cycles until its registers are written."""
+        """Issues an operation that works on after issue, or that waits for one; returns the cycles until its registers
+        are written."""
         job = self.job(warp, operation)
         for register in operation.writes:  # of a load, again below
             warp.ready[register], warp.producers[register] = now + 1, operation.unit
@@ -382,7 +439,11 @@ class Sm:
 
     def check_done(self) -> None:
         """Ends the run when all programs are over and nothing works on."""
-        if not self.unfinished and all(part is None or part.idle for part in (self.queues, self.memory)) and not self.done.triggered:
+        if (
+            not self.unfinished
+            and all(part is None or part.idle for part in (self.queues, self.memory))
+            and not self.done.triggered
+        ):
             self.done.succeed()
 
     def branch(self, warp: Warp, end: TimedLoop) -> None:
@@ -422,7 +483,8 @@ def simulate(
     sms: int = 1,
     recorder: Recorder | None = None,
 ) -> Timing:
-    """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on an SM each.
+    """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on
+    an SM each.
 
     Args:
         registers: registers of a warp.

@@ -1,4 +1,5 @@
-"""Events at a cycle. Those of a cycle happen in the order of their priorities: what lands, then each SM's queue in order, then the sub-cores."""
+"""Events at a cycle. Those of a cycle happen in the order of their priorities: what lands, then each SM's queue in
+order, then the sub-cores."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ from collections.abc import Callable
 import simpy
 from simpy.events import EventPriority
 
-LANDING, QUEUE = -3, -2  # arrivals at mbarriers and of lines from memory; the queue of the first SM, then of the second; from 0 on sub-cores
+LANDING, QUEUE = (
+    -3,
+    -2,
+)  # arrivals at mbarriers and of lines from memory; the queue of the first SM, then of the second; from 0 on sub-cores
 
 
 class At(simpy.Event):

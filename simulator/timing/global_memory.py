@@ -1,10 +1,12 @@
 """The way from an SM to global memory: loads, stores, cp.async with its groups, bulk copies.
 
-An instruction takes its sub-core's port and, for what it asks for, a few cycles of the pipe that shared memory is reached by. Its lines come back
-`latency` cycles later at the earliest, one after the other over the SM's path. What a copy brings is then written to shared memory, in the
-queue of all other accesses there, wavefront by wavefront. A group is complete when all of its copies are written.
+An instruction takes its sub-core's port and, for what it asks for, a few cycles of the pipe that shared memory is
+reached by. Its lines come back `latency` cycles later at the earliest, one after the other over the SM's path. What a
+copy brings is then written to shared memory, in the queue of all other accesses there, wavefront by wavefront. A group
+is complete when all of its copies are written.
 
-Everything is taken to be in L2. With `sms` SMs that do the same at the same time each has its share of what L2 reads and writes in a cycle.
+Everything is taken to be in L2. With `sms` SMs that do the same at the same time each has its share of what L2 reads
+and writes in a cycle.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import simpy
 
-from simulator.execute.facts import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
+from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
 from simulator.state.global_memory import LINE_BYTES
 from simulator.timing.events import LANDING, At
 from simulator.timing.model import TimedOperation, Unit, Wait
@@ -39,7 +41,8 @@ class Group:
 
 @dataclass(slots=True)
 class Flight:
-    """What is on its way: wavefronts for shared memory, and the group or the mbarrier (with bytes) that they count for."""
+    """What is on its way: wavefronts for shared memory, and the group or the mbarrier (with bytes) that they count
+    for."""
 
     warp: Warp
     wavefronts: int
@@ -51,7 +54,8 @@ class Flight:
 
 @dataclass(slots=True)
 class Groups:
-    """The groups of a warp: the open one, the committed ones from the oldest on, and how many of them a waiting warp lets be."""
+    """The groups of a warp: the open one, the committed ones from the oldest on, and how many of them a waiting warp
+    lets be."""
 
     open: Group = field(default_factory=Group)
     committed: deque[Group] = field(default_factory=deque)
@@ -119,7 +123,8 @@ class GlobalMemory:
         return 1
 
     def send(self, core: SubCore, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
-        """Takes the sub-core's port, the pipe to shared memory for a while, then the path; when the last line has been asked for."""
+        """Takes the sub-core's port, the pipe to shared memory for a while, then the path; when the last line has been
+        asked for."""
         rules, shared = self.memory, self.sm.shared
         sent = max(now, shared.port[core.number])
         shared.port[core.number] = sent + rules.port_cycles
@@ -130,7 +135,9 @@ class GlobalMemory:
         for register in operation.reads:
             warp.pinned[register] = warp.sent
         place = warp.place
-        follows = shared.turn[place] == self.out[place]  # another access to global memory, which passes the pipe without waiting for its path
+        follows = (
+            shared.turn[place] == self.out[place]
+        )  # another access to global memory, which passes the pipe without waiting for its path
         at = max(sent, self.turn[place] if follows else shared.turn[place])
         last = shared.place(warp.cta, at, rules.pipe_cycles, now)[1] if rules.pipe_cycles else at
         self.turn[place] = last + shared.rule.wavefront_interval
@@ -164,7 +171,9 @@ class GlobalMemory:
         for first in range(0, lines, _BULK_LINES):
             piece = min(_BULK_LINES, lines - first)
             last = first + piece == lines
-            at = self.share(warp.cta, self.bring(warp.cta, soonest, -(-piece * LINE_BYTES // rules.bulk_bytes)), piece * LINE_BYTES)
+            at = self.share(
+                warp.cta, self.bring(warp.cta, soonest, -(-piece * LINE_BYTES // rules.bulk_bytes)), piece * LINE_BYTES
+            )
             self.fly(at, Flight(warp, piece, None, fact, fact.bytes if last else 0))
         return 1
 

@@ -38,7 +38,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class Mbarrier:
-    """`[mbarrier]`: cycles from an arrival until a warp that waits for the phase can issue, for chips without `[tcgen05]`."""
+    """`[mbarrier]`: cycles from an arrival until a warp that waits for the phase can issue, for chips without
+    `[tcgen05]`."""
 
     latency: int
 

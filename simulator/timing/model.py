@@ -10,23 +10,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms import MmaForm
-from isa.instruction import Register, Vector
-from isa.plain_forms import PlainForm
-from isa.tcgen05_forms import FamilyForm, Tcgen05MmaForm
+from isa.forms.mma import MmaForm
+from isa.forms.plain import PlainForm
+from isa.forms.tcgen05 import FamilyForm, Tcgen05MmaForm
+from isa.ptx.instruction import Register, Vector
 from simulator.errors import ConfigError
-from simulator.execute import facts as known
-from simulator.execute.facts import Fact, Idle, cycle
+from simulator.execute import dynamic_info as known
+from simulator.execute.dynamic_info import Fact, Idle, cycle
+from simulator.program.lowering import Code, LoopEnd, Operation
 from simulator.state.registers import Numbering
 from simulator.timing import sequences_config
 from simulator.timing.config import Config
 from simulator.timing.tables import kind_of
 from simulator.timing.tcgen05 import Cost, cost
-from simulator.trace.linear import Code, LoopEnd, Operation
 
 
 class Unit(IntEnum):
-    """Units of an SM. Each sub-core has a tensor pipe, an integer pipe, a port to shared memory and a path to its lanes of Tensor Memory."""
+    """Units of an SM. Each sub-core has a tensor pipe, an integer pipe, a port to shared memory and a path to its lanes
+    of Tensor Memory."""
 
     TENSOR = 0
     ALU = 1
@@ -75,23 +76,28 @@ class TimedOperation:
         interval: cycles for which the unit takes no other instruction (shared memory: no other of the same warp).
         blocking: whether the warp issues nothing else for `latency` cycles.
         sent: registers that an access to shared memory sends: its addresses, and the values of a store.
-        late: cycles that integer results come later to this operation than to others of its unit: from another pipe, or to the address of a load
-            that writes the same register.
+        late: cycles that integer results come later to this operation than to others of its unit: from another pipe, or
+            to the address of a load that writes the same register.
         name: of the instruction.
-        costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for shared memory.
+        costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for
+            shared memory.
         column: for each warp its place in a row of `costs`.
         sparse: whether it is a sparse matrix instruction.
         result_from, result_until, ports: of its `TensorClass`.
         least: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
-        stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first `held` of them for operands of the
-            next instruction, the rest for `cause`.
-        compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation; else 0.
-        jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that takes an issue slot alone.
+        stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first `held` of
+            them for operands of the next instruction, the rest for `cause`.
+        compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation;
+            else 0.
+        jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that
+            takes an issue slot alone.
         place: the index of its instruction in the code.
-        emulated: of an instruction that the chip does not have: what stands for it, and the registers of its operands (`sequences.expand`).
+        emulated: of an instruction that the chip does not have: what stands for it, and the registers of its operands
+            (`sequences.expand`).
         part: whether its instruction has issued already: it is a further one of a sequence.
         early: whether it is such a one that stands in front of the loop in which its instruction is.
-        movable: how many such sequences the compiler lets overlap, if it is one of a sequence that it mixes with its surroundings; else 0.
+        movable: how many such sequences the compiler lets overlap, if it is one of a sequence that it mixes with its
+            surroundings; else 0.
         either: whether the compiler may use either integer pipe for it.
     """
 
@@ -175,13 +181,16 @@ class TimedCode:
 Facts = Mapping[int, Mapping[int, Sequence[Fact]]]
 
 
-def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[int], NDArray[np.int64]]], facts: Facts | None = None) -> TimedCode:
+def compile_code(
+    code: Code, config: Config, costs: Mapping[int, tuple[Sequence[int], NDArray[np.int64]]], facts: Facts | None = None
+) -> TimedCode:
     """Looks up the time of every operation.
 
     Args:
         costs: for the index of each operation that uses shared memory: the warps, and wavefronts [execution, warp].
-        facts: for the index of each operation of tcgen05, mbarrier, fence and barrier.cluster, and each warp that runs it: the facts of its
-            executions, as they came or as a `facts.cycle`. A warp without facts takes an issue slot alone.
+        facts: for the index of each operation of tcgen05, mbarrier, fence and barrier.cluster, and each warp that runs
+            it: the facts of its executions, as they came or as a `facts.cycle`. A warp without facts takes an issue
+                slot alone.
 
     Raises:
         ConfigError: an instruction that the config has no time for.
@@ -200,7 +209,8 @@ def compile_code(code: Code, config: Config, costs: Mapping[int, tuple[Sequence[
 
 
 def unread(body: Sequence[TimedOperation | TimedLoop]) -> tuple[int, ...]:
-    """Registers that are loaded from shared memory in one run of the body and overwritten in the next, and not read between."""
+    """Registers that are loaded from shared memory in one run of the body and overwritten in the next, and not read
+    between."""
     loaded: dict[int, bool] = {}  # by the last that touched it, a load from shared memory
     first: dict[int, bool] = {}  # whether the first that touched it wrote it
     for item in body:
@@ -224,7 +234,10 @@ def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
 
 
 def _timed(
-    op: Operation, config: Config, costs: tuple[Sequence[int], NDArray[np.int64]] | None, facts: Mapping[int, Sequence[Fact]]
+    op: Operation,
+    config: Config,
+    costs: tuple[Sequence[int], NDArray[np.int64]] | None,
+    facts: Mapping[int, Sequence[Fact]],
 ) -> TimedOperation:
     form = op.instruction.form
     if isinstance(form, FamilyForm):
@@ -237,7 +250,12 @@ def _timed(
         if sequence is not None:
             return TimedOperation(Unit.TENSOR, 1, 1, op.reads, op.writes, op.line, emulated=(sequence, _operands(op)))
         if found is None:
-            raise ConfigError(config.path, "tensor", f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'", _described(form))
+            raise ConfigError(
+                config.path,
+                "tensor",
+                f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'",
+                _described(form),
+            )
         return matrix(form, config, op.reads, op.writes, op.line)
     assert isinstance(form, PlainForm)
     if form.unit == "barrier" and op.barrier is None:  # of the cluster
@@ -248,7 +266,16 @@ def _timed(
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
     if form.unit == "alu":
         either = form.name in _EITHER
-        return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, op.reads, op.writes, op.line, name=form.name, either=either)
+        return TimedOperation(
+            Unit.ALU,
+            config.alu.latency,
+            config.alu.interval,
+            op.reads,
+            op.writes,
+            op.line,
+            name=form.name,
+            either=either,
+        )
     words = max(form.width * form.vector // 32, 1)
     latency = config.shared.latency + (config.shared.register_latency * (words - 1) if form.name == "ld" else 0)
     warps, table = costs if costs is not None else ((), np.ones((1, 0), np.int64))
@@ -257,7 +284,16 @@ def _timed(
     sent = 1 if op.writes else 1 + words
     late = 0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency
     return TimedOperation(
-        Unit.SHARED, latency, config.shared.warp_interval, op.reads, op.writes, op.line, sent=sent, late=late, costs=rows.tolist(), column=column
+        Unit.SHARED,
+        latency,
+        config.shared.warp_interval,
+        op.reads,
+        op.writes,
+        op.line,
+        sent=sent,
+        late=late,
+        costs=rows.tolist(),
+        column=column,
     )
 
 
@@ -267,7 +303,9 @@ _EITHER = ("add", "sub", "mov")  # and of either pipe; all others are of the oth
 
 def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
     """Says which integer instructions wait for the other pipe: ptxas lets additions alternate between the two."""
-    pipes: dict[int, bool] = {}  # by the register that an integer instruction wrote last, whether it was in the pipe that multiplies
+    pipes: dict[
+        int, bool
+    ] = {}  # by the register that an integer instruction wrote last, whether it was in the pipe that multiplies
     for _ in range(2):  # the second time with what the end of a loop leaves
         for item in items:
             if not isinstance(item, TimedOperation):
@@ -286,13 +324,26 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
     """A matrix instruction of the chip, for which the config has a class."""
     found = config.tensor_class(form)
     assert found is not None
-    operation = TimedOperation(Unit.TENSOR, found.latency, found.interval, reads, writes, line, found.blocking, sparse=found.sparse)
-    operation.result_from, operation.result_until, operation.ports, operation.least = found.result_from, found.result_until, found.ports, found.stall
+    operation = TimedOperation(
+        Unit.TENSOR, found.latency, found.interval, reads, writes, line, found.blocking, sparse=found.sparse
+    )
+    operation.result_from, operation.result_until, operation.ports, operation.least = (
+        found.result_from,
+        found.result_until,
+        found.ports,
+        found.stall,
+    )
     return operation
 
 
 def asynchronous(
-    unit: Unit, facts: Mapping[int, Sequence[Fact]], config: Config, *, reads: tuple[int, ...] = (), writes: tuple[int, ...] = (), line: int = 0
+    unit: Unit,
+    facts: Mapping[int, Sequence[Fact]],
+    config: Config,
+    *,
+    reads: tuple[int, ...] = (),
+    writes: tuple[int, ...] = (),
+    line: int = 0,
 ) -> TimedOperation:
     """An operation of the units TCGEN05, TMEM or SYNC, by the facts of each warp's executions.
 
@@ -305,9 +356,13 @@ def asynchronous(
     for warp, executions in facts.items():
         for fact in set(executions) - costs.keys():
             if isinstance(fact, _KNOWN) and not isinstance(fact, FACTS[unit]):
-                raise ValueError(f"line {line}: {type(fact).__name__} is no fact of an instruction of the unit {unit.name}")
+                raise ValueError(
+                    f"line {line}: {type(fact).__name__} is no fact of an instruction of the unit {unit.name}"
+                )
             try:
-                free = isinstance(fact, _WITHOUT_COST) or (isinstance(fact, FACTS[Unit.SYNC]) and config.mbarrier is not None)
+                free = isinstance(fact, _WITHOUT_COST) or (
+                    isinstance(fact, FACTS[Unit.SYNC]) and config.mbarrier is not None
+                )
                 costs[fact] = None if free else cost(config, fact)
             except ConfigError as error:
                 where = f"line {line} of the trace: " if line else ""
@@ -362,7 +417,9 @@ def _check_family(op: Operation, form: FamilyForm, config: Config) -> None:
         raise ConfigError(config.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
     if config.tcgen05 is not None and isinstance(form, Tcgen05MmaForm) and config.tcgen05.kind(form.kind) is None:
         legal = ", ".join(name for kind in config.tcgen05.kinds for name in kind.kinds)
-        raise ConfigError(config.path, "tcgen05.kind", f"line {op.line} of the trace: no table for '{form.opcode}'", legal)
+        raise ConfigError(
+            config.path, "tcgen05.kind", f"line {op.line} of the trace: no table for '{form.opcode}'", legal
+        )
 
 
 def _described(form: MmaForm) -> str:

@@ -1,11 +1,13 @@
-"""What the engine tells about each issue and each unit, for timelines and for stalls by instruction. A run without a recorder tells nothing.
+"""What the engine tells about each issue and each unit, for timelines and for stalls by instruction. A run without a
+recorder tells nothing.
 
-Two things are kept. A ledger for each instruction of each program: its issues, and the cycles that warps waited for it, by `Wait`. It lies
-at the end of the engine's own counters, so that a skipped period counts as often as it repeats. And, of a window of cycles, every issue and every
-time that a unit was taken; no repetition is skipped before the window's end, so that all of them are seen.
+Two things are kept. A ledger for each instruction of each program: its issues, and the cycles that warps waited for it,
+by `Wait`. It lies at the end of the engine's own counters, so that a skipped period counts as often as it repeats. And,
+of a window of cycles, every issue and every time that a unit was taken; no repetition is skipped before the window's
+end, so that all of them are seen.
 
-Units and causes come from the enums `Unit` and `Wait`: what is added there shows up by itself. A server that belongs to the SM (not to a
-sub-core) says with `serve` when it works.
+Units and causes come from the enums `Unit` and `Wait`: what is added there shows up by itself. A server that belongs to
+the SM (not to a sub-core) says with `serve` when it works.
 """
 
 from __future__ import annotations
@@ -97,7 +99,8 @@ class Recorder:
         flips: completed phases of mbarriers.
         last: cycle of each warp's last issue; behind the window, skipped cycles are not counted.
         tails: the wait with which a warp's program ended, by warp.
-        steps: by warp, issues of further machine instructions of sequences, as stalls of the cause SEQUENCE, and the waits before them.
+        steps: by warp, issues of further machine instructions of sequences, as stalls of the cause SEQUENCE, and the
+            waits before them.
     """
 
     def __init__(self, window: Window = (0, 0)) -> None:
@@ -111,7 +114,9 @@ class Recorder:
         self.current: Issue | None = None  # what units are taken for
         self._issuing: Issue | None = None
         self._interval, self._unit = 0, Unit.TENSOR  # of the operation that issues
-        self._begun: dict[tuple[int, int], Issue] = {}  # by warp and place, the issue that further parts of its sequence belong to
+        self._begun: dict[
+            tuple[int, int], Issue
+        ] = {}  # by warp and place, the issue that further parts of its sequence belong to
         self._writers: dict[tuple[int, int], Issue] = {}
 
     # The engine calls these
@@ -125,7 +130,9 @@ class Recorder:
         for code in self._codes:
             self._first[id(code)] = len(sm.counted)
             sm.counted.extend([0] * (_WAITS * code.places))
-        self._places = dict.fromkeys((warp.id for warp in sm.warps), (0, False))  # what each warp issued last, and whether it blocks
+        self._places = dict.fromkeys(
+            (warp.id for warp in sm.warps), (0, False)
+        )  # what each warp issued last, and whether it blocks
 
     def issue(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
         """A warp issues; called before the operation starts."""
@@ -167,8 +174,16 @@ class Recorder:
         issue = self._issuing
         if issue is not None:
             issue.done = max(issue.done, done)
-            free = now + self._interval if self._unit in _PIPES else now if self._unit is Unit.SHARED else core.free[self._unit]
-            self._keep(self._unit.name.lower(), core.number, core.number // self._sm.config.sm.sub_cores, now, free, issue)
+            free = (
+                now + self._interval
+                if self._unit in _PIPES
+                else now
+                if self._unit is Unit.SHARED
+                else core.free[self._unit]
+            )
+            self._keep(
+                self._unit.name.lower(), core.number, core.number // self._sm.config.sm.sub_cores, now, free, issue
+            )
 
     def resume(self, issue: Issue | None) -> None:
         """What goes on now belongs to that issue."""
@@ -187,7 +202,8 @@ class Recorder:
             self.current.done = max(self.current.done, done)
 
     def serve(self, name: str, sm: int, begin: int, end: int, core: int | None = None) -> None:
-        """A unit of an SM, or of one of its sub-cores, works from `begin` to before `end` for what has just issued or started."""
+        """A unit of an SM, or of one of its sub-cores, works from `begin` to before `end` for what has just issued or
+        started."""
         if self.current is not None:
             self._keep(name, core, sm, begin, end, self.current)
 
@@ -214,8 +230,8 @@ class Recorder:
     def ledger(self) -> list[list[list[int]]]:
         """For each program and each of its items: cycles by `Wait`, all of its warps together; `ISSUED` are issues.
 
-        A wait for operands, a unit or the scheduler counts for the instruction that was to issue, one for a barrier, an mbarrier, completion or the
-        end of a loop for the instruction that came before it.
+        A wait for operands, a unit or the scheduler counts for the instruction that was to issue, one for a barrier, an
+        mbarrier, completion or the end of a loop for the instruction that came before it.
         """
         counted = self._sm.counted
         found = []

@@ -16,9 +16,11 @@ class Timing:
         busy: for each sub-core, by unit (tensor, alu), cycles for which the unit was taken.
         shared_busy: cycles for which shared memory was taken (of a pair, that of the SM where it was taken longer).
         skipped: cycles that were not simulated one by one, since the state of the SM repeated.
-        tcgen05_busy: for each SM, cycles for which the tcgen05 unit took no other instruction, and of these, cycles of products.
+        tcgen05_busy: for each SM, cycles for which the tcgen05 unit took no other instruction, and of these, cycles of
+            products.
         tmem_busy: for each sub-core, cycles for which its path to Tensor Memory was taken.
-        memory_busy: cycles for which the path from L2 brought lines (of a pair, that of the SM where it was taken longer).
+        memory_busy: cycles for which the path from L2 brought lines (of a pair, that of the SM where it was taken
+            longer).
     """
 
     cycles: int

@@ -1,15 +1,16 @@
 """What the compiler writes between instructions: how long a warp waits after each before it issues the next.
 
-The results of matrix and integer instructions come after a fixed number of cycles. No interlock watches them: ptxas writes into each instruction
-for how many cycles its warp issues nothing (the stall count, at most 15; a NOP for the rest), and so do we, for the order in which the trace
-is written. The waits count from issue, so what delays an instruction delays all that follow it in its warp. Results of memory and of asynchronous
-units are waited for when the time comes: that is the engine's part.
+The results of matrix and integer instructions come after a fixed number of cycles. No interlock watches them: ptxas
+writes into each instruction for how many cycles its warp issues nothing (the stall count, at most 15; a NOP for the
+rest), and so do we, for the order in which the trace is written. The waits count from issue, so what delays an
+instruction delays all that follow it in its warp. Results of memory and of asynchronous units are waited for when the
+time comes: that is the engine's part.
 
-At the ends of a loop everything of a fixed latency has arrived. Its counter is an addition after the first instruction (after the second, if these
-are unlike) and a comparison a few cycles later, in issue slots that would be empty.
+At the ends of a loop everything of a fixed latency has arrived. Its counter is an addition after the first instruction
+(after the second, if these are unlike) and a comparison a few cycles later, in issue slots that would be empty.
 
-Measured on an H100 (tests/hardware/README.md, "Unlike instructions"): the waits equal those in the machine code of 646 of 646 regular and 212 of 240
-random loops, the others differ by 1 to 3 cycles an iteration.
+Measured on an H100 (tests/hardware/README.md, "Unlike instructions"): the waits equal those in the machine code of 646
+of 646 regular and 212 of 240 random loops, the others differ by 1 to 3 cycles an iteration.
 """
 
 from __future__ import annotations
@@ -93,10 +94,15 @@ class _Block:
 
     def available(self, register: int, consumer: TimedOperation) -> int:
         at, producer = self.ready.get(register, (0, Unit.ALU))
-        return at + extra(self.config, producer, consumer.unit) + (consumer.late if producer is Unit.ALU else 0) if at else 0
+        return (
+            at + extra(self.config, producer, consumer.unit) + (consumer.late if producer is Unit.ALU else 0)
+            if at
+            else 0
+        )
 
     def place(self, at: int) -> None:
-        """Puts the loop's counter into empty slots before cycle `at`: the addition behind the first instruction that is like its neighbour."""
+        """Puts the loop's counter into empty slots before cycle `at`: the addition behind the first instruction that is
+        like its neighbour."""
         assert self.last is not None
         if self.waiting:
             self.waiting = False

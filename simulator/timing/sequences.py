@@ -1,13 +1,17 @@
 """Instructions that a chip does not have, as what ptxas writes for them.
 
-Each becomes the machine instructions of its sequence (configs/sequences), all with the place and the line of the one that they stand for. As
+Each becomes the machine instructions of its sequence (configs/sequences), all with the place and the line of the one
+that they stand for. As
 ptxas does:
 
-* What comes from operands that have not changed is computed once, in front of the loop if it is the same in all its runs; but what shuffles need
+* What comes from operands that have not changed is computed once, in front of the loop if it is the same in all its
+runs; but what shuffles need
   stays in the loop, and shuffles are done each time.
-* Instructions of a sequence, and the arithmetic around them, go in the order in which they can issue, as far as the compiler looks ahead.
+* Instructions of a sequence, and the arithmetic around them, go in the order in which they can issue, as far as the
+compiler looks ahead.
   They do not pass loads, stores, barriers, calls or the ends of loops.
-* A routine finds its operands in registers of its own: what is not there already is moved, and so is the result, unless the next call goes
+* A routine finds its operands in registers of its own: what is not there already is moved, and so is the result, unless
+the next call goes
   on with it.
 """
 
@@ -43,7 +47,8 @@ class _Level:
 
     Attributes:
         out: operations, and complete inner loops as lists that end with their `TimedLoop`.
-        held: what the routine called last has in its registers: the register that each operand came from, or that its result would go to.
+        held: what the routine called last has in its registers: the register that each operand came from, or that its
+            result would go to.
     """
 
     out: Nested = field(default_factory=list)
@@ -86,7 +91,11 @@ class _Expansion:
             level.held = self.holds(first, last)
         place = first
         while place < last:
-            loops = [e for e in range(place, last) if isinstance(t := self.code.items[e], TimedLoop) and t.start == place and e not in inner]
+            loops = [
+                e
+                for e in range(place, last)
+                if isinstance(t := self.code.items[e], TimedLoop) and t.start == place and e not in inner
+            ]
             if loops:
                 end = loops[-1]
                 loop = self.code.items[end]
@@ -142,7 +151,9 @@ class _Expansion:
         sequence, operands = op.emulated
         depth = len(self.levels) - 1
         self.instances += 1
-        values: dict[Value, _Known] = {name: self.known(r) for name, r in operands.items() if not str(name).startswith("d")}
+        values: dict[Value, _Known] = {
+            name: self.known(r) for name, r in operands.items() if not str(name).startswith("d")
+        }
         for number, row in enumerate(sequence.rows):
             sources = [values[name] for name in row.reads if name in values]
             level = depth if row.near else max((source.level for source in sources), default=0)
@@ -156,7 +167,9 @@ class _Expansion:
                     targets.append(_Known(register, self.numbers, level))
                 self.made[key] = tuple(targets)
                 reads, writes = tuple(dict.fromkeys(s.register for s in sources)), tuple(t.register for t in targets)
-                self.levels[depth if result else level].out.append(self.timed(row, op, reads, writes, self.overlap(sequence)))
+                self.levels[depth if result else level].out.append(
+                    self.timed(row, op, reads, writes, self.overlap(sequence))
+                )
             values.update(zip(row.writes, self.made[key], strict=True))
         self.write(op.writes)
 
@@ -178,7 +191,9 @@ class _Expansion:
         self.next += 1
         return self.next - 1
 
-    def timed(self, row: Row, op: TimedOperation, reads: tuple[int, ...], writes: tuple[int, ...], movable: int = 0) -> TimedOperation:
+    def timed(
+        self, row: Row, op: TimedOperation, reads: tuple[int, ...], writes: tuple[int, ...], movable: int = 0
+    ) -> TimedOperation:
         """A machine instruction of a sequence with its times."""
         found = self.times(row, op.line, reads, writes)
         found.place, found.part, found.movable = op.place, True, movable
@@ -189,7 +204,16 @@ class _Expansion:
         if row.form is not None:
             return matrix(row.form, self.config, reads, writes, line)
         if row.kind == "shuffle":
-            return TimedOperation(Unit.SHARED, rules.shuffle, self.config.shared.warp_interval, reads, writes, line, costs=[[1]], column=self.column)
+            return TimedOperation(
+                Unit.SHARED,
+                rules.shuffle,
+                self.config.shared.warp_interval,
+                reads,
+                writes,
+                line,
+                costs=[[1]],
+                column=self.column,
+            )
         if row.kind in ("call", "return"):
             return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)
         unit = Unit.ALU if row.kind == "alu" else Unit.FMA
@@ -264,7 +288,8 @@ class _Expansion:
         return found
 
     def finished(self, items: list[Item]) -> list[Item]:
-        """Values in registers, which are free again after their last use; and the first operation of an instruction counts for it."""
+        """Values in registers, which are free again after their last use; and the first operation of an instruction
+        counts for it."""
         inside = nesting(items)
         ends = {item.loop: i for i, item in enumerate(items) if isinstance(item, TimedLoop)}
         made: dict[int, int] = {}
@@ -291,7 +316,11 @@ class _Expansion:
                 first = item.part and home and item.place not in met
                 met |= {item.place} if first else set()
                 reads, writes = (tuple(names.get(r, r) for r in registers) for registers in (item.reads, item.writes))
-                found.append(replace(item, reads=reads, writes=writes, part=item.part and not first, early=item.part and not home))
+                found.append(
+                    replace(
+                        item, reads=reads, writes=writes, part=item.part and not first, early=item.part and not home
+                    )
+                )
             else:
                 found.append(item)
             for name in leaving.pop(i, ()):
@@ -316,7 +345,9 @@ def _held(op: TimedOperation) -> dict[tuple[int, Value], int]:
     assert op.emulated is not None
     sequence, operands = op.emulated
     held = {(sequence.number, name): r for name, r in operands.items() if str(name)[0] in "abe" and r not in op.writes}
-    return held | {(sequence.number, "c" + str(name)[1:]): r for name, r in operands.items() if str(name).startswith("d")}
+    return held | {
+        (sequence.number, "c" + str(name)[1:]): r for name, r in operands.items() if str(name).startswith("d")
+    }
 
 
 def _goes_on(one: tuple[Sequence, dict[Value, int]], other: tuple[Sequence, dict[Value, int]]) -> bool:

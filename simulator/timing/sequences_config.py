@@ -1,7 +1,8 @@
-"""What ptxas writes for instructions that a chip does not have: `[sequences]` of a config, and the file that it names (configs/sequences).
+"""What ptxas writes for instructions that a chip does not have: `[sequences]` of a config, and the file that it names
+(configs/sequences).
 
-`tests/hardware/sequences.py` makes the file: for each such instruction the machine instructions as rows [kind, writes, reads], in the order in which
-they are issued. Values are numbers, operands have names: a0, b1, c2, e, d3.
+`tests/hardware/sequences.py` makes the file: for each such instruction the machine instructions as rows [kind, writes,
+reads], in the order in which they are issued. Values are numbers, operands have names: a0, b1, c2, e, d3.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class Sequences:
         call: cycles from a call, and from a return, until the next instruction issues.
         fetch: cycles after a call, and after a return, in which the sub-core issues nothing.
         window: of how many of a warp's next instructions the compiler takes the one that can issue first.
-        temporaries: registers that the compiler gives to operands and results of the matrix instructions of sequences that overlap.
+        temporaries: registers that the compiler gives to operands and results of the matrix instructions of sequences
+            that overlap.
     """
 
     file: str

@@ -13,8 +13,8 @@ from simulator.timing.schedule import extra
 def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list[TimedOperation]:
     """Again and again, of the next `window` operations the one that can issue first; the earlier of two that can.
 
-    An addition or a move goes to the integer pipe that is free. Shuffles keep their order. A sequence begins when the first matrix instruction of one
-    before it has its operands: how many overlap is said by `movable`.
+    An addition or a move goes to the integer pipe that is free. Shuffles keep their order. A sequence begins when the
+    first matrix instruction of one before it has its operands: how many overlap is said by `movable`.
     """
     before = _before(run)
     left, at = list(range(len(run))), [0] * len(run)

@@ -1,11 +1,13 @@
 """Shared memory of the SMs: ports of the sub-cores, wavefronts, and when values arrive.
 
-An access leaves its sub-core through a port that carries its registers (addresses, and values of a store) one after the other, in the order of
-issue; matrix instructions wait while it carries values. The SM then serves one wavefront a cycle, of any access that has one to give. Wavefronts of
-one warp keep a distance: of one access, and from its last to the first of the warp's next access, so that a lone warp cannot use more than a part of
-the SM's bandwidth and two can. A sub-core lets a number of accesses wait for their first wavefront and issues no more until one of them has it.
+An access leaves its sub-core through a port that carries its registers (addresses, and values of a store) one after the
+other, in the order of issue; matrix instructions wait while it carries values. The SM then serves one wavefront a
+cycle, of any access that has one to give. Wavefronts of one warp keep a distance: of one access, and from its last to
+the first of the warp's next access, so that a lone warp cannot use more than a part of the SM's bandwidth and two can.
+A sub-core lets a number of accesses wait for their first wavefront and issues no more until one of them has it.
 
-An access is given its place when it is issued: nothing that comes later changes it. So the time of a value is known at issue, and the state is
+An access is given its place when it is issued: nothing that comes later changes it. So the time of a value is known at
+issue, and the state is
 little: cycles that are taken, and when ports and warps are free again.
 """
 
@@ -27,7 +29,8 @@ class Access(NamedTuple):
 
     Attributes:
         cycles: for which it takes shared memory.
-        ready: the first in which an instruction that needs the value can issue; of a store, the one after its last wavefront.
+        ready: the first in which an instruction that needs the value can issue; of a store, the one after its last
+            wavefront.
         read: the first in which an instruction that overwrites its address or the value that it stores can issue.
     """
 
@@ -44,7 +47,9 @@ class SharedMemory:
         self.first = [0] * sms  # cycle of the lowest bit of `taken`
         self.taken = [0] * sms  # a bit for each cycle in which a wavefront is served
         self.port = [0] * cores  # when each sub-core's port takes the next access
-        self.queues: list[deque[int]] = [deque() for _ in range(cores)]  # first wavefronts of the accesses that each sub-core issued last
+        self.queues: list[deque[int]] = [
+            deque() for _ in range(cores)
+        ]  # first wavefronts of the accesses that each sub-core issued last
         self.turn = [0] * warps  # when the next access of each warp may begin
         self.recorder: Recorder | None = None
 
@@ -73,7 +78,8 @@ class SharedMemory:
             core.free[Unit.SHARED] = max(now + 1, queue.popleft())
 
     def place(self, sm: int, at: int, count: int, now: int) -> tuple[int, int]:
-        """Takes cycles for `count` wavefronts of one access from `at` on; returns the cycles of the first and of the last."""
+        """Takes cycles for `count` wavefronts of one access from `at` on; returns the cycles of the first and of the
+        last."""
         rule = self.rule
         if now > self.first[sm]:
             self.taken[sm] >>= now - self.first[sm]
@@ -82,7 +88,9 @@ class SharedMemory:
         begun = last = place
         for number in range(count):
             while (ahead := taken >> place) & width:
-                place += (~ahead & ahead + 1).bit_length() - 1 if ahead & 1 else 1  # past the cycles that are taken without a gap
+                place += (
+                    (~ahead & ahead + 1).bit_length() - 1 if ahead & 1 else 1
+                )  # past the cycles that are taken without a gap
             taken |= width << place
             begun, last = place if number == 0 else begun, place
             if self.recorder is not None:
@@ -101,7 +109,10 @@ class SharedMemory:
 
     def state(self, now: int) -> tuple[object, ...]:
         """What decides the future, relative to `now`."""
-        taken = tuple(bits >> max(now - first, 0) << max(first - now, 0) for bits, first in zip(self.taken, self.first, strict=True))
+        taken = tuple(
+            bits >> max(now - first, 0) << max(first - now, 0)
+            for bits, first in zip(self.taken, self.first, strict=True)
+        )
         queues = tuple(tuple(max(at - now, 0) for at in queue) for queue in self.queues)
         return (taken, queues, *(max(at - now, 0) for at in (*self.port, *self.turn)))
 

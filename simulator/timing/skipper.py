@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
 
 class Skipper:
-    """Skips the repetitions of a period: when the state at a loop's end, relative to now, has been there before, all follows again.
+    """Skips the repetitions of a period: when the state at a loop's end, relative to now, has been there before, all
+    follows again.
 
-    Compared is everything that decides the future but the counts of one loop a warp, the one as deep as the reference's. The number of
-    periods skipped is the largest after which no warp has left that loop; counters grow by as many periods.
+    Compared is everything that decides the future but the counts of one loop a warp, the one as deep as the
+    reference's. The number of periods skipped is the largest after which no warp has left that loop; counters grow by
+    as many periods.
     """
 
     LIMIT = 4096
@@ -23,7 +25,8 @@ class Skipper:
     def __init__(self, sm: Sm) -> None:
         self.sm = sm
         self.skipped = 0
-        # For each depth of loops: when a state was met (skipped cycles counted), the runs of the loops then, and what had been counted.
+        # For each depth of loops: when a state was met (skipped cycles counted), the runs of the loops then, and what
+        # had been counted.
         self.seen: dict[int, dict[tuple[object, ...], tuple[int, list[int], list[int]]]] = {}
 
     def look(self, reference: Warp, loop: TimedLoop) -> None:
@@ -43,11 +46,15 @@ class Skipper:
             seen.clear()
         seen[key] = (now + self.skipped, counts, list(sm.counted))
 
-    def jump(self, chosen: list[TimedLoop | None], counts: list[int], now: int, before: tuple[int, list[int], list[int]]) -> None:
+    def jump(
+        self, chosen: list[TimedLoop | None], counts: list[int], now: int, before: tuple[int, list[int], list[int]]
+    ) -> None:
         then, old_counts, old_counted = before
         steps = [new - old for new, old in zip(counts, old_counts, strict=True)]
         limits = [
-            (which.count - 1 - count) // step for which, count, step in zip(chosen, counts, steps, strict=True) if which is not None and step > 0
+            (which.count - 1 - count) // step
+            for which, count, step in zip(chosen, counts, steps, strict=True)
+            if which is not None and step > 0
         ]
         periods = min(limits, default=0)
         if periods <= 0:
@@ -76,24 +83,43 @@ class Skipper:
 
     def state(self, chosen: list[TimedLoop | None], now: int) -> tuple[object, ...]:
         sm = self.sm
-        waiting = tuple((cta, number, tuple(warps)) for cta, b in enumerate(sm.barriers) for number, warps in sorted(b.arrived.items()) if warps)
+        waiting = tuple(
+            (cta, number, tuple(warps))
+            for cta, b in enumerate(sm.barriers)
+            for number, warps in sorted(b.arrived.items())
+            if warps
+        )
         minimum = sm.config.loop.minimum
         servers = tuple(max(at - now, 0) for at in sm.barrier_free)
-        parts: list[object] = [max(sm.end - now, 0), servers, sm.shared.state(now), waiting, *(core.state(now) for core in sm.cores)]
+        parts: list[object] = [
+            max(sm.end - now, 0),
+            servers,
+            sm.shared.state(now),
+            waiting,
+            *(core.state(now) for core in sm.cores),
+        ]
         if sm.recorder is not None:
             parts.append(sm.recorder.state())
         if sm.queues is not None:
-            parts.append(sm.queues.state(now, min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)))
+            parts.append(
+                sm.queues.state(
+                    now, min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)
+                )
+            )
         if sm.memory is not None:
             parts.append(sm.memory.state(now))
         for warp, which in zip(sm.warps, chosen, strict=True):
             if warp.done:
                 parts.append(warp.blocked)
                 continue
-            ready = tuple((at - now, warp.producers[r]) if at + sm.margin > now else 0 for r, at in enumerate(warp.ready))
+            ready = tuple(
+                (at - now, warp.producers[r]) if at + sm.margin > now else 0 for r, at in enumerate(warp.ready)
+            )
             pinned = (max(warp.access - now, 0), max(warp.sent - now, 0), *(max(at - now, 0) for at in warp.pinned))
             starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
-            counts = tuple(-1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts))
+            counts = tuple(
+                -1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts)
+            )
             since = now if warp.blocked else warp.last  # what has passed before a release is counted as waiting for it
             gate = (warp.gate - now, warp.gate_cause, warp.held - now) if warp.gate > since else None
             wanted = (warp.wanted - now, warp.cause) if warp.wanted > since else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from isa import MmaForm
-from isa.forms import mma_forms
+from isa.forms.mma import mma_forms
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Schedule:
     Attributes:
         stall: the longest wait that one instruction can ask for; a NOP asks for the rest.
         nop: cycles that a NOP takes at least.
-        compare: cycles from the addition of a loop's counter, which follows the first instruction, to the comparison; 0: no such instructions.
+        compare: cycles from the addition of a loop's counter, which follows the first instruction, to the comparison;
+            0: no such instructions.
     """
 
     stall: int
@@ -69,9 +70,12 @@ class Pipe:
     """`[pipe]`: what a tensor pipe does between unlike instructions. Without the table, nothing.
 
     Attributes:
-        sparse_after_dense: cycles by which a sparse instruction starts late right after a dense one: what follows it waits, not itself.
-        three_registers: cycles that an integer instruction which reads three registers or more takes from the busy tensor pipe.
-        access: cycles that an access to shared memory loses at most, and the pipe with it, while a matrix instruction reads registers.
+        sparse_after_dense: cycles by which a sparse instruction starts late right after a dense one: what follows it
+            waits, not itself.
+        three_registers: cycles that an integer instruction which reads three registers or more takes from the busy
+            tensor pipe.
+        access: cycles that an access to shared memory loses at most, and the pipe with it, while a matrix instruction
+            reads registers.
     """
 
     sparse_after_dense: int
@@ -88,8 +92,10 @@ class Alu:
 
     Attributes:
         latency: cycles from issue until an integer instruction that needs the result can issue.
-        tensor_latency, address_latency: the same for a matrix instruction, and for a load or store that needs it as its address.
-        change_latency: cycles more where the result comes from the other of the two integer pipes (the one that multiplies, and the rest).
+        tensor_latency, address_latency: the same for a matrix instruction, and for a load or store that needs it as its
+            address.
+        change_latency: cycles more where the result comes from the other of the two integer pipes (the one that
+            multiplies, and the rest).
         interval: cycles between two issues on one sub-core.
     """
 
@@ -102,7 +108,8 @@ class Alu:
 
 @dataclass(frozen=True)
 class Barrier:
-    """`[barrier]`: the barrier unit takes one warp every `arrival` cycles; `latency` cycles after the last, the warps can issue."""
+    """`[barrier]`: the barrier unit takes one warp every `arrival` cycles; `latency` cycles after the last, the warps
+    can issue."""
 
     arrival: int
     latency: int
@@ -149,14 +156,18 @@ class TensorClass:
         accumulators: types of C and D.
         latency: cycles from issue until a dependent instruction can issue.
         interval: cycles between two issues on one sub-core.
-        blocking: whether the chip has no such instruction and runs a sequence for it, so that the warp does nothing else for `latency` cycles.
-        stall: cycles until the warp itself can issue anything else, whatever that is: the stall count that ptxas writes.
+        blocking: whether the chip has no such instruction and runs a sequence for it, so that the warp does nothing
+            else for `latency` cycles.
+        stall: cycles until the warp itself can issue anything else, whatever that is: the stall count that ptxas
+            writes.
         ordered: with `::ordered_metadata` or without; None: both.
-        kinds: `.kind::` and, behind it, `.block_scale`, both without their dots and "kind::"; "" for forms without a kind.
-        result_from, result_until: when its result comes out, on a scale of the pipe: a result may not come before the last one's end, so
-            that an instruction waits for the last one's `result_until` less its own `result_from`, where that is positive.
-        ports: cycles after issue in which it reads registers through ports that integer instructions use: when one issues in them, its
-            warp and the pipe lose what is left of them.
+        kinds: `.kind::` and, behind it, `.block_scale`, both without their dots and "kind::"; "" for forms without a
+            kind.
+        result_from, result_until: when its result comes out, on a scale of the pipe: a result may not come before the
+            last one's end, so that an instruction waits for the last one's `result_until` less its own `result_from`,
+            where that is positive.
+        ports: cycles after issue in which it reads registers through ports that integer instructions use: when one
+            issues in them, its warp and the pipe lose what is left of them.
     """
 
     name: str

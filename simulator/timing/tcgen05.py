@@ -7,8 +7,9 @@ For tcgen05.mma on one SM, with M_sm = M / cta_group rows and the stored columns
     interval = max(tensor, operands, the shape's minimum)
     latency  = base(cta_group, M, kind) + A_sm / operand_bytes, if in shared memory, + tensor
 
-each rounded up to a cycle. Published: derived from the dense measurements of SemiAnalysisAI/microbench-blackwell @9a068d8 on a B200 (`tcsim
-validate --config b200` prints the errors). Sparse: assumed, nobody has published a measurement; metadata are taken to cost no time.
+each rounded up to a cycle. Published: derived from the dense measurements of SemiAnalysisAI/microbench-blackwell
+@9a068d8 on a B200 (`tcsim validate --config b200` prints the errors). Sparse: assumed, nobody has published a
+measurement; metadata are taken to cost no time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.errors import ConfigError
-from simulator.execute.facts import CopyFacts, Fact, MmaFacts, MoveFacts, ShiftFacts
+from simulator.execute.dynamic_info import CopyFacts, Fact, MmaFacts, MoveFacts, ShiftFacts
 from simulator.timing.config import Config
 from simulator.timing.tcgen05_config import Shape, Tcgen05
 
@@ -29,7 +30,8 @@ class Cost:
         tensor: cycles of products.
         operands: cycles for which shared memory is read.
         interval: cycles until the unit takes the next instruction.
-        latency: cycles from the start until the result counts as complete: for a commit (mma, cp, shift), a register (ld) or a wait (st).
+        latency: cycles from the start until the result counts as complete: for a commit (mma, cp, shift), a register
+            (ld) or a wait (st).
     """
 
     tensor: int
@@ -53,7 +55,12 @@ def cost(config: Config, fact: Fact) -> Cost | None:
     """
     tables = config.tcgen05
     if tables is None:
-        raise ConfigError(config.path, "tcgen05", f"{config.name} has no times for tcgen05 and mbarrier", "a config with [tcgen05], such as b200")
+        raise ConfigError(
+            config.path,
+            "tcgen05",
+            f"{config.name} has no times for tcgen05 and mbarrier",
+            "a config with [tcgen05], such as b200",
+        )
     match fact:
         case MmaFacts():
             return mma_cost(config, fact)
@@ -66,7 +73,9 @@ def cost(config: Config, fact: Fact) -> Cost | None:
             return Cost(0, 0, interval, interval + tables.copy.latency)
         case MoveFacts():
             interval = max(_up(4 * fact.cells, tables.tmem.bytes), 1)
-            return Cost(0, 0, interval, interval - 1 + (tables.tmem.store_latency if fact.store else tables.tmem.load_latency))
+            return Cost(
+                0, 0, interval, interval - 1 + (tables.tmem.store_latency if fact.store else tables.tmem.load_latency)
+            )
     return None
 
 
@@ -116,11 +125,15 @@ def sources(config: Config, fact: Fact) -> list[str]:
 def _shape(config: Config, mma: MmaFacts) -> tuple[Tcgen05, Shape]:
     tables = config.tcgen05
     if tables is None:
-        raise ConfigError(config.path, "tcgen05", f"{config.name} has no times for tcgen05", "a config with [tcgen05], such as b200")
+        raise ConfigError(
+            config.path, "tcgen05", f"{config.name} has no times for tcgen05", "a config with [tcgen05], such as b200"
+        )
     shape = tables.shape(mma.cta_group, mma.m, mma.ws)
     if shape is None:
         what = f"cta_group = {mma.cta_group}, ws = {str(mma.ws).lower()}, rows with {mma.m}"
-        raise ConfigError(config.path, "tcgen05.shape", f"no table for M = {mma.m} of tcgen05.mma{'.ws' if mma.ws else ''}", what)
+        raise ConfigError(
+            config.path, "tcgen05.shape", f"no table for M = {mma.m} of tcgen05.mma{'.ws' if mma.ws else ''}", what
+        )
     return tables, shape
 
 

@@ -1,4 +1,5 @@
-"""The tables of a config that tell how fast `tcgen05` is: `[tcgen05]` and what belongs to it. Format: docs/configs.md."""
+"""The tables of a config that tell how fast `tcgen05` is: `[tcgen05]` and what belongs to it. Format:
+docs/configs.md."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ class Shape:
         rows: M of the instruction, for the whole group of CTAs.
         share: part of the rate that the rows use: 2 for a half.
         interval: cycles between two instructions, at least.
-        latency: cycles from issue until a commit has reached the mbarrier and a waiting warp can issue, beyond operands and products.
+        latency: cycles from issue until a commit has reached the mbarrier and a waiting warp can issue, beyond operands
+            and products.
     """
 
     name: str
@@ -67,7 +69,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Sparse:
-    """`[[tcgen05.sparse]]`: the rate of kinds with .sp, multiply-adds a cycle with K as named, so pruned ones count too."""
+    """`[[tcgen05.sparse]]`: the rate of kinds with .sp, multiply-adds a cycle with K as named, so pruned ones count
+    too."""
 
     name: str
     kinds: tuple[str, ...]
@@ -76,7 +79,8 @@ class Sparse:
 
 @dataclass(frozen=True)
 class Copy:
-    """`[tcgen05.copy]`: tcgen05.cp and shift: bytes written to Tensor Memory in a cycle; cycles until a commit has signalled, beyond that."""
+    """`[tcgen05.copy]`: tcgen05.cp and shift: bytes written to Tensor Memory in a cycle; cycles until a commit has
+    signalled, beyond that."""
 
     bytes: int
     latency: int
@@ -166,8 +170,16 @@ def _kind(reader: Reader, where: str, row: dict[str, Any]) -> Kind:
     reader.known(where, row, ("name", "kinds", "rate", "latency", "source"))
     kinds = reader.choices(where, row, "kinds", KINDS)
     added = reader.value(where, row, "latency")
-    if not isinstance(added, list) or len(added) != len(GROUPS) or any(type(n) is not int or abs(n) > 1000 for n in added):
-        reader.fail(f"{where}latency", f"{added!r}", "[cycles for cta_group::1, cycles for cta_group::2], each from -1000 to 1000")
+    if (
+        not isinstance(added, list)
+        or len(added) != len(GROUPS)
+        or any(type(n) is not int or abs(n) > 1000 for n in added)
+    ):
+        reader.fail(
+            f"{where}latency",
+            f"{added!r}",
+            "[cycles for cta_group::1, cycles for cta_group::2], each from -1000 to 1000",
+        )
     return Kind(row["name"], tuple(kinds), reader.integer(where, row, "rate"), (added[0], added[1]))
 
 

@@ -11,15 +11,15 @@ import numpy as np
 
 import isa
 import simulator
-from simulator.drawing.registers import matrix_panels
-from simulator.drawing.svg import figure
 from simulator.execute.mma import execute_mma
 from simulator.faults import Instruction, single_bits
 from simulator.layout import form_layout
+from simulator.program.reader import read_trace
 from simulator.resources import folder
+from simulator.studies.validation.streams import stream
 from simulator.timing.config import load_config
-from simulator.trace.reader import read_trace
-from simulator.validation.streams import stream
+from simulator.views.drawing.registers import matrix_panels
+from simulator.views.drawing.svg import figure
 from tests.benchmarks.pictures import with_matplotlib
 from tests.benchmarks.plain import plain_mma_sp
 
@@ -47,7 +47,12 @@ def operands(cases: int) -> tuple[isa.MmaForm, tuple[np.ndarray, ...]]:  # type:
 
     codes = rng.choice(np.array(form.metadata.codes, np.uint32), (cases, *form.metadata.shape))
     c = rng.standard_normal((cases, *form.c.shape)).astype(np.float32).view(np.uint32)
-    return form, (form.a.scatter(normal(form.a.shape)), form.b.scatter(normal(form.b.shape)), form.c.scatter(c), form.metadata.scatter(codes, 0))
+    return form, (
+        form.a.scatter(normal(form.a.shape)),
+        form.b.scatter(normal(form.b.shape)),
+        form.c.scatter(c),
+        form.metadata.scatter(codes, 0),
+    )
 
 
 def pairs() -> list[Pair]:
@@ -64,18 +69,51 @@ def pairs() -> list[Pair]:
     loop = folder("traces") / "digits" / "f16.trace"
     texts = [line for line in spelled() if line]
     return [
-        Pair("decoding 1,000 instructions: plain spelling against the long way", lambda: decode_all(texts), 1, lambda: decode_long(texts), 1),
-        Pair("m16n8k32 f16: 4,096 at once against integers in plain Python, one at a time", ours(many), 4096, lambda: plain_mma_sp(form, *one), 1),
+        Pair(
+            "decoding 1,000 instructions: plain spelling against the long way",
+            lambda: decode_all(texts),
+            1,
+            lambda: decode_long(texts),
+            1,
+        ),
+        Pair(
+            "m16n8k32 f16: 4,096 at once against integers in plain Python, one at a time",
+            ours(many),
+            4096,
+            lambda: plain_mma_sp(form, *one),
+            1,
+        ),
         Pair("m16n8k32 f16: 4,096 at once against one at a time", ours(many), 4096, ours(one), 1),
         Pair("m16n8k32 f16: the chip's sum against the exact one", ours(many), 4096, ours(many, "exact"), 4096),
-        Pair("the digits layer, time alone: repetitions skipped against simulated", lambda: simulator.run(loop, arithmetic="none"), 1,
-             lambda: simulator.run(loop, arithmetic="none", skip=False), 1),
-        Pair("faults in the metadata of m16n8k32, with their outcomes: 4,096 at once against one at a time", lambda: subject.run(faults), 4096,
-             lambda: subject.run(faults[:1]), 1),
-        Pair("a picture, for each labelled cell: SVG as text against matplotlib", lambda: figure("", [matrix_panels(drawn, "pastel")]), 16 * 256,
-             lambda: with_matplotlib(small), 16 * 16),
-        Pair("a loop of 1,000,000 repetitions against 100, repetitions skipped", repeated(1_000_000), 1_000_000, repeated(100), 100),
-    ]  # fmt: skip
+        Pair(
+            "the digits layer, time alone: repetitions skipped against simulated",
+            lambda: simulator.run(loop, arithmetic="none"),
+            1,
+            lambda: simulator.run(loop, arithmetic="none", skip=False),
+            1,
+        ),
+        Pair(
+            "faults in the metadata of m16n8k32, with their outcomes: 4,096 at once against one at a time",
+            lambda: subject.run(faults),
+            4096,
+            lambda: subject.run(faults[:1]),
+            1,
+        ),
+        Pair(
+            "a picture, for each labelled cell: SVG as text against matplotlib",
+            lambda: figure("", [matrix_panels(drawn, "pastel")]),
+            16 * 256,
+            lambda: with_matplotlib(small),
+            16 * 16,
+        ),
+        Pair(
+            "a loop of 1,000,000 repetitions against 100, repetitions skipped",
+            repeated(1_000_000),
+            1_000_000,
+            repeated(100),
+            100,
+        ),
+    ]
 
 
 def spelled() -> list[str]:
@@ -98,10 +136,10 @@ def decode_long(texts: list[str]) -> None:
 
 def repeated(count: int) -> Callable[[], object]:
     """The timing engine alone on a loop of 120 matrix instructions in 8 warps."""
+    from simulator.program.lowering import linearise
+    from simulator.program.trace import Block, Repeat
     from simulator.timing.engine import simulate
     from simulator.timing.model import compile_code
-    from simulator.trace.linear import linearise
-    from simulator.trace.program import Block, Repeat
 
     config = load_config("h100_sxm")
     block = Block(tuple(range(8)), (Repeat(count, stream(isa.mma_form(OPCODE), 4), 1),), 1)
@@ -115,7 +153,9 @@ def measure(pair: Pair) -> list[float]:
     pair.other()
     found = []
     for _ in range(ROUNDS):
-        ours, other = (_seconds(call) / work for call, work in ((pair.ours, pair.ours_work), (pair.other, pair.other_work)))
+        ours, other = (
+            _seconds(call) / work for call, work in ((pair.ours, pair.ours_work), (pair.other, pair.other_work))
+        )
         found.append(other / ours)
     return found
 
@@ -131,7 +171,6 @@ def main() -> None:
     for pair in pairs():
         ratios = measure(pair)
         print(f"{pair.what:<84} {statistics.median(ratios):>10,.1f} {min(ratios):>10,.1f} {max(ratios):>10,.1f}")
-
 
     texts = spelled()
     seconds = min(_seconds(lambda: decode_all(texts)) for _ in range(ROUNDS))

@@ -1,4 +1,5 @@
-"""`exact_matmul` of f16 with a 2:4-sparse A against numpy's float64 product of the same size: `python -m tests.benchmarks.matmul [--size N]`."""
+"""`exact_matmul` of f16 with a 2:4-sparse A against numpy's float64 product of the same size: `python -m
+tests.benchmarks.matmul [--size N]`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import isa
-from simulator.matmul import exact_matmul
+from simulator.arithmetic.exact_gemm import exact_matmul
 from tests.golden import reference
 
 ROUNDS = 5
@@ -64,9 +65,15 @@ def main() -> None:
     print(f"{size} x {size} x {size}, f16, A 2:4-sparse, {ROUNDS} rounds in turn")
     print(f"  numpy's float64 product      {plain:8.3f} s  median")
     print(f"  exact, rounded once to f32   {exact:8.3f} s  median")
-    print(f"  ratio                        {statistics.median(ratios):8.2f}    median, {min(ratios):.2f} lowest, {max(ratios):.2f} highest")
-    print(f"  most memory of the process   {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:8.2f} GiB, operands of both included")
-    print(f"  checked against fractions    {SAMPLES:8,}    sampled elements, {wrong_samples(a, b, exact_matmul(a, b))} wrong")
+    print(
+        f"  ratio                        {statistics.median(ratios):8.2f}    median, {min(ratios):.2f} lowest, {max(ratios):.2f} highest"
+    )
+    print(
+        f"  most memory of the process   {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:8.2f} GiB, operands of both included"
+    )
+    print(
+        f"  checked against fractions    {SAMPLES:8,}    sampled elements, {wrong_samples(a, b, exact_matmul(a, b))} wrong"
+    )
 
 
 if __name__ == "__main__":

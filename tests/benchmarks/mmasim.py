@@ -2,10 +2,13 @@
 
     python -m tests.benchmarks.mmasim --mmasim VENV/bin/python [--only TEXT] [--seconds 0.2]
 
-VENV is an environment with MMA-Sim 2.1.1 (see tests/golden/make_mmasim.py); without --mmasim only the integers are compared. MMA-Sim has no sparse
-instructions: a sparse one is compared with the dense one that has as many products. It runs in another process, with one torch thread, in its
-fastest way (`dpa()` on 64, 256 or 1024 instructions at once, the fastest in each round); so does the simulator (`execute_mma` on 4,096 at once,
-TCSIM_THREADS=1). Only one of them runs at a time; rounds alternate, so that other work on the machine hits both.
+VENV is an environment with MMA-Sim 2.1.1 (see tests/golden/make_mmasim.py); without --mmasim only the integers are
+compared. MMA-Sim has no sparse
+instructions: a sparse one is compared with the dense one that has as many products. It runs in another process, with
+    one torch thread, in its
+fastest way (`dpa()` on 64, 256 or 1024 instructions at once, the fastest in each round); so does the simulator
+(`execute_mma` on 4,096 at once, TCSIM_THREADS=1). Only one of them runs at a time; rounds alternate, so that other work
+on the machine hits both.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import isa
-from isa.forms import mma_forms
+from isa.forms.mma import mma_forms
 from simulator.arithmetic import decode, kernel_name
 from simulator.execute.mma import Scales, execute_mma
 
@@ -57,28 +60,41 @@ ROWS = (
     Row("sm_89", ORDERED + "m16n8k64.row.col.f32.e4m3.e4m3.f32", "Ada Lovelace", "m16n8k32.f32.e4m3.e4m3.f32"),
     Row("sm_120a", ORDERED + "m16n8k64.row.col.f32.e4m3.e4m3.f32", "RTX Blackwell", "m16n8k32.f32.e4m3.e4m3.f32"),
     Row("sm_120a", DENSE + "m16n8k32.row.col.f32.e4m3.e4m3.f32", "RTX Blackwell", "m16n8k32.f32.e4m3.e4m3.f32"),
-    Row("sm_120a", DENSE + "m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32", "RTX Blackwell", "m16n8k32.kind::f8f6f4.f32.e3m2.e2m1.f32"),
     Row(
-        "sm_120a", DENSE + "m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0",
-        "RTX Blackwell", "m16n8k32.kind::mxf8f6f4.block32.f32.e4m3.e4m3.f32.ue8m0",
+        "sm_120a",
+        DENSE + "m16n8k32.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32",
+        "RTX Blackwell",
+        "m16n8k32.kind::f8f6f4.f32.e3m2.e2m1.f32",
     ),
     Row(
-        "sm_120a", ORDERED + "m16n8k64.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0",
-        "RTX Blackwell", "m16n8k32.kind::mxf8f6f4.block32.f32.e4m3.e4m3.f32.ue8m0",
+        "sm_120a",
+        DENSE + "m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0",
+        "RTX Blackwell",
+        "m16n8k32.kind::mxf8f6f4.block32.f32.e4m3.e4m3.f32.ue8m0",
     ),
     Row(
-        "sm_120a", DENSE + "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3",
-        "RTX Blackwell", "m16n8k64.kind::mxf4nvf4.block16.f32.e2m1.e2m1.f32.ue4m3",
+        "sm_120a",
+        ORDERED + "m16n8k64.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0",
+        "RTX Blackwell",
+        "m16n8k32.kind::mxf8f6f4.block32.f32.e4m3.e4m3.f32.ue8m0",
     ),
     Row(
-        "sm_120a", ORDERED + "m16n8k128.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3",
-        "RTX Blackwell", "m16n8k64.kind::mxf4nvf4.block16.f32.e2m1.e2m1.f32.ue4m3",
+        "sm_120a",
+        DENSE + "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3",
+        "RTX Blackwell",
+        "m16n8k64.kind::mxf4nvf4.block16.f32.e2m1.e2m1.f32.ue4m3",
+    ),
+    Row(
+        "sm_120a",
+        ORDERED + "m16n8k128.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3",
+        "RTX Blackwell",
+        "m16n8k64.kind::mxf4nvf4.block16.f32.e2m1.e2m1.f32.ue4m3",
     ),
     Row("sm_90a", DENSE + "m16n8k16.row.col.f64.f64.f64.f64", "Hopper", "m16n8k16.f64.f64.f64.f64"),
     Row("sm_80", DENSE + "m8n8k4.row.col.f64.f64.f64.f64", "Ampere", "m8n8k4.f64.f64.f64.f64"),
     Row("sm_90a", DENSE + "m16n8k32.row.col.s32.s8.s8.s32", "numpy", "int32"),
     Row("sm_90a", ORDERED + "m16n8k64.row.col.s32.s8.s8.s32", "numpy", "int32"),
-)  # fmt: skip
+)
 
 
 class Rate(NamedTuple):
@@ -139,10 +155,17 @@ def operands(form: isa.MmaForm) -> tuple[tuple[Any, ...], Scales | None]:
 
     codes = None
     if form.sparse:
-        codes = form.metadata.scatter(rng.choice(np.array(form.metadata.codes, np.uint32), (CASES, *form.metadata.shape)), 0)
+        codes = form.metadata.scatter(
+            rng.choice(np.array(form.metadata.codes, np.uint32), (CASES, *form.metadata.shape)), 0
+        )
     scales = None
     if form.row.scale:  # every byte a factor about 1
-        scales = Scales(*(rng.integers(0, 4, (CASES, 32), np.uint32) * np.uint32(0x01010101) + np.uint32(0x36363636) for _ in range(2)))
+        scales = Scales(
+            *(
+                rng.integers(0, 4, (CASES, 32), np.uint32) * np.uint32(0x01010101) + np.uint32(0x36363636)
+                for _ in range(2)
+            )
+        )
     return (form.a.scatter(drawn(form.a)), form.b.scatter(drawn(form.b)), form.c.scatter(drawn(form.c)), codes), scales
 
 
@@ -154,9 +177,13 @@ def ours(form: isa.MmaForm, target: str) -> Callable[[], Any]:
 
 
 def numpy_calls(form: isa.MmaForm) -> list[Callable[[], Any]]:
-    """numpy's ways to the same number of int32 products and sums, without the selection of a sparse instruction, for CASES of them."""
+    """numpy's ways to the same number of int32 products and sums, without the selection of a sparse instruction, for
+    CASES of them."""
     rng = np.random.default_rng(1)
-    a, b = (rng.integers(-128, 128, (CASES, *shape), np.int32) for shape in ((form.m, form.k_stored), (form.k_stored, form.n)))
+    a, b = (
+        rng.integers(-128, 128, (CASES, *shape), np.int32)
+        for shape in ((form.m, form.k_stored), (form.k_stored, form.n))
+    )
     c = rng.integers(-(1 << 31), 1 << 31, (CASES, form.m, form.n), np.int32)
     return [lambda: np.einsum("cmk,ckn->cmn", a, b) + c, lambda: a @ b + c]
 
@@ -199,7 +226,9 @@ def measure(row: Row, form: isa.MmaForm, server: Server | None, wanted: float) -
 def chosen(only: str, mmasim: bool) -> Iterator[tuple[Row, isa.MmaForm]]:
     """The rows to measure; those whose instruction is not executed are named on stderr."""
     for row in ROWS:
-        if only not in f"{row.target} {row.opcode} {row.architecture} {row.spec}" or (row.architecture != "numpy" and not mmasim):
+        if only not in f"{row.target} {row.opcode} {row.architecture} {row.spec}" or (
+            row.architecture != "numpy" and not mmasim
+        ):
             continue
         if row.opcode in mma_forms():
             yield row, mma_forms()[row.opcode]
@@ -219,9 +248,13 @@ def main(given: list[str] | None = None) -> int:
     except (OSError, RuntimeError) as error:
         print(f"mmasim.py: {error}", file=sys.stderr)
         return 2
-    print(f"kernel: {kernel_name()}; numpy {np.__version__}; {server.versions if server else 'no MMA-Sim'}; {processor()}")
+    print(
+        f"kernel: {kernel_name()}; numpy {np.__version__}; {server.versions if server else 'no MMA-Sim'}; {processor()}"
+    )
     columns = ("ours/s", "other/s", "ratio", "lowest", "highest", "ns/product")
-    print(f"{'instruction, on one core':90} {'against':71} {columns[0]:>11} {columns[1]:>11} {' '.join(f'{c:>7}' for c in columns[2:])}")
+    print(
+        f"{'instruction, on one core':90} {'against':71} {columns[0]:>11} {columns[1]:>11} {' '.join(f'{c:>7}' for c in columns[2:])}"
+    )
     for row, form in chosen(options.only, server is not None):
         rate = measure(row, form, server, options.seconds)
         ratios = rate.ratios

@@ -1,7 +1,8 @@
 """MMA-Sim, timed on request: started by `tests.benchmarks.mmasim` with the Python of an environment that has it.
 
-Reads lines `ARCHITECTURE|SPEC|BATCH|CALLS` from stdin and answers each with the seconds that so many calls of `dpa()` took, on so many
-instructions at once, with standard normal operands; "ready" and the versions come first. One torch thread.
+Reads lines `ARCHITECTURE|SPEC|BATCH|CALLS` from stdin and answers each with the seconds that so many calls of `dpa()`
+took, on so many instructions at once, with standard normal operands; "ready" and the versions come first. One torch
+thread.
 """
 
 from __future__ import annotations

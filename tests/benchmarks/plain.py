@@ -1,4 +1,5 @@
-"""The sum of one `mma.sp` on sm_90 in plain Python integers: what the vectorised code is compared with, in speed and in bits."""
+"""The sum of one `mma.sp` on sm_90 in plain Python integers: what the vectorised code is compared with, in speed and in
+bits."""
 
 from __future__ import annotations
 
@@ -14,10 +15,17 @@ def plain_mma_sp(form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits) -> Bits:
     """D of f16 operands with finite values and f32 accumulators, case by case, element by element."""
     cases = []
     for case in range(len(a)):
-        stored, dense, start = form.a.gather(a[case]).tolist(), form.b.gather(b[case]).tolist(), form.c.gather(c[case]).tolist()
+        stored, dense, start = (
+            form.a.gather(a[case]).tolist(),
+            form.b.gather(b[case]).tolist(),
+            form.c.gather(c[case]).tolist(),
+        )
         columns = stored_columns(form.metadata.gather(e[case], 0), form.metadata.sparsity).tolist()
         rows, width = form.d.shape
-        d = [[_element(stored[m], columns[m], [row[n] for row in dense], start[m][n]) for n in range(width)] for m in range(rows)]
+        d = [
+            [_element(stored[m], columns[m], [row[n] for row in dense], start[m][n]) for n in range(width)]
+            for m in range(rows)
+        ]
         cases.append(form.d.scatter(np.array(d, np.uint32)))
     return np.stack(cases)
 

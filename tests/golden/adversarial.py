@@ -1,4 +1,5 @@
-"""Operands for dense instructions: random patterns, and sums that are hard to get right. Needs numpy and `isa` alone."""
+"""Operands for dense instructions: random patterns, and sums that are hard to get right. Needs numpy and `isa`
+alone."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def highest(element: ElementType) -> int:
 
 
 def number(element: ElementType, negative: Flags, exponent: Integers, fraction: Words) -> Words:
-    """Patterns of (-1)^negative * 1.fraction * 2^exponent, clipped to the largest number; too small ones lose their lowest bits."""
+    """Patterns of (-1)^negative * 1.fraction * 2^exponent, clipped to the largest number; too small ones lose their
+    lowest bits."""
     low, high = lowest(element), highest(element)
     exponent = np.minimum(exponent, high)
     short = np.clip(low - exponent, 0, element.fraction + 1).astype(np.uint64)
@@ -78,7 +80,8 @@ def random_bits(rng: np.random.Generator, element: ElementType, shape: tuple[int
 
 
 class Plan:
-    """Operands in the making: what each product's exponent, sign and digits shall be; kinds of cases change them, `build` makes patterns."""
+    """Operands in the making: what each product's exponent, sign and digits shall be; kinds of cases change them,
+    `build` makes patterns."""
 
     def __init__(self, instruction: Instruction, width: Width, rng: np.random.Generator, cases: int) -> None:
         self.instruction, self.width, self.rng, self.cases = instruction, width, rng, cases
@@ -113,12 +116,20 @@ class Plan:
         """A mixture: shallow, about where bits are cut off, anywhere."""
         which = self.rng.random(shape)
         anywhere = self.rng.integers(0, self.width.fraction + 12, shape)
-        return np.where(which < 0.4, self.rng.integers(0, 5, shape), np.where(which < 0.8, self.near(shape, self.width.fraction), anywhere))
+        return np.where(
+            which < 0.4,
+            self.rng.integers(0, 5, shape),
+            np.where(which < 0.8, self.near(shape, self.width.fraction), anywhere),
+        )
 
     def build(self) -> Dots:
         ins, rng = self.instruction, self.rng
         scale_a, scale_b, total = self._scales()
-        exponent = self.base[:, None] - self.depth - np.repeat(total, ins.block or 1, axis=1) if self.blocks else self.base[:, None] - self.depth
+        exponent = (
+            self.base[:, None] - self.depth - np.repeat(total, ins.block or 1, axis=1)
+            if self.blocks
+            else self.base[:, None] - self.depth
+        )
         sides = []
         low = (lowest(ins.a_type) - ins.a_type.fraction, lowest(ins.b_type) - ins.b_type.fraction)
         high = (highest(ins.a_type), highest(ins.b_type))
@@ -128,7 +139,9 @@ class Plan:
         first = np.clip(exponent - second, low[0], high[0])
         flip = rng.random(self.shape) < 0.5
         for element, place, negative in ((ins.a_type, first, flip ^ self.negative), (ins.b_type, second, flip)):
-            fraction = np.where(self.plain, 0, rng.integers(0, 1 << element.fraction, self.shape, np.uint64)).astype(np.uint64)
+            fraction = np.where(self.plain, 0, rng.integers(0, 1 << element.fraction, self.shape, np.uint64)).astype(
+                np.uint64
+            )
             sides.append(number(element, negative, place, fraction))
         a, b = sides
         dead = ~self.live
@@ -151,7 +164,9 @@ class Plan:
 
     def _c(self) -> Words:
         element, rng = self.instruction.c_type, self.rng
-        fraction = np.where(self.c_plain, 0, rng.integers(0, 1 << element.fraction, self.cases, np.uint64)).astype(np.uint64)
+        fraction = np.where(self.c_plain, 0, rng.integers(0, 1 << element.fraction, self.cases, np.uint64)).astype(
+            np.uint64
+        )
         c = number(element, self.c_negative, self.base - self.c_depth, fraction)
         return np.where(self.c_live, c, c & self._sign(element))
 
@@ -161,7 +176,9 @@ class Plan:
         shape = (self.cases, self.blocks)
         if scale is None:
             return np.zeros(shape, np.uint64), np.zeros(shape, np.uint64), np.zeros(shape, np.int64)
-        middle = rng.integers(self.span[0] // 2, self.span[1], (self.cases, 1), endpoint=True)  # of a product of elements
+        middle = rng.integers(
+            self.span[0] // 2, self.span[1], (self.cases, 1), endpoint=True
+        )  # of a product of elements
         wanted = self.base[:, None] - middle - self.scale_depth
         low, high = lowest(scale) - scale.fraction, highest(scale)
         if scale.name == "ue8m0":
@@ -225,7 +242,8 @@ def _pair(plan: Plan, one: Integers, offset: Integers) -> None:
 
 
 def _boundary(plan: Plan) -> Dots:
-    """As `_cancelling`, but with one half of the pair in another step, and small products that the rounding in between drops."""
+    """As `_cancelling`, but with one half of the pair in another step, and small products that the rounding in between
+    drops."""
     rng, width = plan.rng, plan.width
     plan.depth = plan.near(plan.shape, width.kept + 1, width.fraction)
     plan.live = rng.random(plan.shape) < rng.choice([0.2, 0.6], (plan.cases, 1))
@@ -261,7 +279,11 @@ def _floor(plan: Plan) -> Dots:
     rng, width = plan.rng, plan.width
     result = plan.instruction.d_type
     plan.base = np.clip(width.floor + rng.integers(-4, 3, plan.cases), plan.bottom, plan.top)
-    plan.depth = np.where(rng.random(plan.shape) < 0.5, plan.near(plan.shape, width.fraction), rng.integers(0, width.fraction + 4, plan.shape))
+    plan.depth = np.where(
+        rng.random(plan.shape) < 0.5,
+        plan.near(plan.shape, width.fraction),
+        rng.integers(0, width.fraction + 4, plan.shape),
+    )
     plan.live = rng.random(plan.shape) < rng.choice([0.15, 0.5], (plan.cases, 1))
     plan.c_live = rng.random(plan.cases) < 0.15
     plan.c_depth = rng.integers(-6, 20, plan.cases)
@@ -283,7 +305,8 @@ def _floor(plan: Plan) -> Dots:
 
 
 def _floor_in_blocks(plan: Plan, rows: Integers, coarse: Integers) -> None:
-    """With several scales to a row: the coarse product in one block, the trifle in another, as elements of few bits are never that far apart."""
+    """With several scales to a row: the coarse product in one block, the trifle in another, as elements of few bits are
+    never that far apart."""
     rng, size = plan.rng, plan.k // plan.blocks
     one = rng.integers(0, plan.blocks, len(rows))
     two = (one + rng.integers(1, plan.blocks, len(rows))) % plan.blocks
@@ -300,7 +323,8 @@ def _last_kept(plan: Plan, count: int) -> Integers:
 
 
 def _groups(plan: Plan) -> Dots:
-    """With several scales to a row: one block cancels and leaves its exponent, the others lie where their sums are cut; else as `_cancelling`."""
+    """With several scales to a row: one block cancels and leaves its exponent, the others lie where their sums are cut;
+    else as `_cancelling`."""
     rng, width = plan.rng, plan.width
     if plan.blocks < 2:
         return _cancelling(plan)
@@ -372,7 +396,9 @@ def _subnormal(plan: Plan) -> Dots:
         sign = patterns & np.uint64(1 << element.sign_bit)
         return np.where(rng.random(patterns.shape) < chance, low | sign, patterns)
 
-    return dots._replace(a=small(dots.a, ins.a_type, 0.7), b=small(dots.b, ins.b_type, 0.4), c=small(dots.c, ins.c_type, 0.5))
+    return dots._replace(
+        a=small(dots.a, ins.a_type, 0.7), b=small(dots.b, ins.b_type, 0.4), c=small(dots.c, ins.c_type, 0.5)
+    )
 
 
 KINDS: dict[str, Callable[[Plan], Dots]] = {
@@ -396,8 +422,11 @@ def dot_products(instruction: Instruction, width: Width, kind: str, rng: np.rand
     return KINDS[kind](Plan(instruction, width, rng, cases))
 
 
-def matrices(instruction: Instruction, width: Width, kind: str, rng: np.random.Generator, cases: int, m: int, n: int) -> NDArray[np.void]:
-    """Cases of a kind as records (d still zero): the results on the diagonal are those of `dot_products`, the others mixtures of two."""
+def matrices(
+    instruction: Instruction, width: Width, kind: str, rng: np.random.Generator, cases: int, m: int, n: int
+) -> NDArray[np.void]:
+    """Cases of a kind as records (d still zero): the results on the diagonal are those of `dot_products`, the others
+    mixtures of two."""
     size = max(m, n)
     dots = dot_products(instruction, width, kind, rng, cases * size)
     found = np.zeros(cases, instruction.record(m, n))

@@ -2,8 +2,8 @@
 
     python tests/golden/compare.py DIR
 
-DIR holds `mma_sp_ordered.npz`, `mma_sp_plain.npz` and `mma_dense.npz`, recorded on an H100: the subset in this folder or the full files. Prints a
-table; exit status 1 if a bit differs. Dense results of other GPUs: compare_external.py.
+DIR holds `mma_sp_ordered.npz`, `mma_sp_plain.npz` and `mma_dense.npz`, recorded on an H100: the subset in this folder
+or the full files. Prints a table; exit status 1 if a bit differs. Dense results of other GPUs: compare_external.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isa.forms import MmaForm, mma_forms
+from isa.forms.mma import MmaForm, mma_forms
 from isa.types import Bits
 from simulator.execute.mma import execute_mma
 
@@ -24,7 +24,8 @@ H100_FILES = ("mma_sp_ordered.npz", "mma_sp_plain.npz", "mma_dense.npz")
 
 @dataclass(frozen=True)
 class Recording:
-    """What one form did on an H100: inputs uint32 [case, register, lane] in the order A, B, C, metadata; outputs [case, register, lane]."""
+    """What one form did on an H100: inputs uint32 [case, register, lane] in the order A, B, C, metadata; outputs [case,
+    register, lane]."""
 
     form: MmaForm
     selector: int
@@ -53,13 +54,16 @@ def opcode_of(name: str) -> str:
 
 
 def recordings(path: Path) -> Iterator[Recording]:
-    """Every recording of a file; keys are `form|selector|valid` or `|random` (metadata), or just an opcode (dense), then `|in` and `|out`."""
+    """Every recording of a file; keys are `form|selector|valid` or `|random` (metadata), or just an opcode (dense),
+    then `|in` and `|out`."""
     with np.load(path) as data:
         for key in data.files:
             if key.endswith("|in"):
                 name, *rest = key.removesuffix("|in").split("|")
                 selector, metadata = (int(rest[0]), rest[1]) if rest else (0, "none")
-                yield Recording(mma_forms()[opcode_of(name)], selector, metadata, data[key], data[key.removesuffix("in") + "out"])
+                yield Recording(
+                    mma_forms()[opcode_of(name)], selector, metadata, data[key], data[key.removesuffix("in") + "out"]
+                )
 
 
 def main(arguments: list[str]) -> int:
@@ -77,7 +81,11 @@ def main(arguments: list[str]) -> int:
         for recording in recordings(path):
             key = (recording.form.opcode, recording.metadata)
             cases, words, bits = table.get(key, (0, 0, 0))
-            table[key] = (cases + len(recording.outputs), words + recording.outputs.size, bits + recording.differing_bits())
+            table[key] = (
+                cases + len(recording.outputs),
+                words + recording.outputs.size,
+                bits + recording.differing_bits(),
+            )
         print(f"{path.name}\n  {'form':76} {'metadata':9} {'cases':>7} {'words':>8} {'differing bits':>14}")
         for (opcode, metadata), (cases, words, bits) in table.items():
             print(f"  {opcode:76} {metadata:9} {cases:7} {words:8} {bits:14}")

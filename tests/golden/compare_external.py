@@ -2,11 +2,13 @@
 
     python -m tests.golden.compare_external PATH
 
-PATH is a `dense_vectors.npz` (or a folder that holds one): dot products from north-numerical-computing/MATLAB-tensor-core (BSD 2-Clause; arXiv
-2512.07004), converted to arrays `GPU|type|a` and `|b` [case, k], `|c` [case], `|d_fp32` and `|d_fp16` [case], all f32 patterns. They are not part
-of this repository. Prints a line for each set; exit status 1 if a result differs, 2 if there is nothing to read.
+PATH is a `dense_vectors.npz` (or a folder that holds one): dot products from
+north-numerical-computing/MATLAB-tensor-core (BSD 2-Clause; arXiv 2512.07004), converted to arrays `GPU|type|a` and `|b`
+[case, k], `|c` [case], `|d_fp32` and `|d_fp16` [case], all f32 patterns. They are not part of this repository. Prints a
+line for each set; exit status 1 if a result differs, 2 if there is nothing to read.
 
-FP8 on the H100 and H200 with f32 results was recorded with wgmma and C = 0 (the file's C does not belong to it), everything else with mma.
+FP8 on the H100 and H200 with f32 results was recorded with wgmma and C = 0 (the file's C does not belong to it),
+everything else with mma.
 """
 
 from __future__ import annotations
@@ -37,7 +39,12 @@ TARGETS = {
 }
 _TYPES = {"fp16": "f16", "bf16": "bf16", "tf32": "tf32", "E4M3": "e4m3", "E5M2": "e5m2"}
 _RESULTS = {"d_fp32": "f32", "d_fp16": "f16"}
-_WIDTH = {("mma", 16): (8, 16), ("mma", 32): (4, 8), ("mma", 8): (16, 32), ("wgmma", 8): (32,)}  # K of an instruction, by family and bits of A
+_WIDTH = {
+    ("mma", 16): (8, 16),
+    ("mma", 32): (4, 8),
+    ("mma", 8): (16, 32),
+    ("wgmma", 8): (32,),
+}  # K of an instruction, by family and bits of A
 
 
 @dataclass(frozen=True)
@@ -78,9 +85,16 @@ class Vectors:
         a, b = (np.zeros((len(self.c), width), np.uint32) for _ in range(2))
         a[:, : self.a.shape[1]], b[:, : self.b.shape[1]] = self.a, self.b
         d: NDArray[np.uint32] = product(
-            a[:, None, :], b[:, :, None], self.c[:, None, None], family=self.family, target=self.target, shape="m8n8k4" if volta else "",
-            a_type=self.a_type, b_type=self.a_type, d_type=self.d_type,
-        )  # fmt: skip
+            a[:, None, :],
+            b[:, :, None],
+            self.c[:, None, None],
+            family=self.family,
+            target=self.target,
+            shape="m8n8k4" if volta else "",
+            a_type=self.a_type,
+            b_type=self.a_type,
+            d_type=self.d_type,
+        )
         return d[:, 0, 0]
 
     def differing(self) -> NDArray[np.bool_]:
@@ -98,12 +112,15 @@ def sets(path: Path) -> Iterator[Vectors]:
             if what in _RESULTS:
                 element, result = ELEMENT_TYPES[_TYPES[kind]], ELEMENT_TYPES[_RESULTS[what]]
                 a, b, c = (data[f"{gpu}|{kind}|{operand}"] for operand in "abc")
-                found = Vectors(gpu, element, result, patterns(a, element), patterns(b, element), patterns(c, result), data[key])
+                found = Vectors(
+                    gpu, element, result, patterns(a, element), patterns(b, element), patterns(c, result), data[key]
+                )
                 yield replace(found, c=np.zeros_like(c)) if found.family == "wgmma" else found
 
 
 def patterns(values: Bits, element: ElementType) -> Bits:
-    """f32 patterns -> patterns of `element`. C of f16 is rounded to nearest, as when the vectors were taken; A and B are exact (or ValueError)."""
+    """f32 patterns -> patterns of `element`. C of f16 is rounded to nearest, as when the vectors were taken; A and B
+    are exact (or ValueError)."""
     if element.bits == 32:
         return values
     wanted = decode(values, ELEMENT_TYPES["f32"]).value

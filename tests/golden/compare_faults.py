@@ -1,10 +1,11 @@
 """Compare faults in the metadata of `mma.sp` that ran on an H100 with the simulator's, bit for bit.
 
     python -m tests.golden.compare_faults          # from the root: a table by form
-    python -m tests.golden.compare_faults --every  # also every single flipped bit and every code in every chunk, by digests
+    python -m tests.golden.compare_faults --every  # also every single flipped bit and every code in every chunk, by
+    digests
 
-Exit status 1 if a bit differs. `faults_h100.npz` and `faults_h100.json` hold operands, faults and results; tests/hardware/faults.py made them and
-says how. Here is how the two files are read and written.
+Exit status 1 if a bit differs. `faults_h100.npz` and `faults_h100.json` hold operands, faults and results;
+tests/hardware/faults.py made them and says how. Here is how the two files are read and written.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms import MmaForm, mma_forms
+from isa.forms.mma import MmaForm, mma_forms
 from isa.targets import parse_target
 from isa.types import Bits
 from simulator.faults import space, table
@@ -85,7 +86,14 @@ class Recording:
 
     def under(self, policy: str) -> Instruction:
         """The subject under a policy of `simulator.faults.policies`."""
-        return Instruction(self.opcode, TARGET, Choice(self.selector), len(self.operands["a"]), given=tuple(self.operands.items()), policy=policy)
+        return Instruction(
+            self.opcode,
+            TARGET,
+            Choice(self.selector),
+            len(self.operands["a"]),
+            given=tuple(self.operands.items()),
+            policy=policy,
+        )
 
     @property
     def form(self) -> MmaForm:
@@ -108,7 +116,8 @@ class Recording:
         return int(clean + np.bitwise_count(self.simulate() ^ self.outputs).sum())
 
     def undefined(self) -> NDArray[np.bool_]:
-        """Of each fault: whether it leaves a code that PTX does not define for the form among those that the instruction reads."""
+        """Of each fault: whether it leaves a code that PTX does not define for the form among those that the
+        instruction reads."""
         registers, _ = self.instruction.faulty(self.faults)
         found = np.zeros(len(self.faults), np.bool_)
         for selector in np.unique(self.selectors).tolist():
@@ -164,8 +173,9 @@ Arrays = dict[str, NDArray[Any]]
 def packed(recordings: Sequence[Recording]) -> Arrays:
     """All recordings as flat arrays, one after the other.
 
-    `a`, `b`, `c`, `e`, `clean`: words. `count`: faults of each recording, `fault_COLUMN`: their columns. Results: `differs` says, a bit a word, which
-    words of D differ from the case without a fault, `change` by what (exclusive or).
+    `a`, `b`, `c`, `e`, `clean`: words. `count`: faults of each recording, `fault_COLUMN`: their columns. Results:
+    `differs` says, a bit a word, which words of D differ from the case without a fault, `change` by what (exclusive
+    or).
     """
     arrays: Arrays = {name: np.concatenate([r.operands[name].ravel() for r in recordings]) for name in OPERANDS}
     arrays["count"] = np.array([len(r.faults) for r in recordings], np.uint32)
@@ -243,7 +253,11 @@ def _block(value: Any) -> str:
     text = json.dumps(value)
     if len(text) <= 140 or not isinstance(value, (list, dict)):
         return text
-    entries = [json.dumps(x) for x in value] if isinstance(value, list) else [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in value.items()]
+    entries = (
+        [json.dumps(x) for x in value]
+        if isinstance(value, list)
+        else [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in value.items()]
+    )
     left, right = "[]" if isinstance(value, list) else "{}"
     return f"{left}\n " + ",\n ".join(entries) + f"\n{right}"
 
@@ -288,10 +302,14 @@ def rows(recordings: Sequence[Recording], facts: dict[str, Any], exhaustive: boo
             row.changed += int((recording.outputs != recording.clean[recording.faults["case"]]).any(axis=(1, 2)).sum())
             row.bits += recording.differing_bits()
             if exhaustive:
-                for group, (count, measured) in zip(EVERY, facts["digests"][f"{opcode}|{recording.selector}"], strict=True):
+                for group, (count, measured) in zip(
+                    EVERY, facts["digests"][f"{opcode}|{recording.selector}"], strict=True
+                ):
                     faults = every(recording.instruction, group)
                     row.every += len(faults)
-                    row.every_wrong += int(len(faults) != count or digest(simulate(recording.instruction, faults)) != measured)
+                    row.every_wrong += int(
+                        len(faults) != count or digest(simulate(recording.instruction, faults)) != measured
+                    )
         yield row
 
 

@@ -1,11 +1,15 @@
-"""Compare the simulator's dense arithmetic with MMA-Sim's, bit for bit, for every floating-point instruction of NVIDIA's that MMA-Sim models.
+"""Compare the simulator's dense arithmetic with MMA-Sim's, bit for bit, for every floating-point instruction of
+NVIDIA's that MMA-Sim models.
 
-    python -m tests.golden.compare_mmasim                                     the dot products recorded in tests/golden/mmasim.npz
-    python -m tests.golden.compare_mmasim --mmasim VENV/bin/python            10,000 cases of each instruction, made while it runs
+    python -m tests.golden.compare_mmasim                                     the dot products recorded in
+    tests/golden/mmasim.npz
+    python -m tests.golden.compare_mmasim --mmasim VENV/bin/python            10,000 cases of each instruction, made
+    while it runs
     python -m tests.golden.compare_mmasim --mmasim PYTHON --cases 1000 --only "wgmma|"
 
-VENV is an environment with MMA-Sim 2.1.1 (see make_mmasim.py). A case is an instruction: a tile of at most 16 x 8 of its results. Prints a table;
-exit status 1 if a result differs, 2 if MMA-Sim cannot be run. NaN of f64 counts as equal to any other NaN of f64: MMA-Sim does not model which.
+VENV is an environment with MMA-Sim 2.1.1 (see make_mmasim.py). A case is an instruction: a tile of at most 16 x 8 of
+its results. Prints a table; exit status 1 if a result differs, 2 if MMA-Sim cannot be run. NaN of f64 counts as equal
+to any other NaN of f64: MMA-Sim does not model which.
 """
 
 from __future__ import annotations
@@ -38,9 +42,17 @@ def simulate(instruction: Instruction, cases: Cases, target: str) -> NDArray[np.
     operands = (cases[name].astype(wide) for name in "abc")
     scales = {name: cases[name].astype(np.uint32) for name in ("scale_a", "scale_b")} if instruction.scale_type else {}
     return product(
-        *operands, family=instruction.family, target=target, a_type=instruction.a_type, b_type=instruction.b_type, d_type=instruction.d_type,
-        c_type=instruction.c_type, shape=instruction.shape if instruction.family == "mma" else "", scale_type=instruction.scale_type, **scales,
-    )  # fmt: skip
+        *operands,
+        family=instruction.family,
+        target=target,
+        a_type=instruction.a_type,
+        b_type=instruction.b_type,
+        d_type=instruction.d_type,
+        c_type=instruction.c_type,
+        shape=instruction.shape if instruction.family == "mma" else "",
+        scale_type=instruction.scale_type,
+        **scales,
+    )
 
 
 def differing(instruction: Instruction, cases: Cases, target: str) -> NDArray[np.bool_]:
@@ -72,7 +84,17 @@ def made(python: Path, cases: int, only: str) -> Iterator[tuple[Instruction, Cas
     """Instructions and their cases as MMA-Sim makes them in another process; RuntimeError if it fails."""
     with tempfile.TemporaryDirectory(prefix="mmasim") as name:
         folder = Path(name)
-        command = [str(python), "-m", "tests.golden.make_mmasim", "--folder", name, "--cases", str(cases), "--only", only]
+        command = [
+            str(python),
+            "-m",
+            "tests.golden.make_mmasim",
+            "--folder",
+            name,
+            "--cases",
+            str(cases),
+            "--only",
+            only,
+        ]
         with subprocess.Popen(command, cwd=ROOT) as maker:
             try:
                 while True:
@@ -91,22 +113,30 @@ def made(python: Path, cases: int, only: str) -> Iterator[tuple[Instruction, Cas
 
 
 def table(found: Iterator[tuple[Instruction, Cases]]) -> tuple[int, int]:
-    """Print a line for each instruction and target; return how many instructions there were and how many results differ."""
+    """Print a line for each instruction and target; return how many instructions there were and how many results
+    differ."""
     print(f"{'instruction':86} {'target':8} {'cases':>7} {'results':>10} {'differing':>9}")
     sums = np.zeros(4, np.int64)
     for instruction, cases in found:
         sums[0] += 1
         for target in instruction.targets:
             different = differing(instruction, cases, target)
-            print(f"{str(instruction).replace('|', ' '):86} {target:8} {len(cases):7} {different.size:10} {int(different.sum()):9}", flush=True)
+            print(
+                f"{str(instruction).replace('|', ' '):86} {target:8} {len(cases):7} {different.size:10} {int(different.sum()):9}",
+                flush=True,
+            )
             sums[1:] += len(cases), different.size, different.sum()
     print(f"{f'all {sums[0]} instructions':86} {'':8} {sums[1]:7} {sums[2]:10} {sums[3]:9}")
     return int(sums[0]), int(sums[3])
 
 
 def main(given: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="compare_mmasim.py", description="Compare the simulator's dense arithmetic with MMA-Sim's.")
-    parser.add_argument("--mmasim", type=Path, metavar="PYTHON", help="Python of an environment with MMA-Sim: make fresh cases")
+    parser = argparse.ArgumentParser(
+        prog="compare_mmasim.py", description="Compare the simulator's dense arithmetic with MMA-Sim's."
+    )
+    parser.add_argument(
+        "--mmasim", type=Path, metavar="PYTHON", help="Python of an environment with MMA-Sim: make fresh cases"
+    )
     parser.add_argument("--cases", type=int, default=10_000, help="of each instruction (default 10000)")
     parser.add_argument("--only", default="", help="instructions whose label, family|architecture|spec, contains this")
     options = parser.parse_args(given)

@@ -1,14 +1,16 @@
 """Records what `cvt` gives on an NVIDIA GPU, for the types of this project: convert_h100.npz.
 
-    python convert_device.py build [--folder DIR] [--arch sm_90a] [--ptxas PTXAS]   convert.ptx and convert.cubin (no GPU needed)
+    python convert_device.py build [--folder DIR] [--arch sm_90a] [--ptxas PTXAS]   convert.ptx and convert.cubin (no
+    GPU needed)
     python convert_device.py run   [--folder DIR] [--output FILE.npz] [--date D]     needs numpy and libcuda.so.1 only
 
-Two kinds of kernels. `runs`: an instruction with an f32 source is evaluated for all 2^32 patterns; recorded are the patterns at which the
-result differs from that of the pattern before, and the result there. `list`: an instruction is evaluated for a list of inputs (all patterns
-of a 16-bit source; for f64 and s32 the list of `inputs`, which tests build again).
-Arrays of the result: `runs|INSTRUCTION|starts` (uint32) and `|values` (uint32); `list|INSTRUCTION` (uint32, or two uint16 in one word);
-`about` (JSON: GPU, driver, date, and for x2 instructions how often the upper half differed from the lower one for the same input). All but
-`about` are stored as differences modulo 2^32; `make_convert.load` undoes them.
+Two kinds of kernels. `runs`: an instruction with an f32 source is evaluated for all 2^32 patterns; recorded are the
+patterns at which the result differs from that of the pattern before, and the result there. `list`: an instruction is
+evaluated for a list of inputs (all patterns of a 16-bit source; for f64 and s32 the list of `inputs`, which tests build
+again). Arrays of the result: `runs|INSTRUCTION|starts` (uint32) and `|values` (uint32); `list|INSTRUCTION` (uint32, or
+two uint16 in one word); `about` (JSON: GPU, driver, date, and for x2 instructions how often the upper half differed
+from the lower one for the same input). All but `about` are stored as differences modulo 2^32; `make_convert.load`
+undoes them.
 """
 
 from __future__ import annotations
@@ -42,10 +44,21 @@ def run_instructions() -> list[str]:
 def list_instructions() -> list[str]:
     """Instructions with other sources, and those with an f32 source and too many different results."""
     rounds = ("rn", "rz", "rm", "rp")
-    names = ["cvt.f32.f16", "cvt.f32.bf16", "cvt.rn.bf16.f16", "cvt.rz.bf16.f16", *(f"cvt.{r}.f16.bf16" for r in rounds)]
+    names = [
+        "cvt.f32.f16",
+        "cvt.f32.bf16",
+        "cvt.rn.bf16.f16",
+        "cvt.rz.bf16.f16",
+        *(f"cvt.{r}.f16.bf16" for r in rounds),
+    ]
     names += [f"cvt.rn.satfinite{m}.{target}x2.f16x2" for target in ("e4m3", "e5m2") for m in ("", ".relu")]
     names += [f"cvt.rn{m}.f16x2.{source}x2" for source in ("e4m3", "e5m2") for m in ("", ".relu")]
-    names += [f"cvt.{r}.{target}.{source}" for source in ("f16", "bf16") for target in ("s8", "u8", "s32") for r in ("rni", "rzi", "rmi", "rpi")]
+    names += [
+        f"cvt.{r}.{target}.{source}"
+        for source in ("f16", "bf16")
+        for target in ("s8", "u8", "s32")
+        for r in ("rni", "rzi", "rmi", "rpi")
+    ]
     names += [f"cvt.{r}.{target}.f64" for target in ("f32", "f16", "bf16") for r in rounds]
     names += [f"cvt.{r}.{target}.f64" for target in ("s8", "u8", "s32") for r in ("rni", "rzi")]
     names += [f"cvt.{r}.s32.f32" for r in ("rni", "rzi", "rmi", "rpi")]
@@ -55,7 +68,8 @@ def list_instructions() -> list[str]:
 
 
 def inputs(source: str) -> np.ndarray:
-    """The list of inputs of a `list` kernel: uint32, or uint64 patterns of f64. Always the same; ordered, so that results compress well."""
+    """The list of inputs of a `list` kernel: uint32, or uint64 patterns of f64. Always the same; ordered, so that
+    results compress well."""
     rng = np.random.default_rng(20261121)
     if source in ("f16", "bf16"):
         return np.arange(1 << 16, dtype=np.uint32)
@@ -70,7 +84,9 @@ def inputs(source: str) -> np.ndarray:
         near = np.arange(-70000, 70000, dtype=np.int64)
         powers = (1 << np.arange(31, dtype=np.int64))[:, None]
         steps = np.concatenate([[0], *(np.array([k, -k]) for k in (1, 2, 3))])
-        ties = (powers + (powers >> np.arange(1, 26)[:, None, None]) * np.arange(1, 8, 2)[:, None, None, None]).reshape(-1, 1) + steps
+        ties = (powers + (powers >> np.arange(1, 26)[:, None, None]) * np.arange(1, 8, 2)[:, None, None, None]).reshape(
+            -1, 1
+        ) + steps
         values = np.concatenate([near, ties.ravel(), -ties.ravel(), rng.integers(-(1 << 31), 1 << 31, 1 << 15)])
         return np.unique((np.clip(values, -(1 << 31), (1 << 31) - 1) & 0xFFFFFFFF).astype(np.uint32))
     if source == "f32":
@@ -103,7 +119,8 @@ _REGISTERS = {"f32": "f", "f64": "d", "f16": "h", "bf16": "h", "e4m3x2": "h", "e
 
 
 def _register(type_: str, other: str) -> str:
-    """Kind of register: f, d, b (8 bits), h (16 bits) or r. ptxas 13.0 takes 8-bit integers beside bf16 in 8-bit registers only."""
+    """Kind of register: f, d, b (8 bits), h (16 bits) or r. ptxas 13.0 takes 8-bit integers beside bf16 in 8-bit
+    registers only."""
     return "b" if (type_, other) in (("s8", "bf16"), ("u8", "bf16")) else _REGISTERS.get(type_, "r")
 
 
@@ -112,8 +129,12 @@ def _evaluate(instruction: str, source: str, result: str, *, upper: bool = False
     *_, to, of = instruction.split(".")
     operand = {"f": "%f0", "d": "%d0", "h": "%h0", "b": "%b0", "r": "%r90"}[_register(of, to)]
     target = {"f": "%f1", "d": "%d1", "h": "%h1", "b": "%b1", "r": "%r91"}[_register(to, of)]
-    read = {"f": "mov.b32", "d": "mov.b64", "h": "cvt.u16.u32", "b": "cvt.u8.u32", "r": "mov.b32"}[_register(of, to)] + f" {operand}, {source};"
-    write = {"f": "mov.b32", "h": "cvt.u32.u16", "b": "cvt.u32.u8", "r": "mov.b32"}[_register(to, of)] + f" {result}, {target};"
+    read = {"f": "mov.b32", "d": "mov.b64", "h": "cvt.u16.u32", "b": "cvt.u8.u32", "r": "mov.b32"}[
+        _register(of, to)
+    ] + f" {operand}, {source};"
+    write = {"f": "mov.b32", "h": "cvt.u32.u16", "b": "cvt.u32.u8", "r": "mov.b32"}[
+        _register(to, of)
+    ] + f" {result}, {target};"
     if of == "f32" and to.endswith("x2"):
         operand = f"{operand}, %f9" if upper else f"%f9, {operand}"
     lines = [read, f"{instruction} {target}, {operand};", write]
@@ -130,10 +151,19 @@ _HEAD = """.reg .pred %p<4>; .reg .b8 %b<4>; .reg .b16 %h<4>; .reg .b32 %r<100>;
 
 
 def _runs_kernel(name: str, instruction: str) -> str:
-    """Parameters: base pattern, counters (runs, differing halves), where runs go (pattern, result). Results of 16 bits: upper half zero."""
-    body = [*_evaluate(instruction, "%r5", "%r10"), "add.u32 %r6, %r5, 4294967295;", *_evaluate(instruction, "%r6", "%r11")]
+    """Parameters: base pattern, counters (runs, differing halves), where runs go (pattern, result). Results of 16 bits:
+    upper half zero."""
+    body = [
+        *_evaluate(instruction, "%r5", "%r10"),
+        "add.u32 %r6, %r5, 4294967295;",
+        *_evaluate(instruction, "%r6", "%r11"),
+    ]
     if ".e" in instruction:
-        body += [*_evaluate(instruction, "%r5", "%r12", upper=True), "setp.ne.u32 %p2, %r10, %r12;", "@%p2 atom.global.add.u32 %r20, [%rd1+4], 1;"]
+        body += [
+            *_evaluate(instruction, "%r5", "%r12", upper=True),
+            "setp.ne.u32 %p2, %r10, %r12;",
+            "@%p2 atom.global.add.u32 %r20, [%rd1+4], 1;",
+        ]
     lines = "\n    ".join(body)
     return f""".visible .entry {name}(.param .u32 base, .param .u64 counters, .param .u64 found) {{
     {_HEAD}    ld.param.u32 %r7, [base]; ld.param.u64 %rd1, [counters]; ld.param.u64 %rd2, [found];
@@ -220,7 +250,9 @@ class Device:
     def launch(self, kernel: str, blocks: int, threads: int, *parameters: ctypes._SimpleCData) -> None:
         function = ctypes.c_void_p()
         self("cuModuleGetFunction", ctypes.byref(function), self.module, kernel.encode())
-        pointers = (ctypes.c_void_p * len(parameters))(*(ctypes.cast(ctypes.byref(p), ctypes.c_void_p) for p in parameters))
+        pointers = (ctypes.c_void_p * len(parameters))(
+            *(ctypes.cast(ctypes.byref(p), ctypes.c_void_p) for p in parameters)
+        )
         self("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0, None, pointers, None)
         self("cuCtxSynchronize")
 
@@ -248,8 +280,12 @@ def run(folder: Path, output: Path, date: str) -> None:
         given = inputs(instruction.split(".")[-1])
         memory, results = device.allocate(given.nbytes), device.allocate(4 * len(given))
         device.put(memory, given)
-        device.launch(kernel_name("list", instruction), -(-len(given) // 256), 256, ctypes.c_uint32(len(given)), memory, results)
-        arrays[f"list|{instruction}"] = np.diff(device.get(results, np.zeros(len(given), np.uint32)), prepend=np.uint32(0))
+        device.launch(
+            kernel_name("list", instruction), -(-len(given) // 256), 256, ctypes.c_uint32(len(given)), memory, results
+        )
+        arrays[f"list|{instruction}"] = np.diff(
+            device.get(results, np.zeros(len(given), np.uint32)), prepend=np.uint32(0)
+        )
         print(instruction, len(given), "inputs", flush=True)
     about = {"gpu": device.name, "date": date, "differing_halves": differing, "numpy": np.__version__}
     np.savez_compressed(output, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)  # type: ignore[arg-type]

@@ -1,14 +1,17 @@
 """What others say about conversions: NVIDIA's host code for them, and ptxas about which exist.
 
-    python make_convert.py host  [--nvcc NVCC] [--output FILE.npz]        convert_cuda_host.npz; 4 minutes; needs nvcc and a C++ compiler
+    python make_convert.py host  [--nvcc NVCC] [--output FILE.npz]        convert_cuda_host.npz; 4 minutes; needs nvcc
+    and a C++ compiler
     python make_convert.py ptxas [--ptxas PTXAS] [--output FILE.json.gz]  convert_ptxas.json.gz; 1 minute
 
-convert_cuda_host.npz: what convert_host.cu prints, that is the functions of cuda_fp4.h, cuda_fp6.h, cuda_fp8.h, cuda_fp16.h and cuda_bf16.h as
-they run on the host. `runs|TARGET.f32.ROUNDING[.satfinite]|starts` and `|values`: the f32 patterns, of all 2^32, at which the result changes,
-and the result there. `list|TARGET.SOURCE.ROUNDING[.satfinite]`: the results for all patterns of the source, or for `convert_device.inputs` of
-f64 and s32. All uint32 and stored as differences modulo 2^32; `load` undoes them.
+convert_cuda_host.npz: what convert_host.cu prints, that is the functions of cuda_fp4.h, cuda_fp6.h, cuda_fp8.h,
+cuda_fp16.h and cuda_bf16.h as they run on the host. `runs|TARGET.f32.ROUNDING[.satfinite]|starts` and `|values`: the
+f32 patterns, of all 2^32, at which the result changes, and the result there. `list|TARGET.SOURCE.ROUNDING[.satfinite]`:
+the results for all patterns of the source, or for `convert_device.inputs` of f64 and s32. All uint32 and stored as
+differences modulo 2^32; `load` undoes them.
 
-convert_ptxas.json.gz: `accepted`: for each of `candidates()` that ptxas takes for some target, the first PTX version that has it for each.
+convert_ptxas.json.gz: `accepted`: for each of `candidates()` that ptxas takes for some target, the first PTX version
+that has it for each.
 """
 
 from __future__ import annotations
@@ -33,7 +36,25 @@ else:
 HERE = Path(__file__).resolve().parent
 _SUFFIXED = tuple(f"{number}{suffix}" for number in (100, 103, 110, 120, 121) for suffix in ("", "a", "f"))
 TARGETS = ("75", "80", "86", "87", "88", "89", "90", "90a", *_SUFFIXED)  # all that ptxas 13.0 knows
-VERSIONS = ("6.3", "6.4", "6.5", "7.0", "7.1", "7.2", "7.4", "7.6", "7.8", "8.0", "8.1", "8.3", "8.5", "8.6", "8.7", "8.8", "9.0")
+VERSIONS = (
+    "6.3",
+    "6.4",
+    "6.5",
+    "7.0",
+    "7.1",
+    "7.2",
+    "7.4",
+    "7.6",
+    "7.8",
+    "8.0",
+    "8.1",
+    "8.3",
+    "8.5",
+    "8.6",
+    "8.7",
+    "8.8",
+    "9.0",
+)
 
 
 def load(path: Path) -> dict[str, np.ndarray]:
@@ -68,7 +89,17 @@ def host(nvcc: str, output: Path) -> None:
 
 
 _DECLARATIONS = ".reg .f32 %f<4>; .reg .f64 %d<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; .reg .s8 %s<4>; .reg .u8 %u<4>; .reg .b8 %b<4>;"
-_REGISTERS = {"f32": "f", "f64": "d", "tf32": "r", "s32": "r", "f16x2": "r", "bf16x2": "r", "s8": "s", "u8": "u", "e2m1x2": "b"}  # others: 16 bits
+_REGISTERS = {
+    "f32": "f",
+    "f64": "d",
+    "tf32": "r",
+    "s32": "r",
+    "f16x2": "r",
+    "bf16x2": "r",
+    "s8": "s",
+    "u8": "u",
+    "e2m1x2": "b",
+}  # others: 16 bits
 _WIDE, _WHOLE = ("f16", "bf16", "tf32", "f32", "f64"), ("s8", "u8", "s32")
 _NARROW = ("e4m3x2", "e5m2x2", "e3m2x2", "e2m3x2", "e2m1x2", "ue8m0x2", "ue4m3x2")
 _ROUNDINGS = ("", ".rn", ".rz", ".rm", ".rp", ".rna")
@@ -81,7 +112,9 @@ def candidates() -> Iterator[str]:
         if target not in _WHOLE:
             endings = itertools.product(_ROUNDINGS, _MODIFIERS)
         else:
-            endings = itertools.product(("",) if source in _WHOLE else ("", ".rni", ".rzi", ".rmi", ".rpi"), ("", ".sat"))
+            endings = itertools.product(
+                ("",) if source in _WHOLE else ("", ".rni", ".rzi", ".rmi", ".rpi"), ("", ".sat")
+            )
         yield from (f"cvt{r}{m}.{target}.{source}" for r, m in endings)
     pairs = [(t, "f32") for t in (*_NARROW, "f16x2", "bf16x2")]
     pairs += [pair for t, s in itertools.product(_NARROW, ("f16x2", "bf16x2")) for pair in ((t, s), (s, t))]
@@ -104,7 +137,12 @@ def judge(opcodes: Sequence[str], target: str, version: str, ptxas: str = "ptxas
 
         def errors(chosen: Sequence[str]) -> tuple[int, str]:
             source.write_text(head + "\n".join(statement(opcode) for opcode in chosen) + "\n}\n")
-            done = subprocess.run([ptxas, f"-arch=sm_{target}", "-o", "/dev/null", str(source)], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [ptxas, f"-arch=sm_{target}", "-o", "/dev/null", str(source)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             return done.returncode, done.stdout + done.stderr
 
         _, text = errors(opcodes)
@@ -127,7 +165,10 @@ def verdicts(ptxas: str, output: Path) -> None:
             for opcode in sorted(judge(opcodes, target, version, ptxas) or ()):
                 accepted.setdefault(opcode, {}).setdefault(target, version)
     about = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[-2]
-    data = json.dumps({"ptxas": about, "targets": TARGETS, "versions": VERSIONS, "candidates": len(opcodes), "accepted": accepted}, sort_keys=True)
+    data = json.dumps(
+        {"ptxas": about, "targets": TARGETS, "versions": VERSIONS, "candidates": len(opcodes), "accepted": accepted},
+        sort_keys=True,
+    )
     temporary = output.with_suffix(".tmp")
     temporary.write_bytes(gzip.compress(data.encode(), mtime=0))
     temporary.replace(output)

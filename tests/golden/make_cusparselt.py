@@ -2,8 +2,8 @@
 
     python tests/golden/make_cusparselt.py DIR
 
-DIR holds the full `cusparselt.npz`: what cuSPARSELt 0.8 on an NVIDIA H100 pruned, compressed and multiplied. Kept are the inputs and outputs of
-PRUNE_SPMMA_STRIP, 64 x 64, under `TYPE|KIND|in` and `TYPE|KIND|out`.
+DIR holds the full `cusparselt.npz`: what cuSPARSELt 0.8 on an NVIDIA H100 pruned, compressed and multiplied. Kept are
+the inputs and outputs of PRUNE_SPMMA_STRIP, 64 x 64, under `TYPE|KIND|in` and `TYPE|KIND|out`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ def subset(source: Path) -> dict[str, np.ndarray]:
     """The strip prunings of the file, element patterns as unsigned integers."""
     with np.load(source) as data:
         chosen = [key.split("|") for key in data.files if key.startswith("prune|") and "|strip|" in key]
-        return {f"{type}|{kind}|{what}": data["|".join((op, type, kind, how, what))] for op, type, kind, how, what in chosen if what != "compressed"}
+        return {
+            f"{type}|{kind}|{what}": data["|".join((op, type, kind, how, what))]
+            for op, type, kind, how, what in chosen
+            if what != "compressed"
+        }
 
 
 if __name__ == "__main__":

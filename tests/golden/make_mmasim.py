@@ -1,15 +1,15 @@
 """Record what MMA-Sim 2.1.1 computes, for every dense floating-point instruction of NVIDIA's that it models.
 
-    python3 -m venv VENV && VENV/bin/pip install torch==2.13.0 numpy ninja setuptools && VENV/bin/pip install --no-deps mmasim==2.1.1
-    VENV/bin/python -m tests.golden.make_mmasim --subset tests/golden/mmasim.npz
+    python3 -m venv VENV && VENV/bin/pip install torch==2.13.0 numpy ninja setuptools && VENV/bin/pip install --no-deps
+    mmasim==2.1.1 VENV/bin/python -m tests.golden.make_mmasim --subset tests/golden/mmasim.npz
     VENV/bin/python -m tests.golden.make_mmasim --folder DIR --cases 10000        what compare_mmasim.py starts
 
-Run it at the root of the repository, with the Python of an environment that has MMA-Sim; the simulator is not used, only `isa`'s element types.
-One torch thread: MMA-Sim works on small tensors.
+Run it at the root of the repository, with the Python of an environment that has MMA-Sim; the simulator is not used,
+only `isa`'s element types. One torch thread: MMA-Sim works on small tensors.
 
---subset chooses dot products that tell the right parameters from wrong ones: for each mutation of MMA-Sim's own parameters (alignment width,
-step length, smallest exponent, rounding, group) cases whose result changes, and some of every kind of operands. --folder writes one file for
-each instruction, and waits while AHEAD of them lie there unread.
+--subset chooses dot products that tell the right parameters from wrong ones: for each mutation of MMA-Sim's own
+parameters (alignment width, step length, smallest exponent, rounding, group) cases whose result changes, and some of
+every kind of operands. --folder writes one file for each instruction, and waits while AHEAD of them lie there unread.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ Cases = NDArray[np.void]
 
 
 def instructions() -> list[Instruction]:
-    """Every instruction; of those of wgmma and tcgen05 that differ in M and N alone, one each (M and N do not enter MMA-Sim's arithmetic)."""
+    """Every instruction; of those of wgmma and tcgen05 that differ in M and N alone, one each (M and N do not enter
+    MMA-Sim's arithmetic)."""
     from mmasim.nv_ptx import isa_mma, isa_tcgen05mma, isa_wgmma
 
     tables = (
@@ -59,7 +60,11 @@ def instructions() -> list[Instruction]:
         for architecture, specs in table.items():
             alike: dict[str, list[str]] = {}
             for spec in specs:
-                k = "k" + spec.split(".", maxsplit=1)[0].partition("k")[2] if family != "mma" else spec.split(".", maxsplit=1)[0]
+                k = (
+                    "k" + spec.split(".", maxsplit=1)[0].partition("k")[2]
+                    if family != "mma"
+                    else spec.split(".", maxsplit=1)[0]
+                )
                 alike.setdefault(k + "." + spec.partition(".")[2], []).append(spec)
             for key, same in alike.items():
                 found[family, architecture, key] = Instruction(family, architecture, same[next(turn) * 7 % len(same)])
@@ -71,7 +76,11 @@ def model(instruction: Instruction) -> Any:
     from mmasim.nv_ptx import sim
 
     scaled = bool(instruction.block)
-    kinds = {"mma": (sim.MMA, sim.MMABlockScale), "wgmma": (sim.WGMMA,), "tcgen05": (sim.TCGen05MMA, sim.TCGen05MMABlockScale)}
+    kinds = {
+        "mma": (sim.MMA, sim.MMABlockScale),
+        "wgmma": (sim.WGMMA,),
+        "tcgen05": (sim.TCGen05MMA, sim.TCGen05MMABlockScale),
+    }
     return kinds[instruction.family][scaled](instruction.architecture, instruction.spec)
 
 
@@ -110,7 +119,9 @@ def arguments(instruction: Instruction, cases: Cases) -> list[Any]:
             found[name] = tensor(cases[name], element.name, packed(name))[:, :, None].expand(-1, -1, n, -1)
     for name, element in columns.items():
         if element is not None:
-            found[name] = tensor(cases[name].transpose(0, 2, 1), element.name, packed(name))[:, None].expand(-1, m, -1, -1)
+            found[name] = tensor(cases[name].transpose(0, 2, 1), element.name, packed(name))[:, None].expand(
+                -1, m, -1, -1
+            )
     return [found[name] for name in ("a", "b", "c", "scale_a", "scale_b") if name in found]
 
 
@@ -130,7 +141,8 @@ def generator(instruction: Instruction) -> np.random.Generator:
 
 
 def full(instruction: Instruction, count: int) -> Cases:
-    """At least `count` cases of all kinds in equal parts, each an instruction: 16 x 8 results (8 x 8 where there are 8 rows)."""
+    """At least `count` cases of all kinds in equal parts, each an instruction: 16 x 8 results (8 x 8 where there are 8
+    rows)."""
     m, n = min(instruction.mnk[0], 16), 8
     rng, hints = generator(instruction), width(instruction)
     each = -(-count // len(KINDS))
@@ -140,7 +152,8 @@ def full(instruction: Instruction, count: int) -> Cases:
 
 
 def mutations(instruction: Instruction) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """MMA-Sim's own sum with one parameter changed; those that cannot be told apart are found by not changing anything."""
+    """MMA-Sim's own sum with one parameter changed; those that cannot be told apart are found by not changing
+    anything."""
     op = model(instruction).arithmetic_op
     k = instruction.mnk[2]
     if instruction.a_type.bits == 64:
@@ -246,12 +259,19 @@ def main(given: list[str] | None = None) -> int:
             arrays[str(instruction)], index[str(instruction)] = subset(instruction)
         arrays["mutations"] = np.frombuffer(json.dumps(index).encode(), np.uint8)
         write(options.subset, arrays, compress=True)
-        print(f"{len(chosen)} instructions, {sum(len(a) for a in arrays.values()) - len(arrays['mutations'])} dot products", file=sys.stderr)
+        print(
+            f"{len(chosen)} instructions, {sum(len(a) for a in arrays.values()) - len(arrays['mutations'])} dot products",
+            file=sys.stderr,
+        )
     if options.folder:
         for number, instruction in enumerate(chosen):
             while len(list(options.folder.glob("*[0-9].npz"))) >= AHEAD:
                 time.sleep(0.05)
-            write(options.folder / f"{number:04}.npz", {str(instruction): full(instruction, options.cases)}, compress=False)
+            write(
+                options.folder / f"{number:04}.npz",
+                {str(instruction): full(instruction, options.cases)},
+                compress=False,
+            )
     return 0
 
 

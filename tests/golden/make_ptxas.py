@@ -2,8 +2,8 @@
 
     python tests/golden/make_ptxas.py FILE
 
-FILE is the full table of ptxas 13.0: columns ptx, targets, accepted, category, group; one row for a text and the targets that gave one verdict.
-All rows are kept, without category and group.
+FILE is the full table of ptxas 13.0: columns ptx, targets, accepted, category, group; one row for a text and the
+targets that gave one verdict. All rows are kept, without category and group.
 """
 
 from __future__ import annotations

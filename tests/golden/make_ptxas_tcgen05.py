@@ -2,8 +2,9 @@
 
     python -m tests.golden.make_ptxas_tcgen05 FILE
 
-FILE is a table of ptxas 13.0's verdicts on `tcgen05.mma` (columns ptx, targets_tried, targets_accepting); all of it is kept. To it come texts
-of every family, legal ones and ones with something changed, which the ptxas on PATH judges now. Needs no GPU.
+FILE is a table of ptxas 13.0's verdicts on `tcgen05.mma` (columns ptx, targets_tried, targets_accepting); all of it is
+kept. To it come texts of every family, legal ones and ones with something changed, which the ptxas on PATH judges now.
+Needs no GPU.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from isa.forms import Role, Shape
-from isa.tcgen05_forms import FamilyForm, Tcgen05MmaForm, read_family
-from isa.tcgen05_operands import SizedRole
-from isa.tcgen05_rows import family_opcodes
+from isa.forms.mma import Role, Shape
+from isa.forms.tcgen05 import FamilyForm, Tcgen05MmaForm, read_family
+from isa.forms.tcgen05_operands import SizedRole
+from isa.forms.tcgen05_rows import family_opcodes
 
 TABLE = Path(__file__).parent / "ptxas_tcgen05.csv.gz"
 TARGETS = ("sm_100a", "sm_103a", "sm_110a", "sm_100f", "sm_103f", "sm_110f", "sm_120a", "sm_90a", "sm_80")
@@ -30,7 +31,8 @@ _PREFIX = {1: "%p", 16: "%rs", 32: "%r", 64: "%rd"}
 
 
 def judge(texts: list[str], target: str) -> list[bool]:
-    """What ptxas says about each text, alone in a kernel of a common module: those that it names are dropped until the rest assembles."""
+    """What ptxas says about each text, alone in a kernel of a common module: those that it names are dropped until the
+    rest assembles."""
     left = list(range(len(texts)))
     while left:
         lines, owner = [".version 9.0", f".target {target}", ".address_size 64"], {}
@@ -39,18 +41,29 @@ def judge(texts: list[str], target: str) -> list[bool]:
                 lines.append(line)
                 owner[len(lines)] = number
         run = subprocess.run(
-            ["ptxas", "-arch", target, "-", "-o", "/dev/null"], input="\n".join(lines), capture_output=True, text=True, check=False
-        )  # fmt: skip
+            ["ptxas", "-arch", target, "-", "-o", "/dev/null"],
+            input="\n".join(lines),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if run.returncode == 0:
             break
         errors = re.findall(r"ptxas (?!<macro)[^,\n]*, line (\d+); (?:error|fatal)\s*:\s*(.*)", run.stdout + run.stderr)
-        stop = [int(line) for line, message in errors if "syntax error" in message]  # what ptxas says behind it may be about the wrong text
+        stop = [
+            int(line) for line, message in errors if "syntax error" in message
+        ]  # what ptxas says behind it may be about the wrong text
         wrong = {owner[line] for line in (stop[:1] or [int(line) for line, _ in errors]) if line in owner}
         if not wrong and len(left) == 1:
             return [False] * len(texts)
         if not wrong:  # an error without a place
             half = len(left) // 2
-            taken = {n for part in (left[:half], left[half:]) for n, ok in zip(part, judge([texts[n] for n in part], target), strict=True) if ok}
+            taken = {
+                n
+                for part in (left[:half], left[half:])
+                for n, ok in zip(part, judge([texts[n] for n in part], target), strict=True)
+                if ok
+            }
             return [number in taken for number in range(len(texts))]
         left = [number for number in left if number not in wrong]
     return [number in left for number in range(len(texts))]
@@ -78,7 +91,9 @@ def _operand(role: Role, form: FamilyForm, generator: random.Random) -> str:
         case Shape.MATRIX if (isinstance(form, Tcgen05MmaForm) and form.ashift) or generator.randrange(2):
             return _address(f"%r{generator.randrange(64)}", generator)
         case Shape.MATRIX | Shape.VALUE:
-            constant = str(generator.choice(role.values)) if role.values else generator.choice([integer, hex(int(integer))])
+            constant = (
+                str(generator.choice(role.values)) if role.values else generator.choice([integer, hex(int(integer))])
+            )
             return generator.choice([register, constant])
         case Shape.PREDICATE:
             return generator.choice([register, f"!{register}", str(generator.randrange(3))])
@@ -92,22 +107,96 @@ def _address(base: str, generator: random.Random) -> str:
 
 
 def mutated(text: str, generator: random.Random) -> str:
-    """The text with one thing changed: a qualifier gone, twice, foreign or elsewhere, an operand gone, twice, swapped or of another kind."""
+    """The text with one thing changed: a qualifier gone, twice, foreign or elsewhere, an operand gone, twice, swapped
+    or of another kind."""
     opcode, _, rest = text.rstrip(";").partition(" ")
     first, *qualifiers = opcode.split(".")
     operands = [operand.strip() for operand in re.findall(r"\{[^}]*\}|\[[^]]*\]|[^,{}\[\]]+", rest) if operand.strip()]
     foreign = [
-        "cta_group::1", "cta_group::2", "sp", "ws", "kind::f16", "kind::tf32", "kind::i8", "kind::mxf4", "kind::mxf4nvf4", "kind::mxf8f6f4",
-        "kind::f8f6f4", "block_scale", "scale_vec::1X", "scale_vec::2X", "scale_vec::4X", "block16", "block32", "ashift", "collector::a::use",
-        "collector::a::fill", "collector::a::lastuse", "collector::b0::fill", "collector::b3::use", "x1", "x2", "x64", "x128", "32x32b", "16x64b",
-        "16x128b", "16x256b", "16x32bx2", "pack::16b", "unpack::16b", "sync", "aligned", "b32", "b64", "f32", "s32", "min", "abs", "shared::cta",
-        "shared::cluster", "multicast::cluster", "warpx4", "warpx2::02_13", "64x128b", "128x128b", "release", "acquire",
-        "relaxed", "cta", "cluster", "gpu", "async", "parity", "noComplete", "down",
-    ]  # fmt: skip
+        "cta_group::1",
+        "cta_group::2",
+        "sp",
+        "ws",
+        "kind::f16",
+        "kind::tf32",
+        "kind::i8",
+        "kind::mxf4",
+        "kind::mxf4nvf4",
+        "kind::mxf8f6f4",
+        "kind::f8f6f4",
+        "block_scale",
+        "scale_vec::1X",
+        "scale_vec::2X",
+        "scale_vec::4X",
+        "block16",
+        "block32",
+        "ashift",
+        "collector::a::use",
+        "collector::a::fill",
+        "collector::a::lastuse",
+        "collector::b0::fill",
+        "collector::b3::use",
+        "x1",
+        "x2",
+        "x64",
+        "x128",
+        "32x32b",
+        "16x64b",
+        "16x128b",
+        "16x256b",
+        "16x32bx2",
+        "pack::16b",
+        "unpack::16b",
+        "sync",
+        "aligned",
+        "b32",
+        "b64",
+        "f32",
+        "s32",
+        "min",
+        "abs",
+        "shared::cta",
+        "shared::cluster",
+        "multicast::cluster",
+        "warpx4",
+        "warpx2::02_13",
+        "64x128b",
+        "128x128b",
+        "release",
+        "acquire",
+        "relaxed",
+        "cta",
+        "cluster",
+        "gpu",
+        "async",
+        "parity",
+        "noComplete",
+        "down",
+    ]
     others = [
-        "%p1", "!%p2", "%r3", "%rd4", "[%r5]", "[%rd6+8]", "5", "-1", "16", "1.0", "0f3F800000", "{%r1, %r2, %r3, %r4}", "{%r1, %r2}", "{%r1}", "_",
-        "%laneid", "[16]", "%rs3", "%f2", "{%r1, 0, 0, %r2}", "!1", "0x40",
-    ]  # fmt: skip
+        "%p1",
+        "!%p2",
+        "%r3",
+        "%rd4",
+        "[%r5]",
+        "[%rd6+8]",
+        "5",
+        "-1",
+        "16",
+        "1.0",
+        "0f3F800000",
+        "{%r1, %r2, %r3, %r4}",
+        "{%r1, %r2}",
+        "{%r1}",
+        "_",
+        "%laneid",
+        "[16]",
+        "%rs3",
+        "%f2",
+        "{%r1, 0, 0, %r2}",
+        "!1",
+        "0x40",
+    ]
     place, which = generator.randrange(len(qualifiers) + 1), generator.randrange(len(operands) + 1)
     match generator.randrange(9):
         case 0:
@@ -138,7 +227,9 @@ def fresh_texts(count: int, seed: int) -> list[str]:
             families.setdefault(read_family(opcode).name, []).append(opcode)
     texts = []
     for number in range(count):
-        name = generator.choice([*families, *["tcgen05.mma"] * 15, *["tcgen05.mma.ws"] * 6, *["tcgen05.ld", "tcgen05.st", "tcgen05.cp"] * 3])
+        name = generator.choice(
+            [*families, *["tcgen05.mma"] * 15, *["tcgen05.mma.ws"] * 6, *["tcgen05.ld", "tcgen05.st", "tcgen05.cp"] * 3]
+        )
         text = legal_text(generator.choice(families[name]), generator)
         for _ in range(number % 3):
             text = mutated(text, generator)
@@ -151,7 +242,10 @@ def main(source: Path) -> None:
         rows = [(row["ptx"], row["targets_tried"], row["targets_accepting"]) for row in csv.DictReader(file)]
     texts = list(dict.fromkeys(fresh_texts(FRESH, 0)))
     verdicts = {target: judge(texts, target) for target in TARGETS}
-    rows += [(text, " ".join(TARGETS), " ".join(t for t in TARGETS if verdicts[t][number])) for number, text in enumerate(texts)]
+    rows += [
+        (text, " ".join(TARGETS), " ".join(t for t in TARGETS if verdicts[t][number]))
+        for number, text in enumerate(texts)
+    ]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("ptx", "tried", "accepting"))

@@ -2,9 +2,9 @@
 
     python tests/golden/make_stalls.py [NVDISASM]
 
-Each form and target gets a loop of four independent instructions. Recorded are the cycles between two of them, and from the last until the
-branch is done; both are sums of the stall counts that ptxas writes. Forms for which ptxas writes a sequence are left out. Needs ptxas and
-nvdisasm (CUDA toolkit).
+Each form and target gets a loop of four independent instructions. Recorded are the cycles between two of them, and from
+the last until the branch is done; both are sums of the stall counts that ptxas writes. Forms for which ptxas writes a
+sequence are left out. Needs ptxas and nvdisasm (CUDA toolkit).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from isa import MmaForm, mma_forms, parse_target
-from isa.forms import PTX, version
+from isa.forms.mma import PTX, version
 from tests.hardware.sass import Instruction, listings
 
 FILE = Path(__file__).parent / "ptxas_stalls.csv"
@@ -33,7 +33,9 @@ def chosen(target: str) -> list[MmaForm]:
         for form in mma_forms().values()
         if form.supports(sm) and form.native(sm) and form.blocks == 1 and version(form.since_ptx) <= version(PTX)
     ]
-    return [form for form in forms if form.a_type == form.b_type and not form.saturate and form.a_type.register_bits == 32]
+    return [
+        form for form in forms if form.a_type == form.b_type and not form.saturate and form.a_type.register_bits == 32
+    ]
 
 
 def kernel(name: str, form: MmaForm) -> str:
@@ -68,7 +70,10 @@ def kernel(name: str, form: MmaForm) -> str:
             *lines,
             "    add.s32 %i, %i, 1; setp.lt.s32 %q, %i, %n;",
             "    @%q bra LOOP;",
-            *(f"    st.global.b32 [%p + {4096 + 4 * number}], {register};" for number, register in enumerate(accumulators)),
+            *(
+                f"    st.global.b32 [%p + {4096 + 4 * number}], {register};"
+                for number, register in enumerate(accumulators)
+            ),
             "    ret;",
             "}",
         ]
@@ -76,19 +81,29 @@ def kernel(name: str, form: MmaForm) -> str:
 
 
 def distances(code: list[Instruction | str]) -> tuple[int, int] | None:
-    """Cycles between two of the instructions, and from the last to the end of the branch; None if they are not the four that were written."""
+    """Cycles between two of the instructions, and from the last to the end of the branch; None if they are not the four
+    that were written."""
     instructions = [line for line in code if isinstance(line, Instruction)]
     places = [place for place, line in enumerate(instructions) if "MMA" in line.opcode]
     if len(places) != CHAINS:
         return None
     between = {sum(line.stall for line in instructions[a:b]) for a, b in pairwise(places)}
-    branch = next(place for place, line in enumerate(instructions) if place > places[-1] and line.opcode.startswith("BRA"))
+    branch = next(
+        place for place, line in enumerate(instructions) if place > places[-1] and line.opcode.startswith("BRA")
+    )
     return min(between), sum(line.stall for line in instructions[places[-1] : branch + 1])
 
 
 def record(target: str, nvdisasm: str) -> list[tuple[str, str, int, int]]:
     forms = chosen(target)
-    text = "\n".join([".version 9.0", f".target {target}", ".address_size 64", *(kernel(f"k{i}", form) for i, form in enumerate(forms))])
+    text = "\n".join(
+        [
+            ".version 9.0",
+            f".target {target}",
+            ".address_size 64",
+            *(kernel(f"k{i}", form) for i, form in enumerate(forms)),
+        ]
+    )
     with tempfile.TemporaryDirectory() as folder:
         ptx, cubin = Path(folder) / "k.ptx", Path(folder) / "k.cubin"
         ptx.write_text(text)

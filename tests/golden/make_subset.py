@@ -2,9 +2,10 @@
 
     python tests/golden/make_subset.py DIR
 
-DIR holds the full `mma_sp_ordered.npz`, `mma_sp_plain.npz` and `mma_dense.npz`. Cases are recorded in equal blocks, one for each kind of values
-(normal, wide, bits, cancel, subnormal, special, integer, halfway); cases are taken at equal distances, so that the kinds stay mixed, from a
-place that changes with the form. Every form, selector and sort of metadata stays.
+DIR holds the full `mma_sp_ordered.npz`, `mma_sp_plain.npz` and `mma_dense.npz`. Cases are recorded in equal blocks, one
+for each kind of values (normal, wide, bits, cancel, subnormal, special, integer, halfway); cases are taken at equal
+distances, so that the kinds stay mixed, from a place that changes with the form. Every form, selector and sort of
+metadata stays.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-KEPT = {"mma_sp_ordered.npz": {"valid": 8, "random": 3}, "mma_sp_plain.npz": {"valid": 5, "random": 3}, "mma_dense.npz": {"none": 16}}
+KEPT = {
+    "mma_sp_ordered.npz": {"valid": 8, "random": 3},
+    "mma_sp_plain.npz": {"valid": 5, "random": 3},
+    "mma_dense.npz": {"none": 16},
+}
 
 
 def subset(source: Path, kept: dict[str, int]) -> dict[str, np.ndarray]:

@@ -1,7 +1,7 @@
 """Dense instructions as MMA-Sim spells them, and how cases of them are recorded.
 
-Used on both sides of the comparison: by `make_mmasim.py`, which runs with MMA-Sim and without the simulator, and by `compare_mmasim.py`. Needs
-numpy and `isa` alone.
+Used on both sides of the comparison: by `make_mmasim.py`, which runs with MMA-Sim and without the simulator, and by
+`compare_mmasim.py`. Needs numpy and `isa` alone.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Instruction:
     Attributes:
         family: "mma", "wgmma" or "tcgen05".
         architecture: MMA-Sim's name of it.
-        spec: shape and types as MMA-Sim spells them: `m16n8k16.f32.f16.f16.f32` (D, A, B, C); wgmma and tcgen05 without C; kind, block and scale
-            type where there are such.
+        spec: shape and types as MMA-Sim spells them: `m16n8k16.f32.f16.f16.f32` (D, A, B, C); wgmma and tcgen05 without
+            C; kind, block and scale type where there are such.
     """
 
     family: str
@@ -104,9 +104,18 @@ class Instruction:
         return PACKED_E2M1 if self.packed and name == "e2m1" else F64 if name == F64.name else ELEMENT_TYPES[name]
 
     def record(self, m: int, n: int) -> np.dtype[np.void]:
-        """One case of m * n results: patterns a [m, k], b [k, n], c and d [m, n], scales [m, k / block] and [k / block, n]."""
+        """One case of m * n results: patterns a [m, k], b [k, n], c and d [m, n], scales [m, k / block] and [k / block,
+        n]."""
         k = self.mnk[2]
-        fields = [("a", self.a_type, (m, k)), ("b", self.b_type, (k, n)), ("c", self.c_type, (m, n)), ("d", self.d_type, (m, n))]
+        fields = [
+            ("a", self.a_type, (m, k)),
+            ("b", self.b_type, (k, n)),
+            ("c", self.c_type, (m, n)),
+            ("d", self.d_type, (m, n)),
+        ]
         if self.scale_type:
-            fields += [("scale_a", self.scale_type, (m, k // self.block)), ("scale_b", self.scale_type, (k // self.block, n))]
+            fields += [
+                ("scale_a", self.scale_type, (m, k // self.block)),
+                ("scale_b", self.scale_type, (k // self.block, n)),
+            ]
         return np.dtype([(name, f"<u{max(1, element.bits // 8)}", shape) for name, element, shape in fields])

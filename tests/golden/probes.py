@@ -1,7 +1,7 @@
 """Sums that are known to tell one chip's arithmetic from another's, with what each gives.
 
-Products are powers of two times small numbers, written as `(a, b)`; those not named are zero. Source of the expected results: MMA-Sim 2.1.1
-(measured by its authors on every architecture), each also explained by the rule that it shows.
+Products are powers of two times small numbers, written as `(a, b)`; those not named are zero. Source of the expected
+results: MMA-Sim 2.1.1 (measured by its authors on every architecture), each also explained by the rule that it shows.
 """
 
 from __future__ import annotations
@@ -73,7 +73,15 @@ PROBES = (
     Probe("24 fraction bits", "f16", "f32", _SQUARES, _two(-24), 0x33800000, 0x33800000),
     Probe("25 fraction bits, products not normalised", "f16", "f32", _SQUARES, _two(-25), 0, 0x33000000),
     Probe("no 26th fraction bit", "f16", "f32", _SQUARES, _two(-26), 0, 0),
-    Probe("step boundary after 8 products", "f16", "f32", ((0, 1, 1), (1, _two(-12), _two(-12)), (8, -1, 1)), 0.0, 0, 0x33800000),
+    Probe(
+        "step boundary after 8 products",
+        "f16",
+        "f32",
+        ((0, 1, 1), (1, _two(-12), _two(-12)), (8, -1, 1)),
+        0.0,
+        0,
+        0x33800000,
+    ),
     Probe("tie broken by 2^-44", "f16", "f16", (_TIE, (1, _two(-20), _two(-24))), 0.0, 1, 1),
     Probe("tie broken by 2^-45", "f16", "f16", (_TIE, (1, _two(-21), _two(-24))), 0.0, 0, 1),
     Probe("tie broken by 2^-46: floor", "f16", "f16", (_TIE, (1, _two(-22), _two(-24))), 0.0, 0, 1),
@@ -84,10 +92,26 @@ PROBES = (
     Probe("2^-149 - 2^-159: floor", "bf16", "f32", ((0, _two(-23), _LEAST), (1, -_two(-33), _LEAST)), 0.0, 1, 1),
     Probe("a sum that overflows", "bf16", "f32", ((0, _two(127), 1), (1, _two(127), 1)), 0.0, 0x7F800000, 0x7F800000),
     Probe("products beyond f32", "bf16", "f32", ((0, _two(127), _two(127)), (1, -_two(127), _two(127))), 1.0, 0, 0),
-    Probe("an infinity against products beyond f32", "bf16", "f32", ((0, _two(127), _two(127)),), -inf, 0xFF800000, 0xFF800000),
+    Probe(
+        "an infinity against products beyond f32",
+        "bf16",
+        "f32",
+        ((0, _two(127), _two(127)),),
+        -inf,
+        0xFF800000,
+        0xFF800000,
+    ),
     Probe("fused", "f64", "f64", ((0, 1 + _two(-52), 1 + _two(-52)),), -1 - _two(-51), 0x3970 << 48, 0x3970 << 48),
     Probe("a product beyond f64", "f64", "f64", ((0, _two(1000), _two(1000)),), 1.0, 0x7FF0 << 48, 0x7FF0 << 48),
-    Probe("an infinity against a product beyond f64", "f64", "f64", ((0, _two(1000), _two(1000)),), -inf, 0xFFF0 << 48, 0xFFF0 << 48),
+    Probe(
+        "an infinity against a product beyond f64",
+        "f64",
+        "f64",
+        ((0, _two(1000), _two(1000)),),
+        -inf,
+        0xFFF0 << 48,
+        0xFFF0 << 48,
+    ),
     Probe("a product below f64", "f64", "f64", ((0, -_two(-600), _two(-600)),), 0.0, 1 << 63, 1 << 63, (-0.0, 1)),
     Probe("infinity times zero", "f16", "f32", ((0, inf, 0),), 0.0, 0x7FFFFFFF, 0x7FFFFFFF),
     Probe("infinities of both signs", "f16", "f32", ((0, inf, 1), (1, -inf, 1)), 0.0, 0x7FFFFFFF, 0x7FFFFFFF),
@@ -100,8 +124,26 @@ PROBES = (
     Probe("a negative number cut to zero", "bf16", "f32", ((0, -_two(-60), _two(-100)),), 0.0, 0, 0),
     Probe("tie to even, down", "f16", "f16", ((0, 1, 1), (1, _two(-11), 1)), 0.0, 0x3C00, 0x3C00),
     Probe("tie to even, up", "f16", "f16", ((0, 1, 1), (1, 3 * _two(-11), 1)), 0.0, 0x3C02, 0x3C02),
-    Probe("13 fraction bits kept", "e4m3", "f32", (), _BELOW_TWO, 0x3FFFFC00, 0x3FFFFC00, only=("mma|Ada Lovelace", "wgmma|Hopper")),
-    Probe("23 fraction bits kept", "e4m3", "f32", (), _BELOW_TWO, None, 0x3FFFFFFF, only=("mma|RTX Blackwell", "tcgen05|Blackwell")),
+    Probe(
+        "13 fraction bits kept",
+        "e4m3",
+        "f32",
+        (),
+        _BELOW_TWO,
+        0x3FFFFC00,
+        0x3FFFFC00,
+        only=("mma|Ada Lovelace", "wgmma|Hopper"),
+    ),
+    Probe(
+        "23 fraction bits kept",
+        "e4m3",
+        "f32",
+        (),
+        _BELOW_TWO,
+        None,
+        0x3FFFFFFF,
+        only=("mma|RTX Blackwell", "tcgen05|Blackwell"),
+    ),
 )
 
 

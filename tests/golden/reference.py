@@ -1,6 +1,8 @@
-"""The arithmetic once more, one output at a time in Python fractions: slow, independent of numpy and of the simulator's tables.
+"""The arithmetic once more, one output at a time in Python fractions: slow, independent of numpy and of the simulator's
+tables.
 
-Follows the rules as stated in `simulator.arithmetic.rows`, `fused`, `chain` and `exact`; shares no code with them but the numbers of the rules.
+Follows the rules as stated in `simulator.arithmetic.rows`, `fused`, `chain` and `exact`; shares no code with them but
+the numbers of the rules.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class Types(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Block scale factors of a row of A and a column of B: patterns, each for an equal share of the products, and the type of all."""
+    """Block scale factors of a row of A and a column of B: patterns, each for an equal share of the products, and the
+    type of all."""
 
     a: Sequence[int]
     b: Sequence[int]
@@ -61,7 +64,8 @@ def leading_place(x: Fraction) -> int:
 
 
 def write(x: Fraction, element: ElementType, nearest: bool, kept: int | None = None) -> int:
-    """Round once (to nearest even, or toward zero) and return the pattern's magnitude bits; the sign is the caller's business."""
+    """Round once (to nearest even, or toward zero) and return the pattern's magnitude bits; the sign is the caller's
+    business."""
     kept = element.fraction if kept is None else kept
     magnitude = abs(x)
     if magnitude == 0:
@@ -100,11 +104,14 @@ def special(terms: Sequence[Term], c: Number, result: ElementType) -> int | None
 
 def value(term: Term) -> Fraction:
     """A product of numbers, exact and signed."""
-    return (-1) ** sum(sign for _, sign, _, _ in term) * prod((magnitude for _, _, magnitude, _ in term), start=Fraction(1))
+    return (-1) ** sum(sign for _, sign, _, _ in term) * prod(
+        (magnitude for _, _, magnitude, _ in term), start=Fraction(1)
+    )
 
 
 def aligned(summands: Sequence[tuple[Fraction, int]], rule: SumRule, result: ElementType) -> int:
-    """Summands (number, exponent), all finite, those that are left out not among them: truncated each, added, rounded."""
+    """Summands (number, exponent), all finite, those that are left out not among them: truncated each, added,
+    rounded."""
     top = max([exponent for _, exponent in summands] + [rule.floor(result)])
     unit = Fraction(2) ** (top - rule.fraction)
     total = sum((-1 if number < 0 else 1) * int(abs(number) / unit) for number, _ in summands) * unit
@@ -121,8 +128,11 @@ def step(terms: Sequence[Term], c: Number, rule: SumRule, result: ElementType) -
     return aligned([summand for summand in summands if summand[0]], rule, result)
 
 
-def chip(elements: tuple[Sequence[int], Sequence[int]], c: int, types: Types, rule: SumRule, factors: Factors | None = None) -> int:
-    """All steps of an instruction, for one output: patterns of A and what they meet in B, in the order of the stored columns."""
+def chip(
+    elements: tuple[Sequence[int], Sequence[int]], c: int, types: Types, rule: SumRule, factors: Factors | None = None
+) -> int:
+    """All steps of an instruction, for one output: patterns of A and what they meet in B, in the order of the stored
+    columns."""
     pairs: list[Term] = [(read(x, types.a), read(y, types.b)) for x, y in zip(*elements, strict=True)]
     if rule.chained:
         return chain(pairs, read(c, types.c), types.d)
@@ -150,7 +160,8 @@ def scales(factors: Factors, products: int) -> Iterator[Term]:
 
 
 def grouped(pairs: Sequence[Term], scale: Sequence[Term], c: Number, rule: SumRule, result: ElementType) -> int:
-    """Groups of products added exactly, then scaled and aligned by their scales; a group without a product that is not zero is left out."""
+    """Groups of products added exactly, then scaled and aligned by their scales; a group without a product that is not
+    zero is left out."""
     decided = special([*pairs, *scale], c, result)  # no element is infinite, so this is NaN of a scale, or C
     if decided is not None:
         return decided
@@ -193,14 +204,17 @@ def _as_f16(x: Number) -> Number:
 
 
 def multiply_add(x: Number, y: Number, z: Number, element: ElementType, rounding: str = "rn") -> int | None:
-    """x * y + z as a pattern, rounded once to nearest even ("rn"), toward zero ("rz"), down ("rm") or up ("rp"); None: invalid or NaN."""
+    """x * y + z as a pattern, rounded once to nearest even ("rn"), toward zero ("rz"), down ("rm") or up ("rp"); None:
+    invalid or NaN."""
     sign_bit = 1 << (element.bits - 1)
     decided = special([(x, y)], z, element)
     if decided is not None:
         return decided if decided & (sign_bit - 1) == infinity(element) else None
     total = value((x, y)) + value((z,))
     if total == 0:
-        negative = rounding == "rm" if (x[1] ^ y[1]) != z[1] or value((z,)) else z[1] == 1  # 6.3: signs that differ, and sums that cancel
+        negative = (
+            rounding == "rm" if (x[1] ^ y[1]) != z[1] or value((z,)) else z[1] == 1
+        )  # 6.3: signs that differ, and sums that cancel
         return sign_bit if negative else 0
     pattern = write(total, element, nearest=rounding == "rn")
     if rounding in (("rp",) if total > 0 else ("rm",)):
@@ -212,7 +226,8 @@ def multiply_add(x: Number, y: Number, z: Number, element: ElementType, rounding
 
 
 def chain(pairs: Sequence[Term], c: Number, result: ElementType) -> int:
-    """m8n8k4 of f16 as f32 multiply-adds. With an f32 result from +0 up, C last; else C takes in two pairs, and is rounded to f16 at the end."""
+    """m8n8k4 of f16 as f32 multiply-adds. With an f32 result from +0 up, C last; else C takes in two pairs, and is
+    rounded to f16 at the end."""
     f32 = ElementType("f32", 32, exponent=8, fraction=23)
     one = read(0x3F800000, f32)
 
@@ -237,7 +252,8 @@ def chain(pairs: Sequence[Term], c: Number, result: ElementType) -> int:
 
 
 def multiply_add_f64(a: int, b: int, c: int, rounding: str = "rn") -> int:
-    """One f64 multiply-add of the chip, patterns: NaN of B before C before A, quiet, with sign and payload; 0xFFF8000000000000 if invalid."""
+    """One f64 multiply-add of the chip, patterns: NaN of B before C before A, quiet, with sign and payload;
+    0xFFF8000000000000 if invalid."""
     numbers = {pattern: read(pattern, F64) for pattern in (a, b, c)}
     for pattern in (b, c, a):
         if numbers[pattern][0] == "nan":

@@ -1,4 +1,5 @@
-"""Writes results/loops.json: every measured loop as trace text, with what it starts from, its SASS and its cycles, for a simulator to replay.
+"""Writes results/loops.json: every measured loop as trace text, with what it starts from, its SASS and its cycles, for
+a simulator to replay.
 
     python loops.py [--build DIR] [--results DIR] [--nvdisasm PROGRAM]
 
@@ -29,7 +30,11 @@ def rows(results: Path, group: str) -> list[dict[str, str]]:
 
 def repeated(body: list[str]) -> dict[str, Any]:
     """The shortest block that, repeated, is the body."""
-    size = next(n for n in range(1, len(body) + 1) if len(body) % n == 0 and body[:n] * (len(body) // n) == body) if body else 0
+    size = (
+        next(n for n in range(1, len(body) + 1) if len(body) % n == 0 and body[:n] * (len(body) // n) == body)
+        if body
+        else 0
+    )
     return {"block": body[:size], "repeats": len(body) // size if size else 0}
 
 
@@ -44,11 +49,16 @@ def image(name: str) -> dict[str, Any]:
     """Shared memory: the words that differ from `fill`."""
     words = p.image(name, 0)
     fill = int(words[-1])
-    return {"bytes": p.SHARED_BYTES, "fill": fill, "words": {int(i): int(words[i]) for i in np.flatnonzero(words != fill)}}
+    return {
+        "bytes": p.SHARED_BYTES,
+        "fill": fill,
+        "words": {int(i): int(words[i]) for i in np.flatnonzero(words != fill)},
+    }
 
 
 def issue_order(program: p.Program, parts: list[list[sass.Instruction]]) -> list[dict[str, Any]] | None:
-    """The parts in the order of the machine code; address registers start like the program's own for the same kind of access."""
+    """The parts in the order of the machine code; address registers start like the program's own for the same kind of
+    access."""
     translated = [sass.trace_text(body) for body in parts]
     known = [t for t in translated if t is not None]
     if len(known) != len(translated):
@@ -64,7 +74,8 @@ def issue_order(program: p.Program, parts: list[list[sass.Instruction]]) -> list
 
 
 def entry(program: p.Program, measured: list[dict[str, str]], listing: list[sass.Instruction | str]) -> dict[str, Any]:
-    # ptxas may lay the loops of two parts out in either order: the part that starts at warp 0 has the longer or equal loop.
+    # ptxas may lay the loops of two parts out in either order: the part that starts at warp 0 has the longer or equal
+    # loop.
     bodies = sorted(sass.loops(listing), key=len, reverse=True) if len(program.parts) > 1 else sass.loops(listing)
     used = {int(r) for part in program.parts for line in part.body for r in re.findall(r"%r(\d+)", line)}
     record: dict[str, Any] = {
@@ -74,16 +85,19 @@ def entry(program: p.Program, measured: list[dict[str, str]], listing: list[sass
         "instruction": program.instruction,
         "instructions_per_iteration": program.count,
         "parts": [
-            {"warps": [x.first, x.last], **repeated([line.replace(".volatile", "") for line in x.body])} for x in program.parts
+            {"warps": [x.first, x.last], **repeated([line.replace(".volatile", "") for line in x.body])}
+            for x in program.parts
         ],
         "registers": {f"%r{r}": linear(v) for r, v in sorted(program.initial.items()) if r in used},
         "shared": program.image,
         "cycles_per_iteration": {r["warps"]: float(r["cycles_per_iteration"]) for r in measured},
-    }  # fmt: skip
+    }
     if len(bodies) == len(program.parts):
         record["sass_opcodes"] = [sass.opcode_counts(b) for b in bodies]
         if program.group in WITH_LISTING:
-            record["sass"] = [[str(x) for x in b] if len(b) <= 64 else [str(x) for x in b[:8]] + ["..."] for b in bodies]
+            record["sass"] = [
+                [str(x) for x in b] if len(b) <= 64 else [str(x) for x in b[:8]] + ["..."] for b in bodies
+            ]
         if program.group in ("gemm", "loop") and (order := issue_order(program, bodies)) is not None:
             record["issue_order"] = order
     return record
@@ -100,8 +114,14 @@ def main() -> None:
     measured = {g: rows(options.results, g) for g in groups}
     listings: dict[str, list[sass.Instruction | str]] = {}
     for g in groups:
-        listings |= sass.listings(options.build / f"{g}.cubin", options.nvdisasm) if (options.build / f"{g}.cubin").exists() else {}
-    programs = [entry(x, [r for r in measured[x.group] if r["program"] == x.name], listings.get(x.name, [])) for x in everything]
+        listings |= (
+            sass.listings(options.build / f"{g}.cubin", options.nvdisasm)
+            if (options.build / f"{g}.cubin").exists()
+            else {}
+        )
+    programs = [
+        entry(x, [r for r in measured[x.group] if r["program"] == x.name], listings.get(x.name, [])) for x in everything
+    ]
     device = json.loads((options.results / "device.json").read_text())
     content = {
         "device": device,

@@ -1,10 +1,12 @@
-"""Writes configs/measurements/h100_programs.json: measured loops of unlike matrix instructions, as the machine code issues them.
+"""Writes configs/measurements/h100_programs.json: measured loops of unlike matrix instructions, as the machine code
+issues them.
 
     python loops_data.py --given timing_programs.json [--build DIR] [--results DIR] [--nvdisasm PROGRAM]
 
-Sets: `given` (forty loops of nvcc, from the file), `random` (group `random`: what the order of warps was chosen by) and `held out` (group `held`,
-measured afterwards). A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a move between registers, and cycles of an iteration by
-number of warps.
+Sets: `given` (forty loops of nvcc, from the file), `random` (group `random`: what the order of warps was chosen by) and
+    `held out` (group `held`,
+measured afterwards). A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a move between registers,
+and cycles of an iteration by number of warps.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ def measured(group: str, build: Path, results: Path, nvdisasm: str) -> dict[str,
 
 def given(path: Path) -> dict[str, tuple[list[str], dict[str, float]]]:
     programs = json.loads(path.read_text())
-    return {p["name"]: (body([sass.Instruction(text) for text in p["loop"]]), p["cycles_per_iteration"]) for p in programs}
+    return {
+        p["name"]: (body([sass.Instruction(text) for text in p["loop"]]), p["cycles_per_iteration"]) for p in programs
+    }
 
 
 def main() -> None:
@@ -73,7 +77,10 @@ def main() -> None:
     options = parser.parse_args()
     sets = {
         "given": given(options.given),
-        **{label: measured(group, options.build, options.results, options.nvdisasm) for label, group in (("random", "random"), ("held out", "held"))},
+        **{
+            label: measured(group, options.build, options.results, options.nvdisasm)
+            for label, group in (("random", "random"), ("held out", "held"))
+        },
     }
     forms: list[str] = []
     programs = [

@@ -1,10 +1,13 @@
 """Measures the programs of `programs.py` on the NVIDIA GPU at hand.
 
-    python measure.py build [--build DIR] [--ptxas PTXAS]              PTX and cubins, one of each for a group of programs (no GPU needed)
-    python measure.py run   [--build DIR] [--results DIR] [--date D]   every program on one SM: results/GROUP.csv and results/device.json
+    python measure.py build [--build DIR] [--ptxas PTXAS]              PTX and cubins, one of each for a group of
+    programs (no GPU needed)
+    python measure.py run   [--build DIR] [--results DIR] [--date D]   every program on one SM: results/GROUP.csv and
+    results/device.json
 
-`run` needs cupy. Each program is launched with two loop counts, each several times; the smallest of each counts, and their difference divided
-by the difference of the loop counts is what one iteration costs. `loops.py` adds the SASS and writes results/loops.json.
+`run` needs cupy. Each program is launched with two loop counts, each several times; the smallest of each counts, and
+their difference divided by the difference of the loop counts is what one iteration costs. `loops.py` adds the SASS and
+writes results/loops.json.
 """
 
 from __future__ import annotations
@@ -28,7 +31,11 @@ HERE = Path(__file__).resolve().parent
 
 def wanted(groups: list[str] | None) -> list[p.Program]:
     """All programs, or those of some groups."""
-    return [x for x in (*p.all_programs(), *mixed.mixed_programs(), *operations.operation_programs()) if groups is None or x.group in groups]
+    return [
+        x
+        for x in (*p.all_programs(), *mixed.mixed_programs(), *operations.operation_programs())
+        if groups is None or x.group in groups
+    ]
 
 
 def build(folder: Path, ptxas: str, groups: list[str] | None) -> None:
@@ -49,11 +56,17 @@ class Device:
         self.sink = cupy.zeros(2, dtype=cupy.uint32)
         self.clocks = cupy.zeros((2, 32), dtype=cupy.uint64)
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-        self.name = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0].replace(", ", ", driver ")
+        self.name = (
+            subprocess.run(query, capture_output=True, text=True, check=True)
+            .stdout.splitlines()[0]
+            .replace(", ", ", driver ")
+        )
 
     def cycles(self, kernel: Any, table: Any, image: Any, warps: int, iterations: int) -> int:
         """Cycles from the first warp's clock before the loop to the last warp's after it."""
-        kernel((1,), (32 * warps,), (table, image, self.sink, self.clocks[0], self.clocks[1], self.cupy.uint32(iterations)))
+        kernel(
+            (1,), (32 * warps,), (table, image, self.sink, self.clocks[0], self.clocks[1], self.cupy.uint32(iterations))
+        )
         start, stop = self.cupy.asnumpy(self.clocks)[:, :warps]
         return int(stop.max() - start.min())
 
@@ -65,7 +78,9 @@ def run(build_folder: Path, results: Path, date: str, launches: int, groups: lis
     modules = {g: cupy.RawModule(path=str(build_folder / f"{g}.cubin")) for g in sorted({x.group for x in everything})}
     probe = everything[0]
     zeros = cupy.zeros((p.TABLE_REGISTERS + 1, 32), dtype=cupy.uint32)
-    device.cycles(modules[probe.group].get_function(probe.name), zeros, cupy.zeros(p.SHARED_BYTES // 4, dtype=cupy.uint32), 1, 1)
+    device.cycles(
+        modules[probe.group].get_function(probe.name), zeros, cupy.zeros(p.SHARED_BYTES // 4, dtype=cupy.uint32), 1, 1
+    )
     base = int(cupy.asnumpy(device.sink)[1])
     print(device.name, "shared memory of a kernel starts at", base, flush=True)
 
@@ -82,11 +97,22 @@ def run(build_folder: Path, results: Path, date: str, launches: int, groups: lis
             timed = {n: [device.cycles(kernel, table, image, warps, n) for _ in range(launches)] for n in (low, high)}
             per_iteration = (min(timed[high]) - min(timed[low])) / (high - low)
             rows[program.group].append(
-                {"program": program.name, "instruction": program.instruction, **program.labels, "warps": warps, "instructions": program.count,
-                 "iterations_low": low, "iterations_high": high, "cycles_low": min(timed[low]), "cycles_high": min(timed[high]),
-                 "cycles_per_iteration": round(per_iteration, 3), "cycles_per_instruction": round(per_iteration / program.count, 4),
-                 "slowest_minus_best_launch": max(timed[high]) - min(timed[high]), "registers": kernel.attributes["num_regs"]}
-            )  # fmt: skip
+                {
+                    "program": program.name,
+                    "instruction": program.instruction,
+                    **program.labels,
+                    "warps": warps,
+                    "instructions": program.count,
+                    "iterations_low": low,
+                    "iterations_high": high,
+                    "cycles_low": min(timed[low]),
+                    "cycles_high": min(timed[high]),
+                    "cycles_per_iteration": round(per_iteration, 3),
+                    "cycles_per_instruction": round(per_iteration / program.count, 4),
+                    "slowest_minus_best_launch": max(timed[high]) - min(timed[high]),
+                    "registers": kernel.attributes["num_regs"],
+                }
+            )
         if time.perf_counter() - begun > 5:
             print("slow:", program.name, round(time.perf_counter() - begun, 1), "s", flush=True)
 
@@ -97,7 +123,9 @@ def run(build_folder: Path, results: Path, date: str, launches: int, groups: lis
             writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
             writer.writeheader()
             writer.writerows(lines)
-    (results / "device.json").write_text(json.dumps({"gpu": device.name, "date": date, "launches": launches, "shared_base": base}) + "\n")
+    (results / "device.json").write_text(
+        json.dumps({"gpu": device.name, "date": date, "launches": launches, "shared_base": base}) + "\n"
+    )
     print({g: len(lines) for g, lines in rows.items()})
 
 

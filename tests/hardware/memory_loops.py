@@ -1,8 +1,10 @@
-"""Writes configs/measurements/h100_shared_memory.json: the measured loops that use shared memory, as the machine code has them, for `tcsim validate`.
+"""Writes configs/measurements/h100_shared_memory.json: the measured loops that use shared memory, as the machine code
+has them, for `tcsim validate`.
 
     python memory_loops.py [--build DIR] [--results DIR] [--nvdisasm PROGRAM] [--output FILE]
 
-Needs the CSV files of the groups shared, gemm and memory, and their cubins (`measure.py build --groups shared gemm memory`).
+Needs the CSV files of the groups shared, gemm and memory, and their cubins (`measure.py build --groups shared gemm
+memory`).
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ def addresses(program: p.Program) -> dict[str, p.Words]:
 
 
 def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]) -> dict[str, Any] | None:
-    """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, and the address registers.
+    """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, and
+    the address registers.
 
     None where the machine code has an instruction that sass.py does not know.
     """
@@ -49,8 +52,11 @@ def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]
     return {"warps": [warps.first, warps.last], "body": folded, "end": end, "registers": registers}
 
 
-def entry(program: p.Program, rows: list[dict[str, str]], listing: list[sass.Instruction | str]) -> dict[str, Any] | None:
-    # ptxas may lay the loops of two parts out in either order: the part that starts at warp 0 has the longer or equal loop.
+def entry(
+    program: p.Program, rows: list[dict[str, str]], listing: list[sass.Instruction | str]
+) -> dict[str, Any] | None:
+    # ptxas may lay the loops of two parts out in either order: the part that starts at warp 0 has the longer or equal
+    # loop.
     bodies = sorted(sass.loops(listing), key=len, reverse=True) if len(program.parts) > 1 else sass.loops(listing)
     parts = [part(warps, body, addresses(program)) for warps, body in zip(program.parts, bodies, strict=True)]
     if None in parts:
@@ -79,10 +85,18 @@ def main() -> None:
     listings: dict[str, list[sass.Instruction | str]] = {}
     for group in GROUPS:
         listings |= sass.listings(options.build / f"{group}.cubin", options.nvdisasm)
-    programs = [x for x in p.all_programs() if x.group in GROUPS and any("shared" in line for part in x.parts for line in part.body)]
+    programs = [
+        x
+        for x in p.all_programs()
+        if x.group in GROUPS and any("shared" in line for part in x.parts for line in part.body)
+    ]
     entries = [entry(x, [r for r in measured[x.group] if r["program"] == x.name], listings[x.name]) for x in programs]
     found = [x for x in entries if x is not None]
-    images = {name: {"fill": x["fill"], "words": x["words"]} for name in sorted({x["image"] for x in found}) for x in [loops.image(name)]}
+    images = {
+        name: {"fill": x["fill"], "words": x["words"]}
+        for name in sorted({x["image"] for x in found})
+        for x in [loops.image(name)]
+    }
     head = json.dumps({"shared_bytes": p.SHARED_BYTES, "images": images})[:-1]
     body = ",\n".join(json.dumps(x) for x in found)
     options.output.write_text(f'{head}, "loops": [\n{body}\n]}}\n')

@@ -1,6 +1,8 @@
-"""Timing programs for shared memory: ports of the sub-cores, queues, operands that are overwritten, mixtures, and tensor cores beside it.
+"""Timing programs for shared memory: ports of the sub-cores, queues, operands that are overwritten, mixtures, and
+tensor cores beside it.
 
-Address registers: %r100 of ldmatrix, %r101 of ld.shared, %r102 of st.shared. Values from %r0 on; matrix operands from %r104, accumulators from %r116.
+Address registers: %r100 of ldmatrix, %r101 of ld.shared, %r102 of st.shared. Values from %r0 on; matrix operands from
+%r104, accumulators from %r116.
 """
 
 from __future__ import annotations
@@ -9,7 +11,23 @@ import random
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from programs import DATA, DENSE_FULL, LANES, LOADS, MATRICES, ONE_E, SPARSE_FULL, SPARSE_SMALL, Form, Part, Program, Words, _load, group, lanes
+from programs import (
+    DATA,
+    DENSE_FULL,
+    LANES,
+    LOADS,
+    MATRICES,
+    ONE_E,
+    SPARSE_FULL,
+    SPARSE_SMALL,
+    Form,
+    Part,
+    Program,
+    Words,
+    _load,
+    group,
+    lanes,
+)
 
 STORES = {"st.shared.b32": 1, "st.shared.v2.b32": 2, "st.shared.v4.b32": 4}
 WIDTHS = LOADS | MATRICES | STORES
@@ -43,21 +61,51 @@ def access(opcode: str, first: int, offset: int) -> str:
 
 def pitches(found: dict[str, int]) -> dict[int, Words]:
     """Start values of the address registers; accesses that share one take the widest pitch."""
-    return {place: LANES * np.uint32(max(pitch for opcode, pitch in found.items() if address(opcode) == place)) for place in map(address, found)}
+    return {
+        place: LANES * np.uint32(max(pitch for opcode, pitch in found.items() if address(opcode) == place))
+        for place in map(address, found)
+    }
 
 
 def program(
-    name: str, kind: str, opcodes: Sequence[str], body: Sequence[str], live: Sequence[int], warps: tuple[int, ...], *, cores: tuple[int, ...] = FULL,
-    pitch: int = 0, count: int = 0, initial: dict[int, Words] | None = None, image: str = "data", mma: int = 0,
-) -> Program:  # fmt: skip
+    name: str,
+    kind: str,
+    opcodes: Sequence[str],
+    body: Sequence[str],
+    live: Sequence[int],
+    warps: tuple[int, ...],
+    *,
+    cores: tuple[int, ...] = FULL,
+    pitch: int = 0,
+    count: int = 0,
+    initial: dict[int, Words] | None = None,
+    image: str = "data",
+    mma: int = 0,
+) -> Program:
     found = {opcode: pitch or natural(opcode) for opcode in opcodes}
-    labels: dict[str, int | str] = {"kind": kind, "sub_cores": "".join(map(str, cores)), "pitch_bytes": pitch, "accesses": count, "mma": mma}
+    labels: dict[str, int | str] = {
+        "kind": kind,
+        "sub_cores": "".join(map(str, cores)),
+        "pitch_bytes": pitch,
+        "accesses": count,
+        "mma": mma,
+    }
     text = " ".join(opcode.replace(".sync.aligned.m8n8", "") for opcode in opcodes)
     start = pitches(found)
     return Program(
-        f"memory_{kind}_{name}_{'c' + ''.join(map(str, cores)) if cores != FULL else 'all'}", "memory", text, max(count, 1), (Part(tuple(body)),),
-        tuple(live), start | (initial or {}), frozenset(start), image, labels, warps, sub_cores=cores,
-    )  # fmt: skip
+        f"memory_{kind}_{name}_{'c' + ''.join(map(str, cores)) if cores != FULL else 'all'}",
+        "memory",
+        text,
+        max(count, 1),
+        (Part(tuple(body)),),
+        tuple(live),
+        start | (initial or {}),
+        frozenset(start),
+        image,
+        labels,
+        warps,
+        sub_cores=cores,
+    )
 
 
 def independent(opcodes: Sequence[str], times: int) -> tuple[list[str], list[int]]:
@@ -82,19 +130,37 @@ def ports() -> Iterator[Program]:
         body, live = independent((opcode,), times)
         for cores in (CORE, NEIGHBOURS, ACROSS, FULL):
             if not pitch or cores in (CORE, FULL):
-                yield program(f"{SHORT[opcode]}_p{pitch}", "port", (opcode,), body, live, DEEP, cores=cores, pitch=pitch, count=times)
+                yield program(
+                    f"{SHORT[opcode]}_p{pitch}",
+                    "port",
+                    (opcode,),
+                    body,
+                    live,
+                    DEEP,
+                    cores=cores,
+                    pitch=pitch,
+                    count=times,
+                )
 
 
 def queues() -> Iterator[Program]:
-    """Some accesses, then a chain of integer instructions longer than they take: how many does the sub-core take before the warp must wait?"""
+    """Some accesses, then a chain of integer instructions longer than they take: how many does the sub-core take before
+    the warp must wait?"""
     chain = [f"mad.lo.s32 %r{CHAIN}, %r{CHAIN}, %r{ZERO}, %r{CHAIN + 1};"] * 200
     for opcode, pitch in ((L1, 128), (L1, 0), (X4, 128), (X4, 0), (S1, 128), (S4, 0), (L4, 0)):
         for times in (1, 2, 3, 4, 5, 6, 8, 10, 12):
             body, live = independent((opcode,), times)
             yield program(
-                f"{SHORT[opcode]}_p{pitch}_n{times}", "queue", (opcode,), [*body, *chain], [*live, CHAIN], (1, 4, 8, 16, 32) if pitch else (1, 8, 16),
-                pitch=pitch, count=times, initial={ZERO: lanes(1)},
-            )  # fmt: skip
+                f"{SHORT[opcode]}_p{pitch}_n{times}",
+                "queue",
+                (opcode,),
+                [*body, *chain],
+                [*live, CHAIN],
+                (1, 4, 8, 16, 32) if pitch else (1, 8, 16),
+                pitch=pitch,
+                count=times,
+                initial={ZERO: lanes(1)},
+            )
 
 
 def overwritten() -> Iterator[Program]:
@@ -105,13 +171,27 @@ def overwritten() -> Iterator[Program]:
         for i, line in enumerate(independent((opcode,), times)[0]):
             body += [line, f"add.s32 %r{address(opcode)}, %r{address(opcode)}, %r{ZERO + i % 2};"]
         live = independent((opcode,), times)[1]
-        yield program(f"{SHORT[opcode]}_p{pitch}", "address", (opcode,), body, live, (1, 4, 8, 16, 32), pitch=pitch, count=times)
+        yield program(
+            f"{SHORT[opcode]}_p{pitch}", "address", (opcode,), body, live, (1, 4, 8, 16, 32), pitch=pitch, count=times
+        )
         if opcode in STORES:
             width = WIDTHS[opcode]
             body = []
             for i in range(times):
-                body += [access(opcode, 60, 512 * i), f"add.s32 %r{60 + width - 1}, %r{60 + width - 1}, %r{ZERO + i % 2};"]
-            yield program(f"{SHORT[opcode]}_p{pitch}", "value", (opcode,), body, (60 + width - 1,), (1, 4, 8, 16, 32), pitch=pitch, count=times)
+                body += [
+                    access(opcode, 60, 512 * i),
+                    f"add.s32 %r{60 + width - 1}, %r{60 + width - 1}, %r{ZERO + i % 2};",
+                ]
+            yield program(
+                f"{SHORT[opcode]}_p{pitch}",
+                "value",
+                (opcode,),
+                body,
+                (60 + width - 1,),
+                (1, 4, 8, 16, 32),
+                pitch=pitch,
+                count=times,
+            )
 
 
 def chases() -> Iterator[Program]:
@@ -121,15 +201,40 @@ def chases() -> Iterator[Program]:
         image = f"{'self' if opcode in LOADS else 'rows'}:{pitch}"
         live = range(place, place + WIDTHS[opcode])
         for cores in (FULL, CORE):
-            yield program(SHORT[opcode], "chase", (opcode,), [_load(opcode, place, f"%r{place}")] * 32, live, EVERY if cores == FULL else DEEP,
-                          cores=cores, count=32, image=image)  # fmt: skip
-        body = [line for i in range(32) for line in (_load(opcode, place, f"%r{place}"), f"add.s32 %r{place}, %r{place}, %r{ZERO + i % 2};")]
+            yield program(
+                SHORT[opcode],
+                "chase",
+                (opcode,),
+                [_load(opcode, place, f"%r{place}")] * 32,
+                live,
+                EVERY if cores == FULL else DEEP,
+                cores=cores,
+                count=32,
+                image=image,
+            )
+        body = [
+            line
+            for i in range(32)
+            for line in (_load(opcode, place, f"%r{place}"), f"add.s32 %r{place}, %r{place}, %r{ZERO + i % 2};")
+        ]
         yield program(SHORT[opcode], "chase_add", (opcode,), body, live, EVERY, count=32, image=image)
 
 
 MIXTURES = (
-    (X4, L1), (X4, X2), (X4, X1), (X4, L4), (X2, L1), (L1, S1), (L4, S4), (X4, S1), (X4, S4), (L1, S4), (X4, X4, L1), (X4, X4, X2, L1), (L2, L1),
-)  # fmt: skip
+    (X4, L1),
+    (X4, X2),
+    (X4, X1),
+    (X4, L4),
+    (X2, L1),
+    (L1, S1),
+    (L4, S4),
+    (X4, S1),
+    (X4, S4),
+    (L1, S4),
+    (X4, X4, L1),
+    (X4, X4, X2, L1),
+    (L2, L1),
+)
 
 
 def mixtures() -> Iterator[Program]:
@@ -138,7 +243,16 @@ def mixtures() -> Iterator[Program]:
         body, live = independent(opcodes, max(times, 2))
         name = "_".join(SHORT[opcode] for opcode in opcodes)
         for cores in (FULL, CORE):
-            yield program(name, "mixed", opcodes, body, live, EVERY if cores == FULL else DEEP, cores=cores, count=max(times, 2) * len(opcodes))
+            yield program(
+                name,
+                "mixed",
+                opcodes,
+                body,
+                live,
+                EVERY if cores == FULL else DEEP,
+                cores=cores,
+                count=max(times, 2) * len(opcodes),
+            )
 
 
 def operands(form: Form) -> dict[int, Words]:
@@ -155,19 +269,30 @@ def beside() -> Iterator[Program]:
             name = f"{'_'.join(SHORT[opcode] for opcode in opcodes)}_n{loads}_m{mmas}"
             accumulators = range(ACCUMULATORS, ACCUMULATORS + 4 * min(mmas, 8))
             yield program(
-                name, "beside", opcodes, spread(body, matrix), [*live, *accumulators], (1, 2, 4, 8, 12, 16), count=loads, mma=mmas,
+                name,
+                "beside",
+                opcodes,
+                spread(body, matrix),
+                [*live, *accumulators],
+                (1, 2, 4, 8, 12, 16),
+                count=loads,
+                mma=mmas,
                 initial=operands(SPARSE_FULL),
-            )  # fmt: skip
+            )
 
 
 def spread(few: Sequence[str], many: Sequence[str]) -> list[str]:
     """Both sequences, each in its order, evenly mixed."""
-    places = sorted([(i / len(few), 0, line) for i, line in enumerate(few)] + [(i / len(many), 1, line) for i, line in enumerate(many)])
+    places = sorted(
+        [(i / len(few), 0, line) for i, line in enumerate(few)]
+        + [(i / len(many), 1, line) for i, line in enumerate(many)]
+    )
     return [line for _, _, line in places]
 
 
 def chance(seed: int) -> Program:
-    """A random body: loads whose values matrix instructions use, loads and stores that nothing uses, changing addresses."""
+    """A random body: loads whose values matrix instructions use, loads and stores that nothing uses, changing
+    addresses."""
     r = random.Random(seed)
     form = r.choice((SPARSE_FULL, SPARSE_FULL, SPARSE_SMALL, DENSE_FULL))
     kinds = r.sample((X1, X2, X4, L1, L2, L4), r.choice((1, 2, 2, 3))) + r.sample((S1, S2, S4), r.choice((0, 0, 1)))
@@ -189,8 +314,17 @@ def chance(seed: int) -> Program:
             body.append(form.text(d, slots[0], slots[1], d, E))
             mmas += 1
     live = [*range(40), *range(A, A + 8), *range(ACCUMULATORS, ACCUMULATORS + 4 * tiles)]
-    return program(f"{seed}", "random", list(dict.fromkeys([*opcodes, *kinds])), body, live, (1, 2, 4, 5, 8, 12, 16), count=len(opcodes), mma=mmas,
-                   initial=operands(form) | dict.fromkeys(range(40), lanes(DATA)))  # fmt: skip
+    return program(
+        f"{seed}",
+        "random",
+        list(dict.fromkeys([*opcodes, *kinds])),
+        body,
+        live,
+        (1, 2, 4, 5, 8, 12, 16),
+        count=len(opcodes),
+        mma=mmas,
+        initial=operands(form) | dict.fromkeys(range(40), lanes(DATA)),
+    )
 
 
 def memory_programs() -> Iterator[Program]:

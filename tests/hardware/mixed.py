@@ -1,8 +1,10 @@
-"""Loops of unlike matrix instructions: what a change of shape or type costs, where integer instructions get in the way, and random programs.
+"""Loops of unlike matrix instructions: what a change of shape or type costs, where integer instructions get in the way,
+and random programs.
 
-Groups `pairs` (two or three forms in turn, every instruction on an accumulator of its own), `inserts` (integer instructions between those of one
-form), `gaps` and `beside` (chains of three forms, and warps that run different forms), `random` and `held` (loops of the kind of the forty that
-configs/measurements/h100_programs.json begins with, other seeds).
+Groups `pairs` (two or three forms in turn, every instruction on an accumulator of its own), `inserts` (integer
+instructions between those of one form), `gaps` and `beside` (chains of three forms, and warps that run different
+forms), `random` and `held` (loops of the kind of the forty that configs/measurements/h100_programs.json begins with,
+other seeds).
 """
 
 from __future__ import annotations
@@ -33,11 +35,27 @@ def _initial() -> dict[int, object]:
 
 
 def _program(
-    name: str, group: str, instruction: str, body: list[str], tiles: int, count: int, warps: tuple[int, ...], **labels: int | str
+    name: str,
+    group: str,
+    instruction: str,
+    body: list[str],
+    tiles: int,
+    count: int,
+    warps: tuple[int, ...],
+    **labels: int | str,
 ) -> Program:
     live = tuple(range(D, D + 4 * tiles))
     return Program(
-        name, group, instruction, count, (Part(tuple(body)),), live, _initial(), labels=labels, warps=warps, counter="compiled"
+        name,
+        group,
+        instruction,
+        count,
+        (Part(tuple(body)),),
+        live,
+        _initial(),
+        labels=labels,
+        warps=warps,
+        counter="compiled",
     )  # type: ignore[arg-type]
 
 
@@ -56,7 +74,17 @@ def in_turn(forms: tuple[Form, ...], pattern: str, copies: int, warps: tuple[int
     chosen = [forms[int(c)] for c in pattern] * copies
     body = [form.text(D + 4 * (i % 12), A, B, D + 4 * (i % 12), E) for i, form in enumerate(chosen)]
     name = "_".join(map(short, forms))
-    return _program(f"pairs_{name}_p{pattern}", "pairs", " ".join(f.opcode for f in forms), body, 12, len(body), warps, forms=name, pattern=pattern)
+    return _program(
+        f"pairs_{name}_p{pattern}",
+        "pairs",
+        " ".join(f.opcode for f in forms),
+        body,
+        12,
+        len(body),
+        warps,
+        forms=name,
+        pattern=pattern,
+    )
 
 
 def pairs() -> Iterator[Program]:
@@ -91,13 +119,16 @@ def inserts() -> Iterator[Program]:
                         for j in range(run):
                             body += [s.format(d=100 + (i + j) % 8, p=110 + i % 4, q=114 + i % 4) for s in statements]
                 label = f"inserts_{short(form)}_{name}_e{every}_r{run}"
-                program = _program(label, "inserts", form.opcode, body, 12, 48, (1, 4, 8, 16), insert=name, every=every, run=run)
+                program = _program(
+                    label, "inserts", form.opcode, body, 12, 48, (1, 4, 8, 16), insert=name, every=every, run=run
+                )
                 initial = program.initial | {r: lanes(r) for r in range(100, 118)}
                 yield Program(**{**program.__dict__, "initial": initial, "live": (*program.live, *range(100, 108))})
 
 
 def random_program(group: str, number: int, seed: int, forms: tuple[Form, ...]) -> Program:
-    """A straight-line body of one to three forms on a few accumulator tiles (shared by the forms) and two places for A and B each."""
+    """A straight-line body of one to three forms on a few accumulator tiles (shared by the forms) and two places for A
+    and B each."""
     source = random.Random(seed)
     length, tiles = source.choice([8, 12, 16, 24, 32]), source.choice([1, 2, 3, 4, 6, 8])
     kinds = source.sample(forms, source.choice([1, 2, 3]))
@@ -108,7 +139,9 @@ def random_program(group: str, number: int, seed: int, forms: tuple[Form, ...]) 
         body.append(form.text(D + 4 * tile, a, b, D + 4 * tile, E))
     label = "any" if len(forms) > len(SPARSE) else "sparse"
     warps = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32)
-    return _program(f"{group}_{number}", group, f"{label} forms", body, tiles, length, warps, seed=seed, accumulators=tiles)
+    return _program(
+        f"{group}_{number}", group, f"{label} forms", body, tiles, length, warps, seed=seed, accumulators=tiles
+    )
 
 
 def random_programs(number: int = 240) -> Iterator[Program]:
@@ -126,13 +159,18 @@ CLASSES = tuple(form for form in ALL if form.a in ("f16", "s8"))
 
 
 def gaps() -> Iterator[Program]:
-    """Three instructions that wait for the third of the last round (its result is their A): the distances between them, and its latency."""
+    """Three instructions that wait for the third of the last round (its result is their A): the distances between them,
+    and its latency."""
     for first in CLASSES:
         for second in CLASSES:
             for third in CLASSES:
                 body = []
                 for _ in range(8):
-                    body += [first.text(D, D + 8, B, D, E), second.text(D + 4, D + 8, B, D + 4, E), third.text(D + 8, D + 8, B, D + 8, E)]
+                    body += [
+                        first.text(D, D + 8, B, D, E),
+                        second.text(D + 4, D + 8, B, D + 4, E),
+                        third.text(D + 8, D + 8, B, D + 8, E),
+                    ]
                 name = "_".join(map(short, (first, second, third)))
                 yield _program(f"gaps_{name}", "gaps", third.opcode, body, 3, 8, (1,), forms=name)
 
@@ -141,13 +179,24 @@ def beside() -> Iterator[Program]:
     """Half of the warps run one form and half another."""
     for first in CLASSES:
         for second in CLASSES:
-            parts = tuple(tuple(form.text(D + 4 * (i % 12), A, B, D + 4 * (i % 12), E) for i in range(48)) for form in (first, second))
+            parts = tuple(
+                tuple(form.text(D + 4 * (i % 12), A, B, D + 4 * (i % 12), E) for i in range(48))
+                for form in (first, second)
+            )
             name = f"{short(first)}_{short(second)}"
             for half in (4, 8, 16):
                 yield Program(
-                    f"beside_{name}_w{half}", "beside", f"{first.opcode} {second.opcode}", 48, (Part(parts[0], 0, half - 1), Part(parts[1], half)),
-                    tuple(range(D, D + 48)), _initial(), labels={"forms": name}, warps=(2 * half,), counter="compiled",
-                )  # fmt: skip
+                    f"beside_{name}_w{half}",
+                    "beside",
+                    f"{first.opcode} {second.opcode}",
+                    48,
+                    (Part(parts[0], 0, half - 1), Part(parts[1], half)),
+                    tuple(range(D, D + 48)),
+                    _initial(),
+                    labels={"forms": name},
+                    warps=(2 * half,),
+                    counter="compiled",
+                )
 
 
 def mixed_programs() -> Iterator[Program]:

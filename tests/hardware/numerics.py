@@ -1,8 +1,10 @@
-"""Measures what the matrix instructions of an H100 compute: every form of `numerics_forms.py` on the contents of `numerics_inputs.py`.
+"""Measures what the matrix instructions of an H100 compute: every form of `numerics_forms.py` on the contents of
+`numerics_inputs.py`.
 
     python -m tests.hardware.numerics build                 # kernels; needs ptxas, no GPU
     python -m tests.hardware.numerics run --output DIR      # needs the GPU and cupy, not tcsim; a minute
-    python -m tests.hardware.numerics compare --output DIR  # against the simulator and the models of numerics_reference.py
+    python -m tests.hardware.numerics compare --output DIR  # against the simulator and the models of
+    numerics_reference.py
     python -m tests.hardware.numerics confirm --output DIR  # the same from digests of the results
     python -m tests.hardware.numerics golden --output DIR   # tests/golden/h100_numerics.npz, results/numerics.csv
 
@@ -73,7 +75,8 @@ def assemble(path: Path, forms: dict[int, Form], ptxas: str, version: str) -> st
     return done.stdout + done.stderr if done.returncode else ""
 
 
-# -------------------------------------------------------------------------------------------------------------- on the GPU
+# -------------------------------------------------------------------------------------------------------------- on the
+# GPU
 
 
 def run(folder: Path, output: Path, seed: int) -> None:
@@ -82,7 +85,17 @@ def run(folder: Path, output: Path, seed: int) -> None:
     failed = {}
     for part in PARTS:
         folders = ["--build", str(folder.resolve()), "--output", str(output.resolve())]
-        command = [sys.executable, "-m", "tests.hardware.numerics", "worker", *folders, "--part", part, "--seed", str(seed)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.hardware.numerics",
+            "worker",
+            *folders,
+            "--part",
+            part,
+            "--seed",
+            str(seed),
+        ]
         done = subprocess.run(command, check=False, cwd=HERE.parents[1])
         if done.returncode:
             failed[part] = done.returncode
@@ -97,7 +110,14 @@ def run(folder: Path, output: Path, seed: int) -> None:
         facts["repeats"] &= part_facts["repeats"]
         path.unlink()
     (output / "numerics_device.json").write_text(json.dumps(facts, indent=1) + "\n")
-    print(gpu, driver, "failed:", failed, "blocks that change results:", sorted({b for row in facts["blocks"].values() for b in row}))
+    print(
+        gpu,
+        driver,
+        "failed:",
+        failed,
+        "blocks that change results:",
+        sorted({b for row in facts["blocks"].values() for b in row}),
+    )
     if failed:
         raise RuntimeError(f"{failed} failed")
 
@@ -114,7 +134,9 @@ def worker(folder: Path, output: Path, part: str, seed: int) -> None:
     def launch(number: int, form: Form, given: Registers, block: tuple[int, int, int]) -> Registers:
         inputs, outputs = cupy.asarray(given), cupy.full((len(given), form.words[3], 32), 0xDEADBEEF, cupy.uint32)
         warps = block[0] * block[1] * block[2] // 32
-        kernels.get_function(f"form_{number}")((-(-len(given) // warps),), block, (inputs, outputs, np.uint32(len(given))))
+        kernels.get_function(f"form_{number}")(
+            (-(-len(given) // warps),), block, (inputs, outputs, np.uint32(len(given)))
+        )
         result: Registers = cupy.asnumpy(outputs)
         return result
 
@@ -143,10 +165,16 @@ def worker(folder: Path, output: Path, part: str, seed: int) -> None:
             arrays, size, count = {}, 0, count + 1
     np.savez_compressed(output / f"numerics_{part}_{count}.npz", **arrays)  # type: ignore[arg-type]
     (output / f"numerics_{part}_facts.json").write_text(json.dumps(facts))
-    print(part, len(facts["digests"]), "arrays; different in other blocks:", {k.split("aligned.")[1]: v for k, v in facts["blocks"].items()})
+    print(
+        part,
+        len(facts["digests"]),
+        "arrays; different in other blocks:",
+        {k.split("aligned.")[1]: v for k, v in facts["blocks"].items()},
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- without it
+# ------------------------------------------------------------------------------------------------------------- without
+# it
 
 
 def recorded(output: Path) -> Iterator[tuple[Form, str, Registers, Registers]]:
@@ -185,13 +213,18 @@ def compare(output: Path, pattern: str) -> int:
                 if name == "probes"
                 else sorted({KINDS[(i // 4 if form.wgmma else i) % len(KINDS)] for i in cases})
             )
-            print(f"{form.opcode}|{name}: {label}: {words} of {found.size} words differ", which if words else "", flush=True)
+            print(
+                f"{form.opcode}|{name}: {label}: {words} of {found.size} words differ",
+                which if words else "",
+                flush=True,
+            )
     print(f"{wrong} of {total} words differ")
     return int(wrong > 0)
 
 
 def confirm(facts_file: Path) -> int:
-    """The same from digests alone, as numerics_device.json has them: of other seeds, or of code from another assembler."""
+    """The same from digests alone, as numerics_device.json has them: of other seeds, or of code from another
+    assembler."""
     from tests.hardware import numerics_reference as reference
 
     facts = json.loads(facts_file.read_text())
@@ -201,13 +234,29 @@ def confirm(facts_file: Path) -> int:
         opcode, name = key.split("|")
         made.setdefault(opcode, contents(FORMS[opcode], facts["seed"]))
         given = made[opcode].get(name, made[opcode]["random"][:BLOCK_CASES])
-        wrong += [f"{key}: {who}" for who, expected in reference.predictions(FORMS[opcode], given, name) if digest(expected) != found]
+        wrong += [
+            f"{key}: {who}"
+            for who, expected in reference.predictions(FORMS[opcode], given, name)
+            if digest(expected) != found
+        ]
     print(facts["gpu"], "seed", facts["seed"], len(facts["results"]), "arrays, different:", wrong)
     return int(bool(wrong))
 
 
-KEPT = {"dense": 11, "fp8": 6, "sparse_fp8": 7, "f64": 4, "m8n8k4": 6, "int4": 4, "int8": 3, "b1": 3, "plain_sp": 3, "wgmma": 5}
-"""Random cases of each form of a group that tests/golden/h100_numerics.npz has, first those of the first of `PREFERRED`."""
+KEPT = {
+    "dense": 11,
+    "fp8": 6,
+    "sparse_fp8": 7,
+    "f64": 4,
+    "m8n8k4": 6,
+    "int4": 4,
+    "int8": 3,
+    "b1": 3,
+    "plain_sp": 3,
+    "wgmma": 5,
+}
+"""Random cases of each form of a group that tests/golden/h100_numerics.npz has, first those of the first of
+`PREFERRED`."""
 
 PREFERRED = ("near", "special", "subnormal", "halfway", "huge", "wide", "late", "minus", "cancel", "zeros", "bits")
 BLOCKS_KEPT = 3
@@ -223,7 +272,8 @@ def kept_cases(form: Form, name: str) -> list[int]:
 
 
 def golden(output: Path) -> None:
-    """Keys `opcode|random|in`, `|random|out`, `|probes|in`, `|probes|out`; `|BLOCK|out` for the first of `random` in blocks of that shape."""
+    """Keys `opcode|random|in`, `|random|out`, `|probes|in`, `|probes|out`; `|BLOCK|out` for the first of `random` in
+    blocks of that shape."""
     arrays: dict[str, Registers] = {}
     for form, name, given, found in recorded(output):
         cases = kept_cases(form, name)
@@ -240,14 +290,30 @@ def golden(output: Path) -> None:
 
 def summarise(facts: dict[str, Any]) -> None:
     """results/numerics.csv: what ran, digests of all results, blocks that change them."""
-    columns = ("opcode", "cases", "digest", "probes", "probes_digest", "blocks_tried", "blocks_that_differ", "gpu", "driver")
+    columns = (
+        "opcode",
+        "cases",
+        "digest",
+        "probes",
+        "probes_digest",
+        "blocks_tried",
+        "blocks_that_differ",
+        "gpu",
+        "driver",
+    )
     with (HERE / "results" / "numerics.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         for form in FORMS.values():
             named, results = probes(form), facts["results"]
             blocks = " ".join(facts["blocks"].get(form.opcode, {}))
-            row = [form.opcode, CASES, results[f"{form.opcode}|random"], len(named), results.get(f"{form.opcode}|probes", "")]
+            row = [
+                form.opcode,
+                CASES,
+                results[f"{form.opcode}|random"],
+                len(named),
+                results.get(f"{form.opcode}|probes", ""),
+            ]
             writer.writerow([*row, len(BLOCKS) if in_blocks(form) else 0, blocks, facts["gpu"], facts["driver"]])
 
 
@@ -259,7 +325,9 @@ def main() -> int:
     parser.add_argument("--ptxas", default="ptxas")
     parser.add_argument("--version", default="9.0", help="build: PTX version, lower for older assemblers")
     parser.add_argument("--part", default="mma")
-    parser.add_argument("--seed", type=int, default=1, help="run: of the random contents; the golden file has those of 1")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="run: of the random contents; the golden file has those of 1"
+    )
     parser.add_argument("--only", default="", help="compare: keys that contain this")
     options = parser.parse_args()
     match options.step:

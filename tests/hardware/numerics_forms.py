@@ -1,9 +1,10 @@
-"""The instructions whose arithmetic `numerics.py` measures, as data, and the PTX kernels that run them on given register contents.
+"""The instructions whose arithmetic `numerics.py` measures, as data, and the PTX kernels that run them on given
+register contents.
 
-Register contents are uint32 [case, word, lane]: the words of A, B, C and, for sparse forms, the metadata register, in this order. An f64
-register is two words, the low one first. A case is one warp; of a `wgmma`, four cases in a row are the four warps of a warp group, which share
-B. Fragments of `wgmma` (n = 8) are those of the `mma` of the same k and types: A and C in registers, B stored to shared memory as core
-matrices.
+Register contents are uint32 [case, word, lane]: the words of A, B, C and, for sparse forms, the metadata register, in
+this order. An f64 register is two words, the low one first. A case is one warp; of a `wgmma`, four cases in a row are
+the four warps of a warp group, which share B. Fragments of `wgmma` (n = 8) are those of the `mma` of the same k and
+types: A and C in registers, B stored to shared memory as core matrices.
 """
 
 from __future__ import annotations
@@ -11,7 +12,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1, "s32": 32}
+BITS = {
+    "f16": 16,
+    "bf16": 16,
+    "tf32": 32,
+    "f32": 32,
+    "f64": 64,
+    "e4m3": 8,
+    "e5m2": 8,
+    "s8": 8,
+    "u8": 8,
+    "s4": 4,
+    "u4": 4,
+    "b1": 1,
+    "s32": 32,
+}
 
 HEADER = ".version {version}\n.target sm_90a\n.address_size 64\n"
 
@@ -54,7 +69,10 @@ class Form:
         m, n, k = self.shape
         copies = 4 if self.quads else 1
         stored = k // 2 if self.sparse else k
-        return tuple(copies * x // 1024 for x in (m * stored * BITS[self.a], n * k * BITS[self.b], m * n * BITS[self.c], m * n * BITS[self.d]))  # type: ignore[return-value]
+        return tuple(
+            copies * x // 1024
+            for x in (m * stored * BITS[self.a], n * k * BITS[self.b], m * n * BITS[self.c], m * n * BITS[self.d])
+        )  # type: ignore[return-value]
 
     @property
     def inputs(self) -> int:
@@ -91,32 +109,60 @@ def _wgmma(k: int, types: str, *, sparse: bool, saturate: bool = False) -> Form:
 def _forms() -> list[Form]:
     fp8, four, eight = ("e4m3", "e5m2"), ("s4", "u4"), ("s8", "u8")
     ordered = "mma.sp::ordered_metadata"
-    forms = [_mma("dense", (16, 8, k), t) for t in ("f16.f16.f16.f16", "f32.f16.f16.f32", "f32.bf16.bf16.f32") for k in (8, 16)]
+    forms = [
+        _mma("dense", (16, 8, k), t)
+        for t in ("f16.f16.f16.f16", "f32.f16.f16.f32", "f32.bf16.bf16.f32")
+        for k in (8, 16)
+    ]
     forms += [_mma("dense", (16, 8, k), "f32.tf32.tf32.f32") for k in (4, 8)]
     forms += [_mma("fp8", (16, 8, k), f"{d}.{a}.{b}.{d}") for k, d, a, b in product((16, 32), ("f32", "f16"), fp8, fp8)]
     forms += [_mma("sparse_fp8", (16, 8, 64), f"f32.{a}.{b}.f32", name=ordered) for a, b in product(fp8, fp8)]
     shapes = ((8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16))
-    forms += [_mma("f64", shape, "f64.f64.f64.f64", qualifiers=rounding) for shape, rounding in product(shapes, ("", ".rn", ".rz", ".rm", ".rp"))]
+    forms += [
+        _mma("f64", shape, "f64.f64.f64.f64", qualifiers=rounding)
+        for shape, rounding in product(shapes, ("", ".rn", ".rz", ".rm", ".rp"))
+    ]
     layouts = tuple(product(("row", "col"), repeat=2))
-    forms += [_mma("m8n8k4", (8, 8, 4), t, layouts=both) for t, both in product(("f32.f16.f16.f32", "f32.f16.f16.f16", "f16.f16.f16.f16"), layouts)]
+    forms += [
+        _mma("m8n8k4", (8, 8, 4), t, layouts=both)
+        for t, both in product(("f32.f16.f16.f32", "f32.f16.f16.f16", "f16.f16.f16.f16"), layouts)
+    ]
     clamp = ("", ".satfinite")
     shapes = ((8, 8, 32), (16, 8, 32), (16, 8, 64))
-    forms += [_mma("int4", shape, f"s32.{a}.{b}.s32", qualifiers=q) for shape, a, b, q in product(shapes, four, four, clamp)]
-    forms += [_mma("int4", (16, 8, k), f"s32.{a}.{b}.s32", qualifiers=q, name=ordered) for k, a, b, q in product((64, 128), four, four, clamp)]
+    forms += [
+        _mma("int4", shape, f"s32.{a}.{b}.s32", qualifiers=q) for shape, a, b, q in product(shapes, four, four, clamp)
+    ]
+    forms += [
+        _mma("int4", (16, 8, k), f"s32.{a}.{b}.s32", qualifiers=q, name=ordered)
+        for k, a, b, q in product((64, 128), four, four, clamp)
+    ]
     shapes = ((8, 8, 16), (16, 8, 16), (16, 8, 32))
-    forms += [_mma("int8", shape, f"s32.{a}.{b}.s32", qualifiers=q) for shape, a, b, q in product(shapes, eight, eight, clamp)]
+    forms += [
+        _mma("int8", shape, f"s32.{a}.{b}.s32", qualifiers=q) for shape, a, b, q in product(shapes, eight, eight, clamp)
+    ]
     shapes = ((8, 8, 128), (16, 8, 128), (16, 8, 256))
-    forms += [_mma("b1", shape, "s32.b1.b1.s32", operation=operation) for shape, operation in product(shapes, (".xor.popc", ".and.popc"))]
+    forms += [
+        _mma("b1", shape, "s32.b1.b1.s32", operation=operation)
+        for shape, operation in product(shapes, (".xor.popc", ".and.popc"))
+    ]
     forms += [
         _mma("plain_sp", (16, 8, k), t, name="mma.sp")
-        for k, t in ((32, "f32.f16.f16.f32"), (32, "f32.bf16.bf16.f32"), (16, "f32.tf32.tf32.f32"), (64, "s32.s8.u8.s32"))
+        for k, t in (
+            (32, "f32.f16.f16.f32"),
+            (32, "f32.bf16.bf16.f32"),
+            (16, "f32.tf32.tf32.f32"),
+            (64, "s32.s8.u8.s32"),
+        )
     ]
     for sparse in (False, True):
         times = 2 if sparse else 1
         forms += [_wgmma(16 * times, t, sparse=sparse) for t in ("f32.f16.f16", "f16.f16.f16", "f32.bf16.bf16")]
         forms.append(_wgmma(8 * times, "f32.tf32.tf32", sparse=sparse))
         forms += [_wgmma(32 * times, f"{d}.{a}.{b}", sparse=sparse) for d, a, b in product(("f32", "f16"), fp8, fp8)]
-        forms += [_wgmma(32 * times, f"s32.{a}.{b}", sparse=sparse, saturate=s) for a, b, s in product(eight, eight, (False, True))]
+        forms += [
+            _wgmma(32 * times, f"s32.{a}.{b}", sparse=sparse, saturate=s)
+            for a, b, s in product(eight, eight, (False, True))
+        ]
     return forms
 
 
@@ -150,11 +196,13 @@ def in_blocks(form: Form) -> bool:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------- kernels
+# ----------------------------------------------------------------------------------------------------------------
+# kernels
 
 
 def module(forms: dict[int, Form], version: str) -> str:
-    """A kernel `form_N` for form number N: (uint32 *inputs, uint32 *outputs, uint32 cases), any block of whole warps (wgmma: 128 threads)."""
+    """A kernel `form_N` for form number N: (uint32 *inputs, uint32 *outputs, uint32 cases), any block of whole warps
+    (wgmma: 128 threads)."""
     return HEADER.format(version=version) + "\n".join(_kernel(i, form) for i, form in forms.items())
 
 

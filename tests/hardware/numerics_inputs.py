@@ -1,7 +1,8 @@
 """Register contents to measure arithmetic with: random values of eleven kinds, and probes of one question each.
 
-The random numbers are raw words of numpy's PCG64, whose stream never changes, worked on with integer operations: every version of numpy makes
-the same contents, so outputs recorded elsewhere belong to inputs made here (`numerics.py` compares digests all the same).
+The random numbers are raw words of numpy's PCG64, whose stream never changes, worked on with integer operations: every
+version of numpy makes the same contents, so outputs recorded elsewhere belong to inputs made here (`numerics.py`
+compares digests all the same).
 """
 
 from __future__ import annotations
@@ -16,15 +17,25 @@ from tests.hardware.numerics_forms import BITS, Form
 
 Words = NDArray[np.uint64]
 LANES = 32
-FLOATS = {"f16": (5, 10), "bf16": (8, 7), "tf32": (8, 10), "e4m3": (4, 3), "e5m2": (5, 2), "f32": (8, 23), "f64": (11, 52)}
+FLOATS = {
+    "f16": (5, 10),
+    "bf16": (8, 7),
+    "tf32": (8, 10),
+    "e4m3": (4, 3),
+    "e5m2": (5, 2),
+    "f32": (8, 23),
+    "f64": (11, 52),
+}
 """Bits of the exponent, bits of the fraction."""
 
 KINDS = ("bits", "near", "cancel", "wide", "subnormal", "special", "huge", "halfway", "zeros", "minus", "late")
 """Kinds of contents; case i is of kind i mod 11.
 
-bits: any bits. near: exponents around 0. cancel: few different values, C included. wide: exponents far apart. subnormal: factors or products
-are subnormal. special: a few infinities, NaN of all payloads, largest and smallest numbers. huge: products or sums overflow. halfway:
-fractions of few bits, so that sums tie. zeros: mostly zeros of both signs. minus: nothing but zeros, mostly minus, a few smallest numbers.
+bits: any bits. near: exponents around 0. cancel: few different values, C included. wide: exponents far apart.
+    subnormal: factors or products
+are subnormal. special: a few infinities, NaN of all payloads, largest and smallest numbers. huge: products or sums
+overflow. halfway: fractions of few bits, so that sums tie. zeros: mostly zeros of both signs. minus: nothing but zeros,
+mostly minus, a few smallest numbers.
 late: C far above or below the products.
 """
 
@@ -43,7 +54,9 @@ class Stream:
         return ((self.words(count) >> np.uint64(32)) * np.uint64(limit) >> np.uint64(32)).astype(np.int64)
 
     def choice(self, values: list[int], count: int) -> NDArray[np.int64]:
-        return np.array([value & (1 << 64) - 1 for value in values], np.uint64).view(np.int64)[self.below(len(values), count)]
+        return np.array([value & (1 << 64) - 1 for value in values], np.uint64).view(np.int64)[
+            self.below(len(values), count)
+        ]
 
 
 def _compose(element: str, sign: NDArray[np.int64], field: NDArray[np.int64], fraction: Words) -> Words:
@@ -64,7 +77,15 @@ def _specials(element: str) -> list[int]:
         return [*pool, 0x7E, 0xFE, 0x7F, 0xFF, 0x78]
     quiet = 1 << (p - 1)
     largest = top - 1
-    nans = [top | 1, minus | top | 1, top | quiet, minus | top | quiet, top | quiet | 1, minus | top | quiet >> 1 | 1, minus | top | (quiet << 1) - 1]
+    nans = [
+        top | 1,
+        minus | top | 1,
+        top | quiet,
+        minus | top | quiet,
+        top | quiet | 1,
+        minus | top | quiet >> 1 | 1,
+        minus | top | (quiet << 1) - 1,
+    ]
     return [*pool, top, minus | top, top, minus | top, largest, minus | largest, *nans]
 
 
@@ -92,7 +113,12 @@ def floats(stream: Stream, element: str, kind: str, count: int, inputs: str = ""
                 centre = stream.choice([-1022, -1022, -1040] if inputs else [-511, -511, -500, -540, -1022, 0], count)
                 return _compose(element, sign, bias + centre + stream.below(24, count) - 12, fraction)
             if inputs:
-                return _compose(element, sign, bias + stream.choice([2 * low, 2 * low + 4, 2 * low - 8, 1 - bias, -bias], count), fraction)
+                return _compose(
+                    element,
+                    sign,
+                    bias + stream.choice([2 * low, 2 * low + 4, 2 * low - 8, 1 - bias, -bias], count),
+                    fraction,
+                )
             return _compose(element, sign, stream.choice([0, 0, 1, 2, bias], count), fraction)
         case "special":
             pool, ordinary = _specials(element), _compose(element, sign, bias + stream.below(7, count) - 3, fraction)
@@ -101,7 +127,9 @@ def floats(stream: Stream, element: str, kind: str, count: int, inputs: str = ""
             if element == "f64":
                 centre = stream.choice([1022, 1023, 1000] if inputs else [511, 511, 510, 505, 512], count)
                 return _compose(element, sign & stream.below(2, count), bias + centre, fraction)
-            high = stream.choice([bias, bias, bias - 1, 2 * (1 - low)] if inputs else [bias + (element == "e4m3"), bias, bias - 1], count)
+            high = stream.choice(
+                [bias, bias, bias - 1, 2 * (1 - low)] if inputs else [bias + (element == "e4m3"), bias, bias - 1], count
+            )
             return _compose(element, sign & stream.below(2, count), bias + high, fraction)
         case "halfway":
             span = 30 if inputs else 4
@@ -115,9 +143,15 @@ def floats(stream: Stream, element: str, kind: str, count: int, inputs: str = ""
                 return np.where(stream.below(3, count) > 0, np.uint64(1 << (e + p)), np.uint64(0)) | (
                     smallest & (stream.below(4, count) == 0)
                 ).astype(np.uint64)
-            return np.where(stream.below(8, count) > 0, np.uint64(1 << (e + p)), np.uint64(0)) | smallest.astype(np.uint64)
+            return np.where(stream.below(8, count) > 0, np.uint64(1 << (e + p)), np.uint64(0)) | smallest.astype(
+                np.uint64
+            )
         case _:
-            far = stream.choice([p + 1, p + 2, p - 1, -p, -p - 2, -25, 25, 24], count) if inputs else np.zeros(count, np.int64)
+            far = (
+                stream.choice([p + 1, p + 2, p - 1, -p, -p - 2, -25, 25, 24], count)
+                if inputs
+                else np.zeros(count, np.int64)
+            )
             return _compose(element, sign, bias + far + stream.below(3, count) - 1, few if inputs else fraction)
 
 
@@ -138,8 +172,12 @@ def accumulators(stream: Stream, form: Form, count: int) -> Words:
     """s32: any, small, and near both limits within the size of the sum of products."""
     reach = form.shape[2] << max(BITS[form.a] + BITS[form.b] - 3, 0)
     limit = stream.choice([0, 0x7FFFFFFF, -0x80000000, 0x7FFFFFFF, -0x80000000], count)
-    near = limit - np.sign(limit) * stream.below(reach, count) + np.where(limit == 0, stream.below(2001, count) - 1000, 0)
-    return np.where(stream.below(6, count) == 0, stream.words(count).astype(np.int64), near).astype(np.uint64) & np.uint64(0xFFFFFFFF)
+    near = (
+        limit - np.sign(limit) * stream.below(reach, count) + np.where(limit == 0, stream.below(2001, count) - 1000, 0)
+    )
+    return np.where(stream.below(6, count) == 0, stream.words(count).astype(np.int64), near).astype(
+        np.uint64
+    ) & np.uint64(0xFFFFFFFF)
 
 
 def pack(patterns: Words, element: str) -> NDArray[np.uint32]:
@@ -191,11 +229,13 @@ def random_cases(form: Form, cases: int, seed: int = 1) -> NDArray[np.uint32]:
     return np.stack(found)
 
 
-# ------------------------------------------------------------------------------------------------------------------ probes
+# ------------------------------------------------------------------------------------------------------------------
+# probes
 
 
 def encode(value: Fraction | float | str, element: str) -> int | None:
-    """The pattern of a number, or None if the type does not have it; "-0", "inf", "-inf", or "0x..." for a pattern itself."""
+    """The pattern of a number, or None if the type does not have it; "-0", "inf", "-inf", or "0x..." for a pattern
+    itself."""
     e, p = FLOATS[element]
     if isinstance(value, str):
         if value.startswith("0x"):
@@ -231,7 +271,8 @@ def k_of(form: Form, letter: str, word: int, lane: int, j: int) -> int:
 
 
 def uniform(form: Form, a: list[int], b: list[int], c: int) -> NDArray[np.uint32]:
-    """One case whose rows of A are all a[k], columns of B all b[k], and C all c: [word, lane]. Patterns as in `encode`; k is a stored column."""
+    """One case whose rows of A are all a[k], columns of B all b[k], and C all c: [word, lane]. Patterns as in `encode`;
+    k is a stored column."""
     parts = []
     if form.sparse:  # the first two of every four columns (first of two) are stored
         spread = [b[-1]] * form.shape[2]
@@ -242,16 +283,22 @@ def uniform(form: Form, a: list[int], b: list[int], c: int) -> NDArray[np.uint32
         element = form.a if letter == "a" else form.b
         per = max(32 // BITS[element], 1)
         shift = 13 if element == "tf32" else 0
-        k = np.array([[[k_of(form, letter, w, lane, j) for j in range(per)] for lane in range(LANES)] for w in range(words)])
+        k = np.array(
+            [[[k_of(form, letter, w, lane, j) for j in range(per)] for lane in range(LANES)] for w in range(words)]
+        )
         patterns = np.array(values, np.uint64)[k] << np.uint64(shift)
         parts.append(
-            np.where(np.arange(words)[:, None] % 2, patterns[..., 0] >> np.uint64(32), patterns[..., 0]).astype(np.uint32)
+            np.where(np.arange(words)[:, None] % 2, patterns[..., 0] >> np.uint64(32), patterns[..., 0]).astype(
+                np.uint32
+            )
             if BITS[element] == 64
             else pack(patterns, element)
         )
     words = form.words[2]
     if form.c == "f64":
-        parts.append(np.where(np.arange(words)[:, None] % 2, c >> 32, c & 0xFFFFFFFF).repeat(LANES, axis=1).astype(np.uint32))
+        parts.append(
+            np.where(np.arange(words)[:, None] % 2, c >> 32, c & 0xFFFFFFFF).repeat(LANES, axis=1).astype(np.uint32)
+        )
     else:
         parts.append(np.full((words, LANES), c | c << 16 if form.c == "f16" else c, np.uint32))
     if form.sparse:
@@ -286,10 +333,21 @@ def _questions(form: Form) -> list[tuple[str, tuple[float | str, float | str], l
     tiny = two ** (low - p)  # smallest number of the inputs
     found: list[tuple[str, tuple[float | str, float | str], list[Term], Fraction | float | str]] = []
 
-    def ask(name: str, terms: list[Term], c: Fraction | float | str = 0, others: tuple[float | str, float | str] = (0, 0)) -> None:
+    def ask(
+        name: str, terms: list[Term], c: Fraction | float | str = 0, others: tuple[float | str, float | str] = (0, 0)
+    ) -> None:
         found.append((name, others, terms, c))
 
-    for a, b, c in (("-0", 1, "-0"), (0, 1, "-0"), ("-0", 1, 0), ("-0", -1, "-0"), (0, -1, "-0"), ("-0", "-0", "-0"), (0, 0, "-0"), (0, 0, 0)):
+    for a, b, c in (
+        ("-0", 1, "-0"),
+        (0, 1, "-0"),
+        ("-0", 1, 0),
+        ("-0", -1, "-0"),
+        (0, -1, "-0"),
+        ("-0", "-0", "-0"),
+        (0, 0, "-0"),
+        (0, 0, 0),
+    ):
         ask(f"zeros: all products {a} * {b}, C {c}", [], c, (a, b))
     ask("zeros: 1 - 1, C -0", [(0, 1, 1), (1, 1, -1)], "-0")
     ask("zeros: -1 + 1, C -0", [(0, 1, -1), (1, 1, 1)], "-0", ("-0", 1))
@@ -315,7 +373,16 @@ def _questions(form: Form) -> list[tuple[str, tuple[float | str, float | str], l
         nans = ["0x7f", "0xff"]
     else:
         top = ((1 << e) - 1) << p
-        nans = [f"{x:#x}" for x in (top | 1, top | 1 << (e + p) | 1, top | 1 << (p - 1), top | 1 << (e + p) | 1 << (p - 1), top | (1 << p) - 1)]
+        nans = [
+            f"{x:#x}"
+            for x in (
+                top | 1,
+                top | 1 << (e + p) | 1,
+                top | 1 << (p - 1),
+                top | 1 << (e + p) | 1 << (p - 1),
+                top | (1 << p) - 1,
+            )
+        ]
     if form.b == form.a:
         for x in nans:
             ask(f"special: A {x}", [(1, x, 1)], 1)
@@ -359,10 +426,25 @@ def _questions(form: Form) -> list[tuple[str, tuple[float | str, float | str], l
     ask("overflow: -largest - largest product", [(0, big, -1)], -largest)
     # rounding of the result, ties
     for step, name in ((two**-pc, "1"), (two ** -(pc + 1), "half"), (two ** -(pc + 2), "quarter")):
-        ask(f"round: 1 + {name} unit", [(0, 1, 1), (1, step, 1)] if encode(step, form.a) is not None else [(0, 1, 1), (1, step * 2**8, two**-8)])
-        ask(f"round: C 1 + {name} unit", [(0, step, 1)] if encode(step, form.a) is not None else [(0, step * 2**8, two**-8)], 1)
-        ask(f"round: C 1 + 1 unit + {name} unit", [(2, step, 1)] if encode(step, form.a) is not None else [(2, step * 2**8, two**-8)], 1 + two**-pc)
-        ask(f"round: C -1 - {name} unit", [(0, -step, 1)] if encode(step, form.a) is not None else [(0, -step * 2**8, two**-8)], -1)
+        ask(
+            f"round: 1 + {name} unit",
+            [(0, 1, 1), (1, step, 1)] if encode(step, form.a) is not None else [(0, 1, 1), (1, step * 2**8, two**-8)],
+        )
+        ask(
+            f"round: C 1 + {name} unit",
+            [(0, step, 1)] if encode(step, form.a) is not None else [(0, step * 2**8, two**-8)],
+            1,
+        )
+        ask(
+            f"round: C 1 + 1 unit + {name} unit",
+            [(2, step, 1)] if encode(step, form.a) is not None else [(2, step * 2**8, two**-8)],
+            1 + two**-pc,
+        )
+        ask(
+            f"round: C -1 - {name} unit",
+            [(0, -step, 1)] if encode(step, form.a) is not None else [(0, -step * 2**8, two**-8)],
+            -1,
+        )
     # alignment: what of a small term is left beside 1 - 1, 1.5 * 1.5 - 1.5 * 1.5
     for shift in (22, 23, 24, 25, 26, 27):
         small: list[Term] = [(2, two ** -(shift // 2), two ** -(shift - shift // 2))]

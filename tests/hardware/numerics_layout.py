@@ -1,6 +1,8 @@
-"""Where every element lies: registers of the lanes <-> matrices, as uint32 [case, word, lane] and int64 [case, row, column] of patterns.
+"""Where every element lies: registers of the lanes <-> matrices, as uint32 [case, word, lane] and int64 [case, row,
+column] of patterns.
 
-Written apart from `isa.fragments`, from the tables measured on an H100 (November 2026) and PTX ISA 9.0, 9.7.14.5; without m8n8k4 of f16.
+Written apart from `isa.fragments.registers`, from the tables measured on an H100 (November 2026) and PTX ISA 9.0,
+9.7.14.5; without m8n8k4 of f16.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ G, T = LANE // 4, LANE % 4
 
 
 def elements(words: Registers, element: str) -> Integers:
-    """[..., word, lane] -> [..., word, lane, j], lowest bits first; f64: [..., register, lane, 1], the bits as int64."""
+    """[..., word, lane] -> [..., word, lane, j], lowest bits first; f64: [..., register, lane, 1], the bits as
+    int64."""
     bits = BITS[element]
     if bits == 64:
         joined = words[..., 0::2, :].astype(np.uint64) | words[..., 1::2, :].astype(np.uint64) << np.uint64(32)
@@ -83,21 +86,29 @@ def words_d(form: Form, d: Integers) -> Registers:
 
 
 def metadata_codes(form: Form, e: Registers, selector: int = 0) -> Integers:
-    """Metadata registers [case, lane] -> 4-bit codes [case, row, chunk]. Which lane holds what: measured on an H100, November 2026."""
+    """Metadata registers [case, lane] -> 4-bit codes [case, row, chunk]. Which lane holds what: measured on an H100,
+    November 2026."""
     k, bits = form.shape[2], BITS[form.a]
     chunks = k // {32: 2, 16: 4, 8: 4, 4: 8}[bits]
     row, chunk = np.arange(16)[:, None], np.arange(chunks)[None, :]
     g, h = row % 8, row // 8
     if bits >= 16:
-        lane, nibble = (4 * g + selector + 0 * chunk, 4 * h + chunk) if chunks == 4 else (4 * g + 2 * selector + chunk // 4, 4 * h + chunk % 4)
+        lane, nibble = (
+            (4 * g + selector + 0 * chunk, 4 * h + chunk)
+            if chunks == 4
+            else (4 * g + 2 * selector + chunk // 4, 4 * h + chunk % 4)
+        )
     else:
-        lane, nibble = (4 * g + 2 * selector + h + 0 * chunk, chunk) if chunks == 8 else (4 * g + 2 * (chunk // 8) + h, chunk % 8)
+        lane, nibble = (
+            (4 * g + 2 * selector + h + 0 * chunk, chunk) if chunks == 8 else (4 * g + 2 * (chunk // 8) + h, chunk % 8)
+        )
     lane, nibble = np.broadcast_arrays(lane, nibble)
     return e.astype(np.int64)[:, lane] >> 4 * nibble & 15
 
 
 def partners(form: Form, b: Integers, e: Registers, selector: int = 0) -> Integers:
-    """B [case, k, n] -> the elements that stored A meets [case, row, n, stored column], for codes that the ordered spelling defines."""
+    """B [case, k, n] -> the elements that stored A meets [case, row, n, stored column], for codes that the ordered
+    spelling defines."""
     codes, bits = metadata_codes(form, e, selector), BITS[form.a]
     stored = np.arange(form.shape[2] // 2)
     if bits == 32:

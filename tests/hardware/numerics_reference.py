@@ -1,7 +1,9 @@
-"""What the recorded instructions should give, computed once more: integers and IEEE arithmetic, no code of the simulator.
+"""What the recorded instructions should give, computed once more: integers and IEEE arithmetic, no code of the
+simulator.
 
-Fused sums of the tensor core in 64-bit integers, f64 in Python integers (slow), m8n8k4 f16 in IEEE single precision, the sequence that ptxas 13.0
-writes for sparse 8-bit floats on sm_90 with the shuffles that it takes from %tid.x. Every function says where its rule was read or measured.
+Fused sums of the tensor core in 64-bit integers, f64 in Python integers (slow), m8n8k4 f16 in IEEE single precision,
+the sequence that ptxas 13.0 writes for sparse 8-bit floats on sm_90 with the shuffles that it takes from %tid.x. Every
+function says where its rule was read or measured.
 """
 
 from __future__ import annotations
@@ -14,9 +16,21 @@ from numpy.typing import NDArray
 
 from tests.hardware.numerics_forms import BITS, Form
 from tests.hardware.numerics_inputs import FLOATS
-from tests.hardware.numerics_layout import LANE, LANES, Integers, Registers, elements, matrix_a, matrix_b, matrix_c, partners, words_d
+from tests.hardware.numerics_layout import (
+    LANE,
+    LANES,
+    Integers,
+    Registers,
+    elements,
+    matrix_a,
+    matrix_b,
+    matrix_c,
+    partners,
+    words_d,
+)
 
-# -------------------------------------------------------------------------------------------------------------- fused sums
+# -------------------------------------------------------------------------------------------------------------- fused
+# sums
 
 
 @dataclass(frozen=True)
@@ -49,7 +63,9 @@ def read(patterns: Integers, element: str) -> Numbers:
 def to_f16(patterns: Integers, element: str) -> Integers:
     """8-bit floats as f16, which is exact."""
     table = read(np.arange(256), element)
-    value = np.ldexp(table.significand.astype(np.float64), table.exponent - table.fraction) * np.where(table.sign, -1, 1)
+    value = np.ldexp(table.significand.astype(np.float64), table.exponent - table.fraction) * np.where(
+        table.sign, -1, 1
+    )
     converted = value.astype(np.float16).view(np.uint16).astype(np.int64)
     converted = np.where(table.infinite, 0x7C00 | table.sign << 15, np.where(table.nan, 0x7FFF, converted))
     return converted[patterns]
@@ -60,7 +76,8 @@ def _shift(x: Integers, places: Integers) -> Integers:
 
 
 def fused_step(a: Numbers, b: Numbers, c: Integers, result: str, fraction: int, floor: int, kept: int = 23) -> Integers:
-    """Products of a and b [..., k] and C patterns [...]: aligned to the largest exponent, cut to `fraction` bits, added, rounded once.
+    """Products of a and b [..., k] and C patterns [...]: aligned to the largest exponent, cut to `fraction` bits,
+    added, rounded once.
 
     The rule of `docs/arithmetic.md`; MMA-Sim 2.1.1 has it for dense forms.
     """
@@ -72,7 +89,10 @@ def fused_step(a: Numbers, b: Numbers, c: Integers, result: str, fraction: int, 
     positive = (endless & (sign == 0)).any(-1) | (third.infinite & (third.sign == 0))
     negative = (endless & (sign == 1)).any(-1) | (third.infinite & (third.sign == 1))
     product, exponent = a.significand * b.significand, a.exponent + b.exponent
-    top = np.maximum(np.where(product != 0, exponent, -(1 << 20)).max(-1), np.where(third.significand != 0, third.exponent, -(1 << 20)))
+    top = np.maximum(
+        np.where(product != 0, exponent, -(1 << 20)).max(-1),
+        np.where(third.significand != 0, third.exponent, -(1 << 20)),
+    )
     top = np.maximum(top, floor)
     magnitude = _shift(product, exponent - a.fraction - b.fraction - (top - fraction)[..., None])
     total = np.where(sign == 1, -magnitude, magnitude).sum(-1)
@@ -121,14 +141,20 @@ def add(x: Integers, y: Integers, element: str) -> Integers:
     """IEEE addition, to nearest even, of f32 or f16 patterns; NaN 0x7FFFFFFF or 0x7FFF."""
     real, raw = (np.float32, np.uint32) if element == "f32" else (np.float16, np.uint16)
     with np.errstate(all="ignore"):
-        total = x.astype(raw).view(real) + y.astype(raw).view(real)  # f16: numpy adds in single precision, exactly, and rounds once
+        total = x.astype(raw).view(real) + y.astype(raw).view(
+            real
+        )  # f16: numpy adds in single precision, exactly, and rounds once
     return np.where(np.isnan(total), (1 << (BITS[element] - 1)) - 1, total.view(raw).astype(np.int64))
 
 
 def floats_dense(form: Form, words: Registers) -> Registers:
-    """f16, bf16, tf32 in one step, 8-bit floats as f16 in two steps (columns 0, 1 of every four, then 2, 3) and C added last: `mma` on sm_90."""
+    """f16, bf16, tf32 in one step, 8-bit floats as f16 in two steps (columns 0, 1 of every four, then 2, 3) and C added
+    last: `mma` on sm_90."""
     na, nb, _, _ = form.words
-    a, b = matrix_a(form, words[:, :na])[:, :, None, :], matrix_b(form, words[:, na : na + nb]).transpose(0, 2, 1)[:, None]
+    a, b = (
+        matrix_a(form, words[:, :na])[:, :, None, :],
+        matrix_b(form, words[:, na : na + nb]).transpose(0, 2, 1)[:, None],
+    )
     return words_d(form, _lowered_or_native(form, a, b, matrix_c(form, words[:, na + nb : form.inputs])))
 
 
@@ -141,7 +167,8 @@ def floats_sparse(form: Form, words: Registers) -> Registers:
 
 
 SEPARATE_STEPS = False
-"""Code of ptxas before 12.8 (12.4 and 12.6 seen): both steps from zero, an f32 addition of the two, then of C. Since 12.8 the second continues."""
+"""Code of ptxas before 12.8 (12.4 and 12.6 seen): both steps from zero, an f32 addition of the two, then of C. Since
+12.8 the second continues."""
 
 
 def _lowered_or_native(form: Form, a: Integers, b: Integers, c: Integers) -> Integers:
@@ -161,17 +188,34 @@ def _lowered_or_native(form: Form, a: Integers, b: Integers, c: Integers) -> Int
 
 
 def wgmma(form: Form, words: Registers) -> Registers:
-    """`wgmma` with A in registers: every product and C in one step; 8-bit floats cut to 13 bits, an f32 result of theirs too."""
+    """`wgmma` with A in registers: every product and C in one step; 8-bit floats cut to 13 bits, an f32 result of
+    theirs too."""
     na, nb, nc, _ = form.words
-    a, b, c = matrix_a(form, words[:, :na])[:, :, None, :], matrix_b(form, words[:, na : na + nb]), matrix_c(form, words[:, na + nb : na + nb + nc])
+    a, b, c = (
+        matrix_a(form, words[:, :na])[:, :, None, :],
+        matrix_b(form, words[:, na : na + nb]),
+        matrix_c(form, words[:, na + nb : na + nb + nc]),
+    )
     b = partners(form, b, words[:, -1]) if form.sparse else b.transpose(0, 2, 1)[:, None]
     if form.a in ("s8", "u8"):
         return words_d(form, _integer_sum(form, a, b, c))
     bits = 13 if BITS[form.a] == 8 else 25
-    return words_d(form, fused_step(read(a, form.a), read(b, form.b), c, form.d, bits, -21 if form.d == "f16" else -133, 13 if bits == 13 else 23))
+    return words_d(
+        form,
+        fused_step(
+            read(a, form.a),
+            read(b, form.b),
+            c,
+            form.d,
+            bits,
+            -21 if form.d == "f16" else -133,
+            13 if bits == 13 else 23,
+        ),
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------- integers
+# ----------------------------------------------------------------------------------------------------------------
+# integers
 
 
 def _signed(x: Integers, element: str) -> Integers:
@@ -180,7 +224,9 @@ def _signed(x: Integers, element: str) -> Integers:
 
 
 def _integer_sum(form: Form, a: Integers, b: Integers, c: Integers) -> Integers:
-    products = a ^ b if ".xor." in form.opcode else _signed(a, form.a) * _signed(b, form.b)  # b1: what is counted; "and" is a product
+    products = (
+        a ^ b if ".xor." in form.opcode else _signed(a, form.a) * _signed(b, form.b)
+    )  # b1: what is counted; "and" is a product
     total = products.sum(-1) + _signed(c, "s32")
     if "satfinite" in form.opcode:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)
@@ -190,11 +236,19 @@ def _integer_sum(form: Form, a: Integers, b: Integers, c: Integers) -> Integers:
 def integers(form: Form, words: Registers) -> Registers:
     """The exact sum, wrapped or clamped once."""
     na, nb, nc, _ = form.words
-    a, b, c = matrix_a(form, words[:, :na])[:, :, None, :], matrix_b(form, words[:, na : na + nb]), matrix_c(form, words[:, na + nb : na + nb + nc])
-    return words_d(form, _integer_sum(form, a, partners(form, b, words[:, -1]) if form.sparse else b.transpose(0, 2, 1)[:, None], c))
+    a, b, c = (
+        matrix_a(form, words[:, :na])[:, :, None, :],
+        matrix_b(form, words[:, na : na + nb]),
+        matrix_c(form, words[:, na + nb : na + nb + nc]),
+    )
+    return words_d(
+        form,
+        _integer_sum(form, a, partners(form, b, words[:, -1]) if form.sparse else b.transpose(0, 2, 1)[:, None], c),
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------------- f64
+# ---------------------------------------------------------------------------------------------------------------------
+# f64
 
 QUIET, DEFAULT_NAN, ENDLESS, MINUS = 1 << 51, 0xFFF8 << 48, 0x7FF << 52, 1 << 63
 
@@ -202,7 +256,8 @@ QUIET, DEFAULT_NAN, ENDLESS, MINUS = 1 << 51, 0xFFF8 << 48, 0x7FF << 52, 1 << 63
 def fma64(a: int, b: int, c: int, rounding: str) -> int:
     """One IEEE fused multiply-add on patterns, as DMMA of sm_90 does it (measured on an H100, November 2026).
 
-    A NaN keeps sign and payload and becomes quiet: B's if B is one, else C's, else A's. An invalid operation gives 0xFFF8000000000000.
+    A NaN keeps sign and payload and becomes quiet: B's if B is one, else C's, else A's. An invalid operation gives
+    0xFFF8000000000000.
     """
     for x in (b, c, a):
         if x & MINUS - 1 > ENDLESS:
@@ -271,7 +326,8 @@ def f64(form: Form, words: Registers) -> Registers:
     return words_d(form, d.view(np.int64))
 
 
-# ------------------------------------------------------------------------------------------------------------------ m8n8k4
+# ------------------------------------------------------------------------------------------------------------------
+# m8n8k4
 
 
 def _quad_places(form: Form, letter: str) -> tuple[Integers, Integers, Integers]:
@@ -281,9 +337,13 @@ def _quad_places(form: Form, letter: str) -> tuple[Integers, Integers, Integers]
     i = np.arange({"a": 4, "b": 4}.get(letter, 8))[:, None]
     element = {"c": form.c, "d": form.d}.get(letter, "")
     if letter == "a":
-        row, column = (LANE % 4 + upper + 0 * i, i + 0 * LANE) if form.layouts[0] == "row" else (i + upper, LANE % 4 + 0 * i)
+        row, column = (
+            (LANE % 4 + upper + 0 * i, i + 0 * LANE) if form.layouts[0] == "row" else (i + upper, LANE % 4 + 0 * i)
+        )
     elif letter == "b":
-        row, column = (LANE % 4 + 0 * i, i + upper) if form.layouts[1] == "row" else (i + 0 * LANE, LANE % 4 + upper + 0 * i)
+        row, column = (
+            (LANE % 4 + 0 * i, i + upper) if form.layouts[1] == "row" else (i + 0 * LANE, LANE % 4 + upper + 0 * i)
+        )
     elif element == "f16":
         row, column = LANE % 4 + upper + 0 * i, i + 0 * LANE
     else:
@@ -292,10 +352,11 @@ def _quad_places(form: Form, letter: str) -> tuple[Integers, Integers, Integers]
 
 
 def m8n8k4(form: Form, words: Registers) -> Registers:
-    """f16 m8n8k4 of sm_80 and later: a routine in IEEE single precision (SASS of ptxas 13.0; measured on an H100, November 2026).
+    """f16 m8n8k4 of sm_80 and later: a routine in IEEE single precision (SASS of ptxas 13.0; measured on an H100,
+    November 2026).
 
-    f32 result: C + chain of fused multiply-adds from +0. f16 result: C + pair (k = 0, 1) + pair (k = 2, 3), where a pair is
-    fma(a1, b1, a0 * b0), rounded to f16 at the end.
+    f32 result: C + chain of fused multiply-adds from +0. f16 result: C + pair (k = 0, 1) + pair (k = 2, 3), where a
+    pair is fma(a1, b1, a0 * b0), rounded to f16 at the end.
     """
     na, nb = form.words[:2]
 
@@ -311,8 +372,11 @@ def m8n8k4(form: Form, words: Registers) -> Registers:
     with np.errstate(all="ignore"):
         a, b = gather("a", words[:, :na], "f16", (8, 4)), gather("b", words[:, na : na + nb], "f16", (4, 8))
         c = gather("c", words[:, na + nb :], form.c, (8, 8))
-        # a product of two f16 is an f32 number; its sum with another, in f64 and then rounded to f32, is the fused result (53 >= 2 * 24 + 2)
-        product = (a.astype(np.float64)[..., :, :, None] * b.astype(np.float64)[..., None, :, :]).transpose(3, 0, 1, 2, 4)
+        # a product of two f16 is an f32 number; its sum with another, in f64 and then rounded to f32, is the fused
+        # result (53 >= 2 * 24 + 2)
+        product = (a.astype(np.float64)[..., :, :, None] * b.astype(np.float64)[..., None, :, :]).transpose(
+            3, 0, 1, 2, 4
+        )
         if form.d == "f32":
             total = np.zeros_like(c)
             for k in range(4):
@@ -327,7 +391,8 @@ def m8n8k4(form: Form, words: Registers) -> Registers:
     return found if form.d == "f32" else found[:, 0::2] | found[:, 1::2] << np.uint32(16)
 
 
-# --------------------------------------------------------------------------------------------- sparse 8-bit floats and %tid.x
+# --------------------------------------------------------------------------------------------- sparse 8-bit floats and
+# %tid.x
 
 
 def _up(x: Registers, by: int) -> Registers:
@@ -340,9 +405,11 @@ def _down(x: Registers, by: int) -> Registers:
 
 
 def sparse_fp8_sequence(form: Form, words: Registers, tid_x: Integers) -> Registers:
-    """`mma.sp` m16n8k64 of 8-bit floats as ptxas 13.0 writes it for sm_90 (read from its code), for any %tid.x of the lanes [case or 1, lane].
+    """`mma.sp` m16n8k64 of 8-bit floats as ptxas 13.0 writes it for sm_90 (read from its code), for any %tid.x of the
+    lanes [case or 1, lane].
 
-    B and metadata move between the lanes of a quad; who keeps what is decided by %tid.x mod 4, where the lane's number is meant.
+    B and metadata move between the lanes of a quad; who keeps what is decided by %tid.x mod 4, where the lane's number
+    is meant.
     """
     na, nb, nc, _ = form.words
     e = words[:, -1]
@@ -356,7 +423,10 @@ def sparse_fp8_sequence(form: Form, words: Registers, tid_x: Integers) -> Regist
     low, high = halves(words[:, na : na + nb], form.b)
     first = np.where(even[:, None], low, _up(high, 1))
     second = np.where(even[:, None], _down(low, 1), high)
-    packed = [sum((e >> np.uint32(8 * i + 4 * odd) & np.uint32(15)) << np.uint32(4 * i) for i in range(4)).astype(np.uint32) for odd in (0, 1)]  # type: ignore[union-attr]
+    packed = [
+        sum((e >> np.uint32(8 * i + 4 * odd) & np.uint32(15)) << np.uint32(4 * i) for i in range(4)).astype(np.uint32)
+        for odd in (0, 1)
+    ]  # type: ignore[union-attr]
     neighbour = _down(packed[0] | packed[1] << np.uint32(16), 1)
     upper = np.where(even, packed[1] | neighbour & np.uint32(0xFFFF0000), packed[1])
     upper = np.where(t == 3, _up(upper, 1), upper)
@@ -380,14 +450,18 @@ def tid_x(block: tuple[int, int, int], cases: list[int]) -> Integers:
     return linear % block[0]
 
 
-# -------------------------------------------------------------------------------------------------------------- comparison
+# --------------------------------------------------------------------------------------------------------------
+# comparison
 
 
 BLOCK = (128, 1, 1)
 
 
-def expected(form: Form, words: Registers, block: tuple[int, int, int] = BLOCK, cases: list[int] | None = None) -> Registers:
-    """What these models say: [case, word, lane]. `cases`: their numbers among those that ran together, if not 0, 1, 2, ..."""
+def expected(
+    form: Form, words: Registers, block: tuple[int, int, int] = BLOCK, cases: list[int] | None = None
+) -> Registers:
+    """What these models say: [case, word, lane]. `cases`: their numbers among those that ran together, if not 0, 1, 2,
+    ..."""
     if form.wgmma:
         return wgmma(form, words)
     if form.group == "sparse_fp8":
@@ -402,7 +476,8 @@ def expected(form: Form, words: Registers, block: tuple[int, int, int] = BLOCK, 
 
 
 def simulated(form: Form, words: Registers) -> Registers:
-    """What the simulator says; for `wgmma` the product of matrices, of a sparse one that of each row with what its metadata selects."""
+    """What the simulator says; for `wgmma` the product of matrices, of a sparse one that of each row with what its
+    metadata selects."""
     from simulator import mma, mma_sp
     from simulator.arithmetic import product
 
@@ -414,11 +489,21 @@ def simulated(form: Form, words: Registers) -> Registers:
             b = partners(form, b, words[:, -1]).transpose(0, 1, 3, 2).reshape(16 * len(words), -1, 8)
             a, c = a.reshape(16 * len(words), 1, -1), c.reshape(16 * len(words), 1, 8)
         types = {"a_type": form.a, "b_type": form.b, "d_type": form.d}
-        d = product(*(x.astype(np.uint32) for x in (a, b, c)), family="wgmma", target="sm_90a", saturate="satfinite" in form.opcode, **types)
+        d = product(
+            *(x.astype(np.uint32) for x in (a, b, c)),
+            family="wgmma",
+            target="sm_90a",
+            saturate="satfinite" in form.opcode,
+            **types,
+        )
         return words_d(form, d.astype(np.int64).reshape(-1, 16, 8))
     if form.a == "f64":
         d = mma(form.opcode, *(elements(x, "f64")[..., 0].view(np.uint64) for x in operands), target="sm_90a")
-        return np.stack([d & np.uint64(0xFFFFFFFF), d >> np.uint64(32)], axis=2).astype(np.uint32).reshape(len(d), nd, LANES)
+        return (
+            np.stack([d & np.uint64(0xFFFFFFFF), d >> np.uint64(32)], axis=2)
+            .astype(np.uint32)
+            .reshape(len(d), nd, LANES)
+        )
     if form.sparse:
         return mma_sp(form.opcode, *operands, words[:, -1], target="sm_90a")
     return mma(form.opcode, *operands, target="sm_90a")

@@ -1,7 +1,8 @@
-"""Timing programs for the instructions of which emulated forms are made: conversions, selects, shuffles, permutes, float additions.
+"""Timing programs for the instructions of which emulated forms are made: conversions, selects, shuffles, permutes,
+float additions.
 
-Chains (one register, each instruction needs the one before), streams (eight registers), streams of two kinds in turn, and beside matrix
-instructions. They are the group `operation` of `measure.py`.
+Chains (one register, each instruction needs the one before), streams (eight registers), streams of two kinds in turn,
+and beside matrix instructions. They are the group `operation` of `measure.py`.
 """
 
 from __future__ import annotations
@@ -26,11 +27,28 @@ KINDS: dict[str, str] = {
     "IMAD": "mad.lo.s32 %r{d}, %r{d}, %r{p}, %r{q};",
 }
 PAIRS = (
-    ("LOP3", "IMAD"), ("LOP3", "FADD"), ("F2FP.UNPACK", "FADD"), ("F2FP.UNPACK", "LOP3"), ("F2FP.UNPACK", "IMAD"), ("IMAD", "FADD"),
+    ("LOP3", "IMAD"),
+    ("LOP3", "FADD"),
+    ("F2FP.UNPACK", "FADD"),
+    ("F2FP.UNPACK", "LOP3"),
+    ("F2FP.UNPACK", "IMAD"),
+    ("IMAD", "FADD"),
     ("SHFL.IDX", "LOP3"),
-    ("SHFL.IDX", "F2FP.UNPACK"), ("HADD2", "LOP3"), ("HADD2", "FADD"), ("SEL", "LOP3"), ("SEL", "FADD"), ("PRMT", "IMAD"),
-)  # fmt: skip
-BESIDE = {"F2FP.UNPACK": (1, 2, 3, 4), "FADD": (1, 2, 4), "HADD2": (2,), "LOP3": (2, 3), "IMAD": (2,), "SHFL.IDX": (1, 2, 4)}
+    ("SHFL.IDX", "F2FP.UNPACK"),
+    ("HADD2", "LOP3"),
+    ("HADD2", "FADD"),
+    ("SEL", "LOP3"),
+    ("SEL", "FADD"),
+    ("PRMT", "IMAD"),
+)
+BESIDE = {
+    "F2FP.UNPACK": (1, 2, 3, 4),
+    "FADD": (1, 2, 4),
+    "HADD2": (2,),
+    "LOP3": (2, 3),
+    "IMAD": (2,),
+    "SHFL.IDX": (1, 2, 4),
+}
 WARPS = (1, 4, 8, 16, 32)
 
 
@@ -43,9 +61,16 @@ def _program(kinds: tuple[str, ...], chains: int, chain: str = "") -> p.Program:
     initial = {r: p.lanes(3 + r) for r in range(40, 48)} | {r: p.lanes(r % 2) for r in range(50, 54)}
     name = "_".join(kinds).lower().replace(".", "")
     return p.Program(
-        f"operation_{name}_c{chains}", "operation", " + ".join(kinds), 96, (p.Part(tuple(body)),), tuple(range(chains)), initial,
-        labels={"chains": chains}, warps=WARPS,
-    )  # fmt: skip
+        f"operation_{name}_c{chains}",
+        "operation",
+        " + ".join(kinds),
+        96,
+        (p.Part(tuple(body)),),
+        tuple(range(chains)),
+        initial,
+        labels={"chains": chains},
+        warps=WARPS,
+    )
 
 
 def _beside(kind: str, each: int, form: p.Form) -> p.Program:
@@ -57,9 +82,16 @@ def _beside(kind: str, each: int, form: p.Form) -> p.Program:
     initial = {r: p.lanes(p.DATA) for r in range(100, 108)} | {108: p.lanes(p.ONE_E)}
     initial |= {r: p.lanes(3 + r) for r in range(40, 48)} | {r: p.lanes(r % 2) for r in range(50, 54)}
     return p.Program(
-        f"operation_{kind.lower().replace('.', '')}_x{each}_{form.name}", "operation", f"{form.opcode} + {each} {kind}", 24, (p.Part(tuple(body)),),
-        (*range(8, 20), *range(60, 92)), initial, labels={"chains": 8}, warps=WARPS,
-    )  # fmt: skip
+        f"operation_{kind.lower().replace('.', '')}_x{each}_{form.name}",
+        "operation",
+        f"{form.opcode} + {each} {kind}",
+        24,
+        (p.Part(tuple(body)),),
+        (*range(8, 20), *range(60, 92)),
+        initial,
+        labels={"chains": 8},
+        warps=WARPS,
+    )
 
 
 def operation_programs() -> Iterator[p.Program]:

@@ -1,14 +1,18 @@
-"""Matrix instructions in an order and with stall counts of our own: the loop of a cubin is rewritten, instruction by instruction.
+"""Matrix instructions in an order and with stall counts of our own: the loop of a cubin is rewritten, instruction by
+instruction.
 
-    python patched.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    the cubin, and the encodings of all native forms (no GPU needed)
+    python patched.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    the cubin, and the encodings of all
+    native forms (no GPU needed)
     python patched.py run   [--build DIR] [--results DIR] [--date D]               results/patched.csv
 
-ptxas orders instructions and writes their waits; what the hardware does by itself is seen only with waits of one cycle. The loop is: addition,
-comparison, the sequence in question, NOPs, branch. Results are wrong, since no wait protects them; times are what is asked for. `cycles` is an
-iteration's; kind `nothing` is the loop with NOPs alone.
+ptxas orders instructions and writes their waits; what the hardware does by itself is seen only with waits of one cycle.
+The loop is: addition, comparison, the sequence in question, NOPs, branch. Results are wrong, since no wait protects
+them; times are what is asked for. `cycles` is an iteration's; kind `nothing` is the loop with NOPs alone.
 
-Kinds: `run` (n of one form, waits of s cycles), `pair` and `triple` (one after the other, then nothing for 45 cycles: distances), `alternate` and
-`stream` (back to back), `compare` (a comparison a cycles after every instruction), `registers` (random register numbers).
+Kinds: `run` (n of one form, waits of s cycles), `pair` and `triple` (one after the other, then nothing for 45 cycles:
+    distances), `alternate` and
+`stream` (back to back), `compare` (a comparison a cycles after every instruction), `registers` (random register
+numbers).
 """
 
 from __future__ import annotations
@@ -54,7 +58,11 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
         "compare": next(halves(x) for x in loop if x.text.startswith("ISETP")),
         "branch": halves(loop[-1]),
         "nop": next(halves(x) for x in instructions["template"] if x.text == "NOP"),
-        "forms": {name[5:]: next(halves(x) for x in body if "MMA" in x.text) for name, body in instructions.items() if name.startswith("form_")},
+        "forms": {
+            name[5:]: next(halves(x) for x in body if "MMA" in x.text)
+            for name, body in instructions.items()
+            if name.startswith("form_")
+        },
     }
     (folder / "patched.json").write_text(json.dumps(data))
 
@@ -107,15 +115,27 @@ def experiments() -> Iterator[tuple[dict[str, Any], tuple[int, ...], list[Item]]
         name = mixed.short(form)
         for n in (1, 2, 3, 4, 5, 6, 8, 12, 16, 24):
             for stall in (1, interval(form)):
-                yield {"kind": "run", "first": name, "n": n, "stall": stall}, (1,), [*(one(form, stall, i) for i in range(n)), *PAD]
+                yield (
+                    {"kind": "run", "first": name, "n": n, "stall": stall},
+                    (1,),
+                    [*(one(form, stall, i) for i in range(n)), *PAD],
+                )
         for stall in (1, interval(form)):
-            yield {"kind": "stream", "first": name, "n": 60, "stall": stall}, (1, 4, 8, 16, 32), [one(form, stall, i) for i in range(60)]
+            yield (
+                {"kind": "stream", "first": name, "n": 60, "stall": stall},
+                (1, 4, 8, 16, 32),
+                [one(form, stall, i) for i in range(60)],
+            )
         for after in range(1, interval(form)):
             body = [x for i in range(16) for x in (one(form, after, i), ("compare", interval(form) - after))]
             yield {"kind": "compare", "first": name, "n": 16, "stall": after}, (1, 8), [*body, *PAD]
         for second in forms:
             other = mixed.short(second)
-            yield {"kind": "pair", "first": name, "second": other, "stall": 1}, (1,), [one(form, 1, 0), one(second, 1, 1), *PAD]
+            yield (
+                {"kind": "pair", "first": name, "second": other, "stall": 1},
+                (1,),
+                [one(form, 1, 0), one(second, 1, 1), *PAD],
+            )
             body = [one((form, second)[i % 2], 1, i) for i in range(40)]
             yield {"kind": "alternate", "first": name, "second": other, "n": 40, "stall": 1}, (1, 8, 16), body
             for third in forms:
@@ -138,7 +158,9 @@ def run(folder: Path, results: Path, date: str) -> None:
     table, image = cupy.asarray(p.register_table(program, 1024)), cupy.asarray(p.image("data", 0))
     columns = ("kind", "first", "second", "third", "n", "stall", "warps", "cycles")
     with (results / "patched.csv").open("w", newline="") as file:
-        file.write(f"# {device.name}, {date}; one CTA on one SM; cycles of an iteration, best of 3 launches for each loop count\n")
+        file.write(
+            f"# {device.name}, {date}; one CTA on one SM; cycles of an iteration, best of 3 launches for each loop count\n"
+        )
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         for labels, numbers, sequence in experiments():

@@ -1,12 +1,16 @@
 """Runs traces on an NVIDIA GPU and compares the results with the simulator's, bit for bit.
 
     python run_traces.py build   [--build DIR] [--ptxas PTXAS] [--random N]      kernels and data (no GPU; needs tcsim)
-    python run_traces.py run     [--build DIR] [--output DIR] [--launches N]     every kernel on one SM (GPU and cupy; needs no tcsim)
-    python run_traces.py compare [--build DIR] [--output DIR] [--date DATE]      differing bits; writes results/traces.csv
-    python run_traces.py golden  [--build DIR] [--output DIR]                    writes ../golden/digits_h100.npz and random_traces.npz
+    python run_traces.py run     [--build DIR] [--output DIR] [--launches N]     every kernel on one SM (GPU and cupy;
+    needs no tcsim)
+    python run_traces.py compare [--build DIR] [--output DIR] [--date DATE]      differing bits; writes
+    results/traces.csv
+    python run_traces.py golden  [--build DIR] [--output DIR]                    writes ../golden/digits_h100.npz and
+    random_traces.npz
 
-The traces: the five of traces/digits, random ones (`random_trace`), and one that reads the special registers. `run` starts a process of its own
-again and again, since a kernel that faults takes everything after it in its process with it.
+The traces: the five of traces/digits, random ones (`random_trace`), and one that reads the special registers. `run`
+starts a process of its own again and again, since a kernel that faults takes everything after it in its process with
+it.
 """
 
 from __future__ import annotations
@@ -38,14 +42,32 @@ LANES = 32
 Words = NDArray[np.uint32]
 
 
-# ---------------------------------------------------------------------------------------------- random traces: their data
+# ---------------------------------------------------------------------------------------------- random traces: their
+# data
 
 COMMON = 1024
 """Bytes of shared memory that all warps read and none writes."""
 REGION = 1024
 """Bytes after it for each warp."""
 
-HALVES = (0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E01, 0x3555, 0x7C01, 0x8001, 0x4248)
+HALVES = (
+    0x0000,
+    0x8000,
+    0x0001,
+    0x83FF,
+    0x0400,
+    0x3C00,
+    0xBC00,
+    0x7BFF,
+    0xFBFF,
+    0x7C00,
+    0xFC00,
+    0x7E01,
+    0x3555,
+    0x7C01,
+    0x8001,
+    0x4248,
+)
 """f16: zeros, subnormals, ones, largest, infinities, NaNs."""
 
 
@@ -88,14 +110,19 @@ def shaped(words: Words, kind: str) -> Words:
     if kind == "zero":
         return np.zeros_like(words)
     if kind == "f16":
-        pair = [np.where(h % 61 == 0, np.array(HALVES, np.uint32)[h // 61 % 16], (h & 0x83FF) | ((h >> 10) % 13 + 9) << 10) for h in (low, high)]
+        pair = [
+            np.where(h % 61 == 0, np.array(HALVES, np.uint32)[h // 61 % 16], (h & 0x83FF) | ((h >> 10) % 13 + 9) << 10)
+            for h in (low, high)
+        ]
         return (pair[0] | pair[1] << 16).astype(np.uint32)
     if kind == "bf16":
         pair = [(h & 0x807F) | ((h >> 7) % 17 + 119) << 7 for h in (low, high)]
         return (pair[0] | pair[1] << 16).astype(np.uint32)
     if kind == "f32":
         return ((words & 0x807FFFFF) | ((words >> 23) % 17 + 119) << 23).astype(np.uint32)
-    if kind == "metadata":  # the first registers of the pool defined for 2:4, some of them for 1:2, the others whatever the hash says
+    if (
+        kind == "metadata"
+    ):  # the first registers of the pool defined for 2:4, some of them for 1:2, the others whatever the hash says
         codes = np.array([0x4, 0x8, 0x9, 0xC, 0xD, 0xE, 0x4, 0xE], np.uint32)
         defined = np.zeros_like(words)
         for nibble in range(8):
@@ -111,7 +138,10 @@ def random_inputs(seed: int, warps: int) -> dict[str, NDArray[Any]]:
     registers = np.concatenate([shaped(raw[:, p.first : p.first + p.count], p.kind) for p in POOLS], axis=1)
     memory = hashed(seed + (1 << 20), shared_bytes(warps) // 4)
     part = len(memory) // 4  # raw, f16, bf16, f32 in turn
-    memory = np.concatenate([memory[:part]] + [shaped(memory[i * part : (i + 1) * part], kind) for i, kind in ((1, "f16"), (2, "bf16"), (3, "f32"))])
+    memory = np.concatenate(
+        [memory[:part]]
+        + [shaped(memory[i * part : (i + 1) * part], kind) for i, kind in ((1, "f16"), (2, "bf16"), (3, "f32"))]
+    )
     return {"registers": registers, "shared": memory.astype("<u4").view(np.uint8)}
 
 
@@ -124,14 +154,15 @@ def shared_bytes(warps: int) -> int:
     return COMMON + REGION * regions(warps)
 
 
-# ----------------------------------------------------------------------------------------------- random traces: their text
+# ----------------------------------------------------------------------------------------------- random traces: their
+# text
 
 
 def random_trace(seed: int) -> tuple[int, str]:
     """Number of warps and text of a trace without races, the same for the same seed.
 
-    Its phases are separated by barriers. In each, a warp has a region of shared memory to itself and shares one that nobody writes. Blocks of
-    warps run different instructions in the same phases.
+    Its phases are separated by barriers. In each, a warp has a region of shared memory to itself and shares one that
+    nobody writes. Blocks of warps run different instructions in the same phases.
     """
     return _Generator(seed).trace()
 
@@ -147,7 +178,7 @@ class _Generator:
     warps: int = field(init=False)
 
     def __post_init__(self) -> None:
-        from isa.forms import mma_forms
+        from isa.forms.mma import mma_forms
         from isa.targets import parse_target
 
         self.rng = random.Random(self.seed)
@@ -164,7 +195,13 @@ class _Generator:
         programs: list[list[str]] = [[] for _ in owners]
         for _ in range(rng.randrange(1, 4)):
             self.section(programs, owners, rng.choice((1, 1, 2, 3)))
-        text = [f"// random_trace({self.seed})", ".trace 1", ".target sm_90a", f".warps {warps}", f".shared {shared_bytes(warps)}"]
+        text = [
+            f"// random_trace({self.seed})",
+            ".trace 1",
+            ".target sm_90a",
+            f".warps {warps}",
+            f".shared {shared_bytes(warps)}",
+        ]
         text += ['.load %r0, "inputs.npz", "registers";', '.load shared[0], "inputs.npz", "shared";']
         for owner, program in zip(owners, programs, strict=True):
             text += [f".warp {', '.join(map(str, owner))} {{", *program, "}"]
@@ -181,20 +218,32 @@ class _Generator:
             count = self.rng.choice(("", f", {32 * self.warps}"))
             for program, owner in zip(programs, owners, strict=True):
                 program.extend(self.phase(shift, owner))
-                spelling = self.rng.choice(("bar.sync", "bar.sync", "bar.cta.sync", "barrier.sync", "barrier.cta.sync.aligned"))
+                spelling = self.rng.choice(
+                    ("bar.sync", "bar.sync", "bar.cta.sync", "barrier.sync", "barrier.cta.sync.aligned")
+                )
                 program.append(f"{spelling} {number}{count};")
         for program in programs:
             program.extend(["}"] if times else [])
 
     def phase(self, shift: int, owner: list[int]) -> list[str]:
-        lines = ["mov.u32 %r0, %tid.x;", "shr.u32 %r0, %r0, 5;", f"add.u32 %r0, %r0, {shift};", f"and.b32 %r0, %r0, {regions(self.warps) - 1};"]
+        lines = [
+            "mov.u32 %r0, %tid.x;",
+            "shr.u32 %r0, %r0, 5;",
+            f"add.u32 %r0, %r0, {shift};",
+            f"and.b32 %r0, %r0, {regions(self.warps) - 1};",
+        ]
         lines += [f"mul.lo.u32 %r0, %r0, {REGION};", f"add.u32 %r0, %r0, {COMMON};"]
         return lines + list(self.body(self.rng.randrange(5, 13), 0, owner))
 
     def body(self, length: int, depth: int, owner: list[int]) -> Iterator[str]:
         kinds: tuple[tuple[Callable[[], list[str]], int], ...] = (
-            (self.sparse, 34), (self.dense, 8), (self.ldmatrix, 12), (self.load, 13), (self.store, 11), (self.arithmetic, 20)
-        )  # fmt: skip
+            (self.sparse, 34),
+            (self.dense, 8),
+            (self.ldmatrix, 12),
+            (self.load, 13),
+            (self.store, 11),
+            (self.arithmetic, 20),
+        )
         while length > 0:
             if depth < 2 and length > 2 and self.rng.random() < 0.12:
                 inner = self.rng.randrange(1, length)
@@ -225,7 +274,11 @@ class _Generator:
     def matrix(self, form: Any) -> list[str]:
         pool = ACCUMULATORS[form.d_type.name]
         d = pool.pick(self.rng, form.d.registers)
-        c = d if self.rng.random() < 0.6 else (pool if self.rng.random() < 0.9 else F32).pick(self.rng, form.c.registers)
+        c = (
+            d
+            if self.rng.random() < 0.6
+            else (pool if self.rng.random() < 0.9 else F32).pick(self.rng, form.c.registers)
+        )
         if form.a_type.name in EMULATED and set(c) & set(d):
             c = d  # ptxas 13.0 writes wrong code for 8-bit floats whose D and C share registers in another order (README.md)
         a, b = self.operand(form.a_type.name, form.a.registers), self.operand(form.b_type.name, form.b.registers)
@@ -269,11 +322,17 @@ class _Generator:
         count = self.rng.choice((1, 2, 4))
         trans, space = self.rng.choice(("", ".trans")), self.rng.choice((".shared", ".shared", ".shared::cta"))
         lines, address = self.random_address(16, self.rng.randrange(1, 4))
-        return [*lines, f"ldmatrix.sync.aligned.m8n8.x{count}{trans}{space}.b16 {vector(self.data().pick(self.rng, count))}, {address};"]
+        return [
+            *lines,
+            f"ldmatrix.sync.aligned.m8n8.x{count}{trans}{space}.b16 {vector(self.data().pick(self.rng, count))}, {address};",
+        ]
 
     def access(self) -> tuple[str, int, int]:
         """Qualifiers of a load or store, its bytes, its registers."""
-        kind, count = self.rng.choice(("b32", "u32", "s32", "f32", "b16", "u16", "s16", "b8", "u8", "s8")), self.rng.choice((1, 1, 2, 4))
+        kind, count = (
+            self.rng.choice(("b32", "u32", "s32", "f32", "b16", "u16", "s16", "b8", "u8", "s8")),
+            self.rng.choice((1, 1, 2, 4)),
+        )
         space = self.rng.choice(("shared", "shared", "shared::cta"))
         return f"{space}{f'.v{count}' if count > 1 else ''}.{kind}", int(kind[1:]) // 8 * count, count
 
@@ -307,16 +366,39 @@ class _Generator:
 
     def arithmetic(self) -> list[str]:
         rng = self.rng
-        opcode = rng.choice((
-            "mov.b32", "mov.f32", "mov.u32", "mov.s32", "add.s32", "add.u32", "sub.s32", "sub.u32", "mul.lo.s32", "mul.lo.u32", "mad.lo.s32",
-            "mad.lo.u32", "shl.b32", "shr.b32", "shr.u32", "shr.s32", "and.b32", "or.b32", "xor.b32",
-        ))  # fmt: skip
+        opcode = rng.choice(
+            (
+                "mov.b32",
+                "mov.f32",
+                "mov.u32",
+                "mov.s32",
+                "add.s32",
+                "add.u32",
+                "sub.s32",
+                "sub.u32",
+                "mul.lo.s32",
+                "mul.lo.u32",
+                "mad.lo.s32",
+                "mad.lo.u32",
+                "shl.b32",
+                "shr.b32",
+                "shr.u32",
+                "shr.s32",
+                "and.b32",
+                "or.b32",
+                "xor.b32",
+            )
+        )
         sources = 1 if opcode.startswith("mov") else 3 if opcode.startswith("mad") else 2
         shift = opcode.startswith("sh")
         values = []
         for place in range(sources):
             constant = rng.random() < (0.7 if shift and place == 1 else 0.25) and opcode != "mov.f32"
-            number = rng.choice((rng.randrange(40), rng.randrange(-(1 << 31), 1 << 31))) if not (shift and place == 1) else rng.randrange(36)
+            number = (
+                rng.choice((rng.randrange(40), rng.randrange(-(1 << 31), 1 << 31)))
+                if not (shift and place == 1)
+                else rng.randrange(36)
+            )
             pool = rng.choice((F16, BF16, F32, INTEGERS, METADATA, *ACCUMULATORS.values()))
             values.append(str(number) if constant else f"%r{pool.pick(rng, 1)[0]}")
         target = rng.choice((INTEGERS, INTEGERS, F16, BF16, F32, METADATA, ACCUMULATORS["s32"]))
@@ -342,7 +424,8 @@ mov.u32 %r4, %nwarpid;
 """
 
 
-# ----------------------------------------------------------------------------------------------------------------- steps
+# -----------------------------------------------------------------------------------------------------------------
+# steps
 
 
 def build(folder: Path, ptxas: str, randoms: int) -> None:
@@ -376,7 +459,7 @@ def assemble(folder: Path, name: str, path: Path, ptxas: str) -> dict[str, Any]:
     """One kernel; returns its line of the manifest."""
     import trace_kernel as kernel
 
-    from simulator.trace.reader import read_trace
+    from simulator.program.reader import read_trace
 
     trace = read_trace(path)
     (folder / f"{name}.ptx").write_text(kernel.ptx_module(trace, timed=name.startswith("digits")))
@@ -390,14 +473,18 @@ def assemble(folder: Path, name: str, path: Path, ptxas: str) -> dict[str, Any]:
     top = [i for i, loop in enumerate(loops) if loop in trace.blocks[0].body]
     return {
         "name": name,
-        "trace": path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.relative_to(REPOSITORY).as_posix(),
+        "trace": path.relative_to(folder).as_posix()
+        if path.is_relative_to(folder)
+        else path.relative_to(REPOSITORY).as_posix(),
         "warps": trace.warps,
         "counts": [loop.count for loop in loops],
         "timed_loop": top[0] if len(trace.blocks) == 1 and len(top) == 1 and name.startswith("digits") else None,
         "stored": kernel.stored_registers(trace),
         "shared_bytes": trace.shared_bytes,
         "base": kernel.SHARED_BASE,
-        "stores": [{"name": s.name, "register": s.register, "shared": s.shared, "count": s.count} for s in trace.stores],
+        "stores": [
+            {"name": s.name, "register": s.register, "shared": s.shared, "count": s.count} for s in trace.stores
+        ],
     }
 
 
@@ -410,8 +497,18 @@ def run(build_folder: Path, output: Path, launches: int) -> None:
         old.unlink()
     start, failed = 0, {}
     while start < len(manifest):
-        command = [sys.executable, str(Path(__file__).resolve()), "worker", "--build", str(build_folder), "--output", str(output)]
-        done = subprocess.run([*command, "--start", str(start), "--launches", str(launches)], check=False, capture_output=True, text=True)
+        command = [
+            sys.executable,
+            str(Path(__file__).resolve()),
+            "worker",
+            "--build",
+            str(build_folder),
+            "--output",
+            str(output),
+        ]
+        done = subprocess.run(
+            [*command, "--start", str(start), "--launches", str(launches)], check=False, capture_output=True, text=True
+        )
         here = start
         while start < len(manifest) and (parts / f"{manifest[start]['name']}.json").is_file():
             start += 1
@@ -460,9 +557,14 @@ def launch(cupy: Any, folder: Path, entry: dict[str, Any], launches: int) -> tup
     base = cupy.zeros(2, cupy.uint32)
 
     def once(counts: list[int]) -> tuple[Any, Any, int]:
-        registers, shared = cupy.zeros((warps, max(len(stored), 1), LANES), cupy.uint32), cupy.zeros(image.size, cupy.uint32)
+        registers, shared = (
+            cupy.zeros((warps, max(len(stored), 1), LANES), cupy.uint32),
+            cupy.zeros(image.size, cupy.uint32),
+        )
         clocks, words = cupy.zeros((warps, 2), cupy.uint64), cupy.asarray(np.array([*counts, 0], np.uint32))
-        kernel((1,), (LANES * warps,), (initial, image, words, registers, shared, clocks, base), shared_mem=image.nbytes)
+        kernel(
+            (1,), (LANES * warps,), (initial, image, words, registers, shared, clocks, base), shared_mem=image.nbytes
+        )
         times = cupy.asnumpy(clocks)
         return cupy.asnumpy(registers), cupy.asnumpy(shared), int(times[:, 1].max() - times[:, 0].min())
 
@@ -471,19 +573,31 @@ def launch(cupy: Any, folder: Path, entry: dict[str, Any], launches: int) -> tup
     row: dict[str, Any] = {
         "cycles": [r[2] for r in results],
         "same": all(np.array_equal(r[0], registers) and np.array_equal(r[1], shared) for r in results),
-        "changing": sorted({stored[int(i)] for r in results for i in np.argwhere((r[0] != registers).any(axis=(0, 2)))[:, 0]}) if stored else [],
+        "changing": sorted(
+            {stored[int(i)] for r in results for i in np.argwhere((r[0] != registers).any(axis=(0, 2)))[:, 0]}
+        )
+        if stored
+        else [],
         "base": int(base[0]),
         "registers": kernel.num_regs,
     }
-    assert row["base"] == entry["base"], f"shared memory starts at {row['base']}, the kernel was built for {entry['base']}"
+    assert row["base"] == entry["base"], (
+        f"shared memory starts at {row['base']}, the kernel was built for {entry['base']}"
+    )
     if entry["timed_loop"] is not None:
         loop, low = entry["timed_loop"], list(entry["counts"])
         low[loop] = max(low[loop] // 4, 1)
-        row["low"] = {"count": low[loop], "of": entry["counts"][loop], "cycles": [once(low)[2] for _ in range(launches)]}
+        row["low"] = {
+            "count": low[loop],
+            "of": entry["counts"][loop],
+            "cycles": [once(low)[2] for _ in range(launches)],
+        }
     arrays = {}
     for store in entry["stores"]:
         if store["register"] is None:
-            arrays[store["name"]] = shared.astype("<u4").view(np.uint8)[store["shared"] : store["shared"] + store["count"]]
+            arrays[store["name"]] = shared.astype("<u4").view(np.uint8)[
+                store["shared"] : store["shared"] + store["count"]
+            ]
         else:
             first = stored.index(store["register"])
             arrays[store["name"]] = registers[:, first : first + store["count"]]
@@ -506,7 +620,11 @@ def simulated_cycles(build_folder: Path, entry: dict[str, Any], count: int) -> i
     """Cycles with another count of the timed loop, which is the only one of its count in the file."""
     import simulator
 
-    text = trace_path(build_folder, entry).read_text().replace(f".repeat {entry['counts'][entry['timed_loop']]} {{", f".repeat {count} {{")
+    text = (
+        trace_path(build_folder, entry)
+        .read_text()
+        .replace(f".repeat {entry['counts'][entry['timed_loop']]} {{", f".repeat {count} {{")
+    )
     shorter = build_folder / "shorter" / trace_path(build_folder, entry).name
     shorter.parent.mkdir(exist_ok=True)
     shorter.write_text(text)
@@ -543,10 +661,18 @@ def compare(build_folder: Path, output: Path, date: str) -> int:
                 print(f"{name}: {bits} bits differ")
             if low:
                 per_iteration = round((best - min(low["cycles"])) / (low["of"] - low["count"]), 2)
-                ours_per_iteration = (report.cycles - simulated_cycles(build_folder, entry, low["count"])) / (low["of"] - low["count"])
+                ours_per_iteration = (report.cycles - simulated_cycles(build_folder, entry, low["count"])) / (
+                    low["of"] - low["count"]
+                )
                 error = f"{report.cycles / best - 1:+.1%}, an iteration {ours_per_iteration / per_iteration - 1:+.1%}"
-                print(f"{name}: cycles measured {best} simulated {report.cycles}, iteration {per_iteration} and {ours_per_iteration:.2f}: {error}")
-                line: dict[str, Any] = {"trace": "digits/" + name.removeprefix("digits_"), "warps": entry["warps"], "cycles": best}
+                print(
+                    f"{name}: cycles measured {best} simulated {report.cycles}, iteration {per_iteration} and {ours_per_iteration:.2f}: {error}"
+                )
+                line: dict[str, Any] = {
+                    "trace": "digits/" + name.removeprefix("digits_"),
+                    "warps": entry["warps"],
+                    "cycles": best,
+                }
                 line |= {
                     "slowest_minus_best_launch": max(row["cycles"]) - best,
                     "cycles_per_iteration": per_iteration,
@@ -563,7 +689,8 @@ def compare(build_folder: Path, output: Path, date: str) -> int:
 
 
 def golden(build_folder: Path, output: Path) -> None:
-    """What the GPU gave, into tests/golden. Random traces: the text, and every result XOR what was there before, which is mostly zeros."""
+    """What the GPU gave, into tests/golden. Random traces: the text, and every result XOR what was there before, which
+    is mostly zeros."""
     with np.load(output / "outputs.npz") as device:
         digits = {key.removeprefix("digits_"): device[key] for key in device.files if key.startswith("digits_")}
         randoms: dict[str, NDArray[Any]] = {}
@@ -574,7 +701,10 @@ def golden(build_folder: Path, output: Path) -> None:
             registers, shared = device[f"{name}/registers"], device[f"{name}/shared"]
             before = random_inputs(seed, len(registers))
             randoms[f"{name}/text"] = np.frombuffer((build_folder / name / "random.trace").read_bytes(), np.uint8)
-            randoms[f"{name}/registers"], randoms[f"{name}/shared"] = registers ^ before["registers"], shared ^ before["shared"]
+            randoms[f"{name}/registers"], randoms[f"{name}/shared"] = (
+                registers ^ before["registers"],
+                shared ^ before["shared"],
+            )
     np.savez_compressed(GOLDEN / "digits_h100.npz", **digits)
     np.savez_compressed(GOLDEN / "random_traces.npz", **randoms)
     for name in ("digits_h100.npz", "random_traces.npz"):

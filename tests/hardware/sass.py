@@ -1,7 +1,9 @@
-"""What ptxas made of each program: the timed loop of every kernel in a cubin as SASS, with its control codes, and back as PTX in issue order.
+"""What ptxas made of each program: the timed loop of every kernel in a cubin as SASS, with its control codes, and back
+as PTX in issue order.
 
-Needs `nvdisasm` (CUDA toolkit). Control codes (128-bit encoding of sm_70 and later, bits 105-121): S stall cycles before the next instruction of
-the warp, Y yield hint, W / R the scoreboard that is freed when the result is written / the operands are read, B the scoreboards waited for.
+Needs `nvdisasm` (CUDA toolkit). Control codes (128-bit encoding of sm_70 and later, bits 105-121): S stall cycles
+before the next instruction of the warp, Y yield hint, W / R the scoreboard that is freed when the result is written /
+the operands are read, B the scoreboards waited for.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Instruction:
         write, read = self.upper >> 46 & 7, self.upper >> 49 & 7
         scoreboards = "".join(str(i) if i in self.awaited else "-" for i in range(6))
         yields = "-" if self.upper >> 45 & 1 else "Y"
-        return f"B{scoreboards}:R{'-' if read == 7 else read}:W{'-' if write == 7 else write}:{yields}:S{self.stall:02d}"
+        return (
+            f"B{scoreboards}:R{'-' if read == 7 else read}:W{'-' if write == 7 else write}:{yields}:S{self.stall:02d}"
+        )
 
     def __str__(self) -> str:
         return f"{self.control} {self.text}"
@@ -80,7 +84,8 @@ def listings(cubin: Path, nvdisasm: str = "nvdisasm") -> dict[str, list[Instruct
 
 
 def loops(lines: list[Instruction | str]) -> list[list[Instruction]]:
-    """Every loop, from a label to the backward branch to it; left out: the fill of shared memory (has LDG), out-of-line paths for split warps."""
+    """Every loop, from a label to the backward branch to it; left out: the fill of shared memory (has LDG), out-of-line
+    paths for split warps."""
     place = {line: i for i, line in enumerate(lines) if isinstance(line, str)}
     found = []
     for i, line in enumerate(lines):
@@ -97,12 +102,20 @@ def opcode_counts(body: list[Instruction]) -> dict[str, int]:
     return dict(Counter(x.opcode for x in body))
 
 
-# ------------------------------------------------------------------------------------------------------ SASS -> trace text
+# ------------------------------------------------------------------------------------------------------ SASS -> trace
+# text
 
 SKIPPED = {"NOP", "WARPSYNC", "ISETP", "UISETP", "PLOP3", "BRA", "UIADD3", "VIADD", "LDC"}
 """Loop counter, its end reloaded, branch and padding: what a trace's `.repeat` stands for."""
 
-SHAPES = {"1684": (16, 8, 4), "1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64), "8816": (8, 8, 16)}
+SHAPES = {
+    "1684": (16, 8, 4),
+    "1688": (16, 8, 8),
+    "16816": (16, 8, 16),
+    "16832": (16, 8, 32),
+    "16864": (16, 8, 64),
+    "8816": (8, 8, 16),
+}
 
 
 def _registers(operand: str, count: int) -> str:
@@ -129,9 +142,18 @@ def _mma(name: str, operands: list[str]) -> str:
         d, bits = types[0].lower(), 16
         a = b = types[1].lower() if len(types) > 1 else "f16"
         bits = 32 if a == "tf32" else 16
-    nd, na, nb = m * n * (16 if d == "f16" else 32) // 1024, m * k // (2 if sparse else 1) * bits // 1024, n * k * bits // 1024
+    nd, na, nb = (
+        m * n * (16 if d == "f16" else 32) // 1024,
+        m * k // (2 if sparse else 1) * bits // 1024,
+        n * k * bits // 1024,
+    )
     opcode = f"mma{'.sp::ordered_metadata' if sparse else ''}.sync.aligned.m{m}n{n}k{k}.row.col.{d}.{a}.{b}.{d}"
-    text = [_registers(operands[0], nd), _registers(operands[1], na), _registers(operands[2], nb), _registers(operands[3], nd)]
+    text = [
+        _registers(operands[0], nd),
+        _registers(operands[1], na),
+        _registers(operands[2], nb),
+        _registers(operands[3], nd),
+    ]
     return f"{opcode} {', '.join(text)}" + (f", {_one(operands[4])}, {operands[5]};" if sparse else ";")
 
 
@@ -156,9 +178,11 @@ def kept(x: Instruction) -> bool:
 
 
 def waits(body: list[Instruction]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-    """For each statement of the trace text the loads that it waits for, by their first register; and those that the end of the loop waits for.
+    """For each statement of the trace text the loads that it waits for, by their first register; and those that the end
+    of the loop waits for.
 
-    Scoreboards count: an instruction that waits for one waits for all loads that share it and are under way, whatever it needs itself.
+    Scoreboards count: an instruction that waits for one waits for all loads that share it and are under way, whatever
+    it needs itself.
     """
     found: list[tuple[int, ...]] = []
     carried: set[int] = set()  # by instructions that are no statements, to the next that is one
@@ -179,9 +203,11 @@ def waits(body: list[Instruction]) -> tuple[list[tuple[int, ...]], tuple[int, ..
 
 
 def trace_text(body: list[Instruction]) -> tuple[list[str], dict[str, list[int]]] | None:
-    """A loop body as PTX statements in issue order, on SASS register numbers; and which registers are addresses of which instruction.
+    """A loop body as PTX statements in issue order, on SASS register numbers; and which registers are addresses of
+    which instruction.
 
-    None where the body has an instruction that this small translator does not know (constants in registers, 3-input additions, ...).
+    None where the body has an instruction that this small translator does not know (constants in registers, 3-input
+    additions, ...).
     """
     lines: list[str] = []
     addresses: dict[str, list[int]] = {}
@@ -189,7 +215,9 @@ def trace_text(body: list[Instruction]) -> tuple[list[str], dict[str, list[int]]
         name = x.opcode
         family = name.split(".")[0]
         operands = [o.strip().removesuffix(".reuse") for o in x.text.split(name, 1)[1].split(",")]
-        vector = {"": "", "64": ".v2", "128": ".v4"}[name.split(".")[-1] if name.split(".")[-1] in ("64", "128") else ""]
+        vector = {"": "", "64": ".v2", "128": ".v4"}[
+            name.split(".")[-1] if name.split(".")[-1] in ("64", "128") else ""
+        ]
         width = {"": 1, ".v2": 2, ".v4": 4}[vector]
         try:
             if not kept(x):
@@ -199,7 +227,9 @@ def trace_text(body: list[Instruction]) -> tuple[list[str], dict[str, list[int]]
             elif family == "LDSM":
                 count = int(name.split(".")[-1]) if name.split(".")[-1] in ("2", "4") else 1
                 transposed = ".trans" if "MT88" in name else ""
-                lines.append(f"ldmatrix.sync.aligned.m8n8.x{count}{transposed}.shared.b16 {_registers(operands[0], count)}, {_address(operands[1])};")
+                lines.append(
+                    f"ldmatrix.sync.aligned.m8n8.x{count}{transposed}.shared.b16 {_registers(operands[0], count)}, {_address(operands[1])};"
+                )
             elif family == "LDS":
                 target = _registers(operands[0], width) if vector else _one(operands[0])
                 lines.append(f"ld.shared{vector}.b32 {target}, {_address(operands[1])};")

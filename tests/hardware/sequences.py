@@ -2,11 +2,13 @@
 
     python -m tests.hardware.sequences [--target sm_90a] [--ptxas PTXAS] [--nvdisasm NVDISASM]
 
-Every such form is assembled in a kernel in which all its operands are loaded, and live afterwards. The instructions between the loads and the stores
-of the result, as the machine code issues them, become rows [kind, writes, reads]: values are numbered as they are made, operands have their
-names (a0, b0, c0, e, d0). Moves between registers that the surroundings ask for are left out; what is called is followed.
+Every such form is assembled in a kernel in which all its operands are loaded, and live afterwards. The instructions
+between the loads and the stores of the result, as the machine code issues them, become rows [kind, writes, reads]:
+values are numbered as they are made, operands have their names (a0, b0, c0, e, d0). Moves between registers that the
+surroundings ask for are left out; what is called is followed.
 
-Kinds: "alu" (LOP3, SHF, IADD3, SEL, PRMT, ISETP, PLOP3, F2FP, ...), "imad" (multiply-add and what is written as one), "float" (FADD, HADD2),
+Kinds: "alu" (LOP3, SHF, IADD3, SEL, PRMT, ISETP, PLOP3, F2FP, ...), "imad" (multiply-add and what is written as one),
+    "float" (FADD, HADD2),
 "shuffle", "call", "return", and the PTX opcode of a matrix instruction that the chip has.
 """
 
@@ -28,14 +30,46 @@ ROOT = Path(__file__).resolve().parents[2]
 STRIDE = 128  # bytes between the operands of a lane
 STORED = 8192  # where the result goes
 KINDS = {
-    "alu": ("LOP3", "SHF", "IADD3", "SEL", "PRMT", "ISETP", "PLOP3", "F2FP", "LEA", "VIADD", "MOV", "SGXT", "BMSK", "VIMNMX", "I2IP"),
+    "alu": (
+        "LOP3",
+        "SHF",
+        "IADD3",
+        "SEL",
+        "PRMT",
+        "ISETP",
+        "PLOP3",
+        "F2FP",
+        "LEA",
+        "VIADD",
+        "MOV",
+        "SGXT",
+        "BMSK",
+        "VIMNMX",
+        "I2IP",
+    ),
     "imad": ("IMAD",),
     "float": ("FADD", "HADD2", "HFMA2", "FFMA", "FMUL"),
     "shuffle": ("SHFL",),
     "call": ("CALL",),
     "return": ("RET",),
 }
-NO_RESULT = ("BSSY", "BSYNC", "WARPSYNC", "NOP", "BRA", "EXIT", "STG", "ST", "BAR", "CALL", "RET", "ENDCOLLECTIVE", "UMOV", "ULDC", "R2UR")
+NO_RESULT = (
+    "BSSY",
+    "BSYNC",
+    "WARPSYNC",
+    "NOP",
+    "BRA",
+    "EXIT",
+    "STG",
+    "ST",
+    "BAR",
+    "CALL",
+    "RET",
+    "ENDCOLLECTIVE",
+    "UMOV",
+    "ULDC",
+    "R2UR",
+)
 REGISTER = re.compile(r"(?<![\w.])(U?R\d+|U?P\d)(?!\w)")
 Row = list[Any]
 
@@ -43,7 +77,11 @@ Row = list[Any]
 def emulated(target: str) -> list[MmaForm]:
     """Forms of `mma` and `mma.sp` for which ptxas writes a sequence on this target: 4-bit integers and 8-bit floats."""
     chip = parse_target(target)
-    forms = [f for f in mma_forms().values() if f.supports(chip) and {f.a_type.name, f.b_type.name} <= {"s4", "u4", "e4m3", "e5m2"}]
+    forms = [
+        f
+        for f in mma_forms().values()
+        if f.supports(chip) and {f.a_type.name, f.b_type.name} <= {"s4", "u4", "e4m3", "e5m2"}
+    ]
     return [f for f in forms if not any(role.name.startswith("scale") for role in f.roles)]
 
 
@@ -75,7 +113,9 @@ def kernel(name: str, form: MmaForm) -> str:
 
 def operands(form: MmaForm) -> tuple[list[str], list[str]]:
     """Names of what is loaded, in order, and of the result."""
-    loaded = [f"{r.name}{i}" if r.name != "e" else "e" for r in form.roles if r.name not in "df" for i in range(r.count)]
+    loaded = [
+        f"{r.name}{i}" if r.name != "e" else "e" for r in form.roles if r.name not in "df" for i in range(r.count)
+    ]
     return loaded, [f"d{i}" for r in form.roles if r.name == "d" for i in range(r.count)]
 
 
@@ -143,7 +183,9 @@ class Flow:
             written = operands[:2]
         elif family in ("HMMA", "IMMA"):
             written = spread(operands[0], words(x)[0])
-        targets = [r for text in written for r in REGISTER.findall(text.removesuffix(".reuse")) if r not in ("PT", "RZ")]
+        targets = [
+            r for text in written for r in REGISTER.findall(text.removesuffix(".reuse")) if r not in ("PT", "RZ")
+        ]
         rest = operands[1 if family in ("HMMA", "IMMA") else len(written) :]
         sources = [r for text in rest for r in REGISTER.findall(text.replace(".reuse", ""))]
         if family in ("HMMA", "IMMA"):
@@ -216,10 +258,19 @@ def build(target: str, ptxas: str, nvdisasm: str) -> dict[str, Any]:
     forms = emulated(target)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "sequences.ptx"
-        source.write_text(f".version 9.0\n.target {target}\n.address_size 64\n" + "".join(kernel(f"k{i}", f) for i, f in enumerate(forms)))
-        subprocess.run([ptxas, f"-arch={target}", "-o", str(source.with_suffix(".cubin")), str(source)], check=True, capture_output=True)
+        source.write_text(
+            f".version 9.0\n.target {target}\n.address_size 64\n"
+            + "".join(kernel(f"k{i}", f) for i, f in enumerate(forms))
+        )
+        subprocess.run(
+            [ptxas, f"-arch={target}", "-o", str(source.with_suffix(".cubin")), str(source)],
+            check=True,
+            capture_output=True,
+        )
         listings = sass.listings(source.with_suffix(".cubin"), nvdisasm)
-    version = re.search(r"V([\d.]+)", subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True).stdout)
+    version = re.search(
+        r"V([\d.]+)", subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True).stdout
+    )
     opcodes: dict[str, int] = {}
     sequences: list[list[Row]] = []
     for i, form in enumerate(forms):
@@ -247,7 +298,9 @@ def main() -> None:
     options = parser.parse_args()
     folder = ROOT / "configs" / "sequences"
     folder.mkdir(exist_ok=True)
-    (folder / f"{options.target.rstrip('a')}.json").write_text(written(build(options.target, options.ptxas, options.nvdisasm)))
+    (folder / f"{options.target.rstrip('a')}.json").write_text(
+        written(build(options.target, options.ptxas, options.nvdisasm))
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
     python summarise.py [--results DIR]
 
-Rules: warp-level mma, arithmetic: cycles of a round = max(latency, ceil(warps / 4) * chains * interval). Shared memory: latency = first + 2 for
-every further wavefront, an SM serves one wavefront a cycle. bar.sync: 12 + 2 * warps. Loop of independent mma: (k - 1) * interval + latency.
+Rules: warp-level mma, arithmetic: cycles of a round = max(latency, ceil(warps / 4) * chains * interval). Shared memory:
+    latency = first + 2 for
+every further wavefront, an SM serves one wavefront a cycle. bar.sync: 12 + 2 * warps. Loop of independent mma: (k - 1)
+* interval + latency.
 """
 
 from __future__ import annotations
@@ -73,7 +75,9 @@ def pipe(rows: list[Row], emulated: bool) -> tuple[float, float, str]:
 
 def mma(results: Path) -> None:
     print("\n== mma and mma.sp: latency and issue interval on one sub-core, cycles ==")
-    print("   native: one chain / many chains. emulated: best time of one warp alone / time each at full load (its chain is not what limits)")
+    print(
+        "   native: one chain / many chains. emulated: best time of one warp alone / time each at full load (its chain is not what limits)"
+    )
     rows = read(results, "mma")
     for (instruction, fresh, emulated), some in grouped(rows, "instruction", "fresh", "emulated").items():
         if emulated == "0" and fresh == "all":
@@ -81,7 +85,9 @@ def mma(results: Path) -> None:
         latency, interval, rest = pipe(some, emulated == "1")
         adds = f", with {some[0]['adds_per_instruction']} adds" if some[0]["adds_per_instruction"] != "0" else ""
         kind = {"none": "", "b": " B changes", "all": " A, B, e change"}[fresh] + adds
-        print(f"{instruction.replace('.sync.aligned', '').replace('.row.col', ''):58s}{latency:7.1f}{interval:7.1f}  {rest}{kind}")
+        print(
+            f"{instruction.replace('.sync.aligned', '').replace('.row.col', ''):58s}{latency:7.1f}{interval:7.1f}  {rest}{kind}"
+        )
     plain, added = (at(rows, program=f"mma_spo_m16n8k32_f32_f16_f16_c4_{kind}", warps=32) for kind in ("none", "all"))
     each = (cost(added) - cost(plain)) / on_sub_core(added) / int(added["adds_per_instruction"])
     print(f"an add beside a native mma, at full load: {each:.2f} cycles of a sub-core")
@@ -91,7 +97,9 @@ def operands(results: Path) -> None:
     print("\n== chains through other operands, cycles per link, one warp ==")
     for row in read(results, "operand"):
         if row["warps"] == "1":
-            print(f"{row['instruction'].replace('.sync.aligned', '').replace('.row.col', '')[:52]:54s}{row['chain']:50s}{cost(row):8.2f}")
+            print(
+                f"{row['instruction'].replace('.sync.aligned', '').replace('.row.col', '')[:52]:54s}{row['chain']:50s}{cost(row):8.2f}"
+            )
 
 
 def alu(results: Path) -> None:
@@ -109,7 +117,8 @@ def alu(results: Path) -> None:
 
 
 def wavefronts(row: Row) -> int:
-    """Cycles of shared-memory bandwidth that one access of a warp needs: 128 bytes each without conflicts, more with them."""
+    """Cycles of shared-memory bandwidth that one access of a warp needs: 128 bytes each without conflicts, more with
+    them."""
     instruction, pitch = row["instruction"], int(row["pitch_bytes"])
     if instruction.startswith("ldmatrix"):
         matrices = int(instruction.split(".x")[1][0])
@@ -117,7 +126,10 @@ def wavefronts(row: Row) -> int:
     else:
         width = 4 if ".v4" in instruction else 2 if ".v2" in instruction else 1
         per_group = 32 // width  # a v2 access is served in two halves of the warp, a v4 access in four quarters
-        lines = [{lane * pitch + 4 * w for lane in range(g, g + per_group) for w in range(width)} for g in range(0, 32, per_group)]
+        lines = [
+            {lane * pitch + 4 * w for lane in range(g, g + per_group) for w in range(width)}
+            for g in range(0, 32, per_group)
+        ]
     total = 0
     for words in lines:
         banks: dict[int, int] = defaultdict(int)
@@ -130,11 +142,18 @@ def wavefronts(row: Row) -> int:
 def shared(results: Path) -> None:
     rows = read(results, "shared")
     print("\n== shared memory: pointer chase, cycles a load, one warp; wavefronts from the addresses ==")
-    for (instruction, pitch), some in grouped((r for r in rows if r["kind"] == "chase"), "instruction", "pitch_bytes").items():
+    for (instruction, pitch), some in grouped(
+        (r for r in rows if r["kind"] == "chase"), "instruction", "pitch_bytes"
+    ).items():
         one = at(some, warps=1)
-        print(f"{instruction.replace('.sync.aligned.m8n8', ''):34s} pitch {pitch:>4s}  wavefronts {wavefronts(one):3d}  latency {cost(one):6.1f}")
+        print(
+            f"{instruction.replace('.sync.aligned.m8n8', ''):34s} pitch {pitch:>4s}  wavefronts {wavefronts(one):3d}  latency {cost(one):6.1f}"
+        )
     narrow = [r for r in rows if r["kind"] == "chase" and ".v" not in r["instruction"] and r["warps"] == "1"]
-    print("latency = 23 + 2 * (wavefronts - 1), all but ld.shared.v2 / .v4:", residual(narrow, lambda r: 23 + 2 * (wavefronts(r) - 1)))
+    print(
+        "latency = 23 + 2 * (wavefronts - 1), all but ld.shared.v2 / .v4:",
+        residual(narrow, lambda r: 23 + 2 * (wavefronts(r) - 1)),
+    )
     chase = [r for r in rows if r["kind"] == "chase"]
     base = {r["program"]: cost(r) for r in chase if r["warps"] == "1"}
     several = residual(chase, lambda r: max(base[r["program"]], int(r["warps"]) * wavefronts(r)))
@@ -142,16 +161,27 @@ def shared(results: Path) -> None:
 
     print("\n== shared memory: independent accesses ==")
     full = [r for r in rows if r["kind"] in ("independent", "store") and int(r["warps"]) in (8, 16, 32)]
-    print("8 warps or more: cycles per access of each warp = warps * wavefronts:", residual(full, lambda r: int(r["warps"]) * wavefronts(r)))
+    print(
+        "8 warps or more: cycles per access of each warp = warps * wavefronts:",
+        residual(full, lambda r: int(r["warps"]) * wavefronts(r)),
+    )
     for instruction in sorted({r["instruction"] for r in rows if r["kind"] == "independent"}):
         few = [r for r in rows if r["kind"] == "independent" and r["instruction"] == instruction and r["warps"] == "1"]
-        size = 16 if "ldmatrix" in instruction else min(int(r["pitch_bytes"]) for r in few if int(r["pitch_bytes"]))  # no conflicts
-        counts = {int(r["per_iteration"]): float(r["cycles_per_iteration"]) for r in few if int(r["pitch_bytes"]) == size}
+        size = (
+            16 if "ldmatrix" in instruction else min(int(r["pitch_bytes"]) for r in few if int(r["pitch_bytes"]))
+        )  # no conflicts
+        counts = {
+            int(r["per_iteration"]): float(r["cycles_per_iteration"]) for r in few if int(r["pitch_bytes"]) == size
+        }
         slope = (counts[16] - counts[8]) / 8
-        print(f"{instruction.replace('.sync.aligned.m8n8', ''):34s} one warp: {slope:5.2f} cycles each (8 to 16 loads in a loop body)")
+        print(
+            f"{instruction.replace('.sync.aligned.m8n8', ''):34s} one warp: {slope:5.2f} cycles each (8 to 16 loads in a loop body)"
+        )
     for row in rows:
         if row["warps"] == "1" and row["kind"] not in ("chase", "independent"):
-            print(f"{row['instruction']:34s} {row['kind']:16s} pitch {row['pitch_bytes']:>4s}  one warp: {cost(row):6.2f}")
+            print(
+                f"{row['instruction']:34s} {row['kind']:16s} pitch {row['pitch_bytes']:>4s}  one warp: {cost(row):6.2f}"
+            )
 
 
 def barrier(results: Path) -> None:
@@ -167,12 +197,16 @@ def barrier(results: Path) -> None:
         print(f"{warps:3d} warps: {turn:6.2f}, rule 28 + 2 * warps = {28 + 2 * warps}")
     for warps in (1, 8, 32):
         chain, none, late = (by[f"barrier_{kind}_n48", warps] for kind in ("chain", "none", "late"))
-        print(f"{warps:3d} warps: 48 IMAD and a barrier {chain:.1f}, without the barrier {none:.1f}, IMAD by warp 0 alone {late:.1f}")
+        print(
+            f"{warps:3d} warps: 48 IMAD and a barrier {chain:.1f}, without the barrier {none:.1f}, IMAD by warp 0 alone {late:.1f}"
+        )
 
 
 def loop(results: Path) -> None:
     rows = [r for r in read(results, "loop") if r["counter"] == "vector"]
-    print("\n== loop end (VIADD, ISETP, BRA): cycles an iteration beyond the unrolled cost, at 1, 4, 8, 12, 16 warps ==")
+    print(
+        "\n== loop end (VIADD, ISETP, BRA): cycles an iteration beyond the unrolled cost, at 1, 4, 8, 12, 16 warps =="
+    )
     for form, latency, interval in (("m16n8k32", 24, 8), ("m16n8k16", 17, 6)):
         some = [r for r in rows if form in r["instruction"]]
 
@@ -187,10 +221,15 @@ def loop(results: Path) -> None:
             extra = " ".join(f"{iteration(r) - unrolled(r):7.1f}" for r in line if r["warps"] != "2")
             print(f"   mma.sp {form}, {k:>2s} in the body, {chains:>2s} chains: {extra}")
         alone = [r for r in some if r["chains"] == r["mma_per_iteration"] and int(r["warps"]) <= 4]
-        print(f"   one warp on a sub-core, independent: max(28, (k - 1) * {interval} + {latency}):", residual(alone, drained, iteration))
+        print(
+            f"   one warp on a sub-core, independent: max(28, (k - 1) * {interval} + {latency}):",
+            residual(alone, drained, iteration),
+        )
     for row in rows:
         if row["instruction"] == "lop3.b32" and row["warps"] == "1":
-            print(f"   {row['mma_per_iteration']:>2s} independent LOP3 in the body, one warp: {row['cycles_per_iteration']} cycles an iteration")
+            print(
+                f"   {row['mma_per_iteration']:>2s} independent LOP3 in the body, one warp: {row['cycles_per_iteration']} cycles an iteration"
+            )
 
 
 def gemm(results: Path) -> None:

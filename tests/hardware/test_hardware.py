@@ -1,4 +1,5 @@
-"""Measures again what the golden data holds: `pytest -m hardware`, on a machine with an NVIDIA GPU of sm_90, ptxas and cupy."""
+"""Measures again what the golden data holds: `pytest -m hardware`, on a machine with an NVIDIA GPU of sm_90, ptxas and
+cupy."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ def step(script: str, *arguments: str | Path) -> str:
     """Runs a program of this folder; `tests.hardware.X` as a module, from the root."""
     what = ["-m", script] if script.startswith("tests.") else [str(HERE / script)]
     command = [sys.executable, *what, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE.parents[1] if script.startswith("tests.") else None)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=HERE.parents[1] if script.startswith("tests.") else None,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -54,4 +61,6 @@ def test_faults_in_metadata_give_the_recorded_bits(tmp_path: Path) -> None:
     folders = ("--build", tmp_path / "build", "--output", tmp_path / "out")
     step("tests.hardware.faults", "build", "--recorded", *folders)
     step("tests.hardware.faults", "run", *folders)
-    assert ", 0 bits differ from those recorded, digests and errors the same" in step("tests.hardware.faults", "again", *folders)
+    assert ", 0 bits differ from those recorded, digests and errors the same" in step(
+        "tests.hardware.faults", "again", *folders
+    )

@@ -6,18 +6,22 @@
 
     initial    uint32 [warps, registers, 32]  registers before the first instruction
     image      uint32 [words]                 shared memory likewise
-    counts     uint32 [repeats + 1]           how often each `.repeat` runs, in the order of the file; the last word is 0
-    registers  uint32 [warps, stored, 32]     out: the registers that `.store` names (`stored_registers`)
+    counts     uint32 [repeats + 1]           how often each `.repeat` runs, in the order of the file; the last word is
+    0 registers  uint32 [warps, stored, 32]     out: the registers that `.store` names (`stored_registers`)
     shared     uint32 [words]                 out: shared memory
     clocks     uint64 [warps, 2]              out: first and last cycle of each warp
     base       uint32 [2]                     out: where shared memory starts; a word that keeps a load alive
 
-The instructions of the trace stand in the kernel as they are, in the same order, on the same `%rN`. Only this is changed:
+The instructions of the trace stand in the kernel as they are, in the same order, on the same `%rN`. Only this is
+changed:
 
-* Addresses count from 0 in a trace, but shared memory of a kernel starts at SHARED_BASE on sm_90 (NVIDIA keeps 1 KB for itself). With `timed`
-  it is added to the constant offset of every address, which costs nothing, and the kernel returns the true place for `run_traces.py` to check.
-  Otherwise an `add` before every access does it: ptxas drops an `ldmatrix` whose address it can compute and which no array contains.
-* A special register outside of `mov`, a constant where ptxas takes none, or a sink of a single load goes through a register of its own.
+* Addresses count from 0 in a trace, but shared memory of a kernel starts at SHARED_BASE on sm_90 (NVIDIA keeps 1 KB for
+itself). With `timed`
+  it is added to the constant offset of every address, which costs nothing, and the kernel returns the true place for
+  `run_traces.py` to check. Otherwise an `add` before every access does it: ptxas drops an `ldmatrix` whose address it
+  can compute and which no array contains.
+* A special register outside of `mov`, a constant where ptxas takes none, or a sink of a single load goes through a
+register of its own.
 
 A trace's registers and shared memory are 0 before they are written; here the prologue says so.
 """
@@ -32,11 +36,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import Instruction
-from isa.forms import MmaForm, Role, Shape
-from isa.instruction import Address, Immediate, Operand, Register, Scalar, Sink, Vector
-from isa.plain_forms import SPECIAL_REGISTERS, PlainForm
-from simulator.trace.data import load_all
-from simulator.trace.program import Node, Repeat, Trace
+from isa.forms.mma import MmaForm, Role, Shape
+from isa.forms.plain import SPECIAL_REGISTERS, PlainForm
+from isa.ptx.instruction import Address, Immediate, Operand, Register, Scalar, Sink, Vector
+from simulator.program.data import load_all
+from simulator.program.trace import Node, Repeat, Trace
 
 SHARED_BASE = 1024
 LANES = 32
@@ -46,7 +50,9 @@ Words = NDArray[np.uint32]
 
 def stored_registers(trace: Trace) -> list[int]:
     """Numbers of the registers that any `.store` names, ascending."""
-    return sorted({store.register + i for store in trace.stores if store.register is not None for i in range(store.count)})
+    return sorted(
+        {store.register + i for store in trace.stores if store.register is not None for i in range(store.count)}
+    )
 
 
 def repeats(trace: Trace) -> list[Repeat]:
@@ -68,10 +74,15 @@ def shared_words(trace: Trace) -> int:
 
 def initial_state(trace: Trace) -> tuple[Words, Words]:
     """`initial` and `image`: what every `.load` brings, zero elsewhere."""
-    from simulator.execute.machine import Machine
+    from simulator.execute.cta_state import Machine
     from simulator.state import RegisterFile, SharedMemory
 
-    machine = Machine(RegisterFile(trace.warps, trace.registers), SharedMemory(trace.shared_bytes, trace.warps), trace.warps, trace.target)
+    machine = Machine(
+        RegisterFile(trace.warps, trace.registers),
+        SharedMemory(trace.shared_bytes, trace.warps),
+        trace.warps,
+        trace.target,
+    )
     load_all(trace, machine)
     image = np.zeros(4 * shared_words(trace), np.uint8)
     image[: trace.shared_bytes] = machine.shared.data
@@ -84,10 +95,17 @@ def ptx_module(trace: Trace, target: str = "sm_90a", *, timed: bool = False) -> 
     body = "\n".join(_dispatch(trace, writer))
     number = len(repeats(trace))
     loaded = _loaded_registers(trace)
-    prologue = [f"ld.global.b32 %r{r}, [%in+{4 * LANES * r}];" if r in loaded else f"mov.b32 %r{r}, 0;" for r in range(trace.registers)]
+    prologue = [
+        f"ld.global.b32 %r{r}, [%in+{4 * LANES * r}];" if r in loaded else f"mov.b32 %r{r}, 0;"
+        for r in range(trace.registers)
+    ]
     prologue += [f"ld.global.b32 %count{i}, [%counts+{4 * i}];" for i in range(number)]
     stored = [f"st.global.b32 [%out+{4 * LANES * i}], %r{r};" for i, r in enumerate(stored_registers(trace))]
-    declared = "".join(f" .reg .b32 %{name}<{size}>;" for name, size in (("count", number), ("left", number), ("extra", writer.extras)) if size)
+    declared = "".join(
+        f" .reg .b32 %{name}<{size}>;"
+        for name, size in (("count", number), ("left", number), ("extra", writer.extras))
+        if size
+    )
     words, per_warp = shared_words(trace), 4 * LANES * trace.registers
     return f""".version 9.0
 .target {target}
@@ -210,7 +228,9 @@ class _Writer:
             return self.address(operand, before)
         braces = role.shape is Shape.VECTOR and (isinstance(form, MmaForm) or form.name == "ldmatrix")  # type: ignore[attr-defined]
         if isinstance(operand, Vector):
-            return "{" + ", ".join(self.scalar(instruction, part, before, vector=True) for part in operand.elements) + "}"
+            return (
+                "{" + ", ".join(self.scalar(instruction, part, before, vector=True) for part in operand.elements) + "}"
+            )
         text = self.scalar(instruction, operand, before, vector=braces)
         return "{" + text + "}" if braces else text
 

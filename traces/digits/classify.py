@@ -2,8 +2,9 @@
 
     python traces/digits/classify.py OUT.npz [--type f16]
 
-Undoes layout and scales, applies ReLU and the last layer, and prints the accuracy beside that of the dense network and of numpy (float32) on the
-same pruned, rounded operands. `finish(outputs, type)` does the same from Python. Needs numpy and `isa`. Exit code 2: the input is not usable.
+Undoes layout and scales, applies ReLU and the last layer, and prints the accuracy beside that of the dense network and
+of numpy (float32) on the same pruned, rounded operands. `finish(outputs, type)` does the same from Python. Needs numpy
+and `isa`. Exit code 2: the input is not usable.
 
 The pair of CTAs of f16_tcgen05_pair runs the layers of two networks; their scores are added.
 """
@@ -33,7 +34,8 @@ class BadInputError(ValueError):
 
 
 class Layer(NamedTuple):
-    """The outputs of the hidden layer of one network, as simulated and by numpy on the same operands, float32 [128, images]."""
+    """The outputs of the hidden layer of one network, as simulated and by numpy on the same operands, float32 [128,
+    images]."""
 
     network: str
     simulated: Floats
@@ -55,12 +57,16 @@ def stored_arrays(outputs: Mapping[str, NDArray[Any]], plan: Plan | TmemPlan) ->
             raise BadInputError(f"there is no array '{key}'; {plan.name}.trace stores {' and '.join(wanted)}")
         array = np.asarray(outputs[key])
         if array.dtype != dtype or array.shape != shape:
-            raise BadInputError(f"'{key}' is {array.dtype} {list(array.shape)}, expected {np.dtype(dtype)} {list(shape)}")
+            raise BadInputError(
+                f"'{key}' is {array.dtype} {list(array.shape)}, expected {np.dtype(dtype)} {list(shape)}"
+            )
         arrays.append(np.ascontiguousarray(array))
     return arrays
 
 
-def simulated_layers(plan: Plan | TmemPlan, arrays: list[NDArray[Any]], data: Mapping[str, NDArray[Any]]) -> list[Floats]:
+def simulated_layers(
+    plan: Plan | TmemPlan, arrays: list[NDArray[Any]], data: Mapping[str, NDArray[Any]]
+) -> list[Floats]:
     """The layer, or both of a pair, from what the trace stored and its data file: float32 [128, images]."""
     scale = data["w_scale"][:, None] * data["x_scale"]
     if isinstance(plan, TmemPlan):
@@ -74,7 +80,10 @@ def layers_of(plan: Plan | TmemPlan, arrays: list[NDArray[Any]], data: Mapping[s
     simulated = simulated_layers(plan, arrays, data)
     if isinstance(plan, TmemPlan):
         x, bias = tcgen05_plan.inputs(plan, data), tcgen05_plan.biases(plan, data)
-        by_numpy = [(tcgen05_plan.dense_weights(plan, data, cta) @ x.T + bias[cta][:, None]) * scale for cta in range(plan.group)]
+        by_numpy = [
+            (tcgen05_plan.dense_weights(plan, data, cta) @ x.T + bias[cta][:, None]) * scale
+            for cta in range(plan.group)
+        ]
         return [Layer(*each) for each in zip(plan.networks, simulated, by_numpy, strict=True)]
     w = values(dense_weights(plan, data["w"], data["e"]), plan.element)
     x = values(swizzle(data["x"]).astype(np.uint32), plan.element)
@@ -106,10 +115,14 @@ class Classifier:
             raise BadInputError(f"unknown type '{type}'; known are {', '.join(EVERY)}")
         self.plan = EVERY[type]
         self.data, self.weights, images = (_contents(folder / f"{name}.npz") for name in (type, "weights", "images"))
-        self.images, self.labels = images["images"][: self.plan.images].astype(np.float32), images["labels"][: self.plan.images]
+        self.images, self.labels = (
+            images["images"][: self.plan.images].astype(np.float32),
+            images["labels"][: self.plan.images],
+        )
 
     def digits(self, outputs: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
-        """The predicted digit of each image; BadInputError for an array that is missing or has the wrong type or shape."""
+        """The predicted digit of each image; BadInputError for an array that is missing or has the wrong type or
+        shape."""
         layers = simulated_layers(self.plan, stored_arrays(outputs, self.plan), self.data)
         return self.of_layers(layers)
 
@@ -135,9 +148,10 @@ def finish(outputs: Mapping[str, NDArray[Any]], type: str, folder: Path = HERE) 
         folder: where the data files lie.
 
     Returns:
-        images, correct, accuracy (simulated), accuracy_numpy (same operands, float32), accuracy_dense (unpruned network, float32; all three on
-        the same images), different (images whose predicted digit is not numpy's), largest_difference (of the layer's outputs, in its own units),
-        layer (float32 [128, images], of a pair [256, images]), digits (predicted, [images]), networks (accuracy of each network alone, by name).
+        images, correct, accuracy (simulated), accuracy_numpy (same operands, float32), accuracy_dense (unpruned
+        network, float32; all three on the same images), different (images whose predicted digit is not numpy's),
+        largest_difference (of the layer's outputs, in its own units), layer (float32 [128, images], of a pair [256,
+        images]), digits (predicted, [images]), networks (accuracy of each network alone, by name).
 
     Raises:
         BadInputError: unknown type, an array is missing or has the wrong type or shape.
@@ -146,7 +160,10 @@ def finish(outputs: Mapping[str, NDArray[Any]], type: str, folder: Path = HERE) 
     plan, weights, images, labels = known.plan, known.weights, known.images, known.labels
     layers = layers_of(plan, stored_arrays(outputs, plan), known.data)
     simulated = [last_layer(each.network, each.simulated, weights) for each in layers]
-    digits, digits_numpy = known.of_layers([each.simulated for each in layers]), known.of_layers([each.numpy for each in layers])
+    digits, digits_numpy = (
+        known.of_layers([each.simulated for each in layers]),
+        known.of_layers([each.numpy for each in layers]),
+    )
     first = np.maximum(images @ weights["w1"].astype(np.float32).T + weights["b1"].astype(np.float32), 0)
     second = weights["w2_dense"].astype(np.float32) @ first.T + weights["b2_dense"].astype(np.float32)[:, None]
     digits_dense = scores(second, weights["w3_dense"], weights["b3_dense"]).argmax(axis=1)
@@ -161,7 +178,9 @@ def finish(outputs: Mapping[str, NDArray[Any]], type: str, folder: Path = HERE) 
         "largest_difference": max(float(np.abs(each.simulated - each.numpy).max()) for each in layers),
         "layer": np.concatenate([each.simulated for each in layers]),
         "digits": digits,
-        "networks": {each.network: float(np.mean(s.argmax(axis=1) == labels)) for each, s in zip(layers, simulated, strict=True)},
+        "networks": {
+            each.network: float(np.mean(s.argmax(axis=1) == labels)) for each, s in zip(layers, simulated, strict=True)
+        },
     }
 
 
@@ -177,23 +196,32 @@ def read(path: Path, type: str | None) -> tuple[dict[str, NDArray[Any]], str]:
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, BadInputError):
             raise
-        raise BadInputError(f"it cannot be read ({str(error).splitlines()[0] if str(error) else 'it ends too early'})") from None
+        raise BadInputError(
+            f"it cannot be read ({str(error).splitlines()[0] if str(error) else 'it ends too early'})"
+        ) from None
     if type is not None:
         return outputs, type
     found = [plan.name for plan in EVERY.values() if plan.d_key in outputs]
     if len(found) != 1:
         keys = ", ".join(plan.d_key for plan in EVERY.values())
-        raise BadInputError(f"it holds {'outputs of several traces: say which with --type' if found else f'none of {keys}'}")
+        raise BadInputError(
+            f"it holds {'outputs of several traces: say which with --type' if found else f'none of {keys}'}"
+        )
     return outputs, found[0]
 
 
 def report(result: Mapping[str, Any]) -> str:
     """What the program prints."""
     different, networks = result["different"], result["networks"]
-    each = [f"  accuracy, {name} alone           {accuracy:.4f}" for name, accuracy in networks.items()] if len(networks) > 1 else []
+    each = (
+        [f"  accuracy, {name} alone           {accuracy:.4f}" for name, accuracy in networks.items()]
+        if len(networks) > 1
+        else []
+    )
     return "\n".join(
         [
-            f"{result['type']}: {result['images']} test images, layer {SIZE} x {SIZE} pruned" + ", two networks" * bool(each),
+            f"{result['type']}: {result['images']} test images, layer {SIZE} x {SIZE} pruned"
+            + ", two networks" * bool(each),
             f"  accuracy, simulated           {result['accuracy']:.4f}  ({result['correct']} right)",
             *each,
             f"  accuracy, numpy, same layer   {result['accuracy_numpy']:.4f}",
@@ -206,7 +234,9 @@ def report(result: Mapping[str, Any]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="finish the classification from the stored output of a digits trace")
-    parser.add_argument("outputs", type=Path, metavar="OUT.npz", help="what `tcsim run traces/digits/TYPE.trace --output OUT.npz` wrote")
+    parser.add_argument(
+        "outputs", type=Path, metavar="OUT.npz", help="what `tcsim run traces/digits/TYPE.trace --output OUT.npz` wrote"
+    )
     parser.add_argument("--type", choices=EVERY, help="which trace it was (default: told by the names of the arrays)")
     given = parser.parse_args(arguments)
     try:

@@ -1,7 +1,8 @@
 """What the five traces share: forms, sizes, the shared-memory plan, and the way from stored bytes back to matrices.
 
-The layer is D[128 outputs x images] = W[128 x 128] * X[128 x images] + bias, one CTA of 8 warps; warp w owns output rows 16w .. 16w + 15.
-Where an element sits in a register comes from `isa`; this file says only where tiles sit in shared memory. Needs numpy and `isa`.
+The layer is D[128 outputs x images] = W[128 x 128] * X[128 x images] + bias, one CTA of 8 warps; warp w owns output
+rows 16w .. 16w + 15. Where an element sits in a register comes from `isa`; this file says only where tiles sit in
+shared memory. Needs numpy and `isa`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # a checkout that is not installed
 
-from isa.forms import MmaForm, mma_forms
-from isa.metadata import stored_columns
+from isa.forms.mma import MmaForm, mma_forms
+from isa.fragments.metadata import stored_columns
 from isa.types import ElementType
 
 HERE = Path(__file__).resolve().parent
@@ -85,7 +86,8 @@ class Plan:
 
     @property
     def w_pitch(self) -> int:
-        """Bytes of one stored row of W: half of its 128 columns, padded by 16 bytes so that 8 rows fall on 8 different sets of 4 banks."""
+        """Bytes of one stored row of W: half of its 128 columns, padded by 16 bytes so that 8 rows fall on 8 different
+        sets of 4 banks."""
         return self.x_pitch // 2 + CHUNK
 
     @property
@@ -139,8 +141,8 @@ PLANS: dict[str, Plan] = {
 def swizzle(rows: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
     """Exchange the 16-byte chunks of each row: chunk c of row n goes to chunk c XOR (n mod 8). Its own inverse.
 
-    Eight rows of 128, 256 or 512 bytes begin at the same bank; after the exchange the same chunk of eight neighbouring rows lies on eight
-    different sets of 4 banks, so that each 8 x 8 matrix of an ldmatrix comes in one cycle.
+    Eight rows of 128, 256 or 512 bytes begin at the same bank; after the exchange the same chunk of eight neighbouring
+    rows lies on eight different sets of 4 banks, so that each 8 x 8 matrix of an ldmatrix comes in one cycle.
     """
     count, pitch = rows.shape[0], rows.shape[1] * rows.itemsize
     chunks = np.ascontiguousarray(rows).view(np.uint8).reshape(count, pitch // CHUNK, CHUNK)
@@ -165,7 +167,9 @@ def values(patterns: Words, element: ElementType) -> Floats:
 def metadata_codes(plan: Plan, e: Words) -> Words:
     """The metadata registers uint32 [warp, lane, register] -> codes uint32 [128 rows, chunks of the whole row]."""
     selectors = plan.form.metadata.selectors
-    parts = [plan.form.metadata.gather(e[..., step // selectors], step % selectors) for step in range(plan.steps)]  # each [warp, row, chunk]
+    parts = [
+        plan.form.metadata.gather(e[..., step // selectors], step % selectors) for step in range(plan.steps)
+    ]  # each [warp, row, chunk]
     return np.concatenate(parts, axis=-1).reshape(SIZE, -1)
 
 
@@ -179,7 +183,8 @@ def dense_weights(plan: Plan, w: NDArray[np.unsignedinteger], e: Words) -> Words
 
 
 def layer_results(plan: Plan, d: NDArray[np.uint8], head: Words) -> Words:
-    """The stored outputs of a run -> patterns of D, uint32 [128 outputs, images]. `d`: bytes; `head`: [warp, register, lane]."""
+    """The stored outputs of a run -> patterns of D, uint32 [128 outputs, images]. `d`: bytes; `head`: [warp, register,
+    lane]."""
     tiles = d.view("<u4").reshape(-1, SIZE, TILE)
     body = np.moveaxis(tiles, 0, 1).reshape(SIZE, -1)
     if not plan.head:

@@ -2,8 +2,8 @@
 
     python traces/digits/make_tcgen05.py [--out FOLDER]
 
-Which byte of shared memory and which cell of Tensor Memory holds what comes from the mappings of `isa`; before a file is written, its bytes are read
-back through them and compared with the matrices that they stand for.
+Which byte of shared memory and which cell of Tensor Memory holds what comes from the mappings of `isa`; before a file
+is written, its bytes are read back through them and compared with the matrices that they stand for.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from tcgen05_plan import (
     TmemPlan,
 )
 
-from isa.smem_tile import Tile
-from isa.tensor_memory import TmemAddress
-from isa.tmem_metadata import PAIR, TILE_CHUNKS
+from isa.shared_memory.tile import Tile
+from isa.tensor_memory.address import TmemAddress
+from isa.tensor_memory.metadata import PAIR, TILE_CHUNKS
 
 Reals = NDArray[np.float64]
 
@@ -50,11 +50,15 @@ LARGEST_E2M1, LARGEST_UE4M3 = 6.0, 448.0
 def pruned(name: str, weights: Arrays) -> tuple[Reals, NDArray[np.bool_], Reals]:
     """The hidden layer of a network: its weights, which of them are stored, its biases.
 
-    "4of8" is the dense network, pruned here in pairs and not trained on: of every 4 pairs of neighbouring inputs the 2 of the largest sums of
-    squares stay, the lower ones on a tie.
+    "4of8" is the dense network, pruned here in pairs and not trained on: of every 4 pairs of neighbouring inputs the 2
+    of the largest sums of squares stay, the lower ones on a tie.
     """
     if name != "4of8":
-        return weights[f"w2_{name}"].astype(np.float64), weights[f"mask_{name}"].astype(np.bool_), weights[f"b2_{name}"].astype(np.float64)
+        return (
+            weights[f"w2_{name}"].astype(np.float64),
+            weights[f"mask_{name}"].astype(np.bool_),
+            weights[f"b2_{name}"].astype(np.float64),
+        )
     dense = weights["w2_dense"].astype(np.float64)
     squares = (dense**2).reshape(SIZE, -1, 4, 2).sum(axis=-1)
     mask = np.zeros(squares.shape, np.bool_)
@@ -64,18 +68,23 @@ def pruned(name: str, weights: Arrays) -> tuple[Reals, NDArray[np.bool_], Reals]
 
 
 def compress(w: Reals, mask: NDArray[np.bool_], plan: TmemPlan) -> tuple[Reals, Words]:
-    """A pruned matrix -> (its stored half [128, 64], codes uint32 [128, chunks]). The mask, not the values, says what is stored."""
+    """A pruned matrix -> (its stored half [128, 64], codes uint32 [128, chunks]). The mask, not the values, says what
+    is stored."""
     sparsity = plan.metadata.sparsity
     kept = np.nonzero(mask)[1].reshape(SIZE, -1, sparsity.stored)  # columns in ascending order
     wide = sparsity.stored // 2  # columns that an index moves: 1, or 2 where pairs are stored
     inside = kept[..., ::wide] % sparsity.chunk // wide
-    return np.take_along_axis(w, kept.reshape(SIZE, -1), axis=1), (inside[..., 0] | inside[..., 1] << 2).astype(np.uint32)
+    return np.take_along_axis(w, kept.reshape(SIZE, -1), axis=1), (inside[..., 0] | inside[..., 1] << 2).astype(
+        np.uint32
+    )
 
 
 def scaled_blocks(x: Reals, unit: float, size: int) -> tuple[Words, Words]:
-    """Rows of numbers -> patterns of e2m1, and factors of ue4m3 [row, block] for every `size` numbers; x is about e2m1 * factor * unit.
+    """Rows of numbers -> patterns of e2m1, and factors of ue4m3 [row, block] for every `size` numbers; x is about e2m1
+    * factor * unit.
 
-    The factor makes the largest magnitude of its block 6, as far as 4 significant bits allow; all roundings to nearest even.
+    The factor makes the largest magnitude of its block 6, as far as 4 significant bits allow; all roundings to nearest
+    even.
     """
     blocks = x.reshape(len(x), -1, size) / unit
     wanted = np.minimum(np.abs(blocks).max(axis=-1) / LARGEST_E2M1, LARGEST_UE4M3)
@@ -88,7 +97,8 @@ def scaled_blocks(x: Reals, unit: float, size: int) -> tuple[Words, Words]:
 
 
 def units(plan: TmemPlan, w: Reals, weights: Arrays) -> tuple[NDArray[np.float32], np.float32]:
-    """w_scale of each row, x_scale: 1 for f16, as in `make_traces` for 8-bit types, one number for all of W where blocks have their own factors."""
+    """w_scale of each row, x_scale: 1 for f16, as in `make_traces` for 8-bit types, one number for all of W where
+    blocks have their own factors."""
     limit = LARGEST_E2M1 * LARGEST_UE4M3 if plan.scaled else LIMITS.get(plan.type, 0.0)
     if not limit:
         return np.ones(SIZE, np.float32), np.float32(1.0)
@@ -113,14 +123,19 @@ def operands(plan: TmemPlan, weights: Arrays, images: Arrays) -> Arrays:
                 "scale_b": np.stack([plan.scales[1].image(f) for f in np.split(factors_b, len(b) // N)]),
             }
         else:
-            a, b = encode(stored / w_scale[:, None].astype(np.float64), plan.type), encode(x / float(x_scale), plan.type)
+            a, b = (
+                encode(stored / w_scale[:, None].astype(np.float64), plan.type),
+                encode(x / float(x_scale), plan.type),
+            )
         scaled_bias = bias / (w_scale.astype(np.float64) * float(x_scale))
         tiles = zip(plan.x_tiles, b.reshape(len(plan.x_tiles), plan.group, N // plan.group, SIZE)[:, cta], strict=True)
         data |= {
             f"w{end}": _image([(plan.w_tile, a)]),
             f"x{end}": _image(list(tiles)),
             f"e{end}": metadata_images(plan, codes),
-            f"bias{end}": np.rint(scaled_bias).astype(np.int32) if plan.accumulator == "s32" else scaled_bias.astype(np.float32),
+            f"bias{end}": np.rint(scaled_bias).astype(np.int32)
+            if plan.accumulator == "s32"
+            else scaled_bias.astype(np.float32),
             "w_scale": w_scale,
             "x_scale": np.asarray(x_scale),
         }
@@ -136,7 +151,8 @@ def _image(tiles: list[tuple[Tile, Words]]) -> NDArray[np.uint8]:
 
 
 def metadata_images(plan: TmemPlan, codes: Words) -> NDArray[np.uint8]:
-    """Codes [128, chunks] -> images uint8 [image, 128, 16] for `tcgen05.cp.128x128b`; blocks of W in different lanes share one."""
+    """Codes [128, chunks] -> images uint8 [image, 128, 16] for `tcgen05.cp.128x128b`; blocks of W in different lanes
+    share one."""
     padded = np.pad(codes, ((0, 0), (0, TILE_CHUNKS - codes.shape[1])))
     rows = np.split(padded, SIZE // plan.layout.rows)
     lanes = plan.lanes * (len(rows) // len(plan.lanes))
@@ -148,9 +164,12 @@ def metadata_images(plan: TmemPlan, codes: Words) -> NDArray[np.uint8]:
 def check(plan: TmemPlan, data: Arrays, weights: Arrays, images: Arrays) -> None:
     """The bytes, read back through the mappings, are the layer as far as its types are exact; ValueError if not.
 
-    W may be off by a part of the weight and by so many w_scale: nothing for f16, a rounding for the others, where 2688 w_scale is the largest e2m1.
+    W may be off by a part of the weight and by so many w_scale: nothing for f16, a rounding for the others, where 2688
+    w_scale is the largest e2m1.
     """
-    part, more = {"f16": (0.0, 0.0), "e4m3": (2.0**-4, 2.0**-10), "s8": (0.0, 0.5001), "e2m1": (0.25, 0.05 * 2688)}[plan.type]
+    part, more = {"f16": (0.0, 0.0), "e4m3": (2.0**-4, 2.0**-10), "s8": (0.0, 0.5001), "e2m1": (0.25, 0.05 * 2688)}[
+        plan.type
+    ]
     for cta, network in enumerate(plan.networks):
         wanted, mask, _ = pruned(network, weights)
         w = tcgen05_plan.dense_weights(plan, data, cta) * data["w_scale"][:, None]
@@ -204,14 +223,18 @@ class Program:
         self.put(f"and.b32 %r{LANE}, %r{TID}, 31;")
         self.put(f"mov.u32 %r{CONTROL}, {self.plan.control_at};")
         if first:
-            self.note("one warp allocates; one of its threads initialises the mbarriers, and will issue everything asynchronous")
+            self.note(
+                "one warp allocates; one of its threads initialises the mbarriers, and will issue everything asynchronous"
+            )
             self.put(f"setp.eq.u32 %p0, %r{TID}, 0;")
             self.put(f"tcgen05.alloc.{self.group}.sync.aligned.shared::cta.b32 {moved(CONTROL, SLOT)}, 512;")
             self.put(f"tcgen05.relinquish_alloc_permit.{self.group}.sync.aligned;")
             for barrier in (0, 8):
                 self.put(f"@%p0 mbarrier.init.shared::cta.b64 {moved(CONTROL, barrier)}, 1;")
             self.put("@%p0 fence.mbarrier_init.release.cluster;")
-        self.note("The copies into shared memory have arrived, too (a real kernel waits for the mbarrier of its TMA here).")
+        self.note(
+            "The copies into shared memory have arrived, too (a real kernel waits for the mbarrier of its TMA here)."
+        )
         self.everyone()
         self.put(f"ld.shared.b32 %r{BASE}, {moved(CONTROL, SLOT)};")
 
@@ -278,7 +301,10 @@ class Program:
         if plan.scaled:
             self.note("scale factors of A")
             self.copy("32x128b.warpx4", SCALE_A_AT, plan.scale_a_at)
-        self.note("descriptors of A, B and the instruction" + (", one for each sparsity selector" if len(plan.metadata.selectors) > 1 else ""))
+        self.note(
+            "descriptors of A, B and the instruction"
+            + (", one for each sparsity selector" if len(plan.metadata.selectors) > 1 else "")
+        )
         self.put(f"mov.b64 %rd{A_DESC}, {plan.w_tile.descriptor.encode():#018x};")
         for selector in plan.metadata.selectors:
             self.put(f"mov.b32 %r{IDESC + selector}, {plan.descriptor(selector).encode():#010x};")
@@ -294,7 +320,9 @@ class Program:
         """The MMAs of one block of D over K."""
         plan = self.plan
         tile = plan.x_tiles[block.image // N]
-        self.note(f"rows {block.row} to {block.row + plan.layout.rows - 1} of W, images {block.image} to {block.image + N - 1}")
+        self.note(
+            f"rows {block.row} to {block.row + plan.layout.rows - 1} of W, images {block.image} to {block.image + N - 1}"
+        )
         if plan.scaled:
             number = block.image // N
             for copy in (0, 1):
@@ -308,7 +336,11 @@ class Program:
             a = self.advanced(A_DESC, A_STEP, plan.w_tile.at(k=step * plan.k // 2, row=block.row).start_address - first)
             b = self.advanced(B_DESC, B_STEP, tile.at(k=step * plan.k).start_address - tile.start)
             meta = moved(base, plan.meta_column(block) + PAIR * pair)
-            scales = f"{moved(BASE, SCALE_A_AT)}, {moved(BASE, SCALE_B_AT + SCALE_B_COLUMNS * (block.image // N))}, " if plan.scaled else ""
+            scales = (
+                f"{moved(BASE, SCALE_A_AT)}, {moved(BASE, SCALE_B_AT + SCALE_B_COLUMNS * (block.image // N))}, "
+                if plan.scaled
+                else ""
+            )
             self.put(f"@%p0 {plan.opcode}")
             self.put(f"    {moved(base, block.column)}, %rd{a}, %rd{b}, {meta}, %r{IDESC + selector}, {scales}1;")
 
@@ -329,7 +361,9 @@ class Program:
 
     def finish(self, first: bool) -> None:
         plan = self.plan
-        self.note("wait for this half of D, bring it home (a real kernel branches back to a try_wait that has not succeeded)")
+        self.note(
+            "wait for this half of D, bring it home (a real kernel branches back to a try_wait that has not succeeded)"
+        )
         self.put(f"mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r{BARRIER}], 0;")
         self.put("tcgen05.fence::after_thread_sync;")
         for i, column in enumerate(range(0, N, LOAD_COLUMNS)):
@@ -397,7 +431,9 @@ def header(plan: TmemPlan) -> Iterator[str]:
     yield f"    0       A: W, the stored half: 128 rows of {row} bytes, K-major, swizzle {tile.swizzle}"
     share = f"{len(plan.x_tiles)} x {x.rows}" if len(plan.x_tiles) > 1 else str(x.rows)
     yield f"    {x.start:<7d} B: X, {share} images of {2 * row} bytes, K-major, swizzle {x.swizzle}"
-    yield f"    {plan.meta_at:<7d} metadata: 128 rows of 16 bytes" + f", {plan.meta_images} times" * (plan.meta_images > 1)
+    yield f"    {plan.meta_at:<7d} metadata: 128 rows of 16 bytes" + f", {plan.meta_images} times" * (
+        plan.meta_images > 1
+    )
     if plan.scaled:
         yield f"    {plan.scale_a_at:<7d} scale factors of A: 32 rows of 16 bytes; of B at {plan.scale_b_at}: {2 * len(plan.x_tiles)} such images"
     yield f"    {plan.bias_at:<7d} bias: 128 words"

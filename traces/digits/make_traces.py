@@ -2,8 +2,8 @@
 
     python traces/digits/make_traces.py [--out FOLDER]
 
-Which lane's register holds what comes from the mappings of `isa`: `check` proves, for every form, that the addresses which the program computes
-make `ldmatrix` deliver exactly the fragments that `mma.sp` reads.
+Which lane's register holds what comes from the mappings of `isa`: `check` proves, for every form, that the addresses
+which the program computes make `ldmatrix` deliver exactly the fragments that `mma.sp` reads.
 """
 
 from __future__ import annotations
@@ -13,10 +13,26 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from digits_plan import CHUNK, GROUP, HERE, LANES, PLANS, SHARED, SIZE, TILE, TILE_BYTES, WARPS, Floats, Plan, Words, smallest_word, swizzle
+from digits_plan import (
+    CHUNK,
+    GROUP,
+    HERE,
+    LANES,
+    PLANS,
+    SHARED,
+    SIZE,
+    TILE,
+    TILE_BYTES,
+    WARPS,
+    Floats,
+    Plan,
+    Words,
+    smallest_word,
+    swizzle,
+)
 from numpy.typing import NDArray
 
-from isa.fragments import ldmatrix_fragment
+from isa.fragments.registers import ldmatrix_fragment
 from isa.types import ELEMENT_TYPES
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -28,7 +44,8 @@ LIMITS = {"s8": 127.0, "e4m3": 448.0}  # largest magnitude that is used; other t
 
 
 def encode(numbers: NDArray[np.float64] | Floats, name: str) -> Words:
-    """Numbers -> patterns of the type, each in a uint32. Nearest even (tf32: ties away, as `cvt.rna.tf32.f32`); 8-bit types clip at their limit."""
+    """Numbers -> patterns of the type, each in a uint32. Nearest even (tf32: ties away, as `cvt.rna.tf32.f32`); 8-bit
+    types clip at their limit."""
     x = np.asarray(numbers, np.float32)
     if name in LIMITS:
         x = np.clip(x, -LIMITS[name], LIMITS[name])
@@ -36,18 +53,24 @@ def encode(numbers: NDArray[np.float64] | Floats, name: str) -> Words:
         return (np.ascontiguousarray(x).view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
     if name == "s8":
         return np.rint(x).astype(np.int8).view(np.uint8).astype(np.uint32)
-    dtype, word = {"f16": (np.float16, np.uint16), "bf16": (ml_dtypes.bfloat16, np.uint16), "e4m3": (ml_dtypes.float8_e4m3fn, np.uint8)}[name]
+    dtype, word = {
+        "f16": (np.float16, np.uint16),
+        "bf16": (ml_dtypes.bfloat16, np.uint16),
+        "e4m3": (ml_dtypes.float8_e4m3fn, np.uint8),
+    }[name]
     return x.astype(dtype).view(word).astype(np.uint32)
 
 
 def activations(weights: Arrays, images: Arrays) -> Floats:
-    """The first layer, float32 [image, 128]. Exact in float64 (integers times float16 values), then rounded once: the same on every machine."""
+    """The first layer, float32 [image, 128]. Exact in float64 (integers times float16 values), then rounded once: the
+    same on every machine."""
     exact = images["images"].astype(np.float64) @ weights["w1"].astype(np.float64).T + weights["b1"].astype(np.float64)
     return np.maximum(exact, 0.0).astype(np.float32)
 
 
 def compress(w: NDArray[np.float64], mask: NDArray[np.bool_], plan: Plan) -> tuple[NDArray[np.float64], Words]:
-    """A pruned matrix -> (its stored half [128, 64], codes uint32 [128, chunks]). The mask, not the values, says what is stored."""
+    """A pruned matrix -> (its stored half [128, 64], codes uint32 [128, chunks]). The mask, not the values, says what
+    is stored."""
     sparsity = plan.form.metadata.sparsity
     kept = np.nonzero(mask)[1].reshape(SIZE, -1, sparsity.stored)  # columns in ascending order
     inside = kept % sparsity.chunk
@@ -56,7 +79,8 @@ def compress(w: NDArray[np.float64], mask: NDArray[np.bool_], plan: Plan) -> tup
 
 
 def metadata_registers(codes: Words, plan: Plan) -> Words:
-    """Codes [128, chunks] -> registers uint32 [warp, lane, register]; steps that differ in the selector alone share a register."""
+    """Codes [128, chunks] -> registers uint32 [warp, lane, register]; steps that differ in the selector alone share a
+    register."""
     metadata = plan.form.metadata
     steps = np.split(codes.reshape(WARPS, 16, -1), plan.steps, axis=-1)
     registers = np.zeros((plan.e_registers, WARPS, LANES), np.uint32)
@@ -94,19 +118,22 @@ def operands(plan: Plan, weights: Arrays, images: Arrays) -> Arrays:
 
 
 def a_address(plan: Plan, tid: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What each lane passes to ldmatrix for A: matrices 0, 1 are rows 0-7, 8-15 of the first 16 bytes, matrices 2, 3 of the next 16."""
+    """What each lane passes to ldmatrix for A: matrices 0, 1 are rows 0-7, 8-15 of the first 16 bytes, matrices 2, 3 of
+    the next 16."""
     lane = tid % LANES
     return ((tid - lane) // 2 + lane % 16) * plan.w_pitch + lane // 16 * CHUNK
 
 
 def b_address(plan: Plan, tid: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What each lane passes to ldmatrix for B: matrix m is 8 images of the m-th 16 bytes; the chunk is swizzled by the image."""
+    """What each lane passes to ldmatrix for B: matrix m is 8 images of the m-th 16 bytes; the chunk is swizzled by the
+    image."""
     lane = tid % LANES
     return plan.x_at + lane % 8 * plan.x_pitch + (lane // 8 ^ lane % 8) * CHUNK
 
 
 def check(plan: Plan, data: Arrays) -> None:
-    """Shared memory, read by ldmatrix at the addresses of the program, gives the fragments of `isa`; ValueError if not."""
+    """Shared memory, read by ldmatrix at the addresses of the program, gives the fragments of `isa`; ValueError if
+    not."""
     shared = np.zeros(SHARED, np.uint8)
     shared[: plan.e_at] = data["w"].view(np.uint8).ravel()
     shared[plan.x_at :] = data["x"].view(np.uint8).ravel()
@@ -122,14 +149,20 @@ def check(plan: Plan, data: Arrays) -> None:
     for step in range(plan.steps):
         k = plan.form.k
         for warp in range(WARPS):
-            expected = plan.form.a.scatter(np.ascontiguousarray(stored[16 * warp : 16 * warp + 16, step * k // 2 : (step + 1) * k // 2]))
+            expected = plan.form.a.scatter(
+                np.ascontiguousarray(stored[16 * warp : 16 * warp + 16, step * k // 2 : (step + 1) * k // 2])
+            )
             if not np.array_equal(loaded(a_address(plan, tid + LANES * warp) + 2 * CHUNK * step), expected):
                 raise ValueError(f"{plan.name}: fragment A of warp {warp}, step {step} is not what ldmatrix delivers")
         for tile in range(plan.images // TILE):
-            expected = plan.form.b.scatter(np.ascontiguousarray(x[tile * TILE : (tile + 1) * TILE, step * k : (step + 1) * k].T))
+            expected = plan.form.b.scatter(
+                np.ascontiguousarray(x[tile * TILE : (tile + 1) * TILE, step * k : (step + 1) * k].T)
+            )
             address = (b_address(plan, tid) ^ (step % 2 * 64)) + step // 2 * 128 + tile * TILE * plan.x_pitch
             if not np.array_equal(loaded(address), expected):
-                raise ValueError(f"{plan.name}: fragment B of images {tile * TILE}.., step {step} is not what ldmatrix delivers")
+                raise ValueError(
+                    f"{plan.name}: fragment B of images {tile * TILE}.., step {step} is not what ldmatrix delivers"
+                )
     for turn in range(plan.turns):
         unread = plan.x_at + (plan.head + (turn + 1) * GROUP) * plan.x_pitch
         if (turn + 1) * 2 * TILE_BYTES > unread:
@@ -178,7 +211,9 @@ class Program:
         self.put(f"shr.u32 %r{SCRATCH}, %r{LANE}, 4;")
         self.put(f"shl.b32 %r{SCRATCH}, %r{SCRATCH}, 4;")
         self.put(f"mad.lo.u32 %r{A_ADDRESS}, %r{A_ADDRESS}, {plan.w_pitch}, %r{SCRATCH};")
-        self.note("B: image lane % 8, 16-byte chunk lane / 8, exchanged by XOR with the image; odd steps begin 4 chunks on (64 bytes), also by XOR")
+        self.note(
+            "B: image lane % 8, 16-byte chunk lane / 8, exchanged by XOR with the image; odd steps begin 4 chunks on (64 bytes), also by XOR"
+        )
         self.put(f"and.b32 %r{B_EVEN}, %r{LANE}, 7;", "image")
         self.put(f"shr.u32 %r{SCRATCH}, %r{LANE}, 3;")
         self.put(f"xor.b32 %r{SCRATCH}, %r{SCRATCH}, %r{B_EVEN};", "chunk")
@@ -186,7 +221,9 @@ class Program:
         self.put(f"mad.lo.u32 %r{B_EVEN}, %r{B_EVEN}, {plan.x_pitch}, %r{SCRATCH};")
         self.put(f"add.u32 %r{B_EVEN}, %r{B_EVEN}, {plan.x_at};")
         self.put(f"xor.b32 %r{B_ODD}, %r{B_EVEN}, 64;")
-        self.note("D: a warp's 16 rows of a tile are 512 bytes, two halves of 8 bytes a lane: 512 * warp + 8 * lane = 16 * tid - 8 * lane")
+        self.note(
+            "D: a warp's 16 rows of a tile are 512 bytes, two halves of 8 bytes a lane: 512 * warp + 8 * lane = 16 * tid - 8 * lane"
+        )
         self.put(f"shl.b32 %r{D_ADDRESS}, %r{TID}, 4;")
         self.put(f"shl.b32 %r{SCRATCH}, %r{LANE}, 3;")
         self.put(f"sub.u32 %r{D_ADDRESS}, %r{D_ADDRESS}, %r{SCRATCH};")
@@ -198,8 +235,12 @@ class Program:
         self.put("bar.sync 0;")
         self.note(f"A for all {plan.steps} steps, once: the weights stay in registers")
         for step in range(plan.steps):
-            self.put(f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {vector(A + 4 * step, 4)}, {address(A_ADDRESS, 2 * CHUNK * step)};")
-        self.note(f"metadata: {4 * size} bytes a thread, and the bias of rows lane / 4 and lane / 4 + 8 as the start of every sum")
+            self.put(
+                f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {vector(A + 4 * step, 4)}, {address(A_ADDRESS, 2 * CHUNK * step)};"
+            )
+        self.note(
+            f"metadata: {4 * size} bytes a thread, and the bias of rows lane / 4 and lane / 4 + 8 as the start of every sum"
+        )
         self.put(f"shl.b32 %r{SCRATCH}, %r{TID}, {(4 * size).bit_length() - 1};")
         self.put(f"ld.shared.v{size}.b32 {vector(META, size)}, {address(SCRATCH, plan.e_at)};")
         self.put(f"shr.u32 %r{SCRATCH}, %r{TID}, 5;")
@@ -213,13 +254,16 @@ class Program:
         self.put(f"mov.b32 %r{BIAS + 3}, %r{BIAS + 2};")
 
     def group(self, image: int, accumulators: int) -> None:
-        """16 images from `image` after the addresses: all loads, then two independent chains of mma.sp into `accumulators`."""
+        """16 images from `image` after the addresses: all loads, then two independent chains of mma.sp into
+        `accumulators`."""
         plan = self.plan
         for step in range(plan.steps):
             for tile in range(2):
                 offset = step // 2 * 128 + (image + tile * TILE) * plan.x_pitch
                 source = B_ODD if step % 2 else B_EVEN
-                self.put(f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {vector(B + 8 * step + 4 * tile, 4)}, {address(source, offset)};")
+                self.put(
+                    f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {vector(B + 8 * step + 4 * tile, 4)}, {address(source, offset)};"
+                )
         for step in range(plan.steps):
             for tile in range(2):
                 register, selector = divmod(step, plan.form.metadata.selectors)
@@ -232,7 +276,9 @@ class Program:
     def head(self) -> None:
         plan = self.plan
         for image in range(0, plan.head, GROUP):
-            self.note(f"images {image}-{image + GROUP - 1}: results stay in %r{HEAD + image // 2}-%r{HEAD + image // 2 + 7}")
+            self.note(
+                f"images {image}-{image + GROUP - 1}: results stay in %r{HEAD + image // 2}-%r{HEAD + image // 2 + 7}"
+            )
             self.group(image, HEAD + image // 2)
         if plan.head:
             self.note(f"on to image {plan.head}")
@@ -271,9 +317,13 @@ def header(plan: Plan) -> list[str]:
         f"    D[128 x {plan.images}] = W[128 x 128, {sparse}] * X[128 x {plan.images}] + bias",
     ]
     if plan.name in LIMITS:
-        lines.append("W (per row), X and bias are scaled; D * w_scale * x_scale, both in the data file, is the layer's result.")
+        lines.append(
+            "W (per row), X and bias are scaled; D * w_scale * x_scale, both in the data file, is the layer's result."
+        )
     if plan.images < 384:
-        lines.append(f"Only the first {plan.images} of the 384 test images: at {pitch} bytes each, more do not fit beside W.")
+        lines.append(
+            f"Only the first {plan.images} of the 384 test images: at {pitch} bytes each, more do not fit beside W."
+        )
     lines += [
         "One CTA of 8 warps; warp w owns output rows 16w .. 16w + 15. Written by make_traces.py; classify.py finishes the classification.",
         "",
@@ -290,7 +340,9 @@ def header(plan: Plan) -> list[str]:
     ]
     if plan.head:
         room = SHARED // TILE_BYTES * TILE
-        lines.append(f"{span(HEAD, plan.head_registers)}D of the first {plan.head} images, to the end: shared memory has room for {room}")
+        lines.append(
+            f"{span(HEAD, plan.head_registers)}D of the first {plan.head} images, to the end: shared memory has room for {room}"
+        )
     lines += [
         "",
         f"Shared memory, {SHARED} bytes",

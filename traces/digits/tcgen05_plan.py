@@ -1,7 +1,8 @@
-"""What the tcgen05 traces share: forms, the plans of shared memory and Tensor Memory, and the way from stored bytes back to matrices.
+"""What the tcgen05 traces share: forms, the plans of shared memory and Tensor Memory, and the way from stored bytes
+back to matrices.
 
-The layer is D[128 outputs x images] = W[128 x 128, sparse] * X[128 x images] + bias in each CTA. W is A, the images are the columns of B. Where an
-element lies comes from `isa`; this file says only where tiles lie. Needs numpy and `isa`.
+The layer is D[128 outputs x images] = W[128 x 128, sparse] * X[128 x images] + bias in each CTA. W is A, the images are
+the columns of B. Where an element lies comes from `isa`; this file says only where tiles lie. Needs numpy and `isa`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import numpy as np
 from digits_plan import LANES, SIZE, Floats, Words, values
 from numpy.typing import NDArray
 
-from isa.datapath import DatapathLayout, datapath
-from isa.descriptors import InstructionDescriptor
-from isa.metadata import stored_columns
-from isa.smem_packing import operand_element
-from isa.smem_tile import Tile
-from isa.tensor_memory import LANES as TMEM_LANES
-from isa.tmem_metadata import TILE_CHUNKS, TmemMetadata, tmem_metadata
-from isa.tmem_moves import Move, move
-from isa.tmem_scales import TmemScales, tmem_scales
+from isa.descriptors.instruction import InstructionDescriptor
+from isa.fragments.metadata import stored_columns
+from isa.shared_memory.packing import operand_element
+from isa.shared_memory.tile import Tile
+from isa.tensor_memory.address import LANES as TMEM_LANES
+from isa.tensor_memory.datapath import DatapathLayout, datapath
+from isa.tensor_memory.metadata import TILE_CHUNKS, TmemMetadata, tmem_metadata
+from isa.tensor_memory.moves import Move, move
+from isa.tensor_memory.scales import TmemScales, tmem_scales
 from isa.types import ELEMENT_TYPES, SCALE_TYPES, ElementType
 
 WARPS = 8  # two groups of four: each group of four reaches all lanes of Tensor Memory
@@ -120,7 +121,9 @@ class TmemPlan:
 
     def _tile(self, rows: int, columns: int, start: int) -> Tile:
         element: str | ElementType = self.element if self.scaled else self.type
-        return Tile(rows, columns, element, swizzle=SWIZZLE_OF_ROW[min(columns * self.element.bits // 8, 128)], start=start)
+        return Tile(
+            rows, columns, element, swizzle=SWIZZLE_OF_ROW[min(columns * self.element.bits // 8, 128)], start=start
+        )
 
     @cached_property
     def w_tile(self) -> Tile:

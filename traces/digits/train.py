@@ -2,16 +2,19 @@
 
     python traces/digits/train.py [--out FOLDER]
 
-The network: 64 pixels -> 128 -> 128 -> 10 digits, ReLU between the layers, biases everywhere, plain numpy in float64. scikit-learn is needed
-here and only here: it ships the images and splits them. The 128 x 128 hidden layer is the job of the traces:
+The network: 64 pixels -> 128 -> 128 -> 10 digits, ReLU between the layers, biases everywhere, plain numpy in float64.
+scikit-learn is needed here and only here: it ships the images and splits them. The 128 x 128 hidden layer is the job of
+the traces:
 
 1. train the dense network (Adam, cosine learning rate, a little weight decay);
-2. round the first layer to float16, so that its products with the integer pixels add up exactly in float64, in any order, on any machine;
-3. prune the hidden layer by magnitude, 2:4 (of every 4 neighbouring inputs of a row keep the two largest) and, for tf32, 1:2 (of every pair keep
+2. round the first layer to float16, so that its products with the integer pixels add up exactly in float64, in any
+order, on any machine; 3. prune the hidden layer by magnitude, 2:4 (of every 4 neighbouring inputs of a row keep the two
+largest) and, for tf32, 1:2 (of every pair keep
    one); on a tie the lower index stays;
 4. train on with the mask held (only the hidden and the last layer move).
 
-Every network is rounded to float16 at the end (the 1:2 hidden layer to tf32): what the files hold is what the accuracies are of.
+Every network is rounded to float16 at the end (the 1:2 hidden layer to tf32): what the files hold is what the
+accuracies are of.
 """
 
 from __future__ import annotations
@@ -75,7 +78,17 @@ def gradients(net: Network, x: Matrix, labels: NDArray[np.int64]) -> tuple[list[
     return by_w, by_b
 
 
-def train(net: Network, x: Matrix, labels: NDArray[np.int64], *, seed: int, epochs: int, rate: float, first: int, mask: Matrix | None = None) -> None:
+def train(
+    net: Network,
+    x: Matrix,
+    labels: NDArray[np.int64],
+    *,
+    seed: int,
+    epochs: int,
+    rate: float,
+    first: int,
+    mask: Matrix | None = None,
+) -> None:
     """Adam in place. Layers before `first` stay as they are; the hidden layer keeps its `mask` (masked updates)."""
     rng = np.random.default_rng(seed)
     parameters = [net.w[i] for i in range(first, 3)] + [net.b[i] for i in range(first, 3)]
@@ -100,7 +113,8 @@ def train(net: Network, x: Matrix, labels: NDArray[np.int64], *, seed: int, epoc
 
 
 def magnitude_mask(w: Matrix, chunk: int, keep: int) -> Matrix:
-    """1.0 where a weight stays: in each `chunk` neighbours of a row the `keep` largest magnitudes, the lower index on a tie."""
+    """1.0 where a weight stays: in each `chunk` neighbours of a row the `keep` largest magnitudes, the lower index on a
+    tie."""
     parts = np.abs(w).reshape(w.shape[0], -1, chunk)
     order = np.argsort(-parts, axis=-1, kind="stable")[..., :keep]
     mask = np.zeros_like(parts)
@@ -135,12 +149,15 @@ def pruned(dense: Network, x: Matrix, labels: NDArray[np.int64], chunk: int, kee
 
 
 def build() -> tuple[dict[str, NDArray[np.generic]], dict[str, NDArray[np.generic]]]:
-    """Everything: (arrays of weights.npz, arrays of images.npz). Pixels stay integers 0..16; the network takes them as they are."""
+    """Everything: (arrays of weights.npz, arrays of images.npz). Pixels stay integers 0..16; the network takes them as
+    they are."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
     digits = load_digits()
-    x, x_test, y, y_test = train_test_split(digits.data, digits.target, test_size=TEST_IMAGES, random_state=SEED, stratify=digits.target)
+    x, x_test, y, y_test = train_test_split(
+        digits.data, digits.target, test_size=TEST_IMAGES, random_state=SEED, stratify=digits.target
+    )
     net = initial(np.random.default_rng(SEED))
     train(net, x, y, seed=SEED + 1, epochs=EPOCHS_DENSE, rate=RATE_DENSE, first=0)
     net.w[0] = round_f16(net.w[0])
@@ -149,7 +166,9 @@ def build() -> tuple[dict[str, NDArray[np.generic]], dict[str, NDArray[np.generi
     weights: dict[str, NDArray[np.generic]] = {
         "w1": net.w[0].astype(np.float16),
         "b1": net.b[0].astype(np.float16),
-        "activation_max": np.float32(net.forward(x)[1].max()),  # over the training images: what the 8-bit scales are set by
+        "activation_max": np.float32(
+            net.forward(x)[1].max()
+        ),  # over the training images: what the 8-bit scales are set by
     }
     networks = {"dense": net}
     for name, chunk, keep in (("2of4", 4, 2), ("1of2", 2, 1)):
@@ -168,7 +187,9 @@ def build() -> tuple[dict[str, NDArray[np.generic]], dict[str, NDArray[np.generi
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="train, prune and write weights.npz and images.npz")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder to write to (default: beside this file)")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent, help="folder to write to (default: beside this file)"
+    )
     out: Path = parser.parse_args().out
     weights, images = build()
     np.savez_compressed(out / "weights.npz", **weights)

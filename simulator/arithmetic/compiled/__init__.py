@@ -1,7 +1,8 @@
 """The compiled kernel: the sums of `simulator.arithmetic.sums`, from words in any layout to words in any layout.
 
-It is C (kernel.c), built when the package is installed where there is a C compiler; without it everything works in numpy, more slowly and with
-the same results. `TCSIM_KERNEL=numpy` in the environment keeps it out. Calls release the interpreter, so threads can share a large batch.
+It is C (kernel.c), built when the package is installed where there is a C compiler; without it everything works in
+numpy, more slowly and with the same results. `TCSIM_KERNEL=numpy` in the environment keeps it out. Calls release the
+interpreter, so threads can share a large batch.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.metadata import ONE_OF_TWO, Sparsity, stored_columns
+from isa.fragments.metadata import ONE_OF_TWO, Sparsity, stored_columns
 from isa.types import Bits, ElementType
 from simulator.arithmetic.compiled.build import LIBRARY, digest
 from simulator.arithmetic.formats import decode
@@ -42,7 +43,10 @@ def library() -> ctypes.CDLL | None:
         reason = "it was built from other sources"
     except (OSError, AttributeError) as error:
         reason = str(error)
-    warnings.warn(f"{LIBRARY.name} is not used: {reason}; `python -m simulator.arithmetic.compiled.build` builds it again", stacklevel=2)
+    warnings.warn(
+        f"{LIBRARY.name} is not used: {reason}; `python -m simulator.arithmetic.compiled.build` builds it again",
+        stacklevel=2,
+    )
     return None
 
 
@@ -57,8 +61,8 @@ class Words:
 
     Attributes:
         stride: words of a case.
-        table: offsets of words, in the order (row, column / per) for A, C and D, (row / per, column) for B; any shape. The columns of B, C, D
-            and the scales of B may be in any order, if they all have the same.
+        table: offsets of words, in the order (row, column / per) for A, C and D, (row / per, column) for B; any shape.
+            The columns of B, C, D and the scales of B may be in any order, if they all have the same.
         per: elements of a word; they follow one another along K (A, B) or N (C, D).
         bits: of an element.
     """
@@ -71,7 +75,8 @@ class Words:
 
 @dataclass(frozen=True)
 class Fields:
-    """Where small fields (metadata codes, scale factors) are: offsets of words and shifts, [row or column, chunk or factor]."""
+    """Where small fields (metadata codes, scale factors) are: offsets of words and shifts, [row or column, chunk or
+    factor]."""
 
     stride: int
     table: Table
@@ -102,9 +107,13 @@ def matrix_layout(how: Sum) -> Layout:
 
     chunks = how.k // how.sparsity.chunk if how.sparsity else 0
     return Layout(
-        words(how.m, how.stored, how.a_type), words(how.k, how.n, how.b_type), words(how.m, how.n, how.c_type), words(how.m, how.n, how.d_type),
-        fields(how.m, chunks) if chunks else None, *((fields(how.m, how.factors), fields(how.n, how.factors)) if how.factors else ()),
-    )  # fmt: skip
+        words(how.m, how.stored, how.a_type),
+        words(how.k, how.n, how.b_type),
+        words(how.m, how.n, how.c_type),
+        words(how.m, how.n, how.d_type),
+        fields(how.m, chunks) if chunks else None,
+        *((fields(how.m, how.factors), fields(how.n, how.factors)) if how.factors else ()),
+    )
 
 
 class _Format(ctypes.Structure):
@@ -115,11 +124,18 @@ class _Format(ctypes.Structure):
 
 
 class _Operand(ctypes.Structure):
-    _fields_ = (("stride", ctypes.c_int64), ("words", ctypes.c_void_p), *((name, ctypes.c_int32) for name in ("per", "bits", "run")))
+    _fields_ = (
+        ("stride", ctypes.c_int64),
+        ("words", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in ("per", "bits", "run")),
+    )
 
 
 class _Scale(ctypes.Structure):
-    _fields_ = (("stride", ctypes.c_int64), *((name, ctypes.c_void_p) for name in ("words", "shifts", "value", "power")))
+    _fields_ = (
+        ("stride", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("words", "shifts", "value", "power")),
+    )
 
 
 class _Plan(ctypes.Structure):
@@ -133,8 +149,24 @@ class _Plan(ctypes.Structure):
         ("e_stride", ctypes.c_int64),
         *((name, ctypes.c_void_p) for name in ("e_words", "e_shifts", "place")),
         *((name, ctypes.c_int32) for name in ("run", "unit")),
-        *((name, ctypes.c_void_p) for name in ("run_words", "run_shifts", "index_shifts", "a_index", "b_start", "steps")),
-        *((name, ctypes.c_int32) for name in ("step_count", "fraction", "floor", "kept", "add_last", "chained", "group", "saturate", "exclusive")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("run_words", "run_shifts", "index_shifts", "a_index", "b_start", "steps")
+        ),
+        *(
+            (name, ctypes.c_int32)
+            for name in (
+                "step_count",
+                "fraction",
+                "floor",
+                "kept",
+                "add_last",
+                "chained",
+                "group",
+                "saturate",
+                "exclusive",
+            )
+        ),
         *((name, ctypes.c_int32) for name in ("is_signed_a", "is_signed_b", "factors")),
         ("scale_a", _Scale),
         ("scale_b", _Scale),
@@ -148,7 +180,8 @@ def _run(table: NDArray[np.integer[Any]]) -> int:
 
 
 def supports(how: Sum) -> bool:
-    """Whether the kernel can do it (where there is one): everything but the exact sum, f64, odd widths and very many groups."""
+    """Whether the kernel can do it (where there is one): everything but the exact sum, f64, odd widths and very many
+    groups."""
     few = how.rule is None or not how.rule.group or how.stored // how.rule.group <= MOST_GROUPS
     return few and (how.rule is not None or not how.a_type.is_float) and how.n % WIDTH == 0 and how.a_type.bits <= 32
 
@@ -162,7 +195,11 @@ class Kernel:
         plan = _Plan(m=how.m, n=how.n, k=how.k, stored=how.stored)
         for name in "abcd":
             words: Words = getattr(layout, name)
-            setattr(plan, name, _Operand(words.stride, self._pointer(words.table, np.int32), words.per, words.bits, _run(words.table)))
+            setattr(
+                plan,
+                name,
+                _Operand(words.stride, self._pointer(words.table, np.int32), words.per, words.bits, _run(words.table)),
+            )
             element: ElementType = getattr(how, f"{name}_type")
             if element.is_float:
                 setattr(plan, f"{name}_format", self._format(element, how.through if name in "ab" else None))
@@ -180,7 +217,10 @@ class Kernel:
             plan.kept = rule.kept if result.bits == 32 else result.fraction
         if how.scale_type and layout.scale_a and layout.scale_b:
             plan.factors = how.factors
-            plan.scale_a, plan.scale_b = self._scale(layout.scale_a, how.scale_type), self._scale(layout.scale_b, how.scale_type)
+            plan.scale_a, plan.scale_b = (
+                self._scale(layout.scale_a, how.scale_type),
+                self._scale(layout.scale_b, how.scale_type),
+            )
         self._plan = plan
         present = (layout.a, layout.b, layout.c, layout.e, layout.scale_a, layout.scale_b)
         self._strides = [0 if part is None else part.stride for part in present]
@@ -195,21 +235,39 @@ class Kernel:
 
     def _format(self, element: ElementType, through: ElementType | None) -> _Format:
         value, power = self._table(element, through) if element.bits <= 8 else (0, 0)
-        return _Format(element.bits, element.exponent, element.fraction, element.padding, element.bias, element.infinity, value, power)
+        return _Format(
+            element.bits,
+            element.exponent,
+            element.fraction,
+            element.padding,
+            element.bias,
+            element.infinity,
+            value,
+            power,
+        )
 
     def _sparse(self, plan: _Plan, how: Sum, sparsity: Sparsity, e: Fields) -> None:
-        chunk = how.order[:: sparsity.stored] // sparsity.stored  # in the order of summation, which keeps chunks together
+        chunk = (
+            how.order[:: sparsity.stored] // sparsity.stored
+        )  # in the order of summation, which keeps chunks together
         assert np.array_equal(how.order, (chunk[:, None] * sparsity.stored + np.arange(sparsity.stored)).ravel())
         plan.chunks, plan.in_chunk, plan.halves = len(chunk), sparsity.stored, sparsity is ONE_OF_TWO
         table, shifts = (x.reshape(how.m, len(chunk))[:, chunk] for x in (e.table, e.shifts))
-        plan.e_stride, plan.e_words, plan.e_shifts = e.stride, self._pointer(table, np.int32), self._pointer(shifts, np.int32)
+        plan.e_stride, plan.e_words, plan.e_shifts = (
+            e.stride,
+            self._pointer(table, np.int32),
+            self._pointer(shifts, np.int32),
+        )
         plan.place = self._pointer(how.n * stored_columns(np.arange(16, dtype=np.uint32)[:, None], sparsity), np.int32)
         plan.b_start = self._pointer(how.n * sparsity.chunk * np.repeat(chunk, sparsity.stored), np.int32)
         if sparsity is not ONE_OF_TWO:
             self._runs(plan, how, sparsity, chunk, table, shifts)
 
-    def _runs(self, plan: _Plan, how: Sum, sparsity: Sparsity, chunk: NDArray[np.int64], table: Table, shifts: Table) -> None:
-        """Element t of a row has its index in word `table[row, t]` at bit `bit[row, t]`: finds runs that share a word and look alike in all rows."""
+    def _runs(
+        self, plan: _Plan, how: Sum, sparsity: Sparsity, chunk: NDArray[np.int64], table: Table, shifts: Table
+    ) -> None:
+        """Element t of a row has its index in word `table[row, t]` at bit `bit[row, t]`: finds runs that share a word
+        and look alike in all rows."""
         unit, element = sparsity.unit, np.arange(how.stored) % sparsity.stored
         word = np.repeat(table, sparsity.stored, axis=1)
         bit = np.repeat(shifts, sparsity.stored, axis=1) + 2 * (element // unit)
@@ -220,16 +278,36 @@ class Kernel:
             offsets = bits - bits[..., :1]
             if (words == words[..., :1]).all() and (offsets == offsets[0, 0]).all() and (offsets >= 0).all():
                 plan.run, plan.unit = length, how.n * unit
-                plan.run_words, plan.run_shifts = self._pointer(words[..., 0], np.int32), self._pointer(bits[..., 0], np.int32)
+                plan.run_words, plan.run_shifts = (
+                    self._pointer(words[..., 0], np.int32),
+                    self._pointer(bits[..., 0], np.int32),
+                )
                 plan.index_shifts = self._pointer(offsets[0, 0], np.int32)
-                plan.b_start = self._pointer(how.n * (sparsity.chunk * np.repeat(chunk, sparsity.stored) + element % unit), np.int32)
+                plan.b_start = self._pointer(
+                    how.n * (sparsity.chunk * np.repeat(chunk, sparsity.stored) + element % unit), np.int32
+                )
                 return
 
     def _scale(self, fields: Fields, element: ElementType) -> _Scale:
-        return _Scale(fields.stride, self._pointer(fields.table, np.int32), self._pointer(fields.shifts, np.int32), *self._table(element, None))
+        return _Scale(
+            fields.stride,
+            self._pointer(fields.table, np.int32),
+            self._pointer(fields.shifts, np.int32),
+            *self._table(element, None),
+        )
 
-    def __call__(self, d: Bits, a: Bits, b: Bits, c: Bits, e: Bits | None = None, scale_a: Bits | None = None, scale_b: Bits | None = None) -> None:
-        """Words [case, stride of the operand] -> D words [case, stride of D], which must be contiguous; any shapes of so many words a case."""
+    def __call__(
+        self,
+        d: Bits,
+        a: Bits,
+        b: Bits,
+        c: Bits,
+        e: Bits | None = None,
+        scale_a: Bits | None = None,
+        scale_b: Bits | None = None,
+    ) -> None:
+        """Words [case, stride of the operand] -> D words [case, stride of D], which must be contiguous; any shapes of
+        so many words a case."""
         found = library()
         assert found is not None
         assert d.flags.c_contiguous
@@ -240,24 +318,31 @@ class Kernel:
             assert (0 if words is None else words.size) == len(d) * stride  # the kernel looks at nothing else
             kept.append(words)
             addresses.append(None if words is None else ctypes.c_void_p(words.ctypes.data))
-        if found.tcsim_run(ctypes.byref(self._plan), ctypes.c_int64(len(d)), *addresses, ctypes.c_void_p(d.ctypes.data)):
+        if found.tcsim_run(
+            ctypes.byref(self._plan), ctypes.c_int64(len(d)), *addresses, ctypes.c_void_p(d.ctypes.data)
+        ):
             raise MemoryError("the kernel found no memory to work in")
 
 
 class Chain:
-    """f64 multiply-adds (see `simulator.arithmetic.chain`) between given layouts, ready to run. Works only where there is a `library`."""
+    """f64 multiply-adds (see `simulator.arithmetic.chain`) between given layouts, ready to run. Works only where there
+    is a `library`."""
 
     def __init__(self, m: int, n: int, k: int, tables: tuple[NDArray[np.integer[Any]], ...] | None = None) -> None:
-        """`tables`: where the elements of A [m, k], B [k, n] and of C and D [m, n] are among a case's words; default as they are. n is a
-        multiple of `WIDTH`. Columns of B, C and D may be in any order, if it is the same."""
+        """`tables`: where the elements of A [m, k], B [k, n] and of C and D [m, n] are among a case's words; default as
+        they are. n is a multiple of `WIDTH`. Columns of B, C and D may be in any order, if it is the same."""
         assert n % WIDTH == 0
         sizes = m * k, k * n, m * n
         self._shape = m, n, k
         self._tables = [np.ascontiguousarray(table, np.int32) for table in tables or map(np.arange, sizes)]
-        assert [np.sort(table, axis=None).tolist() == list(range(size)) for table, size in zip(self._tables, sizes, strict=True)] == [True] * 3
+        assert [
+            np.sort(table, axis=None).tolist() == list(range(size))
+            for table, size in zip(self._tables, sizes, strict=True)
+        ] == [True] * 3
 
     def __call__(self, d: Words64, a: Words64, b: Words64, c: Words64, rounding: int) -> None:
-        """Words of a case each [case, ...] -> D, which must be contiguous; `rounding` is an index into `chain.ROUNDINGS`."""
+        """Words of a case each [case, ...] -> D, which must be contiguous; `rounding` is an index into
+        `chain.ROUNDINGS`."""
         found = library()
         assert found is not None
         assert d.flags.c_contiguous

@@ -1,4 +1,5 @@
-"""Builds the kernel from its C sources: `python -m simulator.arithmetic.compiled.build`. Needs a C compiler (`CC`, or cc) and nothing else.
+"""Builds the kernel from its C sources: `python -m simulator.arithmetic.compiled.build`. Needs a C compiler (`CC`, or
+cc) and nothing else.
 
 The installation runs this, too, and goes on without the kernel where it fails.
 """
@@ -15,7 +16,8 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 LIBRARY = FOLDER / ("_kernel.dylib" if sys.platform == "darwin" else "_kernel.so")
 SOURCES = ("kernel.c", "floats.h", "kernel.h")
-# No trapping and no errno, so that rounding becomes one vector instruction. Contraction is harmless: every product is exact.
+# No trapping and no errno, so that rounding becomes one vector instruction. Contraction is harmless: every product is
+# exact.
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
 
 
@@ -28,7 +30,8 @@ def digest() -> int:
 
 
 def build() -> Path:
-    """Compiles the kernel beside its sources; OSError or CalledProcessError (with the compiler's words in `stderr`) if that fails."""
+    """Compiles the kernel beside its sources; OSError or CalledProcessError (with the compiler's words in `stderr`) if
+    that fails."""
     temporary = LIBRARY.with_name(f".{LIBRARY.name}.{os.getpid()}")
     compiler = shlex.split(os.environ.get("CC", "cc"))
     command = [*compiler, *FLAGS, f"-DTCSIM_DIGEST={digest()}", "-o", str(temporary), str(FOLDER / "kernel.c"), "-lm"]

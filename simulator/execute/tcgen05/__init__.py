@@ -1,7 +1,8 @@
-"""Executes the tcgen05 family: `executor` turns a decoded instruction into a function on machines and warps, as `simulator.execute.steps` wants it.
+"""Executes the tcgen05 family: `executor` turns a decoded instruction into a function on machines and warps, as
+`simulator.execute.dispatch` wants it.
 
-Asynchronous instructions do their work at once, in the order in which warps are walked; whether a program may rely on that order is what
-`tcsim check` says, from the log. PTX ISA 9.0, 9.7.16.
+Asynchronous instructions do their work at once, in the order in which warps are walked; whether a program may rely on
+that order is what `tcsim check` says, from the log. PTX ISA 9.0, 9.7.16.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import IsaError
-from isa.instruction import Immediate, Instruction, Operand
-from isa.tcgen05_forms import FamilyForm, PlainFamilyForm, Tcgen05MmaForm
-from isa.tmem_moves import Move, copy, move
+from isa.forms.tcgen05 import FamilyForm, PlainFamilyForm, Tcgen05MmaForm
+from isa.ptx.instruction import Immediate, Instruction, Operand
+from isa.tensor_memory.moves import Move, copy, move
 from isa.undefined import undefined_behavior
-from simulator.execute.facts import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
-from simulator.execute.machine import Block, Executor, Machine, Outcome
+from simulator.execute.cta_state import Block, Executor, Machine, Outcome
+from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
 from simulator.execute.operands import addresses, predicate, reader, writer
 from simulator.execute.tcgen05 import regions
 from simulator.execute.tcgen05.fetch import Cta
@@ -36,7 +37,9 @@ def executor(instruction: Instruction, form: FamilyForm) -> Executor:
     assert isinstance(form, PlainFamilyForm)
     build = _FAMILY.get(form.name)
     if build is None:
-        raise IsaError(form.opcode, -1, f"'{form.name}' is decoded, but not executed", ", ".join(("tcgen05.mma", *_FAMILY)))
+        raise IsaError(
+            form.opcode, -1, f"'{form.name}' is decoded, but not executed", ", ".join(("tcgen05.mma", *_FAMILY))
+        )
     return build(instruction, form)
 
 
@@ -53,12 +56,19 @@ def _single(machine: Machine, warps: Warps, form: FamilyForm) -> Iterator[_Threa
     for row, active in enumerate(machine.threads(warps)):
         lanes = np.flatnonzero(active)
         if len(lanes) > 1:
-            raise IsaError(form.opcode, -1, f"'{form.name}' by {len(lanes)} threads of warp {int(warps[row])}", "one thread: @%p0 after elect.sync")
+            raise IsaError(
+                form.opcode,
+                -1,
+                f"'{form.name}' by {len(lanes)} threads of warp {int(warps[row])}",
+                "one thread: @%p0 after elect.sync",
+            )
         if len(lanes):
             yield _Thread(row, int(warps[row]), int(lanes[0]))
 
 
-def _together(machine: Machine, warps: Warps, form: FamilyForm, *values: NDArray[Any]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+def _together(
+    machine: Machine, warps: Warps, form: FamilyForm, *values: NDArray[Any]
+) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     """Row, warp and values of each warp, for .sync.aligned: all threads, and the same in all of them."""
     for row, active in enumerate(machine.threads(warps)):
         if not active.all():
@@ -75,7 +85,9 @@ def _ctas(machine: Machine, form: FamilyForm) -> tuple[Machine, ...]:
     if form.cta_group < 2:
         return (machine,)
     if machine.peer is None:
-        raise IsaError(form.opcode, -1, "cta_group::2 in a CTA without a peer", "a pair: .cta 0 { ... } and .cta 1 { ... }")
+        raise IsaError(
+            form.opcode, -1, "cta_group::2 in a CTA without a peer", "a pair: .cta 0 { ... } and .cta 1 { ... }"
+        )
     return machine.ctas
 
 
@@ -93,7 +105,11 @@ def _mma(instruction: Instruction, form: Tcgen05MmaForm) -> Executor:
         if name in given:
             words[name] = addresses(given[name])
     words["a"] = addresses(given["a"]) if form.a_in_tmem else _first(reader(given["a"], 64))
-    words |= {name: _first(reader(given[name], bits)) for name, bits in (("b", 64), ("idesc", 32), ("zero_mask", 64)) if name in given}
+    words |= {
+        name: _first(reader(given[name], bits))
+        for name, bits in (("b", 64), ("idesc", 32), ("zero_mask", 64))
+        if name in given
+    }
     enable = predicate(given["enable"])
     lanes = reader(given["lanes"]) if "lanes" in given else None
     scale_d = _constant(given["scale_d"]) if "scale_d" in given else 0
@@ -106,7 +122,11 @@ def _mma(instruction: Instruction, form: Tcgen05MmaForm) -> Executor:
         for row, _, lane in _single(machine, warps, form):
             mask = () if masks is None else tuple(int(word) for word in masks[row, :, lane])
             call = Call(
-                form, **{name: int(value[row, lane]) for name, value in values.items()}, enable=bool(enabled[row, lane]), lanes=mask, scale_d=scale_d
+                form,
+                **{name: int(value[row, lane]) for name, value in values.items()},
+                enable=bool(enabled[row, lane]),
+                lanes=mask,
+                scale_d=scale_d,
             )
             if machine.log is not None:
                 machine.note(instruction, warps[row : row + 1], *regions.of_mma(call, group))
@@ -122,7 +142,9 @@ def _multiply(machine: Machine, call: Call, group: tuple[Machine, ...]) -> None:
     """The values, and while there is something left to compare, how far they are from the exact result."""
     compare = machine.compare > 0 and machine.arithmetic == "chip"
     ctas = [_as_cta(m) for m in group]
-    distance = multiply(call, ctas, target=machine.target, arithmetic=machine.arithmetic, compare=compare, meet=machine.meet)
+    distance = multiply(
+        call, ctas, target=machine.target, arithmetic=machine.arithmetic, compare=compare, meet=machine.meet
+    )
     if compare:
         machine.largest_ulp = max(machine.largest_ulp, distance)
         machine.compare -= 1
@@ -190,7 +212,11 @@ def _wait(store_: bool) -> Callable[[Instruction, PlainFamilyForm], Executor]:
 
 
 def _copy(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    how, at, descriptor = copy(form.shape, form.multicast), addresses(instruction["taddr"]), _first(reader(instruction["s_desc"], 64))
+    how, at, descriptor = (
+        copy(form.shape, form.multicast),
+        addresses(instruction["taddr"]),
+        _first(reader(instruction["s_desc"], 64)),
+    )
     rows, width = how.source
     done = CopyFacts(rows * width, rows * width * how.copies, form.cta_group)
 
@@ -289,7 +315,11 @@ def _commit(instruction: Instruction, form: PlainFamilyForm) -> Executor:
         facts: list[Fact] = [Idle()] * len(warps)
         where, masks = at(machine, warps), mask(machine, warps) if mask else None
         for row, warp, lane in _single(machine, warps, form):
-            targets = [int(where[row, lane])] if masks is None else list(_multicast(machine, int(where[row, lane]), int(masks[row, lane]), form))
+            targets = (
+                [int(where[row, lane])]
+                if masks is None
+                else list(_multicast(machine, int(where[row, lane]), int(masks[row, lane]), form))
+            )
             machine.note(instruction, warps[row : row + 1], writes=regions.of_barriers(machine, targets))
             barriers = []
             for target in targets:
@@ -307,10 +337,16 @@ def _multicast(machine: Machine, address: int, mask: int, form: FamilyForm) -> I
     _, offset = machine.located(address)
     if not mask or mask >> len(machine.ctas):
         legal = f"bits 0 to {len(machine.ctas) - 1}, at least one"
-        raise IsaError(hex(mask), -1, f"'{form.name}' to the CTAs of mask {mask:#x} in a cluster of {len(machine.ctas)}", legal)
+        raise IsaError(
+            hex(mask), -1, f"'{form.name}' to the CTAs of mask {mask:#x} in a cluster of {len(machine.ctas)}", legal
+        )
     for rank, cta in enumerate(machine.ctas):
         if mask >> rank & 1:
-            yield offset if cta is machine else int(machine.mapped(np.array([offset], np.uint32), np.array([rank], np.uint32))[0])
+            yield (
+                offset
+                if cta is machine
+                else int(machine.mapped(np.array([offset], np.uint32), np.array([rank], np.uint32))[0])
+            )
 
 
 def _fence(instruction: Instruction, _form: PlainFamilyForm) -> Executor:

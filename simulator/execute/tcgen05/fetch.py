@@ -1,7 +1,9 @@
-"""The operands of one tcgen05.mma as matrices: read from the shared memory and the Tensor Memory of a CTA, through the mappings of `isa`.
+"""The operands of one tcgen05.mma as matrices: read from the shared memory and the Tensor Memory of a CTA, through the
+mappings of `isa`.
 
-A matrix has one copy for each part into which the data path layout cuts N (layouts B, E, G: 2, 2, 4; else 1), because each part of the data path
-reads A, metadata and accumulators from lanes of its own. Where a layout is inferred and not published, `isa` says so.
+A matrix has one copy for each part into which the data path layout cuts N (layouts B, E, G: 2, 2, 4; else 1), because
+each part of the data path reads A, metadata and accumulators from lanes of its own. Where a layout is inferred and not
+published, `isa` says so.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.datapath import A_COLUMNS, DatapathLayout
-from isa.descriptors import InstructionDescriptor
-from isa.smem_descriptor import SharedMemoryDescriptor
-from isa.smem_layout import check_operand, read_operand, smem_operand
-from isa.smem_packing import operand_element
-from isa.tensor_memory import LANES, TmemAddress
-from isa.tmem_metadata import PAIR, TmemMetadata
-from isa.tmem_scales import Gathered, TmemScales
+from isa.descriptors.instruction import InstructionDescriptor
+from isa.shared_memory.descriptor import SharedMemoryDescriptor
+from isa.shared_memory.layout import check_operand, read_operand, smem_operand
+from isa.shared_memory.packing import operand_element
+from isa.tensor_memory.address import LANES, TmemAddress
+from isa.tensor_memory.datapath import A_COLUMNS, DatapathLayout
+from isa.tensor_memory.metadata import PAIR, TmemMetadata
+from isa.tensor_memory.scales import Gathered, TmemScales
 from isa.types import Bits, ElementType
 from simulator.state.tensor_memory import TensorMemory
 
@@ -53,7 +55,9 @@ def window(cta: Cta, first: int, columns: int, where: str) -> Bits:
     return cta.tmem.read(_EVERY_LANE[:, None], np.arange(first, first + columns)[None], where)
 
 
-def smem_matrix(cta: Cta, word: int, idesc: InstructionDescriptor, operand: str, cta_group: int, target: str, extra: int = 0) -> Bits:
+def smem_matrix(
+    cta: Cta, word: int, idesc: InstructionDescriptor, operand: str, cta_group: int, target: str, extra: int = 0
+) -> Bits:
     """A or B of a CTA from shared memory: patterns uint32 [row of A or column of B, k].
 
     Args:
@@ -67,7 +71,9 @@ def smem_matrix(cta: Cta, word: int, idesc: InstructionDescriptor, operand: str,
     descriptor = SharedMemoryDescriptor.decode(word)
     check_operand(descriptor, idesc, operand, cta_group=cta_group, target=target, memory_bytes=len(cta.shared))
     spec = smem_operand(idesc, operand, cta_group=cta_group)
-    return read_operand(cta.shared, descriptor, major=spec.major, rows=spec.rows + extra, columns=spec.columns, element=spec.element)
+    return read_operand(
+        cta.shared, descriptor, major=spec.major, rows=spec.rows + extra, columns=spec.columns, element=spec.element
+    )
 
 
 def tmem_a(cta: Cta, address: TmemAddress, idesc: InstructionDescriptor, layout: DatapathLayout) -> Bits:
@@ -81,7 +87,9 @@ def tmem_a(cta: Cta, address: TmemAddress, idesc: InstructionDescriptor, layout:
 
 def codes(cta: Cta, address: TmemAddress, idesc: InstructionDescriptor, metadata: TmemMetadata) -> Bits:
     """The metadata of a CTA: codes uint32 [copy, row, chunk]."""
-    words = window(cta, address.column, PAIR if metadata.columns == PAIR else metadata.columns + idesc.selector, "metadata: ")
+    words = window(
+        cta, address.column, PAIR if metadata.columns == PAIR else metadata.columns + idesc.selector, "metadata: "
+    )
     words = np.pad(words, ((0, 0), (0, PAIR - words.shape[1])))
     return np.stack([metadata.gather(words, idesc.selector, address.lane, copy) for copy in range(metadata.copies)])
 
@@ -109,13 +117,16 @@ class Accumulators:
         return cta.tmem.read(self.lane, self.column, "D: ") & np.uint32(self.element.mask)
 
     def write(self, cta: Cta, patterns: Bits, lanes: NDArray[np.bool_]) -> None:
-        """Writes all elements but those of masked lanes (bool [128]: written). The high half of a 16-bit cell becomes zero (assumed)."""
+        """Writes all elements but those of masked lanes (bool [128]: written). The high half of a 16-bit cell becomes
+        zero (assumed)."""
         cta.tmem.check(self.lane, self.column, "D: ")
         kept = lanes[self.lane]
         cta.tmem.write(self.lane[kept], self.column[kept], patterns[kept], "D: ")
 
 
-def accumulators(address: TmemAddress, idesc: InstructionDescriptor, layout: DatapathLayout, element: ElementType) -> Accumulators:
+def accumulators(
+    address: TmemAddress, idesc: InstructionDescriptor, layout: DatapathLayout, element: ElementType
+) -> Accumulators:
     """Where D of each CTA is."""
     lane, column = layout.d(idesc.n, address.lane).grid
     shape = (layout.rows, layout.parts, idesc.n // layout.parts)

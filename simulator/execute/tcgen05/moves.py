@@ -1,6 +1,7 @@
 """tcgen05.ld, st, cp and shift: cells of Tensor Memory to and from registers and shared memory.
 
-Values alone: when an asynchronous move happens is not this module's business. Maps of `isa.tmem_moves`. PTX ISA 9.0, 9.7.16.8 and 9.7.16.9.
+Values alone: when an asynchronous move happens is not this module's business. Maps of `isa.tensor_memory.moves`. PTX
+ISA 9.0, 9.7.16.8 and 9.7.16.9.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from isa.mapping import Integers
-from isa.smem_descriptor import SharedMemoryDescriptor
-from isa.smem_tile import read_copy
-from isa.tensor_memory import LANES, QUARTER, TmemAddress
-from isa.tmem_moves import SHIFT_COLUMNS, Copy, Move, shift_down
+from isa.shared_memory.descriptor import SharedMemoryDescriptor
+from isa.shared_memory.tile import read_copy
+from isa.tensor_memory.address import LANES, QUARTER, TmemAddress
+from isa.tensor_memory.moves import SHIFT_COLUMNS, Copy, Move, shift_down
 from isa.types import Bits
 from simulator.execute.tcgen05.fetch import Cta
 
@@ -55,7 +56,8 @@ def copy_in(ctas: Sequence[Cta], address: int, word: int, how: Copy, source: str
 
     Args:
         ctas: one, or both of a pair.
-        address: of the destination; its lane must be 0, but for .4x256b, which renews the lanes address + 0, 32, 64 and 96 (inferred).
+        address: of the destination; its lane must be 0, but for .4x256b, which renews the lanes address + 0, 32, 64 and
+            96 (inferred).
         word: shared memory descriptor of the source.
         how: shape and multicast.
         source: "", "b4x16_p64" or "b6x16_p32".
@@ -68,11 +70,14 @@ def copy_in(ctas: Sequence[Cta], address: int, word: int, how: Copy, source: str
     for cta in ctas:
         cells = how.scatter(read_copy(cta.shared, descriptor, how.shape, source=source))
         columns = np.arange(how.columns)
-        cta.tmem.write(base.lane + lanes[:, None], base.column + columns[None], cells[lanes], f"tcgen05.cp.{how.shape}: ")
+        cta.tmem.write(
+            base.lane + lanes[:, None], base.column + columns[None], cells[lanes], f"tcgen05.cp.{how.shape}: "
+        )
 
 
 def shift(ctas: Sequence[Cta], address: int) -> None:
-    """tcgen05.shift.down: rows of 32 bytes move by one lane; see `isa.tmem_moves.shift_sources` for what is inferred."""
+    """tcgen05.shift.down: rows of 32 bytes move by one lane; see `isa.tensor_memory.moves.shift_sources` for what is
+    inferred."""
     base = TmemAddress.from_word(address)
     columns = base.column + np.arange(SHIFT_COLUMNS)[None]
     for cta in ctas:

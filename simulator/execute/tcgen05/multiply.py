@@ -1,8 +1,9 @@
 """tcgen05.mma, `.mma.sp`, `.mma.ws` and `.mma.ws.sp`: D = A * B + D of one CTA or of a pair.
 
-Order of reading and writing is not this module's business: operands are read when it is called, and D is written before it returns. Sums are those of
-`simulator.arithmetic` (dense: published, sparse: inferred). Metadata work as a plain multiplexer whatever the codes (assumed: so measured on an
-H100 for mma.sp). PTX ISA 9.0, 9.7.16.10; what is published, inferred or assumed is said where it is done.
+Order of reading and writing is not this module's business: operands are read when it is called, and D is written before
+it returns. Sums are those of `simulator.arithmetic` (dense: published, sparse: inferred). Metadata work as a plain
+multiplexer whatever the codes (assumed: so measured on an H100 for mma.sp). PTX ISA 9.0, 9.7.16.10; what is published,
+inferred or assumed is said where it is done.
 """
 
 from __future__ import annotations
@@ -14,25 +15,33 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.datapath import DatapathLayout, check_addresses, datapath
-from isa.descriptors import InstructionDescriptor
+from isa.descriptors.instruction import InstructionDescriptor
+from isa.descriptors.zero_column_mask import ZeroColumnMask
 from isa.errors import IsaError
-from isa.smem_packing import operand_element
-from isa.sparsity import is_zero
+from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.fragments.sparsity import is_zero
+from isa.shared_memory.packing import operand_element
 from isa.targets import Target, parse_target
-from isa.tcgen05_forms import Tcgen05MmaForm
-from isa.tensor_memory import LANES, TmemAddress
-from isa.tmem_metadata import TmemMetadata, tmem_metadata
-from isa.tmem_scales import TmemScales, tmem_scales
+from isa.tensor_memory.address import LANES, TmemAddress
+from isa.tensor_memory.datapath import DatapathLayout, check_addresses, datapath
+from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
+from isa.tensor_memory.scales import TmemScales, tmem_scales
 from isa.types import ELEMENT_TYPES, SCALE_TYPES, Bits, ElementType
 from isa.undefined import undefined_behavior
-from isa.zero_column_mask import ZeroColumnMask
 from simulator.arithmetic import Operands, Sum, SumRow, add, find_row, ulp_distance
 from simulator.arithmetic.convert import from_float64, to_float64
 from simulator.errors import check_option
-from simulator.execute.facts import MmaFacts
+from simulator.execute.dynamic_info import MmaFacts
 from simulator.execute.mma import Arithmetic
-from simulator.execute.tcgen05.fetch import Cta, accumulators, codes, factors, instruction_descriptor, smem_matrix, tmem_a
+from simulator.execute.tcgen05.fetch import (
+    Cta,
+    accumulators,
+    codes,
+    factors,
+    instruction_descriptor,
+    smem_matrix,
+    tmem_a,
+)
 
 Meet = Callable[[str, int, str], None]
 
@@ -92,14 +101,23 @@ class _Plan:
     def types(self) -> tuple[ElementType, ElementType, ElementType]:
         """Of A, B and D."""
         kind = self.idesc.kind
-        result = ELEMENT_TYPES[str(self.idesc.d_type) if kind in ("f16", "f8f6f4") else "s32" if kind == "i8" else "f32"]
+        result = ELEMENT_TYPES[
+            str(self.idesc.d_type) if kind in ("f16", "f8f6f4") else "s32" if kind == "i8" else "f32"
+        ]
         return operand_element(str(self.idesc.a_type), kind), operand_element(str(self.idesc.b_type), kind), result
 
 
 def multiply(
-    call: Call, ctas: Sequence[Cta], *, target: str | Target, arithmetic: str = "chip", compare: bool = False, meet: Meet | None = None
+    call: Call,
+    ctas: Sequence[Cta],
+    *,
+    target: str | Target,
+    arithmetic: str = "chip",
+    compare: bool = False,
+    meet: Meet | None = None,
 ) -> int:
-    """Executes one instruction; returns how far D is from the exact result, in units in the last place, or -1 if that is not asked for.
+    """Executes one instruction; returns how far D is from the exact result, in units in the last place, or -1 if that
+    is not asked for.
 
     Args:
         call: the instruction.
@@ -107,7 +125,8 @@ def multiply(
         target: whose arithmetic.
         arithmetic: "chip" or "exact".
         compare: whether to compare with the exact result of the same operands.
-        meet: called with the name, the number and the place of what is undefined but has a result here; default: raises UndefinedBehavior.
+        meet: called with the name, the number and the place of what is undefined but has a result here; default: raises
+            UndefinedBehavior.
 
     Raises:
         IsaError: descriptors or addresses that no such instruction can have.
@@ -121,13 +140,19 @@ def multiply(
     b = _b(plan, ctas)
     operands = [_operands(plan, cta, b, meet) for cta in ctas]
     results = [add(_sum(plan, arithmetic), matrices) for matrices in operands]
-    for rank, (cta, patterns) in enumerate(zip(ctas, results, strict=True)):  # nothing is written before everything is known to be right
-        accumulators(plan.d, plan.idesc, plan.layout, plan.types[2]).write(cta, patterns, _written_lanes(call.lanes, rank))
+    for rank, (cta, patterns) in enumerate(
+        zip(ctas, results, strict=True)
+    ):  # nothing is written before everything is known to be right
+        accumulators(plan.d, plan.idesc, plan.layout, plan.types[2]).write(
+            cta, patterns, _written_lanes(call.lanes, rank)
+        )
         _collect(call, cta)
     if not compare:
         return -1
     exact = [add(_sum(plan, "exact"), matrices) for matrices in operands]
-    return max(int(ulp_distance(patterns, right, plan.types[2]).max()) for patterns, right in zip(results, exact, strict=True))
+    return max(
+        int(ulp_distance(patterns, right, plan.types[2]).max()) for patterns, right in zip(results, exact, strict=True)
+    )
 
 
 def facts_of(call: Call) -> MmaFacts:
@@ -135,7 +160,9 @@ def facts_of(call: Call) -> MmaFacts:
     form, idesc = call.form, instruction_descriptor(call.idesc, call.form.kind)
     a_type, b_type = (operand_element(str(name), form.kind) for name in (idesc.a_type, idesc.b_type))
     bits = a_type.bits, b_type.bits
-    return MmaFacts(form.kind, idesc.m, idesc.n, idesc.k, form.cta_group, form.ws, form.sparse, bool(form.a_in_tmem), *bits)
+    return MmaFacts(
+        form.kind, idesc.m, idesc.n, idesc.k, form.cta_group, form.ws, form.sparse, bool(form.a_in_tmem), *bits
+    )
 
 
 def row_of(kind: str, sparse: bool, target: Target) -> SumRow | None:
@@ -158,9 +185,19 @@ def _plan(call: Call, target: Target, ctas: Sequence[Cta]) -> _Plan:
     group = form.cta_group
     _check_operands(call)
     if len(ctas) != group:
-        raise IsaError(form.opcode, -1, f"cta_group::{group} with CTAs: {len(ctas)}", "a pair of CTAs for cta_group::2, else one")
+        raise IsaError(
+            form.opcode, -1, f"cta_group::{group} with CTAs: {len(ctas)}", "a pair of CTAs for cta_group::2, else one"
+        )
     vector = form.vector.removeprefix("scale_vec::")
-    idesc.check(cta_group=group, sparse=form.sparse, ws=form.ws, target=target, ashift=form.ashift, scale_vec=vector, a_in_tmem=bool(form.a_in_tmem))
+    idesc.check(
+        cta_group=group,
+        sparse=form.sparse,
+        ws=form.ws,
+        target=target,
+        ashift=form.ashift,
+        scale_vec=vector,
+        a_in_tmem=bool(form.a_in_tmem),
+    )
     if idesc.k96:
         raise IsaError(hex(call.idesc), -1, "K = 96 is not executed", "K = 64, or 128 with .sp")
     layout = datapath(idesc.m, group, idesc.sparse, form.ws)
@@ -217,7 +254,10 @@ def _check_operands(call: Call) -> None:
     for name, address in (("scale_a", call.scale_a), ("scale_b", call.scale_b)):
         if form.block_scale and TmemAddress.from_word(address).lane:
             raise IsaError(
-                hex(address), -1, f"{name} at lane {TmemAddress.from_word(address).lane}", "lane 0: factors are in all quarters (inferred)"
+                hex(address),
+                -1,
+                f"{name} at lane {TmemAddress.from_word(address).lane}",
+                "lane 0: factors are in all quarters (inferred)",
             )
 
 
@@ -226,7 +266,8 @@ def _negated(patterns: Bits, element: ElementType, negate: bool) -> Bits:
 
 
 def _b(plan: _Plan, ctas: Sequence[Cta]) -> Bits:
-    """B of the whole instruction, uint32 [k, n]: each CTA of a pair brings half of the columns; masked columns are zero."""
+    """B of the whole instruction, uint32 [k, n]: each CTA of a pair brings half of the columns; masked columns are
+    zero."""
     idesc = plan.idesc
     shift = plan.mask.column_shift
     parts = [smem_matrix(cta, plan.call.b, idesc, "b", plan.group, str(plan.target), extra=shift) for cta in ctas]
@@ -248,7 +289,9 @@ def _a(plan: _Plan, cta: Cta, meet: Meet) -> Bits:
         if differing:
             meet("tmem-copies-differ", differing, f"A of {plan.call.form.opcode}")
         if plan.call.form.ashift:
-            found = np.concatenate([found[:, 1:], found[:, -1:]], axis=1)  # row r takes r + 1, the last stays (direction and extent: assumed)
+            found = np.concatenate(
+                [found[:, 1:], found[:, -1:]], axis=1
+            )  # row r takes r + 1, the last stays (direction and extent: assumed)
     return _negated(found, plan.types[0], idesc.negate_a)
 
 
@@ -267,7 +310,11 @@ def _codes(plan: _Plan, cta: Cta, a: Bits, meet: Meet) -> Bits | None:
     if undefined.any():
         _, row, chunk = (int(i) for i in np.argwhere(undefined)[0])
         code = int(found[undefined][0])
-        meet("undefined-metadata", int(undefined.any(axis=0).sum()), f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{code:04b}")
+        meet(
+            "undefined-metadata",
+            int(undefined.any(axis=0).sum()),
+            f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{code:04b}",
+        )
     return found
 
 
@@ -307,11 +354,22 @@ def _sum(plan: _Plan, arithmetic: str) -> Sum:
     sparsity = plan.metadata.sparsity if plan.metadata else None
     scale, count = (SCALE_TYPES[str(idesc.scale_type)], plan.scales[0].factors) if plan.scales else (None, 0)
     types = a_type, b_type, d_type, d_type
-    return Sum(layout.rows, idesc.n // layout.parts, idesc.k, *types, row.rule if row else None, sparsity, idesc.saturate, scale, count)
+    return Sum(
+        layout.rows,
+        idesc.n // layout.parts,
+        idesc.k,
+        *types,
+        row.rule if row else None,
+        sparsity,
+        idesc.saturate,
+        scale,
+        count,
+    )
 
 
 def _scaled(patterns: Bits, element: ElementType, scale_d: int) -> Bits:
-    """D times 2 to the minus scale_d, rounded to D's type where it becomes subnormal (that it is rounded there, to nearest even: assumed)."""
+    """D times 2 to the minus scale_d, rounded to D's type where it becomes subnormal (that it is rounded there, to
+    nearest even: assumed)."""
     if not scale_d:
         return patterns
     return from_float64(to_float64(patterns, element) * 2.0**-scale_d, element)

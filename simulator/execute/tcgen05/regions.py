@@ -1,4 +1,5 @@
-"""What an execution of a tcgen05 instruction reads and writes, for the log of a checked run: bytes of shared memory and cells of Tensor Memory."""
+"""What an execution of a tcgen05 instruction reads and writes, for the log of a checked run: bytes of shared memory and
+cells of Tensor Memory."""
 
 from __future__ import annotations
 
@@ -9,17 +10,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.datapath import DatapathLayout, datapath
-from isa.descriptors import InstructionDescriptor
-from isa.smem_descriptor import SharedMemoryDescriptor
-from isa.smem_layout import smem_operand, touched
-from isa.smem_tile import copy_addresses
-from isa.tcgen05_forms import Tcgen05MmaForm
-from isa.tensor_memory import COLUMNS, QUARTER, TmemAddress
-from isa.tmem_metadata import tmem_metadata
-from isa.tmem_moves import SHIFT_COLUMNS, Copy, Move
-from isa.tmem_scales import tmem_scales
-from simulator.execute.machine import Machine, Region
+from isa.descriptors.instruction import InstructionDescriptor
+from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.shared_memory.descriptor import SharedMemoryDescriptor
+from isa.shared_memory.layout import smem_operand, touched
+from isa.shared_memory.tile import copy_addresses
+from isa.tensor_memory.address import COLUMNS, QUARTER, TmemAddress
+from isa.tensor_memory.datapath import DatapathLayout, datapath
+from isa.tensor_memory.metadata import tmem_metadata
+from isa.tensor_memory.moves import SHIFT_COLUMNS, Copy, Move
+from isa.tensor_memory.scales import tmem_scales
+from simulator.execute.cta_state import Machine, Region
 from simulator.execute.tcgen05.fetch import instruction_descriptor
 from simulator.execute.tcgen05.multiply import Call
 
@@ -45,7 +46,12 @@ def of_mma(call: Call, ctas: Sequence[Machine]) -> Touched:
     smem += [] if form.a_in_tmem else [_shared(form.kind, call.idesc, "a", call.a, form.cta_group)]
     d, operands = _accumulators(form, call.idesc, call.d), _operands(call)
     tmem = [*operands, d] if call.enable else operands
-    reads = [Region(space, cta.rank, cells) for cta in ctas for space, found in (("shared", smem), ("tmem", tmem)) for cells in found]
+    reads = [
+        Region(space, cta.rank, cells)
+        for cta in ctas
+        for space, found in (("shared", smem), ("tmem", tmem))
+        for cells in found
+    ]
     return Touched(tuple(reads), tuple(Region("tmem", cta.rank, d) for cta in ctas))
 
 
@@ -85,7 +91,9 @@ def _operands(call: Call) -> list[Cells]:
         found.append(_kept(("e", form.opcode, word, call.sp_meta), lambda: _metadata(form, word, call.sp_meta)))
     if form.block_scale:
         for operand, address in (("a", call.scale_a), ("b", call.scale_b)):
-            found.append(_kept((operand, "scale", form.opcode, word, address), partial(_scales, form, word, operand, address)))
+            found.append(
+                _kept((operand, "scale", form.opcode, word, address), partial(_scales, form, word, operand, address))
+            )
     return found
 
 
@@ -99,15 +107,21 @@ def _tmem_a(form: Tcgen05MmaForm, word: int, a: int) -> Cells:
 def _metadata(form: Tcgen05MmaForm, word: int, sp_meta: int) -> Cells:
     idesc, _ = _layout(form, word)
     address = TmemAddress.from_word(sp_meta)
-    lane, column, _ = tmem_metadata(form.kind, idesc.m, form.cta_group, form.ws).mapping(idesc.selector, address.lane).grid
+    lane, column, _ = (
+        tmem_metadata(form.kind, idesc.m, form.cta_group, form.ws).mapping(idesc.selector, address.lane).grid
+    )
     return _cells(lane, column + address.column)
 
 
 def _scales(form: Tcgen05MmaForm, word: int, operand: str, address: int) -> Cells:
     idesc, _ = _layout(form, word)
     vector = form.vector.removeprefix("scale_vec::")
-    scales = tmem_scales(form.kind, operand, m=idesc.m, n=idesc.n, vector=vector, cta_group=form.cta_group, sparse=form.sparse)
-    lane, column, _ = (grid[: scales.vectors] for grid in scales.mapping(idesc.a_scale_id if operand == "a" else idesc.b_scale_id).grid)
+    scales = tmem_scales(
+        form.kind, operand, m=idesc.m, n=idesc.n, vector=vector, cta_group=form.cta_group, sparse=form.sparse
+    )
+    lane, column, _ = (
+        grid[: scales.vectors] for grid in scales.mapping(idesc.a_scale_id if operand == "a" else idesc.b_scale_id).grid
+    )
     return _cells(lane, column + TmemAddress.from_word(address).column)
 
 
@@ -133,7 +147,10 @@ def of_copy(ctas: Sequence[Machine], address: int, word: int, how: Copy) -> Touc
     base, start = TmemAddress.from_word(address), copy_addresses(SharedMemoryDescriptor.decode(word), how.shape)
     lane, column, _ = how.mapping.grid
     source, cells = np.unique(start[..., None] + np.arange(16)), _cells(lane + base.lane, column + base.column)
-    return Touched(tuple(Region("shared", cta.rank, source) for cta in ctas), tuple(Region("tmem", cta.rank, cells) for cta in ctas))
+    return Touched(
+        tuple(Region("shared", cta.rank, source) for cta in ctas),
+        tuple(Region("tmem", cta.rank, cells) for cta in ctas),
+    )
 
 
 def of_shift(ctas: Sequence[Machine], address: int) -> Touched:

@@ -50,7 +50,9 @@ class Table:
                 file.write(f"# {self.head}\n")
                 self.writer = True
                 csv.writer(file, lineterminator="\n").writerow(row)
-            csv.writer(file, lineterminator="\n").writerow([round(x, 4) if isinstance(x, float) else x for x in row.values()])
+            csv.writer(file, lineterminator="\n").writerow(
+                [round(x, 4) if isinstance(x, float) else x for x in row.values()]
+            )
 
 
 class Runner:
@@ -58,7 +60,11 @@ class Runner:
         self.cp = importlib.import_module("cupy")
         self.folder, self.results, self.launches = folder, results, launches
         results.mkdir(parents=True, exist_ok=True)
-        query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem,clocks.max.sm", "--format=csv,noheader"]
+        query = [
+            "nvidia-smi",
+            "--query-gpu=name,driver_version,clocks.sm,clocks.mem,clocks.max.sm",
+            "--format=csv,noheader",
+        ]
         self.gpu = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0]
         print(self.gpu, flush=True)
         self.memory = self.cp.RawModule(path=str(folder / "memory.cubin"))
@@ -92,9 +98,14 @@ class Runner:
             best = min(best, (float(cycles.max()), float(cycles.mean())))
         return best
 
-    def slope(self, name: str, ctas: int, warps: int, arguments: Any, shared: int, rounds: tuple[int, int], where: str = "l2") -> tuple[float, float]:
+    def slope(
+        self, name: str, ctas: int, warps: int, arguments: Any, shared: int, rounds: tuple[int, int], where: str = "l2"
+    ) -> tuple[float, float]:
         """Cycles of one round: difference of two counts, of the slowest CTA and of the mean."""
-        low, high = (self.span(name, ctas, warps, lambda clocks, n=n: arguments(n, clocks), shared, where == "hbm") for n in rounds)
+        low, high = (
+            self.span(name, ctas, warps, lambda clocks, n=n: arguments(n, clocks), shared, where == "hbm")
+            for n in rounds
+        )
         return (high[0] - low[0]) / (rounds[1] - rounds[0]), (high[1] - low[1]) / (rounds[1] - rounds[0])
 
     # ---- memory.cu
@@ -135,7 +146,13 @@ class Runner:
         lines = np.arange(512, dtype=np.uint32) * 128
         self.arena[: 512 * 128].view(cp.uint32)[::32] = cp.asarray(lines)
         for line in lines:
-            table.add(what="line", kernel="chase_cg", bytes=int(line), stride=0, cycles=chase("chase_cg", self.arena, int(line), 64))
+            table.add(
+                what="line",
+                kernel="chase_cg",
+                bytes=int(line),
+                stride=0,
+                cycles=chase("chase_cg", self.arena, int(line), 64),
+            )
         self.arena[:] = 0
         self.say("latencies")
 
@@ -175,12 +192,27 @@ class Runner:
                         window = (65536 if where == "l2" else 16 << 20) // warps
                         walk = self.walk(warps * window, window, each, window - 1)
                         if name == "store_fragments":  # 8 rows of 256 bytes, 16384 apart; then the next 256 bytes
-                            walk = self.walk(16 << 20, 131072 if where == "l2" else 1 << 20, 256, 1023 if where == "l2" else 16383)
+                            walk = self.walk(
+                                16 << 20, 131072 if where == "l2" else 1 << 20, 256, 1023 if where == "l2" else 16383
+                            )
                         cycles, mean = self.slope(
-                            name, sms, warps, lambda n, clocks, walk=walk: (self.arena, *walk, np.int32(n), clocks), 0, (64, 512), where
+                            name,
+                            sms,
+                            warps,
+                            lambda n, clocks, walk=walk: (self.arena, *walk, np.int32(n), clocks),
+                            0,
+                            (64, 512),
+                            where,
                         )
                         table.add(
-                            what=name, sms=sms, where=where, warps=warps, count=8, cycles=cycles, mean=mean, bytes_per_cycle=warps * each / cycles
+                            what=name,
+                            sms=sms,
+                            where=where,
+                            warps=warps,
+                            count=8,
+                            cycles=cycles,
+                            mean=mean,
+                            bytes_per_cycle=warps * each / cycles,
                         )
         self.say("loads, stores")
 
@@ -190,7 +222,11 @@ class Runner:
             for where in ("l2", "hbm"):
                 for size in (1024, 2048, 4096, 8192, 16384, 32768, 65536):
                     for depth in (1, 2, 4, 8):
-                        if depth * size > 192 << 10 or (sms not in (1, 132) and depth not in (1, 4)) or (where == "hbm" and sms not in (1, 132)):
+                        if (
+                            depth * size > 192 << 10
+                            or (sms not in (1, 132) and depth not in (1, 4))
+                            or (where == "hbm" and sms not in (1, 132))
+                        ):
                             continue
                         window = max(65536, size * 2) if where == "l2" else 16 << 20
                         walk = self.walk(window, 0, size, window - 1)
@@ -199,10 +235,20 @@ class Runner:
                             continue
                         cycles, mean = self.slope("bulk", sms, 1, lambda n, clocks, walk=walk: (self.arena, *walk, np.int32(n), clocks, np.uint32(size), np.uint32(depth)),
                                                   depth * size + 128, rounds, where)  # fmt: skip
-                        table.add(sms=sms, where=where, size=size, depth=depth, cycles=cycles, mean=mean, bytes_per_cycle=size / cycles)
+                        table.add(
+                            sms=sms,
+                            where=where,
+                            size=size,
+                            depth=depth,
+                            cycles=cycles,
+                            mean=mean,
+                            bytes_per_cycle=size / cycles,
+                        )
         table = Table(self.results / "mbarrier.csv", self.gpu)
         for warps in (1, 2, 4, 8):
-            cycles, _ = self.slope("mbarrier_round", 1, warps, lambda n, clocks: (np.int32(n), clocks), 1024, (64, 1024))
+            cycles, _ = self.slope(
+                "mbarrier_round", 1, warps, lambda n, clocks: (np.int32(n), clocks), 1024, (64, 1024)
+            )
             table.add(warps=warps, cycles=cycles)
         self.say("bulk")
 
@@ -231,7 +277,12 @@ class Runner:
                 for _ in range(4):
                     if what == "hbm":
                         self.flush()
-                    kernel((SMS,), (32 * warps,), (self.arena, *walk, np.int32(rounds), clocks, marks), shared_mem=131072 + 65536)
+                    kernel(
+                        (SMS,),
+                        (32 * warps,),
+                        (self.arena, *walk, np.int32(rounds), clocks, marks),
+                        shared_mem=131072 + 65536,
+                    )
                     c = cp.asnumpy(clocks).astype(np.int64)
                     c = c[c[:, 0, 1] > 0]
                     spent = c[:, :, 1].max(1) - c[:, :, 0].min(1)
@@ -242,7 +293,18 @@ class Runner:
             table.add(sms=label.replace(",", " "), n=len(sets[label]), kind=kind, warps=warps, count=count, groups=groups, own=own, data=what, cycles=cycles, mean=mean,
                       bytes_per_cycle=warps * each / cycles, bytes_per_cycle_mean=warps * each / mean)  # fmt: skip
 
-        kinds = ("16_0_512", "16_0_256", "16_0_128", "16_0_64", "16_0_32", "16_1_128", "8_1_256", "8_1_128", "4_1_128", "4_1_64")
+        kinds = (
+            "16_0_512",
+            "16_0_256",
+            "16_0_128",
+            "16_0_64",
+            "16_0_32",
+            "16_1_128",
+            "8_1_256",
+            "8_1_128",
+            "4_1_128",
+            "4_1_64",
+        )
         for what in ("random", "zeros"):
             if what == "random":
                 for i in range(0, 3 << 30, 1 << 28):
@@ -280,7 +342,12 @@ class Runner:
                 kernel((ctas,), (128,), ())
             stop.record()
             stop.synchronize()
-            table.add(ctas=ctas, best_us=min(times), median_us=float(np.median(times)), back_to_back_us=cp.cuda.get_elapsed_time(start, stop) * 5)
+            table.add(
+                ctas=ctas,
+                best_us=min(times),
+                median_us=float(np.median(times)),
+                back_to_back_us=cp.cuda.get_elapsed_time(start, stop) * 5,
+            )
         self.say("launches")
 
     # ---- gemm.cu
@@ -396,14 +463,21 @@ class Runner:
                 launch((n // v.bn, m // v.bm), iterations)
                 result = d.view(cp.int32).astype(cp.float32) if v.type == "s8" else d
                 wrong = str(int((result != problem["product"]).sum()))
-            for columns, rows in ((n // v.bn, m // v.bm), (2048 // v.bn, 2048 // v.bm), (1024 // v.bn, m // v.bm), (12, 11)):
+            for columns, rows in (
+                (n // v.bn, m // v.bm),
+                (2048 // v.bn, 2048 // v.bm),
+                (1024 // v.bn, m // v.bm),
+                (12, 11),
+            ):
                 if columns * v.bn <= n and rows * v.bm <= m:
                     self.whole_chip(chip, details, {**labels, "m": rows * v.bm, "n": columns * v.bn, "k": iterations * v.bk, "wrong": wrong},
                                     (columns, rows), clocks, times, lambda grid=(columns, rows), count=iterations: launch(grid, count))  # fmt: skip
             np.savez_compressed(self.results / "chip_ctas.npz", **details)
             self.say(v.name)
 
-    def whole_chip(self, chip: Table, details: Any, labels: Any, grid: tuple[int, int], clocks: Any, times: Any, launch: Any) -> None:
+    def whole_chip(
+        self, chip: Table, details: Any, labels: Any, grid: tuple[int, int], clocks: Any, times: Any, launch: Any
+    ) -> None:
         cp, ctas, spent = self.cp, grid[0] * grid[1], []
         for _ in range(12):
             start, stop = cp.cuda.Event(), cp.cuda.Event()

@@ -2,9 +2,10 @@
 
     python order.py --folder build --nvdisasm nvdisasm --output loops.json.gz
 
-Registers keep their SASS numbers. A pair that holds a global address becomes one %rd, whose value does not change over the loop: the lines that
-an access touches are the same in every iteration. Addresses of shared memory are free of bank conflicts as in the kernel, but not the kernel's.
-Loop counter, branch, uniform arithmetic and instructions that are predicated off are left out.
+Registers keep their SASS numbers. A pair that holds a global address becomes one %rd, whose value does not change over
+the loop: the lines that an access touches are the same in every iteration. Addresses of shared memory are free of bank
+conflicts as in the kernel, but not the kernel's. Loop counter, branch, uniform arithmetic and instructions that are
+predicated off are left out.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ class Translator:
                 return [f"ld.shared{f'.v{width}' if width > 1 else ''}.b32 {target}, [%r{register}];"]
             case "LDGSTS":
                 to, source = self.copy_operands(x)
-                size, kind = (16, "cg") if "BYPASS" in name else ({"64": 8, "128": 16}.get(name.split(".")[-1], 4), "ca")
+                size, kind = (
+                    (16, "cg") if "BYPASS" in name else ({"64": 8, "128": 16}.get(name.split(".")[-1], 4), "ca")
+                )
                 return [f"cp.async.{kind}.shared.global [%r{to}], [%rd{self.pairs[source, self.places[to]]}], {size};"]
             case "LDGDEPBAR":
                 return ["cp.async.commit_group;"]
@@ -93,7 +96,8 @@ class Translator:
         return int(found.group(1))
 
     def arithmetic(self, place: int, target: str) -> str:
-        """An integer instruction: the one that completes a pair before its use writes that pair, the others write what nobody reads."""
+        """An integer instruction: the one that completes a pair before its use writes that pair, the others write what
+        nobody reads."""
         found = re.fullmatch(r"R(\d+)", target)
         register = int(found.group(1)) if found else -1
         for low, _ in self.pairs:
@@ -107,7 +111,12 @@ class Translator:
             x = self.body[(place + step) % len(self.body)]
             if x.opcode.startswith("LDGSTS") and self.copy_operands(x)[1] == low:
                 return self.pairs[low, self.places[self.copy_operands(x)[0]]]
-            if re.search(rf"{re.escape(x.opcode)} R({low}|{low + 1})\b", x.text) and x.opcode.split(".")[0] not in ("LDSM", "LDS", "HMMA", "IMMA"):
+            if re.search(rf"{re.escape(x.opcode)} R({low}|{low + 1})\b", x.text) and x.opcode.split(".")[0] not in (
+                "LDSM",
+                "LDS",
+                "HMMA",
+                "IMMA",
+            ):
                 return 0
         return 0
 
@@ -116,11 +125,16 @@ def entry(v: Variant, folder: Path, nvdisasm: str) -> dict[str, Any]:
     translator = Translator(body_of(v, folder, nvdisasm))
     lines = translator.lines()
     return {
-        "variant": v.name, "warps": v.threads // 32, "iterations": v.stages, "row_a": v.row // (2 if v.sparse else 1), "row_b": v.row, "body": lines,
+        "variant": v.name,
+        "warps": v.threads // 32,
+        "iterations": v.stages,
+        "row_a": v.row // (2 if v.sparse else 1),
+        "row_b": v.row,
+        "body": lines,
         "copies": {str(register): what for register, what in translator.places.items()},
         "sources": {str(wide): what for (_, what), wide in translator.pairs.items()},
         "loads": {str(register): what for register, what in translator.shared.items()},
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -11,7 +11,8 @@ MODES = ("full", "no copies", "no copies, no barriers", "copies alone")
 
 @dataclass(frozen=True)
 class Variant:
-    """One compilation of gemm.cu; `row` is ROWB, bytes of K in an iteration, `k` the K of the problem that PITCH is made for."""
+    """One compilation of gemm.cu; `row` is ROWB, bytes of K in an iteration, `k` the K of the problem that PITCH is
+    made for."""
 
     type: str
     bm: int
@@ -55,14 +56,24 @@ class Variant:
 
     @property
     def shared_bytes(self) -> int:
-        return self.stages * (self.bm * self.row // (2 if self.sparse else 1) + self.bn * self.row + self.meta * self.bm * 8)
+        return self.stages * (
+            self.bm * self.row // (2 if self.sparse else 1) + self.bn * self.row + self.meta * self.bm * 8
+        )
 
     @property
     def defines(self) -> list[str]:
         values = {
-            "TYPE": TYPES.index(self.type), "SPARSE": int(self.sparse), "BM": self.bm, "BN": self.bn, "ROWB": self.row, "WARPS_M": self.warps_m,
-            "WARPS_N": self.warps_n, "STAGES": self.stages, "PITCH": self.pitch, "MODE": self.mode,
-        }  # fmt: skip
+            "TYPE": TYPES.index(self.type),
+            "SPARSE": int(self.sparse),
+            "BM": self.bm,
+            "BN": self.bn,
+            "ROWB": self.row,
+            "WARPS_M": self.warps_m,
+            "WARPS_N": self.warps_n,
+            "STAGES": self.stages,
+            "PITCH": self.pitch,
+            "MODE": self.mode,
+        }
         return [f"-D{key}={value}" for key, value in values.items()]
 
 

@@ -1,0 +1,255 @@
+"""Words made of bit fields: one table of `Field` for each kind of word, from which encoding, decoding, explanation and
+checks come.
+
+`isa.descriptors.instruction`, `isa.shared_memory.descriptor` and `isa.descriptors.zero_column_mask` hold the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from operator import index
+from typing import Any, ClassVar, Self
+
+from isa.errors import IsaError
+
+Value = str | int
+
+
+class Severity(Enum):
+    """What a finding means: PTX forbids it, PTX says nothing about what happens, or some source is stricter than
+    PTX."""
+
+    ILLEGAL = "illegal"
+    UNDEFINED = "undefined"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a descriptor: field, bits ("" for the kind, which is not in the word), the rule,
+    what would be right, who says so, and how bad it is."""
+
+    field: str
+    bits: str
+    rule: str
+    right: str
+    source: str
+    severity: Severity
+
+    def __str__(self) -> str:
+        return f"{self.severity.value}: {self.place}: {self.rule}; right: {self.right} ({self.source})"
+
+    @property
+    def place(self) -> str:
+        """The field with its bits, if it has any."""
+        return self.field + (f" (bit{'s' * ('-' in self.bits)} {self.bits})" if self.bits else "")
+
+
+@dataclass(frozen=True)
+class Field:
+    """A run of bits of a descriptor.
+
+    Attributes:
+        name: the attribute of the descriptor that holds it; "reserved" for bits that must be zero.
+        low, width: where it is.
+        meaning: what it says, in words.
+        names: by variant (a kind, or "" for all): code -> value. A code without a name stands for itself.
+        words: code -> explanation.
+        shift: the attribute is the code shifted left by this much (byte offsets without their four lowest bits, N
+            without three).
+        flag: the attribute is a bool.
+        severity: of the finding if a reserved field is not zero.
+        right: what a reserved field must be, where the reason is worth saying.
+    """
+
+    name: str
+    low: int
+    width: int
+    meaning: str
+    names: Mapping[str, Mapping[int, Value]] = field(default_factory=dict)
+    words: Mapping[int, str] = field(default_factory=dict)
+    shift: int = 0
+    flag: bool = False
+    severity: Severity = Severity.ILLEGAL
+    right: str = "0"
+
+    @property
+    def bits(self) -> str:
+        return str(self.low) if self.width == 1 else f"{self.low}-{self.low + self.width - 1}"
+
+    @property
+    def mask(self) -> int:
+        """The bits of the field, in place."""
+        return ((1 << self.width) - 1) << self.low
+
+    def named(self, variant: str) -> Mapping[int, Value]:
+        """The named codes of a variant."""
+        return self.names.get(variant, self.names.get("", {}))
+
+    def value(self, code: int, variant: str) -> Value:
+        """What the attribute is for a code."""
+        if self.flag:
+            return bool(code)
+        return self.named(variant).get(code, code << self.shift)
+
+    def code(self, value: Value, variant: str) -> int:
+        """The code of an attribute's value; IsaError if the field cannot hold it."""
+        names = self.named(variant)
+        for code, name in names.items():
+            if name == value and isinstance(name, str) == isinstance(value, str):
+                return code
+        legal = ", ".join(str(name) for name in names.values())
+        number = _whole(value)
+        if number is None or any(not isinstance(name, str) for name in names.values()):
+            raise IsaError(str(value), -1, f"{self.name} cannot be {value!r}", legal or "a whole number")
+        if number % (1 << self.shift):
+            raise IsaError(
+                str(value),
+                -1,
+                f"{self.name} = {number} is not a multiple of {1 << self.shift}",
+                f"a multiple of {1 << self.shift}",
+            )
+        if not 0 <= number >> self.shift < 1 << self.width:
+            top = ((1 << self.width) - 1) << self.shift
+            raise IsaError(
+                str(value),
+                -1,
+                f"{self.name} = {number} does not fit bits {self.bits}",
+                f"0 to {top}" + f" or {legal}" * bool(legal),
+            )
+        return number >> self.shift
+
+    def explain(self, code: int, variant: str) -> str:
+        """A code in words."""
+        value = self.value(code, variant)
+        unnamed = bool(self.named(variant)) and code not in self.named(variant)
+        return self.words.get(code, f"code {code} has no meaning here" if unnamed else str(value))
+
+
+def reserved(
+    low: int, width: int, meaning: str = "reserved", severity: Severity = Severity.ILLEGAL, right: str = "0"
+) -> Field:
+    """Bits that must be zero; set ones are kept in place and reported."""
+    return Field("reserved", low, width, meaning, severity=severity, right=right)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A word of bit fields as a value; attributes are meanings, `encode` and `decode` go between them and the word."""
+
+    TITLE: ClassVar[str] = ""
+    TABLE: ClassVar[tuple[Field, ...]] = ()
+    WIDTH: ClassVar[int] = 32
+    SOURCE: ClassVar[str] = ""
+
+    reserved: int = field(default=0, kw_only=True)
+
+    @property
+    def variant(self) -> str:
+        """What selects among the names of a field; the kind, for instruction descriptors."""
+        return ""
+
+    @property
+    def table(self) -> tuple[Field, ...]:
+        """The fields, lowest bits first; they cover the whole word."""
+        return self.TABLE
+
+    def __post_init__(self) -> None:
+        for item in self._named():
+            object.__setattr__(
+                self, item.name, item.value(item.code(getattr(self, item.name), self.variant), self.variant)
+            )
+        allowed = sum(item.mask for item in self.table if item.name == "reserved")
+        if not isinstance(self.reserved, int) or self.reserved & ~allowed:
+            raise IsaError(
+                hex(self.reserved), -1, "reserved bits outside the reserved fields", f"bits of 0x{allowed:x}"
+            )
+
+    def encode(self) -> int:
+        """The word."""
+        return self.reserved | sum(
+            item.code(getattr(self, item.name), self.variant) << item.low for item in self._named()
+        )
+
+    def __int__(self) -> int:
+        return self.encode()
+
+    def __str__(self) -> str:
+        word = self.encode()
+        lines = [f"{self.TITLE} 0x{word:0{self.WIDTH // 4}x}" + (f", .kind::{self.variant}" if self.variant else "")]
+        for item in self.table:
+            code = (word & item.mask) >> item.low
+            said = (
+                ("zero" if not code else f"0x{code:x}, must be {item.right}")
+                if item.name == "reserved"
+                else item.explain(code, self.variant)
+            )
+            lines.append(f"  bits {item.bits:<6}{item.name:<18}{said}: {item.meaning}")
+        return "\n".join(lines)
+
+    def finding(self, name: str, severity: Severity, rule: str, right: str, source: str = "") -> Finding:
+        """A finding about one field."""
+        item = next(item for item in self._named() if item.name == name)
+        return Finding(name, item.bits, rule, right, source or self.SOURCE, severity)
+
+    def reserved_findings(self) -> list[Finding]:
+        """One finding for each reserved field that is not zero."""
+        return [
+            Finding(
+                "reserved",
+                item.bits,
+                f"{item.meaning}: 0x{(self.reserved & item.mask) >> item.low:x}",
+                item.right,
+                self.SOURCE,
+                item.severity,
+            )
+            for item in self.table
+            if item.name == "reserved" and self.reserved & item.mask
+        ]
+
+    def refuse(self, findings: Iterable[Finding]) -> None:
+        """IsaError with all findings that are not mere warnings, if there are any."""
+        bad = [found for found in findings if found.severity is not Severity.WARNING]
+        if bad:
+            rights = "; ".join(f"{found.place}: {found.right}" for found in bad)
+            raise IsaError(f"0x{self.encode():0{self.WIDTH // 4}x}", -1, "; ".join(str(found) for found in bad), rights)
+
+    def _named(self) -> list[Field]:
+        return [item for item in self.table if item.name != "reserved"]
+
+
+def _whole(value: object) -> int | None:
+    """A whole number as int, or None."""
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def unpack_word(table: Iterable[Field], word: int, width: int, variant: str = "") -> dict[str, Any]:
+    """The attributes that a word stands for, reserved bits included; IsaError if it has more than `width` bits."""
+    bits = _whole(word)
+    if bits is None or not 0 <= bits < 1 << width:
+        raise IsaError(str(word), -1, f"not a word of {width} bits", f"0 to 0x{(1 << width) - 1:x}")
+    values: dict[str, Any] = {"reserved": 0}
+    for item in table:
+        if item.name == "reserved":
+            values["reserved"] |= bits & item.mask
+        else:
+            values[item.name] = item.value((bits & item.mask) >> item.low, variant)
+    return values
+
+
+# The three families
+
+
+@dataclass(frozen=True)
+class SingleTableDescriptor(Descriptor):
+    """A descriptor whose fields do not depend on anything outside of the word."""
+
+    @classmethod
+    def decode(cls, word: int) -> Self:
+        """The descriptor that a word is."""
+        return cls(**unpack_word(cls.TABLE, word, cls.WIDTH))

@@ -1,0 +1,537 @@
+"""Descriptors of `tcgen05`: tables of bit fields, and the instruction descriptor of `tcgen05.mma` in its three
+families.
+
+ptxas never looks into a descriptor, constant or not, so what is checked here is checked nowhere else. A family is one
+table of `Field`; encoding, decoding, `str()`, the check of reserved bits and the page docs/descriptors.md (`python -m
+isa.descriptors.instruction`) all come from it.
+
+Sources: PTX ISA 9.0, 9.7.16.4.2 (tables 42 to 44), 9.7.16.2.1 (shapes), 9.7.16.10.8 (sparsity); PTX ISA 9.4 (bits 12,
+    26 and 29, sm_107);
+CUTLASS include/cute/arch/mma_sm100_desc.hpp. Rules that rest on less say so: "one source" or "inferred".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+from isa.descriptors.bitfields import Descriptor, Field, Finding, Severity, Value, reserved, unpack_word
+from isa.errors import IsaError
+from isa.targets import Availability, Target, parse_target
+
+PTX_IDESC = "PTX ISA 9.0, 9.7.16.4.2"
+PTX_SHAPES = "PTX ISA 9.0, 9.7.16.2.1"
+PTX_SELECTOR = "PTX ISA 9.0, 9.7.16.10.8.4"
+PTX_TRANSPOSE = "PTX ISA 9.0, 9.7.16.10, tables 49, 50 and 52"
+
+_F8: Mapping[int, Value] = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
+_TYPES: Mapping[str, Mapping[int, Value]] = {
+    "f16": {0: "f16", 1: "bf16"}, "tf32": {2: "tf32"}, "f8f6f4": _F8, "i8": {0: "u8", 1: "s8"},
+    "mxf8f6f4": _F8, "mxf4": {1: "e2m1"}, "mxf4nvf4": {1: "e2m1"},
+}  # fmt: skip
+_D_TYPES = {"f16": ("f16", "f32"), "tf32": ("f32",), "f8f6f4": ("f16", "f32"), "i8": ("s32",)}
+_NEGATE, _MAJOR = {0: "as stored", 1: "negated"}, {0: "K-major", 1: "MN-major (transposed)"}
+_SPARSE = Field("sparse", 2, 1, "must be 1 exactly with .sp", flag=True, words={0: "dense", 1: "sparse"})
+_A_TYPE = Field("a_type", 7, 3, "type of A", names=_TYPES)
+_MIDDLE = (
+    Field("negate_a", 13, 1, "sign of A (not for i8)", flag=True, words=_NEGATE),
+    Field("negate_b", 14, 1, "sign of B (not for i8)", flag=True, words=_NEGATE),
+    Field(
+        "transpose_a",
+        15,
+        1,
+        "major-ness of A in shared memory (K-major only for mxf4, mxf4nvf4)",
+        flag=True,
+        words=_MAJOR,
+    ),
+    Field(
+        "transpose_b",
+        16,
+        1,
+        "major-ness of B in shared memory (K-major only for mxf4, mxf4nvf4)",
+        flag=True,
+        words=_MAJOR,
+    ),
+    Field("n", 17, 6, "N, without its three lowest bits", shift=3),
+)
+_PLAIN = (
+    Field(
+        "selector",
+        0,
+        2,
+        "sparsity selector: the column of the pair at sp-meta that holds the metadata; 0 or 1 for f16 and tf32, 0 otherwise",
+        words={0: "first column (8-bit kinds: both)", 1: "second column", 2: "no known meaning", 3: "no known meaning"},
+    ),
+    _SPARSE,
+    Field("saturate", 3, 1, "of the s32 result; i8 only", flag=True, words={0: "wraps", 1: "saturates"}),
+    Field("d_type", 4, 2, "type of D", names={"": {0: "f16", 1: "f32", 2: "s32"}}),
+    reserved(6, 1),
+    _A_TYPE,
+    Field("b_type", 10, 3, "type of B", names=_TYPES),
+    *_MIDDLE,
+    reserved(23, 1),
+    Field("m", 24, 5, "M, without its four lowest bits", shift=4),
+    reserved(29, 1, "reserved (PTX ISA 9.4: selects K, sm_107 only)", right="0 below sm_107"),
+    Field("max_shift", 30, 2, "largest column shift of B, for reuse in .ws", names={"": {0: 0, 1: 8, 2: 16, 3: 32}}),
+)
+_MX_HEAD = (reserved(0, 2, "reserved (no sparsity selector in the mx kinds: taken as 0)"), _SPARSE, reserved(3, 1))
+_MX_B_ID = Field(
+    "b_scale_id", 4, 2, "first byte of B's scale factors in their column: 0-3 with 1X, 0 or 2 with 2X, 0 with 4X"
+)
+_MX_TAIL = (
+    *_MIDDLE,
+    Field(
+        "scale_type",
+        23,
+        1,
+        "type of both scale matrices; ue4m3 for mxf4nvf4 with 4X (block16) only",
+        names={"": {0: "ue4m3", 1: "ue8m0"}},
+    ),
+    reserved(24, 3, "reserved (bit 26: PTX ISA 9.4, sm_107 only)", right="0 below sm_107"),
+    Field("m", 27, 2, "M, without its seven lowest bits", shift=7),
+    Field("a_scale_id", 29, 2, "first byte of A's scale factors, like b_scale_id"),
+)
+_MXF8 = (
+    *_MX_HEAD,
+    _MX_B_ID,
+    reserved(6, 1),
+    _A_TYPE,
+    Field("b_type", 10, 3, "type of B", names=_TYPES),
+    *_MX_TAIL,
+    reserved(31, 1),
+)
+_MXF4 = (
+    *_MX_HEAD,
+    _MX_B_ID,
+    reserved(6, 1),
+    _A_TYPE,
+    Field("b_type", 10, 2, "type of B", names=_TYPES),
+    Field(
+        "sparsity_version",
+        12,
+        1,
+        "what a metadata code means; below sm_107 only pairs are defined (PTX ISA 9.4; reserved before)",
+        words={0: "4:8 in pairs", 1: "2:4 by element"},
+    ),
+    *_MX_TAIL,
+    Field("k96", 31, 1, "K; 96 is dense and sm_103a only", flag=True, words={0: "64 dense, 128 sparse", 1: "96 dense"}),
+)
+FAMILIES: Mapping[str, tuple[Field, ...]] = {
+    "f16": _PLAIN, "tf32": _PLAIN, "f8f6f4": _PLAIN, "i8": _PLAIN, "mxf8f6f4": _MXF8, "mxf4": _MXF4, "mxf4nvf4": _MXF4,
+}  # fmt: skip
+KINDS = tuple(FAMILIES)
+_BYTES_OF_K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32, "mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}
+_ALL = Availability("100a 103a 110a 100f 103f 110f")
+_ONLY_A = Availability("100a 103a 110a")
+_I8 = Availability("100a 110a")
+_VECTORS = {"mxf8f6f4": {"": 1, "1X": 1, "block32": 1}, "mxf4": {"": 2, "2X": 2, "block32": 2},
+            "mxf4nvf4": {"": 2, "2X": 2, "block32": 2, "4X": 4, "block16": 4}}  # fmt: skip
+
+
+def legal_m(kind: str, *, cta_group: int = 1, sparse: bool = False, ws: bool = False) -> tuple[int, ...]:
+    """The M of a kind; empty where there is no such form. PTX ISA 9.0, 9.7.16.2.1."""
+    if kind.startswith("mx"):
+        return () if ws else (128,) if cta_group == 1 else (256,) if sparse else (128, 256)
+    if ws:
+        return (32, 64, 128) if cta_group == 1 else ()
+    return (64, 128) if cta_group == 1 else (128, 256)
+
+
+def legal_n(kind: str, *, cta_group: int = 1, sparse: bool = False, ws: bool = False) -> tuple[int, ...]:
+    """The N of a kind by PTX's table; for f8f6f4 the wider of its two readings. PTX ISA 9.0, 9.7.16.2.1."""
+    if ws:
+        return () if kind.startswith("mx") or cta_group == 2 else (64, 128) if sparse else (64, 128, 256)
+    if kind == "i8":
+        return (8, 16, 24, 32, *range(48, 257, 16)) if cta_group == 1 else tuple(range(32, 257, 32))
+    step = 8 * cta_group
+    return tuple(range(step, 257, step))
+
+
+def strict_n(kind: str, m: int, *, cta_group: int = 1, sparse: bool = False, ws: bool = False) -> tuple[int, str]:
+    """A granularity of N that others ask for beyond PTX's table, and who does; (1, "") if nobody. One source each."""
+    if ws:
+        return 1, ""
+    if sparse and kind == "f8f6f4" and cta_group == 2:
+        return 32, "CUTLASS"
+    if sparse and kind == "f8f6f4" and m == 128:
+        return 16, "CUTLASS"
+    if sparse:
+        return 16, "JAX"
+    return 1, ""
+
+
+@dataclass(frozen=True, repr=False)
+class InstructionDescriptor(Descriptor):
+    """The instruction descriptor of `tcgen05.mma`: 32 bits whose layout depends on the kind.
+
+    Attributes of the wrong family must stay at their defaults. A code without a meaning is kept as its number, so that
+    every word decodes. f16 and tf32 compile to the same machine code: only the type codes here tell them apart.
+
+    >>> hex(InstructionDescriptor("f16", m=128, n=256, a_type="f16", b_type="f16", sparse=True).encode())
+    '0x8400014'
+    """
+
+    TITLE: ClassVar[str] = "instruction descriptor"
+    SOURCE: ClassVar[str] = PTX_IDESC
+
+    kind: str
+    m: int = field(kw_only=True)
+    n: int = field(kw_only=True)
+    a_type: Value = field(kw_only=True)
+    b_type: Value = field(kw_only=True)
+    d_type: Value = field(default="f32", kw_only=True)
+    sparse: bool = field(default=False, kw_only=True)
+    selector: int = field(default=0, kw_only=True)
+    saturate: bool = field(default=False, kw_only=True)
+    negate_a: bool = field(default=False, kw_only=True)
+    negate_b: bool = field(default=False, kw_only=True)
+    transpose_a: bool = field(default=False, kw_only=True)
+    transpose_b: bool = field(default=False, kw_only=True)
+    max_shift: int = field(default=0, kw_only=True)
+    scale_type: Value = field(default="ue8m0", kw_only=True)
+    a_scale_id: int = field(default=0, kw_only=True)
+    b_scale_id: int = field(default=0, kw_only=True)
+    sparsity_version: int = field(default=0, kw_only=True)
+    k96: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.kind not in FAMILIES:
+            raise IsaError(str(self.kind), 0, f"unknown kind '{self.kind}'", ", ".join(KINDS))
+        own = {item.name for item in self.table}
+        for attribute in fields(self):
+            if attribute.name not in own | {"kind", "reserved"} and getattr(self, attribute.name) != attribute.default:
+                raise IsaError(
+                    self.kind,
+                    -1,
+                    f".kind::{self.kind} has no field '{attribute.name}'",
+                    ", ".join(sorted(own - {"reserved"})),
+                )
+        super().__post_init__()
+
+    @classmethod
+    def decode(cls, word: int, kind: str) -> Self:
+        """The descriptor that a word is for an instruction of this kind; every word of 32 bits is one."""
+        if kind not in FAMILIES:
+            raise IsaError(str(kind), 0, f"unknown kind '{kind}'", ", ".join(KINDS))
+        return cls(kind, **unpack_word(FAMILIES[kind], word, cls.WIDTH, kind))
+
+    @property
+    def variant(self) -> str:
+        return self.kind
+
+    @property
+    def table(self) -> tuple[Field, ...]:
+        return FAMILIES[self.kind]
+
+    @property
+    def k(self) -> int:
+        """Logical K of one instruction (twice the stored columns of A if sparse)."""
+        return 96 if self.k96 else _BYTES_OF_K[self.kind] * (2 if self.sparse else 1)
+
+    def __repr__(self) -> str:
+        values = [f"{item.name}={getattr(self, item.name)!r}" for item in self._named()]
+        return (
+            f"InstructionDescriptor({self.kind!r}, {', '.join(values)}"
+            + f", reserved=0x{self.reserved:x}" * bool(self.reserved)
+            + ")"
+        )
+
+    def validate(
+        self,
+        *,
+        kind: str | None = None,
+        cta_group: int = 1,
+        sparse: bool | None = None,
+        ws: bool = False,
+        target: str | Target = "sm_100a",
+        ashift: bool = False,
+        scale_vec: str = "",
+        a_in_tmem: bool = False,
+    ) -> list[Finding]:
+        """Everything that is wrong with the descriptor in an instruction; empty if nothing is.
+
+        Args:
+            kind: the instruction's kind, if not the one that the word was decoded for: the word is then read again.
+            cta_group: 1 or 2.
+            sparse: whether the instruction says `.sp`; None takes the descriptor's word.
+            ws: whether it says `.ws`.
+            target: what it is compiled for.
+            ashift: whether it says `.ashift`.
+            scale_vec: "", "1X", "2X", "4X", "block16" or "block32".
+            a_in_tmem: whether A comes from Tensor Memory.
+        """
+        if kind is not None and kind != self.kind:
+            again = InstructionDescriptor.decode(self.encode(), kind)
+            return again.validate(
+                cta_group=cta_group,
+                sparse=sparse,
+                ws=ws,
+                target=target,
+                ashift=ashift,
+                scale_vec=scale_vec,
+                a_in_tmem=a_in_tmem,
+            )
+        if cta_group not in (1, 2):
+            raise IsaError(str(cta_group), -1, f"unknown cta_group {cta_group}", "1 or 2")
+        if scale_vec not in _VECTORS.get(self.kind, {"": 1}):
+            legal = ", ".join(name or "none" for name in _VECTORS.get(self.kind, {"": 1}))
+            raise IsaError(scale_vec, -1, f".kind::{self.kind} has no vector size '{scale_vec}'", legal)
+        chip = parse_target(target)
+        found = [
+            *self.reserved_findings(),
+            *self._sparsity(sparse, chip),
+            *self._types(),
+            *self._majors(cta_group, a_in_tmem),
+        ]
+        found += self._shape(cta_group, self.sparse if sparse is None else sparse, ws, ashift)
+        if not ws and self.max_shift:
+            found.append(self.finding("max_shift", Severity.UNDEFINED, "a maximum shift without .ws", "0"))
+        if self.kind.startswith("mx"):
+            found += self._scales(scale_vec)
+        if self.k96:
+            if self.sparse:
+                found.append(self.finding("k96", Severity.ILLEGAL, "K = 96 is dense only", "0 with .sp"))
+            if str(chip) != "sm_103a":
+                found.append(self.finding("k96", Severity.ILLEGAL, f"{chip} has no K = 96", "0, or sm_103a"))
+        return found
+
+    def check(self, **how: Any) -> None:
+        """IsaError with everything that `validate(**how)` finds illegal or undefined."""
+        self.refuse(self.validate(**how))
+
+    def _sparsity(self, sp: bool | None, chip: Target) -> list[Finding]:
+        found = []
+        here = _I8 if self.kind == "i8" else _ONLY_A if self.kind in ("mxf4", "mxf4nvf4") and self.sparse else _ALL
+        if chip not in here:
+            rule = f"{chip} has no .kind::{self.kind}" + ", sparse" * self.sparse
+            found.append(Finding("kind", "", rule, str(here), "PTX ISA 9.0, 9.7.16 and ptxas 13.0", Severity.ILLEGAL))
+        if sp is not None and sp != self.sparse:
+            rule = f"the sparsity bit is {int(self.sparse)} in an instruction {'with' if sp else 'without'} .sp"
+            found.append(self.finding("sparse", Severity.ILLEGAL, rule, str(int(sp))))
+        if self.selector:
+            if not self.sparse:
+                found.append(self.finding("selector", Severity.WARNING, "a sparsity selector without sparsity", "0"))
+            elif self.kind in ("f8f6f4", "i8"):
+                rule = f"the sparsity selector of .kind::{self.kind} must be 0, not {self.selector}"
+                found.append(self.finding("selector", Severity.ILLEGAL, rule, "0", PTX_SELECTOR))
+            elif self.selector > 1:
+                rule = f"sparsity selector {self.selector} has no known meaning (inferred: PTX's table says 0-3)"
+                found.append(self.finding("selector", Severity.UNDEFINED, rule, "0 or 1", PTX_SELECTOR))
+        if self.sparsity_version and self.sparse:
+            rule = "sparsity version 1 (2:4 by element) exists on sm_107 only"
+            found.append(
+                self.finding(
+                    "sparsity_version", Severity.UNDEFINED, rule, f"0 on {chip}", "PTX ISA 9.4, instruction descriptor"
+                )
+            )
+        elif self.sparsity_version:
+            found.append(
+                self.finding("sparsity_version", Severity.ILLEGAL, "a sparsity version without sparsity: reserved", "0")
+            )
+        return found
+
+    def _types(self) -> list[Finding]:
+        found = []
+        for name in ("a_type", "b_type"):
+            if isinstance(value := getattr(self, name), int):
+                legal = ", ".join(f"{code} ({known})" for code, known in _TYPES[self.kind].items())
+                found.append(
+                    self.finding(name, Severity.ILLEGAL, f"code {value} is no type of .kind::{self.kind}", legal)
+                )
+        if self.kind in _D_TYPES:
+            legal = ", ".join(_D_TYPES[self.kind])
+            if self.d_type not in _D_TYPES[self.kind]:
+                found.append(
+                    self.finding("d_type", Severity.ILLEGAL, f"D of .kind::{self.kind} cannot be {self.d_type}", legal)
+                )
+            elif self.kind == "f16" and self.d_type == "f16" and "bf16" in (self.a_type, self.b_type):
+                found.append(self.finding("d_type", Severity.ILLEGAL, "D in f16 needs A and B in f16", "f32"))
+        if self.kind == "f16" and self.a_type != self.b_type:
+            rule = "A and B of different types: PTX does not say that they may be; CUTLASS never does it (inferred)"
+            found.append(self.finding("b_type", Severity.WARNING, rule, str(self.a_type), "CUTLASS"))
+        if self.saturate and self.kind != "i8":
+            found.append(self.finding("saturate", Severity.ILLEGAL, f".kind::{self.kind} cannot saturate", "0"))
+        for name in ("negate_a", "negate_b"):
+            if self.kind == "i8" and getattr(self, name):
+                found.append(self.finding(name, Severity.ILLEGAL, ".kind::i8 cannot negate", "0"))
+        return found
+
+    def _majors(self, cta_group: int, a_in_tmem: bool) -> list[Finding]:
+        found = []
+        for name, element in (("transpose_a", self.a_type), ("transpose_b", self.b_type)):
+            if getattr(self, name) and self.kind in ("mxf4", "mxf4nvf4"):
+                found.append(
+                    self.finding(name, Severity.ILLEGAL, f".kind::{self.kind} cannot transpose", "0", PTX_TRANSPOSE)
+                )
+            elif getattr(self, name) and element in ("e2m3", "e3m2", "e2m1"):
+                rule = f"{element} transposed: only 8-, 16- and 32-bit types are listed (inferred)"
+                found.append(self.finding(name, Severity.WARNING, rule, "0", f"{PTX_TRANSPOSE}; CUTLASS"))
+        if self.transpose_a and a_in_tmem:
+            found.append(
+                self.finding(
+                    "transpose_a",
+                    Severity.ILLEGAL,
+                    "A in Tensor Memory cannot be transposed",
+                    "0",
+                    "CUTLASS (one source)",
+                )
+            )
+        step = 16 * cta_group
+        if (
+            self.transpose_b
+            and self.b_type in ("e4m3", "e5m2", "u8", "s8")
+            and (self.n % step or not step <= self.n <= 256)
+        ):
+            rule = f"N = {self.n} with 8-bit B transposed and cta_group::{cta_group}"
+            found.append(self.finding("n", Severity.ILLEGAL, rule, f"{step} to 256 in steps of {step}", PTX_TRANSPOSE))
+        return found
+
+    def _shape(self, cta_group: int, sparse: bool, ws: bool, ashift: bool) -> list[Finding]:
+        how: dict[str, Any] = {"cta_group": cta_group, "sparse": sparse, "ws": ws}
+        form = f".kind::{self.kind}, cta_group::{cta_group}" + ", .sp" * sparse + ", .ws" * ws
+        found = []
+        for name, legal in (("m", legal_m(self.kind, **how)), ("n", legal_n(self.kind, **how))):
+            if (value := getattr(self, name)) not in legal:
+                right = _steps(legal) or "no such form"
+                found.append(
+                    self.finding(name, Severity.ILLEGAL, f"{name.upper()} = {value} with {form}", right, PTX_SHAPES)
+                )
+            elif name == "n":
+                step, who = strict_n(self.kind, self.m, **how)
+                if value % step:
+                    rule = f"N = {value} with M = {self.m}, {form}: legal in PTX's table, {who} wants a multiple of {step} (one source)"
+                    found.append(self.finding("n", Severity.WARNING, rule, f"a multiple of {step}", who))
+                elif self.kind == "i8" and value == 24:
+                    rule = (
+                        "N = 24 with .kind::i8: legal in PTX's table, CUTLASS takes 8 or multiples of 16 (one source)"
+                    )
+                    found.append(self.finding("n", Severity.WARNING, rule, "16 or 32", "CUTLASS"))
+        if ashift and self.m not in (128, 256):
+            found.append(
+                self.finding(
+                    "m",
+                    Severity.ILLEGAL,
+                    f"M = {self.m} with .ashift",
+                    "128 or 256",
+                    "PTX ISA 9.0, 9.7.16.10 (tcgen05.mma)",
+                )
+            )
+        return found
+
+    def _scales(self, scale_vec: str) -> list[Finding]:
+        found = []
+        count = _VECTORS[self.kind][scale_vec]
+        legal = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}[count]
+        for name in ("a_scale_id", "b_scale_id"):
+            if (value := getattr(self, name)) not in legal:
+                rule = f"scale factor id {value} with {count} factors a row (scale_vec::{count}X)"
+                found.append(self.finding(name, Severity.ILLEGAL, rule, " or ".join(map(str, legal))))
+        if self.scale_type == "ue4m3" and (self.kind != "mxf4nvf4" or scale_vec in ("2X", "block32")):
+            rule = f"ue4m3 scales with .kind::{self.kind}" + (f" {scale_vec}" if self.kind == "mxf4nvf4" else "")
+            found.append(
+                self.finding(
+                    "scale_type",
+                    Severity.UNDEFINED,
+                    rule,
+                    "ue8m0 (code 1)",
+                    f"{PTX_IDESC}; PTX ISA 9.4 (undefined below sm_107)",
+                )
+            )
+        return found
+
+
+# The page docs/descriptors.md
+
+
+def table_markdown(table: tuple[Field, ...]) -> str:
+    """The table of one family as Markdown."""
+    lines = ["| bits | field | meaning | values |", "| --- | --- | --- | --- |"]
+    for item in table:
+        if item.name == "reserved":
+            values = f"must be {item.right}"
+        elif item.names:
+            own = {kind: names for kind, names in item.names.items() if not kind or FAMILIES[kind] is table}
+            listed = {
+                kind: ", ".join(f"{code} = {name}" for code, name in names.items()) for kind, names in own.items()
+            }
+            values = "; ".join(f"{kind}: {names}" if kind else names for kind, names in listed.items())
+        elif item.words:
+            values = "; ".join(f"{code} = {word}" for code, word in item.words.items())
+        else:
+            values = f"code << {item.shift}" if item.shift else f"0 to {(1 << item.width) - 1}"
+        lines.append(f"| {item.bits} | `{item.name}` | {item.meaning} | {values} |")
+    return "\n".join(lines)
+
+
+def shapes_markdown() -> str:
+    """The legal M and N of every kind."""
+    lines = ["| kind | form | cta_group | M | N |", "| --- | --- | --- | --- | --- |"]
+    for kind in KINDS:
+        for ws, sparse, cta_group in ((w, s, c) for w in (False, True) for s in (False, True) for c in (1, 2)):
+            m, n = (legal(kind, cta_group=cta_group, sparse=sparse, ws=ws) for legal in (legal_m, legal_n))
+            if m and n:
+                form = ".mma" + ".ws" * ws + ".sp" * sparse
+                lines.append(f"| {kind} | `{form}` | {cta_group} | {' '.join(map(str, m))} | {_steps(n)} |")
+    return "\n".join(lines)
+
+
+def _steps(numbers: tuple[int, ...]) -> str:
+    """Numbers, the evenly spaced run at their end shortened."""
+    if len(numbers) < 4:
+        return " ".join(map(str, numbers))
+    step = numbers[-1] - numbers[-2]
+    start = next(i for i in range(len(numbers)) if numbers[i:] == tuple(range(numbers[i], numbers[-1] + 1, step)))
+    return " ".join([*map(str, numbers[:start]), f"{numbers[start]} to {numbers[-1]} step {step}"])
+
+
+def markdown() -> str:
+    """docs/descriptors.md."""
+    from isa.descriptors.zero_column_mask import mask_markdown
+    from isa.shared_memory.descriptor import smem_markdown
+
+    parts = [_INTRODUCTION]
+    for kinds, number in ((("f16", "tf32", "f8f6f4", "i8"), 42), (("mxf8f6f4",), 43), (("mxf4", "mxf4nvf4"), 44)):
+        parts += [
+            f"### Kinds {', '.join(kinds)}",
+            f"PTX ISA 9.0, 9.7.16.4.2, table {number}.",
+            table_markdown(FAMILIES[kinds[0]]),
+        ]
+    parts += [_RULES, shapes_markdown(), smem_markdown(), mask_markdown()]
+    return "\n\n".join(parts) + "\n"
+
+
+_INTRODUCTION = """# Descriptors of tcgen05
+
+This page is generated: `python -m isa.descriptors.instruction > docs/descriptors.md`.
+
+`tcgen05.mma` takes its shape, its types and the layout of its operands from descriptors in registers. ptxas checks none of them, not even
+constants. `isa.descriptors.instruction`, `isa.shared_memory.descriptor` and `isa.descriptors.zero_column_mask` hold them as values: `decode` reads a word, `encode` writes it,
+`str()` explains every field, `validate` lists everything that is wrong (illegal, undefined, or a warning where some source is stricter than
+PTX), `check` raises `IsaError` with the list. Reserved bits that are set are kept and reported.
+
+```python
+>>> from isa.descriptors.instruction import InstructionDescriptor
+>>> idesc = InstructionDescriptor("f16", m=128, n=256, a_type="bf16", b_type="bf16", sparse=True, selector=1)
+>>> hex(idesc.encode())
+'0x8400495'
+>>> for finding in InstructionDescriptor.decode(0x8400496, "f16").validate(target="sm_100a"):
+...     print(finding)
+undefined: selector (bits 0-1): sparsity selector 2 has no known meaning (inferred: PTX's table says 0-3); right: 0 or 1 (PTX ISA 9.0, 9.7.16.10.8.4)
+
+```
+
+## Instruction descriptor
+
+32 bits. `.kind::f16` and `.kind::tf32` compile to the same machine code, so that hardware cannot see a word of one kind in an instruction
+of the other."""
+
+_RULES = """### Legal M and N
+
+By PTX's table (9.7.16.2.1). Others are stricter, which `validate` reports as warnings (one source each): for sparse f8f6f4 CUTLASS wants N in
+multiples of 16 with M = 128 and of 32 with cta_group::2, for i8 it does without N = 24; JAX takes sparse N in multiples of 16 only.
+8-bit B transposed needs N in multiples of 16 (cta_group::1) or 32 (cta_group::2)."""
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -1,0 +1,376 @@
+"""Every instruction form that tcsim knows, one row each.
+
+The table of the matrix instructions is in `isa.forms.mma_rows`; the rest (loads, stores, moves, integer arithmetic,
+barriers) is in `isa.forms.plain`. Decoding, printing, legality, operand sizes, targets and the documentation table are
+read from these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property, lru_cache
+from itertools import product
+from typing import NamedTuple
+
+from isa.errors import IsaError
+from isa.forms.mma_rows import MMA_ROWS, ORDERED_SINCE_PTX, MmaRow
+from isa.fragments.metadata import Metadata, metadata_operand
+from isa.fragments.registers import Fragment, a_fragment, accumulator_fragment, b_fragment, quad_pair_fragment
+from isa.fragments.scales import ScaleOperand, scale_operand
+from isa.targets import Availability, Target, parse_target
+from isa.types import F64, MATRIX_TYPES, PACKED_E2M1, ElementType
+
+
+class Shape(Enum):
+    """How an operand is written."""
+
+    VECTOR = "vector"  # {%r0, %r1}
+    SCALAR = "scalar"  # %r0 or {%r0}
+    REGISTER = "register"  # %r0
+    IMMEDIATE = "immediate"  # a constant expression
+    VALUE = "value"  # register or constant
+    ADDRESS = "address"  # [%r0 + 16]
+    MATRIX = "descriptor or address"  # %rd0, a constant, or [%r0 + 16]
+    PREDICATE = "predicate"  # %p0, !%p0 or a constant
+    PAIR = "register and predicate"  # %r0|%p0
+
+
+@dataclass(frozen=True)
+class Role:
+    """One operand of a form.
+
+    Attributes:
+        name: operand letter as in PTX.
+        shape: how it is written.
+        count: registers in it.
+        output: whether the instruction writes it.
+        optional: whether it may be left out.
+        limit: values of an immediate that are taken: 0 .. limit - 1 (0: any).
+        lax: how many of the last of them are undefined all the same.
+        constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
+            (0d3FF0000000000000), "float" (1.0).
+        special: whether special registers may be read.
+        multiple: a constant must be a multiple of this.
+        spare: further registers of a vector that ptxas takes, and drops.
+        choices: for each element of a vector (for a constant alone: first) the constants that are legal.
+        width: bits of its registers.
+        packs: whether a vector of two registers of 32 bits may stand for one of 64.
+    """
+
+    name: str
+    shape: Shape
+    count: int = 1
+    output: bool = False
+    optional: bool = False
+    limit: int = 0
+    lax: int = 0
+    constants: tuple[str, ...] = ()
+    special: bool = False
+    multiple: int = 1
+    choices: tuple[tuple[int, ...], ...] = ()
+    spare: int = 0
+    width: int = 32
+    packs: bool = False
+
+
+@dataclass(frozen=True)
+class Form:
+    """One instruction form.
+
+    Attributes:
+        opcode: the canonical spelling, all qualifiers included, no operands.
+        roles: operands in PTX order.
+        since_ptx: first PTX version.
+        targets: which targets have it.
+        section: PTX section that defines it.
+        unit: the unit of an SM that executes it: "tensor", "shared", "global", "copies" (groups of cp.async), "alu",
+            "barrier".
+    """
+
+    opcode: str
+    roles: tuple[Role, ...]
+    since_ptx: str
+    targets: Availability
+    section: str
+    unit: str
+
+    @property
+    def since_target(self) -> int:
+        """The lowest sm number that has it."""
+        return self.targets.lowest
+
+    def supports(self, target: Target) -> bool:
+        return target in self.targets
+
+
+PTX = "9.0"  # the PTX version that texts are judged by unless told otherwise: that of ptxas 13.0
+
+_C_CONSTANTS = {
+    "f16": (),
+    "f32": ("bits",),
+    "f64": ("double",),
+    "s32": ("integer",),
+}  # ptxas 13.0: what may stand in the vector of C
+
+
+@dataclass(frozen=True)
+class MmaForm(Form):
+    """A matrix instruction with one choice of types: D = A * B + C.
+
+    Attributes:
+        m, n, k: shape, k logical; of each of `blocks` products.
+        d_type, a_type, b_type, c_type: element types.
+        sparse, ordered: `mma.sp`, and with `::ordered_metadata`.
+        saturate: `.satfinite` is written.
+        row: the row of the table that it comes from.
+        a_layout, b_layout: "row" or "col".
+        rounding: "rn", "rz", "rm" or "rp"; empty where PTX does not state one.
+    """
+
+    m: int
+    n: int
+    k: int
+    d_type: ElementType
+    a_type: ElementType
+    b_type: ElementType
+    c_type: ElementType
+    sparse: bool
+    ordered: bool
+    saturate: bool
+    row: MmaRow
+    a_layout: str = "row"
+    b_layout: str = "col"
+    rounding: str = ""
+
+    @property
+    def blocks(self) -> int:
+        """Independent products, each of m * n * k: 4 for `mma.m8n8k4` of f16, whose operands are stacked
+        (`quad_pair_fragment`); else 1."""
+        return self.row.blocks
+
+    @property
+    def lax_selectors(self) -> int:
+        """See `MmaRow`."""
+        return self.row.lax_selectors
+
+    def native(self, target: Target) -> bool:
+        """Whether the target has the instruction; otherwise ptxas 13.0 writes a sequence for it."""
+        lowest = self.row.emulated_plain if not self.ordered and self.row.emulated_plain else self.row.emulated
+        return not lowest or target.number < lowest or target.number in self.row.native
+
+    def notes(self, target: Target | None = None) -> tuple[str, ...]:
+        """What a user of this form should know, on this target or on any."""
+        found = [self.row.note] if self.row.note else []
+        if (
+            self.sparse
+            and not self.ordered
+            and target is not None
+            and not self.native(target)
+            and self.row.emulated_plain
+        ):
+            found.append(
+                f"plain .sp is slow on {target}: ptxas sorts the metadata by a routine; .sp::ordered_metadata is native"
+            )
+        elif target is not None and not self.native(target):
+            found.append(f"{target} has no such instruction: ptxas writes a sequence for it")
+        return tuple(found)
+
+    @property
+    def k_stored(self) -> int:
+        """Columns of A that the registers hold: K, or K / 2 in a sparse form."""
+        return self.k // 2 if self.sparse else self.k
+
+    @cached_property
+    def a(self) -> Fragment:
+        return operand_fragment(self.row, "a", self.a_type, self.a_layout)
+
+    @cached_property
+    def b(self) -> Fragment:
+        return operand_fragment(self.row, "b", self.b_type, self.b_layout)
+
+    @cached_property
+    def c(self) -> Fragment:
+        return operand_fragment(self.row, "c", self.c_type)
+
+    @cached_property
+    def d(self) -> Fragment:
+        return operand_fragment(self.row, "d", self.d_type)
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        """The metadata operand; IsaError for a dense form."""
+        if not self.sparse:
+            raise IsaError(self.opcode, -1, "a dense form has no metadata operand", "an mma.sp form")
+        return metadata_operand(self.m, self.k, self.a_type, self.ordered)
+
+    @cached_property
+    def scale_a(self) -> ScaleOperand:
+        """The scale factors of A's rows; IsaError for a form without block scales."""
+        return self._scale("scale_a", self.m)
+
+    @cached_property
+    def scale_b(self) -> ScaleOperand:
+        """The scale factors of B's columns; IsaError for a form without block scales."""
+        return self._scale("scale_b", self.n)
+
+    def _scale(self, name: str, vectors: int) -> ScaleOperand:
+        if not self.row.scale:
+            raise IsaError(
+                self.opcode, -1, f"a form without .block_scale has no operand {name}", "a form with .block_scale"
+            )
+        return scale_operand(name, vectors, self.k, self.row.scale)
+
+    @property
+    def fma(self) -> int:
+        """Multiply-adds of the instruction as named, M * N * K of each block (pruned products count)."""
+        return self.m * self.n * self.k * self.blocks
+
+    @property
+    def performed_fma(self) -> int:
+        """Multiply-adds that are performed: half of `fma` in a sparse form."""
+        return self.m * self.n * self.k_stored * self.blocks
+
+
+def operand_fragment(row: MmaRow, name: str, element: ElementType, layout: str = "") -> Fragment:
+    """Where the elements of operand a, b, c or d live."""
+    m, n, k = row.shape
+    if row.blocks > 1:
+        return quad_pair_fragment(name, element, layout)
+    if name == "a":
+        return a_fragment(m, k // 2 if row.sparse else k, element)
+    return b_fragment(k, n, element) if name == "b" else accumulator_fragment(name, m, n, element)
+
+
+class Variant(NamedTuple):
+    """What the forms of one row differ in: types of A and B, and what is written."""
+
+    a: str
+    b: str
+    ordered: bool
+    saturate: bool
+    layouts: str
+    rounding: str
+
+
+def mma_opcode(row: MmaRow, variant: Variant) -> str:
+    """The canonical spelling. PTX ISA 9.0, 9.7.14.5.14 and 9.7.14.6.3, order of qualifiers as in the grammar; no
+    rounding where it is the default."""
+    m, n, k = row.shape
+    vector, _, scale_type = row.scale.partition(" ")
+    sparse = ("sp::ordered_metadata" if variant.ordered else "sp") if row.sparse else ""
+    scale = f"block_scale.scale_vec::{vector}" if vector else ""
+    rounding = "" if variant.rounding in row.roundings[:1] else variant.rounding
+    middle = (f"kind::{row.kind}" if row.kind else "", scale, "satfinite" if variant.saturate else "", rounding)
+    return spelled(
+        sparse,
+        f"m{m}n{n}k{k}",
+        variant.layouts,
+        middle,
+        (row.d, variant.a, variant.b, row.c),
+        scale_type or row.operation,
+    )
+
+
+def spelled(sparse: str, shape: str, layouts: str, middle: Iterable[str], types: Iterable[str], last: str) -> str:
+    """An mma opcode with its qualifiers in the order of PTX's grammar; empty ones are left out. `last`: the type of
+    scales, or a bit operation."""
+    parts = ("mma", sparse, "sync.aligned", shape, layouts, *middle, *types, last)
+    return ".".join(part for part in parts if part)
+
+
+def _expand(row: MmaRow) -> list[MmaForm]:
+    names = row.inputs.split()
+    pairs = [(a, b) for a in names for b in names if row.mixed or a == b]
+    spellings = (True,) if row.sparse and row.ordered_only else (False, True) if row.sparse else (False,)
+    saturations = (False, True) if row.saturates else (False,)
+    choices = product(spellings, pairs, saturations, row.layouts, row.roundings or ("",))
+    return [
+        _form(row, Variant(a, b, ordered, saturate, layouts, rounding))
+        for ordered, (a, b), saturate, layouts, rounding in choices
+    ]
+
+
+def input_type(row: MmaRow, name: str) -> ElementType:
+    """The type of A or B: e2m1 is packed in the kinds of 4 bits, and has a byte of its own elsewhere."""
+    return PACKED_E2M1 if name == "e2m1" and row.kind.startswith("mxf4") else MATRIX_TYPES[name]
+
+
+def _form(row: MmaRow, variant: Variant) -> MmaForm:
+    m, n, k = row.shape
+    types = {
+        "d": MATRIX_TYPES[row.d],
+        "a": input_type(row, variant.a),
+        "b": input_type(row, variant.b),
+        "c": MATRIX_TYPES[row.c],
+    }
+    a_layout, _, b_layout = variant.layouts.partition(".")
+    layouts = {"a": a_layout, "b": b_layout}
+    roles = [
+        _matrix_role(row, operand_fragment(row, name, element, layouts.get(name, "")))
+        for name, element in types.items()
+    ]
+    if row.sparse:
+        selectors = metadata_operand(m, k, types["a"], variant.ordered).selectors
+        roles += [
+            Role("e", Shape.SCALAR),
+            Role(
+                "f", Shape.IMMEDIATE, limit=selectors + row.lax_selectors, lax=row.lax_selectors, constants=("integer",)
+            ),
+        ]
+    if row.scale:
+        for name, vectors in (("scale_a", m), ("scale_b", n)):
+            scale = scale_operand(name, vectors, k, row.scale)
+            roles.append(Role(name, Shape.SCALAR))
+            roles.append(
+                Role(f"{name}_ids", Shape.VECTOR, 2, constants=("integer",), choices=(scale.byte_ids, scale.thread_ids))
+            )
+    since = max(row.since_ptx, ORDERED_SINCE_PTX, key=version) if variant.ordered else row.since_ptx
+    return MmaForm(
+        mma_opcode(row, variant), tuple(roles), since, Availability(row.targets), row.section, "tensor",
+        m, n, k, types["d"], types["a"], types["b"], types["c"], row.sparse, variant.ordered, variant.saturate, row,
+        a_layout, b_layout, variant.rounding,
+    )  # fmt: skip
+
+
+def _matrix_role(row: MmaRow, fragment: Fragment) -> Role:
+    """How operand a, b, c or d is written. ptxas 13.0 takes constants in C, and in A and B of f64."""
+    name, element = fragment.name, fragment.type
+    constants = _C_CONSTANTS[element.name] if name == "c" else ("double",) if element is F64 and name != "d" else ()
+    spare = row.spare_b if name == "b" else 0
+    return Role(
+        name,
+        Shape.VECTOR,
+        fragment.registers,
+        output=name == "d",
+        constants=constants,
+        spare=spare,
+        width=element.register_bits,
+    )
+
+
+def version(text: str) -> tuple[int, ...]:
+    """`"8.10"` -> (8, 10), to compare PTX versions."""
+    return tuple(int(part) for part in text.split("."))
+
+
+@lru_cache(maxsize=1)
+def mma_forms() -> dict[str, MmaForm]:
+    """Every matrix form by its canonical opcode; where two rows hold a pair of types, the first counts."""
+    forms: dict[str, MmaForm] = {}
+    for row in MMA_ROWS:
+        for form in _expand(row):
+            forms.setdefault(form.opcode, form)
+    return forms
+
+
+def mma_form(opcode: str, target: str | Target | None = None, ptx: str = PTX) -> MmaForm:
+    """The form of a canonical or reordered opcode without operands; IsaError if there is none or the target or PTX
+    version lacks it."""
+    from isa.ptx.opcodes import read_opcode
+
+    form = read_opcode(opcode, parse_target(target) if target is not None else None, ptx=ptx)
+    if not isinstance(form, MmaForm):
+        raise IsaError(opcode, 0, f"'{opcode}' is not a matrix instruction", "mma or mma.sp")
+    return form

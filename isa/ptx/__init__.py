@@ -1,0 +1,1 @@
+"""PTX text to instructions and back: scanner, opcodes, decoder, whole files."""

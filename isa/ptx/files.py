@@ -1,0 +1,128 @@
+"""Reads a PTX file as a compiler writes it, and judges every instruction of the families that `isa` knows.
+
+Instructions of other families (and other forms of loads, moves and arithmetic) are passed over and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from isa.errors import IsaError
+from isa.forms.mma import PTX, MmaForm
+from isa.ptx.decoder import decode
+from isa.ptx.instruction import Instruction
+from isa.ptx.opcodes import NAMES, read_opcode
+from isa.targets import Target, parse_target
+
+JUDGED = (
+    "mma",
+    "ldmatrix",
+    "tcgen05",
+)  # families of which every form is known: one that is not in the table is an error
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
+_LINE_DIRECTIVES = (".version", ".target", ".address_size", ".loc", ".file")
+_LABEL = re.compile(r"[A-Za-z$%_][\w$]*:(?!:)\s*")
+_START = re.compile(r"(?:@!?\s*[%\w$]+\s+)?([A-Za-z]\w*)((?:\.[\w:]+)*)")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One instruction of a file.
+
+    Attributes:
+        line: where it begins, counted from 1.
+        text: as written, comments taken out.
+        instruction: what it says; None if it is wrong or was passed over.
+        error: what is wrong; None if it is legal or was passed over.
+        notes: what a user should know of a legal one.
+    """
+
+    line: int
+    text: str
+    instruction: Instruction | None = None
+    error: IsaError | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed_over(self) -> bool:
+        return self.instruction is None and self.error is None
+
+
+def read_ptx(text: str, target: str | Target | None = None) -> Iterator[Statement]:
+    """Every instruction of a PTX file, judged for `target`, or for the file's own `.target`, and for the file's
+    `.version`.
+
+    Raises:
+        IsaError: the file's `.target` is not known.
+    """
+    wanted = parse_target(target) if target is not None else None
+    version = PTX
+    for line, statement in _statements(text):
+        if statement.startswith(".version"):
+            version = statement.split()[1] if re.fullmatch(r"\.version\s+\d+\.\d+", statement) else version
+        elif statement.startswith(".target") and wanted is None:
+            wanted = parse_target(re.split(r"[\s,]+", statement)[1])
+        elif not statement.startswith("."):
+            yield _judge(line, statement, wanted, version)
+
+
+def notes(instruction: Instruction, target: Target | None = None) -> tuple[str, ...]:
+    """What a user of a legal instruction should know, on this target or on any."""
+    of_form = instruction.form.notes(target) if isinstance(instruction.form, MmaForm) else ()
+    undefined = tuple(f"ptxas takes this, but it is undefined: {name}" for name in instruction.undefined)
+    return (*of_form, *instruction.remarks, *undefined)
+
+
+def _judge(line: int, text: str, target: Target | None, version: str) -> Statement:
+    match = _START.match(text)
+    name = match[1] if match else ""
+    if match is None or (name not in NAMES and name not in JUDGED):
+        return Statement(line, text)
+    if name not in JUDGED:
+        try:
+            read_opcode(match[1] + match[2], target, ptx=version)
+        except IsaError:
+            return Statement(line, text)
+    try:
+        instruction = decode(text, target, version)
+    except IsaError as error:
+        return Statement(line, text, error=error) if name in JUDGED else Statement(line, text)
+    return Statement(line, text, instruction, notes=notes(instruction, target))
+
+
+def _statements(text: str) -> Iterable[tuple[int, str]]:
+    """Directives and instructions with their lines; comments, labels, braces of scopes and their contents' ends are
+    left out."""
+    bare = _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else re.sub(r"[^\n]", " ", m[0]), text)
+    at, line = 0, 1
+    while at < len(bare):
+        if bare[at] in " \t\r\n{}":
+            line += bare[at] == "\n"
+            at += 1
+            continue
+        label = _LABEL.match(bare, at)
+        if label is not None and not bare.startswith(".", at):
+            line += bare.count("\n", at, label.end())
+            at = label.end()
+            continue
+        end = _end(bare, at)
+        statement = bare[at:end].strip()
+        yield line, re.sub(r"\s+", " ", statement)
+        line += bare.count("\n", at, end)
+        at = end
+
+
+def _end(text: str, at: int) -> int:
+    """Where the statement that begins at `at` ends."""
+    if text.startswith(_LINE_DIRECTIVES, at):
+        found = text.find("\n", at)
+        return len(text) if found < 0 else found
+    semicolon = text.find(";", at)
+    semicolon = len(text) if semicolon < 0 else semicolon + 1
+    if text[at] == ".":
+        brace, equals = text.find("{", at, semicolon), text.find("=", at, semicolon)
+        if brace >= 0 and equals < 0:
+            return brace
+    return semicolon

@@ -1,0 +1,202 @@
+"""A decoded instruction: its form and its operands. `str()` prints it back as canonical PTX."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from isa.forms.mma import Form, MmaForm
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register by its name, e.g. `%r12`, or a special register such as `%laneid`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_PREFIXES = {"p": 1, "rs": 16, "h": 16, "r": 32, "f": 32, "rd": 64, "fd": 64}
+_NVCC = re.compile(r"%(p|rs|h|r|f|rd|fd)\d+")
+
+
+class NvccName(NamedTuple):
+    """What nvcc means by the name of a register: %p0, %rs0, %h0, %r0, %f0, %rd0 or %fd0."""
+
+    prefix: str
+    width: int
+
+    def __str__(self) -> str:
+        return "a predicate" if self.prefix == "p" else f"a {self.width}-bit register"
+
+
+def nvcc_name(name: str) -> NvccName | None:
+    """The sort of register that a name says; None for names that nvcc does not give."""
+    match = _NVCC.fullmatch(name)
+    return NvccName(match[1], _PREFIXES[match[1]]) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """`_`, a destination that is thrown away."""
+
+    def __str__(self) -> str:
+        return "_"
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A constant.
+
+    Attributes:
+        value: an integer; of a float the 32 bits of its f32 pattern, or the 64 of its f64 pattern.
+        style: how it is printed: "decimal", "hexadecimal", "float" (0f3F800000) or "double" (0d3FF0000000000000).
+    """
+
+    value: int
+    style: str = "decimal"
+
+    def __str__(self) -> str:
+        if self.style == "float":
+            return f"0f{self.value:08X}"
+        if self.style == "double":
+            return f"0d{self.value:016X}"
+        return hex(self.value) if self.style == "hexadecimal" else str(self.value)
+
+
+Scalar = Register | Sink | Immediate
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`{%r0, %r1}`; a single scalar where the form has one register."""
+
+    elements: tuple[Scalar, ...]
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(map(str, self.elements)) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Vector):
+    """`%r0|%p0`: two destinations of one instruction."""
+
+    def __str__(self) -> str:
+        return "|".join(map(str, self.elements))
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`[base + offset]`, or `[offset]` without a base; offset in bytes."""
+
+    base: Register | None
+    offset: int = 0
+
+    def __str__(self) -> str:
+        if self.base is None:
+            return f"[{self.offset}]"
+        return f"[{self.base}]" if self.offset == 0 else f"[{self.base}+{self.offset}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """`%p0` or `!%p0`, read as an operand."""
+
+    register: Register
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{'!' if self.negated else ''}{self.register}"
+
+
+Operand = Register | Sink | Immediate | Vector | Address | Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`@%p0` or `@!%p0`: the predicate that guards an instruction."""
+
+    predicate: Register
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"@{'!' if self.negated else ''}{self.predicate}"
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One legal instruction.
+
+    Attributes:
+        form: the row of the table that it matches.
+        operands: as written, one for each role of the form (fewer where the last roles are optional).
+        guard: its predicate, if any.
+        remarks: what ptxas took although PTX does not say so, and what was dropped.
+    """
+
+    form: Form
+    operands: tuple[Operand, ...]
+    guard: Guard | None = None
+    remarks: tuple[str, ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        guard = f"{self.guard} " if self.guard else ""
+        return f"{guard}{' '.join((self.form.opcode, ', '.join(map(str, self.operands)))).rstrip()};"
+
+    def __getitem__(self, role: str) -> Operand:
+        """The operand of that role, e.g. `ins["a"]`; KeyError if the form has none or it was left out."""
+        for described, operand in zip(self.form.roles, self.operands, strict=False):
+            if described.name == role:
+                return operand
+        raise KeyError(role)
+
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the registers that are read, in order, address bases included."""
+        found: list[str] = []
+        for role, operand in zip(self.form.roles, self.operands, strict=False):
+            if not role.output or isinstance(operand, Address):
+                found += register_names(operand)
+        return tuple(found)
+
+    @cached_property
+    def writes(self) -> tuple[str, ...]:
+        """Names of the registers that are written, in order."""
+        found: list[str] = []
+        for role, operand in zip(self.form.roles, self.operands, strict=False):
+            if role.output:
+                found += register_names(operand)
+        return tuple(found)
+
+    @property
+    def selector(self) -> int:
+        """The sparsity selector of an `mma.sp`."""
+        operand = self["f"]
+        assert isinstance(operand, Immediate)
+        return operand.value
+
+    @property
+    def undefined(self) -> tuple[str, ...]:
+        """Names of the undefined cases (`isa.undefined.RULES`) that the text alone shows."""
+        if isinstance(self.form, MmaForm) and self.form.sparse and self.selector >= self.form.metadata.selectors:
+            return ("selector-out-of-range",)
+        return ()
+
+
+def register_names(operand: Operand) -> list[str]:
+    """Names of the registers in an operand, in order."""
+    match operand:
+        case Register(name):
+            return [name]
+        case Vector(elements):
+            return [element.name for element in elements if isinstance(element, Register)]
+        case Address(base, _):
+            return [base.name] if base else []
+        case Predicate(register, _):
+            return [register.name]
+        case _:
+            return []

@@ -1,0 +1,123 @@
+"""A short way for instructions in their plainest spelling: one regular expression for all operands of a form.
+
+What it takes, `isa.decode` takes, with the same result; what it does not take (constants where registers stand,
+expressions, comments, anything wrong) goes the long way, which also has the error messages. Long traces are almost all
+of the plainest spelling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from isa.forms.mma import Form, Role, Shape
+from isa.ptx.instruction import Address, Immediate, Operand, Register, Vector
+
+_REGISTER = r"(%(?!laneid\b|warpid\b|nwarpid\b|p\d*\b)[A-Za-z][\w$]*|[A-Za-z][\w$]*)"
+_INTEGER = r"(0[xX][0-9a-fA-F]{1,8}|0|[1-9][0-9]{0,8})"
+_VALUE = rf"({_REGISTER[1:-1]}|{_INTEGER[1:-1]})"
+_COMMA = r"\s*,\s*"
+
+Groups = tuple[str | None, ...]
+
+
+class Plan(NamedTuple):
+    """How to read the operands of a form: the expression, and for each operand a function of the groups that it
+    matched."""
+
+    pattern: re.Pattern[str]
+    readers: tuple[Callable[[Groups], Operand | None], ...]
+
+    def read(self, text: str) -> tuple[Operand, ...] | None:
+        """The operands; None if this is not the plainest spelling."""
+        match = self.pattern.match(text)
+        if match is None:
+            return None
+        groups = match.groups()
+        operands = []
+        for reader in self.readers:
+            operand = reader(groups)
+            if operand is None:
+                return None
+            operands.append(operand)
+        return tuple(operands)
+
+
+def plan(form: Form) -> Plan | None:
+    """The plan of a form; None where a role is beyond it."""
+    parts: list[str] = []
+    readers: list[Callable[[Groups], Operand | None]] = []
+    first = 0
+    for role in form.roles:
+        built = None if role.optional or role.choices or role.multiple != 1 or role.width != 32 else _part(role, first)
+        if built is None:
+            return None
+        text, reader, groups = built
+        parts.append(text)
+        readers.append(reader)
+        first += groups
+    return Plan(re.compile(r"\s*" + _COMMA.join(parts) + r"\s*;?\s*\Z"), tuple(readers))
+
+
+def _part(role: Role, first: int) -> tuple[str, Callable[[Groups], Operand | None], int] | None:
+    """The expression of one operand, its reader, and how many groups it has; `first` is its first group."""
+    match role.shape:
+        case Shape.VECTOR:
+            end = first + role.count
+            return (
+                r"\{\s*" + _COMMA.join([_REGISTER] * role.count) + r"\s*\}",
+                lambda groups: _vector(groups[first:end]),
+                role.count,
+            )
+        case Shape.SCALAR | Shape.REGISTER if role.count == 1 and not role.constants:
+            return _REGISTER, lambda groups: _register(groups[first]), 1
+        case Shape.IMMEDIATE:
+            return _INTEGER, lambda groups: _immediate(groups[first], role.limit), 1
+        case Shape.VALUE if role.constants == ("integer",) and not role.limit:
+            return _VALUE, lambda groups: _value(groups[first]), 1
+        case Shape.ADDRESS:
+            return (
+                rf"\[\s*{_REGISTER}\s*(?:\+\s*{_INTEGER}\s*)?\]",
+                lambda groups: _address(groups[first], groups[first + 1]),
+                2,
+            )
+    return None
+
+
+_registers: dict[str | None, Register] = {}
+_MOST_REGISTERS = 65536
+
+
+def _register(name: str | None) -> Register:
+    """The register of that name, the same object each time."""
+    found = _registers.get(name)
+    if found is None:
+        assert name is not None
+        if len(_registers) >= _MOST_REGISTERS:
+            _registers.clear()
+        found = _registers[name] = Register(name)
+    return found
+
+
+def _vector(names: Groups) -> Vector:
+    return Vector(tuple([_register(name) for name in names]))
+
+
+def _integer(text: str) -> Immediate:
+    return Immediate(int(text, 16), "hexadecimal") if text[:2] in ("0x", "0X") else Immediate(int(text))
+
+
+def _immediate(text: str | None, limit: int) -> Immediate | None:
+    assert text is not None
+    constant = _integer(text)
+    return None if limit and constant.value >= limit else constant
+
+
+def _value(text: str | None) -> Operand:
+    assert text is not None
+    return _integer(text) if text[0].isdigit() else _register(text)
+
+
+def _address(base: str | None, offset: str | None) -> Address:
+    return Address(_register(base), 0 if offset is None else _integer(offset).value)

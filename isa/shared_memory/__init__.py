@@ -1,0 +1,1 @@
+"""Operands in shared memory: swizzles, tiles, packing of narrow elements, matrix descriptors."""

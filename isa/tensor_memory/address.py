@@ -1,0 +1,81 @@
+"""Tensor Memory: its size, its addresses, and which lanes a warp may touch.
+
+Each CTA has 128 lanes of 512 columns of 32 bits. An address is one 32-bit word: the lane in bits 31-16, the column in
+bits 15-0.
+
+Sources: PTX ISA 9.0, 9.7.16.1 (Tensor Memory, addressing) and 9.7.16.8 (access restrictions): published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from isa.errors import IsaError
+
+LANES = 128
+COLUMNS = 512
+CELL_BITS = 32
+QUARTER = 32  # lanes that one warp of four reaches
+SECTION = "PTX ISA 9.0, 9.7.16.1 (Tensor Memory)"
+ACCESS = "PTX ISA 9.0, 9.7.16.8 (access restrictions)"
+
+
+@dataclass(frozen=True, order=True)
+class TmemAddress:
+    """One cell of Tensor Memory; IsaError for a lane or a column that does not exist.
+
+    >>> hex(TmemAddress(16, 40).word), TmemAddress.from_word(0x100028)
+    ('0x100028', TmemAddress(lane=16, column=40))
+    """
+
+    lane: int
+    column: int
+
+    def __post_init__(self) -> None:
+        for what, value, size in (("lane", self.lane, LANES), ("column", self.column, COLUMNS)):
+            if not 0 <= value < size:
+                raise IsaError(
+                    str(value), -1, f"{what} {value} is outside Tensor Memory", f"0 to {size - 1}", section=SECTION
+                )
+
+    @classmethod
+    def from_word(cls, word: int) -> TmemAddress:
+        """The cell that a 32-bit address names; IsaError if there is none, or if the word has more bits."""
+        if not 0 <= word < 1 << 32:
+            raise IsaError(
+                hex(word),
+                -1,
+                f"{hex(word)} is no 32-bit address of Tensor Memory",
+                "0x0 to 0xffffffff",
+                section=SECTION,
+            )
+        return cls(word >> 16, word & 0xFFFF)
+
+    @property
+    def word(self) -> int:
+        """The address as instructions take it."""
+        return self.lane << 16 | self.column
+
+    def moved(self, lanes: int = 0, columns: int = 0) -> TmemAddress:
+        """The cell so many lanes and columns on; IsaError if it lies outside."""
+        return TmemAddress(self.lane + lanes, self.column + columns)
+
+    def __str__(self) -> str:
+        return f"lane {self.lane}, column {self.column}"
+
+
+def warp_lanes(warp: int) -> range:
+    """The lanes that `tcgen05.ld` and `st` of this warp reach: 32 of them, the quarter warp mod 4. PTX ISA 9.0,
+    9.7.16.8: published."""
+    start = QUARTER * (warp % (LANES // QUARTER))
+    return range(start, start + QUARTER)
+
+
+def check_warp(warp: int, first: int, count: int) -> None:
+    """IsaError if a warp may not touch lanes `first` .. `first + count - 1`."""
+    own = warp_lanes(warp)
+    if count < 1 or first not in own or first + count - 1 not in own:
+        reason = f"warp {warp} touches lanes {first} to {first + count - 1}"
+        raise IsaError(
+            str(first), -1, reason, f"lanes {own.start} to {own.stop - 1} (quarter {warp % 4})", section=ACCESS
+        )

@@ -1,0 +1,283 @@
+"""The state that a trace runs on, and what executing one instruction reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.forms.plain import SPECIAL_REGISTERS
+from isa.ptx.instruction import Instruction
+from isa.targets import Target
+from isa.types import Bits
+from isa.undefined import undefined_behavior
+from simulator.execute.barrier import ClusterBarrier
+from simulator.execute.dynamic_info import Fact
+from simulator.execute.mma import Arithmetic
+from simulator.state import RegisterFile, SharedMemory
+from simulator.state.global_memory import Copies, GlobalMemory
+from simulator.state.mbarrier import Clocks, Mbarriers, OrderedMemory, joined
+from simulator.state.registers import LANES, Lanes, Warps
+from simulator.state.shared import AddressError
+from simulator.state.tensor_memory import TensorMemory
+
+ARITHMETIC = (*get_args(Arithmetic), "none")
+CLUSTER_REGISTERS = ("%cluster_ctarank", "%cluster_nctarank")
+SPECIAL = (*SPECIAL_REGISTERS, *CLUSTER_REGISTERS)  # special registers that a trace may read
+CLUSTER_WINDOW = (
+    1 << 25
+)  # a .shared::cluster address is this, the CTA's rank in bit 24, and the offset in its shared memory; below: one's own
+_RANK_BIT = 24
+
+
+@dataclass
+class Machine:
+    """A CTA on an SM.
+
+    Attributes:
+        registers, shared: its state.
+        warps: warps of the CTA.
+        slots: warps that the SM has room for, which is what %nwarpid gives (64 on an H100, measured).
+        target: the chip whose arithmetic is used.
+        arithmetic: "chip" (bit for bit what the chip gives), "exact" (the correctly rounded sum) or "none" (D is left
+            as it is: time alone).
+        undefined: "hardware" or "raise", DESIGN section 5.
+        compare: how many more matrix instructions to compare with the exact result.
+        met: undefined cases met so far, by name.
+        largest_ulp: largest distance of a D element from the exact result of the same operands, in units in the last
+            place; -1: not compared.
+        compared: matrix instructions that were compared.
+        rank, peer: which CTA of a pair this is, 0 or 1, and the other one; None for a CTA alone.
+        cluster: the barrier of the pair, one object for both.
+        line: the line of the trace whose instruction is executed.
+        active: bool [warp, lane], the threads that execute it; None for all of the warps that an executor is given.
+        log: what happened, in the order of execution, where somebody wants to check it; None where nobody does.
+        memory: global memory, one for all CTAs.
+        timed: whether executors say how long an access keeps shared memory busy.
+    """
+
+    registers: RegisterFile
+    shared: SharedMemory
+    warps: int
+    target: Target
+    arithmetic: str = "chip"
+    undefined: str = "hardware"
+    compare: int = 0
+    slots: int = 64
+    met: Counter[str] = field(default_factory=Counter)
+    largest_ulp: int = -1
+    compared: int = 0
+    rank: int = 0
+    peer: Machine | None = None
+    cluster: ClusterBarrier = field(default_factory=ClusterBarrier)
+    line: int = 0
+    active: Lanes | None = None
+    log: list[Event] | None = None
+    memory: GlobalMemory = field(default_factory=GlobalMemory)
+    timed: bool = True
+
+    @cached_property
+    def tmem(self) -> TensorMemory:
+        """Tensor Memory of the CTA."""
+        return TensorMemory()
+
+    @cached_property
+    def mbarriers(self) -> Mbarriers:
+        """The mbarriers in its shared memory."""
+        return Mbarriers(self.shared)
+
+    @cached_property
+    def copies(self) -> Copies:
+        """Groups of cp.async of its warps."""
+        return Copies(np.zeros(self.shared.data.size, np.int32))
+
+    @property
+    def ctas(self) -> tuple[Machine, ...]:
+        """The CTAs that can reach each other, by rank."""
+        if self.peer is None:
+            return (self,)
+        return (self, self.peer) if self.rank == 0 else (self.peer, self)
+
+    def meet(self, name: str, count: int, where: str) -> None:
+        """Counts an undefined case, or raises it where the policy says so."""
+        if self.undefined == "raise":
+            raise undefined_behavior(name, where)
+        self.met[name] += count
+
+    def threads(self, warps: Warps) -> Lanes:
+        """bool [warp, lane]: which threads of these warps execute the instruction."""
+        return np.ones((len(warps), LANES), np.bool_) if self.active is None else self.active
+
+    def actors(self, warps: Warps) -> Warps:
+        """The warps by their numbers among those of all CTAs, as `shared` knows them."""
+        return warps + self.rank * self.warps if self.rank else warps
+
+    # Order between threads
+
+    def synchronise(self, warps: Warps) -> None:
+        """These warps have passed a barrier together."""
+        for cta in self.ctas:
+            cta.shared.synchronise(self.actors(warps))
+
+    def release(self, warp: int) -> list[Clocks]:
+        """What a warp has done so far, for others to `acquire`."""
+        actor = warp + self.rank * self.warps
+        return [cta.shared.release(actor) for cta in self.ctas if isinstance(cta.shared, OrderedMemory)]
+
+    def acquire(self, warp: int, known: list[Clocks]) -> None:
+        """A warp sees what others released."""
+        actor = warp + self.rank * self.warps
+        for cta, clocks in zip(self.ctas, known, strict=bool(known)):
+            assert isinstance(cta.shared, OrderedMemory)
+            cta.shared.acquire(actor, clocks)
+
+    def located(self, address: int) -> tuple[Machine, int]:
+        """The CTA that a .shared::cluster address names, and the offset in its shared memory; AddressError if there is
+        no such CTA.
+
+        Addresses below CLUSTER_WINDOW are one's own: the window of .shared::cta lies within that of .shared::cluster
+        (PTX ISA 9.0, 5.1.7).
+        """
+        if address < CLUSTER_WINDOW:
+            return self, address
+        rank, offset = divmod(address - CLUSTER_WINDOW, 1 << _RANK_BIT)
+        if rank >= len(self.ctas):
+            what = (
+                "is in no CTA's shared memory" if rank > 1 else f"is in shared memory of CTA {rank}, and there is none"
+            )
+            raise AddressError(
+                f"address {address:#x} {what}", "an offset in shared memory, or what mapa.shared::cluster gives"
+            )
+        return self.ctas[rank], offset
+
+    @staticmethod
+    def mapped(addresses: Bits, ranks: Bits) -> Bits:
+        """.shared::cluster addresses of the places in CTAs `ranks` that have these offsets, uint32; an address in
+        another CTA gives its offset."""
+        return np.uint32(CLUSTER_WINDOW) | ranks << np.uint32(_RANK_BIT) | addresses & np.uint32((1 << _RANK_BIT) - 1)
+
+    def arrive(
+        self, address: int, warp: int, count: int = 1, *, expect: int = 0, drop: bool = False, complete: bool = True
+    ) -> int:
+        """Arrivals of a warp at the mbarrier at this address, in any CTA: everything it did before is released. Returns
+        the state before them.
+
+        Raises:
+            AddressError: as `Mbarriers.arrive` and `located`.
+        """
+        cta, offset = self.located(address)
+        barrier = cta.mbarriers.at(offset)
+        barrier.released = joined(barrier.released, self.release(warp))
+        return cta.mbarriers.arrive(offset, count, expect=expect, drop=drop, complete=complete)
+
+    # The log of a checked run
+
+    def note(
+        self, instruction: Instruction, warps: Warps, reads: tuple[Region, ...] = (), writes: tuple[Region, ...] = ()
+    ) -> None:
+        """Appends an event of these warps to the log, if there is one."""
+        if self.log is not None:
+            threads = tuple((int(warp), _mask(lanes)) for warp, lanes in zip(warps, self.threads(warps), strict=True))
+            self.log.append(Event(instruction.form.opcode, instruction, self.rank, threads, self.line, reads, writes))
+
+    def special(self, name: str, warps: Warps) -> Bits:
+        """uint32 [warp, lane] of a special register. PTX ISA 9.0, section 10; threads along x."""
+        lane = np.arange(LANES, dtype=np.uint32)
+        warp = warps.astype(np.uint32)[:, None]
+        match name:
+            case "%laneid":
+                value = lane[None, :]
+            case "%warpid":
+                value = warp
+            case "%nwarpid":
+                value = np.full((1, 1), self.slots, np.uint32)
+            case "%tid.x":
+                value = warp * np.uint32(LANES) + lane
+            case "%ntid.x":
+                value = np.full((1, 1), self.warps * LANES, np.uint32)
+            case "%cluster_ctarank":
+                value = np.full((1, 1), self.rank, np.uint32)
+            case "%cluster_nctarank":
+                value = np.full((1, 1), len(self.ctas), np.uint32)
+            case _:
+                raise AssertionError(name)
+        return np.broadcast_to(value, (len(warps), LANES))
+
+
+class Region(NamedTuple):
+    """Cells of a memory that an instruction read or wrote.
+
+    Attributes:
+        space: "shared" (bytes), "tmem" (lane * 512 + column) or "mbarrier" (offset of the object).
+        cta: whose memory.
+        cells: int64, any shape.
+    """
+
+    space: str
+    cta: int
+    cells: NDArray[np.int64]
+
+
+class Event(NamedTuple):
+    """One execution of an instruction, for whoever checks the order.
+
+    Attributes:
+        kind: the opcode; "release" of a barrier that let warps go on.
+        instruction: what was executed.
+        cta: of the threads.
+        threads: (warp, mask of its lanes) that executed it.
+        line: in the trace.
+        reads, writes: memory touched; registers are in `instruction`.
+    """
+
+    kind: str
+    instruction: Instruction
+    cta: int
+    threads: tuple[tuple[int, int], ...]
+    line: int
+    reads: tuple[Region, ...] = ()
+    writes: tuple[Region, ...] = ()
+
+
+def _mask(lanes: NDArray[np.bool_]) -> int:
+    return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
+
+
+class Block(NamedTuple):
+    """What a warp waits for before its instruction is done.
+
+    Attributes:
+        ready: whether it need not wait any more. It stays so once it is.
+        finish: does what is left of the instruction.
+        describe: what is lacking, for a deadlock's message: "phase 2 of the mbarrier at shared[64]: 3 of 4 arrivals".
+    """
+
+    ready: Callable[[], bool]
+    finish: Callable[[], None]
+    describe: Callable[[], str]
+
+
+class Outcome(NamedTuple):
+    """What one instruction of some warps did besides changing the state.
+
+    Attributes:
+        wavefronts: [warp] cycles that it keeps shared memory busy; None for an instruction that does not use it.
+        lanes: [warp] threads that took part in an access to shared memory; None: all of them.
+        block: what the warps wait for before the instruction is done; None: nothing.
+        facts: for each warp what the time of the instruction depends on (`simulator.execute.dynamic_info`), None where
+            one fact does not say it all; no facts at all where the opcode says enough.
+    """
+
+    wavefronts: NDArray[np.int64] | None = None
+    lanes: NDArray[np.int64] | None = None
+    block: Block | None = None
+    facts: tuple[Fact | None, ...] = ()
+
+
+NOTHING = Outcome()
+Executor = Callable[[Machine, Warps], Outcome]

@@ -1,0 +1,218 @@
+"""What the timing engine must know of an executed `tcgen05`, `mbarrier` or global-memory instruction: small frozen
+records.
+
+The functional side runs a program first and learns what each execution did: which shape the instruction descriptor
+asked for, which mbarrier a commit names, which parity a wait was given. It hands the engine, for each static operation
+of these families and each warp that runs it, the facts of its executions as a cycle:
+
+    facts: dict[int, tuple[Fact, ...]]       # warp -> facts; execution r (0, 1, ...) of that warp has facts[r %
+        len(facts)]
+
+`cycle` makes the shortest such tuple of a recorded sequence. Loops whose operations have short cycles are skipped when
+the state of the SM repeats; a sequence without a period is right too, but is simulated to its end. Warps are numbered
+over all CTAs of the trace: warp w of CTA c is c * (warps of a CTA) + w. An instruction that a predicate turns off, or
+that takes no unit's time, is `Idle`.
+
+| instruction | fact | unit | the issuing warp goes on |
+| --- | --- | --- | --- |
+| tcgen05.mma, .sp, .ws, .ws.sp | MmaFacts | queue of the SM, in order | after issue |
+| tcgen05.cp | CopyFacts | the same queue | after issue |
+| tcgen05.shift | ShiftFacts | the same queue | after issue |
+| tcgen05.commit | CommitFacts | the same queue; arrives when all earlier work of the warp is complete | after issue |
+| tcgen05.ld, tcgen05.st | MoveFacts | the sub-core's path to Tensor Memory | after issue; registers that ld writes are ready later |
+| tcgen05.wait::ld, ::st | MoveWaitFacts | none | when the warp's own ld, or st, are complete |
+| mbarrier.init | InitFacts | none | after issue |
+| mbarrier.arrive | ArriveFacts | none | after issue |
+| mbarrier.try_wait (test_wait in a loop) | WaitFacts | none | when the phase of that parity is complete |
+| barrier.cluster.arrive, .wait | ArriveFacts(CLUSTER, 1) of each warp; WaitFacts(CLUSTER, number of its waits before, modulo 2) | none | as above |
+| mbarrier.expect_tx, complete_tx | ExpectFacts | none | after issue |
+| ld.global, st.global, cp.async | FetchFacts | the way to global memory | after issue; registers, or the group, come later |
+| cp.async.commit_group; wait_group, wait_all | CommitGroupFacts; WaitGroupFacts | none | after issue; when the warp's groups but the last are |
+| cp.async.bulk | BulkFacts | the way to global memory; its bytes count on the mbarrier | after issue |
+| alloc, dealloc, fences, inval, test_wait that is not waited for | Idle | none | after issue |
+
+An mbarrier in the engine is one in the hardware's sense: `InitFacts` gives it a count; each arrival (of a thread, or of
+a commit) lowers the pending count; at zero the phase is complete, its parity flips and the count begins anew. A wait
+for parity p goes on when the current phase's parity is not p, so the usual wait for parity 1 on a fresh barrier passes.
+Which commit a wait waits for follows, and needs no index. `CLUSTER` is there from the start and waits for every warp
+that has a program and has not ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Barrier = tuple[int, int]  # an mbarrier: rank of the CTA whose shared memory it lies in, byte offset there
+CLUSTER: Barrier = (-1, 0)  # the barrier of all CTAs, barrier.cluster
+
+
+@dataclass(frozen=True, slots=True)
+class MmaFacts:
+    """One tcgen05.mma.
+
+    Attributes:
+        kind: "f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4" or "mxf4nvf4".
+        m, n, k: the shape as named: M of the whole group of CTAs, K in logical columns (a sparse A stores half of
+            them).
+        cta_group: 1 or 2.
+        a_in_tmem: A comes from Tensor Memory, not from shared memory.
+        a_bits, b_bits: bits that one stored element takes in memory, padding included: 16 for f16, 32 for tf32, 8 for
+            every type of f8f6f4 and mxf8f6f4 (fp4 and fp6 lie in bytes there), 4 for mxf4 and mxf4nvf4.
+    """
+
+    kind: str
+    m: int
+    n: int
+    k: int
+    cta_group: int
+    ws: bool
+    sparse: bool
+    a_in_tmem: bool
+    a_bits: int
+    b_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFacts:
+    """One tcgen05.cp.
+
+    Attributes:
+        shared_bytes: bytes read from the shared memory of one CTA.
+        tmem_bytes: bytes written to the Tensor Memory of one CTA, copies by multicast and decompression counted.
+    """
+
+    shared_bytes: int
+    tmem_bytes: int
+    cta_group: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftFacts:
+    """One tcgen05.shift.down: bytes of the cells that move, in one CTA."""
+
+    tmem_bytes: int
+    cta_group: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveFacts:
+    """One tcgen05.ld or tcgen05.st of a warp.
+
+    Attributes:
+        store: st, not ld.
+        cells: 32-bit cells of Tensor Memory that are read or written (32 lanes x columns for .32x32b; two a register
+            with pack or unpack).
+    """
+
+    store: bool
+    cells: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveWaitFacts:
+    """tcgen05.wait::st (`store`) or tcgen05.wait::ld."""
+
+    store: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFacts:
+    """tcgen05.commit: arrives once on each of these mbarriers (several with .multicast::cluster)."""
+
+    barriers: tuple[Barrier, ...]
+    cta_group: int
+
+
+@dataclass(frozen=True, slots=True)
+class InitFacts:
+    """mbarrier.init: arrivals that complete a phase."""
+
+    barrier: Barrier
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArriveFacts:
+    """mbarrier.arrive by threads of a warp: `count` arrivals together, which announce `expect` bytes first."""
+
+    barrier: Barrier
+    count: int
+    expect: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectFacts:
+    """mbarrier.expect_tx, or complete_tx with `count` below 0: bytes more that the phase waits for."""
+
+    barrier: Barrier
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFacts:
+    """mbarrier.try_wait.parity, repeated until it succeeds: the phase of this parity (0 or 1) must be complete."""
+
+    barrier: Barrier
+    parity: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchFacts:
+    """An access of a warp to global memory.
+
+    Attributes:
+        kind: "load", "store", "copy" (cp.async.cg) or "cached copy" (cp.async.ca).
+        lines, sectors: cache lines of 128 bytes and sectors of 32 that its lanes touch.
+        wavefronts: of a copy, what it takes of shared memory when it arrives.
+    """
+
+    kind: str
+    lines: int
+    sectors: int
+    wavefronts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CommitGroupFacts:
+    """cp.async.commit_group."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGroupFacts:
+    """cp.async.wait_group; cp.async.wait_all if `commit`: what is not committed is waited for, too."""
+
+    groups: int
+    commit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BulkFacts:
+    """cp.async.bulk: bytes to shared memory, which touch this many lines, and the mbarrier that they complete on."""
+
+    barrier: Barrier
+    bytes: int
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Takes an issue slot and nothing else."""
+
+
+QueuedFacts = MmaFacts | CopyFacts | ShiftFacts | CommitFacts
+GlobalFacts = FetchFacts | CommitGroupFacts | WaitGroupFacts | BulkFacts
+Fact = QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | GlobalFacts | Idle
+
+
+def cycle(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """The shortest tuple c with facts[r] == c[r % len(c)] for every r; `facts` must not be empty."""
+    assert facts
+    # Prefix function of Knuth, Morris and Pratt: the longest proper border of the sequence gives its shortest period.
+    border = [0] * len(facts)
+    for at in range(1, len(facts)):
+        length = border[at - 1]
+        while length and facts[at] != facts[length]:
+            length = border[length - 1]
+        border[at] = length + (facts[at] == facts[length])
+    return tuple(facts[: len(facts) - border[-1]])

@@ -1,0 +1,1 @@
+"""Traces in memory: text to programs, programs to flat code, the data that they load and store."""

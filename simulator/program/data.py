@@ -1,0 +1,146 @@
+"""Moves arrays between npz files and the state: `.load` before a run, `.store` after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.errors import TraceError
+from simulator.execute.cta_state import Machine
+from simulator.files import BROKEN_ARRAYS
+from simulator.program.trace import Load, Store, Trace
+from simulator.state.registers import LANES
+
+Array = NDArray[Any]
+
+
+def load_all(trace: Trace, *machines: Machine) -> None:
+    """Executes every `.load` of the trace, in order, into the CTAs that it names; TraceError with the line of the one
+    that fails."""
+    files: dict[Path, Any] = {}
+    for load in trace.loads:
+        array = _array(trace, load, files)
+        for machine in machines if load.cta is None else machines[load.cta : load.cta + 1]:
+            if load.register is not None:
+                _to_registers(trace, load, load.register, array, machine)
+            elif load.tmem is not None:
+                _to_tmem(trace, load, load.tmem, array, machine)
+            elif load.memory is not None:
+                _to_memory(trace, load, load.memory, array, machine.memory.data, "global")
+            else:
+                assert load.shared is not None
+                _to_memory(trace, load, load.shared, array, machine.shared.data, "shared")
+
+
+def store_all(trace: Trace, *machines: Machine) -> dict[str, Array]:
+    """What every `.store` names: [warp, register, lane] of the registers' type, uint8 [byte], or uint32 [lane, column]
+    of Tensor Memory.
+
+    A `.store` of a pair that names no CTA gives that of both: a first axis more. Global memory is one for all.
+    """
+    arrays: dict[str, Array] = {}
+    for store in trace.stores:
+        if store.cta is None and store.memory is None and len(machines) > 1:
+            arrays[store.name] = np.stack([_stored(store, machine) for machine in machines])
+        else:
+            arrays[store.name] = _stored(store, machines[store.cta or 0]).copy()
+    return arrays
+
+
+def _stored(store: Store, machine: Machine) -> Array:
+    if store.register is not None:
+        return machine.registers.banks[store.sort][:, store.register : store.register + store.count]
+    if store.tmem is not None:
+        return machine.tmem.words[:, store.tmem : store.tmem + store.count]
+    if store.memory is not None:
+        return machine.memory.data[store.memory : store.memory + store.count]
+    assert store.shared is not None
+    return machine.shared.data[store.shared : store.shared + store.count]
+
+
+def _array(trace: Trace, load: Load, files: dict[Path, Any]) -> Array:
+    path = trace.path.parent / load.file
+    try:
+        if path not in files:
+            files[path] = np.load(path, allow_pickle=False)
+        archive = files[path]
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            _fail(trace, load, f"'{load.file}' is not an npz archive", "a file written by numpy.savez")
+        if load.key not in archive:
+            _fail(trace, load, f"'{load.file}' has no array '{load.key}'", ", ".join(archive.files))
+        array: Array = archive[load.key]
+    except FileNotFoundError:
+        _fail(trace, load, f"'{load.file}' is not there", f"a file beside {trace.path.name}")
+    except BROKEN_ARRAYS as error:
+        _fail(
+            trace,
+            load,
+            f"'{load.file}' cannot be read as an npz archive ({error})",
+            "a whole file written by numpy.savez, without pickled objects",
+        )
+    return array
+
+
+def _fail(trace: Trace, load: Load, reason: str, legal: str) -> Any:
+    raise TraceError(str(trace.path), load.line, 0, reason, legal)
+
+
+def _to_registers(trace: Trace, load: Load, register: int, array: Array, machine: Machine) -> None:
+    bank, sort = machine.registers.banks[load.sort], load.sort
+    warps, room = machine.warps, bank.shape[1] - register
+    legal = f"{sort.dtype} [registers, {LANES}] or [{warps}, registers, {LANES}] (warps, registers, lanes)"
+    if (
+        array.dtype != sort.dtype
+        or array.ndim not in (2, 3)
+        or array.shape[-1] != LANES
+        or (array.ndim == 3 and array.shape[0] != warps)
+        or not array.shape[-2]
+    ):
+        _fail(trace, load, f"array '{load.key}' has type {array.dtype} and shape {list(array.shape)}", legal)
+    used = min(array.shape[-2], room)
+    if array.shape[-2] > 255 - register:
+        _fail(
+            trace,
+            load,
+            f"array '{load.key}' has {array.shape[-2]} registers, from {sort.prefix}{register} on",
+            f"at most {255 - register}",
+        )
+    everyone = np.arange(warps, dtype=np.intp)
+    if used > 0:
+        machine.registers.write(everyone, range(register, register + used), array[..., :used, :], sort=sort)
+
+
+def _to_tmem(trace: Trace, load: Load, column: int, array: Array, machine: Machine) -> None:
+    """Into the cells, whoever allocates them later."""
+    lanes, columns = machine.tmem.words.shape
+    if array.dtype != np.uint32 or array.ndim != 2 or array.shape[0] != lanes or not array.shape[1]:
+        what = f"array '{load.key}' has type {array.dtype} and shape {list(array.shape)}"
+        _fail(trace, load, what, f"uint32 [{lanes}, columns] (lanes, columns)")
+    if array.shape[1] > columns - column:
+        _fail(
+            trace,
+            load,
+            f"array '{load.key}' has {array.shape[1]} columns, from tmem[{column}] on",
+            f"at most {columns - column}",
+        )
+    machine.tmem.words[:, column : column + array.shape[1]] = array
+    machine.tmem.written[:, column : column + array.shape[1]] = True
+
+
+def _to_memory(trace: Trace, load: Load, offset: int, array: Array, memory: NDArray[np.uint8], name: str) -> None:
+    """Into shared or global memory, the bytes of the array."""
+    if array.dtype.kind not in "uif":
+        _fail(
+            trace,
+            load,
+            f"array '{load.key}' has type {array.dtype}",
+            "an array of numbers, whose bytes are loaded in C order, little endian",
+        )
+    data = np.frombuffer(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes(), np.uint8)
+    if offset + data.size > memory.size:
+        reason = f"array '{load.key}' has {data.size} bytes, to {name}[{offset}] on"
+        _fail(trace, load, reason, f"at most {max(memory.size - offset, 0)}, see .{name}")
+    memory[offset : offset + data.size] = data

@@ -1,0 +1,437 @@
+"""Reads a trace as a stream of statements; every error names file, line and column.
+
+The format, version 1, is described in docs/traces.md. Instructions are PTX, decoded by `isa.decode`; equal texts are
+decoded once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from isa import Instruction, IsaError, Target, decode, parse_target
+from isa.forms.mma import Role
+from isa.forms.tcgen05 import FamilyForm
+from isa.forms.tcgen05_operands import SizedRole
+from isa.ptx.instruction import Address, Operand, Pair, Register, Vector, register_names
+from isa.tensor_memory.address import COLUMNS
+from simulator.errors import TraceError
+from simulator.execute.barrier import barrier_of
+from simulator.execute.cta_state import CLUSTER_REGISTERS, SPECIAL
+from simulator.program.statements import BLOCKS, HEADER, Statement, directive, statements
+from simulator.program.trace import Block, Load, Node, Repeat, Step, Store, Trace
+from simulator.state.registers import SORT_OF_BITS, Sort, register_place
+
+VERSION = 1
+MAX_REGISTERS = (
+    255  # PTX ISA 9.0, 11.4.2 (.maxnreg); CUDA programming guide, table of compute capabilities: registers of a thread
+)
+MAX_WARPS = 32  # 1,024 threads of a CTA, likewise
+MAX_SHARED = 232448  # 227 KB, the most that a CTA of any target has (sm_90, sm_100), likewise
+MAX_GLOBAL = 1 << 30  # bytes; a limit of tcsim
+MAX_CTAS = 2  # a CTA pair; PTX ISA 9.0, 9.7.16.5
+MAX_REPEAT = 10**12
+MAX_DEPTH = 64
+
+_QUOTED = r'"[^"\n]+"'
+_PLACE = r"(?:cta(?P<cta>\w+)\.)?(?:%(?P<sort>rd|rs|r|p)(?P<register>\d+)|(?P<memory>shared|tmem|global)\s*\[\s*(?P<offset>\w+)\s*\])"
+_LOAD = re.compile(rf"\.load\s+{_PLACE}\s*,\s*(?P<file>{_QUOTED})\s*,\s*(?P<key>{_QUOTED})\s*;?$")
+_STORE = re.compile(rf"\.store\s+(?P<name>{_QUOTED})\s*,\s*{_PLACE}\s*,\s*(?P<count>\w+)\s*;?$")
+_CTAS = re.compile(r"\.cta\s+([\d\s,-]+?)\s*\{$")
+_WARPS = re.compile(r"\.warp\s+([\d\s,-]+?)\s*\{$")
+_REPEAT = re.compile(r"\.repeat\s+(\w+)\s*\{$")
+_DIRECTIVES = (*HEADER, ".load", *BLOCKS, ".store")
+
+
+def read_trace(path: str | Path) -> Trace:
+    """Reads a trace file, plain or gzip.
+
+    Raises:
+        TraceError: unreadable, malformed or illegal; says where and what would be right.
+    """
+    path = Path(path)
+    builder = _Builder(path)
+    for statement in statements(path):
+        builder.add(statement)
+    return builder.finish()
+
+
+@dataclass
+class _Open:
+    """A block that has not been closed."""
+
+    statement: Statement
+    ctas: tuple[int, ...] = ()
+    warps: tuple[int, ...] = ()
+    count: int = 0
+    body: list[Node] = field(default_factory=list)
+
+
+class _Where(NamedTuple):
+    """A place that .load or .store names: exactly one of the first four is set."""
+
+    register: int | None = None
+    shared: int | None = None
+    tmem: int | None = None
+    memory: int | None = None
+    sort: Sort = Sort.WORD
+    cta: int | None = None
+
+
+class _Builder:
+    """Turns statements into a Trace."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.header: dict[str, str] = {}
+        self.target: Target | None = None
+        self.warps = 0
+        self.shared = 0
+        self.memory = 0
+        self.loads: list[Load] = []
+        self.stores: list[Store] = []
+        self.blocks: list[Block] = []
+        self.open: list[_Open] = []
+        self.counts = [0] * len(Sort)
+        self.owners: dict[tuple[int, int], int] = {}
+        self.named: dict[int, Statement] = {}  # CTAs that .load and .store name
+        self.group: tuple[str, int] | None = None  # the first cta_group that an instruction names, and its line
+
+    def fail(self, statement: Statement, reason: str, legal: str = "", offset: int = 0) -> NoReturn:
+        """TraceError at `offset` characters into the statement, which may span lines."""
+        before = statement.text[:offset]
+        line = statement.line + before.count("\n")
+        column = statement.column + offset if "\n" not in before else offset - before.rfind("\n")
+        raise TraceError(str(self.path), line, column, reason.replace("\n", " "), legal)
+
+    def add(self, statement: Statement) -> None:
+        text = statement.text
+        if "trace" not in self.header and directive(text) != ".trace":
+            self.fail(statement, "a trace begins with its version", f".trace {VERSION}")
+        if text.startswith("}"):
+            self.close(statement)
+        elif text.startswith("."):
+            self.directive(statement)
+        elif not self.in_program:
+            self.fail(statement, "an instruction outside of a .warp block", ".warp 0-7 { ... } around instructions")
+        else:
+            self.open[-1].body.append(Step(self.instruction(statement), statement.line))
+
+    @property
+    def in_program(self) -> bool:
+        """Whether a .warp block is open, and not only a .cta block."""
+        return bool(self.open) and not self.open[-1].ctas
+
+    def directive(self, statement: Statement) -> None:
+        name = directive(statement.text)
+        if name in BLOCKS:
+            getattr(self, name[1:] + "_block")(statement)
+        elif self.in_program:
+            self.fail(statement, f"{name} inside a .warp block", "instructions, .repeat or '}'")
+        elif self.open:
+            self.fail(statement, f"{name} inside a .cta block", ".warp or '}'")
+        elif name in HEADER:
+            self.header_line(statement, name)
+        elif name == ".load":
+            self.load(statement)
+        elif name == ".store":
+            self.store(statement)
+        else:
+            self.fail(statement, f"unknown directive '{name}'", ", ".join(_DIRECTIVES))
+
+    def header_line(self, statement: Statement, name: str) -> None:
+        value = statement.text[len(name) :].strip().removesuffix(";").strip()
+        if name[1:] in self.header:
+            self.fail(statement, f"{name} is given twice", f"one {name}")
+        if self.blocks or self.loads or self.open:
+            self.fail(statement, f"{name} after .load or .warp", f"{name} at the top, before them")
+        self.header[name[1:]] = value
+        place = statement.text.find(value, len(name)) if value else len(name)
+        if name == ".trace":
+            if value != str(VERSION):
+                self.fail(statement, f"trace version '{value}' is not known", str(VERSION), place)
+        elif name == ".target":
+            try:
+                self.target = parse_target(value)
+            except IsaError as error:
+                self.fail(statement, error.reason, error.legal, place)
+        elif name == ".warps":
+            self.warps = self.number(statement, value, place, 1, MAX_WARPS, "the number of warps")
+        elif name == ".global":
+            self.memory = self.number(statement, value, place, 0, MAX_GLOBAL, "the size of global memory in bytes")
+        else:
+            self.shared = self.number(statement, value, place, 0, MAX_SHARED, "the size of shared memory in bytes")
+
+    def number(self, statement: Statement, text: str, place: int, low: int, high: int, what: str) -> int:
+        try:
+            value = int(text, 0) if text.isascii() else low - 1
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            self.fail(statement, f"{what} is '{text}'", f"{low} to {high}", place)
+        return value
+
+    def place(self, statement: Statement, match: re.Match[str]) -> _Where:
+        """The place in a .load or .store."""
+        cta = None
+        if match["cta"] is not None:
+            cta = self.number(statement, match["cta"], match.start("cta"), 0, MAX_CTAS - 1, "the number of a CTA")
+            self.named.setdefault(cta, statement)
+        if match["register"] is not None:
+            sort = next(sort for sort in Sort if sort.prefix == f"%{match['sort']}")
+            digits = match["register"].lstrip("0") or "0"
+            first = self.number(statement, digits, match.start("sort") - 1, 0, MAX_REGISTERS - 1, "the register number")
+            return _Where(register=first, sort=sort, cta=cta)
+        where = match.start("offset") - 1
+        if match["memory"] == "tmem":
+            return _Where(
+                tmem=self.number(statement, match["offset"], where, 0, COLUMNS - 1, "the column of Tensor Memory"),
+                cta=cta,
+            )
+        if match["memory"] == "global":
+            if cta is not None:
+                self.fail(statement, "global memory of one CTA", "global[0], which all CTAs share", match.start("cta"))
+            return _Where(
+                memory=self.number(statement, match["offset"], where, 0, MAX_GLOBAL - 1, "the address in global memory")
+            )
+        return _Where(
+            shared=self.number(statement, match["offset"], where, 0, MAX_SHARED - 1, "the offset in shared memory"),
+            cta=cta,
+        )
+
+    def load(self, statement: Statement) -> None:
+        match = _LOAD.match(statement.text)
+        if match is None:
+            legal = (
+                '.load %r0, "file.npz", "key"; or .load shared[0], ...; or .load global[0], ...; or .load tmem[0], ...'
+            )
+            self.fail(statement, "malformed .load", f"{legal}; cta1. before a place for one CTA")
+        at = self.place(statement, match)
+        load = Load(
+            match["file"][1:-1],
+            match["key"][1:-1],
+            at.register,
+            at.shared,
+            statement.line,
+            at.tmem,
+            at.sort,
+            at.cta,
+            at.memory,
+        )
+        self.loads.append(load)
+
+    def store(self, statement: Statement) -> None:
+        match = _STORE.match(statement.text)
+        if match is None:
+            legal = '.store "name", %r0, COUNT; or .store "name", shared[0], BYTES; or global[0], BYTES; or tmem[0], COLUMNS;'
+            self.fail(statement, "malformed .store", legal)
+        at = self.place(statement, match)
+        if at.register is not None:
+            most, what = MAX_REGISTERS - at.register, "the number of registers"
+        elif at.tmem is not None:
+            most, what = COLUMNS - at.tmem, "the number of columns"
+        elif at.memory is not None:
+            most, what = self.memory - at.memory, "the number of bytes"
+        else:
+            most, what = self.shared - (at.shared or 0), "the number of bytes"
+        count = self.number(statement, match["count"], match.start("count"), 1, most, what)
+        name = match["name"][1:-1]
+        if any(name == other.name for other in self.stores):
+            self.fail(statement, f"two .store statements named '{name}'", "a name of its own for each")
+        if at.register is not None:
+            self.counts[at.sort] = max(self.counts[at.sort], at.register + count)
+        self.stores.append(
+            Store(name, at.register, at.shared, count, statement.line, at.tmem, at.sort, at.cta, at.memory)
+        )
+
+    def cta_block(self, statement: Statement) -> None:
+        if self.open:
+            self.fail(statement, f".cta inside a {'.warp' if self.in_program else '.cta'} block", "'}' first")
+        match = _CTAS.match(statement.text)
+        if match is None:
+            self.fail(statement, "malformed .cta", ".cta 0-1 { or .cta 1 {")
+        ctas = self.ranges(statement, match, MAX_CTAS, "CTA")
+        for cta in ctas:
+            if ctas.count(cta) > 1:
+                self.fail(statement, f"CTA {cta} is named twice", "each CTA once", match.start(1))
+        self.open.append(_Open(statement, ctas=ctas))
+
+    def warp_block(self, statement: Statement) -> None:
+        if self.in_program:
+            self.fail(statement, ".warp inside a .warp block", "'}' first")
+        if not self.warps or self.target is None:
+            self.fail(
+                statement,
+                f"{'.warps' if not self.warps else '.target'} is missing before the first .warp block",
+                ".target sm_90a and .warps N at the top",
+            )
+        match = _WARPS.match(statement.text)
+        if match is None:
+            self.fail(statement, "malformed .warp", ".warp 0-7 { or .warp 0,2,4 {")
+        self.open.append(_Open(statement, warps=self.warp_list(statement, match)))
+
+    def ranges(self, statement: Statement, match: re.Match[str], count: int, what: str) -> tuple[int, ...]:
+        """The numbers of "0-3,6", each below `count`."""
+        found: list[int] = []
+        for part in match[1].split(","):
+            ends = [piece.strip() for piece in part.split("-")]
+            numbers = [self.number(statement, end, match.start(1), 0, count - 1, f"a {what} number") for end in ends]
+            if len(numbers) > 2 or numbers[0] > numbers[-1]:
+                self.fail(statement, f"'{part.strip()}' is not a range of {what}s", "FIRST-LAST", match.start(1))
+            found += range(numbers[0], numbers[-1] + 1)
+        return tuple(found)
+
+    def warp_list(self, statement: Statement, match: re.Match[str]) -> tuple[int, ...]:
+        warps = self.ranges(statement, match, self.warps, "warp")
+        ctas = self.open[-1].ctas if self.open else (0,)
+        for cta, warp in ((cta, warp) for cta in ctas for warp in warps):
+            if (cta, warp) in self.owners or warps.count(warp) > 1:
+                where = f" (line {self.owners[cta, warp]})" if (cta, warp) in self.owners else ""
+                which = f"warp {warp} of CTA {cta}" if cta or len(ctas) > 1 else f"warp {warp}"
+                self.fail(
+                    statement, f"{which} has a program already{where}", "one .warp block for each warp", match.start(1)
+                )
+        self.owners |= {(cta, warp): statement.line for cta in ctas for warp in warps}
+        return warps
+
+    def repeat_block(self, statement: Statement) -> None:
+        if not self.in_program:
+            self.fail(statement, ".repeat outside of a .warp block", ".warp 0-7 { .repeat 64 { ... } }")
+        if len(self.open) > MAX_DEPTH:
+            self.fail(statement, f"blocks nested more than {MAX_DEPTH} deep")
+        match = _REPEAT.match(statement.text)
+        if match is None:
+            self.fail(statement, "malformed .repeat", ".repeat 64 {")
+        count = self.number(statement, match[1], match.start(1), 1, MAX_REPEAT, "the number of repetitions")
+        self.open.append(_Open(statement, count=count))
+
+    def close(self, statement: Statement) -> None:
+        if not self.open:
+            self.fail(statement, "'}' closes nothing", "one '}' for each '{'")
+        block = self.open.pop()
+        body = tuple(block.body)
+        if not body and block.count:
+            self.fail(
+                statement,
+                f"the .repeat of line {block.statement.line} has no instructions",
+                "at least one instruction in its body",
+            )
+        if self.in_program:
+            self.open[-1].body.append(Repeat(block.count, body, block.statement.line))
+        elif not block.ctas:
+            for cta in self.open[-1].ctas if self.open else (0,):
+                self.blocks.append(Block(block.warps, body, block.statement.line, cta))
+
+    def instruction(self, statement: Statement) -> Instruction:
+        try:
+            instruction = _decoded(statement.text, self.target)
+            barrier_of(instruction)
+        except IsaError as error:
+            self.fail(statement, error.reason, error.legal, max(error.position, 0))
+        guard = instruction.guard
+        if guard is not None:
+            self.check_register(statement, guard.predicate.name, (1,), "a guard")
+        for role, operand in zip(instruction.form.roles, instruction.operands, strict=False):
+            self.check_registers(statement, instruction, role, operand)
+        if isinstance(instruction.form, FamilyForm):
+            self.check_group(statement, instruction.form)
+        return instruction
+
+    def check_group(self, statement: Statement, form: FamilyForm) -> None:
+        """A kernel has one cta_group: PTX ISA 9.0, 9.7.16.5, and ptxas 13.0."""
+        if form.cta_group:
+            group = f".cta_group::{form.cta_group}"
+            self.group = self.group or (group, statement.line)
+            if group != self.group[0]:
+                place = max(statement.text.find(group), 0)
+                self.fail(
+                    statement,
+                    f"{group} beside {self.group[0]} of line {self.group[1]}",
+                    "one cta_group in the whole trace",
+                    place,
+                )
+
+    def check_registers(self, statement: Statement, instruction: Instruction, role: Role, operand: Operand) -> None:
+        widths = role.bits if isinstance(role, SizedRole) else (role.width,)
+        if isinstance(operand, Address):
+            widths = (32, 64)
+        if isinstance(operand, Vector) and role.packs:
+            widths = (32,)
+        if isinstance(operand, Pair):
+            first, second = operand.elements
+            for part, bits in ((first, 32), (second, 1)):
+                if isinstance(part, Register):
+                    self.check_register(
+                        statement, part.name, (bits,), f"operand {role.name} of {instruction.form.opcode}"
+                    )
+            return
+        for name in register_names(operand):
+            if name not in SPECIAL or (name in CLUSTER_REGISTERS and not role.special):
+                self.check_register(statement, name, widths, f"operand {role.name} of {instruction.form.opcode}")
+
+    def check_register(self, statement: Statement, name: str, widths: tuple[int, ...], what: str) -> None:
+        found = register_place(name)
+        sorts = [SORT_OF_BITS[bits] for bits in widths]
+        if found is None or found.number >= MAX_REGISTERS:
+            legal = " or ".join(f"{sort.prefix}0 to {sort.prefix}{MAX_REGISTERS - 1}" for sort in sorts)
+            legal += f", or {', '.join(SPECIAL)} to read" if Sort.WORD in sorts else ""
+            self.fail(statement, f"'{name}' is not a register of a trace", legal, _place_of(name, statement.text))
+        if found.sort not in sorts:
+            legal = " or ".join(f"{sort.bits} ({sort.prefix}0)" for sort in sorts)
+            self.fail(
+                statement,
+                f"{what} is {name}, a register of {found.sort.bits} bits",
+                legal,
+                _place_of(name, statement.text),
+            )
+        self.counts[found.sort] = max(self.counts[found.sort], found.number + 1)
+
+    def finish(self) -> Trace:
+        if self.open:
+            block = self.open[-1].statement
+            kind = directive(block.text)
+            raise TraceError(
+                str(self.path),
+                block.line,
+                block.column,
+                f"the file ends inside {kind}: its '}}' is missing",
+                "'}' at the end of the block",
+            )
+        if "trace" not in self.header:
+            raise TraceError(str(self.path), 1, 1, "the file is empty", f".trace {VERSION} as its first statement")
+        if not self.blocks:
+            raise TraceError(str(self.path), 0, 0, "the trace has no .warp block", ".warp 0-7 { instructions }")
+        assert self.target is not None
+        ctas = 1 + max(block.cta for block in self.blocks)
+        for cta, statement in self.named.items():
+            if cta >= ctas:
+                self.fail(statement, f"CTA {cta} has no program", f".cta 0-{cta} {{ ... }} around .warp blocks")
+        words, *others = self.counts
+        return Trace(
+            self.path,
+            self.target,
+            self.warps,
+            self.shared,
+            tuple(self.loads),
+            tuple(self.blocks),
+            tuple(self.stores),
+            words,
+            (others[0], others[1], others[2]),
+            ctas,
+            self.memory,
+        )
+
+
+def _place_of(name: str, text: str) -> int:
+    """Where a register stands in an instruction's text, not where a longer name or the opcode begins alike."""
+    start = 0 if text.startswith("@") else max(text.find(" "), 0)
+    match = re.search(rf"(?<![\w$%.]){re.escape(name)}(?![\w$])", text[start:])
+    return match.start() + start if match else 0
+
+
+@lru_cache(maxsize=65536)
+def _decoded(text: str, target: Target | None) -> Instruction:
+    return decode(text, target)

@@ -1,0 +1,103 @@
+"""Cuts a trace file, plain or gzip, into statements without holding more than one."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.errors import TraceError
+
+HEADER = (".trace", ".target", ".warps", ".shared", ".global")  # directives that end with their line
+BLOCKS = (".cta", ".warp", ".repeat")  # directives that end with '{'
+_MAX_STATEMENT = 1 << 16
+_COMMENT = re.compile(r'//.*|"[^"\n]*"?')
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A piece of the file with its place: a directive, an instruction, or `}`."""
+
+    text: str
+    line: int
+    column: int
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers; decoding and decompression errors become TraceErrors."""
+    number = 0
+    try:
+        with path.open("rb") as raw:
+            compressed = raw.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if compressed else path.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                yield number, line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TraceError(
+            str(path), number, error.start + 1, f"byte {error.object[error.start]:#04x} is not UTF-8 text", "UTF-8"
+        ) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TraceError(
+            str(path),
+            number,
+            0,
+            f"the gzip stream is damaged or cut short after line {number} ({error})",
+            "a whole gzip file",
+        ) from None
+    except OSError as error:
+        raise TraceError(str(path), 0, 0, f"cannot be read: {error.strerror or error}", "a readable file") from None
+
+
+def statements(path: Path) -> Iterator[Statement]:
+    """The statements of a file; TraceError for one that cannot be read."""
+    text, start = "", (0, 0)
+    for number, raw in _lines(path):
+        line = _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else "", raw).rstrip("\n\r")
+        at = 0
+        while at < len(line):
+            if not text:
+                at += len(line[at:]) - len(line[at:].lstrip())
+                if at >= len(line):
+                    break
+                start = (number, at + 1)
+            end, whole = _end_of(text, line, at)
+            text += line[at:end]
+            at = end
+            if len(text) > _MAX_STATEMENT:
+                raise TraceError(
+                    str(path),
+                    *start,
+                    f"a statement of more than {_MAX_STATEMENT} characters",
+                    "';' after each instruction",
+                )
+            if whole:
+                yield Statement(text.strip(), *start)
+                text = ""
+        if text and directive(text) in HEADER:
+            yield Statement(text.strip(), *start)
+            text = ""
+        elif text:
+            text += "\n"
+    if text:
+        raise TraceError(
+            str(path), *start, f"the file ends inside the statement {text.strip()[:40]!r}", "';' at its end"
+        )
+
+
+def directive(text: str) -> str:
+    """The name that a statement begins with, e.g. ".warp"."""
+    match = re.match(r"\.?\w*", text)
+    return match[0] if match else ""
+
+
+def _end_of(text: str, line: str, at: int) -> tuple[int, bool]:
+    """Where the statement that `text` began goes on to in this line, and whether it ends there."""
+    begun = text + line[at:]
+    if begun.startswith("}"):
+        return at + 1, True
+    mark = "{" if directive(begun) in BLOCKS else ";"
+    found = line.find(mark, at)
+    return (found + 1, True) if found >= 0 else (len(line), False)

@@ -1,0 +1,1 @@
+"""A program and a config make a report."""

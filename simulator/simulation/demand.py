@@ -1,0 +1,53 @@
+"""What a program asks of one SM at least: multiply-adds, cycles of the tensor cores, bytes of each memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from isa.forms.mma import MmaForm
+from simulator.execute.dynamic_info import BulkFacts, CopyFacts, Fact, FetchFacts, MmaFacts
+from simulator.program.lowering import Operation
+from simulator.simulation.report import Traffic, Work
+from simulator.state.shared import LINE_BYTES
+from simulator.timing.config import Config
+from simulator.timing.tcgen05 import cost
+
+SHARED = "shared memory"
+PATH = "path from L2"
+
+
+def work_of(
+    config: Config, operations: Iterable[tuple[Operation, int]], facts: Mapping[Fact, int], accessed: int, ctas: int
+) -> Work:
+    """The work of one SM of those that the program runs on.
+
+    Args:
+        operations: with how often each is executed, by all warps together.
+        facts: of asynchronous instructions, with how often each was met.
+        accessed: bytes that loads and stores of shared memory moved.
+        ctas: SMs that share the work.
+    """
+    fma = performed = cycles = 0.0
+    moved = float(accessed)
+    lines = 0
+    for op, times in operations:
+        form = op.instruction.form
+        if isinstance(form, MmaForm):
+            fma, performed = fma + form.fma * times, performed + form.performed_fma * times
+            cycles += config.tensor_cycles(form) * times / config.sm.sub_cores
+    for fact, times in facts.items():
+        if isinstance(fact, BulkFacts) or (isinstance(fact, FetchFacts) and fact.kind != "store"):
+            lines += fact.lines * times
+        found_cost = cost(config, fact) if isinstance(fact, MmaFacts | CopyFacts) else None
+        if isinstance(fact, MmaFacts) and found_cost is not None:
+            named = fact.m * fact.n * fact.k
+            fma, performed = fma + named * times, performed + named * times / (2 if fact.sparse else 1)
+            cycles += (
+                times * fact.cta_group * (found_cost.interval if found_cost.bound == "minimum" else found_cost.tensor)
+            )
+        if found_cost is not None and config.tcgen05 is not None and isinstance(fact, MmaFacts | CopyFacts):
+            moved += times * fact.cta_group * found_cost.operands * config.tcgen05.queue.operand_bytes
+    memories = {SHARED: Traffic(round(moved / ctas), LINE_BYTES / config.shared.cycles)}
+    if config.memory is not None and lines:
+        memories[PATH] = Traffic(lines * LINE_BYTES // ctas, LINE_BYTES / config.memory.line_cycles)
+    return Work(fma / ctas, performed / ctas, cycles / ctas, memories)

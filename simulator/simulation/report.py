@@ -1,0 +1,262 @@
+"""What a run gave: cycles, throughput, where the time went, what was undefined, how exact the result is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+WAIT_NAMES = {
+    "issued": "an instruction issued",
+    "dependency": "operand of an unfinished matrix or integer instruction",
+    "tensor": "tensor pipe taken",
+    "shared": "operand still on its way from shared memory",
+    "barrier": "at a barrier",
+    "issue": "ready, another warp issued",
+    "alu": "integer pipe taken",
+    "branch": "end of a loop",
+    "finished": "program over",
+    "tcgen05": "queue of the tcgen05 unit full",
+    "tmem": "tcgen05.ld or st not complete, or the path to Tensor Memory taken",
+    "mbarrier": "phase of an mbarrier not complete",
+    "global": "group of copies not complete, or operand on its way from global memory",
+}
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Multiply-adds of the matrix instructions.
+
+    Attributes:
+        fma_per_clk_sm: M * N * K of the instructions as named, pruned products included, per cycle and SM.
+        performed_fma_per_clk_sm: those that are performed (a sparse instruction performs half).
+        tflops_sm: 2 * logical multiply-adds / time of one SM, 10^12 a second.
+        tflops_chip: the same with every SM of the chip doing this.
+    """
+
+    fma_per_clk_sm: float
+    performed_fma_per_clk_sm: float
+    tflops_sm: float
+    tflops_chip: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Use of shared memory.
+
+    Attributes:
+        accesses: instructions, warps counted one by one.
+        bytes: bytes moved.
+        wavefronts: cycles of 128 bytes that they took.
+        conflicts: those of them that bank conflicts added.
+    """
+
+    accesses: int
+    bytes: int
+    wavefronts: int
+    conflicts: int
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Use of one memory, by one SM.
+
+    Attributes:
+        bytes: bytes moved, without what bank conflicts cost.
+        bytes_per_cycle: the most that it can move in a cycle.
+    """
+
+    bytes: int
+    bytes_per_cycle: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one SM has to do at least, for a roofline. Zero, and no memory, without a config.
+
+    Attributes:
+        fma, performed_fma: multiply-adds, as named and performed (see `Throughput`).
+        tensor_cycles: cycles for which the matrix instructions keep the SM's tensor cores busy, if nothing else holds
+            them up.
+        memories: by name, those that the config describes.
+    """
+
+    fma: float = 0.0
+    performed_fma: float = 0.0
+    tensor_cycles: float = 0.0
+    memories: dict[str, Traffic] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of `simulator.run`.
+
+    Attributes:
+        trace, config: what was run on what.
+        cycles: from the first cycle until the last result is there.
+        time_us: the same at the config's clock, in microseconds.
+        instructions: executed instructions by opcode, warps counted one by one.
+        utilisation: share of the cycles for which each unit was taken, 0 to 1.
+        waits: for each warp, cycles by cause (WAIT_NAMES); each sums to `cycles`.
+        undefined: undefined cases met, by name.
+        arithmetic: "chip", "exact" or "none".
+        largest_ulp: largest distance of an element of D from the exact result of the same operands, in units in the
+            last place; None if nothing was compared.
+        compared: matrix instructions compared for that.
+        matrix_instructions: matrix instructions executed.
+        assumed: what the result rests on although nobody measured or published it: config tables, inferred arithmetic.
+        warnings: what a user should know.
+        skipped_cycles: cycles not simulated one by one, because the state of the SM repeated.
+        arrays: what the trace's `.store` asked for.
+        work: what a roofline needs.
+    """
+
+    trace: str
+    config: str
+    target: str
+    warps: int
+    cycles: int
+    time_us: float
+    instructions: dict[str, int]
+    throughput: Throughput
+    memory: Memory
+    utilisation: dict[str, float]
+    waits: dict[int, dict[str, int]]
+    undefined: dict[str, int]
+    arithmetic: str
+    largest_ulp: int | None
+    compared: int
+    matrix_instructions: int
+    assumed: list[str]
+    warnings: list[str]
+    skipped_cycles: int
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    work: Work = field(default_factory=Work)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the arrays, of which only types and shapes, ready for JSON."""
+        return {
+            "trace": self.trace,
+            "config": self.config,
+            "target": self.target,
+            "warps": self.warps,
+            "cycles": self.cycles,
+            "time_us": self.time_us,
+            "instructions": self.instructions,
+            "throughput_fma_per_clk_sm": self.throughput.fma_per_clk_sm,
+            "performed_throughput_fma_per_clk_sm": self.throughput.performed_fma_per_clk_sm,
+            "tflops_sm": self.throughput.tflops_sm,
+            "tflops_chip": self.throughput.tflops_chip,
+            "shared_memory": vars(self.memory),
+            "work": asdict(self.work),
+            "utilisation": self.utilisation,
+            "waits": {str(warp): row for warp, row in self.waits.items()},
+            "undefined": self.undefined,
+            "arithmetic": self.arithmetic,
+            "largest_ulp": self.largest_ulp,
+            "compared": self.compared,
+            "matrix_instructions": self.matrix_instructions,
+            "assumed": self.assumed,
+            "warnings": self.warnings,
+            "skipped_cycles": self.skipped_cycles,
+            "arrays": {name: {"type": str(a.dtype), "shape": list(a.shape)} for name, a in self.arrays.items()},
+        }
+
+    def json(self) -> str:
+        return json.dumps(self.as_dict(), indent=2)
+
+    def csv(self) -> str:
+        """One row for each number: section, name, value."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(("section", "name", "value"))
+        writer.writerows(self._rows())
+        return out.getvalue()
+
+    def _rows(self) -> list[tuple[str, str, Any]]:
+        table = self.as_dict()
+        nested = ("instructions", "shared_memory", "utilisation", "undefined")
+        rows: list[tuple[str, str, Any]] = [
+            ("run", key, value) for key, value in table.items() if not isinstance(value, dict | list)
+        ]
+        rows += [(section, name, value) for section in nested for name, value in table[section].items()]
+        rows += [
+            (f"waits of warp {warp}", cause, cycles)
+            for warp, row in self.waits.items()
+            for cause, cycles in row.items()
+        ]
+        return (
+            rows + [("warning", "", text) for text in self.warnings] + [("assumed", "", text) for text in self.assumed]
+        )
+
+    def table(self) -> str:
+        """The report as text for a person."""
+        lines = [f"{self.trace} on {self.config} ({self.target}), {self.warps} warps", ""]
+        lines += _columns(self._headline())
+        lines += [
+            "",
+            "Instructions executed",
+            *_columns([(f"{count:,}", opcode) for opcode, count in self.instructions.items()]),
+        ]
+        lines += [
+            "",
+            "Units (share of cycles taken)",
+            *_columns([(f"{share:6.1%}", unit) for unit, share in self.utilisation.items()]),
+        ]
+        lines += ["", "Where the warps' cycles went", *self._wait_lines()]
+        if self.undefined:
+            lines += ["", "Undefined behaviour met (the chip's measured behaviour was followed)"]
+            lines += _columns([(f"{count:,}", name) for name, count in self.undefined.items()])
+        lines += [f"warning: {text}" for text in self.warnings]
+        lines += [f"assumed: {text}" for text in self.assumed]
+        return "\n".join(lines) + "\n"
+
+    def _headline(self) -> list[tuple[str, str]]:
+        t, m = self.throughput, self.memory
+        exact = "not compared"
+        if self.largest_ulp is not None:
+            of = (
+                ""
+                if self.compared >= self.matrix_instructions
+                else f" (first {self.compared:,} of {self.matrix_instructions:,} matrix instructions)"
+            )
+            exact = f"{self.largest_ulp:,} ulp{of}"
+        return [
+            ("cycles", f"{self.cycles:,}"),
+            ("time", f"{self.time_us:,.3f} us at the config's clock"),
+            ("throughput", f"{t.fma_per_clk_sm:,.1f} FMA/clk/SM as named, {t.performed_fma_per_clk_sm:,.1f} performed"),
+            ("", f"{t.tflops_sm:.3f} TFLOPS of one SM, {t.tflops_chip:,.1f} TFLOPS of the chip"),
+            (
+                "shared memory",
+                f"{m.accesses:,} accesses, {m.bytes:,} bytes, {m.wavefronts:,} wavefronts, {m.conflicts:,} of them bank conflicts",
+            ),
+            (
+                "arithmetic",
+                {
+                    "chip": "bit for bit the chip's",
+                    "exact": "exact sum, rounded once",
+                    "none": "not computed (time alone)",
+                }[self.arithmetic],
+            ),
+            ("largest distance from the exact result", exact),
+        ]
+
+    def _wait_lines(self) -> list[str]:
+        causes = [cause for cause in WAIT_NAMES if any(row[cause] for row in self.waits.values())]
+        header = f"  {'warp':>6}" + "".join(f"{cause:>12}" for cause in causes)
+        rows = [f"  {warp:>6}" + "".join(f"{row[cause]:>12,}" for cause in causes) for warp, row in self.waits.items()]
+        total = f"  {'all':>6}" + "".join(
+            f"{sum(row[cause] for row in self.waits.values()) / max(self.cycles * len(self.waits), 1):>12.1%}"
+            for cause in causes
+        )
+        return [header, *rows, total]
+
+
+def _columns(rows: list[tuple[str, str]]) -> list[str]:
+    width = max((len(first) for first, _ in rows), default=0)
+    align = ">" if rows and rows[0][0][:1].strip().isdigit() else "<"
+    return [f"  {first:{align}{width}}  {second}" for first, second in rows]

@@ -1,0 +1,7 @@
+"""GEMMs with a sparse or dense A: the main loop of a tile as a trace, and what the whole problem costs on a chip."""
+
+from simulator.studies.gemm.estimate import Estimate, estimate
+from simulator.studies.gemm.tile import Tile, parse_tile
+from simulator.studies.gemm.trace import kernel_trace
+
+__all__ = ["Estimate", "Tile", "estimate", "kernel_trace", "parse_tile"]

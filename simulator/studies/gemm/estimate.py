@@ -1,0 +1,198 @@
+"""What a GEMM costs on a whole chip: one SM's CTAs on the engine with their share of L2, then waves of them.
+
+CTAs go to SMs as many at a time as registers, shared memory and warps allow. All SMs are taken to work in step, so L2
+serves each with a share of its bytes in a cycle; a wave lasts as long as its CTAs on one SM, the last wave as long as
+the CTAs that are left. Device memory must bring what a wave touches first while the wave runs; its latency is paid
+once.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from isa import IsaError
+from simulator.errors import ConfigError
+from simulator.studies.gemm.tile import Tile
+from simulator.studies.gemm.trace import kernel_trace
+from simulator.timing.config import Config, load_config
+from simulator.timing.engine import simulate
+from simulator.timing.model import Unit
+from simulator.timing.result import Timing
+
+_REGISTER_UNIT = 8  # registers of a thread are given in eights; CUDA programming guide, occupancy
+_OWN_SHARED = 1024  # bytes of shared memory that each CTA takes beside its own, likewise (compute capability 9.0)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a GEMM takes.
+
+    Attributes:
+        tile, config, m, n, k: the question.
+        ctas: of the whole problem.
+        resident: CTAs that one SM holds at a time.
+        waves: rounds of CTAs, the last counted whole.
+        wave_cycles, last_cycles: of a full wave and of the last.
+        iteration_cycles: of the main loop of a full wave's CTAs, per CTA and iteration.
+        cycles: of the kernel, from the first CTA's begin to the last one's end.
+        time_us: at the config's clock, with the launch.
+        tflops: 2 * M * N * K (pruned products counted) in that time.
+        shares: for each limit, the part of `cycles` that it would take alone.
+        bound: the largest of them.
+    """
+
+    tile: Tile
+    config: str
+    m: int
+    n: int
+    k: int
+    ctas: int
+    resident: int
+    waves: int
+    wave_cycles: int
+    last_cycles: int
+    iteration_cycles: float
+    cycles: int
+    time_us: float
+    tflops: float
+    shares: dict[str, float]
+    bound: str
+
+
+def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "h100_sxm") -> Estimate:
+    """The cost of D[m][n] = A[m][k] * B[n][k]^T in tiles.
+
+    Raises:
+        IsaError: a problem that is no whole number of tiles.
+        ConfigError: a config without the tables for it, or whose SM is too small for the tile.
+    """
+    chip = config if isinstance(config, Config) else load_config(config)
+    for name, size, unit in (("m", m, tile.bm), ("n", n, tile.bn), ("k", k, tile.bk)):
+        if size < unit or size % unit:
+            raise IsaError(
+                str(size),
+                -1,
+                f"{name} = {size} is no multiple of the tile's {unit}",
+                f"{max(size // unit, 1) * unit}, {(size // unit + 1) * unit}",
+            )
+    if chip.memory is None or chip.l2 is None or chip.hbm is None:
+        raise ConfigError(
+            chip.path,
+            "memory",
+            f"{chip.name} has no times for global memory",
+            "a config with [memory], [l2] and [hbm], such as h100_sxm",
+        )
+    resident = occupancy(tile, chip)
+    ctas, sms = (m // tile.bm) * (n // tile.bn), chip.chip.sms
+    slots = sms * resident
+    full, left = divmod(ctas, slots)
+    last = -(-left // sms)
+    timings = {count: _run(tile, k, chip, count, min(sms, ctas)) for count in {resident if full else 0, last} - {0}}
+    wave, rest = (timings[resident].cycles if full else 0), (timings[last].cycles if last else 0)
+    cycles = full * wave + rest + chip.hbm.latency
+    dram = _dram_cycles(tile, m, n, k, chip)
+    cycles = max(cycles, dram)
+    shares = _shares(tile, m, n, k, chip, timings[resident if full else last], resident if full else last, cycles)
+    shares["device memory"] = dram / cycles
+    shares["waves"] = 1 - ctas / ((full + (last > 0)) * slots)
+    seconds = cycles / (chip.chip.clock_mhz * 1e6) + (chip.launch.overhead_ns if chip.launch is not None else 0) * 1e-9
+    limits = {name: share for name, share in shares.items() if name != "waves"}
+    bound = max(limits, key=lambda name: limits[name])
+    if limits[bound] < _BOUND:
+        bound = "latency (no unit is taken for most of the time)"
+    iteration = _iteration(tile, k, chip, resident if full else last, min(sms, ctas))
+    return Estimate(
+        tile,
+        chip.name,
+        m,
+        n,
+        k,
+        ctas,
+        resident,
+        full + (last > 0),
+        wave or rest,
+        rest or wave,
+        iteration,
+        cycles,
+        seconds * 1e6,
+        2 * m * n * k / seconds / 1e12,
+        shares,
+        bound,
+    )
+
+
+_BOUND = 0.5  # a limit that takes less than this part of the time does not bind
+
+
+def occupancy(tile: Tile, chip: Config) -> int:
+    """CTAs of the tile that an SM holds; ConfigError if none."""
+    registers = -(-tile.registers // _REGISTER_UNIT) * _REGISTER_UNIT * tile.threads
+    room = {
+        "registers": chip.sm.registers // registers,
+        "bytes of shared memory": (chip.sm.shared_bytes + _OWN_SHARED) // (tile.shared_bytes + _OWN_SHARED),
+        "warps": chip.sm.warps // tile.warps,
+    }
+    what = min(room, key=lambda name: room[name])
+    if room[what] < 1:
+        raise ConfigError(
+            chip.path, "sm", f"a CTA of {tile} needs more {what} than {chip.name} has", "a smaller tile, fewer stages"
+        )
+    return min(room[what], 32 // tile.warps)
+
+
+def _run(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> Timing:
+    """`ctas` CTAs on one SM, their whole program, with the share of L2 that `sms` such SMs leave."""
+    from simulator.program.reader import read_trace
+    from simulator.simulation.run import timed_codes
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "gemm.trace"
+        path.write_text(kernel_trace(tile, k, ctas=ctas))
+        program = read_trace(path)
+    codes = timed_codes(program, chip)
+    return simulate(chip, codes, program.warps, program.numbering.total, sms=sms)
+
+
+def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> float:
+    """Cycles of an iteration of the main loop, for each CTA."""
+    few = 4 * tile.stages * tile.bk
+    many = 3 * few
+    cycles = [_run(tile, size, chip, ctas, sms).cycles for size in (few, many)]
+    return (cycles[1] - cycles[0]) / ((many - few) // tile.bk) / ctas
+
+
+def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
+    """Cycles for which device memory is taken: operands once if they fit into L2, else what each wave touches; results
+    once."""
+    assert chip.hbm is not None
+    assert chip.l2 is not None
+    bits = tile.form.a_type.bits
+    a = m * k * bits // 8 // (2 if tile.sparse else 1) + (m * k // 8 * 2 if tile.sparse else 0) // (
+        2 if bits == 8 else 4
+    )
+    b = n * k * bits // 8
+    operands = a + b
+    if operands > chip.l2.capacity:
+        across = n // tile.bn
+        slots = chip.chip.sms * occupancy(tile, chip)
+        rows, waves = min(-(-slots // across), m // tile.bm), -(-(m // tile.bm) * across // slots)
+        operands = waves * (rows * tile.bm * a // m + min(slots, across) * tile.bn * b // n)
+    return -(-(operands + 4 * m * n) // chip.hbm.bytes)
+
+
+def _shares(
+    tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, ctas: int, cycles: int
+) -> dict[str, float]:
+    """Parts of the time for which the units of an SM are taken, and the part that L2 would need alone."""
+    assert chip.l2 is not None
+    whole = max(timing.cycles, 1)
+    bytes_read = (m // tile.bm) * (n // tile.bn) * (k // tile.bk) * tile.stage_bytes
+    return {
+        "tensor": max(busy[Unit.TENSOR] for busy in timing.busy) / whole,
+        "shared memory": timing.shared_busy / whole,
+        "path to L2": timing.memory_busy / whole,
+        "L2 reads": bytes_read / chip.l2.read_bytes / cycles,
+        "stores": 4 * m * n / chip.l2.write_bytes / cycles,
+    }

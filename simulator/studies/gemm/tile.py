@@ -1,0 +1,209 @@
+"""A tile: what one CTA computes, and how its threads share the work.
+
+D[m][n] = sum over k of A[m][k] * B[n][k]: both operands have K contiguous. A is stored compressed where it is sparse,
+with metadata beside it, laid out as the lanes read it: word [64 bytes of A's row][rows of a warp][lane][m16 tile]. An
+iteration copies A (bm x bk), B (bn x bk) and the metadata to one of `stages` places in shared memory, whose 16-byte
+columns are turned by the row so that ldmatrix meets no bank conflict.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from isa import IsaError, MmaForm, mma_form
+
+TYPES = {"f16": ("f32", 16), "bf16": ("f32", 16), "s8": ("s32", 8)}  # input -> accumulator, bits of an element
+_SHAPES = {(16, True): "m16n8k32", (16, False): "m16n8k16", (8, True): "m16n8k64", (8, False): "m16n8k32"}
+ROWS = (64, 128, 256)  # bytes of a tile's row that the turning of columns is made for
+STAGES = (2, 3, 4, 5, 6)
+REGISTERS = 255
+_ADDRESSES = 24  # registers for addresses and indices, at least
+_SPARE = 36  # what ptxas 13.0 takes for them where there is room
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The work of a CTA.
+
+    Attributes:
+        type: of A and B: "f16", "bf16" or "s8".
+        bm, bn, bk: rows of A, rows of B, and columns of K in an iteration.
+        warps_m, warps_n: warps along M and N.
+        stages: tiles in shared memory.
+        sparse: whether A is 2:4 sparse.
+    """
+
+    type: str
+    bm: int
+    bn: int
+    bk: int
+    warps_m: int
+    warps_n: int
+    stages: int
+    sparse: bool = True
+
+    def __post_init__(self) -> None:
+        problem = self.problem()
+        if problem:
+            raise IsaError(str(self), -1, *problem)
+
+    def __str__(self) -> str:
+        shape = f"{'sparse' if self.sparse else 'dense'} {self.type} {self.bm}x{self.bn}x{self.bk}"
+        return f"{shape}, {self.warps_m}x{self.warps_n} warps, {self.stages} stages"
+
+    def problem(self) -> tuple[str, str] | None:
+        """What is wrong with the tile, and what would be right."""
+        if self.type not in TYPES:
+            return f"type '{self.type}' is not one of the generator's", ", ".join(TYPES)
+        if self.stages not in STAGES:
+            return f"{self.stages} stages", ", ".join(map(str, STAGES))
+        if self.warps_m < 1 or self.warps_n < 1 or self.warps > 32:
+            return f"{self.warps_m} x {self.warps_n} warps", "1 to 32 warps"
+        if self.warps_m & (self.warps_m - 1):
+            return f"{self.warps_m} warps along M", "1, 2, 4, 8 or 16"
+        if self.bm < 1 or self.bm % (16 * self.warps_m) or self.bm // self.warps_m // 16 not in (1, 2, 4):
+            return f"{self.bm} rows for {self.warps_m} warps", "16, 32 or 64 rows for each warp along M"
+        step = 8 if self.sparse else 16
+        if self.bn < 1 or self.bn % (step * self.warps_n):
+            return f"{self.bn} columns for {self.warps_n} warps", f"a multiple of {step} for each warp along N"
+        rows = tuple(row * 8 // TYPES[self.type][1] for row in ROWS[1:])
+        if self.bk not in rows:
+            return f"bk = {self.bk}", f"{' or '.join(map(str, rows))} for {self.type}: rows of 128 or 256 bytes"
+        if (
+            self.row_a not in ROWS
+            or not self.copies_a
+            or self.bm * self.row_a % (16 * self.threads)
+            or self.bn * self.row_b % (16 * self.threads)
+        ):
+            return (
+                f"{self.threads} threads cannot share the copies of a {self.bm} x {self.bn} x {self.bk} tile evenly",
+                "fewer warps, or a larger tile",
+            )
+        if self.threads * 16 // self.row_b % 8 or self.threads * 16 // self.row_a % 8:
+            return f"{self.warps} warps copy fewer than 8 rows at once", "more warps, or a smaller bk"
+        if self.sparse and self.size_e not in (4, 8, 16):
+            return f"{self.bytes_e} bytes of metadata for {self.threads} threads", "4, 8 or 16 bytes for each thread"
+        least = self.tiles_m * self.tiles_n * 4 + self._fragments + _ADDRESSES
+        if least > REGISTERS:
+            return f"a thread needs at least {least} registers", f"at most {REGISTERS}: more warps, or a smaller tile"
+        return None
+
+    @property
+    def accumulator(self) -> str:
+        return TYPES[self.type][0]
+
+    @property
+    def form(self) -> MmaForm:
+        """The matrix instruction."""
+        name = "mma.sp::ordered_metadata" if self.sparse else "mma"
+        accumulator, bits = TYPES[self.type]
+        return mma_form(
+            f"{name}.sync.aligned.{_SHAPES[bits, self.sparse]}.row.col.{accumulator}.{self.type}.{self.type}.{accumulator}",
+            "sm_90a",
+        )
+
+    @property
+    def warps(self) -> int:
+        return self.warps_m * self.warps_n
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def row_b(self) -> int:
+        """Bytes of a row of B in an iteration."""
+        return self.bk * TYPES[self.type][1] // 8
+
+    @property
+    def row_a(self) -> int:
+        """The same of A as stored."""
+        return self.row_b // (2 if self.sparse else 1)
+
+    @property
+    def tiles_m(self) -> int:
+        """m16 tiles of a warp."""
+        return self.bm // self.warps_m // 16
+
+    @property
+    def tiles_n(self) -> int:
+        """n8 tiles of a warp."""
+        return self.bn // self.warps_n // 8
+
+    @property
+    def steps(self) -> int:
+        """Matrix instructions along K in an iteration."""
+        return self.row_a // 32
+
+    @property
+    def metadata(self) -> int:
+        """Metadata registers of an m16 tile in an iteration: 8-bit types need one for each step, 16-bit types one for
+        two."""
+        return 0 if not self.sparse else self.steps if self.type == "s8" else self.steps // 2
+
+    @property
+    def bytes_e(self) -> int:
+        """Metadata of an iteration."""
+        return self.metadata * self.bm * 8
+
+    @property
+    def size_e(self) -> int:
+        return self.bytes_e // self.threads
+
+    @property
+    def copies_a(self) -> int:
+        """Copies of 16 bytes of each thread."""
+        return self.bm * self.row_a // 16 // self.threads
+
+    @property
+    def copies_b(self) -> int:
+        return self.bn * self.row_b // 16 // self.threads
+
+    @property
+    def stage_bytes(self) -> int:
+        return self.bm * self.row_a + self.bn * self.row_b + self.bytes_e
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.stages * self.stage_bytes
+
+    @property
+    def registers(self) -> int:
+        """Of a thread: accumulators, fragments and metadata of two steps where there is room, addresses; about what
+        ptxas 13.0 takes."""
+        return min(self.tiles_m * self.tiles_n * 4 + 2 * self._fragments + _SPARE, REGISTERS)
+
+    @property
+    def _fragments(self) -> int:
+        """Registers for A, B and metadata of a step."""
+        return self.tiles_m * 4 + self.tiles_n * (4 if self.sparse else 2) + self.metadata * self.tiles_m
+
+    @property
+    def instructions(self) -> int:
+        """Matrix instructions of a CTA in an iteration."""
+        return self.warps * self.tiles_m * self.tiles_n * self.steps
+
+
+def parse_tile(
+    text: str, type_name: str, *, warps: tuple[int, int] | None = None, stages: int = 3, sparse: bool = True
+) -> Tile:
+    """A tile from "128x128x64"; without `warps` as many as give each 64 x 64 (or what there is) of D, at least 4.
+
+    Raises:
+        IsaError: no such tile.
+    """
+    found = re.fullmatch(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", text)
+    if found is None:
+        raise IsaError(text, 0, f"'{text}' is not a tile", "BMxBNxBK, e.g. 128x128x64")
+    bm, bn, bk = (int(part) for part in found.groups())
+    if warps is None:
+        warps_m, warps_n = max(bm // 64, 1), max(bn // 64, 1)
+        while warps_m * warps_n < 4:
+            warps_m, warps_n = (
+                (2 * warps_m, warps_n)
+                if bm // warps_m > bn // warps_n or warps_m <= warps_n
+                else (warps_m, 2 * warps_n)
+            )
+        warps = warps_m, warps_n
+    return Tile(type_name, bm, bn, bk, warps[0], warps[1], stages, sparse)

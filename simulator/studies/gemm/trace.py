@@ -1,0 +1,341 @@
+"""The kernel of a tile as a trace: prologue, main loop, epilogue, in the order of a program whose loads run one step
+ahead of its products."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+
+from simulator.studies.gemm.tile import REGISTERS, Tile
+
+_ADDRESSES = 12  # registers beside fragments and the addresses of each step
+_FIRST_WIDE = {"a": 0, "b": 1, "e": 2, "d": 3}
+
+
+@dataclass
+class _Registers:
+    """Names of 32-bit registers, given out once."""
+
+    used: int = 0
+    names: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, name: str, count: int = 1) -> int:
+        """The first of `count` registers of this name."""
+        if name not in self.names:
+            self.names[name] = self.used
+            self.used += count
+        return self.names[name]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things lie in global memory: pitches of the rows of A, B and D, bytes of a block of metadata, and where
+    each begins."""
+
+    pitch_a: int
+    pitch_b: int
+    pitch_d: int
+    block_e: int
+    b: int
+    e: int
+    d: int
+    size: int
+
+
+def layout(tile: Tile, k: int) -> Layout:
+    """For one CTA's rows of A and B and its tile of D; copies of tiles beyond the end stay inside."""
+    pitch_b = k * tile.row_b // tile.bk
+    pitch_a = k * tile.row_a // tile.bk
+    beyond = tile.stages * tile.row_b
+    at_b = _up(tile.bm * pitch_a + beyond)
+    at_e = at_b + _up(tile.bn * pitch_b + beyond)
+    at_d = at_e + _up((-(-k // tile.bk) + tile.stages) * tile.bytes_e)
+    return Layout(pitch_a, pitch_b, 4 * tile.bn, tile.bm * 8, at_b, at_e, at_d, at_d + tile.bm * tile.bn * 4)
+
+
+def _up(size: int) -> int:
+    return -(-size // 1024) * 1024
+
+
+def kernel_trace(tile: Tile, k: int, *, ctas: int = 1, loads: str = "") -> str:
+    """The trace of `ctas` CTAs that share an SM, each computing the same tile for a problem of K = k.
+
+    Args:
+        loads: `.load` statements, if the values matter; without them all operands are zero.
+    """
+    iterations = -(-k // tile.bk)
+    where = layout(tile, iterations * tile.bk)
+    parts = [
+        f"// {tile}: D = A * B^T of {tile.bm} x {tile.bn}, K = {k}; {ctas} CTA{'s' if ctas > 1 else ''}",
+        ".trace 1",
+        ".target sm_90a",
+        f".warps {ctas * tile.warps}",
+        f".shared {ctas * tile.shared_bytes}",
+        f".global {where.size}",
+        *([loads] if loads else []),
+    ]
+    for cta in range(ctas):
+        writer = _Writer(tile, where, cta, ctas)
+        first = cta * tile.warps
+        parts += [f".warp {first}-{first + tile.warps - 1} {{", *writer.program(iterations), "}"]
+    parts.append(f'.store "d", global[{where.d}], {tile.bm * tile.bn * 4};')
+    return "\n".join(parts) + "\n"
+
+
+class _Writer:
+    """Writes the program of one CTA."""
+
+    def __init__(self, tile: Tile, where: Layout, cta: int, ctas: int) -> None:
+        self.tile, self.where, self.cta = tile, where, cta
+        self.base = cta * tile.shared_bytes
+        self.barrier = f"bar.sync {cta}, {tile.threads};" if ctas > 1 else "bar.sync 0;"
+        self.take = _Registers()
+        t = tile
+        self.acc = self.take("accumulators", t.tiles_m * t.tiles_n * 4)
+        self.words_b = 4 if t.sparse else 2
+        self.a, self.b = self.take("a", t.tiles_m * 4), self.take("b", t.tiles_n * self.words_b)
+        words_e = t.metadata * t.tiles_m
+        self.e = [self.take("e", words_e)]
+        room = REGISTERS - (self.take.used + t.tiles_m * 4 + t.tiles_n * self.words_b + _ADDRESSES + 2 * t.steps)
+        self.ahead = room >= 0  # for the fragments of the next step, too
+        if t.sparse and room >= words_e:
+            self.e.append(self.take("next e", words_e))
+        self.sets = [(self.a, self.b)]
+        if self.ahead:
+            self.sets.append((self.take("next a", t.tiles_m * 4), self.take("next b", t.tiles_n * self.words_b)))
+
+    def program(self, iterations: int) -> Iterator[str]:
+        """Setup, prologue, loop, epilogue."""
+        stages = self.tile.stages
+        yield from self.setup()
+        for stage in range(stages - 1):
+            yield from self.copy(stage, stage)
+        yield from self.advance(stages - 1)
+        rounds, rest = divmod(iterations, stages)
+        if rounds:
+            yield f"    .repeat {rounds} {{"
+            yield from self.iterations(range(stages))
+            yield from self.advance(stages)
+            yield "    }"
+        yield from self.iterations(range(rest))
+        yield "    cp.async.wait_all;"
+        yield from self.epilogue()
+
+    def setup(self) -> Iterator[str]:
+        """Addresses: of what this thread copies, of what its lanes load."""
+        t, r, cta_threads = self.tile, self.take, self.cta * self.tile.threads
+        thread, lane, warp, x, y = r("thread"), r("lane"), r("warp"), r("x"), r("y")
+        yield f"    mov.u32 %r{thread}, %tid.x; mov.u32 %r{lane}, %laneid;"
+        if cta_threads:
+            yield f"    sub.u32 %r{thread}, %r{thread}, {cta_threads};"
+        yield f"    shr.u32 %r{warp}, %r{thread}, 5;"
+        registers = [f"mov.b32 %r{self.acc + i}, 0;" for i in range(t.tiles_m * t.tiles_n * 4)]
+        yield from ("    " + " ".join(registers[i : i + 8]) for i in range(0, len(registers), 8))
+        for name, row, pitch, begin in (
+            ("a", t.row_a, self.where.pitch_a, 0),
+            ("b", t.row_b, self.where.pitch_b, self.where.b),
+        ):
+            columns, shared = row // 16, self.base + (t.bm * t.row_a if name == "b" else 0)
+            to = r(f"to {name}")
+            yield f"    // {name.upper()}: thread -> row thread / {columns}, 16-byte column thread % {columns}"
+            yield f"    shr.u32 %r{x}, %r{thread}, {columns.bit_length() - 1}; and.b32 %r{y}, %r{thread}, {columns - 1};"
+            yield f"    mul.wide.u32 %rd{_FIRST_WIDE[name]}, %r{x}, {pitch}; shl.b32 %r{to}, %r{y}, 4; cvt.u64.u32 %rd4, %r{to};"
+            wide = f"%rd{_FIRST_WIDE[name]}"
+            yield f"    add.u64 {wide}, {wide}, %rd4; add.u64 {wide}, {wide}, {begin};"
+            yield from self.turned(row, x, y, to)
+            yield f"    mad.lo.u32 %r{to}, %r{x}, {row}, %r{to}; add.u32 %r{to}, %r{to}, {shared};"
+        yield "    // ldmatrix: lane -> row of A (lane % 16), of B; column, turned"
+        yield f"    and.b32 %r{warp}, %r{warp}, 31; and.b32 %r{x}, %r{lane}, 15; shr.u32 %r{y}, %r{lane}, 4;"
+        yield from self.fragments("a", f"%r{warp}", t.warps_m, t.tiles_m * 16, t.row_a, self.base)
+        if t.sparse:
+            yield f"    and.b32 %r{x}, %r{lane}, 7; shr.u32 %r{y}, %r{lane}, 3;"
+        else:
+            z = r("z")
+            yield f"    and.b32 %r{x}, %r{lane}, 7; shr.u32 %r{y}, %r{lane}, 4; shl.b32 %r{y}, %r{y}, 3; add.u32 %r{x}, %r{x}, %r{y};"
+            yield f"    shr.u32 %r{y}, %r{lane}, 3; and.b32 %r{y}, %r{y}, 1; mov.b32 %r{z}, %r{y};"
+        yield from self.fragments("b", f"%r{warp}", -t.warps_m, t.tiles_n * 8, t.row_b, self.base + t.bm * t.row_a)
+        if t.sparse:
+            yield from self.metadata_addresses(thread, lane, warp)
+
+    def turned(self, row: int, x: int, y: int, to: int) -> Iterator[str]:
+        """to = 16 * (column y, turned by row x)."""
+        z = self.take("z")
+        if row == 64:
+            yield f"    shr.u32 %r{z}, %r{x}, 1; and.b32 %r{z}, %r{z}, 3; xor.b32 %r{to}, %r{y}, %r{z}; shl.b32 %r{to}, %r{to}, 4;"
+        else:
+            yield f"    and.b32 %r{z}, %r{x}, 7; xor.b32 %r{to}, %r{y}, %r{z}; shl.b32 %r{to}, %r{to}, 4;"
+
+    def fragments(self, name: str, warp: str, warps: int, rows: int, row: int, shared: int) -> Iterator[str]:
+        """Addresses of one step's fragments for each step: %x is the row in an m16 (n8) tile, %y the column."""
+        r, x, y, z = self.take, self.take("x"), self.take("y"), self.take("z")
+        at = r(f"at {name}", self.tile.steps)
+        yield from self.turned(row, x, y, at)
+        yield f"    mad.lo.u32 %r{at}, %r{x}, {row}, %r{at};"
+        along_m = self.tile.warps_m  # warp = warp_m + warps_m * warp_n
+        if warps > 0:
+            yield from self.modulo(warp, along_m, z)
+        else:
+            yield from self.divided(warp, along_m, z)
+        yield f"    mad.lo.u32 %r{at}, %r{z}, {rows * row}, %r{at}; add.u32 %r{at}, %r{at}, {shared};"
+        for step in range(1, self.tile.steps):
+            yield f"    xor.b32 %r{at + step}, %r{at}, {step * (64 if name == 'b' and self.tile.sparse else 32)};"
+
+    @staticmethod
+    def modulo(value: str, by: int, to: int) -> Iterator[str]:
+        if by & (by - 1):
+            raise AssertionError(by)
+        yield f"    and.b32 %r{to}, {value}, {by - 1};"
+
+    @staticmethod
+    def divided(value: str, by: int, to: int) -> Iterator[str]:
+        yield f"    shr.u32 %r{to}, {value}, {by.bit_length() - 1};"
+
+    def metadata_addresses(self, thread: int, lane: int, warp: int) -> Iterator[str]:
+        t, r, z = self.tile, self.take, self.take("z")
+        shared = self.base + t.bm * t.row_a + t.bn * t.row_b
+        to, at = r("to e"), r("at e")
+        yield "    // metadata: the bytes in their order; lane -> its words of all m16 tiles"
+        yield f"    mul.lo.u32 %r{to}, %r{thread}, {t.size_e}; cvt.u64.u32 %rd2, %r{to}; add.u64 %rd2, %rd2, {self.where.e};"
+        yield f"    add.u32 %r{to}, %r{to}, {shared};"
+        yield from self.modulo(f"%r{warp}", t.warps_m, z)
+        yield f"    shl.b32 %r{z}, %r{z}, 5; add.u32 %r{z}, %r{z}, %r{lane};"
+        yield f"    mul.lo.u32 %r{at}, %r{z}, {4 * t.tiles_m}; add.u32 %r{at}, %r{at}, {shared};"
+
+    def copy(self, slot: int, ahead: int) -> Iterator[str]:
+        """Copies the tile that lies `ahead` iterations after the pointers to a place in shared memory."""
+        t, r = self.tile, self.take
+        for name, count, row, pitch in (
+            ("a", t.copies_a, t.row_a, self.where.pitch_a),
+            ("b", t.copies_b, t.row_b, self.where.pitch_b),
+        ):
+            rows = t.threads * 16 // row
+            for i in range(count):
+                to, source = slot * t.stage_bytes + i * rows * row, ahead * row + i * rows * pitch
+                yield f"    cp.async.cg.shared.global [%r{r(f'to {name}')}+{to}], [%rd{_FIRST_WIDE[name]}+{source}], 16;"
+        if t.sparse:
+            kind = "cg" if t.size_e == 16 else "ca"
+            to, source = slot * t.stage_bytes, ahead * t.bytes_e
+            yield f"    cp.async.{kind}.shared.global [%r{r('to e')}+{to}], [%rd{_FIRST_WIDE['e']}+{source}], {t.size_e};"
+        yield "    cp.async.commit_group;"
+
+    def advance(self, iterations: int) -> Iterator[str]:
+        """Moves the pointers on."""
+        t = self.tile
+        for name, size in (("a", t.row_a), ("b", t.row_b), *((("e", t.bytes_e),) if t.sparse else ())):
+            yield f"    add.u64 %rd{_FIRST_WIDE[name]}, %rd{_FIRST_WIDE[name]}, {iterations * size};"
+
+    def iterations(self, slots: range) -> Iterator[str]:
+        """Some iterations in a row. The products of a tile's last step follow the barrier of the next tile, as ptxas
+        has it within a loop's body."""
+        pending: list[str] = []
+        for slot in slots:
+            pending = yield from self.iteration(slot, pending)
+        yield from pending
+
+    def iteration(self, slot: int, pending: list[str]) -> Generator[str, None, list[str]]:
+        """Waits for its tile, sends for a later one, and multiplies; gives back the products of its last step."""
+        t = self.tile
+        yield f"    // tile in place {slot}"
+        yield f"    cp.async.wait_group {t.stages - 2};"
+        yield f"    {self.barrier}"
+        metadata = list(self.load_metadata(slot)) if t.sparse else []
+        late = (
+            [] if len(self.e) > 1 or not pending else metadata
+        )  # its registers are read until the last pending product
+        yield from _tail(
+            pending,
+            list(self.copy((slot + t.stages - 1) % t.stages, slot)),
+            [*([] if late else metadata), *self.load(slot, 0)],
+        )
+        yield from late
+        for step in range(t.steps):
+            products = list(self.products(slot, step))
+            if step + 1 == t.steps:
+                if self.ahead:
+                    return products
+                yield from products
+                return []
+            yield from _mixed(products, list(self.load(slot, step + 1)), ahead=self.ahead)
+        raise AssertionError(t.steps)
+
+    def load_metadata(self, slot: int) -> Iterator[str]:
+        t, at = self.tile, self.take("at e")
+        for word in range(t.metadata):
+            names = ", ".join(f"%r{self.metadata_of(slot) + word * t.tiles_m + i}" for i in range(t.tiles_m))
+            vector = f".v{t.tiles_m}" if t.tiles_m > 1 else ""
+            target = f"{{{names}}}" if t.tiles_m > 1 else names
+            yield f"    ld.shared{vector}.b32 {target}, [%r{at}+{slot * t.stage_bytes + word * t.bm * 8}];"
+
+    def load(self, slot: int, step: int) -> Iterator[str]:
+        t = self.tile
+        a, b = self.sets[step % len(self.sets)]
+        for m in range(t.tiles_m):
+            at = f"[%r{self.take('at a', t.steps) + step}+{slot * t.stage_bytes + m * 16 * t.row_a}]"
+            yield f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(a + 4 * m, 4)}, {at};"
+        for n in range(0, t.tiles_n, 4 // self.words_b):
+            yield (
+                f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(b + self.words_b * n, 4)}, "
+                f"[%r{self.take('at b', t.steps) + step}+{slot * t.stage_bytes + n * 8 * t.row_b}];"
+            )
+
+    def metadata_of(self, slot: int) -> int:
+        """The metadata registers of a tile: two sets by turns, where loads run ahead."""
+        return self.e[slot % len(self.e)]
+
+    def products(self, slot: int, step: int) -> Iterator[str]:
+        t = self.tile
+        a, b = self.sets[step % len(self.sets)]
+        selector, word = (0, step) if t.type == "s8" else (step % 2, step // 2)
+        for n in range(t.tiles_n):
+            for m in range(t.tiles_m):
+                c = _list(self.acc + 4 * (m * t.tiles_n + n), 4)
+                tail = f", %r{self.metadata_of(slot) + word * t.tiles_m + m}, {selector:#x};" if t.sparse else ";"
+                yield f"    {t.form.opcode} {c}, {_list(a + 4 * m, 4)}, {_list(b + self.words_b * n, self.words_b)}, {c}{tail}"
+
+    def epilogue(self) -> Iterator[str]:
+        """Fragments of D, row by row: PTX ISA 9.0, 9.7.14.5.8 (lane -> row lane / 4, columns 2 * (lane % 4) and the
+        next)."""
+        t, x, y, z = self.tile, self.take("x"), self.take("y"), self.take("z")
+        warp, lane, pitch = self.take("warp"), self.take("lane"), self.where.pitch_d
+        yield f"    shr.u32 %r{x}, %r{lane}, 2; and.b32 %r{y}, %r{lane}, 3; shl.b32 %r{y}, %r{y}, 3;"
+        yield f"    and.b32 %r{z}, %r{warp}, {t.warps_m - 1}; mad.lo.u32 %r{x}, %r{z}, {t.tiles_m * 16}, %r{x};"
+        yield f"    shr.u32 %r{z}, %r{warp}, {t.warps_m.bit_length() - 1}; mad.lo.u32 %r{y}, %r{z}, {t.tiles_n * 32}, %r{y};"
+        yield f"    mad.lo.u32 %r{x}, %r{x}, {pitch}, %r{y}; cvt.u64.u32 %rd3, %r{x}; add.u64 %rd3, %rd3, {self.where.d};"
+        for m in range(t.tiles_m):
+            for n in range(t.tiles_n):
+                c = self.acc + 4 * (m * t.tiles_n + n)
+                for half in (0, 1):
+                    yield f"    st.global.v2.b32 [%rd3+{(m * 16 + half * 8) * pitch + n * 32}], {_list(c + 2 * half, 2)};"
+
+
+def _tail(products: list[str], copies: list[str], loads: list[str]) -> Iterator[str]:
+    """Copies behind the first products, two at a time, and loads among the last ones, as ptxas places them."""
+    copies, loads = list(copies), list(loads)
+    for place, product in enumerate(products):
+        yield product
+        yield from (copies.pop(0) for _ in range(min(2, len(copies))))
+        if not copies and len(products) - place - 1 <= len(loads):
+            yield from (
+                loads.pop(0) for _ in range(min(-(-len(loads) // max(len(products) - place - 1, 1)), len(loads)))
+            )
+    yield from copies
+    yield from loads
+
+
+def _mixed(products: list[str], others: list[str], *, ahead: bool = True) -> Iterator[str]:
+    """The others spread evenly among the products, or, if they must not run ahead, behind them."""
+    if not ahead:
+        yield from products
+        yield from others
+        return
+    sent = 0
+    for place, product in enumerate(products):
+        yield product
+        due = (place + 1) * len(others) // len(products)
+        yield from others[sent:due]
+        sent = due
+    yield from others[sent:]
+
+
+def _list(first: int, count: int) -> str:
+    return "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"

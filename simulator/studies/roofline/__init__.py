@@ -1,0 +1,161 @@
+"""Rooflines: how fast runs are beside the limits of the tensor cores and of memory that hold for their own work.
+
+    >>> import simulator
+    >>> from simulator.studies.roofline import roofline
+    >>> line = roofline([simulator.run("digits/f16", arithmetic="none")]).points[0]
+    >>> line.bound, 0 < line.share <= 1
+    ('shared memory', True)
+
+Operational intensity is multiply-adds for each byte that a memory moves. A run can do no more multiply-adds in a cycle
+than its matrix instructions let the tensor cores do ("tensor"), and no more than each memory has bytes for; the lowest
+of these limits is its roof.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from simulator.errors import ViewError
+from simulator.simulation.report import Report
+
+COUNTS = ("named", "performed")
+TENSOR = "tensor"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A run against one memory.
+
+    Attributes:
+        memory: its name.
+        fma: multiply-adds of one SM.
+        bytes: that the memory moved for it.
+        intensity: multiply-adds a byte; infinite if no byte was moved.
+        achieved: multiply-adds a cycle of one SM.
+        tensor_limit, memory_limit: the most that the tensor cores, and the memory, let it achieve.
+    """
+
+    trace: str
+    config: str
+    memory: str
+    cycles: int
+    fma: float
+    bytes: int
+    bytes_per_cycle: float
+    intensity: float
+    achieved: float
+    tensor_limit: float
+    memory_limit: float
+
+    @property
+    def limit(self) -> float:
+        return min(self.tensor_limit, self.memory_limit)
+
+    @property
+    def bound(self) -> str:
+        """What is lowest: "tensor" or the memory's name."""
+        return TENSOR if self.tensor_limit <= self.memory_limit else self.memory
+
+    @property
+    def share(self) -> float:
+        """Of the lower limit, what is achieved."""
+        return self.achieved / self.limit
+
+    def as_dict(self) -> dict[str, Any]:
+        found = asdict(self) | {"limit": self.limit, "bound": self.bound, "share": self.share}
+        return {key: None if value == math.inf else value for key, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Points of runs, one for each memory that their configs describe and that moved something (all of them, if none
+    did).
+
+    Attributes:
+        count: "named" (pruned products count) or "performed".
+    """
+
+    count: str
+    points: tuple[Point, ...]
+
+    def json(self) -> str:
+        return json.dumps({"count": self.count, "points": [point.as_dict() for point in self.points]}, indent=2) + "\n"
+
+    def csv(self) -> str:
+        out = io.StringIO()
+        rows = [point.as_dict() for point in self.points]
+        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return out.getvalue()
+
+    def table(self) -> str:
+        wide = max(len(point.trace) for point in self.points)
+        head = f"multiply-adds (FMA) {'as named, pruned products counted' if self.count == 'named' else 'that are performed'}, of one SM"
+        lines = [head, ""]
+        lines.append(
+            f"{'trace':<{wide}} {'config':<12} {'memory':<14} {'FMA':>14} {'bytes':>13} {'FMA/byte':>9} {'FMA/clk':>8} {'tensor limit':>12}"
+            f" {'memory limit':>12} {'share':>6}  bound by"
+        )
+        for p in self.points:
+            intensity, memory = (
+                ("-", "-") if p.intensity == math.inf else (f"{p.intensity:,.2f}", f"{p.memory_limit:,.0f}")
+            )
+            lines.append(
+                f"{p.trace:<{wide}} {p.config:<12} {p.memory:<14} {p.fma:>14,.0f} {p.bytes:>13,} {intensity:>9} {p.achieved:>8,.1f}"
+                f" {p.tensor_limit:>12,.0f} {memory:>12} {p.share:>6.1%}  {p.bound}"
+            )
+        return "\n".join(lines) + "\n"
+
+
+def roofline(reports: Sequence[Report], count: str = "named") -> Roofline:
+    """The points of runs.
+
+    Args:
+        count: which multiply-adds: "named" or "performed".
+
+    Raises:
+        ViewError: no run, one without a config, or one without matrix instructions.
+    """
+    if count not in COUNTS:
+        raise ViewError(f"multiply-adds '{count}' are not known", ", ".join(COUNTS))
+    if not reports:
+        raise ViewError("no run to draw", "at least one report")
+    return Roofline(count, tuple(point for report in reports for point in _points(report, count)))
+
+
+def _points(report: Report, count: str) -> list[Point]:
+    work = report.work
+    if not work.memories:
+        raise ViewError(
+            f"{report.trace} was run without a config, so there are no limits", "a config, such as h100_sxm"
+        )
+    fma = work.fma if count == "named" else work.performed_fma
+    if not fma or not work.tensor_cycles:
+        raise ViewError(f"{report.trace} has no matrix instructions", "a trace with mma, mma.sp or tcgen05.mma")
+    found = []
+    moving = {name: traffic for name, traffic in work.memories.items() if traffic.bytes}
+    for name, traffic in (moving or work.memories).items():
+        intensity = fma / traffic.bytes if traffic.bytes else math.inf
+        found.append(
+            Point(
+                report.trace,
+                report.config,
+                name,
+                report.cycles,
+                fma,
+                traffic.bytes,
+                traffic.bytes_per_cycle,
+                intensity,
+                fma / report.cycles,
+                fma / work.tensor_cycles,
+                intensity * traffic.bytes_per_cycle,
+            )
+        )
+    return found

@@ -1,0 +1,65 @@
+"""Every measured or published number of a chip, beside what the engine says.
+
+One line of `MODULES` for each module of groups. Its `GROUPS` holds the groups of each config, by the config's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+
+from simulator.errors import ConfigError
+from simulator.studies.validation.group import Group, Groups
+from simulator.studies.validation.summary import Result
+from simulator.timing.config import Config, config_names, load_config
+
+MODULES = (
+    "uniform",  # measured streams of one matrix instruction
+    "programs",  # measured loops of unlike matrix instructions
+    "shared_memory",  # measured loops of loads and stores, published chains of ldmatrix
+    "emulated",  # measured streams of instructions that the chip does not have
+    "gemm",  # measured main loops of GEMMs, copies, whole problems
+    "mma",  # published latencies, rounds and rates of mma and mma.sp
+    "peaks",  # published peak rates
+    "tcgen05",  # published streams of tcgen05.mma
+)
+
+
+def groups(name: str) -> tuple[Group, ...]:
+    """The groups of the config of this name, in the order of `MODULES`."""
+    found: list[Group] = []
+    for module in MODULES:
+        table: Groups = import_module(f"simulator.studies.validation.{module}").GROUPS
+        found += table.get(name, ())
+    return tuple(found)
+
+
+def validate(config: str | Config | None = None, names: Sequence[str] = (), short: bool = False) -> Iterator[Result]:
+    """Runs groups through the engine.
+
+    Args:
+        config: a config, its name or path; None for all that come with tcsim and have rows.
+        names: the groups; all if there are none.
+        short: whether a part of the rows is enough, one that stands for all.
+
+    Raises:
+        ConfigError: no such config, no rows for it, no such group, or a config that lacks an instruction that was
+            measured.
+    """
+    if config is None:
+        chosen = [load_config(name) for name in config_names()]
+    else:
+        chosen = [config if isinstance(config, Config) else load_config(config)]
+        if not groups(chosen[0].name):
+            known = ", ".join(name for name in config_names() if groups(name))
+            raise ConfigError(
+                chosen[0].path, "name", f"no measured or published rows of {chosen[0].name} come with tcsim", known
+            )
+    found = [(one, group) for one in chosen for group in groups(one.name)]
+    legal = dict.fromkeys(group.name for _, group in found)
+    for name in names:
+        if name not in legal:
+            raise ConfigError("--group", name, "no such group", ", ".join(legal))
+    for one, group in found:
+        if not names or group.name in names:
+            yield Result(one.name, one.title, group, tuple(group.rows(one, short)))

@@ -1,0 +1,104 @@
+"""Streams of instructions that an H100 does not have: 8-bit floats and 4-bit integers, for which ptxas writes
+sequences.
+
+A loop has some copies of one instruction, on 1, 2 or 4 accumulators in turn. Where ptxas would compute parts of a
+sequence once, some operands change before each copy ("b", "all"). Measured and simulated alike, cycles of an iteration
+are the difference of two runs with different loop counts.
+"""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+from isa import decode, mma_form
+from isa.forms.mma import MmaForm
+from simulator.program.trace import Step
+from simulator.resources import folder
+from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.programs import cycles
+from simulator.timing.config import Config
+
+TARGET = "sm_90a"
+FIRST = {"a": 0, "b": 8, "e": 16}  # registers of the measured programs
+ZERO, ACCUMULATORS = 17, 20
+SHORT = 12  # of how many streams the short form takes one
+
+
+def measured() -> list[dict[str, Any]]:
+    """The rows of the measurement."""
+    path = folder("configs") / "measurements" / "h100_emulated.csv"
+    return list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#")))
+
+
+def body(form: MmaForm, chains: int, fresh: str, copies: int) -> tuple[Step, ...]:
+    """A loop's body: before each copy, operands change by an addition of zero."""
+    counts = {role.name: role.count for role in form.roles}
+    changing = {"none": "", "b": "b", "all": "aeb"}[fresh]
+    adds = [FIRST[name] + i for name in changing for i in range(counts.get(name, 0))]
+    lines = []
+    for copy in range(copies):
+        lines += [f"add.s32 %r{r}, %r{r}, %r{ZERO};" for r in adds]
+        place = FIRST | dict.fromkeys("cd", ACCUMULATORS + counts["d"] * (copy % chains))
+        operands = [
+            "0x0"
+            if role.name == "f"
+            else f"%r{place['e']}"
+            if role.name == "e"
+            else _vector(place[role.name], role.count)
+            for role in form.roles
+        ]
+        lines.append(f"{form.opcode} {', '.join(operands)};")
+    return tuple(Step(decode(line, target=TARGET), i + 1) for i, line in enumerate(lines))
+
+
+def _vector(first: int, count: int) -> str:
+    return "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"
+
+
+def kind(form: MmaForm) -> str:
+    """Forms whose sequences are alike."""
+    sparse = "sparse" if form.sparse else "dense"
+    return f"{sparse} {'4-bit' if form.a_type.bits == 4 else '8-bit float'}"
+
+
+def rows(config: Config, short: bool) -> list[Row]:
+    """Every stream on every number of warps; a part of the streams in the short form."""
+    table = measured()
+    names = list(dict.fromkeys(row["program"] for row in table))
+    chosen = set(names[:: SHORT if short else 1])
+    simulated: dict[tuple[str, int], float] = {}
+    found = []
+    for row in table:
+        if row["program"] not in chosen:
+            continue
+        form, warps = mma_form(row["instruction"]), int(row["warps"])
+        alike = warps if warps > config.sm.sub_cores else 1  # warps on sub-cores of their own do not meet
+        key = row["program"], alike
+        if key not in simulated:
+            simulated[key] = cycles(
+                config, body(form, int(row["chains"]), row["fresh"], int(row["instructions"])), alike
+            )
+        load = "1 to 4 warps" if warps <= 4 else "5 to 8 warps" if warps <= 8 else "12 to 32 warps"
+        keys = (
+            ("kind", kind(form)),
+            ("fresh", row["fresh"]),
+            ("chains", int(row["chains"])),
+            ("load", load),
+            ("warps", warps),
+        )
+        found.append(Row(row["program"], keys, float(row["cycles_per_iteration"]), simulated[key]))
+    return found
+
+
+GROUPS = {
+    "h100_sxm": (
+        Group(
+            "emulated",
+            "streams of instructions for which ptxas writes sequences, cycles of an iteration",
+            "measured: H100 80GB, 2026-11-21, tests/hardware (mma.csv)",
+            rows,
+            ("kind", "fresh", "load"),
+        ),
+    )
+}

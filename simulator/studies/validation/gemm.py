@@ -1,0 +1,268 @@
+"""Main loops of GEMM kernels, accesses to global memory, and whole GEMMs, as an H100 ran them (tests/hardware/gemm).
+
+Three groups. `gemm`: the main loop of 102 kernels on one SM in the order of their machine code, cycles of an iteration.
+`memory`: loops of loads, copies and bulk copies on one SM, and the main loops' copies alone. `chip`: whole problems on
+all SMs, with the kernels that `simulator.studies.gemm` writes.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from simulator.program.reader import read_trace
+from simulator.resources import folder
+from simulator.simulation.run import timed_codes
+from simulator.studies.gemm.estimate import estimate
+from simulator.studies.gemm.tile import Tile
+from simulator.studies.validation.group import Group, Row
+from simulator.timing.config import Config
+from simulator.timing.engine import simulate
+
+SOURCE = "measured: H100 80GB, 2026-11-21, tests/hardware/gemm"
+MODES = ("whole", "without copies", "without copies and barriers", "copies alone")
+_FEW, _MANY = 4, 12  # runs of a loop's body
+_SHIFTS = {"ldmatrix": 4, "load1": 2, "load2": 3, "load4": 4}  # lane -> shared address of a load without bank conflicts
+_PITCH = 8192  # bytes between rows of an operand in global memory
+
+
+@cache
+def _loops() -> dict[str, dict[str, Any]]:
+    with gzip.open(folder("configs") / "measurements" / "h100_gemm_loops.json.gz", "rt") as file:
+        return {entry["variant"]: entry for entry in map(json.loads, file)}
+
+
+def _table(name: str) -> list[dict[str, str]]:
+    with (folder("configs") / "measurements" / name).open() as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+# The main loop on one SM
+
+
+def loop_trace(entry: dict[str, Any], runs: int) -> str:
+    """A measured loop as a trace: the addresses of its registers, then its body."""
+    body: list[str] = entry["body"]
+    taken = {int(number) for line in body for number in re.findall(r"%r(\d+)", line)}
+    lane, x, y = [number for number in range(254, -1, -1) if number not in taken][:3]
+    sizes = {
+        line.split("[%r")[1].split("]")[0]: int(line.rsplit(",", 1)[1].strip(" ;"))
+        for line in body
+        if line.startswith("cp.async.c") and "[" in line
+    }
+    size = {what: sizes.get(register, 16) for register, what in entry["copies"].items()}
+    setup = [f"mov.u32 %r{lane}, %laneid;"]
+    for wide, what in entry["sources"].items():
+        per_row = 32 if what == "e" else entry[f"row_{what}"] // size[what]
+        setup += _rows(wide, size[what], per_row, lane, x, y)
+    setup += [f"shl.b32 %r{register}, %r{lane}, {_SHIFTS[what]};" for register, what in entry["loads"].items()]
+    setup += [
+        f"shl.b32 %r{register}, %r{lane}, {size[what].bit_length() - 1};" for register, what in entry["copies"].items()
+    ]
+    head = [
+        ".trace 1",
+        ".target sm_90a",
+        f".warps {entry['warps']}",
+        ".shared 1024",
+        ".global 524288",
+        f".warp 0-{entry['warps'] - 1} {{",
+    ]
+    return "\n".join([*head, *setup, f".repeat {runs} {{", *body, "}", "}"])
+
+
+def _rows(wide: int | str, size: int, per_row: int, lane: int, x: int, y: int) -> Iterator[str]:
+    """%rd = where a lane's `size` bytes lie, `per_row` lanes to a row."""
+    yield f"shr.u32 %r{x}, %r{lane}, {per_row.bit_length() - 1}; mul.lo.u32 %r{x}, %r{x}, {_PITCH};"
+    yield f"and.b32 %r{y}, %r{lane}, {per_row - 1}; mad.lo.u32 %r{x}, %r{y}, {size}, %r{x}; cvt.u64.u32 %rd{wide}, %r{x};"
+
+
+def _cycles(text: str, config: Config) -> int:
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "loop.trace"
+        path.write_text(text)
+        program = read_trace(path)
+    return simulate(config, timed_codes(program, config), program.warps, program.numbering.total).cycles
+
+
+def iteration(entry: dict[str, Any], config: Config) -> float:
+    """Cycles of an iteration: the difference of two numbers of runs."""
+    few, many = (_cycles(loop_trace(entry, runs), config) for runs in (_FEW, _MANY))
+    return (many - few) / ((_MANY - _FEW) * int(entry["iterations"]))
+
+
+_SHORT = (
+    "f16_64x64x64_w2x2_s3",
+    "f16_128x128x64_w2x2_s2",
+    "f16_128x128x128_w2x4_s3",
+    "s8_128x64x128_w2x2_s3",
+    "s8_128x128x128_w2x4_s2",
+    "s8_256x128x128_w4x2_s3",
+)
+
+
+def _loop_row(measured: dict[str, str], config: Config) -> Row:
+    kind = ("" if measured["sparse"] == "1" else "dense ") + measured["type"]
+    tile = f"{measured['bm']}x{measured['bn']}x{measured['bk']}, {measured['warps']} warps"
+    keys = (
+        ("kernel", MODES[int(measured["mode"])]),
+        ("type", kind),
+        ("tile", tile),
+        ("stages", int(measured["stages"])),
+    )
+    return Row(
+        measured["variant"],
+        keys,
+        float(measured["cycles_per_iteration"]),
+        iteration(_loops()[measured["variant"]], config),
+    )
+
+
+def loop_rows(config: Config, short: bool) -> list[Row]:
+    """The kernels whole, without copies, and without copies and barriers."""
+    rows = [
+        row for row in _table("h100_gemm_one_sm.csv") if row["mode"] != "3" and (not short or row["variant"] in _SHORT)
+    ]
+    return [_loop_row(row, config) for row in rows]
+
+
+# Global memory alone
+
+
+def copy_trace(row: int, warps: int, count: int, groups: int, rounds: int) -> str:
+    """Rounds of `count` cp.async of 16 bytes in each warp, rows of `row` bytes, `groups` groups under way."""
+    step = 32 * 16 // row * _PITCH
+    lines = [
+        ".trace 1",
+        ".target sm_90a",
+        f".warps {warps}",
+        ".shared 131072",
+        f".global {(warps * count + 1) * step + _PITCH}",
+        f".warp 0-{warps - 1} {{",
+    ]
+    lines += ["mov.u32 %r0, %laneid; mov.u32 %r1, %warpid; shl.b32 %r4, %r0, 4;", *_rows(0, 16, row // 16, 0, 2, 3)]
+    lines += [
+        f"mul.wide.u32 %rd1, %r1, {count * step}; add.u64 %rd0, %rd0, %rd1; mad.lo.u32 %r4, %r1, {512 * count * groups}, %r4;",
+        f".repeat {rounds} {{",
+    ]
+    for group in range(groups):
+        lines += [
+            f"cp.async.cg.shared.global [%r4+{512 * (group * count + n)}], [%rd0+{n * step}], 16;" for n in range(count)
+        ]
+        lines += [
+            "cp.async.commit_group;",
+            f"cp.async.wait_group {groups - 1};",
+            "add.u64 %rd0, %rd0, 0; add.u64 %rd0, %rd0, 0;",
+        ]
+    return "\n".join([*lines, "}", "}"])
+
+
+def bulk_trace(size: int, rounds: int) -> str:
+    """A thread that waits for each bulk copy before it sends the next."""
+    return f""".trace 1
+.target sm_90a
+.warps 1
+.shared 66048
+.global 65536
+.warp 0 {{
+    mov.u32 %r0, %laneid; setp.eq.u32 %p0, %r0, 0; mov.u32 %r1, 0; mov.u32 %r2, 512; mov.u64 %rd0, 0;
+    @%p0 mbarrier.init.shared::cta.b64 [%r1], 1;
+    .repeat {rounds} {{
+        @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {size};
+        @%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd0], {size}, [%r1];
+        mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], %r3;
+        xor.b32 %r3, %r3, 1;
+    }}
+}}"""
+
+
+LOADS = """.trace 1
+.target sm_90a
+.warps 1
+.shared 0
+.global 4096
+.warp 0 {{
+    .repeat {rounds} {{
+        {loads}
+    }}
+}}"""
+_CHAIN = 8
+_LOAD = "ld.global.cg.b32 %r0, [%rd1]; cvt.u64.u32 %rd0, %r0; add.u64 %rd1, %rd0, 0;"
+
+
+def _difference(make: Any, config: Config, few: int, many: int) -> float:
+    return (_cycles(make(many), config) - _cycles(make(few), config)) / (many - few)
+
+
+def memory_rows(config: Config, short: bool) -> list[Row]:
+    """Latency of loads; copies by rows, warps and what is under way; bulk copies; the copies of the main loops
+    alone."""
+    rows = [_memory_row(line, config) for line in _table("h100_memory.csv")[:: 6 if short else 1]]
+    copies = [
+        row
+        for row in _table("h100_gemm_one_sm.csv")
+        if row["mode"] == "3" and (not short or row["variant"].startswith("f16_128x128"))
+    ]
+    return rows + [_loop_row(row, config) for row in copies]
+
+
+def _memory_row(line: dict[str, str], config: Config) -> Row:
+    what, measured = line["what"], float(line["cycles"])
+    size, warps, count, groups = (int(line[key]) for key in ("bytes", "warps", "count", "groups"))
+    keys = (("kernel", what), ("bytes", size), ("warps", warps), ("count", count), ("groups", groups))
+    if what == "load":
+        simulated = _difference(lambda n: LOADS.format(rounds=n, loads=_LOAD * _CHAIN), config, 4, 12) / _CHAIN
+    elif what == "bulk copy":
+        simulated = _difference(lambda n: bulk_trace(size, 2 * n), config, 8, 24) / 2
+    else:
+        simulated = _difference(lambda n: copy_trace(size, warps, count, groups, n), config, 16, 48) / groups
+    return Row(f"{what}, {size} bytes, {warps} warps, {count} in a group, {groups} groups", keys, measured, simulated)
+
+
+# Whole problems
+
+
+def chip_rows(config: Config, short: bool) -> list[Row]:
+    """4096 x 4096 x 4096 with four stages: cycles of the kernel, first CTA's begin to last one's end."""
+    rows = []
+    for line in _table("h100_gemm_chip.csv"):
+        whole = (line["m"], line["n"], line["k"], line["stages"]) == ("4096", "4096", "4096", "4")
+        if not whole or (short and line["variant"] not in ("f16_256x128x64_w4x2_s4", "s8_128x128x256_w2x4_s4")):
+            continue
+        along_m, along_n = (int(part) for part in line["variant"].split("_w")[1].split("_")[0].split("x"))
+        tile = Tile(
+            line["type"],
+            int(line["bm"]),
+            int(line["bn"]),
+            int(line["bk"]),
+            along_m,
+            along_n,
+            int(line["stages"]),
+            line["sparse"] == "1",
+        )
+        kind = ("" if tile.sparse else "dense ") + tile.type
+        keys = (("type", kind), ("tile", f"{tile.bm}x{tile.bn}x{tile.bk}, {tile.warps} warps"))
+        measured = float(line["first_to_last_us"]) * float(line["mhz"])
+        rows.append(Row(line["variant"], keys, measured, estimate(tile, 4096, 4096, 4096, config).cycles))
+    return rows
+
+
+GROUPS = {
+    "h100_sxm": (
+        Group(
+            "gemm",
+            "main loop of GEMM kernels on one SM, cycles of an iteration",
+            SOURCE,
+            loop_rows,
+            ("kernel", "type", "tile", "stages"),
+        ),
+        Group("memory", "loads and copies from L2 on one SM, cycles of a round", SOURCE, memory_rows, ("kernel",)),
+        Group("chip", "4096 x 4096 x 4096 on the whole chip, cycles of the kernel", SOURCE, chip_rows, ("type",)),
+    )
+}

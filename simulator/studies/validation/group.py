@@ -1,0 +1,67 @@
+"""What validation compares: rows of measured or published numbers, each beside what the engine says.
+
+A group is everything from one source that is compared in one way. Its module holds the function that runs the rows
+through the engine, and `GROUPS`, the groups of each config that it has rows for; `simulator/studies/validation/__init__.py`
+lists the modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from simulator.timing.config import Config
+
+Key = tuple[str, str | int]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of silicon and the engine's.
+
+    Attributes:
+        label: what was run, in the words of its source.
+        keys: what distinguishes the row from its neighbours, as (name, value): ("chains", 2), ("warps", 8).
+        measured, simulated: in the unit of the group.
+    """
+
+    label: str
+    keys: tuple[Key, ...]
+    measured: float
+    simulated: float
+
+    @property
+    def error(self) -> float:
+        """Relative error of the simulation, signed."""
+        return self.simulated / self.measured - 1
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows of one source that are compared in one way.
+
+    Attributes:
+        name: one word for options and records: "uniform".
+        title: what is compared, and the unit.
+        source: where the numbers are from: GPU and date, or paper and table.
+        rows: the function that runs them; its second argument asks for the short form, a part of the rows that stands
+            for all.
+        split: names of keys by which the printed table splits the group.
+        absolute: whether errors are given in the group's unit and not relative to the measured number.
+        note: what was left out, and why.
+    """
+
+    name: str
+    title: str
+    source: str
+    rows: Callable[[Config, bool], list[Row]]
+    split: tuple[str, ...] = ()
+    absolute: bool = False
+    note: str = ""
+
+    def error(self, row: Row) -> float:
+        """The signed error of a row as this group gives it."""
+        return row.simulated - row.measured if self.absolute else row.error
+
+
+Groups = Mapping[str, tuple[Group, ...]]

@@ -1,0 +1,183 @@
+"""Measured loops of real machine code, through the engine as they were measured: two loop counts, the difference for
+each iteration.
+
+A file of loops (JSON; tests/hardware/memory_loops.py writes one) has `shared_bytes`, `images` (what shared memory
+holds: `fill`, and `words` that differ) and `loops`: `name`, `group`, `kind`, `sub_cores` that take part, `counts` (the
+    two loop counts), `image`, `cycles` of an iteration by warps
+of the CTA, and `parts`: `warps` (first, last or null for all that follow), `registers` by name as [value of lane 0,
+step from lane to lane], `body` as [times, instruction, registers...] and `end`: the machine code waits there for the
+loads into these registers, since they share a scoreboard with one that is needed, or since nothing reads them. A trace
+cannot say that: here it is a part of the program that was measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import isa
+from simulator.execute.cta_state import Machine
+from simulator.program.lowering import linearise
+from simulator.program.trace import Block, Repeat, Step, Trace
+from simulator.simulation.interpreter import execute
+from simulator.state.registers import LANES, Numbering, Sort
+from simulator.timing.config import Config
+from simulator.timing.engine import simulate
+from simulator.timing.model import TimedLoop, compile_code
+
+Words = NDArray[np.uint32]
+_RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
+
+
+@dataclass(frozen=True)
+class Part:
+    """What some warps run.
+
+    Attributes:
+        first, last: these warps of the CTA; `last` None for all that follow.
+        registers: start values by number, those of other registers are 0.
+        waits: for each step, further registers whose loads it waits for.
+        end: the same for the end of the loop.
+    """
+
+    first: int
+    last: int | None
+    steps: tuple[Step, ...]
+    registers: Mapping[int, Words]
+    waits: tuple[tuple[int, ...], ...]
+    end: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One measured loop.
+
+    Attributes:
+        image: what shared memory holds.
+        counts: the two loop counts.
+        cycles: of one iteration, by warps of the CTA.
+    """
+
+    name: str
+    group: str
+    kind: str
+    sub_cores: tuple[int, ...]
+    counts: tuple[int, int]
+    image: Words
+    parts: tuple[Part, ...]
+    cycles: Mapping[int, float]
+
+    @cached_property
+    def registers(self) -> int:
+        """32-bit registers that a warp needs."""
+        names = [
+            name
+            for part in self.parts
+            for step in part.steps
+            for name in (*step.instruction.reads, *step.instruction.writes)
+        ]
+        return 1 + max(int(name[2:]) for name in names)
+
+    @cached_property
+    def wavefronts(self) -> list[dict[int, NDArray[np.int64]]]:
+        """For each part, by the index of each operation in its code that uses shared memory, its wavefronts [1, 1]."""
+        warps = tuple(range(len(self.parts)))
+        blocks = tuple(Block((warp,), (Repeat(_RUNS, self.parts[warp].steps, 0),), 0) for warp in warps)
+        trace = Trace(
+            Path(self.name), isa.parse_target("sm_90a"), len(warps), self.image.nbytes, (), blocks, (), self.registers
+        )
+        codes = [linearise(block, trace.numbering) for block in blocks]
+        executed = execute(trace, codes, trace.target, arithmetic="none", prepare=self.begin)
+        found = []
+        for code in codes:
+            group = next(group for group in executed.groups if group.code is code)
+            tables = {index: np.stack(rows) for index, rows in group.wavefronts.items()}
+            assert all((table == table[0]).all() for table in tables.values())
+            found.append({index: table[:1] for index, table in tables.items()})
+        return found
+
+    def begin(self, machine: Machine) -> None:
+        """The state before the loop."""
+        machine.shared.data[:] = self.image.view(np.uint8)
+        for warp, part in enumerate(self.parts):
+            for register, value in part.registers.items():
+                machine.registers.write(np.array([warp]), [register], value[None, None, :], sort=Sort.WORD)
+
+    def simulated(self, config: Config, warps: int) -> float:
+        """Cycles of an iteration with so many warps in the CTA."""
+        low, high = (self.run(config, warps, count) for count in self.counts)
+        return (high - low) / (self.counts[1] - self.counts[0])
+
+    def run(self, config: Config, warps: int, count: int) -> int:
+        """Cycles of `count` iterations."""
+        codes = []
+        numbering = Numbering(self.registers, 0, 0, 0)
+        for part, wavefronts in zip(self.parts, self.wavefronts, strict=True):
+            last = warps - 1 if part.last is None else part.last
+            ours = tuple(
+                warp
+                for warp in range(part.first, min(last, warps - 1) + 1)
+                if warp % config.sm.sub_cores in self.sub_cores
+            )
+            if ours:
+                code = linearise(Block(ours, (Repeat(count, part.steps, 0),), 0), numbering)
+                timed = compile_code(
+                    code, config, {index: (ours, np.repeat(table, len(ours), 1)) for index, table in wavefronts.items()}
+                )
+                for item, wait in zip(timed.items, (*part.waits, part.end), strict=True):
+                    if isinstance(item, TimedLoop):
+                        item.unread = wait
+                    else:
+                        item.reads = (*item.reads, *wait)
+                codes.append(timed)
+        return simulate(config, codes, warps, numbering.total).cycles
+
+
+def read_loops(path: Path) -> Iterator[Loop]:
+    """The loops of a file."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    images = {name: _image(entry, content["shared_bytes"]) for name, entry in content["images"].items()}
+    for entry in content["loops"]:
+        parts = tuple(_part(part) for part in entry["parts"])
+        cycles = {int(warps): cycles for warps, cycles in entry["cycles"].items()}
+        low, high = entry["counts"]
+        yield Loop(
+            entry["name"],
+            entry["group"],
+            entry["kind"],
+            tuple(entry["sub_cores"]),
+            (low, high),
+            images[entry["image"]],
+            parts,
+            cycles,
+        )
+
+
+def _image(entry: Mapping[str, Any], size: int) -> Words:
+    words = np.full(size // 4, entry["fill"], np.uint32)
+    for place, word in entry["words"].items():
+        words[int(place)] = word
+    return words
+
+
+def _part(entry: Mapping[str, Any]) -> Part:
+    first, last = entry["warps"]
+    body = [(_step(line), tuple(waits)) for times, line, *waits in entry["body"] for _ in range(times)]
+    lanes = np.arange(LANES, dtype=np.uint32)
+    registers = {
+        int(name[2:]): np.uint32(base) + lanes * np.uint32(step) for name, (base, step) in entry["registers"].items()
+    }
+    steps, waits = zip(*body, strict=True)
+    return Part(first, last, steps, registers, waits, tuple(entry["end"]))
+
+
+@cache
+def _step(line: str) -> Step:
+    return Step(isa.decode(line, target="sm_90a"), 0)

@@ -1,0 +1,63 @@
+"""Published peak rates, against the highest throughput of the config: full load of the instruction with the larger K.
+
+Only chips whose tensor cores, not the issue of mma, set the limit: on Hopper and on data-centre Blackwell mma.sync does
+not reach the peak, which is that of wgmma and tcgen05.mma.
+"""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+
+from isa import mma_form
+from simulator.resources import folder
+from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.mma import FULL_BODY, FULL_CHAINS, FULL_WARPS, types
+from simulator.studies.validation.streams import Streams, brief
+from simulator.timing.config import Config
+
+_FILE = "peaks.csv"
+
+
+@cache
+def peaks() -> dict[str, tuple[tuple[str, float, str], ...]]:
+    """For each config: opcode, multiply-adds a cycle of an SM as named, source."""
+    found: dict[str, list[tuple[str, float, str]]] = {}
+    with (folder("configs") / "measurements" / _FILE).open(newline="", encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            found.setdefault(row["config"], []).append((row["ptx"], float(row["fma_per_clk_sm"]), row["source"]))
+    return {config: tuple(rows) for config, rows in found.items()}
+
+
+def rows(config: Config, short: bool) -> list[Row]:
+    """Every published peak of the config's chip; there are few, so the short form is the whole.
+
+    Raises:
+        ConfigError: the config lacks a form.
+    """
+    streams, found = Streams(config), []
+    for opcode, published, _ in peaks()[config.name]:
+        form = mma_form(opcode)
+        simulated = form.fma * FULL_CHAINS * FULL_WARPS / streams.round(form, FULL_CHAINS, FULL_WARPS, FULL_BODY)
+        found.append(
+            Row(
+                brief(opcode),
+                (("sparse", "sparse" if form.sparse else "dense"), ("types", types(opcode))),
+                published,
+                simulated,
+            )
+        )
+    return found
+
+
+def _group(sources: tuple[str, ...]) -> Group:
+    return Group(
+        "peak",
+        "highest throughput against the peak rate, multiply-adds a cycle of an SM",
+        f"published: {'; '.join(sources)}",
+        rows,
+        ("sparse",),
+    )
+
+
+GROUPS = {config: (_group(tuple(dict.fromkeys(source for *_, source in found))),) for config, found in peaks().items()}

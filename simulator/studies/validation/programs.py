@@ -1,0 +1,70 @@
+"""Loops of unlike matrix instructions on an H100: 360 programs of one to three forms that share accumulators, on 1 to
+32 warps.
+
+The programs are in the order in which the machine code issues them, with the moves between registers that the compiler
+added. Measured and simulated alike, cycles of an iteration are the difference of two runs with different loop counts.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from isa import MmaForm, decode, mma_form
+from simulator.program.trace import Step
+from simulator.resources import folder
+from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.streams import difference, instruction
+from simulator.timing.config import Config
+
+COUNTS = (32, 96)  # loop counts; the difference of the runs is measured
+REGISTERS = 256
+SHORT = 20  # of how many programs the short form takes one
+
+
+def programs() -> list[dict[str, Any]]:
+    """The measured loops: name, set, body and cycles of an iteration by warps."""
+    data = json.loads((folder("configs") / "measurements" / "h100_programs.json").read_text())
+    forms = [mma_form(opcode) for opcode in data["forms"]]
+    return [{**program, "body": [_step(row, forms) for row in program["body"]]} for program in data["programs"]]
+
+
+def _step(row: list[Any], forms: list[MmaForm]) -> Step:
+    if row[0] is None:
+        return Step(decode(f"mov.b32 %r{row[1]}, %r{row[2]};", target="sm_90a"), 1)
+    return Step(instruction(forms[row[0]], dict(zip("dabce", row[1:], strict=False))), 1)
+
+
+def cycles(config: Config, body: tuple[Step, ...], warps: int) -> float:
+    """Cycles of an iteration when so many warps run the loop."""
+    return difference(config, body, warps, COUNTS, REGISTERS) / (COUNTS[1] - COUNTS[0])
+
+
+def rows(config: Config, short: bool) -> list[Row]:
+    """Every loop on every number of warps; one of twenty in the short form."""
+    found = []
+    for program in programs()[:: SHORT if short else 1]:
+        body = tuple(program["body"])
+        simulated: dict[int, float] = {}
+        for text, measured in program["cycles"].items():
+            warps = int(text)
+            alike = warps if warps > config.sm.sub_cores else 1  # warps on sub-cores of their own do not meet
+            if alike not in simulated:
+                simulated[alike] = cycles(config, body, alike)
+            keys = (
+                ("set", program["set"]),
+                ("load", "1 to 8 warps" if warps <= 8 else "12 to 32 warps"),
+                ("warps", warps),
+            )
+            found.append(Row(program["name"], keys, measured, simulated[alike]))
+    return found
+
+
+_GROUP = Group(
+    "programs",
+    "loops of unlike matrix instructions, cycles of an iteration",
+    "measured: H100 80GB, November 2026 (set given) and 2026-11-21 (random); held out: H200, the same SM, 2026-11-21, after the rules were settled",
+    rows,
+    ("set", "load", "warps"),
+)
+GROUPS = {"h100_sxm": (_GROUP,)}

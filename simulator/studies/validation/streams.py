@@ -1,0 +1,100 @@
+"""Uniform streams: one matrix instruction in independent chains, in some warps, without end.
+
+Measured, published and simulated alike: cycles of a long stream less those of a shorter one, so that start and end
+cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from isa import Instruction, MmaForm, decode
+from isa.ptx.instruction import Immediate, Operand, Register, Vector
+from simulator.errors import ConfigError
+from simulator.program.lowering import linearise
+from simulator.program.trace import Block, Repeat, Step
+from simulator.timing.config import Config
+from simulator.timing.engine import simulate
+from simulator.timing.model import compile_code
+from simulator.timing.tables import TensorClass
+
+BODY = 120  # instructions in the body of the loop, about: the loop's end costs nothing then
+COUNTS = (9, 25)  # runs of the loop, of the two streams
+_FIRST = {"a": 0, "b": 8, "e": 16, "scale_a": 17, "scale_b": 18}
+_COUNTER, _ACCUMULATORS = 19, 20
+
+
+def stream(form: MmaForm, chains: int, length: int = BODY) -> tuple[Step, ...]:
+    """`length` instructions that take turns in `chains` accumulators."""
+    places = (_ACCUMULATORS + 4 * chain for chain in range(chains))
+    found = [Step(instruction(form, {**_FIRST, "c": place, "d": place}), 1) for place in places]
+    return tuple(found[number % chains] for number in range(length))
+
+
+def instruction(form: MmaForm, first: Mapping[str, int]) -> Instruction:
+    """The form with operands from these registers on, by role; selectors of metadata and places of scales are 0."""
+    operands: list[Operand] = []
+    for role in form.roles:
+        if role.name in "abcd":
+            operands.append(Vector(tuple(Register(f"%r{first[role.name] + i}") for i in range(role.count))))
+        elif role.name in first:
+            operands.append(Register(f"%r{first[role.name]}"))
+        else:
+            operands.append(Immediate(0) if role.name == "f" else Vector((Immediate(0),) * role.count))
+    return Instruction(form, tuple(operands))
+
+
+def difference(config: Config, body: tuple[Step, ...], warps: int, counts: tuple[int, int], registers: int) -> int:
+    """Cycles that a loop of so many warps takes longer with the second count of iterations than with the first."""
+    took = []
+    for count in counts:
+        block = Block(tuple(range(warps)), (Repeat(count, body, 1),), 1)
+        took.append(simulate(config, [compile_code(linearise(block), config, {})], warps, registers).cycles)
+    return took[1] - took[0]
+
+
+def brief(opcode: str) -> str:
+    """An opcode without what all of them have."""
+    return opcode.replace(".sync.aligned", "").replace(".row.col", "")
+
+
+class Streams:
+    """Streams on one config. What was simulated is kept: forms of one tensor class take the same time."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.known: dict[tuple[str, int, int, int], float] = {}
+
+    def tensor_class(self, form: MmaForm) -> TensorClass:
+        """The config's class of a form; ConfigError if it has none."""
+        found = self.config.tensor_class(form)
+        if found is None:
+            raise ConfigError(
+                self.config.path,
+                "tensor",
+                f"no [[tensor]] class matches '{form.opcode}'",
+                "a class for every measured form",
+            )
+        return found
+
+    def round(self, form: MmaForm, chains: int, warps: int, length: int = BODY) -> float:
+        """Cycles in which every one of the warps issues an instruction of each chain.
+
+        Args:
+            length: instructions in the loop's body, about. 0: one round, and the loop's counter, as in a loop that is
+                not unrolled.
+        """
+        length = length and max(length // chains, 1) * chains
+        key = (self.tensor_class(form).name, chains, warps, length)
+        if key not in self.known:
+            self.known[key] = self._run(form, chains, warps, length)
+        return self.known[key]
+
+    def _run(self, form: MmaForm, chains: int, warps: int, length: int) -> float:
+        body = stream(form, chains, length or chains)
+        if not length:
+            length, body = chains, (*body, Step(decode(f"add.s32 %r{_COUNTER}, %r{_COUNTER}, 1;"), 1))
+        times = BODY // length  # a short body runs more often
+        few, many = (count * times for count in COUNTS)
+        took = difference(self.config, body, warps, (few, many), _ACCUMULATORS + 4 * chains)
+        return took * chains / ((many - few) * length)

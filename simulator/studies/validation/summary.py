@@ -1,0 +1,79 @@
+"""Errors of a group of rows in a few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from simulator.studies.validation.group import Group, Row
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Sizes of errors, as fractions of the measured numbers, or in the unit of an absolute group.
+
+    Attributes:
+        part: "all", or what these rows have in common: "warps 8".
+        bias: the mean of the signed errors.
+    """
+
+    part: str
+    rows: int
+    mean: float
+    median: float
+    p95: float
+    worst: float
+    bias: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """A group that was run on a config.
+
+    Attributes:
+        config, title: the config's name and title.
+    """
+
+    config: str
+    title: str
+    group: Group
+    rows: tuple[Row, ...]
+
+    @cached_property
+    def all(self) -> Summary:
+        """All rows together."""
+        return self.summarise("all", self.rows)
+
+    @cached_property
+    def parts(self) -> tuple[Summary, ...]:
+        """The rows split by each key of the group's split that has several values; numbers ascending, others in the
+        order in which they come."""
+        found = []
+        for name in self.group.split:
+            values: dict[str | int, list[Row]] = {}
+            for row in self.rows:
+                values.setdefault(dict(row.keys)[name], []).append(row)
+            if len(values) > 1:
+                order = sorted(values, key=lambda value: value if isinstance(value, int) else 0)
+                found += [self.summarise(_part(name, value), values[value]) for value in order]
+        return tuple(found)
+
+    def summarise(self, part: str, rows: Sequence[Row]) -> Summary:
+        if not rows:
+            raise ValueError(f"{self.group.name} on {self.config}: no rows")
+        signed = np.array([self.group.error(row) for row in rows])
+        errors = np.abs(signed)
+        numbers = (errors.mean(), np.median(errors), np.percentile(errors, 95), errors.max(), signed.mean())
+        return Summary(part, len(rows), *map(float, numbers))
+
+    def worst(self, count: int) -> list[Row]:
+        """The rows with the largest errors, largest first."""
+        return sorted(self.rows, key=lambda row: -abs(self.group.error(row)))[:count]
+
+
+def _part(name: str, value: str | int) -> str:
+    """A value that says by itself what it is stands alone: "kind::f16", "held out"."""
+    return f"{name} {value}" if isinstance(value, int) else value

@@ -1,0 +1,59 @@
+"""Measured uniform streams: each of `warps` warps repeats one matrix instruction in `chains` independent
+accumulators."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from functools import cache
+
+from isa import mma_form
+from simulator.resources import folder
+from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.streams import Streams, brief
+from simulator.timing.config import Config
+
+MEASURED = {"h100_sxm": "h100_uniform.csv"}
+SHORT_CHAINS, SHORT_WARPS = (
+    (1, 2, 4, 8),
+    (1, 4, 5, 8, 16),
+)  # every form and class, rounds that wait and rounds that do not, uneven sub-cores
+
+
+def rows(config: Config, short: bool) -> list[Row]:
+    """Every measured stream of the config's chip, simulated: cycles per instruction and warp.
+
+    Raises:
+        ConfigError: the config lacks a form.
+    """
+    streams = Streams(config)
+    found = []
+    for opcode, chains, warps, measured in measurements(MEASURED[config.name]):
+        if not short or (chains in SHORT_CHAINS and warps in SHORT_WARPS):
+            simulated = streams.round(mma_form(opcode), chains, warps) / chains
+            found.append(
+                Row(opcode, (("form", brief(opcode)), ("chains", chains), ("warps", warps)), measured, simulated)
+            )
+    return found
+
+
+@cache
+def measurements(name: str) -> tuple[tuple[str, int, int, float], ...]:
+    """The rows of a file: opcode, chains, warps, cycles per instruction and warp."""
+    return tuple(_read(name))
+
+
+def _read(name: str) -> Iterator[tuple[str, int, int, float]]:
+    with (folder("configs") / "measurements" / name).open(newline="", encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            yield row["ptx"], int(row["chains"]), int(row["warps"]), float(row["cycles_per_instruction_per_warp"])
+
+
+_GROUP = Group(
+    "uniform",
+    "uniform streams: cycles per instruction and warp",
+    "measured: H100 80GB, November 2026, configs/measurements/h100_uniform.csv",
+    rows,
+    split=("form", "chains", "warps"),
+)
+GROUPS = {"h100_sxm": (_GROUP,)}

@@ -1,0 +1,1 @@
+"""What people look at: drawings, the explorer, timelines, plots, tables."""

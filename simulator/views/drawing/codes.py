@@ -1,0 +1,137 @@
+"""Panels of metadata: codes with their owners, the bits of one word as a ruler, and what each selector picks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from isa.fragments.metadata import ONE_OF_TWO
+from simulator.layout import FormLayout, Selection, form_layout
+from simulator.views.drawing.palettes import colours
+from simulator.views.drawing.registers import attributes, filler, records, short_place
+from simulator.views.drawing.svg import GLYPH, SIZE, Cell, Panel, data
+
+_WARP = 32
+STRIP = 8  # chunks side by side
+
+
+def code_panels(found: FormLayout, selection: Selection | None, palette: str) -> list[Panel]:
+    """Row x chunk, at most 8 a panel: the lane and the bits that hold each code, and the code; a strong border if it is
+    not defined."""
+    operand = found.operands["e"]
+    fill, letter = filler(palette, operand), "L" if operand.tmem else "T"
+    rows, chunks = operand.shape[:2]
+    cells: list[list[Cell | None]] = [[None] * chunks for _ in range(rows)]
+    for values in records(operand):
+        row, chunk, copy, lane, word, low, _ = values
+        if copy:
+            continue
+        lines = [f"{letter}{lane}{short_place(operand, word, low).replace(f'{operand.name}.', ' ')}"]
+        bold = False
+        if selection is not None:
+            lines.append(f"{int(selection.codes[row, chunk]):04b}")
+            bold = not selection.legal[row, chunk]
+        cells[row][chunk] = Cell(fill(row, lane), tuple(lines), attributes(operand, values), bold)
+    size = found.sparsity.chunk if found.sparsity else 0
+    longest = max(len(cell.lines[0]) for line in cells for cell in line if cell)
+    width, height = max(48.0, longest * SIZE * GLYPH + 4), 25.0 if selection is not None else 14.0
+    panels = []
+    for first in range(0, chunks, STRIP):
+        part = f", chunk {first} to {first + STRIP - 1}" if chunks > STRIP else ""
+        labels = [f"{chunk} (k{size * chunk})" for chunk in range(first, min(first + STRIP, chunks))]
+        strip = [line[first : first + STRIP] for line in cells]
+        panels.append(
+            Panel(
+                operand.what + part,
+                strip,
+                [str(row) for row in range(rows)],
+                labels,
+                width,
+                height,
+                corner="row\\chunk",
+            )
+        )
+    return panels
+
+
+def ruler_panel(found: FormLayout, selection: Selection | None, palette: str, lane: int, word: int = 0) -> Panel | None:
+    """The 32 bits of one lane's metadata register (or cell), highest first, coloured by the code they belong to; None
+    if it holds none."""
+    operand = found.operands["e"]
+    shades = colours(palette)
+    value = None if selection is None else int(selection.words[(lane, word) if operand.tmem else (lane,)])
+    bits: list[Cell | None] = []
+    codes = []
+    for low in range(28, -1, -4):
+        held = operand.elements(lane, word, low, low + 3)
+        fill = shades[(low // 4) % len(shades)] if held else ""
+        row, chunk = held[0][:2] if held else (-1, -1)
+        codes.append((f"row {row}, chunk {chunk}" if held else "not read", low))
+        for bit in range(low + 3, low - 1, -1):
+            lines = [_index(bit - low)] if held else []
+            lines += [str(value >> bit & 1)] if value is not None else []
+            bits.append(Cell(fill, tuple(lines), data(bit=bit, row=row, chunk=chunk) if held else data(bit=bit)))
+    if all(words == "not read" for words, _ in codes):
+        return None
+    width = 26.0
+    letter, name = ("L", operand.word_name(word)) if operand.tmem else ("T", operand.word_name(word))
+    marks = [f'<text x="{(31 - low - 1.5) * width + width / 2:.1f}" y="38">{words}</text>' for words, low in codes]
+    title = (
+        f"the 32 bits of {letter}{lane} {name}"
+        + (f" = 0x{value:08x}" if value is not None else "")
+        + "; lo, hi: the two indices of a code, bit 1 or 0"
+    )
+    if found.sparsity is ONE_OF_TWO:
+        title = title.split(";", maxsplit=1)[0] + "; lo, hi: which 16-bit halves make the operand's low and high half"
+    return Panel(
+        title,
+        [bits],
+        (),
+        [str(bit) for bit in range(31, -1, -1)],
+        width,
+        25.0 if value is not None else 16.0,
+        size=8,
+        extra=marks,
+        below=[""],
+        ticks=(0, 4),
+        attributes=data(panel="ruler", lane=lane, reg=word),
+    )
+
+
+def _index(bit: int) -> str:
+    """Which bit of which index a bit of a code is."""
+    return f"{'hi' if bit > 1 else 'lo'}{bit % 2}"
+
+
+def selector_panel(found: FormLayout, palette: str) -> Panel | None:
+    """Which lanes (or which column of the pair) each selector reads; None where there is one selector that reads
+    all."""
+    operand = found.operands["e"]
+    if len(found.selectors) < 2:
+        return None
+    places = operand.words if operand.tmem else _WARP
+    cells: list[list[Cell | None]] = []
+    for selector in found.selectors:
+        other = form_layout(found.opcode, replace(found.choice, selector=selector)).operands["e"]
+        read = set(other.table["word" if other.tmem else "lane"].tolist())
+        shades = colours(palette)
+        line: list[Cell | None] = []
+        for place in range(places):
+            mark = Cell(
+                shades[selector % len(shades)],
+                (f"col{place}" if operand.tmem else f"T{place}",),
+                data(selector=selector, place=place),
+            )
+            line.append(mark if place in read else Cell("", (), ""))
+        cells.append(line)
+    what = "column of the pair at sp-meta" if operand.tmem else "lanes whose metadata register"
+    labels = [f"selector {selector}" for selector in found.selectors]
+    return Panel(
+        f"{what} each selector reads",
+        cells,
+        labels,
+        (),
+        40.0 if operand.tmem else 23.0,
+        15.0,
+        size=8,
+        attributes=data(panel="selectors"),
+    )

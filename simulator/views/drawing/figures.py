@@ -1,0 +1,163 @@
+"""The picture of a form: the field's arrangement (A bottom left, B top right, C and D bottom right), then what sparsity
+adds."""
+
+from __future__ import annotations
+
+import textwrap
+
+from isa import IsaError
+from simulator.layout import FormLayout, Operand, Selection
+from simulator.views.drawing.codes import code_panels, ruler_panel, selector_panel
+from simulator.views.drawing.palettes import DEFAULT, colours
+from simulator.views.drawing.registers import (
+    LEGEND,
+    compressed_panels,
+    lane_panels,
+    logical_panels,
+    logical_text,
+    matrix_panels,
+)
+from simulator.views.drawing.svg import Panel, Picture, figure, flow
+from simulator.views.drawing.tmem import tmem_panels
+
+VIEWS = ("matrix", "lanes")
+PAGE = 920.0  # width of a figure that stays legible on a page, pixels
+_LETTERS = 160  # that fit on a line of it
+
+
+def draw(
+    found: FormLayout,
+    operand: str = "all",
+    *,
+    selection: Selection | None = None,
+    palette: str = DEFAULT,
+    view: str = "",
+    lane: int | None = None,
+) -> Picture:
+    """A form's layout as a picture.
+
+    Args:
+        found: the form.
+        operand: one operand, or "all" for the whole arrangement.
+        selection: concrete metadata: logical and compressed A, codes in their cells.
+        palette: a name of `simulator.views.drawing.palettes.PALETTES`.
+        view: "matrix" (by element) or "lanes" (by lane and register, or column); "" for what suits the form.
+        lane: whose metadata register the ruler shows; the first that is read unless given.
+
+    Raises:
+        IsaError: no such operand, palette, view or lane.
+    """
+    colours(palette)
+    if view not in ("", *VIEWS):
+        raise IsaError(view, -1, f"no view '{view}'", ", ".join(VIEWS))
+    operands = list(found.operands.values()) if operand == "all" else [found.operand(operand)]
+    view = view or ("lanes" if operands[0].tmem else "matrix")
+    if lane is not None and found.sparsity is not None:
+        found.operands["e"].elements(lane)  # IsaError for a lane that there is not
+    title = operands[0].form if operand == "all" else operands[0].title
+    if view == "lanes":
+        rows = [[panel] for each in operands for panel in _by_lanes(found, each, palette, selection)]
+        if operands[0].tmem:
+            rows = flow([panel for row in rows for panel in row], PAGE)
+    elif operand == "all" and {"a", "b", "c"} <= found.operands.keys():
+        rows = _arranged(found, palette, selection)
+    else:
+        rows = flow([panel for each in operands for panel in _by_elements(found, each, palette, selection)], PAGE)
+    if found.sparsity is not None and operand in ("all", "e"):
+        rows += _sparse(found, palette, selection, lane)
+    captions = [line for caption in _captions(found, operands, selection) for line in textwrap.wrap(caption, _LETTERS)]
+    return figure(title, rows, formula_lines(operands), captions)
+
+
+def _by_lanes(found: FormLayout, operand: Operand, palette: str, selection: Selection | None) -> list[Panel]:
+    if operand.tmem:
+        return tmem_panels(found, operand.name, palette, selection)
+    return lane_panels(operand, palette, selection)
+
+
+def _by_elements(found: FormLayout, operand: Operand, palette: str, selection: Selection | None) -> list[Panel]:
+    if operand.name == "e":
+        return code_panels(found, selection, palette)
+    if operand.name == "a" and selection is not None:
+        return matrix_panels(operand, palette, extra=lambda row, column: f"k{logical_text(selection, row, column)}")
+    return matrix_panels(operand, palette)
+
+
+def _arranged(found: FormLayout, palette: str, selection: Selection | None) -> list[list[Panel]]:
+    """B above D, A to the left of D; a wide A goes on below. The corner that the field leaves empty has the codes and
+    the formulas."""
+    a, b = (_by_elements(found, found.operands[name], palette, selection) for name in "ab")
+    c, d = found.operands["c"], found.operands["d"]
+    same = c.mapping == d.mapping and c.bits == d.bits
+    results = matrix_panels(d, palette, title=d.what.replace("matrix D", "matrices C and D") if same else "")
+    formulas = Panel(
+        "",
+        [[None]],
+        height=0,
+        below=formula_lines([each for each in found.operands.values() if not (same and each is c)]),
+    )
+    codes = code_panels(found, selection, palette) if "e" in found.operands else []
+    if len(b) == 1:
+        corner = formulas
+        if len(codes) == 1:
+            corner = codes.pop()
+            corner.below = formulas.below
+        a[0].least = corner.least = max(corner.extent[0], a[0].extent[0])
+        top = [[corner, b[0]]]
+    else:
+        top = flow(b, PAGE)
+        codes.append(formulas)
+    rows = [*top, [a[0], results[0]], *([strip] for strip in (*a[1:], *results[1:]))]
+    if not same:
+        rows += flow(matrix_panels(c, palette))
+    scales = [
+        panel
+        for name in ("scale_a", "scale_b")
+        if name in found.operands
+        for panel in matrix_panels(found.operands[name], palette)
+    ]
+    return rows + flow(scales, PAGE) + flow(codes, PAGE)
+
+
+def formula_lines(operands: list[Operand]) -> list[str]:
+    """`a: lane = ...` for every operand; `/` divides integers."""
+    lines = []
+    for each in operands:
+        trivial = {name for name, size in each.mapping.places if size == 1}
+        lines += [
+            f"{each.name + ':':<9}{name} = {formula}"
+            for name, formula in each.formulas().items()
+            if name not in trivial
+        ]
+    return lines
+
+
+def _sparse(found: FormLayout, palette: str, selection: Selection | None, lane: int | None) -> list[list[Panel]]:
+    """What sparsity adds: logical A beside compressed A, the codes and their owners, the bits of one register,
+    selectors."""
+    panels: list[Panel] = []
+    if selection is not None and "a" in found.operands:
+        for pair in zip(
+            logical_panels(found, selection, palette), compressed_panels(found, selection, palette), strict=True
+        ):
+            panels += pair
+    rows = flow(panels)
+    metadata = found.operands["e"]
+    shown = int(metadata.table["lane"].min()) if lane is None else lane
+    words = sorted(set(metadata.table["word"][metadata.table["lane"] == shown].tolist()))
+    rows += [[panel] for word in words[:2] if (panel := ruler_panel(found, selection, palette, shown, word))]
+    selectors = selector_panel(found, palette)
+    return rows + ([[selectors]] if selectors else [])
+
+
+def _captions(found: FormLayout, operands: list[Operand], selection: Selection | None) -> list[str]:
+    lines = (
+        [LEGEND] if not operands[0].tmem else ["L#: lane of Tensor Memory; columns count from the operand's address on"]
+    )
+    if found.unknown:
+        lines += list(found.unknown.values())
+    if selection is not None and selection.report:
+        lines.append(selection.report)
+    sources = {f"{each.section}; {each.evidence}": each.name for each in operands}
+    lines += [f"Source: {source}" for source in sources]
+    return lines

@@ -1,0 +1,53 @@
+"""Colours of lanes in pictures. Every colour is light enough for black text on it (contrast of 7 or more: WCAG level
+AAA)."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Mapping
+
+from isa.errors import IsaError
+from simulator.views.plots import COLOURS
+
+INK, PAPER, FAINT, STRONG = "#000000", "#ffffff", "#8a8a8a", "#c8c8c8"
+
+
+def _mixed(colour: str, share: float) -> str:
+    """`share` of the colour, the rest white."""
+    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
+
+
+def _shade(group: int, step: int) -> str:
+    """One of 8 lightnesses of one of 4 hues."""
+    hue = (0.58, 0.08, 0.36, 0.86)[group]
+    return "#" + "".join(f"{round(255 * part):02x}" for part in colorsys.hls_to_rgb(hue, 0.95 - 0.042 * step, 0.75))
+
+
+PALETTES: Mapping[str, tuple[str, ...]] = {
+    # CuTe's own eight, by lane modulo 8 (CUTLASS print_latex and print_svg): the field knows them
+    "pastel": ("#afafff", "#afffaf", "#ffffaf", "#ffafaf", "#d2d2ff", "#d2ffd2", "#ffffd2", "#ffd2d2"),
+    # 32 colours, so that no two lanes of a warp share one: the hue says lane modulo 4, the lightness lane / 4
+    "distinct": tuple(_shade(lane % 4, lane // 4) for lane in range(32)),
+    # Okabe and Ito's, lightened: told apart with any colour vision
+    "safe": tuple(
+        _mixed(colour, share) for share in (0.5, 0.25) for colour in (COLOURS[0], COLOURS[4], COLOURS[2], COLOURS[3])
+    ),
+    # for print: eight greys, in an order that sets neighbours apart
+    "bw": ("#ffffff", "#d9d9d9", "#f2f2f2", "#bfbfbf", "#e6e6e6", "#b3b3b3", "#f9f9f9", "#cccccc"),
+}
+DEFAULT = "pastel"
+
+
+def colours(palette: str) -> tuple[str, ...]:
+    """The colours of a palette, 8 or 32; IsaError with the names if there is no such."""
+    found = PALETTES.get(palette)
+    if found is None:
+        raise IsaError(palette, -1, f"no palette '{palette}'", ", ".join(PALETTES))
+    return found
+
+
+def number(lane: int, count: int, *, tmem: bool = False) -> int:
+    """Which of `count` colours a lane has: lanes of a warp in turn, rows in Tensor Memory in groups (of 16 with 8
+    colours, of 4 with 32)."""
+    return lane * count // 128 % count if tmem else lane % count

@@ -1,0 +1,241 @@
+"""Panels of operands: by element (a matrix whose cells say where each element is), and by place (lanes whose cells say
+what they hold)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+
+from isa.mapping import Integers
+from simulator.layout import FormLayout, Operand, Selection
+from simulator.views.drawing.palettes import colours, number
+from simulator.views.drawing.svg import GLYPH, HATCH, SIZE, Cell, Panel, data
+
+STRIP = 16  # columns of a matrix side by side; wider ones go on below
+TALL = 32  # rows of a narrow one
+_PART = {16: ("lo", "hi"), 8: ("b0", "b1", "b2", "b3"), 4: tuple(f"n{i}" for i in range(8))}
+LEGEND = (
+    "T#: lane; .lo, .hi: bits 15:0, 31:16 of the register; .b#: byte; .n#: nibble (4 bits), counted from the lowest"
+)
+
+
+def short_place(operand: Operand, word: int, low: int) -> str:
+    """A place on a cell, without its lane: `a1.hi`, `b0.n3`, `[7:4]` of metadata, `d2`."""
+    if operand.name == "e":
+        prefix = f"{operand.word_name(word)}" if operand.tmem else ""
+        return f"{prefix}{operand.bits_name(low, low + operand.bits - 1)}"
+    part = _PART.get(operand.bits, ())
+    suffix = f".{part[low // operand.bits]}" if part else f"[{low}]" if operand.bits == 1 else ""
+    name = operand.word_name(word)
+    return f"{name.removeprefix(operand.name).removeprefix('.') if operand.tmem or operand.name.startswith('scale') else name}{suffix}"
+
+
+def attributes(operand: Operand, values: tuple[int, ...]) -> str:
+    """What a cell says of itself: operand, row, column, copy (where there are several), lane, register, bits."""
+    row, column, copy, lane, word, low, high = values
+    more = f' data-copy="{copy}"' if len(operand.axes) > 2 and operand.shape[2] > 1 else ""
+    return f' data-operand="{operand.name}" data-row="{row}" data-column="{column}"{more} data-lane="{lane}" data-reg="{word}" data-bits="{high}:{low}"'
+
+
+FIELDS = ("row", "column", "copy", "lane", "word", "low", "high")
+
+
+def records(operand: Operand) -> list[tuple[int, ...]]:
+    """All elements as numbers, in the order of `FIELDS`."""
+    return list(zip(*(operand.table[name].tolist() for name in FIELDS), strict=True))
+
+
+def filler(palette: str, operand: Operand) -> Callable[[int, int], str]:
+    """(row, lane) -> colour: by lane of a warp; in Tensor Memory, where a lane has one row, by groups of rows."""
+    shades = colours(palette)
+    if operand.tmem:
+        table = [shades[number(row, len(shades), tmem=True)] for row in range(operand.shape[0])]
+        return lambda row, _: table[row]
+    table = [shades[number(lane, len(shades))] for lane in range(operand.lanes)]
+    return lambda _, lane: table[lane]
+
+
+def matrix_panels(
+    operand: Operand,
+    palette: str,
+    *,
+    title: str = "",
+    extra: Callable[[int, int], str] | None = None,
+    strip: int = STRIP,
+) -> list[Panel]:
+    """The matrix, one panel for each strip of columns (a narrow one: of rows). Of copies the first is in the cells.
+
+    Args:
+        extra: (row, column) -> a third line of text.
+    """
+    rows, columns = operand.shape[:2]
+    fill, letter = filler(palette, operand), "L" if operand.tmem else "T"
+    made: dict[tuple[int, int], Cell] = {}
+    for values in records(operand):
+        row, column, copy, lane, word, low, _ = values
+        if copy == 0:
+            lines = [f"{letter}{lane}", short_place(operand, word, low)]
+            if extra is not None:
+                lines.append(extra(row, column))
+            made[row, column] = Cell(fill(row, lane), tuple(filter(None, lines)), attributes(operand, values))
+    longest = max(len(line) for cell in made.values() for line in cell.lines)
+    width, height = max(26.0, longest * SIZE * GLYPH + 4), 11.0 * max(len(cell.lines) for cell in made.values()) + 3
+    corner = f"{operand.axes[0]}\\{operand.axes[1]}"
+    panels = []
+    for right, below in product(_strips(columns, strip), _strips(rows, TALL if columns <= STRIP // 2 else rows)):
+        pieces = ((operand.axes[0], below, rows), (operand.axes[1], right, columns))
+        parts = [f", {name} {part[0]} to {part[-1]}" for name, part, size in pieces if len(part) < size]
+        cells = [[made[row, column] for column in right] for row in below]
+        labels = list(map(str, below)), list(map(str, right))
+        panels.append(Panel((title or operand.what) + "".join(parts), cells, *labels, width, height, corner=corner))
+    return panels
+
+
+def _strips(count: int, size: int) -> list[range]:
+    """0 .. count - 1 in pieces."""
+    return [range(first, min(first + size, count)) for first in range(0, count, size)]
+
+
+def lane_panels(
+    operand: Operand, palette: str, selection: Selection | None = None, *, strip: int = STRIP
+) -> list[Panel]:
+    """By place: a row for each lane, a column for each part of its registers; cells say row, column."""
+    table = operand.table
+    slots, slot = np.unique(np.stack([table["word"], table["low"]]), axis=1, return_inverse=True)
+    count = slots.shape[1]
+    fill, name = filler(palette, operand), operand.word_name
+    grid: list[list[Cell | None]] = [[None] * count for _ in range(operand.lanes)]
+    for values, at in zip(records(operand), slot.ravel().tolist(), strict=True):
+        row, column, _, lane, _, _, _ = values
+        lines = [f"{row},{column}"]
+        if selection is not None and operand.name == "e":
+            lines.append(f"{int(selection.codes[row, column]):04b}")
+        elif selection is not None and operand.name == "a":
+            lines.append(f"k{logical_text(selection, row, column)}")
+        grid[lane][at] = Cell(fill(row, lane), tuple(lines), attributes(operand, values))
+    heads = [
+        (name(word).removeprefix(f"{operand.name}.") + operand.bits_name(low, low + operand.bits - 1))
+        for word, low in slots.T.tolist()
+    ]
+    letter = "L" if operand.tmem else "T"
+    width = max(34.0, max(map(len, heads)) * SIZE * GLYPH + 4)
+    height = 25.0 if selection is not None and operand.name in ("a", "e") else 14.0
+    corner = f"{operand.lane}: {operand.axes[0]},{operand.axes[1]}"
+    labels, grid = _collapsed([f"{letter}{lane}" for lane in range(operand.lanes)], grid)
+    panels = []
+    for first in range(0, count, strip):
+        part = heads[first : first + strip]
+        more = f", {part[0]} to {part[-1]}" if count > strip else ""
+        cells = [line[first : first + strip] for line in grid]
+        panels.append(Panel(operand.what + more, cells, labels, part, width, height, corner=corner))
+    return panels
+
+
+def _collapsed(labels: list[str], grid: list[list[Cell | None]]) -> tuple[list[str], list[list[Cell | None]]]:
+    """Runs of lanes that hold nothing as one hatched line each."""
+    lines: list[tuple[str, list[Cell | None]]] = []
+    empty: list[str] = []
+    end: list[Cell | None] = [Cell()]
+    for label, row in zip([*labels, ""], [*grid, end], strict=True):
+        if not any(row):
+            empty.append(label)
+            continue
+        if empty:
+            name = empty[0] if len(empty) == 1 else f"{empty[0]} to {empty[-1]}"
+            lines.append((name, [Cell(HATCH)] * len(grid[0])))
+            empty = []
+        lines.append((label, row))
+    lines.pop()
+    return [label for label, _ in lines], [row for _, row in lines]
+
+
+def logical_text(selection: Selection, row: int, column: int) -> str:
+    """The logical column of a stored one; `?` where a 1:2 code joins halves of two."""
+    return (
+        "?" if selection.joined[row, column // selection.sparsity.stored] else str(int(selection.columns[row, column]))
+    )
+
+
+def logical_panels(found: FormLayout, selection: Selection, palette: str, *, strip: int = 2 * STRIP) -> list[Panel]:
+    """A as it is meant, M x K: kept cells in the colour of the lane that stores them, with the stored column in them;
+    pruned ones hatched."""
+    operand = found.operands["a"]
+    fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
+    width = max(13.0, len(str(found.k_stored - 1)) * SIZE * GLYPH + 3)
+    panels = []
+    for first in range(0, found.k, strip):
+        last = min(first + strip, found.k)
+        cells = [
+            [_logical(found, selection, fill, lanes, row, column) for column in range(first, last)]
+            for row in range(operand.shape[0])
+        ]
+        part = f", column {first} to {last - 1}" if found.k > strip else ""
+        labels = (
+            [str(column) if column % found.sparsity.chunk == 0 else "" for column in range(first, last)]
+            if found.sparsity
+            else []
+        )
+        panels.append(
+            Panel(
+                f"logical A{part}: in a kept cell its stored column",
+                cells,
+                [str(row) for row in range(operand.shape[0])],
+                labels,
+                width,
+                14.0,
+                corner="row",
+                ticks=(0, selection.sparsity.chunk),
+                attributes=data(panel="logical"),
+            )
+        )
+    return panels
+
+
+def _logical(
+    found: FormLayout, selection: Selection, fill: Callable[[int, int], str], lanes: Integers, row: int, column: int
+) -> Cell:
+    stored = selection.stored[row][column]
+    about = data(logical=f"{row},{column}", stored=",".join(map(str, stored)))
+    if selection.joined[row, column // selection.sparsity.chunk]:
+        return Cell("", ("?",), about, bold=True)
+    if not stored:
+        return Cell(HATCH, (), about)
+    return Cell(fill(row, int(lanes[row, stored[0]])), ("+".join(map(str, stored)),), about, bold=len(stored) > 1)
+
+
+def compressed_panels(found: FormLayout, selection: Selection, palette: str, *, strip: int = STRIP) -> list[Panel]:
+    """A as it is stored: in each cell its logical column."""
+    operand = found.operands["a"]
+    fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
+    width = max(16.0, len(str(found.k - 1)) * SIZE * GLYPH + 4)
+    panels = []
+    for first in range(0, found.k_stored, strip):
+        last = min(first + strip, found.k_stored)
+        cells = [
+            [
+                Cell(
+                    fill(row, int(lanes[row, column])),
+                    (logical_text(selection, row, column),),
+                    data(compressed=f"{row},{column}"),
+                )
+                for column in range(first, last)
+            ]
+            for row in range(operand.shape[0])
+        ]
+        part = f", stored column {first} to {last - 1}" if found.k_stored > strip else ""
+        labels = [str(column) if column % selection.sparsity.stored == 0 else "" for column in range(first, last)]
+        panels.append(
+            Panel(
+                f"compressed A{part}: its column",
+                cells,
+                [str(row) for row in range(operand.shape[0])],
+                labels,
+                width,
+                14.0,
+                ticks=(0, selection.sparsity.stored),
+                attributes=data(panel="compressed"),
+            )
+        )
+    return panels

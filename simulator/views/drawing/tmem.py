@@ -1,0 +1,149 @@
+"""Pictures of Tensor Memory: 128 lanes x columns, and the data path layouts A to G side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.mapping import Integers, Mapping
+from isa.tensor_memory.address import LANES
+from isa.tensor_memory.datapath import HALF, LAYOUTS, DatapathLayout
+from simulator.layout import FormLayout, Operand, Selection
+from simulator.views.drawing.palettes import colours, number
+from simulator.views.drawing.registers import attributes, filler, lane_panels, records
+from simulator.views.drawing.svg import HATCH, Cell, Panel, Picture, data, figure, flow, text
+
+WIDE = 620.0  # pixels for the columns of a panel without text
+_FULL = 16  # slots up to which each cell has text
+
+
+def tmem_panels(found: FormLayout, name: str, palette: str, selection: Selection | None = None) -> list[Panel]:
+    """One operand: with text in each cell if it is narrow, else small cells with the rows and columns of each block of
+    16 lanes written over."""
+    operand = found.operands[name]
+    slots = operand.words * operand.parts
+    if slots <= _FULL:
+        panels = lane_panels(operand, palette, selection, strip=_FULL)
+        for panel in panels:
+            panel.ticks = (0, operand.parts)
+        return panels
+    return [wide_panel(operand, palette)]
+
+
+def wide_panel(operand: Operand, palette: str) -> Panel:
+    """Lanes x columns in small cells, coloured by groups of 16 rows; what each block of 16 lanes holds is written over
+    it."""
+    slots = operand.words * operand.parts
+    width = min(12.0, max(1.2, WIDE / slots))
+    fill = filler(palette, operand)
+    grid: list[list[Cell | None]] = [[None] * slots for _ in range(operand.lanes)]
+    for values in records(operand):
+        row, _, _, lane, word, low, _ = values
+        grid[lane][word * operand.parts + low // operand.bits] = Cell(fill(row, lane), (), attributes(operand, values))
+    height = 6.0
+    step = max(1, slots // operand.parts // 16) * operand.parts
+    columns = [str(slot // operand.parts) if slot % step == 0 else "" for slot in range(slots)]
+    lanes = [f"L{lane}" if lane % HALF == 0 else "" for lane in range(operand.lanes)]
+    extra = [
+        text(slots * width / 2, (first + HALF / 2) * height + 3, words, 10) for first, words in _blocks(operand).items()
+    ]
+    return Panel(
+        operand.what,
+        grid,
+        lanes,
+        columns,
+        width,
+        height,
+        corner="lane\\column",
+        extra=extra,
+        outline=False,
+        ticks=(HALF, 0),
+    )
+
+
+def _blocks(operand: Operand) -> dict[int, str]:
+    """For each 16 lanes that hold anything: rows and columns, in words."""
+    table = operand.table
+    found = {}
+    for first in range(0, operand.lanes, HALF):
+        here = (table["lane"] >= first) & (table["lane"] < first + HALF)
+        if here.any():
+            words = [_range(operand.axes[0], table["row"][here]), _range(operand.axes[1], table["column"][here])]
+            words += [f"copy {int(table['copy'][here].min())}"] if operand.shape[2:] and operand.shape[2] > 1 else []
+            found[first] = ", ".join(words)
+    return found
+
+
+def _range(name: str, values: Integers) -> str:
+    low, high = int(values.min()), int(values.max())
+    return (
+        f"{name} {low}" if low == high else f"{name}s {low} to {high}" if name == "row" else f"{name} {low} to {high}"
+    )
+
+
+# Data path layouts
+
+
+def datapath_figure(palette: str, n: int = 64) -> Picture:
+    """Layouts A to G, C and F at both base lanes: which 16 lanes hold which rows of D, and which part of N. From the
+    mappings of `isa.tensor_memory.datapath`."""
+    panels = [_datapath(layout, base, n, palette) for layout in LAYOUTS.values() for base in layout.base_lanes]
+    captions = [
+        "Each block is 16 lanes of Tensor Memory x the columns that D takes; hatched: not used. Rows are those of one CTA; with cta_group::2",
+        f"the even rank has the first half of M. N = {n}. Layouts C and F work on one half of every 32 lanes: D, A, metadata must be in the same.",
+        "Source: PTX ISA 9.0, 9.7.16.10.5; D of layout C: inferred, the others published.",
+    ]
+    return figure("Data path layouts of tcgen05.mma", flow(panels, 1000), captions=captions)
+
+
+def _datapath(layout: DatapathLayout, base: int, n: int, palette: str) -> Panel:
+    shades = colours(palette)
+    blocks = _by_block(layout.d(n, base))
+    cells: list[list[Cell | None]] = []
+    for first in range(0, LANES, HALF):
+        if first not in blocks:
+            cells.append([Cell(HATCH, (), data(first=first))])
+            continue
+        rows, columns = blocks[first]
+        words = (f"rows {rows[0]} to {rows[1]}", f"n {columns[0]} to {columns[1]}")
+        fill = shades[number(rows[0], len(shades), tmem=True)]
+        cells.append(
+            [
+                Cell(
+                    fill,
+                    words,
+                    data(
+                        layout=layout.name,
+                        base=base,
+                        first=first,
+                        rows="{}:{}".format(*rows),
+                        n="{}:{}".format(*columns),
+                    ),
+                )
+            ]
+        )
+    title = f"{layout.name}: M = {layout.m}, cta_group::{layout.cta_group}"
+    lanes = [f"L{first}" for first in range(0, LANES, HALF)]
+    about = data(panel=f"layout-{layout.name}-{base}")
+    return Panel(
+        title,
+        cells,
+        lanes,
+        (),
+        150.0,
+        26.0,
+        ticks=(2, 0),
+        below=[f"path {layout.path}" + f", base lane {base}" * layout.half],
+        attributes=about,
+    )
+
+
+def _by_block(mapping: Mapping) -> dict[int, tuple[tuple[int, int], tuple[int, int]]]:
+    """First lane of 16 -> (lowest and highest row, lowest and highest n)."""
+    lane, _ = mapping.grid
+    row, n = np.indices(mapping.shape)
+    found = {}
+    for first in range(0, LANES, HALF):
+        here = lane // HALF == first // HALF
+        if here.any():
+            found[first] = (int(row[here].min()), int(row[here].max())), (int(n[here].min()), int(n[here].max()))
+    return found

@@ -1,0 +1,53 @@
+"""The explorer: one HTML file that shows where every element and its metadata live, with nothing to install or to load
+from elsewhere.
+
+`page(FORM)` is the file's text. Its data is made by `simulator.views.explorer.data` from the mappings of `isa`; its
+scripts hold one evaluator of a mapping's digits and no layout.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+from simulator.version import __version__
+
+FIRST = "mma.sp.m16n8k32.f32.f16.f16.f32"  # the form that is shown unless another is asked for
+SCRIPTS = ("mapping", "model", "tied", "state", "panels", "canvas", "info", "verdicts", "tools", "picture", "app")
+
+
+def page(form: str = FIRST, palette: str = "") -> str:
+    """The explorer as one HTML file.
+
+    Args:
+        form: opcode of the form to show first; .sync.aligned and .row.col may be left out.
+        palette: the one to begin with; empty: the default.
+
+    Raises:
+        IsaError: no such form or palette, or one that the explorer does not show.
+    """
+    from simulator.views.drawing.palettes import DEFAULT, colours
+    from simulator.views.explorer.data import page_data, shown_form
+
+    colours(palette or DEFAULT)
+    data = {**page_data(shown_form(form)), "palette": palette or DEFAULT}
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
+    sources = [
+        '"use strict";\nconst DATA = JSON.parse(document.getElementById("data").textContent);\n',
+        *(_part(f"{name}.js") for name in SCRIPTS),
+    ]
+    scripts = "\n".join(f"<script>\n{source}</script>" for source in sources)
+    parts = {
+        "/*{{style}}*/": _part("explorer.css"),
+        "{{version}}": __version__,
+        "{{scripts}}": scripts,
+        "{{data}}": text,
+    }
+    found = _part("page.html")
+    for mark, part in parts.items():
+        found = found.replace(mark, part, 1)
+    return found
+
+
+def _part(name: str) -> str:
+    return (files("simulator.views.explorer") / name).read_text(encoding="utf-8")

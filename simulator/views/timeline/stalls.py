@@ -1,0 +1,178 @@
+"""Stalls: where the cycles of each warp went, by warp, by sub-core, for the SM, and by instruction. Each table sums to
+cycles x warps."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simulator.program.lowering import Operation
+from simulator.timing.model import Wait
+
+if TYPE_CHECKING:
+    from simulator.views.timeline import Timeline
+
+CAUSES = tuple(wait.name.lower() for wait in Wait)
+VIEWS = ("line", "warp", "sub-core", "sm")
+END = "(end of the program)"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A part of the cycles.
+
+    Attributes:
+        name: what it is a part for: a warp, a sub-core, the SM, or a line of the trace (0: what comes after the last
+            instruction).
+        what: the instruction.
+        issues: instructions issued, each in one cycle.
+        cycles: warps' cycles by cause: "issued", and waits; those for a barrier, an mbarrier, completion or the end of
+            a loop belong to the instruction before, all others to the instruction that was to issue.
+    """
+
+    name: int
+    what: str
+    issues: int
+    cycles: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.cycles.values())
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """Where the cycles of a run went.
+
+    Attributes:
+        cycles, warps: of the run; warps with a program alone.
+        views: rows by name of the view: "line", "warp", "sub-core", "sm".
+    """
+
+    trace: str
+    config: str
+    cycles: int
+    warps: int
+    views: dict[str, list[Row]]
+
+    @property
+    def total(self) -> int:
+        """Cycles of all warps together."""
+        return self.cycles * self.warps
+
+    def rows(self, by: str = "line", worst: int | None = None) -> list[Row]:
+        """The rows of a view, or the `worst` of them with the most cycles, those first; KeyError for a view that is not
+        there."""
+        rows = self.views[by]
+        return rows if worst is None else sorted(rows, key=lambda row: -row.total)[:worst]
+
+    def as_dict(self, by: str = "line", worst: int | None = None) -> dict[str, Any]:
+        return {
+            "trace": self.trace,
+            "config": self.config,
+            "cycles": self.cycles,
+            "warps": self.warps,
+            "by": by,
+            "rows": [self._record(row, by) for row in self.rows(by, worst)],
+            "all": self.views["sm"][0].cycles
+            if len(self.views["sm"]) == 1
+            else added([row.cycles for row in self.views["sm"]]),
+        }
+
+    def json(self, by: str = "line", worst: int | None = None) -> str:
+        return json.dumps(self.as_dict(by, worst), indent=2) + "\n"
+
+    def csv(self, by: str = "line", worst: int | None = None) -> str:
+        """A row for each row of the view, a column for each cause."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow((by, *(("instruction",) if by == "line" else ()), "issues", "cycles", "share", *CAUSES))
+        for row in self.rows(by, worst):
+            what = (row.what,) if by == "line" else ()
+            writer.writerow(
+                (
+                    row.name,
+                    *what,
+                    row.issues,
+                    row.total,
+                    round(self._share(row.total), 6),
+                    *(row.cycles[c] for c in CAUSES),
+                )
+            )
+        return out.getvalue()
+
+    def table(self, by: str = "line", worst: int | None = None) -> str:
+        """The view as text for a person: cycles and shares, by cause."""
+        every = added([row.cycles for row in self.views["sm"]])
+        causes = [cause for cause in CAUSES if every[cause]]
+        rows = self.rows(by, worst)
+        lines = [
+            f"{self.trace} on {self.config}: {self.cycles:,} cycles x {self.warps} warps; cycles of warps by cause",
+            "",
+        ]
+        lines.append(f"{by:>8} {'issues':>9} {'cycles':>11} {'share':>6}" + "".join(f"{cause:>11}" for cause in causes))
+        for row in rows:
+            name = "end" if by == "line" and not row.name else str(row.name)
+            cells = "".join(f"{row.cycles[cause]:>11,}" if row.cycles[cause] else f"{'.':>11}" for cause in causes)
+            what = f"  {_shortened(row.what)}" if row.what and row.name else ""
+            lines.append(f"{name:>8} {row.issues:>9,} {row.total:>11,} {self._share(row.total):>6.1%}{cells}{what}")
+        issues = sum(row.issues for row in self.views["sm"])
+        lines.append(
+            f"{'all':>8} {issues:>9,} {self.total:>11,} {'':>6}" + "".join(f"{every[cause]:>11,}" for cause in causes)
+        )
+        lines.append(
+            f"{'':>8} {'':>9} {'':>11} {'':>6}" + "".join(f"{self._share(every[cause]):>11.1%}" for cause in causes)
+        )
+        return "\n".join(lines) + "\n"
+
+    def _share(self, cycles: int) -> float:
+        return cycles / max(self.total, 1)
+
+    def _record(self, row: Row, by: str) -> dict[str, Any]:
+        what = {"instruction": row.what} if by == "line" else {}
+        return {
+            by: row.name,
+            **what,
+            "issues": row.issues,
+            "total": row.total,
+            "share": self._share(row.total),
+            "cycles": row.cycles,
+        }
+
+
+def added(parts: Sequence[dict[str, int]]) -> dict[str, int]:
+    """Cycles by cause of all parts together."""
+    return {cause: sum(part[cause] for part in parts) for cause in CAUSES}
+
+
+def stalls_of(timeline: Timeline) -> Stalls:
+    """The tables of a run."""
+    waits = {warp: dict(zip(CAUSES, row, strict=True)) for warp, row in timeline.timing.waits.items()}
+    views = {"line": _lines(timeline, added(list(waits.values()))["finished"])}
+    views["warp"] = [Row(warp, "", row["issued"], row) for warp, row in sorted(waits.items())]
+    for view, part in (("sub-core", timeline.core), ("sm", timeline.sm)):
+        places = sorted({part(warp) for warp in waits})
+        sums = {place: added([row for warp, row in waits.items() if part(warp) == place]) for place in places}
+        views[view] = [Row(place, "", row["issued"], row) for place, row in sums.items()]
+    return Stalls(timeline.trace, timeline.config.name, timeline.timing.cycles, len(waits), views)
+
+
+def _lines(timeline: Timeline, finished: int) -> list[Row]:
+    """A row for each instruction that stands in the trace, in the order of the lines, and one for what comes after the
+    last."""
+    found: dict[tuple[int, str], list[dict[str, int]]] = {}
+    for code, ledger in zip(timeline.codes, timeline.recorder.ledger(), strict=True):
+        for item, row in zip(code.items, ledger, strict=True):
+            if isinstance(item, Operation):
+                found.setdefault((item.line, str(item.instruction)), []).append(dict(zip(CAUSES, row, strict=True)))
+    parts = {key: added(rows) for key, rows in sorted(found.items(), key=lambda pair: pair[0][0])}
+    rows = [Row(line, what, cycles["issued"], cycles) for (line, what), cycles in parts.items()]
+    return [*rows, Row(0, END, 0, dict.fromkeys(CAUSES, 0) | {"finished": finished})]
+
+
+def _shortened(text: str, width: int = 72) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."

@@ -1,0 +1,251 @@
+"""What a timeline draws, whatever draws it: rows of slices, from which `chrome` and `gantt` write.
+
+An SM's rows, from top to bottom: units of the SM; mbarriers and barriers; then for each sub-core its units and its
+warps. A warp has one row that its time fills (issues and stalls, by cause) and below it rows of instructions from issue
+until the result is there, as many as it takes for slices not to overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from simulator.timing.model import Unit, Wait
+from simulator.timing.recorder import Busy, Issue, Stall
+
+if TYPE_CHECKING:
+    from simulator.views.timeline import Timeline
+
+UNITS = {
+    "tensor": "tensor pipe",
+    "alu": "integer pipe",
+    "shared": "port to shared memory",
+    "tmem": "path to Tensor Memory",
+    "tcgen05": "tcgen05 issue",
+}
+_CAUSES = {Wait.ISSUE: "another warp"}
+
+
+class Slice(NamedTuple):
+    """What fills a part of a row.
+
+    Attributes:
+        name: what to write on it.
+        category: "unit" (it is taken), "issue", "stall", "instruction" (from issue until the result is there),
+            "mbarrier" (a phase), "barrier".
+        begin, end: cycles, from `begin` to before `end`.
+        details: by name, what else there is to say.
+        issue: the instruction that it belongs to: of a stall the one that was to issue. None for barriers, for what
+            comes after a program's last instruction, and for further instructions of a sequence.
+    """
+
+    name: str
+    category: str
+    begin: int
+    end: int
+    details: dict[str, Any]
+    issue: Issue | None = None
+
+
+@dataclass
+class Track:
+    """A row.
+
+    Attributes:
+        sm: whose row it is.
+        name: of the row, unlike that of any other row of the SM.
+        core: the sub-core, counted over all SMs; None for what belongs to an SM.
+        warp: the warp, numbered over all CTAs; None for units and barriers.
+        slices: in order of time.
+    """
+
+    sm: int
+    name: str
+    core: int | None = None
+    warp: int | None = None
+    slices: list[Slice] = field(default_factory=list)
+
+
+class Arrow(NamedTuple):
+    """From a result to an instruction that waited for it: rows, and the last cycle of the one and the first of the
+    other."""
+
+    source: Track
+    begin: int
+    target: Track
+    end: int
+
+
+def tracks(timeline: Timeline) -> list[Track]:
+    """The rows, from top to bottom, those of an SM together; none is empty."""
+    found: list[Track] = []
+    issues: dict[int, list[Issue]] = {warp: [] for warp in timeline.warps}
+    for issue in timeline.recorder.issues:
+        issues[issue.warp].append(issue)
+    cores = timeline.config.sm.sub_cores
+    for sm in range(timeline.ctas):
+        mine = [busy for busy in timeline.recorder.taken if busy.sm == sm]
+        found += _units(timeline, sm, None, [busy for busy in mine if busy.core is None])
+        found += _mbarriers(timeline, sm) + _barriers(timeline, sm)
+        for core in range(sm * cores, (sm + 1) * cores):
+            found += _units(timeline, sm, core, [busy for busy in mine if busy.core == core])
+            for warp in timeline.warps:
+                if timeline.core(warp) == core:
+                    found += _warp(timeline, warp, issues[warp])
+    return [track for track in found if track.slices]
+
+
+def arrows(timeline: Timeline, found: list[Track]) -> Iterator[Arrow]:
+    """From each result that was waited for to the instruction that did, in the order of issue."""
+    lanes = {id(part.issue): track for track in found for part in track.slices if part.category == "instruction"}
+    for issue in timeline.recorder.issues:
+        producer = issue.producer
+        if (
+            producer is not None
+            and id(issue) in lanes
+            and id(producer) in lanes
+            and producer.cycle < producer.done <= issue.cycle
+        ):
+            yield Arrow(lanes[id(producer)], producer.done - 1, lanes[id(issue)], issue.cycle)
+
+
+def _units(timeline: Timeline, sm: int, core: int | None, taken: list[Busy]) -> list[Track]:
+    """A row for each unit, in the order of `Unit`, then others by name."""
+    order = [unit.name.lower() for unit in Unit]
+    names = sorted(
+        {busy.name for busy in taken}, key=lambda name: (order.index(name) if name in order else len(order), name)
+    )
+    found = []
+    for name in names:
+        shown = name if core is None else f"sub-core {core % timeline.config.sm.sub_cores} {UNITS.get(name, name)}"
+        track = Track(sm, shown, core)
+        for busy in _disjoint([b for b in taken if b.name == name]):
+            about = timeline.about(busy.issue)
+            details = {"warp": busy.issue.warp, "line": about.line, "issued": busy.issue.cycle}
+            track.slices.append(Slice(about.short, "unit", busy.begin, busy.end, details, busy.issue))
+        found.append(track)
+    return found
+
+
+def _disjoint(taken: list[Busy]) -> Iterator[Busy]:
+    """In order of time; a use that begins before the last one ends begins when that ends."""
+    free = 0
+    for busy in sorted(taken, key=lambda b: (b.begin, b.end)):
+        if busy.end > free:
+            yield busy._replace(begin=max(busy.begin, free))
+            free = busy.end
+
+
+def _warp(timeline: Timeline, warp: int, issues: list[Issue]) -> list[Track]:
+    """What fills the warp's time, and its results on their way."""
+    shown = [issue for issue in issues if issue.cycle < timeline.last]
+    state = Track(timeline.sm(warp), f"warp {warp % timeline.cta_warps}", timeline.core(warp), warp)
+    stalls = [(stall, issue) for issue in issues for stall in issue.stalls] + [
+        (stall, None) for stall in timeline.recorder.steps.get(warp, [])
+    ]
+    found = [_stall(timeline, stall, issue) for stall, issue in stalls]
+    for issue in shown:
+        about = timeline.about(issue)
+        found.append(Slice(about.short, "issue", issue.cycle, issue.cycle + 1, {"line": about.line}, issue))
+    state.slices = sorted(
+        (part for part in (*found, *_end(timeline, warp)) if part is not None), key=lambda part: part.begin
+    )
+    return [state, *_results(timeline, warp, shown)]
+
+
+def _results(timeline: Timeline, warp: int, issues: list[Issue]) -> list[Track]:
+    """Each instruction from issue until its result is there, in the first row that has room."""
+    found: list[Track] = []
+    free: list[int] = []
+    for issue in issues:
+        place = next((i for i, at in enumerate(free) if at <= issue.cycle), len(free))
+        if place == len(free):
+            free.append(0)
+            name = f"warp {warp % timeline.cta_warps} results{f' {place + 1}' if place else ''}"
+            found.append(Track(timeline.sm(warp), name, timeline.core(warp), warp))
+        free[place] = issue.done
+        about = _about(timeline, issue)
+        found[place].slices.append(
+            Slice(timeline.about(issue).short, "instruction", issue.cycle, issue.done, about, issue)
+        )
+    return found
+
+
+def _about(timeline: Timeline, issue: Issue) -> dict[str, Any]:
+    about = timeline.about(issue)
+    found: dict[str, Any] = {
+        "line": about.line,
+        "ptx": about.ptx,
+        "reads": about.reads,
+        "writes": about.writes,
+        "issued": issue.cycle,
+        "result": issue.done,
+    }
+    if issue.started > issue.cycle:
+        found["started"] = issue.started
+    if issue.stalls:
+        found["waited"] = {stall.cause.name.lower(): stall.end - stall.begin for stall in issue.stalls}
+    if issue.producer is not None:
+        found["waited for"] = f"line {timeline.about(issue.producer).line}, issued in cycle {issue.producer.cycle}"
+    return found
+
+
+def _stall(timeline: Timeline, stall: Stall, issue: Issue | None) -> Slice | None:
+    part = timeline.clipped(stall)
+    if part is None:
+        return None
+    details = {"cause": stall.cause.name.lower(), "cycles": stall.end - stall.begin}
+    name = "finished" if stall.cause is Wait.FINISHED else f"wait: {_CAUSES.get(stall.cause, stall.cause.name.lower())}"
+    return Slice(name, "stall", part.begin, part.end, details, issue)
+
+
+def _end(timeline: Timeline, warp: int) -> Iterator[Slice | None]:
+    """The wait with which a program ended, and the time after it; unknown behind a timeline that was cut."""
+    tail, recorder = timeline.recorder.tails.get(warp), timeline.recorder
+    at = recorder.last.get(warp, -1) + 1
+    if tail is not None:
+        yield _stall(timeline, tail, None)
+        at = tail.end
+    if not timeline.cut:
+        yield _stall(timeline, Stall(Wait.FINISHED, at, timeline.timing.cycles), None)
+
+
+def _mbarriers(timeline: Timeline, sm: int) -> list[Track]:
+    """A row for each mbarrier that completed a phase: its phases."""
+    found: dict[str, Track] = {}
+    began: dict[str, int] = {}
+    for flip in timeline.recorder.flips:
+        if flip.sm == sm:
+            track = found.setdefault(flip.name, Track(sm, flip.name.removeprefix("the ")))
+            begin = began.get(flip.name, timeline.first)
+            if flip.cycle > begin:
+                track.slices.append(
+                    Slice(f"phase of parity {flip.parity}", "mbarrier", begin, flip.cycle, {"complete": flip.cycle})
+                )
+            began[flip.name] = flip.cycle
+    return [found[name] for name in sorted(found)]
+
+
+def _barriers(timeline: Timeline, sm: int) -> list[Track]:
+    """A row for each barrier (bar.sync): from the first arrival until the warps go on."""
+    arrived: dict[int, Issue] = {}  # by warp: its last issue, if that was an arrival
+    phases: dict[tuple[int, int], list[int]] = {}  # by barrier and end: cycles of arrivals
+    for issue in timeline.recorder.issues:
+        if timeline.sm(issue.warp) != sm:
+            continue
+        arrival = arrived.pop(issue.warp, None)
+        ends = [stall.end for stall in issue.stalls if stall.cause is Wait.BARRIER]
+        barrier = timeline.operation(arrival).barrier if arrival is not None else None
+        if arrival is not None and barrier is not None and ends:
+            phases.setdefault((barrier[0], ends[0]), []).append(arrival.cycle)
+        if issue.unit is Unit.BARRIER:
+            arrived[issue.warp] = issue
+    found = {number: Track(sm, f"barrier {number}") for number, _ in sorted(phases)}
+    free = dict.fromkeys(found, 0)
+    for (number, end), cycles in sorted(phases.items(), key=lambda phase: phase[0][1]):
+        begin = max(min(cycles), free[number])
+        details = {"first": min(cycles), "last": max(cycles), "released": end}
+        found[number].slices.append(Slice(f"{len(cycles)} warps", "barrier", begin, end, details))
+        free[number] = end
+    return list(found.values())

@@ -1,0 +1,139 @@
+"""Shared memory against silicon, its places by hand, and what a loop's machine code says about waiting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.studies.validation.group import Row
+from simulator.studies.validation.measured_loops import Loop
+from simulator.studies.validation.shared_memory import GROUPS, _loops
+from simulator.timing.config import load_config
+from simulator.timing.model import TimedLoop, TimedOperation, Unit, unread
+from simulator.timing.shared_memory import SharedMemory
+
+H100, A100 = load_config("h100_sxm"), load_config("a100")
+NAMED = {group.name: group for groups in GROUPS.values() for group in groups}
+
+
+def mean(rows: list[Row]) -> float:
+    return float(np.mean([abs(row.error) for row in rows]))
+
+
+def loop(name: str) -> Loop:
+    return next(found for found in _loops() if found.name == name)
+
+
+# Against silicon
+
+
+@pytest.mark.parametrize(("name", "rows", "limit"), [("loads", 72, 0.02), ("ldmatrix", 39, 0.01)])
+def test_dependent_loads(name: str, rows: int, limit: float) -> None:
+    found = NAMED[name].rows(A100 if name == "ldmatrix" else H100, False)
+    assert len(found) == rows
+    assert mean(found) < limit
+
+
+def test_streams_of_loads_and_stores() -> None:
+    rows = NAMED["shared"].rows(H100, True)
+    assert len(rows) > 80
+    assert mean(rows) < 0.02
+    assert np.median([abs(row.error) for row in rows]) < 0.002
+
+
+def test_steps_with_matrix_instructions() -> None:
+    rows = NAMED["steps"].rows(H100, True)
+    assert {dict(row.keys)["kind"] for row in rows} == {"gemm", "beside", "random"}
+    assert mean(rows) < 0.08
+
+
+@pytest.mark.parametrize(
+    ("name", "warps"),
+    [
+        ("memory_port_x4_p0_c0", 4),  # a lone warp: 2 cycles a wavefront
+        ("memory_port_x4_p0_c0", 8),  # two warps of one sub-core: 1
+        ("memory_port_s1_p0_c0", 16),  # the port: 4, 6 and 10 cycles a store
+        ("memory_port_s2_p0_c0", 16),
+        ("memory_port_s4_p0_c0", 16),
+        ("memory_port_x4_p0_all", 32),  # the SM: 1 cycle a wavefront
+        ("memory_port_s4_p0_all", 32),
+        ("shared_store_load_st_v4_b32", 1),
+        ("memory_value_s4_p0_all", 1),  # a stored value is overwritten
+        ("memory_mixed_x4_s4_all", 1),
+        ("memory_mixed_l1_s4_all", 1),
+        ("shared_chase_ld_b32_p128", 1),  # 32 wavefronts
+    ],
+)
+def test_what_a_rule_was_read_from(name: str, warps: int) -> None:
+    found = loop(name)
+    assert abs(found.simulated(H100, warps) / found.cycles[warps] - 1) < 0.02
+
+
+def test_a_rule_off_is_seen() -> None:
+    """Without its rule each of these loops is far from what was measured."""
+    for name, warps, change in (
+        ("memory_port_s4_p0_c0", 16, {"port_cycles": 1}),
+        ("memory_port_x4_p0_c0", 4, {"wavefront_interval": 1}),
+        ("memory_value_s4_p0_all", 1, {"operand_latency": 0}),
+        ("shared_chase_ld_v4_b32_p16", 1, {"register_latency": 0}),
+        ("memory_chase_add_x1_all", 1, {"overlap_latency": 0}),
+        ("memory_beside_s4_n4_m8_all", 1, {"port_cycles": 0}),
+    ):
+        found = loop(name)
+        config = replace(H100, shared=replace(H100.shared, **change))
+        assert abs(found.simulated(config, warps) / found.cycles[warps] - 1) > 0.03, name
+
+
+# By hand
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40), st.integers(1, 33)), min_size=1, max_size=30),
+    st.integers(1, 3),
+    st.integers(0, 3),
+)
+@settings(max_examples=100, deadline=None)
+def test_places(accesses: list[tuple[int, int, int]], cycles: int, interval: int) -> None:
+    """Wavefronts never share a cycle, keep their distance, and take the first cycles that are left."""
+    memory = SharedMemory(replace(H100.shared, cycles=cycles, wavefront_interval=interval), 1, 1, 1)
+    taken: set[int] = set()
+    now = 0
+    for later, ahead, count in accesses:
+        now += later
+        at, wanted = now + ahead, []
+        for _ in range(count):
+            while any(cycle in taken for cycle in range(at, at + cycles)):
+                at += 1
+            wanted.append(at)
+            taken |= set(range(at, at + cycles))
+            at += interval
+        assert memory.place(0, now + ahead, count, now) == (wanted[0], wanted[-1])
+    begin = memory.block(0, now, 50)
+    assert begin == max(now, max(taken) + 1)
+    assert memory.place(0, begin, 1, now)[0] == begin + 50
+
+
+def test_what_nothing_reads() -> None:
+    """Loaded in one run of a loop, overwritten in the next."""
+    ins = [
+        TimedOperation(Unit.SHARED, 23, 4, (9,), (0,), 0),  # read below
+        TimedOperation(Unit.SHARED, 23, 4, (9,), (1,), 0),  # never read
+        TimedOperation(Unit.SHARED, 23, 4, (2,), (2,), 0),  # read in the next run
+        TimedOperation(Unit.ALU, 4, 2, (0,), (3,), 0),
+        TimedOperation(Unit.SHARED, 23, 4, (9,), (3,), 0),  # overwritten by the addition
+    ]
+    assert unread([*ins, TimedLoop(0, 2, 0, 0, True)]) == (1, 3)
+
+
+def test_scoreboards_are_part_of_a_measured_loop() -> None:
+    """The fourth product of this step waits for the last load, which shares a scoreboard with its operand."""
+    found = loop("gemm_2a4b8_e")
+    part = found.parts[0]
+    shared = [wait for wait in part.waits if len(wait) > 1]
+    assert shared == [(52, 56)]
+    alone = replace(found, parts=(replace(part, waits=((),) * len(part.waits)),))
+    assert found.simulated(H100, 1) - alone.simulated(H100, 1) > 5

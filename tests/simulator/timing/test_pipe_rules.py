@@ -1,0 +1,112 @@
+"""The rules of the tensor pipe against an H100: distances of matrix instructions that no wait protects
+(tests/hardware/patched.py)."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import pytest
+
+import isa
+from isa import MmaForm
+from simulator.program.lowering import linearise
+from simulator.program.trace import Block
+from simulator.studies.validation import programs
+from simulator.timing.config import load_config
+from simulator.timing.engine import simulate
+from simulator.timing.model import TimedCode, TimedOperation, Unit, compile_code
+from tests.support.paths import TESTS
+
+H100 = load_config("h100_sxm")
+MEASURED = TESTS / "hardware" / "results" / "patched.csv"
+
+
+def rows(kind: str) -> list[dict[str, str]]:
+    with MEASURED.open() as file:
+        return [row for row in csv.DictReader(line for line in file if not line.startswith("#")) if row["kind"] == kind]
+
+
+def form(name: str) -> MmaForm:
+    """spk16_f32_f16: mma.sp m16n8k16, accumulator f32, A and B f16."""
+    found = re.fullmatch(r"(sp)?k(\d+)_(\w+)_(\w+)", name)
+    assert found is not None
+    sparse, k, accumulator, kind = found.groups()
+    start = "mma.sp::ordered_metadata" if sparse else "mma"
+    return isa.mma_form(f"{start}.sync.aligned.m16n8k{k}.row.col.{accumulator}.{kind}.{kind}.{accumulator}")
+
+
+def operation(name: str) -> TimedOperation:
+    found = H100.tensor_class(form(name))
+    assert found is not None
+    return TimedOperation(
+        Unit.TENSOR,
+        found.latency,
+        found.interval,
+        (),
+        (),
+        0,
+        sparse=found.sparse,
+        result_from=found.result_from,
+        result_until=found.result_until,
+    )
+
+
+def engine(*names: str) -> int:
+    """Cycles until the result of the last instruction is there, where no other is late."""
+    items = [operation(name) for name in names]
+    last = items[-1]
+    late = 100  # so that the last result is the last
+    items[-1] = TimedOperation(
+        last.unit,
+        late,
+        last.interval,
+        (),
+        (),
+        0,
+        sparse=last.sparse,
+        result_from=last.result_from,
+        result_until=last.result_until,
+    )
+    return simulate(H100, [TimedCode((0,), list(items), [() for _ in items], {})], 1, 1).cycles - late
+
+
+NOTHING = float(rows("nothing")[0]["cycles"])
+
+
+def test_pairs() -> None:
+    """When the second of two instructions can issue: 144 pairs of classes."""
+    for row in rows("pair"):
+        assert engine(row["first"], row["second"]) == round(float(row["cycles"]) - NOTHING - 1), row
+
+
+def test_all_triples() -> None:
+    """What the first leaves behind for the third: 1,728 triples of classes."""
+    wrong = [
+        row
+        for row in rows("triple")
+        if engine(row["first"], row["second"], row["third"]) != round(float(row["cycles"]) - NOTHING - 1)
+    ]
+    assert wrong == []
+
+
+def test_registers_make_no_difference() -> None:
+    """Any register numbers for A, B and the accumulator: the same cycles."""
+    by_form: dict[str, set[str]] = {}
+    for row in rows("registers"):
+        by_form.setdefault(row["first"], set()).add(row["cycles"])
+    assert len(by_form) == 12
+    assert all(len(found) == 1 for found in by_form.values())
+
+
+def test_programs_are_in_three_sets() -> None:
+    found = programs.programs()
+    assert [sum(p["set"] == name for p in found) for name in ("given", "random", "held out")] == [40, 240, 80]
+
+
+def test_a_program_by_itself() -> None:
+    """A loop of the file through the same functions as a trace: 24 sparse TF32 instructions of the smaller K."""
+    first = programs.programs()[0]
+    assert programs.cycles(H100, tuple(first["body"]), 1) == pytest.approx(first["cycles"]["1"], rel=0.001)
+    block = Block((0,), tuple(first["body"]), 1)
+    assert len(compile_code(linearise(block), H100, {}).items) == len(first["body"])
