@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.version import __version__
 
 if TYPE_CHECKING:
-    from simulator.arithmetic.exact_gemm import exact_matmul
+    from simulator.arithmetic.exact_gemm import exact_gemm
     from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
     from simulator.execute.call import mma, mma_sp
     from simulator.simulation.report import Report
@@ -32,7 +32,7 @@ __all__ = [
     "TraceError",
     "ViewError",
     "__version__",
-    "exact_matmul",
+    "exact_gemm",
     "load_config",
     "mma",
     "mma_sp",
@@ -47,7 +47,7 @@ _WHERE = {
     "TraceError": "simulator.errors",
     "ViewError": "simulator.errors",
     "load_config": "simulator.timing.config",
-    "exact_matmul": "simulator.arithmetic.exact_gemm",
+    "exact_gemm": "simulator.arithmetic.exact_gemm",
     "mma": "simulator.execute.call",
     "mma_sp": "simulator.execute.call",
     "run": "simulator.simulation.run",

@@ -25,7 +25,7 @@ from isa.errors import IsaError
 from isa.mapping import Digit, Fixed, Mapping
 from isa.types import Bits, ElementType
 
-LANES = 32
+WARP_SIZE = 32
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Fragment:
 
     def gather(self, registers: Bits) -> Bits:
         """Registers uint32 [..., register, lane] -> patterns uint32 [..., row, column]; both uint64 for f64."""
-        registers = _checked(registers, (self.registers, LANES), self, "registers")
+        registers = _checked(registers, (self.registers, WARP_SIZE), self, "registers")
         lane, register, element = self.mapping.grid
         words = registers[..., register, lane]
         if self.type.per_register == 1:
@@ -165,7 +165,7 @@ def quad_pair_fragment(name: str, element: ElementType, layout: str = "") -> Fra
     else:
         along, across = (inner, outer) if layout == {"a": "row", "b": "col"}[name] else (outer, inner)
         digits = [Digit("element", 1, 2, along, 1), Digit("register", 1, 2, along, 2), Digit("lane", 1, 4, across, 1)]
-    registers = shape[0] * shape[1] // (LANES * element.per_register)
+    registers = shape[0] * shape[1] // (WARP_SIZE * element.per_register)
     return _fragment(name, element, registers, shape, (*digits, group, pair))
 
 
@@ -188,14 +188,16 @@ def ldmatrix_addresses(matrices: int) -> Mapping:
     """Which lane's address names which row of which 8 x 8 matrix of `ldmatrix .xN`; other lanes' addresses are not
     used. PTX ISA 9.7.14.5.15."""
     used = 8 * matrices
-    rest = (Fixed("lane", used, LANES // used, 0),) if used < LANES else ()
+    rest = (Fixed("lane", used, WARP_SIZE // used, 0),) if used < WARP_SIZE else ()
     digits = (Digit("lane", 8, matrices, "matrix", 1), Digit("lane", 1, 8, "row", 1))
-    return Mapping((("lane", LANES),), (("matrix", matrices), ("row", 8)), tuple(d for d in digits if d.size > 1), rest)
+    return Mapping(
+        (("lane", WARP_SIZE),), (("matrix", matrices), ("row", 8)), tuple(d for d in digits if d.size > 1), rest
+    )
 
 
 def _fragment(
     name: str, element: ElementType, registers: int, shape: tuple[int, int], digits: tuple[Digit, ...]
 ) -> Fragment:
-    places = (("lane", LANES), ("register", registers), ("element", element.per_register))
+    places = (("lane", WARP_SIZE), ("register", registers), ("element", element.per_register))
     kept = tuple(d for d in digits if d.size > 1)
     return Fragment(name, element, Mapping(places, (("row", shape[0]), ("column", shape[1])), kept))

@@ -23,7 +23,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from isa.errors import IsaError
-from isa.fragments.registers import LANES
+from isa.fragments.registers import WARP_SIZE
 from isa.mapping import Digit, Mapping
 from isa.types import SCALE_TYPES, Bits, ElementType, pack
 
@@ -97,7 +97,7 @@ class ScaleOperand:
     def gather(self, registers: Bits, byte_id: int, thread_id: int) -> Bits:
         """Registers uint32 [..., lane] -> patterns uint32 [..., row or column, factor]; IsaError for an illegal id or
         another type or shape."""
-        registers = self._checked(registers, (LANES,), "registers")
+        registers = self._checked(registers, (WARP_SIZE,), "registers")
         lane, byte = self.mapping(byte_id, thread_id).grid
         return (registers[..., lane] >> (self.type.bits * byte).astype(np.uint32)) & np.uint32(self.type.mask)
 
@@ -106,7 +106,7 @@ class ScaleOperand:
         for `gather`."""
         patterns = self._checked(patterns, self.shape, "patterns")
         lane, byte = self.mapping(byte_id, thread_id).grid
-        fields = np.zeros((*patterns.shape[:-2], LANES, BYTES), np.uint32)
+        fields = np.zeros((*patterns.shape[:-2], WARP_SIZE, BYTES), np.uint32)
         fields[..., lane, byte] = patterns
         return pack(fields, self.type.bits)[..., 0]
 
@@ -142,5 +142,5 @@ def scale_operand(name: str, vectors: int, k: int, scale: str) -> ScaleOperand:
         name,
         SCALE_TYPES[type_name],
         k,
-        Mapping((("lane", LANES), ("byte", BYTES)), axes, tuple(d for d in digits if d.size > 1)),
+        Mapping((("lane", WARP_SIZE), ("byte", BYTES)), axes, tuple(d for d in digits if d.size > 1)),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from isa.errors import IsaError
 
-LANES = 128
+TMEM_LANES = 128
 COLUMNS = 512
 CELL_BITS = 32
 QUARTER = 32  # lanes that one warp of four reaches
@@ -32,7 +32,7 @@ class TmemAddress:
     column: int
 
     def __post_init__(self) -> None:
-        for what, value, size in (("lane", self.lane, LANES), ("column", self.column, COLUMNS)):
+        for what, value, size in (("lane", self.lane, TMEM_LANES), ("column", self.column, COLUMNS)):
             if not 0 <= value < size:
                 raise IsaError(
                     str(value), -1, f"{what} {value} is outside Tensor Memory", f"0 to {size - 1}", section=SECTION
@@ -67,7 +67,7 @@ class TmemAddress:
 def warp_lanes(warp: int) -> range:
     """The lanes that `tcgen05.ld` and `st` of this warp reach: 32 of them, the quarter warp mod 4. PTX ISA 9.0,
     9.7.16.8: published."""
-    start = QUARTER * (warp % (LANES // QUARTER))
+    start = QUARTER * (warp % (TMEM_LANES // QUARTER))
     return range(start, start + QUARTER)
 
 

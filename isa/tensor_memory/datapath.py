@@ -29,7 +29,7 @@ import numpy as np
 
 from isa.errors import IsaError
 from isa.mapping import Digit, Fixed, Integers, Mapping
-from isa.tensor_memory.address import CELL_BITS, LANES, TmemAddress
+from isa.tensor_memory.address import CELL_BITS, TMEM_LANES, TmemAddress
 
 SECTION = "PTX ISA 9.0, 9.7.16.10.5 (data path layout organization)"
 ALIGNMENT = "PTX ISA 9.0, 9.7.16.10.8.5 (alignment restriction)"
@@ -85,7 +85,7 @@ class DatapathLayout:
 
     def lanes(self, base_lane: int = 0) -> Integers:
         """The lanes that D uses, ascending."""
-        lane = np.arange(LANES)
+        lane = np.arange(TMEM_LANES)
         used: Integers = lane[(lane // HALF % 2 == self.checked(base_lane) // HALF) | (not self.half)]
         return used
 
@@ -243,7 +243,7 @@ def _d(layout: DatapathLayout, n: int, base_lane: int) -> Mapping:
     width = n // layout.parts
     columns = (Digit("column", 1, width, "n", 1), Digit("lane", layout.rows, layout.parts, "n", width))
     kept = tuple(d for d in (*rows, *columns) if d.size > 1)
-    return Mapping((("lane", LANES), ("column", width)), (("row", layout.rows), ("n", n)), kept, fixed)
+    return Mapping((("lane", TMEM_LANES), ("column", width)), (("row", layout.rows), ("n", n)), kept, fixed)
 
 
 @lru_cache(maxsize=64)
@@ -255,6 +255,6 @@ def _a(layout: DatapathLayout, bits: int, base_lane: int) -> Mapping:
         Digit("column", 1, A_COLUMNS, "k", per),
         Digit("lane", layout.rows, layout.parts, "copy", 1),
     )
-    places = (("lane", LANES), ("column", A_COLUMNS), ("element", per))
+    places = (("lane", TMEM_LANES), ("column", A_COLUMNS), ("element", per))
     axes = (("row", layout.rows), ("k", per * A_COLUMNS), ("copy", layout.parts))
     return Mapping(places, axes, tuple(d for d in (*rows, *inner) if d.size > 1), fixed)

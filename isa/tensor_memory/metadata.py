@@ -38,7 +38,7 @@ from isa.fragments.metadata import (
 )
 from isa.mapping import Digit, Fixed, Mapping
 from isa.shared_memory.packing import Bytes
-from isa.tensor_memory.address import LANES
+from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.datapath import HALF, DatapathLayout, datapath
 from isa.tensor_memory.moves import copy, typed
 from isa.types import Bits, pack, unpack
@@ -146,9 +146,9 @@ class TmemMetadata:
         `rest` (default 0)."""
         codes = self._checked(codes, self.shape)
         lane, column, code = self.mapping(selector, base_lane).grid
-        fields = np.zeros((*codes.shape[:-2], LANES, PAIR, CODES_PER_REGISTER), np.uint32)
+        fields = np.zeros((*codes.shape[:-2], TMEM_LANES, PAIR, CODES_PER_REGISTER), np.uint32)
         if rest is not None:
-            old = typed(rest, np.uint32, (LANES, PAIR), "metadata cells")
+            old = typed(rest, np.uint32, (TMEM_LANES, PAIR), "metadata cells")
             fields[...] = unpack(old[..., None], CODE_BITS)
         fields[..., lane, column, code] = codes[..., None]
         return pack(fields, CODE_BITS)[..., 0]
@@ -196,7 +196,7 @@ class TmemMetadata:
         for others it is inferred.
         """
         codes = self._checked(codes, (self.layout.rows, TILE_CHUNKS))
-        words = np.zeros((*codes.shape[:-2], LANES, TILE_COLUMNS), np.uint32)
+        words = np.zeros((*codes.shape[:-2], TMEM_LANES, TILE_COLUMNS), np.uint32)
         for start, pair, selector in self._steps():
             part = words[..., pair : pair + PAIR]
             words[..., pair : pair + PAIR] = self.scatter(
@@ -207,7 +207,7 @@ class TmemMetadata:
     def tile_codes(self, words: Bits, base_lane: int = 0) -> Bits:
         """Cells uint32 [..., 128 lanes, 4 columns] -> codes uint32 [..., row, 32 chunks] of all instructions of the
         tile, from the first copy."""
-        words = typed(words, np.uint32, (LANES, TILE_COLUMNS), "metadata cells")
+        words = typed(words, np.uint32, (TMEM_LANES, TILE_COLUMNS), "metadata cells")
         return np.concatenate(
             [self.gather(words[..., pair : pair + PAIR], selector, base_lane) for _, pair, selector in self._steps()],
             axis=-1,
@@ -225,7 +225,7 @@ class TmemMetadata:
     def _every(self, words: Bits, selector: int, base_lane: int) -> Bits:
         """Codes [..., row, chunk, copy]."""
         lane, column, code = self.mapping(selector, base_lane).grid
-        words = typed(words, np.uint32, (LANES, PAIR), "metadata cells")
+        words = typed(words, np.uint32, (TMEM_LANES, PAIR), "metadata cells")
         return (words[..., lane, column] >> (CODE_BITS * code).astype(np.uint32)) & np.uint32(15)
 
     def _checked(self, codes: Bits, shape: tuple[int, int]) -> Bits:
@@ -288,6 +288,6 @@ def _mapping(layout: DatapathLayout, selected: bool, selector: int, base_lane: i
             Digit("code", 1, 8, "chunk", 1),
             Digit("column", 1, PAIR, "chunk", 8),
         ]
-    places = (("lane", LANES), ("column", PAIR), ("code", CODES_PER_REGISTER))
+    places = (("lane", TMEM_LANES), ("column", PAIR), ("code", CODES_PER_REGISTER))
     axes = (("row", layout.rows), ("chunk", 8 if selected else 16), ("copy", layout.parts))
     return Mapping(places, axes, tuple(d for d in rows if d.size > 1), tuple(fixed))

@@ -34,7 +34,7 @@ from isa.forms.tcgen05_rows import REPEATS, SHAPE_REGISTERS
 from isa.mapping import Digit, Fixed, Integers, Mapping
 from isa.shared_memory.packing import DECOMPRESSIONS, UNIT, Bytes, packing
 from isa.shared_memory.tile import COPY_SHAPES
-from isa.tensor_memory.address import COLUMNS, LANES, QUARTER, warp_lanes
+from isa.tensor_memory.address import COLUMNS, QUARTER, TMEM_LANES, warp_lanes
 from isa.types import Bits
 
 T = TypeVar("T", bound=np.generic)
@@ -272,9 +272,9 @@ class Copy:
         """Matrix uint8 [..., row, byte] -> cells uint32 [..., 128 lanes, column]; what is not written keeps `rest`
         (default 0)."""
         matrix = typed(matrix, np.uint8, self.source, f"tcgen05.cp.{self.shape}: matrix")
-        cells = np.zeros((*matrix.shape[:-2], LANES, self.columns, 4), np.uint8)
+        cells = np.zeros((*matrix.shape[:-2], TMEM_LANES, self.columns, 4), np.uint8)
         if rest is not None:
-            rest = typed(rest, np.uint32, (LANES, self.columns), f"tcgen05.cp.{self.shape}: cells")
+            rest = typed(rest, np.uint32, (TMEM_LANES, self.columns), f"tcgen05.cp.{self.shape}: cells")
             cells[...] = np.ascontiguousarray(rest, "<u4")[..., None].view(np.uint8)
         lane, column, byte = self.mapping.grid
         cells[..., lane, column, byte] = matrix[..., None]
@@ -282,7 +282,7 @@ class Copy:
 
     def gather(self, words: Bits, copy: int = 0) -> Bytes:
         """Cells uint32 [..., 128 lanes, column] -> the matrix uint8 [..., row, byte] of which they hold this copy."""
-        words = typed(words, np.uint32, (LANES, self.columns), f"tcgen05.cp.{self.shape}: cells")
+        words = typed(words, np.uint32, (TMEM_LANES, self.columns), f"tcgen05.cp.{self.shape}: cells")
         if not 0 <= copy < self.copies:
             raise IsaError(
                 str(copy), -1, f"copy {copy} of tcgen05.cp.{self.shape}", f"0 to {self.copies - 1}", section=COPY
@@ -326,7 +326,7 @@ def copy(shape: str, multicast: str = "") -> Copy:
     lanes, fixed, copies, evidence = _COPIES[shape, multicast]
     rows, width = COPY_SHAPES[shape]
     digits = (*lanes, Digit("byte", 1, 4, "source", 1), Digit("column", 1, width // 4, "source", 4))
-    places = (("lane", LANES), ("column", width // 4), ("byte", 4))
+    places = (("lane", TMEM_LANES), ("column", width // 4), ("byte", 4))
     return Copy(
         shape, multicast, Mapping(places, (("row", rows), ("source", width), ("copy", copies)), digits, fixed), evidence
     )
@@ -377,24 +377,24 @@ def shift_sources(lane: int, lanes: int = QUARTER) -> Integers:
     the one to renew, is inferred (CUTLASS describes .cp.4x256b as doing that); that one instruction moves one group of
     32 is inferred from "for a warp" and the alignment.
     """
-    if not 0 <= lane < LANES or lane % QUARTER:
+    if not 0 <= lane < TMEM_LANES or lane % QUARTER:
         raise IsaError(str(lane), -1, f"tcgen05.shift at lane {lane}", "0, 32, 64 or 96", section=SHIFT)
-    if not 0 < lanes <= LANES - lane or lanes % QUARTER:
+    if not 0 < lanes <= TMEM_LANES - lane or lanes % QUARTER:
         raise IsaError(
             str(lanes),
             -1,
             f"tcgen05.shift of {lanes} lanes from lane {lane}",
-            f"32 to {LANES - lane} in steps of 32",
+            f"32 to {TMEM_LANES - lane} in steps of 32",
             section=SHIFT,
         )
-    every = np.arange(LANES)
+    every = np.arange(TMEM_LANES)
     sources: Integers = every + ((every >= lane) & (every < lane + lanes) & (every % QUARTER != QUARTER - 1))
     return sources
 
 
 def shift_down(words: Bits, lane: int, lanes: int = QUARTER) -> Bits:
     """Cells uint32 [..., 128 lanes, 8 columns] after `tcgen05.shift.down` at that base lane; see `shift_sources`."""
-    words = typed(words, np.uint32, (LANES, SHIFT_COLUMNS), "tcgen05.shift: cells")
+    words = typed(words, np.uint32, (TMEM_LANES, SHIFT_COLUMNS), "tcgen05.shift: cells")
     return words[..., shift_sources(lane, lanes), :]
 
 

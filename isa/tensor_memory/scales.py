@@ -31,7 +31,7 @@ from isa.errors import IsaError
 from isa.forms.tcgen05_rows import KIND_ROWS
 from isa.mapping import Digit, Fixed, Mapping
 from isa.shared_memory.packing import Bytes
-from isa.tensor_memory.address import LANES, QUARTER
+from isa.tensor_memory.address import QUARTER, TMEM_LANES
 from isa.tensor_memory.datapath import datapath
 from isa.tensor_memory.moves import copy, typed
 from isa.types import Bits, pack, unpack
@@ -136,7 +136,7 @@ class TmemScales:
         """Cells uint32 [..., 128 lanes, columns] -> the factors, and where their copies differ; IsaError for an illegal
         id or another shape."""
         lane, column, byte = (grid[: self.vectors] for grid in self.mapping(id).grid)
-        words = typed(words, np.uint32, (LANES, self.columns), f"scale factors of {self.operand}: cells")
+        words = typed(words, np.uint32, (TMEM_LANES, self.columns), f"scale factors of {self.operand}: cells")
         every = (words[..., lane, column] >> (8 * byte).astype(np.uint32)) & np.uint32(255)
         return Gathered(every[..., 0], (every != every[..., :1]).any(axis=-1))
 
@@ -153,10 +153,13 @@ class TmemScales:
                 "patterns of 8 bits",
                 section=SECTION,
             )
-        fields = np.zeros((*patterns.shape[:-2], LANES, self.columns, BYTES), np.uint32)
+        fields = np.zeros((*patterns.shape[:-2], TMEM_LANES, self.columns, BYTES), np.uint32)
         if rest is not None:
             fields[...] = unpack(
-                typed(rest, np.uint32, (LANES, self.columns), f"scale factors of {self.operand}: cells")[..., None], 8
+                typed(rest, np.uint32, (TMEM_LANES, self.columns), f"scale factors of {self.operand}: cells")[
+                    ..., None
+                ],
+                8,
             )
         fields[..., lane, column, byte] = patterns[..., None]
         return pack(fields, 8)[..., 0]
@@ -261,6 +264,6 @@ def _mapping(scales: TmemScales, id: int) -> Mapping:
         if scales.factors < BYTES
         else ()
     )
-    places = (("lane", LANES), ("column", scales.columns), ("byte", BYTES))
+    places = (("lane", TMEM_LANES), ("column", scales.columns), ("byte", BYTES))
     axes = ((axis, half * scales.parts), ("factor", scales.factors), ("copy", scales.copies))
     return Mapping(places, axes, tuple(d for d in digits if d.size > 1), fixed)

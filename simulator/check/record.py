@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from isa.errors import UndefinedBehavior
 from isa.ptx.instruction import Register
-from isa.tensor_memory.address import COLUMNS, LANES
+from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from simulator.check.accesses import Distinct
 from simulator.errors import DeadlockError, TraceError
-from simulator.execute.cta_state import Event, Machine, Region
+from simulator.execute.cta_state import CtaState, Event, Region
 from simulator.execute.operands import reader
 from simulator.program.data import load_all
 from simulator.program.lowering import linearise
@@ -60,7 +60,7 @@ class Recording:
 class _Log(list[Event]):
     """A log that looks at the machines whenever it grows."""
 
-    def __init__(self, machines: Iterable[Machine]) -> None:
+    def __init__(self, machines: Iterable[CtaState]) -> None:
         super().__init__()
         self.machines = list(machines)
         self.values: dict[tuple[int, str], int] = {}
@@ -98,7 +98,7 @@ class _Log(list[Event]):
             del known[allocation]
         return gone
 
-    def _operands(self, machine: Machine, event: Event) -> None:
+    def _operands(self, machine: CtaState, event: Event) -> None:
         form, (warp, mask) = event.instruction.form, event.threads[0]
         lane = (mask & -mask).bit_length() - 1
         for role, operand in zip(form.roles, event.instruction.operands, strict=False):
@@ -109,25 +109,25 @@ class _Log(list[Event]):
 def _columns(cta: int, allocations: Iterable[Allocation]) -> Region:
     """All cells of these allocations."""
     columns = np.concatenate([np.arange(a.base, a.base + a.columns) for a in allocations])
-    return Region("tmem", cta, (np.arange(LANES)[:, None] * COLUMNS + columns).ravel())
+    return Region("tmem", cta, (np.arange(TMEM_LANES)[:, None] * COLUMNS + columns).ravel())
 
 
 @dataclass
 class _Undefined:
     """Collects what machines meet."""
 
-    machines: list[Machine]
+    machines: list[CtaState]
     found: dict[tuple[str, int], Met] = field(default_factory=dict)
 
     def attach(self) -> None:
         for machine in self.machines:
-            vars(machine)["meet"] = self._meeting(machine)
+            vars(machine)["note_undefined"] = self._meeting(machine)
             machine.met = _Counted(machine, self)
 
-    def _meeting(self, machine: Machine) -> Any:
+    def _meeting(self, machine: CtaState) -> Any:
         return lambda name, count, where: self.add(machine, name, int(count), where)
 
-    def add(self, machine: Machine, name: str, count: int, where: str = "") -> None:
+    def add(self, machine: CtaState, name: str, count: int, where: str = "") -> None:
         before = self.found.get((name, machine.line))
         self.found[name, machine.line] = Met(
             name, machine.line, before.where if before else where, count + (before.times if before else 0)
@@ -137,7 +137,7 @@ class _Undefined:
 class _Counted(Counter[str]):
     """A machine's counts of undefined cases, which go to whoever collects them."""
 
-    def __init__(self, machine: Machine | None = None, to: _Undefined | None = None) -> None:
+    def __init__(self, machine: CtaState | None = None, to: _Undefined | None = None) -> None:
         self._machine, self._to = machine, to
         super().__init__()
 
@@ -179,7 +179,7 @@ def record(trace: Trace) -> Recording:
     return Recording(list(log), log.values, written, list(undefined.found.values()), leaks, stop)
 
 
-def _written(machines: Iterable[Machine]) -> dict[int, NDArray[np.int64]]:
+def _written(machines: Iterable[CtaState]) -> dict[int, NDArray[np.int64]]:
     """Cells that `.load` filled."""
     found = {}
     for machine in machines:

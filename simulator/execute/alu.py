@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from isa.forms.plain import PlainForm
 from isa.ptx.instruction import Instruction, Pair, Vector
-from simulator.execute.cta_state import NOTHING, Executor, Machine, Outcome
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.operands import reader, writer
-from simulator.state.registers import LANES, SORT_OF_BITS, Warps
+from simulator.state.registers import SORT_OF_BITS, WARP_SIZE, Warps
 from simulator.state.shared import AddressError
 
 Array = NDArray[Any]
@@ -43,7 +43,7 @@ def alu(instruction: Instruction, form: PlainForm) -> Executor:
     write = writer(instruction["d"], form.roles[0].width)
     signed = form.type_name[0] == "s"
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         values = [read(machine, warps) for read in sources]
         write(machine, warps, operation(*values, signed=signed))
         return NOTHING
@@ -56,7 +56,7 @@ def _pack(instruction: Instruction) -> Executor:
     packs = isinstance(instruction["a"], Vector)
     read, write = reader(instruction["a"], 32 if packs else 64), writer(instruction["d"], 64 if packs else 32)
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         values = np.swapaxes(read(machine, warps), 1, 2)
         other = np.ascontiguousarray(values).astype("<u4" if packs else "<u8").view("<u8" if packs else "<u4")
         write(machine, warps, np.swapaxes(other, 1, 2))
@@ -72,15 +72,15 @@ def _elect(instruction: Instruction) -> Executor:
     leader, chosen = instruction["d"].elements
     read, write_leader, write_chosen = reader(instruction["a"]), writer(leader), writer(chosen, 1)
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         mask = read(machine, warps)[:, 0]
         if (mask != mask[:, :1]).any() or not mask.all():
             reason = "elect.sync with an empty mask, or one that differs among the threads of a warp"
             raise AddressError(reason, "the same lanes in all, e.g. 0xffffffff")
         lane = (mask[:, 0] & -mask[:, 0].astype(np.int64)).astype(np.float64)
         lowest = np.log2(lane).astype(np.uint32)[:, None, None]
-        write_leader(machine, warps, np.broadcast_to(lowest, (len(warps), 1, LANES)))
-        write_chosen(machine, warps, lowest == np.arange(LANES, dtype=np.uint32))
+        write_leader(machine, warps, np.broadcast_to(lowest, (len(warps), 1, WARP_SIZE)))
+        write_chosen(machine, warps, lowest == np.arange(WARP_SIZE, dtype=np.uint32))
         return NOTHING
 
     return run
@@ -90,7 +90,7 @@ def _map(instruction: Instruction) -> Executor:
     """mapa: the address of the same place in another CTA. PTX ISA 9.0, 9.7.9.23."""
     read, rank, write = reader(instruction["a"]), reader(instruction["b"]), writer(instruction["d"])
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         where, which = read(machine, warps), rank(machine, warps)
         lanes = machine.threads(warps)
         ranks = which[:, 0][lanes]

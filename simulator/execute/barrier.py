@@ -14,7 +14,7 @@ from isa.forms.mma import Form
 from isa.forms.plain import PlainForm
 from isa.ptx.instruction import Immediate
 from simulator.state.mbarrier import Clocks, joined
-from simulator.state.registers import LANES
+from simulator.state.registers import WARP_SIZE
 from simulator.state.shared import AddressError
 
 
@@ -44,9 +44,9 @@ def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
         return number.value, None
     assert isinstance(rest[0], Immediate)
     threads = rest[0].value
-    if threads <= 0 or threads % LANES:
-        raise IsaError(str(instruction), -1, f"a barrier of {threads} threads", f"a multiple of {LANES}")
-    return number.value, threads // LANES
+    if threads <= 0 or threads % WARP_SIZE:
+        raise IsaError(str(instruction), -1, f"a barrier of {threads} threads", f"a multiple of {WARP_SIZE}")
+    return number.value, threads // WARP_SIZE
 
 
 class Barriers:
@@ -89,7 +89,7 @@ class ClusterBarrier:
 
     Attributes:
         arrived: for each warp that runs a program, how often it has arrived.
-        released: what those who arrived had done, see `Machine.release`.
+        released: what those who arrived had done, see `CtaState.release`.
     """
 
     def __init__(self, actors: Iterable[Actor] = ()) -> None:

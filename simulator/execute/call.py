@@ -12,7 +12,7 @@ from isa.targets import Target
 from isa.types import Bits
 from simulator.errors import check_option
 from simulator.execute.mma import (
-    LANES,
+    WARP_SIZE,
     Arithmetic,
     Ids,
     Policy,
@@ -128,8 +128,8 @@ def _form(opcode: str, target: str | Target, *, sparse: bool) -> MmaForm:
 
 def _check_operands(form: MmaForm, given: dict[str, Bits], scales: Scales | None) -> None:
     """IsaError unless every operand has the type and shape that the form asks for, and as many cases as the others."""
-    tails: dict[str, tuple[int, ...]] = dict.fromkeys(("e", "scale_a", "scale_b"), (LANES,))
-    tails |= {name: (getattr(form, name).registers, LANES) for name in "abc"}
+    tails: dict[str, tuple[int, ...]] = dict.fromkeys(("e", "scale_a", "scale_b"), (WARP_SIZE,))
+    tails |= {name: (getattr(form, name).registers, WARP_SIZE) for name in "abc"}
     cases = len(given["a"]) if isinstance(given["a"], np.ndarray) and given["a"].ndim else 0
     everything = given if scales is None else {**given, "scale_a": scales.a, "scale_b": scales.b}
     for name, array in everything.items():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from isa import IsaError
 from isa.forms.plain import PlainForm
 from isa.ptx.instruction import Immediate, Instruction
-from simulator.execute.cta_state import Executor, Machine, Outcome
+from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, Fact, FetchFacts, Idle, WaitGroupFacts
 from simulator.execute.memory import as_bytes_of, extended, filled, raced, region
 from simulator.execute.operands import addresses, reader, writer
@@ -34,7 +34,7 @@ def load_global(instruction: Instruction, form: PlainForm) -> Executor:
     at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
     size = form.width // 8 * form.vector
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         where = filled(machine, at(machine, warps))
         write(machine, warps, np.swapaxes(extended(machine.memory.read(where, size), form), 1, 2))
         machine.note(instruction, warps)
@@ -48,7 +48,7 @@ def store_global(instruction: Instruction, form: PlainForm) -> Executor:
     at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
     size = form.width // 8 * form.vector
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         where, data = at(machine, warps), as_bytes_of(np.swapaxes(read(machine, warps), 1, 2), form)
         lanes = machine.threads(warps)
         machine.memory.write(where[lanes], data[lanes])
@@ -58,7 +58,7 @@ def store_global(instruction: Instruction, form: PlainForm) -> Executor:
     return run
 
 
-def _fetched(machine: Machine, kind: str, where: Addresses, size: int) -> tuple[Fact, ...]:
+def _fetched(machine: CtaState, kind: str, where: Addresses, size: int) -> tuple[Fact, ...]:
     """What an access to global memory moves, for each warp."""
     lines, sectors = (touched(where, size, unit, machine.active).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
     return tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, strict=True))
@@ -82,7 +82,7 @@ def _copy(instruction: Instruction, form: PlainForm) -> Executor:
     width, kind = size.value, "cached copy" if "ca" in form.qualifiers else "copy"
     count = reader(instruction.operands[3]) if len(instruction.operands) > 3 else None
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         where, origin, lanes = to(machine, warps), source(machine, warps), machine.threads(warps)
         data = np.zeros((*where.shape, width), np.uint8)
         data[lanes] = machine.memory.read(origin[lanes], width)
@@ -113,7 +113,7 @@ def _counts(given: NDArray[Any], lanes: NDArray[np.bool_], width: int) -> NDArra
     return counts
 
 
-def _whole(machine: Machine, instruction: Instruction) -> None:
+def _whole(machine: CtaState, instruction: Instruction) -> None:
     """Groups are counted by warp here, so all of its threads must take part."""
     if machine.active is not None:
         reason = f"'{instruction.form.opcode}' in some of the threads of a warp: groups are counted by warp"
@@ -121,7 +121,7 @@ def _whole(machine: Machine, instruction: Instruction) -> None:
 
 
 def _commit(instruction: Instruction) -> Executor:
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         _whole(machine, instruction)
         for warp in warps.tolist():
             machine.copies.commit(warp)
@@ -136,7 +136,7 @@ def _wait(instruction: Instruction, form: PlainForm) -> Executor:
     count = instruction["groups"] if not every else Immediate(0)
     assert isinstance(count, Immediate)
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         _whole(machine, instruction)
         for warp in warps.tolist():
             if every:
@@ -152,7 +152,7 @@ def _bulk(instruction: Instruction) -> Executor:
     """cp.async.bulk to shared memory, complete_tx on an mbarrier: PTX ISA 9.0, 9.7.9.25.4.1."""
     places, size = [addresses(instruction[name]) for name in ("to", "from", "mbarrier")], reader(instruction["size"])
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         given = [*(place(machine, warps) for place in places), size(machine, warps)[:, 0]]
         facts: list[Fact] = [Idle()] * len(warps)
         for row, active in enumerate(machine.threads(warps)):
@@ -169,7 +169,7 @@ def _bulk(instruction: Instruction) -> Executor:
     return run
 
 
-def _bulk_copy(machine: Machine, warp: int, where: int, origin: int, barrier: int, size: int) -> Fact:
+def _bulk_copy(machine: CtaState, warp: int, where: int, origin: int, barrier: int, size: int) -> Fact:
     """One bulk copy of a thread."""
     if size % _BULK_UNIT:
         raise AddressError(f"cp.async.bulk of {size} bytes", f"a multiple of {_BULK_UNIT}")

@@ -22,7 +22,7 @@ from simulator.execute.mma import Arithmetic
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.global_memory import Copies, GlobalMemory
 from simulator.state.mbarrier import Clocks, Mbarriers, OrderedMemory, joined
-from simulator.state.registers import LANES, Lanes, Warps
+from simulator.state.registers import WARP_SIZE, Lanes, Warps
 from simulator.state.shared import AddressError
 from simulator.state.tensor_memory import TensorMemory
 
@@ -36,7 +36,7 @@ _RANK_BIT = 24
 
 
 @dataclass
-class Machine:
+class CtaState:
     """A CTA on an SM.
 
     Attributes:
@@ -73,7 +73,7 @@ class Machine:
     largest_ulp: int = -1
     compared: int = 0
     rank: int = 0
-    peer: Machine | None = None
+    peer: CtaState | None = None
     cluster: ClusterBarrier = field(default_factory=ClusterBarrier)
     line: int = 0
     active: Lanes | None = None
@@ -97,13 +97,13 @@ class Machine:
         return Copies(np.zeros(self.shared.data.size, np.int32))
 
     @property
-    def ctas(self) -> tuple[Machine, ...]:
+    def ctas(self) -> tuple[CtaState, ...]:
         """The CTAs that can reach each other, by rank."""
         if self.peer is None:
             return (self,)
         return (self, self.peer) if self.rank == 0 else (self.peer, self)
 
-    def meet(self, name: str, count: int, where: str) -> None:
+    def note_undefined(self, name: str, count: int, where: str) -> None:
         """Counts an undefined case, or raises it where the policy says so."""
         if self.undefined == "raise":
             raise undefined_behavior(name, where)
@@ -111,7 +111,7 @@ class Machine:
 
     def threads(self, warps: Warps) -> Lanes:
         """bool [warp, lane]: which threads of these warps execute the instruction."""
-        return np.ones((len(warps), LANES), np.bool_) if self.active is None else self.active
+        return np.ones((len(warps), WARP_SIZE), np.bool_) if self.active is None else self.active
 
     def actors(self, warps: Warps) -> Warps:
         """The warps by their numbers among those of all CTAs, as `shared` knows them."""
@@ -136,7 +136,7 @@ class Machine:
             assert isinstance(cta.shared, OrderedMemory)
             cta.shared.acquire(actor, clocks)
 
-    def located(self, address: int) -> tuple[Machine, int]:
+    def located(self, address: int) -> tuple[CtaState, int]:
         """The CTA that a .shared::cluster address names, and the offset in its shared memory; AddressError if there is
         no such CTA.
 
@@ -187,7 +187,7 @@ class Machine:
 
     def special(self, name: str, warps: Warps) -> Bits:
         """uint32 [warp, lane] of a special register. PTX ISA 9.0, section 10; threads along x."""
-        lane = np.arange(LANES, dtype=np.uint32)
+        lane = np.arange(WARP_SIZE, dtype=np.uint32)
         warp = warps.astype(np.uint32)[:, None]
         match name:
             case "%laneid":
@@ -197,16 +197,16 @@ class Machine:
             case "%nwarpid":
                 value = np.full((1, 1), self.slots, np.uint32)
             case "%tid.x":
-                value = warp * np.uint32(LANES) + lane
+                value = warp * np.uint32(WARP_SIZE) + lane
             case "%ntid.x":
-                value = np.full((1, 1), self.warps * LANES, np.uint32)
+                value = np.full((1, 1), self.warps * WARP_SIZE, np.uint32)
             case "%cluster_ctarank":
                 value = np.full((1, 1), self.rank, np.uint32)
             case "%cluster_nctarank":
                 value = np.full((1, 1), len(self.ctas), np.uint32)
             case _:
                 raise AssertionError(name)
-        return np.broadcast_to(value, (len(warps), LANES))
+        return np.broadcast_to(value, (len(warps), WARP_SIZE))
 
 
 class Region(NamedTuple):
@@ -248,7 +248,7 @@ def _mask(lanes: NDArray[np.bool_]) -> int:
     return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
 
 
-class Block(NamedTuple):
+class PendingWait(NamedTuple):
     """What a warp waits for before its instruction is done.
 
     Attributes:
@@ -275,9 +275,9 @@ class Outcome(NamedTuple):
 
     wavefronts: NDArray[np.int64] | None = None
     lanes: NDArray[np.int64] | None = None
-    block: Block | None = None
+    block: PendingWait | None = None
     facts: tuple[Fact | None, ...] = ()
 
 
 NOTHING = Outcome()
-Executor = Callable[[Machine, Warps], Outcome]
+Executor = Callable[[CtaState, Warps], Outcome]

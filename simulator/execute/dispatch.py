@@ -23,13 +23,13 @@ from simulator.arithmetic import ulp_distance
 from simulator.execute.alu import ALU_NAMES, alu
 from simulator.execute.barrier import is_cluster_barrier
 from simulator.execute.copies import copy, load_global, store_global
-from simulator.execute.cta_state import NOTHING, Executor, Machine, Outcome
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import Fact, Idle
 from simulator.execute.memory import load, load_matrices, store
 from simulator.execute.mma import Scales, execute_mma, first_undefined, undefined_cases
 from simulator.execute.operands import place_of, reader, writer
 from simulator.execute.sync import SYNCHRONISATION, cluster_barrier
-from simulator.state.registers import LANES, Lanes, Sort, Warps
+from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 
 Places = NDArray[np.int64] | slice
 
@@ -78,7 +78,7 @@ def is_collective(form: Form) -> bool:
     return "sync" in form.opcode.split(".") or form.unit == "barrier"
 
 
-def guarded_lanes(guard: Guard, machine: Machine, warps: Warps) -> Lanes:
+def guarded_lanes(guard: Guard, machine: CtaState, warps: Warps) -> Lanes:
     """bool [warp, lane]: which threads a guard lets execute its instruction."""
     lanes: Lanes = machine.registers.read(warps, [place_of(guard.predicate.name).number], Sort.PREDICATE)[:, 0]
     return ~lanes if guard.negated else lanes
@@ -90,7 +90,7 @@ def _guarded(instruction: Instruction, run: Executor) -> Executor:
     assert guard is not None
     off = Idle() if isinstance(instruction.form, FamilyForm) or instruction.form.unit in ("global", "copies") else None
 
-    def guarded(machine: Machine, warps: Warps) -> Outcome:
+    def guarded(machine: CtaState, warps: Warps) -> Outcome:
         lanes = guarded_lanes(guard, machine, warps)
         some, every = np.logical_or.reduce(lanes, axis=1), np.logical_and.reduce(lanes, axis=1)
         if not some.any():
@@ -104,9 +104,7 @@ def _guarded(instruction: Instruction, run: Executor) -> Executor:
             )
         if collective and (some != every).any():
             at = int((some != every).argmax())
-            reason = (
-                f"'{instruction.form.opcode}' in {int(lanes[at].sum())} of the {LANES} threads of warp {int(warps[at])}"
-            )
+            reason = f"'{instruction.form.opcode}' in {int(lanes[at].sum())} of the {WARP_SIZE} threads of warp {int(warps[at])}"
             raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none")
         chosen = np.flatnonzero(some)
         machine.active = None if every[chosen].all() else lanes[chosen]
@@ -144,7 +142,7 @@ def _matrix(instruction: Instruction, form: MmaForm) -> Executor:
     selector = instruction.selector if form.sparse else 0
     scales = _scale_reader(instruction, form) if form.row.scale else None
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         metadata = e(machine, warps)[:, 0] if e else None
         if metadata is not None:
             _meet_undefined(machine, form, metadata, selector)
@@ -165,7 +163,7 @@ def _matrix(instruction: Instruction, form: MmaForm) -> Executor:
 
 
 def _compute(
-    machine: Machine,
+    machine: CtaState,
     form: MmaForm,
     operands: tuple[Bits, Bits, Bits, Bits | None],
     selector: int,
@@ -183,7 +181,7 @@ def _compute(
     return d
 
 
-def _scale_reader(instruction: Instruction, form: MmaForm) -> Callable[[Machine, Warps], list[tuple[Places, Scales]]]:
+def _scale_reader(instruction: Instruction, form: MmaForm) -> Callable[[CtaState, Warps], list[tuple[Places, Scales]]]:
     """Reads block scales: groups of warps with the same ids, and their factors.
 
     Ids in registers must be the same in all lanes; those of lane 0 are taken, and only as many bits of them as legal
@@ -197,12 +195,12 @@ def _scale_reader(instruction: Instruction, form: MmaForm) -> Callable[[Machine,
         [mask for operand in operands for mask in (max(operand.byte_ids), max(operand.thread_ids))], np.uint32
     )
 
-    def read(machine: Machine, warps: Warps) -> list[tuple[Places, Scales]]:
+    def read(machine: CtaState, warps: Warps) -> list[tuple[Places, Scales]]:
         factors = [reader(machine, warps)[:, 0] for reader in registers]
         given = np.concatenate([reader(machine, warps) for reader in ids], axis=1)
         uneven = int((given != given[..., :1]).any(axis=(1, 2)).sum())
         if uneven:
-            machine.meet("uneven-scale-ids", uneven, form.opcode)
+            machine.note_undefined("uneven-scale-ids", uneven, form.opcode)
         kept = given[..., 0] & masks
         found: list[tuple[Places, Scales]] = []
         for combination in np.unique(kept, axis=0):
@@ -214,7 +212,7 @@ def _scale_reader(instruction: Instruction, form: MmaForm) -> Callable[[Machine,
     return read
 
 
-def _meet_undefined(machine: Machine, form: MmaForm, metadata: Bits, selector: int) -> None:
+def _meet_undefined(machine: CtaState, form: MmaForm, metadata: Bits, selector: int) -> None:
     """Counts undefined metadata, or raises where the policy says so. A bad selector always raises: the chip stops the
     kernel."""
     met = undefined_cases(form, metadata, selector)

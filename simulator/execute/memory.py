@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from isa.forms.plain import PlainForm
 from isa.ptx.instruction import Instruction
-from simulator.execute.cta_state import NOTHING, Executor, Machine, Outcome, Region
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
@@ -20,7 +20,7 @@ def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
     at, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.matrix
     rows = fragment.shape[0]
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         where = at(machine, warps)[:, :rows]
         data, races = machine.shared.read(where, 16, machine.actors(warps))
         raced(machine, races + _under_way(machine, where, 16))
@@ -37,7 +37,7 @@ def load(instruction: Instruction, form: PlainForm) -> Executor:
     at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
     size = form.width // 8 * form.vector
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         where = at(machine, warps)
         if machine.active is None:
             data, races = machine.shared.read(where, size, machine.actors(warps))
@@ -57,7 +57,7 @@ def store(instruction: Instruction, form: PlainForm) -> Executor:
     at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
     size = form.width // 8 * form.vector
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         where = at(machine, warps)
         words = np.swapaxes(read(machine, warps), 1, 2)
         data = as_bytes_of(words, form)
@@ -73,13 +73,13 @@ def store(instruction: Instruction, form: PlainForm) -> Executor:
     return run
 
 
-def raced(machine: Machine, races: int) -> None:
+def raced(machine: CtaState, races: int) -> None:
     """Counts bytes that race."""
     if races:
-        machine.meet("shared-memory-race", races, f"{races} bytes")
+        machine.note_undefined("shared-memory-race", races, f"{races} bytes")
 
 
-def _under_way(machine: Machine, where: Addresses, size: int) -> int:
+def _under_way(machine: CtaState, where: Addresses, size: int) -> int:
     """How many bytes of an access a copy is about to write."""
     if "copies" not in vars(machine):
         return 0
@@ -116,7 +116,7 @@ def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
 # Where only some threads of a warp take part
 
 
-def _read_some(machine: Machine, where: Addresses, size: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
+def _read_some(machine: CtaState, where: Addresses, size: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
     """As `SharedMemory.read`; zero in the lanes that read nothing."""
     data, races = np.zeros((*where.shape, size), np.uint8), 0
     for row, lanes in enumerate(machine.threads(warps)):
@@ -125,7 +125,7 @@ def _read_some(machine: Machine, where: Addresses, size: int, warps: Warps) -> t
     return data, races
 
 
-def _write_some(machine: Machine, where: Addresses, data: NDArray[np.uint8], warps: Warps) -> int:
+def _write_some(machine: CtaState, where: Addresses, data: NDArray[np.uint8], warps: Warps) -> int:
     """As `SharedMemory.write`."""
     return sum(
         machine.shared.write(
@@ -135,7 +135,7 @@ def _write_some(machine: Machine, where: Addresses, data: NDArray[np.uint8], war
     )
 
 
-def filled(machine: Machine, where: Addresses) -> Addresses:
+def filled(machine: CtaState, where: Addresses) -> Addresses:
     """Addresses in which each idle lane has that of an active one of its warp, so that it costs nothing: [warp,
     lane]."""
     if machine.active is None:
@@ -144,6 +144,6 @@ def filled(machine: Machine, where: Addresses) -> Addresses:
     return np.where(machine.active, where, some)
 
 
-def region(machine: Machine, where: Addresses, size: int) -> tuple[Region, ...]:
+def region(machine: CtaState, where: Addresses, size: int) -> tuple[Region, ...]:
     """The bytes of an access, for the log."""
     return () if machine.log is None else (Region("shared", machine.rank, where[..., None] + np.arange(size)),)

@@ -26,7 +26,7 @@ from simulator.execute.words import column_order, fragment_layout
 Arithmetic = Literal["chip", "exact"]
 Policy = Literal["hardware", "raise"]
 
-LANES = 32
+WARP_SIZE = 32
 Ids = tuple[int, int]
 
 
@@ -108,7 +108,7 @@ def execute_mma(
     ids = (scales.a_ids, scales.b_ids) if scales else ((0, 0), (0, 0))
     how, kernel = _prepare(form, target, arithmetic, selector, *ids)
     if kernel is not None:
-        d = np.empty((len(a), form.d.registers, LANES), np.uint32)
+        d = np.empty((len(a), form.d.registers, WARP_SIZE), np.uint32)
         extra = e, *((scales.a, scales.b) if scales else (None, None))
 
         def part(cases: slice) -> None:
@@ -140,7 +140,7 @@ def _multiply_add(form: MmaForm, a: Bits, b: Bits, c: Bits, target: Target, arit
     check_option("arithmetic", arithmetic, get_args(Arithmetic))
     sum_row(form, target)
     if arithmetic == "chip" and library() is not None:
-        d, rounding = np.empty((len(a), form.d.registers, LANES), np.uint64), ROUNDINGS.index(form.rounding)
+        d, rounding = np.empty((len(a), form.d.registers, WARP_SIZE), np.uint64), ROUNDINGS.index(form.rounding)
         left, right, addend = (cast(Words, x) for x in (a, b, c))
         spread(len(d), form.fma, lambda part: _chain(form)(d[part], left[part], right[part], addend[part], rounding))
         return cast(Bits, d)
@@ -157,7 +157,7 @@ def _chain(form: MmaForm) -> Chain:
     if chain is None:
         order = column_order(form)
         a, b, d = (
-            register * LANES + lane
+            register * WARP_SIZE + lane
             for lane, register, _ in (fragment.mapping.grid for fragment in (form.a, form.b, form.d))
         )
         chain = _chains[form.opcode] = Chain(form.m, form.n, form.k, (a, b[:, order], d[:, order]))

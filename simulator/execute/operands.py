@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.ptx.instruction import Address, Immediate, Operand, Predicate, Register, Scalar, Sink, Vector
-from simulator.execute.cta_state import SPECIAL, Machine
-from simulator.state.registers import LANES, SORT_OF_BITS, Lanes, Place, Sort, Warps, register_place
+from simulator.execute.cta_state import SPECIAL, CtaState
+from simulator.state.registers import SORT_OF_BITS, WARP_SIZE, Lanes, Place, Sort, Warps, register_place
 from simulator.state.shared import Addresses
 
-Reader = Callable[[Machine, Warps], NDArray[Any]]
-Writer = Callable[[Machine, Warps, NDArray[Any]], None]
+Reader = Callable[[CtaState, Warps], NDArray[Any]]
+Writer = Callable[[CtaState, Warps, NDArray[Any]], None]
 _FAR = np.uint64(1 << 62)  # stands for every address that is too large for int64
 
 
@@ -45,11 +45,11 @@ def reader(operand: Operand, bits: int = 32) -> Reader:
     return lambda machine, warps: np.stack([scalar(part, machine, warps, sort) for part in parts], axis=1)
 
 
-def scalar(part: Scalar, machine: Machine, warps: Warps, sort: Sort = Sort.WORD) -> NDArray[Any]:
+def scalar(part: Scalar, machine: CtaState, warps: Warps, sort: Sort = Sort.WORD) -> NDArray[Any]:
     """[warp, lane] of one register, special register or constant."""
     if isinstance(part, Immediate):
         value = part.value != 0 if sort is Sort.PREDICATE else part.value & ((1 << sort.bits) - 1)
-        return np.full((len(warps), LANES), value, sort.dtype)
+        return np.full((len(warps), WARP_SIZE), value, sort.dtype)
     assert isinstance(part, Register)
     if part.name in SPECIAL:
         return machine.special(part.name, warps)
@@ -68,22 +68,22 @@ def writer(operand: Operand, bits: int = 32) -> Writer:
     return lambda machine, warps, values: machine.registers.write(warps, numbers, values[:, kept], machine.active, sort)
 
 
-def predicate(operand: Operand) -> Callable[[Machine, Warps], Lanes]:
+def predicate(operand: Operand) -> Callable[[CtaState, Warps], Lanes]:
     """Reads a predicate operand, `%p0`, `!%p0` or a constant (0 is false): bool [warp, lane]."""
     if isinstance(operand, Immediate):
-        return lambda machine, warps: np.full((len(warps), LANES), operand.value != 0, np.bool_)
+        return lambda machine, warps: np.full((len(warps), WARP_SIZE), operand.value != 0, np.bool_)
     assert isinstance(operand, Predicate | Register)
     register, negated = (operand.register, operand.negated) if isinstance(operand, Predicate) else (operand, False)
     number = place_of(register.name).number
 
-    def read(machine: Machine, warps: Warps) -> Lanes:
+    def read(machine: CtaState, warps: Warps) -> Lanes:
         found: Lanes = machine.registers.read(warps, [number], Sort.PREDICATE)[:, 0]
         return ~found if negated else found
 
     return read
 
 
-def addresses(operand: Operand) -> Callable[[Machine, Warps], Addresses]:
+def addresses(operand: Operand) -> Callable[[CtaState, Warps], Addresses]:
     """Byte addresses int64 [warp, lane] of an address operand: modulo 2^32, or modulo 2^64 where its register has 64
     bits."""
     assert isinstance(operand, Address)
@@ -92,12 +92,12 @@ def addresses(operand: Operand) -> Callable[[Machine, Warps], Addresses]:
     if base is not None and base.name not in SPECIAL:
         sort = place_of(base.name).sort
 
-    def read(machine: Machine, warps: Warps) -> Addresses:
+    def read(machine: CtaState, warps: Warps) -> Addresses:
         if base is None:
-            return np.full((len(warps), LANES), offset, np.int64)
+            return np.full((len(warps), WARP_SIZE), offset, np.int64)
         return (scalar(base, machine, warps, sort).astype(np.int64) + offset) & 0xFFFFFFFF
 
-    def read_wide(machine: Machine, warps: Warps) -> Addresses:
+    def read_wide(machine: CtaState, warps: Warps) -> Addresses:
         assert base is not None
         found = scalar(base, machine, warps, sort) + np.uint64(offset % (1 << 64))
         return np.minimum(found, _FAR).astype(np.int64)

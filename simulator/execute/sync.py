@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from isa.forms.plain import PlainForm
 from isa.forms.tcgen05 import FamilyForm, PlainFamilyForm
 from isa.ptx.instruction import Immediate, Instruction, Operand, Sink
-from simulator.execute.cta_state import NOTHING, Block, Executor, Machine, Outcome, Region
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, PendingWait, Region
 from simulator.execute.dynamic_info import CLUSTER, ArriveFacts, ExpectFacts, Fact, Idle, InitFacts, WaitFacts
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.mbarrier import Mbarrier, Mbarriers, parity_of, pending_of
-from simulator.state.registers import LANES, Warps
+from simulator.state.registers import WARP_SIZE, Warps
 from simulator.state.shared import AddressError
 
 Threads = NDArray[np.int64]
@@ -42,7 +42,7 @@ class _Party(NamedTuple):
     lanes: Threads
 
 
-def _parties(machine: Machine, warps: Warps, where: NDArray[np.int64], *numbers: NDArray[Any]) -> Iterator[_Party]:
+def _parties(machine: CtaState, warps: Warps, where: NDArray[np.int64], *numbers: NDArray[Any]) -> Iterator[_Party]:
     """The active threads of each warp in groups that say the same, in order of their first lane."""
     for row, active in enumerate(machine.threads(warps)):
         lanes = np.flatnonzero(active)
@@ -71,7 +71,7 @@ def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | Non
     return tuple(found)
 
 
-def _region(machine: Machine, parties: list[_Party]) -> tuple[Region, ...]:
+def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:
     """The objects named, for the log."""
     if machine.log is None:
         return ()
@@ -88,7 +88,7 @@ def _region(machine: Machine, parties: list[_Party]) -> tuple[Region, ...]:
 def _initialise(instruction: Instruction, _form: FamilyForm) -> Executor:
     at, count = addresses(instruction["address"]), reader(instruction["count"])
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0]))
         facts: list[tuple[_Party, Fact]] = []
         for party in parties:
@@ -108,7 +108,7 @@ def _initialise(instruction: Instruction, _form: FamilyForm) -> Executor:
 def _invalidate(instruction: Instruction, _form: FamilyForm) -> Executor:
     at = addresses(instruction["address"])
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         parties = list(_parties(machine, warps, at(machine, warps)))
         for party in parties:
             cta, offset = machine.located(party.address)
@@ -130,7 +130,7 @@ def _transact(method: Callable[[Mbarriers, int, int], None]) -> Callable[[Instru
     def build(instruction: Instruction, form: FamilyForm) -> Executor:
         at, count, expects = addresses(instruction["address"]), reader(instruction["tx_count"]), "expect" in form.name
 
-        def run(machine: Machine, warps: Warps) -> Outcome:
+        def run(machine: CtaState, warps: Warps) -> Outcome:
             parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0]))
             facts: list[tuple[_Party, Fact]] = []
             for party in parties:
@@ -159,11 +159,11 @@ def _arrive(instruction: Instruction, form: FamilyForm) -> Executor:
     state: Operand = given.get("state", Sink())
     write = None if isinstance(state, Sink) else writer(state, 64)
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         parties = list(
             _parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0], bytes_each(machine, warps)[:, 0])
         )
-        states = np.zeros((len(warps), 1, LANES), np.uint64)
+        states = np.zeros((len(warps), 1, WARP_SIZE), np.uint64)
         facts: list[tuple[_Party, Fact]] = []
         for party in parties:
             cta, offset = machine.located(party.address)
@@ -188,7 +188,7 @@ def _arrive(instruction: Instruction, form: FamilyForm) -> Executor:
 def _pending_count(instruction: Instruction, _form: FamilyForm) -> Executor:
     read, write = reader(instruction["state"], 64), writer(instruction["count"])
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         write(machine, warps, pending_of(read(machine, warps)))
         return Outcome(facts=(Idle(),) * len(warps))
 
@@ -199,7 +199,7 @@ class _Awaited(NamedTuple):
     """A phase that threads wait for."""
 
     party: _Party
-    cta: Machine
+    cta: CtaState
     offset: int
     barrier: Mbarrier
     phase: int
@@ -222,7 +222,7 @@ def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
     )
     write, tries, acquires = writer(instruction["done"], 1), "try_wait" in form.name, "relaxed" not in form.qualifiers
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         wanted = want(machine, warps)[:, 0]
         if not parity:
             wanted = parity_of(wanted)
@@ -242,7 +242,7 @@ def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
         )
 
         def finish() -> None:
-            done = np.zeros((len(warps), 1, LANES), np.bool_)
+            done = np.zeros((len(warps), 1, WARP_SIZE), np.bool_)
             for phase in phases:
                 done[phase.party.row, 0, phase.party.lanes] = phase.done
                 if phase.done and acquires:
@@ -256,7 +256,7 @@ def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
         if not tries or all(phase.done for phase in phases):
             finish()
             return Outcome(facts=facts)
-        block = Block(
+        block = PendingWait(
             lambda: all(phase.done for phase in phases),
             finish,
             lambda: " and ".join(str(phase) for phase in phases if not phase.done),
@@ -272,7 +272,7 @@ def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
 def _fence(instruction: Instruction, form: FamilyForm) -> Executor:
     idle = isinstance(form, PlainFamilyForm)
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps)) if idle else NOTHING
 
@@ -283,13 +283,13 @@ def cluster_barrier(instruction: Instruction, form: PlainForm) -> Executor:
     """barrier.cluster.arrive and .wait. PTX ISA 9.0, 9.7.13.3."""
     arrives, orders = "arrive" in form.qualifiers, "relaxed" not in form.qualifiers
 
-    def arrive(machine: Machine, warps: Warps) -> Outcome:
+    def arrive(machine: CtaState, warps: Warps) -> Outcome:
         for warp in map(int, warps):
             machine.cluster.arrive((machine.rank, warp), machine.release(warp) if orders else [])
         machine.note(instruction, warps)
         return Outcome(facts=(ArriveFacts(CLUSTER, 1),) * len(warps))
 
-    def wait(machine: Machine, warps: Warps) -> Outcome:
+    def wait(machine: CtaState, warps: Warps) -> Outcome:
         barrier, actors = machine.cluster, [(machine.rank, int(warp)) for warp in warps]
         facts = tuple(WaitFacts(CLUSTER, barrier.wait(actor) % 2) for actor in actors)
 
@@ -301,7 +301,7 @@ def cluster_barrier(instruction: Instruction, form: PlainForm) -> Executor:
         if all(barrier.complete(actor) for actor in actors):
             finish()
             return Outcome(facts=facts)
-        block = Block(
+        block = PendingWait(
             lambda: all(barrier.complete(actor) for actor in actors),
             finish,
             lambda: f"barrier.cluster: {barrier.lacks()}",

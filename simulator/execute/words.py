@@ -7,7 +7,7 @@ import numpy as np
 
 from isa.forms.mma import MmaForm
 from isa.fragments.metadata import CODE_BITS
-from isa.fragments.registers import LANES, Fragment
+from isa.fragments.registers import WARP_SIZE, Fragment
 from isa.mapping import Integers
 from simulator.arithmetic.compiled import Fields, Layout, Words
 
@@ -44,7 +44,7 @@ def _words(fragment: Fragment, axis: int, columns: Integers | None = None) -> Wo
     lane, register, element = (
         fragment.mapping.grid if columns is None else (grid[:, columns] for grid in fragment.mapping.grid)
     )
-    word, per = register * LANES + lane, fragment.type.per_register
+    word, per = register * WARP_SIZE + lane, fragment.type.per_register
     first = np.take(word, np.arange(0, word.shape[axis], per), axis)
     index = np.arange(word.shape[axis]) % per
     if (
@@ -52,12 +52,12 @@ def _words(fragment: Fragment, axis: int, columns: Integers | None = None) -> Wo
         or not (element == (index if axis else index[:, None])).all()
     ):
         return None
-    return Words(fragment.registers * LANES, first.astype(np.int32), per, fragment.type.bits)
+    return Words(fragment.registers * WARP_SIZE, first.astype(np.int32), per, fragment.type.bits)
 
 
 def _codes(form: MmaForm, selector: int) -> Fields:
     lane, code = form.metadata.places(selector)
-    return Fields(LANES, lane.astype(np.int32), (CODE_BITS * code).astype(np.int32))
+    return Fields(WARP_SIZE, lane.astype(np.int32), (CODE_BITS * code).astype(np.int32))
 
 
 def _scales(
@@ -66,5 +66,5 @@ def _scales(
     if not form.row.scale:
         return None, None
     grids = form.scale_a.mapping(*a_ids).grid, tuple(grid[columns] for grid in form.scale_b.mapping(*b_ids).grid)
-    a, b = (Fields(LANES, lane.astype(np.int32), (8 * byte).astype(np.int32)) for lane, byte in grids)
+    a, b = (Fields(WARP_SIZE, lane.astype(np.int32), (8 * byte).astype(np.int32)) for lane, byte in grids)
     return a, b

@@ -22,7 +22,7 @@ from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.targets import Target, parse_target
 from isa.tensor_memory.address import COLUMNS
 from simulator.errors import ConfigError
-from simulator.execute.cta_state import Event, Executor, Machine
+from simulator.execute.cta_state import CtaState, Event, Executor
 from simulator.execute.dispatch import guarded_lanes
 from simulator.execute.operands import reader
 from simulator.program.data import load_all
@@ -31,7 +31,7 @@ from simulator.program.reader import read_trace
 from simulator.simulation import interpreter as functional
 from simulator.simulation.interpreter import Executed, Group, Watch
 from simulator.simulation.run import find_trace, run
-from simulator.state.registers import LANES, Sort
+from simulator.state.registers import WARP_SIZE, Sort
 from simulator.state.tensor_memory import TensorMemory
 from simulator.timing.config import Config, load_config
 from simulator.views.timeline import Timeline
@@ -75,13 +75,13 @@ class Program:
         """Of all CTAs."""
         return self.trace.warps * self.trace.ctas
 
-    def _empty(self) -> list[Machine]:
+    def _empty(self) -> list[CtaState]:
         machines = functional.machines_of(self.trace, self.codes, self.target, self.slots)
         for machine in machines:
             machine.arithmetic, machine.compare, machine.timed = self.arithmetic, 0, False
         return machines
 
-    def machines(self) -> list[Machine]:
+    def machines(self) -> list[CtaState]:
         """The CTAs as they are before the run."""
         found = self._empty()
         for machine, loaded in zip(found, self._loaded, strict=True):
@@ -93,12 +93,12 @@ class Program:
         found[0].memory.data[:] = self._loaded[0].memory.data
         return found
 
-    def run(self, watch: Watch | None = None, machines: list[Machine] | None = None) -> Executed:
+    def run(self, watch: Watch | None = None, machines: list[CtaState] | None = None) -> Executed:
         """One run; errors as `simulator.simulation.interpreter.execute`."""
         return functional.run(self.trace, self.codes, machines or self.machines(), watch)
 
     @property
-    def state(self) -> Machine:
+    def state(self) -> CtaState:
         """The first CTA before the run; not to be changed."""
         return self._loaded[0]
 
@@ -276,7 +276,7 @@ class _Order:
         self.starts: dict[int, Orders] = {}
         self.d_types: set[str] = set()
 
-    def before(self, machine: Machine, group: Group, operation: Operation, index: int) -> Executor | None:
+    def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
         for warp in group.warps:
             self._starts[group.code.cta * self.program.trace.warps + int(warp)].append(self.count)
         self.count += 1
@@ -284,13 +284,13 @@ class _Order:
         if isinstance(form, MmaForm):
             self.d_types.add(form.d_type.name)
         elif isinstance(form, Tcgen05MmaForm):
-            lanes = np.ones((len(group.warps), LANES), np.bool_)
+            lanes = np.ones((len(group.warps), WARP_SIZE), np.bool_)
             lanes = lanes if instruction.guard is None else guarded_lanes(instruction.guard, machine, group.warps)
             words = reader(instruction["idesc"])(machine, group.warps)[:, 0][lanes]
             self.d_types |= {_d_type(form.kind, int(word)) for word in np.unique(words)}
         return None
 
-    def after(self, machines: list[Machine]) -> None:
+    def after(self, machines: list[CtaState]) -> None:
         self.starts = {warp: np.array([*starts, self.count], np.int64) for warp, starts in self._starts.items()}
 
     def uses(self) -> tuple[list[Uses], list[Uses]]:
@@ -377,7 +377,7 @@ def _sequence(code: Code) -> NDArray[np.int32]:
     return np.array(found, np.int32)
 
 
-def copy_registers(machine: Machine, source: Machine) -> None:
+def copy_registers(machine: CtaState, source: CtaState) -> None:
     """All registers of all warps."""
     for bank, loaded in zip(machine.registers.banks, source.registers.banks, strict=True):
         bank[:] = loaded

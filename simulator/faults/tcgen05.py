@@ -31,7 +31,7 @@ from isa.descriptors.instruction import InstructionDescriptor
 from isa.errors import IsaError, UndefinedBehavior
 from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.shared_memory.layout import smem_operand
-from isa.tensor_memory.address import LANES, TmemAddress
+from isa.tensor_memory.address import TMEM_LANES, TmemAddress
 from isa.tensor_memory.datapath import Violation, datapath, violations
 from isa.types import ELEMENT_TYPES, Bits, ElementType
 from simulator.arithmetic.convert import to_float64
@@ -346,7 +346,7 @@ class Tcgen05Instruction:
             problem, legal = f"model {model}", "those of simulator.faults.table"
         elif (model == "selector") != (site == "selector") or (model == "align" and not site.startswith("base_")):
             problem, legal = f"model {model} in site {site}", "align in base_d, base_a, base_e; selector in selector"
-        elif model in ("lane", "swap") and (site not in COLUMN or not 0 <= int(fault["lane2"]) < LANES):
+        elif model in ("lane", "swap") and (site not in COLUMN or not 0 <= int(fault["lane2"]) < TMEM_LANES):
             problem, legal = (
                 f"model {model} in site {site}, lane2 {fault['lane2']}",
                 "operands in Tensor Memory, lanes 0 to 127",

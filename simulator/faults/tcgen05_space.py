@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isa.tensor_memory.address import LANES
+from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.datapath import HALF
 from simulator.errors import ConfigError
 from simulator.faults.space import Group, Indices, Population, Site
@@ -28,7 +28,7 @@ def alignment(group: Group, site: Site, found: FormLayout) -> Population:
         raise ConfigError("campaign", f"faults.{group.name}", f"kind align of site {site.name}", ", ".join(BASES))
     right = found.choice.base_lane
     half = right ^ HALF
-    others = [lane for lane in range(LANES) if lane not in (right, half)]
+    others = [lane for lane in range(TMEM_LANES) if lane not in (right, half)]
     lanes = np.array({"live": [half], "dead": others, "all": [half, *others]}[group.where], np.uint32)
 
     def make(index: Indices) -> Faults:

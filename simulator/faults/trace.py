@@ -2,7 +2,7 @@
 instructions.
 
 A row of a list: `case` is the warp (over all CTAs), `word` the number of a 32-bit register, of a 32-bit word of shared
-memory, or the column of Tensor Memory, `lane` the lane; when, is said in `simulator.faults.strike`. A fault in a
+memory, or the column of Tensor Memory, `lane` the lane; when, is said in `simulator.faults.injection`. A fault in a
 selector (word and lane 0) concerns the `mma.sp` that the warp executes as its dynamic instruction `at`; below 0: all
 that it executes.
 
@@ -22,16 +22,16 @@ import numpy as np
 
 from isa.forms.mma import MmaForm
 from isa.forms.tcgen05 import Tcgen05MmaForm
-from isa.tensor_memory.address import COLUMNS, LANES
+from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from simulator.errors import ConfigError
 from simulator.faults import outcomes
-from simulator.faults.alone import Alone, Run
-from simulator.faults.batch import ROWS, Batch, can_batch
+from simulator.faults.injection import FaultInjection, strike_of
+from simulator.faults.lockstep import ROWS, LockstepRuns, can_batch
 from simulator.faults.outcomes import DETECTED, MASKED, SDC, Results, flag, reason
 from simulator.faults.program import Program
+from simulator.faults.single_run import Run, SingleRun
 from simulator.faults.space import Site
 from simulator.faults.stored import Stored
-from simulator.faults.strike import Strike, strike_of
 from simulator.faults.table import Faults
 from simulator.layout import FormLayout, form_layout
 from simulator.program.data import Array
@@ -115,7 +115,7 @@ class TraceSubject:
             found["shared"] = Site("shared", shared)
         cells = [uses.words for uses in golden.tmem]
         if any(len(words) for words in cells):
-            tmem = np.zeros((COLUMNS, LANES), np.uint32)
+            tmem = np.zeros((COLUMNS, TMEM_LANES), np.uint32)
             for words in cells:
                 tmem[words % COLUMNS, words // COLUMNS] = 0xFFFFFFFF
             found["tmem"] = Site("tmem", tmem)
@@ -174,7 +174,7 @@ class TraceSubject:
 
     # Faults
 
-    def strike(self, fault: Any) -> Strike:
+    def strike(self, fault: Any) -> FaultInjection:
         """A row of a list, checked.
 
         Raises:
@@ -195,7 +195,7 @@ class TraceSubject:
             raise ConfigError("campaign", "faults", problem, legal)
         return found
 
-    def unread(self, strike: Strike) -> bool:
+    def unread(self, strike: FaultInjection) -> bool:
         """Whether the run without faults reads nothing of what a fault changes: registers, words and cells as
         wholes."""
         program, golden = self.program, self.program.golden
@@ -242,10 +242,12 @@ class TraceSubject:
             waiting = self._run_together(results, strikes, waiting, faults)
         for at in waiting:
             strike = self.strike(faults[at])
-            self._note(results, at, Alone(self.program, strike).run(), strike)
+            self._note(results, at, SingleRun(self.program, strike).run(), strike)
         return results
 
-    def _run_together(self, results: Results, strikes: list[Strike], waiting: list[int], faults: Faults) -> list[int]:
+    def _run_together(
+        self, results: Results, strikes: list[FaultInjection], waiting: list[int], faults: Faults
+    ) -> list[int]:
         """Runs what it can in batches, those that strike about the same time together; what is left to be run alone."""
         left = []
         selectors = self.layout.selectors
@@ -254,7 +256,7 @@ class TraceSubject:
                 left.append(at)
         order = sorted(set(waiting) - set(left), key=lambda at: (strikes[at].first, at))
         for batch in self._batches(order, strikes):
-            found = Batch(self.program, [strikes[at] for at in batch])
+            found = LockstepRuns(self.program, [strikes[at] for at in batch])
             found.run()
             assert all((found.arrays(-1)[name] == array).all() for name, array in self.golden.items()), (
                 "the run beside the copies is the golden one"
@@ -274,7 +276,7 @@ class TraceSubject:
                 self._judge(results, at)
         return left
 
-    def _batches(self, order: list[int], strikes: list[Strike]) -> Iterator[list[int]]:
+    def _batches(self, order: list[int], strikes: list[FaultInjection]) -> Iterator[list[int]]:
         batch: list[int] = []
         rows = 0
         for at in order:
@@ -287,7 +289,7 @@ class TraceSubject:
         if batch:
             yield batch
 
-    def _note(self, results: Results, at: int, found: Run, strike: Strike) -> None:
+    def _note(self, results: Results, at: int, found: Run, strike: FaultInjection) -> None:
         """The result of a run that was made alone."""
         golden = self.program.golden.executed.undefined
         seen = {
@@ -336,7 +338,7 @@ class TraceSubject:
         """
         return self.stored.accuracy(arrays)
 
-    def alone(self, fault: Any) -> tuple[Run, Strike]:
+    def alone(self, fault: Any) -> tuple[Run, FaultInjection]:
         """One fault run by itself, and what it did; `Run.arrays` has what the trace stores."""
         strike = self.strike(fault)
-        return Alone(self.program, strike).run(), strike
+        return SingleRun(self.program, strike).run(), strike

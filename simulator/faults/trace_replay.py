@@ -8,9 +8,9 @@ import numpy as np
 
 from isa.forms.mma import MmaForm
 from isa.ptx.instruction import register_names
-from simulator.faults.batch import with_selector
+from simulator.faults.injection import FOREVER, FaultInjection
+from simulator.faults.lockstep import with_selector
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, REASONS
-from simulator.faults.strike import FOREVER, Strike
 from simulator.faults.table import as_dict
 from simulator.layout import Choice, form_layout
 from simulator.program.lowering import Operation
@@ -66,7 +66,7 @@ def replay(subject: TraceSubject, fault: Any) -> dict[str, Any]:
     }
 
 
-def _what(subject: TraceSubject, strike: Strike) -> str:
+def _what(subject: TraceSubject, strike: FaultInjection) -> str:
     mask = f"bits {strike.mask:#010x}"
     cta = f"CTA {strike.cta}, " * (subject.program.trace.ctas > 1)
     if strike.site == "registers":
@@ -78,7 +78,7 @@ def _what(subject: TraceSubject, strike: Strike) -> str:
     return f"{cta}warp {strike.local}, sparsity selector {strike.value}"
 
 
-def _when(subject: TraceSubject, strike: Strike) -> str:
+def _when(subject: TraceSubject, strike: FaultInjection) -> str:
     count = subject.instructions(strike.warp)
     if strike.first >= count:
         return f"behind the last dynamic instruction of warp {strike.local}"
@@ -90,7 +90,7 @@ def _when(subject: TraceSubject, strike: Strike) -> str:
     return text
 
 
-def _words(subject: TraceSubject, strike: Strike) -> tuple[str, str]:
+def _words(subject: TraceSubject, strike: FaultInjection) -> tuple[str, str]:
     """The word before and after the first strike; for a selector the instruction."""
     if strike.site != "selector":
         after = strike.was if strike.target is None else strike.was & ~strike.mask | strike.target & strike.mask
@@ -105,7 +105,7 @@ def _words(subject: TraceSubject, strike: Strike) -> tuple[str, str]:
     return str(operation.instruction), str(with_selector(operation.instruction, strike.value))
 
 
-def _readers(subject: TraceSubject, strike: Strike) -> list[str]:
+def _readers(subject: TraceSubject, strike: FaultInjection) -> list[str]:
     """The instructions that read a register of the run without faults until it is written again, and what of it they
     take for what."""
     if strike.site != "registers":
@@ -123,7 +123,7 @@ def _readers(subject: TraceSubject, strike: Strike) -> list[str]:
     return found
 
 
-def _role(operation: Operation, strike: Strike) -> str:
+def _role(operation: Operation, strike: FaultInjection) -> str:
     """The opcode; of a matrix instruction also the elements that the struck bits hold."""
     instruction, form = operation.instruction, operation.instruction.form
     if not isinstance(form, MmaForm) or not strike.mask:

@@ -7,7 +7,7 @@ import csv
 import io
 import json
 
-from isa.tensor_memory.address import LANES
+from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.datapath import LAYOUTS
 
 HEAD = (
@@ -44,7 +44,7 @@ def as_text(*, markdown: bool = False) -> str:
         return "\n".join("| " + " | ".join(line) + " |" for line in table) + "\n"
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     table_lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    about = f"{LANES} lanes of Tensor Memory; rows are those of one CTA; C and F use 16 lanes of each 32, D, A and metadata the same ones"
+    about = f"{TMEM_LANES} lanes of Tensor Memory; rows are those of one CTA; C and F use 16 lanes of each 32, D, A and metadata the same ones"
     return "\n".join([*table_lines, "", about, ""])
 
 

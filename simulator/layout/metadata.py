@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from isa import IsaError, Sparsity, stored_columns
 from isa.forms.mma import MmaForm
 from isa.fragments.metadata import spliced
-from isa.fragments.registers import LANES
+from isa.fragments.registers import WARP_SIZE
 from isa.mapping import Integers
-from isa.tensor_memory.address import LANES as TMEM_LANES
+from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.metadata import PAIR
 from isa.types import Bits
 from isa.undefined import RULES, metadata_findings
@@ -162,7 +162,7 @@ def _sparsity(found: FormLayout) -> Sparsity:
 
 
 def _shape(found: FormLayout) -> tuple[int, ...]:
-    return (TMEM_LANES, PAIR) if found.metadata is not None else (LANES,)
+    return (TMEM_LANES, PAIR) if found.metadata is not None else (WARP_SIZE,)
 
 
 def _filled(found: FormLayout, words: list[int], source: str) -> Bits:

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import TraceError
-from simulator.execute.cta_state import Machine
+from simulator.execute.cta_state import CtaState
 from simulator.files import BROKEN_ARRAYS
 from simulator.program.trace import Load, Store, Trace
-from simulator.state.registers import LANES
+from simulator.state.registers import WARP_SIZE
 
 Array = NDArray[Any]
 
 
-def load_all(trace: Trace, *machines: Machine) -> None:
+def load_all(trace: Trace, *machines: CtaState) -> None:
     """Executes every `.load` of the trace, in order, into the CTAs that it names; TraceError with the line of the one
     that fails."""
     files: dict[Path, Any] = {}
@@ -35,7 +35,7 @@ def load_all(trace: Trace, *machines: Machine) -> None:
                 _to_memory(trace, load, load.shared, array, machine.shared.data, "shared")
 
 
-def store_all(trace: Trace, *machines: Machine) -> dict[str, Array]:
+def store_all(trace: Trace, *machines: CtaState) -> dict[str, Array]:
     """What every `.store` names: [warp, register, lane] of the registers' type, uint8 [byte], or uint32 [lane, column]
     of Tensor Memory.
 
@@ -50,7 +50,7 @@ def store_all(trace: Trace, *machines: Machine) -> dict[str, Array]:
     return arrays
 
 
-def _stored(store: Store, machine: Machine) -> Array:
+def _stored(store: Store, machine: CtaState) -> Array:
     if store.register is not None:
         return machine.registers.banks[store.sort][:, store.register : store.register + store.count]
     if store.tmem is not None:
@@ -88,14 +88,14 @@ def _fail(trace: Trace, load: Load, reason: str, legal: str) -> Any:
     raise TraceError(str(trace.path), load.line, 0, reason, legal)
 
 
-def _to_registers(trace: Trace, load: Load, register: int, array: Array, machine: Machine) -> None:
+def _to_registers(trace: Trace, load: Load, register: int, array: Array, machine: CtaState) -> None:
     bank, sort = machine.registers.banks[load.sort], load.sort
     warps, room = machine.warps, bank.shape[1] - register
-    legal = f"{sort.dtype} [registers, {LANES}] or [{warps}, registers, {LANES}] (warps, registers, lanes)"
+    legal = f"{sort.dtype} [registers, {WARP_SIZE}] or [{warps}, registers, {WARP_SIZE}] (warps, registers, lanes)"
     if (
         array.dtype != sort.dtype
         or array.ndim not in (2, 3)
-        or array.shape[-1] != LANES
+        or array.shape[-1] != WARP_SIZE
         or (array.ndim == 3 and array.shape[0] != warps)
         or not array.shape[-2]
     ):
@@ -113,7 +113,7 @@ def _to_registers(trace: Trace, load: Load, register: int, array: Array, machine
         machine.registers.write(everyone, range(register, register + used), array[..., :used, :], sort=sort)
 
 
-def _to_tmem(trace: Trace, load: Load, column: int, array: Array, machine: Machine) -> None:
+def _to_tmem(trace: Trace, load: Load, column: int, array: Array, machine: CtaState) -> None:
     """Into the cells, whoever allocates them later."""
     lanes, columns = machine.tmem.words.shape
     if array.dtype != np.uint32 or array.ndim != 2 or array.shape[0] != lanes or not array.shape[1]:

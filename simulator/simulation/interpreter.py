@@ -23,7 +23,7 @@ from isa.forms.mma import MmaForm
 from isa.forms.tcgen05 import FamilyForm
 from simulator.errors import DeadlockError, TraceError
 from simulator.execute.barrier import Barriers, ClusterBarrier, is_cluster_barrier
-from simulator.execute.cta_state import Block, Event, Executor, Machine
+from simulator.execute.cta_state import CtaState, Event, Executor, PendingWait
 from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.dynamic_info import Fact
 from simulator.program.data import load_all, store_all
@@ -59,7 +59,7 @@ class Group:
 class Watch(Protocol):
     """Looks at a run, and may change its state: for fault injection."""
 
-    def before(self, machine: Machine, group: Group, operation: Operation, index: int) -> Executor | None:
+    def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
         """Called before a group executes an operation.
 
         Args:
@@ -70,7 +70,7 @@ class Watch(Protocol):
             What executes in place of the operation (not of a barrier); None: the operation.
         """
 
-    def after(self, machines: list[Machine]) -> None:
+    def after(self, machines: list[CtaState]) -> None:
         """Called when all groups have ended, before `.store`."""
 
 
@@ -86,10 +86,10 @@ class Executed:
 
     arrays: dict[str, NDArray[np.generic]]
     groups: list[Group]
-    machines: list[Machine]
+    machines: list[CtaState]
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> CtaState:
         """The first CTA."""
         return self.machines[0]
 
@@ -136,7 +136,7 @@ def execute(
     compare: int = COMPARED,
     slots: int = 64,
     log: list[Event] | None = None,
-    prepare: Callable[[Machine], None] | None = None,
+    prepare: Callable[[CtaState], None] | None = None,
     watch: Watch | None = None,
 ) -> Executed:
     """Runs the programs of a trace for their values.
@@ -167,7 +167,7 @@ def execute(
     return run(trace, codes, machines, watch)
 
 
-def run(trace: Trace, codes: list[Code], machines: list[Machine], watch: Watch | None = None) -> Executed:
+def run(trace: Trace, codes: list[Code], machines: list[CtaState], watch: Watch | None = None) -> Executed:
     """Runs the programs on CTAs that are ready; errors as `execute`."""
     groups = grouped(codes)
     Walk(trace, groups, machines, watch).run()
@@ -176,7 +176,7 @@ def run(trace: Trace, codes: list[Code], machines: list[Machine], watch: Watch |
     return Executed(store_all(trace, *machines), groups, machines)
 
 
-def machines_of(trace: Trace, codes: list[Code], target: Target, slots: int) -> list[Machine]:
+def machines_of(trace: Trace, codes: list[Code], target: Target, slots: int) -> list[CtaState]:
     """The CTAs of a trace, which know each other."""
     machines = []
     cluster = ClusterBarrier((code.cta, warp) for code in codes if code.items for warp in code.warps)
@@ -188,7 +188,7 @@ def machines_of(trace: Trace, codes: list[Code], target: Target, slots: int) -> 
         registers = RegisterFile(trace.warps, *trace.numbering)
         memory = (OrderedMemory if ordered else SharedMemory)(trace.shared_bytes, trace.warps * trace.ctas)
         machines.append(
-            Machine(registers, memory, trace.warps, target, slots=slots, rank=rank, cluster=cluster, memory=outside)
+            CtaState(registers, memory, trace.warps, target, slots=slots, rank=rank, cluster=cluster, memory=outside)
         )
     if len(machines) == 2:
         machines[0].peer, machines[1].peer = machines[1], machines[0]
@@ -228,14 +228,14 @@ class _Stop(NamedTuple):
     """
 
     barrier: tuple[int, int | None] | None
-    block: Block | None
+    block: PendingWait | None
     line: int
 
 
 class Walk:
     """Runs groups in turn: each as far as it goes, those that were released earlier first."""
 
-    def __init__(self, trace: Trace, groups: list[Group], machines: list[Machine], watch: Watch | None = None) -> None:
+    def __init__(self, trace: Trace, groups: list[Group], machines: list[CtaState], watch: Watch | None = None) -> None:
         self.trace, self.machines, self.watch = trace, machines, watch
         self.barriers = [Barriers(trace.warps) for _ in machines]
         self.running = {number: (group, self.walk(group)) for number, group in enumerate(groups)}
@@ -277,7 +277,7 @@ class Walk:
                         del self.blocked[other]
                         self.ready.append(other)
         if barriers.mismatches > mismatches:
-            machine.meet(
+            machine.note_undefined(
                 "barrier-mismatch", barriers.mismatches - mismatches, f"{self.trace.path}: barrier {barrier[0]}"
             )
 
@@ -353,7 +353,9 @@ class Walk:
                 machine.line = item.line
                 machine.note(item.instruction, group.warps)
 
-    def execute(self, group: Group, item: Operation, machine: Machine, instead: Executor | None = None) -> Block | None:
+    def execute(
+        self, group: Group, item: Operation, machine: CtaState, instead: Executor | None = None
+    ) -> PendingWait | None:
         """Executes one operation, or what a watch puts in its place; what it waits for, if it does."""
         machine.line = item.line
         try:
@@ -370,7 +372,7 @@ class Walk:
                 facts.append(fact)
         return outcome.block
 
-    def passes(self, group: Group, item: Operation, machine: Machine) -> bool:
+    def passes(self, group: Group, item: Operation, machine: CtaState) -> bool:
         """Whether the guard of a barrier lets the group's one warp take part; TraceError where only some of its threads
         would."""
         guard = item.instruction.guard
@@ -382,7 +384,7 @@ class Walk:
         return bool(lanes.any())
 
 
-def _note_unwritten(group: Group, item: Operation, machine: Machine) -> None:
+def _note_unwritten(group: Group, item: Operation, machine: CtaState) -> None:
     """Notes registers that an operation is about to read although nothing wrote them; behind a guard that is false it
     reads the guard alone."""
     guard, file = item.instruction.guard, machine.registers

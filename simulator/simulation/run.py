@@ -26,11 +26,11 @@ from simulator.resources import folder
 from simulator.simulation.demand import work_of
 from simulator.simulation.interpreter import COMPARED, Executed, execute
 from simulator.simulation.report import Memory, Report, Throughput, Work
-from simulator.state.registers import LANES
+from simulator.state.registers import WARP_SIZE
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, Unit, Wait, compile_code
+from simulator.timing.model import StallReason, TimedCode, Unit, compile_code
 from simulator.timing.result import Timing
 from simulator.timing.tcgen05 import sources
 
@@ -152,7 +152,7 @@ def _check_room(trace: Trace, config: Config) -> None:
     for what, needs, has in (
         ("warps", trace.warps, config.sm.warps),
         ("bytes of shared memory", trace.shared_bytes, config.sm.shared_bytes),
-        ("registers", trace.warps * trace.numbering.words_each * LANES, config.sm.registers),
+        ("registers", trace.warps * trace.numbering.words_each * WARP_SIZE, config.sm.registers),
     ):
         if needs > has:
             raise TraceError(
@@ -267,7 +267,7 @@ def _report(
         throughput=throughput,
         memory=memory,
         utilisation={} if config is None else _utilisation(timing, trace.ctas),
-        waits={warp: {wait.name.lower(): row[wait] for wait in Wait} for warp, row in timing.waits.items()},
+        waits={warp: {wait.name.lower(): row[wait] for wait in StallReason} for warp, row in timing.waits.items()},
         undefined=dict(executed.undefined.most_common()),
         arithmetic=machine.arithmetic,
         largest_ulp=max(cta.largest_ulp for cta in executed.machines) if compared else None,
@@ -326,8 +326,8 @@ def _memory(codes: list[Code], costs: list[Costs], executed: Executed) -> Memory
                 times = table.shape[0] * len(warps)
                 accesses, moved, needed = (
                     accesses + times,
-                    moved + times * each * LANES,
-                    needed + times * -(-each * LANES // LINE_BYTES),
+                    moved + times * each * WARP_SIZE,
+                    needed + times * -(-each * WARP_SIZE // LINE_BYTES),
                 )
             wavefronts += int(table.sum())
     return Memory(accesses, moved, wavefronts, max(wavefronts - needed, 0))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from isa.types import Bits
 
-LANES = 32
+WARP_SIZE = 32
 Warps = NDArray[np.intp]
 Lanes = NDArray[np.bool_]
 _NAME = re.compile(r"%(rd|rs|r|p)(0|[1-9][0-9]{0,8})", re.ASCII)
@@ -111,7 +111,7 @@ class RegisterFile:
     def __init__(self, warps: int, registers: int, wide: int = 0, predicates: int = 0, halves: int = 0) -> None:
         self.numbering = Numbering(registers, wide, predicates, halves)
         self.banks: tuple[NDArray[Any], ...] = tuple(
-            np.zeros((warps, count, LANES), sort.dtype) for sort, count in zip(Sort, self.numbering, strict=True)
+            np.zeros((warps, count, WARP_SIZE), sort.dtype) for sort, count in zip(Sort, self.numbering, strict=True)
         )
         self.values: Bits = self.banks[Sort.WORD]
         self.written = np.zeros((warps, self.numbering.total), np.bool_)

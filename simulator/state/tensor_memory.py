@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.tcgen05_rows import COLUMNS as ALLOCATIONS
-from isa.tensor_memory.address import COLUMNS, LANES
+from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from isa.types import Bits
 from isa.undefined import undefined_behavior
 
@@ -40,8 +40,8 @@ class TensorMemory:
     """
 
     def __init__(self) -> None:
-        self.words: Bits = np.zeros((LANES, COLUMNS), np.uint32)
-        self.written = np.zeros((LANES, COLUMNS), np.bool_)
+        self.words: Bits = np.zeros((TMEM_LANES, COLUMNS), np.uint32)
+        self.written = np.zeros((TMEM_LANES, COLUMNS), np.bool_)
         self.allocations: list[Allocation] = []
         self.relinquished = False
         self.collectors: dict[str, tuple[int, ...]] = {}
@@ -105,7 +105,7 @@ class TensorMemory:
         lanes, columns = np.asarray(lanes), np.asarray(columns)
         if not lanes.size or not columns.size:
             return
-        if lanes.min() < 0 or lanes.max() >= LANES or columns.min() < 0 or columns.max() >= COLUMNS:
+        if lanes.min() < 0 or lanes.max() >= TMEM_LANES or columns.min() < 0 or columns.max() >= COLUMNS:
             place = f"lanes {lanes.min()} to {lanes.max()}, columns {columns.min()} to {columns.max()}"
             raise undefined_behavior("tmem-bounds", f"{where}{place}")
         missing = ~self._owned[columns]

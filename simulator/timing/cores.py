@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import simpy
 
 from simulator.timing.events import At
-from simulator.timing.model import TimedCode, TimedOperation, Unit, Wait
+from simulator.timing.model import StallReason, TimedCode, TimedOperation, Unit
 
 if TYPE_CHECKING:
     from simulator.timing.engine import Sm
@@ -49,7 +49,7 @@ class Warp:
 
     def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
         self.id, self.code, self.place, self.cta, self.core = number, code, place, cta, core
-        self.base = place * len(Wait)  # where its cycles are counted
+        self.base = place * len(StallReason)  # where its cycles are counted
         self.pc = 0
         self.counts = [0] * len(code.ends)  # runs of each loop that are done
         self.runs: dict[int, int] = {}  # executions of operations whose time varies
@@ -62,11 +62,11 @@ class Warp:
         self.last = -1  # cycle of the last issue
         self.gate, self.gate_cause = (
             0,
-            Wait.ISSUE,
+            StallReason.ISSUE,
         )  # no issue before, because of a barrier, a loop's end or what is compiled
         self.held = 0  # compiled, too: no issue before, because of operands
-        self.wanted, self.cause = 0, Wait.DEPENDENCY  # when the operands of the next operation are ready
-        self.blocked: Wait | None = None  # what it waits for until somebody releases it: BARRIER or MBARRIER
+        self.wanted, self.cause = 0, StallReason.DEPENDENCY  # when the operands of the next operation are ready
+        self.blocked: StallReason | None = None  # what it waits for until somebody releases it: BARRIER or MBARRIER
         self.done = False
         self.operation: TimedOperation | None = None
         self.turns: dict[int, int] = {}  # executions of operations with several jobs, modulo their number

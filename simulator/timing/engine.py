@@ -36,7 +36,7 @@ from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.cores import SubCore, Warp
 from simulator.timing.global_memory import GlobalMemory
-from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, Unit, Wait
+from simulator.timing.model import Job, StallReason, TimedCode, TimedLoop, TimedOperation, Unit
 from simulator.timing.recorder import Recorder, Stall
 from simulator.timing.result import Timing
 from simulator.timing.schedule import extra, schedule
@@ -45,30 +45,30 @@ from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.skipper import Skipper
 from simulator.timing.tcgen05 import Cost
 
-_WAITS = len(Wait)
+_WAITS = len(StallReason)
 _PRODUCER = {
-    Unit.TENSOR: Wait.DEPENDENCY,
-    Unit.ALU: Wait.DEPENDENCY,
-    Unit.SHARED: Wait.SHARED,
-    Unit.BARRIER: Wait.BARRIER,
-    Unit.TCGEN05: Wait.TCGEN05,
-    Unit.TMEM: Wait.TMEM,
-    Unit.SYNC: Wait.MBARRIER,
-    Unit.GLOBAL: Wait.GLOBAL,
-    Unit.FMA: Wait.DEPENDENCY,
-    Unit.CONTROL: Wait.DEPENDENCY,
+    Unit.TENSOR: StallReason.DEPENDENCY,
+    Unit.ALU: StallReason.DEPENDENCY,
+    Unit.SHARED: StallReason.SHARED,
+    Unit.BARRIER: StallReason.BARRIER,
+    Unit.TCGEN05: StallReason.TCGEN05,
+    Unit.TMEM: StallReason.TMEM,
+    Unit.SYNC: StallReason.MBARRIER,
+    Unit.GLOBAL: StallReason.GLOBAL,
+    Unit.FMA: StallReason.DEPENDENCY,
+    Unit.CONTROL: StallReason.DEPENDENCY,
 }
 _PIPE = {
-    Unit.TENSOR: Wait.TENSOR,
-    Unit.ALU: Wait.ALU,
-    Unit.SHARED: Wait.SHARED,
-    Unit.BARRIER: Wait.ISSUE,
-    Unit.TCGEN05: Wait.TCGEN05,
-    Unit.TMEM: Wait.TMEM,
-    Unit.SYNC: Wait.ISSUE,
-    Unit.GLOBAL: Wait.ISSUE,
-    Unit.FMA: Wait.ALU,
-    Unit.CONTROL: Wait.ISSUE,
+    Unit.TENSOR: StallReason.TENSOR,
+    Unit.ALU: StallReason.ALU,
+    Unit.SHARED: StallReason.SHARED,
+    Unit.BARRIER: StallReason.ISSUE,
+    Unit.TCGEN05: StallReason.TCGEN05,
+    Unit.TMEM: StallReason.TMEM,
+    Unit.SYNC: StallReason.ISSUE,
+    Unit.GLOBAL: StallReason.ISSUE,
+    Unit.FMA: StallReason.ALU,
+    Unit.CONTROL: StallReason.ISSUE,
 }
 _COUNTED = (Unit.TENSOR, Unit.ALU)
 _ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
@@ -124,7 +124,7 @@ class Sm:
         self.unfinished = len(self.warps)
         self.end = 0
         # Everything that is counted, in one list, so that a skipped period can be added n times: waits of each warp by
-        # Wait, then for each sub-core instructions issued, tensor and integer cycles and those of the path to Tensor
+        # StallReason, then for each sub-core instructions issued, tensor and integer cycles and those of the path to Tensor
         # Memory, then for each SM cycles of shared memory, of the tcgen05 unit, of products there, and of the path to
         # global memory.
         self.per_core = len(self.warps) * _WAITS
@@ -198,7 +198,7 @@ class Sm:
         waits = {}
         for warp in self.warps:
             row = self.counted[warp.base : warp.base + _WAITS]
-            row[Wait.FINISHED] = cycles - sum(row)
+            row[StallReason.FINISHED] = cycles - sum(row)
             waits[warp.id] = row
         rest, per_sm = self.counted[self.per_core :], self.counted[self.per_sm :]
         busy = [[rest[cores + i], rest[2 * cores + i]] for i in range(cores)]
@@ -257,21 +257,21 @@ class Sm:
         counted, base, at = self.counted, warp.base, warp.last + 1
         stalls: list[Stall] | None = None if self.recorder is None else []
         for until, cause in (
-            (warp.held, Wait.DEPENDENCY),
+            (warp.held, StallReason.DEPENDENCY),
             (warp.gate, warp.gate_cause),
             (warp.wanted, warp.cause),
             (
                 core.opens(operation) if operation.unit is not Unit.TCGEN05 else self.opened(core, warp),
                 _PIPE[operation.unit],
             ),
-            (now, Wait.ISSUE),
+            (now, StallReason.ISSUE),
         ):
             if until > at:
                 counted[base + cause] += until - at
                 if stalls is not None:
                     stalls.append(Stall(cause, at, until))
                 at = until
-        counted[base + (Wait.SEQUENCE if operation.part else Wait.ISSUED)] += 1
+        counted[base + (StallReason.SEQUENCE if operation.part else StallReason.ISSUED)] += 1
         if self.recorder is not None and stalls is not None:
             self.recorder.issue(core, warp, operation, now, stalls)
 
@@ -331,7 +331,7 @@ class Sm:
                 warp.moves[store] = max(warp.moves[store], now + job.cost.latency)
                 return job.cost.latency
             case MoveWaitFacts(store=store):
-                warp.gate, warp.gate_cause = max(warp.moves[store], warp.gate), Wait.TMEM
+                warp.gate, warp.gate_cause = max(warp.moves[store], warp.gate), StallReason.TMEM
             case InitFacts(barrier=barrier, count=count):
                 self.queues.init(barrier, count)
             case ExpectFacts(barrier=barrier, count=count):
@@ -342,7 +342,7 @@ class Sm:
                     self.queues.transact(barrier, expect, now)
                 self.queues.fly((barrier,) * count, now + self.mbarrier_latency)
             case WaitFacts(barrier=barrier, parity=parity):
-                warp.blocked = Wait.MBARRIER if self.queues.wait(warp, barrier, parity) else None
+                warp.blocked = StallReason.MBARRIER if self.queues.wait(warp, barrier, parity) else None
             case _ if operation.unit is Unit.TCGEN05:
                 assert self.config.tcgen05 is not None
                 core.free[Unit.TCGEN05] = now + self.config.tcgen05.queue.issue
@@ -377,7 +377,7 @@ class Sm:
             now = int(self.env.now)
             self.recorder.serve("tcgen05", cta, now, now + interval)
 
-    def release(self, warp: Warp, now: int, cause: Wait = Wait.MBARRIER) -> None:
+    def release(self, warp: Warp, now: int, cause: StallReason = StallReason.MBARRIER) -> None:
         """What the warp waits for is complete: it can issue at `now`."""
         warp.blocked = None
         if warp.done:  # nothing issues that would count the wait
@@ -397,14 +397,14 @@ class Sm:
 
     def arrive(self, warp: Warp, operation: TimedOperation, now: int) -> None:
         assert operation.barrier is not None
-        warp.blocked = Wait.BARRIER
+        warp.blocked = StallReason.BARRIER
         cta, first = warp.cta, warp.cta * self.cta_warps
         self.barrier_free[cta] = max(now, self.barrier_free[cta]) + self.config.barrier.arrival
         for released in self.barriers[cta].arrive(*operation.barrier, [warp.id - first]):
             for other in self.warps:
                 if other.cta == cta and other.id - first in released:
                     other.blocked, other.gate = None, max(other.gate, self.barrier_free[cta] + operation.latency)
-                    other.gate_cause = Wait.BARRIER
+                    other.gate_cause = StallReason.BARRIER
                     self.cores[other.core].wake(other.gate)
 
     def advance(self, warp: Warp, now: int) -> None:
@@ -427,7 +427,7 @@ class Sm:
             self.prepare(warp)
             return
         warp.done = True
-        if warp.blocked not in (Wait.MBARRIER, Wait.GLOBAL):
+        if warp.blocked not in (StallReason.MBARRIER, StallReason.GLOBAL):
             self.finish(warp, now)
 
     def finish(self, warp: Warp, now: int) -> None:
@@ -450,11 +450,11 @@ class Sm:
         """The end of a loop's body: no issue before the counter, the comparison and the branch are done."""
         at = warp.starts[end.loop] + self.config.loop.minimum
         if at > warp.gate:
-            warp.gate, warp.gate_cause = at, Wait.BRANCH
+            warp.gate, warp.gate_cause = at, StallReason.BRANCH
         unread = max((warp.ready[register] for register in end.unread), default=0)
         unread = max(unread, warp.sent)  # operands of accesses under way have been read
         if unread > warp.gate:
-            warp.gate, warp.gate_cause = unread, Wait.SHARED
+            warp.gate, warp.gate_cause = unread, StallReason.SHARED
         warp.starts[end.loop] = warp.gate
 
     def reference(self) -> Warp | None:

@@ -20,7 +20,7 @@ import simpy
 from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
 from simulator.state.global_memory import LINE_BYTES
 from simulator.timing.events import LANDING, At
-from simulator.timing.model import TimedOperation, Unit, Wait
+from simulator.timing.model import StallReason, TimedOperation, Unit
 
 if TYPE_CHECKING:
     from simulator.timing.cores import SubCore, Warp
@@ -166,7 +166,7 @@ class GlobalMemory:
     def bulk(self, core: SubCore, warp: Warp, fact: BulkFacts, now: int) -> int:
         """A bulk copy: its thread goes on after `bulk_cycles`, the lines come in pieces."""
         rules, soonest = self.memory, now + self.memory.bulk_latency
-        warp.gate, warp.gate_cause = max(warp.gate, now + rules.bulk_cycles), Wait.GLOBAL
+        warp.gate, warp.gate_cause = max(warp.gate, now + rules.bulk_cycles), StallReason.GLOBAL
         lines = max(fact.lines, 1)
         for first in range(0, lines, _BULK_LINES):
             piece = min(_BULK_LINES, lines - first)
@@ -189,9 +189,9 @@ class GlobalMemory:
         groups = self.groups[warp.id]
         groups.allowed = allowed
         if any(group.missing for group in self.awaited(groups)):
-            warp.blocked = Wait.GLOBAL
+            warp.blocked = StallReason.GLOBAL
         else:
-            warp.gate, warp.gate_cause = max(warp.gate, self.complete(groups, now)), Wait.GLOBAL
+            warp.gate, warp.gate_cause = max(warp.gate, self.complete(groups, now)), StallReason.GLOBAL
 
     @staticmethod
     def awaited(groups: Groups) -> list[Group]:
@@ -235,8 +235,8 @@ class GlobalMemory:
     def look(self, warp: Warp, now: int) -> None:
         """Releases the warp if what it waits for is complete."""
         groups = self.groups[warp.id]
-        if warp.blocked is Wait.GLOBAL and not any(group.missing for group in self.awaited(groups)):
-            self.sm.release(warp, max(self.complete(groups, now), now), Wait.GLOBAL)
+        if warp.blocked is StallReason.GLOBAL and not any(group.missing for group in self.awaited(groups)):
+            self.sm.release(warp, max(self.complete(groups, now), now), StallReason.GLOBAL)
 
     def state(self, now: int) -> tuple[object, ...]:
         """What decides the future, relative to `now`."""

@@ -41,7 +41,7 @@ class Unit(IntEnum):
     CONTROL = 9  # calls and returns in sequences
 
 
-class Wait(IntEnum):
+class StallReason(IntEnum):
     """Where a warp's cycles go. Those of a warp sum to the cycles of the run."""
 
     ISSUED = 0  # an instruction issued in this cycle
@@ -122,7 +122,7 @@ class TimedOperation:
     least: int = 1
     stall: int = 1
     held: int = 1
-    cause: Wait = Wait.ISSUED
+    cause: StallReason = StallReason.ISSUED
     compare: int = 0
     place: int = 0
     emulated: tuple[sequences_config.Sequence, dict[int | str, int]] | None = None

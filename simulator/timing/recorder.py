@@ -2,11 +2,11 @@
 recorder tells nothing.
 
 Two things are kept. A ledger for each instruction of each program: its issues, and the cycles that warps waited for it,
-by `Wait`. It lies at the end of the engine's own counters, so that a skipped period counts as often as it repeats. And,
+by `StallReason`. It lies at the end of the engine's own counters, so that a skipped period counts as often as it repeats. And,
 of a window of cycles, every issue and every time that a unit was taken; no repetition is skipped before the window's
 end, so that all of them are seen.
 
-Units and causes come from the enums `Unit` and `Wait`: what is added there shows up by itself. A server that belongs to
+Units and causes come from the enums `Unit` and `StallReason`: what is added there shows up by itself. A server that belongs to
 the SM (not to a sub-core) says with `serve` when it works.
 """
 
@@ -16,14 +16,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.timing.model import TimedCode, TimedOperation, Unit, Wait
+from simulator.timing.model import StallReason, TimedCode, TimedOperation, Unit
 
 if TYPE_CHECKING:
     from simulator.timing.cores import SubCore, Warp
     from simulator.timing.engine import Sm
 
-_WAITS = len(Wait)
-_COMPILED = (Wait.DEPENDENCY, Wait.TENSOR, Wait.ALU)  # waits before an instruction that are written into the one before
+_WAITS = len(StallReason)
+_COMPILED = (
+    StallReason.DEPENDENCY,
+    StallReason.TENSOR,
+    StallReason.ALU,
+)  # waits before an instruction that are written into the one before
 _PIPES = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 Window = tuple[int, int]  # first cycle, and the one after the last
 
@@ -31,7 +35,7 @@ Window = tuple[int, int]  # first cycle, and the one after the last
 class Stall(NamedTuple):
     """Cycles from `begin` to before `end` in which a warp could not issue."""
 
-    cause: Wait
+    cause: StallReason
     begin: int
     end: int
 
@@ -144,7 +148,7 @@ class Recorder:
                 self.wait(warp, cause, end - begin, counted)
             else:
                 counted[row + cause] += end - begin
-        counted[row + (Wait.SEQUENCE if operation.part else Wait.ISSUED)] += 1
+        counted[row + (StallReason.SEQUENCE if operation.part else StallReason.ISSUED)] += 1
         self._places[warp.id] = operation.place, operation.blocking
         self.last[warp.id] = now
         first, last = self.window
@@ -159,7 +163,7 @@ class Recorder:
             if begun is None:  # work in front of a loop belongs to no issue in it
                 begun = Issue(warp.id, operation.place, core.number, operation.unit, now, now + 1, now, ())
             self.current = self._issuing = begun
-            self.steps.setdefault(warp.id, []).extend((*stalls, Stall(Wait.SEQUENCE, now, now + 1)))
+            self.steps.setdefault(warp.id, []).extend((*stalls, Stall(StallReason.SEQUENCE, now, now + 1)))
             return
         issue = Issue(warp.id, operation.place, core.number, operation.unit, now, now + 1, now, tuple(stalls))
         if now >= first:
@@ -212,7 +216,7 @@ class Recorder:
         if self.window[0] <= now < self.window[1]:
             self.flips.append(Flip(name, sm, parity, now))
 
-    def wait(self, warp: Warp, cause: Wait, cycles: int, counted: list[int]) -> None:
+    def wait(self, warp: Warp, cause: StallReason, cycles: int, counted: list[int]) -> None:
         """The warp could not go on after its last issue: a barrier, a wait, a loop's end."""
         counted[self._first[id(warp.code)] + _WAITS * self._places[warp.id][0] + cause] += cycles
 
@@ -228,7 +232,7 @@ class Recorder:
     # Afterwards
 
     def ledger(self) -> list[list[list[int]]]:
-        """For each program and each of its items: cycles by `Wait`, all of its warps together; `ISSUED` are issues.
+        """For each program and each of its items: cycles by `StallReason`, all of its warps together; `ISSUED` are issues.
 
         A wait for operands, a unit or the scheduler counts for the instruction that was to issue, one for a barrier, an
         mbarrier, completion or the end of a loop for the instruction that came before it.
@@ -246,7 +250,7 @@ class Recorder:
 
     def _producer(self, warp: Warp, operation: TimedOperation, stalls: Sequence[Stall]) -> Issue | None:
         """Who wrote the operand that came last, if the warp waited for its operands."""
-        compiled = [stall.begin for stall in stalls if stall.cause is Wait.DEPENDENCY and stall.end == warp.held]
+        compiled = [stall.begin for stall in stalls if stall.cause is StallReason.DEPENDENCY and stall.end == warp.held]
         begin = next((stall.begin for stall in stalls if stall.end == warp.wanted), compiled[0] if compiled else None)
         if begin is None:
             return None

@@ -11,7 +11,7 @@ class Timing:
 
     Attributes:
         cycles: from 0 until every result is there.
-        waits: for each warp with a program, by `Wait`, its cycles; each row sums to `cycles`.
+        waits: for each warp with a program, by `StallReason`, its cycles; each row sums to `cycles`.
         issued: instructions issued by each sub-core.
         busy: for each sub-core, by unit (tensor, alu), cycles for which the unit was taken.
         shared_busy: cycles for which shared memory was taken (of a pair, that of the SM where it was taken longer).

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.timing.config import Config
-from simulator.timing.model import TimedLoop, TimedOperation, Unit, Wait
+from simulator.timing.model import StallReason, TimedLoop, TimedOperation, Unit
 
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)
-_PIPE = {Unit.TENSOR: Wait.TENSOR, Unit.ALU: Wait.ALU, Unit.FMA: Wait.ALU}
+_PIPE = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}
 _INTEGER = (Unit.ALU, Unit.FMA)
 
 
@@ -89,7 +89,7 @@ class _Block:
         self.first = False
         at = self.pad(at)
         self.last.stall, self.last.held = at - self.at, (at if wanted >= free else max(wanted, self.at + 1)) - self.at
-        self.last.cause = _PIPE.get(operation.unit, Wait.DEPENDENCY)
+        self.last.cause = _PIPE.get(operation.unit, StallReason.DEPENDENCY)
         self.begin(operation, at)
 
     def available(self, register: int, consumer: TimedOperation) -> int:
@@ -123,7 +123,7 @@ class _Block:
 
     def begin(self, operation: TimedOperation, at: int) -> None:
         self.last, self.at, self.slot = operation, at, at
-        operation.stall, operation.held, operation.cause, operation.compare = 1, 1, Wait.ISSUED, 0
+        operation.stall, operation.held, operation.cause, operation.compare = 1, 1, StallReason.ISSUED, 0
         if operation.unit not in _FIXED:
             for register in operation.writes:
                 self.ready.pop(register, None)
@@ -145,4 +145,4 @@ class _Block:
         if self.last.blocking:
             at = max(at, self.at + self.last.latency)
         self.last.stall, self.last.held = at - self.at, 1
-        self.last.cause = Wait.BRANCH if branch else Wait.DEPENDENCY
+        self.last.cause = StallReason.BRANCH if branch else StallReason.DEPENDENCY

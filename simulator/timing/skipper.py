@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.timing.cores import Warp
-from simulator.timing.model import TimedLoop, Wait
+from simulator.timing.model import StallReason, TimedLoop
 
 if TYPE_CHECKING:
     from simulator.timing.engine import Sm
@@ -63,8 +63,8 @@ class Skipper:
         for warp, which, step in zip(self.sm.warps, chosen, steps, strict=True):
             if which is not None:
                 warp.counts[which.loop] += periods * step
-            if warp.blocked and not (warp.done and warp.blocked is Wait.BARRIER):
-                row = slice(warp.base, warp.base + len(Wait))
+            if warp.blocked and not (warp.done and warp.blocked is StallReason.BARRIER):
+                row = slice(warp.base, warp.base + len(StallReason))
                 known = sum(self.sm.counted[row]) - sum(old_counted[row])
                 waited = periods * (now - then - known)  # its wait is counted when it ends, from `last` on
                 counted[warp.base + warp.blocked] += waited

@@ -1,4 +1,4 @@
-"""`exact_matmul` of f16 with a 2:4-sparse A against numpy's float64 product of the same size: `python -m
+"""`exact_gemm` of f16 with a 2:4-sparse A against numpy's float64 product of the same size: `python -m
 tests.benchmarks.matmul [--size N]`."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import isa
-from simulator.arithmetic.exact_gemm import exact_matmul
+from simulator.arithmetic.exact_gemm import exact_gemm
 from tests.golden import reference
 
 ROUNDS = 5
@@ -58,8 +58,8 @@ def main() -> None:
     size = parser.parse_args().size
     a, b = operands(size)
     x, y = a.astype(np.float64), b.astype(np.float64)
-    exact_matmul(a[:256], b)
-    times = [(seconds(lambda: x @ y), seconds(lambda: exact_matmul(a, b))) for _ in range(ROUNDS)]
+    exact_gemm(a[:256], b)
+    times = [(seconds(lambda: x @ y), seconds(lambda: exact_gemm(a, b))) for _ in range(ROUNDS)]
     plain, exact = (statistics.median(column) for column in zip(*times, strict=True))
     ratios = [ours / numpys for numpys, ours in times]
     print(f"{size} x {size} x {size}, f16, A 2:4-sparse, {ROUNDS} rounds in turn")
@@ -72,7 +72,7 @@ def main() -> None:
         f"  most memory of the process   {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:8.2f} GiB, operands of both included"
     )
     print(
-        f"  checked against fractions    {SAMPLES:8,}    sampled elements, {wrong_samples(a, b, exact_matmul(a, b))} wrong"
+        f"  checked against fractions    {SAMPLES:8,}    sampled elements, {wrong_samples(a, b, exact_gemm(a, b))} wrong"
     )
 
 

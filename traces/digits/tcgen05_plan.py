@@ -20,7 +20,7 @@ from isa.descriptors.instruction import InstructionDescriptor
 from isa.fragments.metadata import stored_columns
 from isa.shared_memory.packing import operand_element
 from isa.shared_memory.tile import Tile
-from isa.tensor_memory.address import LANES as TMEM_LANES
+from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.datapath import DatapathLayout, datapath
 from isa.tensor_memory.metadata import TILE_CHUNKS, TmemMetadata, tmem_metadata
 from isa.tensor_memory.moves import Move, move

@@ -30,7 +30,7 @@ from simulator.arithmetic.exact_gemm.rounding import Mask, Result, Values, resul
 from simulator.arithmetic.exact_gemm.sliced import single_elements, sliced_product
 from simulator.arithmetic.formats import Reals
 
-__all__ = ["exact_matmul"]
+__all__ = ["exact_gemm"]
 
 _TILE = 1024  # rows and columns of the result worked on at once: 8 MiB of float64
 _CHUNK = 1024  # products added by one call of the BLAS: fewer make the bound of the error tighter, and the call less efficient
@@ -40,7 +40,7 @@ _SLICED = 1 << 22  # elements of an operand cut into slices at once: 32 MiB a sl
 _UNIT = 2.0**-53  # of roundoff
 
 
-def exact_matmul(
+def exact_gemm(
     a: Array,
     b: Array,
     c: Array | None = None,

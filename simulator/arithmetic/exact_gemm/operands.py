@@ -1,4 +1,4 @@
-"""Operands of `exact_matmul`: what an array holds, as float64 numbers in rows along K."""
+"""Operands of `exact_gemm`: what an array holds, as float64 numbers in rows along K."""
 
 from __future__ import annotations
 

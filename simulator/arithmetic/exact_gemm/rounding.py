@@ -1,4 +1,4 @@
-"""Sums of float64 terms, exact, rounded once: the part of `exact_matmul` that decides bits.
+"""Sums of float64 terms, exact, rounded once: the part of `exact_gemm` that decides bits.
 
 Two ways to know a rounded result. An interval that holds the exact value: rounding is monotonic, so if both ends round
 to the same pattern, so does the value. Or the exact value itself, as digits: float64 terms are cut at common places by

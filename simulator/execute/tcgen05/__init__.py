@@ -18,7 +18,7 @@ from isa.forms.tcgen05 import FamilyForm, PlainFamilyForm, Tcgen05MmaForm
 from isa.ptx.instruction import Immediate, Instruction, Operand
 from isa.tensor_memory.moves import Move, copy, move
 from isa.undefined import undefined_behavior
-from simulator.execute.cta_state import Block, Executor, Machine, Outcome
+from simulator.execute.cta_state import CtaState, Executor, Outcome, PendingWait
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
 from simulator.execute.operands import addresses, predicate, reader, writer
 from simulator.execute.tcgen05 import regions
@@ -27,7 +27,7 @@ from simulator.execute.tcgen05.moves import copy_in, load, shift, store
 from simulator.execute.tcgen05.multiply import Call, facts_of, multiply
 from simulator.state.registers import Warps
 
-Values = Callable[[Machine, Warps], NDArray[Any]]
+Values = Callable[[CtaState, Warps], NDArray[Any]]
 
 
 def executor(instruction: Instruction, form: FamilyForm) -> Executor:
@@ -51,7 +51,7 @@ class _Thread(NamedTuple):
     lane: int
 
 
-def _single(machine: Machine, warps: Warps, form: FamilyForm) -> Iterator[_Thread]:
+def _single(machine: CtaState, warps: Warps, form: FamilyForm) -> Iterator[_Thread]:
     """The thread of each warp; IsaError if several of a warp would do the same again."""
     for row, active in enumerate(machine.threads(warps)):
         lanes = np.flatnonzero(active)
@@ -67,7 +67,7 @@ def _single(machine: Machine, warps: Warps, form: FamilyForm) -> Iterator[_Threa
 
 
 def _together(
-    machine: Machine, warps: Warps, form: FamilyForm, *values: NDArray[Any]
+    machine: CtaState, warps: Warps, form: FamilyForm, *values: NDArray[Any]
 ) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     """Row, warp and values of each warp, for .sync.aligned: all threads, and the same in all of them."""
     for row, active in enumerate(machine.threads(warps)):
@@ -80,7 +80,7 @@ def _together(
         yield row, int(warps[row]), tuple(int(value[row, 0]) for value in values)
 
 
-def _ctas(machine: Machine, form: FamilyForm) -> tuple[Machine, ...]:
+def _ctas(machine: CtaState, form: FamilyForm) -> tuple[CtaState, ...]:
     """The CTAs that an instruction works on."""
     if form.cta_group < 2:
         return (machine,)
@@ -91,7 +91,7 @@ def _ctas(machine: Machine, form: FamilyForm) -> tuple[Machine, ...]:
     return machine.ctas
 
 
-def _as_cta(machine: Machine) -> Cta:
+def _as_cta(machine: CtaState) -> Cta:
     return Cta(machine.tmem, machine.shared.data, machine.tmem.collectors)
 
 
@@ -114,7 +114,7 @@ def _mma(instruction: Instruction, form: Tcgen05MmaForm) -> Executor:
     lanes = reader(given["lanes"]) if "lanes" in given else None
     scale_d = _constant(given["scale_d"]) if "scale_d" in given else 0
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
         values = {name: read(machine, warps) for name, read in words.items()}
         enabled, masks = enable(machine, warps), lanes(machine, warps) if lanes else None
@@ -138,12 +138,12 @@ def _mma(instruction: Instruction, form: Tcgen05MmaForm) -> Executor:
     return run
 
 
-def _multiply(machine: Machine, call: Call, group: tuple[Machine, ...]) -> None:
+def _multiply(machine: CtaState, call: Call, group: tuple[CtaState, ...]) -> None:
     """The values, and while there is something left to compare, how far they are from the exact result."""
     compare = machine.compare > 0 and machine.arithmetic == "chip"
     ctas = [_as_cta(m) for m in group]
     distance = multiply(
-        call, ctas, target=machine.target, arithmetic=machine.arithmetic, compare=compare, meet=machine.meet
+        call, ctas, target=machine.target, arithmetic=machine.arithmetic, compare=compare, meet=machine.note_undefined
     )
     if compare:
         machine.largest_ulp = max(machine.largest_ulp, distance)
@@ -173,7 +173,7 @@ def _move(instruction: Instruction, form: PlainFamilyForm) -> Move:
 def _load(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     how, at, write = _move(instruction, form), addresses(instruction["taddr"]), writer(instruction["d"])
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         found = np.empty((len(warps), how.registers, 32), np.uint32)
         for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
             found[row] = load(_as_cta(machine), warp, address, how)
@@ -188,7 +188,7 @@ def _load(instruction: Instruction, form: PlainFamilyForm) -> Executor:
 def _store(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     how, at, read = _move(instruction, form), addresses(instruction["taddr"]), reader(instruction["a"])
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         values = read(machine, warps)
         for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
             store(_as_cta(machine), warp, address, how, values[row])
@@ -201,7 +201,7 @@ def _store(instruction: Instruction, form: PlainFamilyForm) -> Executor:
 
 def _wait(store_: bool) -> Callable[[Instruction, PlainFamilyForm], Executor]:
     def build(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-        def run(machine: Machine, warps: Warps) -> Outcome:
+        def run(machine: CtaState, warps: Warps) -> Outcome:
             rows = list(_together(machine, warps, form))
             machine.note(instruction, warps)
             return Outcome(facts=(MoveWaitFacts(store_),) * len(rows))
@@ -220,7 +220,7 @@ def _copy(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     rows, width = how.source
     done = CopyFacts(rows * width, rows * width * how.copies, form.cta_group)
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
         where, words = at(machine, warps), descriptor(machine, warps)
         group = _ctas(machine, form)
@@ -238,7 +238,7 @@ def _copy(instruction: Instruction, form: PlainFamilyForm) -> Executor:
 def _shift(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     at = addresses(instruction["taddr"])
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
         where, group = at(machine, warps), _ctas(machine, form)
         for row, _, lane in _single(machine, warps, form):
@@ -257,7 +257,7 @@ def _shift(instruction: Instruction, form: PlainFamilyForm) -> Executor:
 def _allocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     at, columns = addresses(instruction["dst"]), _first(reader(instruction["columns"]))
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         where, counts = at(machine, warps), columns(machine, warps)
         machine.note(instruction, warps)
         waiting = [(warp, *values) for _, warp, values in _together(machine, warps, form, where, counts)]
@@ -277,7 +277,9 @@ def _allocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
             return f"{waiting[0][2]} columns of Tensor Memory, all of which are allocated"
 
         facts = (Idle(),) * len(warps)
-        return Outcome(facts=facts) if ready() else Outcome(block=Block(ready, lambda: None, describe), facts=facts)
+        return (
+            Outcome(facts=facts) if ready() else Outcome(block=PendingWait(ready, lambda: None, describe), facts=facts)
+        )
 
     return run
 
@@ -285,7 +287,7 @@ def _allocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
 def _deallocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     at, columns = _first(reader(instruction["taddr"])), _first(reader(instruction["columns"]))
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         for _, warp, (base, count) in _together(machine, warps, form, at(machine, warps), columns(machine, warps)):
             machine.tmem.deallocate(base, count, f"warp {warp}: ")
         machine.note(instruction, warps)
@@ -295,7 +297,7 @@ def _deallocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
 
 
 def _relinquish(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         for _ in _together(machine, warps, form):
             machine.tmem.relinquish()
         machine.note(instruction, warps)
@@ -311,7 +313,7 @@ def _commit(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     at = addresses(instruction["mbar"])
     mask = _first(reader(instruction["cta_mask"], 16)) if "multicast::cluster" in form.qualifiers else None
 
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
         where, masks = at(machine, warps), mask(machine, warps) if mask else None
         for row, warp, lane in _single(machine, warps, form):
@@ -332,7 +334,7 @@ def _commit(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     return run
 
 
-def _multicast(machine: Machine, address: int, mask: int, form: FamilyForm) -> Iterator[int]:
+def _multicast(machine: CtaState, address: int, mask: int, form: FamilyForm) -> Iterator[int]:
     """The same offset in every CTA whose bit is set."""
     _, offset = machine.located(address)
     if not mask or mask >> len(machine.ctas):
@@ -350,7 +352,7 @@ def _multicast(machine: Machine, address: int, mask: int, form: FamilyForm) -> I
 
 
 def _fence(instruction: Instruction, _form: PlainFamilyForm) -> Executor:
-    def run(machine: Machine, warps: Warps) -> Outcome:
+    def run(machine: CtaState, warps: Warps) -> Outcome:
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
 

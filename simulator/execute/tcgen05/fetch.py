@@ -18,7 +18,7 @@ from isa.descriptors.instruction import InstructionDescriptor
 from isa.shared_memory.descriptor import SharedMemoryDescriptor
 from isa.shared_memory.layout import check_operand, read_operand, smem_operand
 from isa.shared_memory.packing import operand_element
-from isa.tensor_memory.address import LANES, TmemAddress
+from isa.tensor_memory.address import TMEM_LANES, TmemAddress
 from isa.tensor_memory.datapath import A_COLUMNS, DatapathLayout
 from isa.tensor_memory.metadata import PAIR, TmemMetadata
 from isa.tensor_memory.scales import Gathered, TmemScales
@@ -26,7 +26,7 @@ from isa.types import Bits, ElementType
 from simulator.state.tensor_memory import TensorMemory
 
 Bytes = NDArray[np.uint8]
-_EVERY_LANE = np.arange(LANES)
+_EVERY_LANE = np.arange(TMEM_LANES)
 
 
 @dataclass

@@ -13,12 +13,12 @@ import numpy as np
 from isa.mapping import Integers
 from isa.shared_memory.descriptor import SharedMemoryDescriptor
 from isa.shared_memory.tile import read_copy
-from isa.tensor_memory.address import LANES, QUARTER, TmemAddress
+from isa.tensor_memory.address import QUARTER, TMEM_LANES, TmemAddress
 from isa.tensor_memory.moves import SHIFT_COLUMNS, Copy, Move, shift_down
 from isa.types import Bits
 from simulator.execute.tcgen05.fetch import Cta
 
-_EVERY_LANE = np.arange(LANES)[:, None]
+_EVERY_LANE = np.arange(TMEM_LANES)[:, None]
 
 
 def load(cta: Cta, warp: int, address: int, move: Move) -> Bits:

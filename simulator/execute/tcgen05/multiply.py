@@ -22,7 +22,7 @@ from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.fragments.sparsity import is_zero
 from isa.shared_memory.packing import operand_element
 from isa.targets import Target, parse_target
-from isa.tensor_memory.address import LANES, TmemAddress
+from isa.tensor_memory.address import TMEM_LANES, TmemAddress
 from isa.tensor_memory.datapath import DatapathLayout, check_addresses, datapath
 from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
 from isa.tensor_memory.scales import TmemScales, tmem_scales
@@ -378,7 +378,7 @@ def _scaled(patterns: Bits, element: ElementType, scale_d: int) -> Bits:
 def _written_lanes(words: tuple[int, ...], rank: int) -> NDArray[np.bool_]:
     """Bool [128]: which lanes of D a CTA writes; of 8 words the second half is for the odd CTA (assumed)."""
     if not words:
-        return np.ones(LANES, np.bool_)
+        return np.ones(TMEM_LANES, np.bool_)
     mine = words[:4] if len(words) == 4 else words[4 * rank : 4 * rank + 4]
     bits = np.array(mine, np.uint32)[:, None] >> np.arange(32, dtype=np.uint32)
-    return np.asarray((bits & 1 == 0).reshape(LANES), np.bool_)
+    return np.asarray((bits & 1 == 0).reshape(TMEM_LANES), np.bool_)

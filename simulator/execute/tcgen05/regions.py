@@ -20,7 +20,7 @@ from isa.tensor_memory.datapath import DatapathLayout, datapath
 from isa.tensor_memory.metadata import tmem_metadata
 from isa.tensor_memory.moves import SHIFT_COLUMNS, Copy, Move
 from isa.tensor_memory.scales import tmem_scales
-from simulator.execute.cta_state import Machine, Region
+from simulator.execute.cta_state import CtaState, Region
 from simulator.execute.tcgen05.fetch import instruction_descriptor
 from simulator.execute.tcgen05.multiply import Call
 
@@ -28,7 +28,7 @@ Cells = NDArray[np.int64]
 
 
 class Touched(NamedTuple):
-    """Regions that are read, and that are written, in the order of `Machine.note`."""
+    """Regions that are read, and that are written, in the order of `CtaState.note`."""
 
     reads: tuple[Region, ...]
     writes: tuple[Region, ...]
@@ -39,7 +39,7 @@ def _cells(lanes: Cells, columns: Cells) -> Cells:
     return np.unique(lanes * COLUMNS + columns)
 
 
-def of_mma(call: Call, ctas: Sequence[Machine]) -> Touched:
+def of_mma(call: Call, ctas: Sequence[CtaState]) -> Touched:
     """A, B, metadata, scale factors and D of every CTA."""
     form = call.form
     smem = [_shared(form.kind, call.idesc, "b", call.b, form.cta_group)]
@@ -135,14 +135,14 @@ def _shared(kind: str, word: int, operand: str, descriptor: int, cta_group: int)
     return _kept(("shared", kind, word, operand, descriptor, cta_group), make)
 
 
-def of_move(cta: Machine, address: int, how: Move) -> tuple[Region, ...]:
+def of_move(cta: CtaState, address: int, how: Move) -> tuple[Region, ...]:
     """Cells of a tcgen05.ld or st."""
     base = TmemAddress.from_word(address)
     lane, column = how.cells
     return (Region("tmem", cta.rank, _cells(lane + base.lane, column + base.column)),)
 
 
-def of_copy(ctas: Sequence[Machine], address: int, word: int, how: Copy) -> Touched:
+def of_copy(ctas: Sequence[CtaState], address: int, word: int, how: Copy) -> Touched:
     """Bytes and cells of a tcgen05.cp."""
     base, start = TmemAddress.from_word(address), copy_addresses(SharedMemoryDescriptor.decode(word), how.shape)
     lane, column, _ = how.mapping.grid
@@ -153,7 +153,7 @@ def of_copy(ctas: Sequence[Machine], address: int, word: int, how: Copy) -> Touc
     )
 
 
-def of_shift(ctas: Sequence[Machine], address: int) -> Touched:
+def of_shift(ctas: Sequence[CtaState], address: int) -> Touched:
     """Cells of a tcgen05.shift: a quarter of the lanes, 8 columns."""
     base = TmemAddress.from_word(address)
     cells = _cells(base.lane + np.arange(QUARTER)[:, None], base.column + np.arange(SHIFT_COLUMNS))
@@ -161,7 +161,7 @@ def of_shift(ctas: Sequence[Machine], address: int) -> Touched:
     return Touched(both, both)
 
 
-def of_barriers(machine: Machine, targets: Sequence[int]) -> tuple[Region, ...]:
+def of_barriers(machine: CtaState, targets: Sequence[int]) -> tuple[Region, ...]:
     """mbarriers that a commit arrives on."""
     located = [machine.located(target) for target in targets]
     return tuple(Region("mbarrier", cta.rank, np.array([offset], np.int64)) for cta, offset in located)

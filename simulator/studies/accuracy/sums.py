@@ -10,7 +10,7 @@ from isa.fragments.sparsity import compress
 from isa.types import ELEMENT_TYPES, Bits
 from simulator.arithmetic import Operands, Sum, add
 from simulator.arithmetic.convert import convert, to_float64
-from simulator.arithmetic.exact_gemm import exact_matmul
+from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.arithmetic.exact_gemm.rounding import to_odd, two_sum
 from simulator.studies.accuracy.chips import Chip, Problem
 from simulator.studies.accuracy.operands import Batch
@@ -49,7 +49,7 @@ def chip_sum(chip: Chip, batch: Batch, problem: Problem) -> Bits:
 def exact_sum(batch: Batch, problem: Problem) -> Bits:
     """The exact result, rounded once to nearest even: patterns [case, m, n]."""
     found = [
-        exact_matmul(a, b, a_type=problem.a_type, b_type=problem.b_type, result=problem.result.name)
+        exact_gemm(a, b, a_type=problem.a_type, b_type=problem.b_type, result=problem.result.name)
         for a, b in zip(batch.a, batch.b, strict=True)
     ]
     word = np.uint32 if problem.result.bits == 32 else np.uint16

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import isa
-from simulator.execute.cta_state import Machine
+from simulator.execute.cta_state import CtaState
 from simulator.program.lowering import linearise
 from simulator.program.trace import Block, Repeat, Step, Trace
 from simulator.simulation.interpreter import execute
-from simulator.state.registers import LANES, Numbering, Sort
+from simulator.state.registers import WARP_SIZE, Numbering, Sort
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedLoop, compile_code
@@ -103,7 +103,7 @@ class Loop:
             found.append({index: table[:1] for index, table in tables.items()})
         return found
 
-    def begin(self, machine: Machine) -> None:
+    def begin(self, machine: CtaState) -> None:
         """The state before the loop."""
         machine.shared.data[:] = self.image.view(np.uint8)
         for warp, part in enumerate(self.parts):
@@ -170,7 +170,7 @@ def _image(entry: Mapping[str, Any], size: int) -> Words:
 def _part(entry: Mapping[str, Any]) -> Part:
     first, last = entry["warps"]
     body = [(_step(line), tuple(waits)) for times, line, *waits in entry["body"] for _ in range(times)]
-    lanes = np.arange(LANES, dtype=np.uint32)
+    lanes = np.arange(WARP_SIZE, dtype=np.uint32)
     registers = {
         int(name[2:]): np.uint32(base) + lanes * np.uint32(step) for name, (base, step) in entry["registers"].items()
     }

@@ -14,7 +14,7 @@ import numpy as np
 import isa
 from simulator.program.trace import Step
 from simulator.resources import folder
-from simulator.state.registers import LANES
+from simulator.state.registers import WARP_SIZE
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.measured_loops import Loop, Part, Words, read_loops
 from simulator.timing.config import Config
@@ -90,7 +90,7 @@ def _dependent(name: str) -> Loop:
             f"and.b32 %r0, %r0, %r{_MASK};",
             f"add.s32 %r{following}, %r0, %r{_BASE};",
         ]
-    start = np.arange(LANES, dtype=np.uint32) * np.uint32(16 if opcode.startswith("ldmatrix") else 4 * width)
+    start = np.arange(WARP_SIZE, dtype=np.uint32) * np.uint32(16 if opcode.startswith("ldmatrix") else 4 * width)
     return _loop(name, body, _LOADS, np.zeros(1024, np.uint32), {_ADDRESS: start, _BASE: start})
 
 
@@ -119,7 +119,7 @@ def _chains(name: str, chains: int) -> Loop:
         f"{opcode} {{{', '.join(f'%r{width * chain + i}' for i in range(width))}}}, [%r{width * chain}];"
         for chain in range(chains)
     ]
-    start = np.arange(LANES, dtype=np.uint32) * np.uint32(16)
+    start = np.arange(WARP_SIZE, dtype=np.uint32) * np.uint32(16)
     return _loop(name, body * 8, (4, 12), pointers, {width * chain: start for chain in range(chains)})
 
 

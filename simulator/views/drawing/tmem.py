@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from isa.mapping import Integers, Mapping
-from isa.tensor_memory.address import LANES
+from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.datapath import HALF, LAYOUTS, DatapathLayout
 from simulator.layout import FormLayout, Operand, Selection
 from simulator.views.drawing.palettes import colours, number
@@ -99,7 +99,7 @@ def _datapath(layout: DatapathLayout, base: int, n: int, palette: str) -> Panel:
     shades = colours(palette)
     blocks = _by_block(layout.d(n, base))
     cells: list[list[Cell | None]] = []
-    for first in range(0, LANES, HALF):
+    for first in range(0, TMEM_LANES, HALF):
         if first not in blocks:
             cells.append([Cell(HATCH, (), data(first=first))])
             continue
@@ -122,7 +122,7 @@ def _datapath(layout: DatapathLayout, base: int, n: int, palette: str) -> Panel:
             ]
         )
     title = f"{layout.name}: M = {layout.m}, cta_group::{layout.cta_group}"
-    lanes = [f"L{first}" for first in range(0, LANES, HALF)]
+    lanes = [f"L{first}" for first in range(0, TMEM_LANES, HALF)]
     about = data(panel=f"layout-{layout.name}-{base}")
     return Panel(
         title,
@@ -142,7 +142,7 @@ def _by_block(mapping: Mapping) -> dict[int, tuple[tuple[int, int], tuple[int, i
     lane, _ = mapping.grid
     row, n = np.indices(mapping.shape)
     found = {}
-    for first in range(0, LANES, HALF):
+    for first in range(0, TMEM_LANES, HALF):
         here = lane // HALF == first // HALF
         if here.any():
             found[first] = (int(row[here].min()), int(row[here].max())), (int(n[here].min()), int(n[here].max()))

@@ -3,7 +3,7 @@ white.
 
 Colours are Okabe and Ito's, told apart with any colour vision; a wait for a unit has a pale tint of the colour of the
 unit's instructions, and a hatch where tints would be alike to some eyes. In black and white greys and hatches tell them
-apart, in print too. Kinds are the units that an instruction is issued to (`Unit`), causes are `Wait`; one that has no
+apart, in print too. Kinds are the units that an instruction is issued to (`Unit`), causes are `StallReason`; one that has no
 fill here gets a plain grey and its own name.
 """
 

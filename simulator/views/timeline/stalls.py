@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simulator.program.lowering import Operation
-from simulator.timing.model import Wait
+from simulator.timing.model import StallReason
 
 if TYPE_CHECKING:
     from simulator.views.timeline import Timeline
 
-CAUSES = tuple(wait.name.lower() for wait in Wait)
+CAUSES = tuple(wait.name.lower() for wait in StallReason)
 VIEWS = ("line", "warp", "sub-core", "sm")
 END = "(end of the program)"
 

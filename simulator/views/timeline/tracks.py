@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simulator.timing.model import Unit, Wait
+from simulator.timing.model import StallReason, Unit
 from simulator.timing.recorder import Busy, Issue, Stall
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ UNITS = {
     "tmem": "path to Tensor Memory",
     "tcgen05": "tcgen05 issue",
 }
-_CAUSES = {Wait.ISSUE: "another warp"}
+_CAUSES = {StallReason.ISSUE: "another warp"}
 
 
 class Slice(NamedTuple):
@@ -196,7 +196,11 @@ def _stall(timeline: Timeline, stall: Stall, issue: Issue | None) -> Slice | Non
     if part is None:
         return None
     details = {"cause": stall.cause.name.lower(), "cycles": stall.end - stall.begin}
-    name = "finished" if stall.cause is Wait.FINISHED else f"wait: {_CAUSES.get(stall.cause, stall.cause.name.lower())}"
+    name = (
+        "finished"
+        if stall.cause is StallReason.FINISHED
+        else f"wait: {_CAUSES.get(stall.cause, stall.cause.name.lower())}"
+    )
     return Slice(name, "stall", part.begin, part.end, details, issue)
 
 
@@ -208,7 +212,7 @@ def _end(timeline: Timeline, warp: int) -> Iterator[Slice | None]:
         yield _stall(timeline, tail, None)
         at = tail.end
     if not timeline.cut:
-        yield _stall(timeline, Stall(Wait.FINISHED, at, timeline.timing.cycles), None)
+        yield _stall(timeline, Stall(StallReason.FINISHED, at, timeline.timing.cycles), None)
 
 
 def _mbarriers(timeline: Timeline, sm: int) -> list[Track]:
@@ -235,7 +239,7 @@ def _barriers(timeline: Timeline, sm: int) -> list[Track]:
         if timeline.sm(issue.warp) != sm:
             continue
         arrival = arrived.pop(issue.warp, None)
-        ends = [stall.end for stall in issue.stalls if stall.cause is Wait.BARRIER]
+        ends = [stall.end for stall in issue.stalls if stall.cause is StallReason.BARRIER]
         barrier = timeline.operation(arrival).barrier if arrival is not None else None
         if arrival is not None and barrier is not None and ends:
             phases.setdefault((barrier[0], ends[0]), []).append(arrival.cycle)

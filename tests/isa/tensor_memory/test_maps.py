@@ -19,7 +19,7 @@ from isa.errors import IsaError
 from isa.forms.tcgen05_rows import family_opcodes
 from isa.mapping import Mapping
 from isa.shared_memory.tile import COPY_SHAPES
-from isa.tensor_memory.address import COLUMNS, LANES, TmemAddress, check_warp, warp_lanes
+from isa.tensor_memory.address import COLUMNS, TMEM_LANES, TmemAddress, check_warp, warp_lanes
 from isa.tensor_memory.datapath import LAYOUTS, DatapathLayout, check_addresses, datapath, violations
 from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
 from isa.tensor_memory.moves import copy, decompress, move, shift_down, shift_sources
@@ -87,7 +87,7 @@ def test_addresses_are_lane_and_column() -> None:
     assert TmemAddress(16, 4).moved(lanes=3, columns=8) == TmemAddress(19, 12)
 
 
-@pytest.mark.parametrize("word", [LANES << 16, COLUMNS, 1 << 32, -1])
+@pytest.mark.parametrize("word", [TMEM_LANES << 16, COLUMNS, 1 << 32, -1])
 def test_words_that_are_no_address(word: int) -> None:
     with pytest.raises(IsaError, match="Tensor Memory"):
         TmemAddress.from_word(word)

@@ -1,4 +1,4 @@
-"""`exact_matmul` against Python fractions: every type, every result, every way that the sums take inside, and what is
+"""`exact_gemm` against Python fractions: every type, every result, every way that the sums take inside, and what is
 hard to round."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import isa
 from isa.types import ELEMENT_TYPES, PACKED_E2M1, Bits, ElementType
 from simulator.arithmetic import Decoded, canonical_nan, decode, exact_sum, infinity
 from simulator.arithmetic import exact_gemm as matmul
-from simulator.arithmetic.exact_gemm import exact_matmul
+from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.arithmetic.exact_gemm.rounding import RESULTS, nearest, sum_exactly
 from tests.golden import reference
 
@@ -113,7 +113,7 @@ def test_types(a_type: str, result: str) -> None:
         for kind, k in (("bits", 3), ("finite", 8), ("near", 17), ("few", 30)):
             a, b = draw(rng, ELEMENT_TYPES[a_type], (3, k), kind), draw(rng, ELEMENT_TYPES[b_type], (k, 2), kind)
             x, y = decode(a, ELEMENT_TYPES[a_type]).value, decode(b, ELEMENT_TYPES[b_type]).value
-            check(x, y, None, result, exact_matmul(a, b, a_type=a_type, b_type=b_type, result=result))
+            check(x, y, None, result, exact_gemm(a, b, a_type=a_type, b_type=b_type, result=result))
 
 
 @pytest.mark.parametrize("result", TARGETS)
@@ -130,9 +130,7 @@ def test_ways(way: str, kind: str, result: str) -> None:
             x, y = decode(a, element).value, decode(b, element).value
             c = draw(rng, ELEMENT_TYPES["f32"], (5, 4), "near" if kind == "cancel" else kind) if addend else None
             start = decode(c, ELEMENT_TYPES["f32"]).value if c is not None else None
-            found = exact_matmul(
-                a, b, None if c is None else c.view(np.float32), a_type=name, b_type=name, result=result
-            )
+            found = exact_gemm(a, b, None if c is None else c.view(np.float32), a_type=name, b_type=name, result=result)
             check(x, y, start, result, found)
 
 
@@ -154,7 +152,7 @@ def test_any_patterns(data: st.DataObject, a_type: str, b_type: str, result: str
     x, y = decode(a, ELEMENT_TYPES[a_type]).value, decode(b, ELEMENT_TYPES[b_type]).value
     with np.errstate(invalid="ignore"):
         start = None if c is None else c.astype(np.float64)
-    check(x, y, start, result, exact_matmul(a, b, c, a_type=a_type, b_type=b_type, result=result))
+    check(x, y, start, result, exact_gemm(a, b, c, a_type=a_type, b_type=b_type, result=result))
 
 
 def power(exponent: int, negative: bool = False) -> float:
@@ -206,7 +204,7 @@ def test_hard(way: str, terms: list[Any], wanted: float, result: str) -> None:
     a = np.array([[power(x, bool(negative)) for x, (_, negative) in zip(left, signed, strict=True)]])
     b = np.array([[power(e - x)] for x, (e, _) in zip(left, signed, strict=True)])
     many = np.repeat(a, 4, axis=0), np.repeat(b, 5, axis=1)
-    found = exact_matmul(*many, a_type="bf16", b_type="bf16", result=result)
+    found = exact_gemm(*many, a_type="bf16", b_type="bf16", result=result)
     assert set(found.ravel().tolist()) == {wanted}
     assert (np.signbit(found) == (math.copysign(1, wanted) < 0)).all()
     check(a, b, None, result, found[:1, :1])
@@ -219,7 +217,7 @@ def test_addend_decides(way: str) -> None:
         TARGETS, (2.0**127, -(2.0**120), 2.0**96, -(2.0**67), 1.0, -(2.0**-100), 2.0**-149, -(2.0**-149), 0.0, -0.0)
     ):
         start = np.array([[c]], np.float32)
-        check(a, b, start, result, exact_matmul(a, b, start, a_type="bf16", b_type="bf16", result=result))
+        check(a, b, start, result, exact_gemm(a, b, start, a_type="bf16", b_type="bf16", result=result))
 
 
 def test_addend_ties(way: str) -> None:
@@ -231,13 +229,13 @@ def test_addend_ties(way: str) -> None:
         for sign in (-1, 0, 1):
             start = np.array([[sign * 2.0**-100]], np.float32)
             a, b = np.array([[1.0, half]]), np.ones((2, 1))
-            check(a, b, start, result, exact_matmul(a, b, start, a_type="bf16", b_type="bf16", result=result))
+            check(a, b, start, result, exact_gemm(a, b, start, a_type="bf16", b_type="bf16", result=result))
             if result not in ("f16", "bf16"):
                 continue
             start = np.array([[1 + half]], np.float32)
             for order in permutations(tiny):  # float64 loses the last, or finds it
                 a, b = np.array([order]), np.array([[1.0 if abs(x) == tiny[0] else sign * 2.0**-70] for x in order])
-                check(a, b, start, result, exact_matmul(a, b, start, a_type="tf32", b_type="tf32", result=result))
+                check(a, b, start, result, exact_gemm(a, b, start, a_type="tf32", b_type="tf32", result=result))
 
 
 def test_against_exact_sum() -> None:
@@ -254,7 +252,7 @@ def test_against_exact_sum() -> None:
             products = Decoded(x.value * y.value, x.exponent + y.exponent)
         wanted = exact_sum(products, 2 * element.fraction, decode(c.T, target), target).T
         addend = c.astype(np.uint16) if d == "f16" else c
-        found = exact_matmul(a, b, addend, a_type=name, b_type=name, result=d)
+        found = exact_gemm(a, b, addend, a_type=name, b_type=name, result=d)
         assert np.array_equal(found.view(DTYPES[d]), wanted)
 
 
@@ -267,7 +265,7 @@ def test_many_samples(result: str) -> None:
     a *= isa.prune(a.astype(np.float64), isa.TWO_OF_FOUR).astype(np.float16)
     assert np.count_nonzero(a) <= m * k // 2
     c = rng.standard_normal((m, n)).astype(np.float32)
-    found = exact_matmul(a, b, c, result=result)
+    found = exact_gemm(a, b, c, result=result)
     for i, j in zip(rng.integers(0, m, 150), rng.integers(0, n, 150), strict=True):
         check(
             a[i : i + 1].astype(float),
@@ -288,7 +286,7 @@ def test_long_sums(name: str, kind: str) -> None:
     x, y = decode(a, element).value, decode(b, element).value
     wanted = [[(int_sum(row, column)) for column in y.T] for row in x]
     for result in TARGETS:
-        found = exact_matmul(a, b, a_type=name, b_type=name, result=result)
+        found = exact_gemm(a, b, a_type=name, b_type=name, result=result)
         for i, j in product(range(2), range(2)):
             pattern = rounded(wanted[i][j], result)
             assert int(found.view(DTYPES[result])[i, j]) == pattern << (16 if result == "bf16" else 0)
@@ -308,17 +306,17 @@ def test_infinities_and_nan(way: str) -> None:
     for result, weight in product(TARGETS, (0.0, 0.05, 0.5)):
         special = np.array([1, 1, 4, 4, weight, weight, weight / 4])
         a, b, c = (rng.choice(pool, shape, p=special / special.sum()) for shape in ((12, 4), (4, 13), (12, 13)))
-        check(a, b, c, result, exact_matmul(a, b, c, a_type="f16", b_type="bf16", result=result))
-        check(a, b, None, result, exact_matmul(a.astype(np.float16), b.astype(np.float32), result=result))
+        check(a, b, c, result, exact_gemm(a, b, c, a_type="f16", b_type="bf16", result=result))
+        check(a, b, None, result, exact_gemm(a.astype(np.float16), b.astype(np.float32), result=result))
 
 
 def test_empty() -> None:
     for m, k, n in ((0, 3, 2), (2, 3, 0), (0, 0, 0)):
-        assert exact_matmul(np.ones((m, k), np.float16), np.ones((k, n), np.float16)).shape == (m, n)
+        assert exact_gemm(np.ones((m, k), np.float16), np.ones((k, n), np.float16)).shape == (m, n)
     none = np.ones((2, 0), np.float16), np.ones((0, 2), np.float16)
-    assert exact_matmul(*none).tolist() == [[0, 0], [0, 0]]
+    assert exact_gemm(*none).tolist() == [[0, 0], [0, 0]]
     c = np.array([[1 + 2.0**-11, -0.0], [65520, 2.0**-25]])
-    found = exact_matmul(*none, c, result="f16")
+    found = exact_gemm(*none, c, result="f16")
     assert found.tolist() == [[1, 0], [math.inf, 0]]
     assert not np.signbit(found).any()
 
@@ -341,8 +339,8 @@ def test_scales(scale_type: str, elements: str, block: int) -> None:
             y = decode(b, element).value * np.repeat(factors[1], block, axis=0)
         for result in TARGETS:
             types = {"a_type": elements, "b_type": elements, "result": result, "scale_type": scale_type, "block": block}
-            check(x, y, None, result, exact_matmul(a, b, scale_a=scale_a, scale_b=scale_b, **types))
-            check(x, decode(b, element).value, None, result, exact_matmul(a, b, scale_a=scale_a, **types))
+            check(x, y, None, result, exact_gemm(a, b, scale_a=scale_a, scale_b=scale_b, **types))
+            check(x, decode(b, element).value, None, result, exact_gemm(a, b, scale_a=scale_a, **types))
 
 
 def scale_values(patterns: Array, scale_type: str) -> Array:
@@ -365,14 +363,12 @@ def test_dtypes() -> None:
     ):
         a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((4, 6), (6, 5)))
         wanted = expected(a.astype(np.float64), b.astype(np.float64), None, "f32").view(np.float32)
-        assert np.array_equal(exact_matmul(a, b), wanted)
-        assert np.array_equal(
-            exact_matmul(a.astype(np.float64), b.astype(np.float32), a_type=name, b_type=name), wanted
-        )
+        assert np.array_equal(exact_gemm(a, b), wanted)
+        assert np.array_equal(exact_gemm(a.astype(np.float64), b.astype(np.float32), a_type=name, b_type=name), wanted)
         element = PACKED_E2M1 if name == "e2m1" else ELEMENT_TYPES[name]
         patterns = [x.view(np.uint16 if x.itemsize == 2 else np.uint8) for x in (a, b)]
-        assert np.array_equal(exact_matmul(*patterns, a_type=element, b_type=element), wanted)
-    scaled = exact_matmul(
+        assert np.array_equal(exact_gemm(*patterns, a_type=element, b_type=element), wanted)
+    scaled = exact_gemm(
         np.ones((1, 2), np.float16),
         np.ones((2, 1), np.float16),
         scale_a=np.array([[4]]).astype(ml_dtypes.float8_e8m0fnu),
@@ -386,7 +382,7 @@ def test_strided_views_and_operands_untouched() -> None:
     rng = np.random.default_rng(9)
     a, b = rng.standard_normal((6, 8)).astype(np.float16), rng.standard_normal((5, 8)).astype(np.float16)
     before = a.copy(), b.copy()
-    found = exact_matmul(a[::2, ::-1], b.T[::-1])
+    found = exact_gemm(a[::2, ::-1], b.T[::-1])
     check(a[::2, ::-1].astype(float), b.T[::-1].astype(float), None, "f32", found)
     assert np.array_equal(a, before[0])
     assert np.array_equal(b, before[1])
@@ -492,7 +488,7 @@ SCALE = np.full((2, 2), 127, np.uint8)
 )
 def test_errors(a: Array, b: Array, options: dict[str, Any], message: str) -> None:
     with pytest.raises(isa.IsaError) as caught:
-        exact_matmul(a, b, **options)
+        exact_gemm(a, b, **options)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -502,7 +498,7 @@ def test_rounding_is_monotonic_in_one_addend() -> None:
     rng = np.random.default_rng(11)
     a, b = draw(rng, ELEMENT_TYPES["bf16"], (3, 40), "near"), draw(rng, ELEMENT_TYPES["bf16"], (40, 3), "near")
     results = [
-        exact_matmul(a, b, np.full((3, 3), c, np.float32), a_type="bf16", b_type="bf16", result="f16")
+        exact_gemm(a, b, np.full((3, 3), c, np.float32), a_type="bf16", b_type="bf16", result="f16")
         for c in np.linspace(-9, 9, 60)
     ]
     assert all((x <= y).all() for x, y in pairwise(results))

@@ -17,7 +17,6 @@ import isa
 import simulator
 from simulator.errors import ConfigError
 from simulator.faults import outcomes
-from simulator.faults.alone import Alone
 from simulator.faults.space import Group, population
 from simulator.faults.table import MODELS, SITES, Faults, empty
 from simulator.faults.trace import TraceSubject
@@ -400,7 +399,7 @@ def test_what_is_said_to_be_unread_changes_nothing(subject: TraceSubject, name: 
     unread = [row for row in rows if chosen.unread(chosen.strike(row))]
     assert len(unread) >= 15
     for row in unread:
-        run = Alone(chosen.program, chosen.strike(row)).run()
+        run = SingleRun(chosen.program, chosen.strike(row)).run()
         assert same(run.arrays, chosen.golden)
 
 

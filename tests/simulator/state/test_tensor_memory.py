@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from isa import UndefinedBehavior
-from simulator.state.tensor_memory import COLUMNS, LANES, Allocation, TensorMemory
+from simulator.state.tensor_memory import COLUMNS, TMEM_LANES, Allocation, TensorMemory
 
-LANE = np.arange(LANES)
+LANE = np.arange(TMEM_LANES)
 
 
 def allocated(columns: int = 64) -> TensorMemory:
@@ -55,7 +55,7 @@ MISUSES: list[tuple[str, Callable[[TensorMemory], object]]] = [
     ("tmem-dealloc-mismatch", lambda memory: memory.deallocate(0, 32)),
     ("tmem-dealloc-mismatch", lambda memory: memory.deallocate(32, 64)),
     ("tmem-not-allocated", lambda memory: memory.read(LANE, np.array(64))),
-    ("tmem-not-allocated", lambda memory: memory.write(LANE, np.array(511), np.zeros(LANES, np.uint32))),
+    ("tmem-not-allocated", lambda memory: memory.write(LANE, np.array(511), np.zeros(TMEM_LANES, np.uint32))),
     ("tmem-use-after-free", _freed),
     ("tmem-bounds", lambda memory: memory.read(LANE, np.array(512))),
     ("tmem-bounds", lambda memory: memory.read(np.array(128), np.array(0))),
@@ -74,10 +74,10 @@ def test_misuse_has_a_name_and_changes_nothing(name: str, misuse: Callable[[Tens
 
 def test_cells_keep_what_was_written() -> None:
     memory = allocated()
-    values = np.arange(LANES * 4, dtype=np.uint32).reshape(LANES, 4)
+    values = np.arange(TMEM_LANES * 4, dtype=np.uint32).reshape(TMEM_LANES, 4)
     memory.write(LANE[:, None], np.arange(8, 12)[None], values)
     assert np.array_equal(memory.read(LANE[:, None], np.arange(8, 12)[None]), values)
-    assert memory.written.sum() == LANES * 4
+    assert memory.written.sum() == TMEM_LANES * 4
     memory.deallocate(0, 64)
     memory.allocate(64)
     assert not memory.written.any()

@@ -12,7 +12,7 @@ from simulator.studies.validation.emulated import GROUPS, body, kind, measured
 from simulator.studies.validation.programs import cycles
 from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, Wait, compile_code
+from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, Unit, compile_code
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.timing.sequences import expand
@@ -103,11 +103,11 @@ def test_sums_and_repetitions(form: isa.MmaForm, warps: int, fresh: str) -> None
         timings.append(timing)
         for waits in timing.waits.values():
             assert sum(waits) == timing.cycles
-            assert waits[Wait.ISSUED] == runs * len(body(form, 2, fresh, copies))
+            assert waits[StallReason.ISSUED] == runs * len(body(form, 2, fresh, copies))
     assert timings[0].cycles == timings[1].cycles
     assert timings[0].waits == timings[1].waits
     assert ledgers[0] == ledgers[1]
-    assert sum(row[Wait.ISSUED] for row in ledgers[0][0]) == runs * warps * len(body(form, 2, fresh, copies))
+    assert sum(row[StallReason.ISSUED] for row in ledgers[0][0]) == runs * warps * len(body(form, 2, fresh, copies))
 
 
 def test_what_does_not_change_leaves_the_loop() -> None:

@@ -35,7 +35,16 @@ from simulator.program.lowering import linearise
 from simulator.program.trace import Block, Step
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, Wait, asynchronous, compile_code, nesting
+from simulator.timing.model import (
+    StallReason,
+    TimedCode,
+    TimedLoop,
+    TimedOperation,
+    Unit,
+    asynchronous,
+    compile_code,
+    nesting,
+)
 from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule
 from simulator.timing.tables import Issue, Loop
@@ -291,9 +300,9 @@ def test_one_mma() -> None:
     assert one(INIT, DENSE, COMMIT, WAIT, alu(0)) == 1 + L + B200.alu.latency
     assert one(INIT, DENSE, COMMIT, alu(0)) == 1 + L
     waits = run(([0], (INIT, DENSE, COMMIT, WAIT, alu(0)))).waits[0]
-    assert waits[Wait.ISSUED] == 5
-    assert waits[Wait.MBARRIER] == L - 3
-    assert run(([0], (INIT, DENSE, COMMIT, WAIT))).waits[0][Wait.MBARRIER] == L - 3
+    assert waits[StallReason.ISSUED] == 5
+    assert waits[StallReason.MBARRIER] == L - 3
+    assert run(([0], (INIT, DENSE, COMMIT, WAIT))).waits[0][StallReason.MBARRIER] == L - 3
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 17, 100])
@@ -315,7 +324,7 @@ def test_order_of_the_queue() -> None:
     first = one(INIT, DENSE, COMMIT, DENSE, WAIT, alu(0))
     assert first == 1 + II + L  # the end is that of the second, though the warp goes on earlier
     waits = run(([0], (INIT, DENSE, COMMIT, DENSE, WAIT, alu(0)))).waits[0]
-    assert waits[Wait.MBARRIER] == L - 4
+    assert waits[StallReason.MBARRIER] == L - 4
     slow, fast = replace(DENSE, n=256), CopyFacts(16, 16, 1)
     assert one(INIT, slow, fast, COMMIT, WAIT) == 1 + 264
 
@@ -359,7 +368,7 @@ def test_shared_memory_serves_operands_too() -> None:
     behind = run(([0], (SMALL,)), ([1], (Idle(), load(0, 1), alu(1, 0))))
     assert behind.shared_busy == 48 + 1
     assert (
-        behind.waits[1][Wait.SHARED] == 48 + B200.shared.latency - 2
+        behind.waits[1][StallReason.SHARED] == 48 + B200.shared.latency - 2
     )  # the operands of the MMA are read in cycles 0 to 47
     last = 29 * B200.shared.wavefront_interval  # cycle of the last wavefront
     assert (
@@ -371,10 +380,10 @@ def test_full_queue() -> None:
     """The warp that issues stalls when as many wait as there is room for: one is started, the rest wait."""
     small = replace(FREE_LOOPS, tcgen05=replace(TABLES, queue=replace(QUEUE, queue=2)))
     waits = run(([0], (DENSE, DENSE, DENSE, DENSE, alu(0))), config=small).waits[0]
-    assert waits[Wait.TCGEN05] == II - 3  # the fourth is issued when the second starts
+    assert waits[StallReason.TCGEN05] == II - 3  # the fourth is issued when the second starts
     assert one(DENSE, DENSE, DENSE, DENSE, config=small) == 3 * II + L
     other = run(([0], (DENSE, DENSE, DENSE, DENSE)), ([4], (alu(0), alu(1))), config=small, warps=8)
-    assert other.waits[4][Wait.TCGEN05] == 0  # others of the sub-core go on
+    assert other.waits[4][StallReason.TCGEN05] == 0  # others of the sub-core go on
 
 
 def test_pairs() -> None:
@@ -447,13 +456,15 @@ def test_a_billion() -> None:
         codes = [code([0], body), code([1], watch)]
         timing = simulate(B200, codes, 4, 16)
         assert all(sum(row) == timing.cycles for row in timing.waits.values())
-        assert timing.waits[1][Wait.MBARRIER] > 0.99 * timing.cycles
+        assert timing.waits[1][StallReason.MBARRIER] > 0.99 * timing.cycles
         cycles.append(timing)
     few, more, many = cycles
     assert many.skipped > 0.999 * many.cycles
     assert many.cycles - few.cycles == (more.cycles - few.cycles) * (10**6 - 1)
     assert many.tcgen05_busy[0][0] == 10**9 * (64 + 48)
-    assert many.waits[1][Wait.MBARRIER] - few.waits[1][Wait.MBARRIER] == (more.cycles - few.cycles) * (10**6 - 1)
+    assert many.waits[1][StallReason.MBARRIER] - few.waits[1][StallReason.MBARRIER] == (more.cycles - few.cycles) * (
+        10**6 - 1
+    )
 
 
 def test_pipeline_of_three_stages() -> None:
@@ -493,7 +504,7 @@ def test_phases_count_when_skipping(count: int) -> None:
     parity = (-(-count // 3) - 1) % 2
     timing = run(([0], (InitFacts(slow, 3), INIT, loop, *rest, WaitFacts(slow, parity), alu(0))))
     assert timing.skipped > 0.9 * timing.cycles
-    assert timing.waits[0][Wait.MBARRIER] >= count * (L - 4)
+    assert timing.waits[0][StallReason.MBARRIER] >= count * (L - 4)
 
 
 # A second opinion: every cycle

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import simulator
 from simulator.errors import ViewError
-from simulator.timing.model import Unit, Wait
+from simulator.timing.model import StallReason, Unit
 from simulator.views.timeline import Timeline, gantt
 from simulator.views.timeline.gantt_style import CAUSES, KINDS, PALETTES, palette
 from tests.simulator.timing import test_engine as engine
@@ -141,7 +141,7 @@ def check(timeline: Timeline, svg: str) -> list[dict[str, Any]]:
     assert drawn == stalls
     for warp, waits in timeline.timing.waits.items() if not timeline.cut and not timeline.first else ():
         finished = [bar["end"] - bar["begin"] for bar in found if (bar["kind"], bar.get("warp")) == ("finished", warp)]
-        assert sum(finished) == waits[Wait.FINISHED]
+        assert sum(finished) == waits[StallReason.FINISHED]
     check_units(timeline, found)
     for bar in found:  # in its place
         scale = max(840 / (last - first), 1)
@@ -216,7 +216,7 @@ def test_barriers_and_mbarriers_are_on_top() -> None:
 def test_every_unit_and_cause_has_a_fill_of_its_own(name: str) -> None:
     style = palette(name)
     assert set(style.kinds) == set(KINDS) == {unit.name.lower() for unit in Unit}
-    assert set(style.causes) == set(CAUSES) == {wait.name.lower() for wait in Wait} - {"issued"}
+    assert set(style.causes) == set(CAUSES) == {wait.name.lower() for wait in StallReason} - {"issued"}
     for fills in (style.kinds, style.causes):
         for one, other in combinations(fills.values(), 2):
             assert one.hatch != other.hatch or different(one.colour, other.colour, name == "bw"), (one, other)

@@ -25,7 +25,7 @@ import simulator.views.timeline
 from simulator.errors import DeadlockError, ViewError
 from simulator.program.reader import read_trace
 from simulator.timing.engine import simulate
-from simulator.timing.model import Unit, Wait, compile_code
+from simulator.timing.model import StallReason, Unit, compile_code
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.views.timeline import Timeline, chrome, kanata
@@ -78,8 +78,8 @@ def check_whole(timeline: Timeline) -> None:
             for entry in found
             if name.split(" results")[0] == f"warp {warp % timeline.cta_warps}" and "results" in name
         ]
-        assert len(results) == waits[Wait.ISSUED]
-        assert len([row for row in rows.values() if row["thread"] == warp]) == waits[Wait.ISSUED]
+        assert len(results) == waits[StallReason.ISSUED]
+        assert len([row for row in rows.values() if row["thread"] == warp]) == waits[StallReason.ISSUED]
     for core, (tensor, alu) in enumerate(timing.busy):
         assert taken[core // cores, core, "tensor"] == tensor
         assert taken[core // cores, core, "alu"] == alu
@@ -226,9 +226,15 @@ def test_stalls_of_random_tcgen05_programs(made: tcgen05.Programs, variant: tcge
         except DeadlockError:
             return
         ledger = recorder.ledger()
-        sums = [sum(row[cause] for rows in ledger for row in rows) for cause in Wait if cause is not Wait.FINISHED]
+        sums = [
+            sum(row[cause] for rows in ledger for row in rows)
+            for cause in StallReason
+            if cause is not StallReason.FINISHED
+        ]
         assert sums == [
-            sum(row[cause] for row in timing.waits.values()) for cause in Wait if cause is not Wait.FINISHED
+            sum(row[cause] for row in timing.waits.values())
+            for cause in StallReason
+            if cause is not StallReason.FINISHED
         ]
         ledgers.append(ledger)
     assert ledgers[0] == ledgers[1] == ledgers[2]
@@ -281,7 +287,7 @@ def test_a_chain_by_hand(folder: Path) -> None:
 def test_a_barrier_counts_for_its_line(folder: Path) -> None:
     timeline = run(folder, "mov.u32 %r0, 1;\nbar.sync 0;\nmov.u32 %r1, 1;", warps=8)
     rows = {row.name: row for row in timeline.stalls.rows("line")}
-    assert rows[7].cycles["barrier"] == sum(row[Wait.BARRIER] for row in timeline.timing.waits.values()) > 0
+    assert rows[7].cycles["barrier"] == sum(row[StallReason.BARRIER] for row in timeline.timing.waits.values()) > 0
     assert rows[6].cycles["barrier"] == rows[8].cycles["barrier"] == 0
     (phase,) = written(timeline)[0]["SM 0 (h100_sxm, CTA 0)", "barrier 0"]
     arrivals = [issue.cycle for issue in timeline.recorder.issues if issue.unit is Unit.BARRIER]

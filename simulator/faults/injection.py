@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import ConfigError
-from simulator.execute.cta_state import Machine
+from simulator.execute.cta_state import CtaState
 from simulator.faults.table import MODELS, SITES
 
 FOREVER = np.iinfo(np.int64).max
@@ -26,7 +26,7 @@ TRACE_MODELS = ("flip", "stuck0", "stuck1", "set", "word", "selector")
 
 
 @dataclass
-class Strike:
+class FaultInjection:
     """One fault of a trace, in words.
 
     Attributes:
@@ -68,7 +68,7 @@ class Strike:
         self.changed |= new != now
         return new
 
-    def hit(self, machine: Machine) -> None:
+    def hit(self, machine: CtaState) -> None:
         """Applies it to the CTA that it is in; a selector is no state."""
         words = words_of(machine, self.site)
         if words is not None:
@@ -76,7 +76,7 @@ class Strike:
             words[at] = self.applied(int(words[at]))
 
 
-def words_of(machine: Machine, site: str) -> NDArray[np.uint32] | None:
+def words_of(machine: CtaState, site: str) -> NDArray[np.uint32] | None:
     """The words of a site: [warp, register, lane], [word] or [lane, column]."""
     if site == "registers":
         return machine.registers.values
@@ -86,14 +86,14 @@ def words_of(machine: Machine, site: str) -> NDArray[np.uint32] | None:
     return machine.tmem.words if site == "tmem" else None
 
 
-def place_of(strike: Strike) -> tuple[int, ...]:
+def place_of(strike: FaultInjection) -> tuple[int, ...]:
     """Where its word is in `words_of`."""
     if strike.site == "registers":
         return strike.local, strike.word, strike.lane
     return (strike.word,) if strike.site == "shared" else (strike.lane, strike.word)
 
 
-def strike_of(fault: Any, warps: int) -> Strike:
+def strike_of(fault: Any, warps: int) -> FaultInjection:
     """A row of a list of faults.
 
     Args:
@@ -112,6 +112,6 @@ def strike_of(fault: Any, warps: int) -> Strike:
     last = max(until, first + 1) if until >= 0 else FOREVER if held else first + 1
     cta, local = divmod(warp, warps)
     mask = 0xFFFFFFFF if model == "word" else int(fault["mask"])
-    return Strike(
+    return FaultInjection(
         site, model, warp, cta, local, int(fault["word"]), int(fault["lane"]), mask, int(fault["value"]), first, last
     )

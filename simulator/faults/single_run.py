@@ -15,14 +15,14 @@ from isa.ptx.instruction import Instruction
 from isa.tensor_memory.address import TmemAddress
 from isa.tensor_memory.metadata import tmem_metadata
 from simulator.errors import DeadlockError, TraceError
-from simulator.execute.cta_state import NOTHING, Executor, Machine, Outcome
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import addresses, reader
 from simulator.execute.tcgen05.fetch import Cta, codes, instruction_descriptor
-from simulator.faults.batch import judged, with_selector
+from simulator.faults.injection import FaultInjection
+from simulator.faults.lockstep import judged, with_selector
 from simulator.faults.outcomes import DUE, HANG, SDC
 from simulator.faults.program import Program
-from simulator.faults.strike import Strike
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
 from simulator.simulation.interpreter import Group
@@ -54,10 +54,10 @@ class Run:
     said: str = ""
 
 
-class Alone:
+class SingleRun:
     """A watch that applies one strike, and looks at the metadata that matrix instructions read."""
 
-    def __init__(self, program: Program, strike: Strike) -> None:
+    def __init__(self, program: Program, strike: FaultInjection) -> None:
         self.program, self.strike = program, strike
         self.illegal = self.unordered = False
         self._index = -1
@@ -84,7 +84,7 @@ class Alone:
 
     # As a watch
 
-    def before(self, machine: Machine, group: Group, operation: Operation, index: int) -> Executor | None:
+    def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
         strike = self.strike
         mine = machine.rank == strike.cta and strike.local in group.warps
         if mine:
@@ -108,11 +108,11 @@ class Alone:
             self._look_at_cells(instruction, form, machine, group.warps)
         return None
 
-    def program_machine(self, machine: Machine) -> Machine:
+    def program_machine(self, machine: CtaState) -> CtaState:
         """The CTA that the fault is in."""
         return machine.ctas[self.strike.cta] if machine.peer is not None else machine
 
-    def after(self, machines: list[Machine]) -> None:
+    def after(self, machines: list[CtaState]) -> None:
         strike = self.strike
         behind = len(self.program.sequences[strike.warp])
         if strike.first == behind or (strike.first < behind < strike.last):
@@ -120,7 +120,7 @@ class Alone:
 
     # Detectors
 
-    def _look(self, instruction: Instruction, form: MmaForm, machine: Machine, warps: Warps) -> None:
+    def _look(self, instruction: Instruction, form: MmaForm, machine: CtaState, warps: Warps) -> None:
         if instruction.selector < form.metadata.selectors:
             illegal, unordered = judged(
                 form.metadata.gather(reader(instruction["e"])(machine, warps)[:, 0], instruction.selector), form
@@ -128,7 +128,7 @@ class Alone:
             self.illegal |= bool(illegal.any())
             self.unordered |= bool(unordered.any())
 
-    def _look_at_cells(self, instruction: Instruction, form: Tcgen05MmaForm, machine: Machine, warps: Warps) -> None:
+    def _look_at_cells(self, instruction: Instruction, form: Tcgen05MmaForm, machine: CtaState, warps: Warps) -> None:
         """Order of the codes in Tensor Memory; whether they are defined is met by execution. What cannot be read,
         execution refuses."""
         where, words = addresses(instruction["sp_meta"])(machine, warps), reader(instruction["idesc"])(machine, warps)
@@ -146,10 +146,10 @@ class Alone:
                 return
 
 
-def _two(right: Instruction, wrong: Instruction, warps: Warps, warp: int, watch: Alone) -> Executor:
+def _two(right: Instruction, wrong: Instruction, warps: Warps, warp: int, watch: SingleRun) -> Executor:
     """One warp executes another instruction than the rest of its group."""
 
-    def run(machine: Machine, _warps: Warps) -> Outcome:
+    def run(machine: CtaState, _warps: Warps) -> Outcome:
         rest, form = warps[warps != warp], right.form
         assert isinstance(form, MmaForm)
         for instruction, some in ((wrong, np.array([warp])), (right, rest)):

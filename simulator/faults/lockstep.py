@@ -20,12 +20,12 @@ from isa.forms.plain import PlainForm
 from isa.ptx.instruction import Immediate, Instruction
 from isa.types import Bits
 from simulator.execute.alu import ALU_NAMES
-from simulator.execute.cta_state import Executor, Machine, Outcome
+from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.operands import addresses, reader
 from simulator.faults.detectors import ordered
+from simulator.faults.injection import FaultInjection
 from simulator.faults.program import Program
-from simulator.faults.strike import Strike
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
 from simulator.program.trace import Trace
@@ -54,7 +54,7 @@ def _is_plain(form: PlainForm) -> bool:
     return form.name in ("ldmatrix", "bar", "barrier") or (form.name in ALU_NAMES and form.name != "mapa")
 
 
-class Copies(Machine):
+class Copies(CtaState):
     """A CTA whose further rows of registers are warps of copies."""
 
     row_warp: Warps
@@ -124,7 +124,7 @@ class Overlay(SharedMemory):
             self.anyone[places[rows][wrong]] = True
         return 0
 
-    def strike(self, copy: int, strike: Strike) -> None:
+    def strike(self, copy: int, strike: FaultInjection) -> None:
         """A fault in a word of one copy."""
         at = slice(4 * strike.word, 4 * strike.word + 4)
         right = self.data[at]
@@ -134,7 +134,7 @@ class Overlay(SharedMemory):
         self.anyone[at] |= new != right
 
 
-class Batch:
+class LockstepRuns:
     """Runs of one trace, one for each strike: a watch on the run without faults.
 
     Attributes:
@@ -143,7 +143,7 @@ class Batch:
         illegal, unordered: bool [copy]: metadata that a matrix instruction read held such a code where it differed.
     """
 
-    def __init__(self, program: Program, strikes: Sequence[Strike]) -> None:
+    def __init__(self, program: Program, strikes: Sequence[FaultInjection]) -> None:
         self.program, self.strikes = program, strikes
         trace, count = program.trace, len(strikes)
         owners = [(copy, warp) for copy, strike in enumerate(strikes) for warp in _members(trace, program, strike)]
@@ -176,7 +176,7 @@ class Batch:
 
     # As a watch
 
-    def before(self, machine: Machine, group: Group, operation: Operation, index: int) -> Executor | None:
+    def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
         for warp in group.warps.tolist():
             self.index[warp] = index
             for copy in self._starting.get((warp, index), ()):
@@ -195,7 +195,7 @@ class Batch:
         run = executor(operation.instruction)
         return lambda _machine, _warps: run(machine, rows)
 
-    def after(self, machines: list[Machine]) -> None:
+    def after(self, machines: list[CtaState]) -> None:
         """Strikes that come behind the last instruction, what holds to the end, and who is as it should be."""
         for copy, strike in enumerate(self.strikes):
             behind = len(self.program.sequences[strike.warp])
@@ -346,7 +346,7 @@ class Batch:
                 strike.changed |= strike.value != instruction.selector
         self._look(form, operation, rows, selectors)
 
-        def run(machine: Machine, _warps: Warps) -> Outcome:
+        def run(machine: CtaState, _warps: Warps) -> Outcome:
             outcome = Outcome()
             for value in np.unique(selectors).tolist():
                 outcome = executor(instruction if value == instruction.selector else with_selector(instruction, value))(
@@ -388,6 +388,6 @@ def with_selector(instruction: Instruction, value: int) -> Instruction:
     return replace(instruction, operands=tuple(operands))
 
 
-def _members(trace: Trace, program: Program, strike: Strike) -> list[int]:
+def _members(trace: Trace, program: Program, strike: FaultInjection) -> list[int]:
     """The warps of a copy: those that the fault can touch directly."""
     return [strike.local] if strike.site != "shared" else sorted(program.sequences)
