@@ -95,7 +95,7 @@ def special_integers(rng: np.random.Generator, form: MmaForm, case: int) -> dict
 
 
 def special_floats(rng: np.random.Generator, form: MmaForm, case: int) -> dict[str, Bits]:
-    from simulator.studies.accuracy.operands import draw
+    from simulator.arithmetic.random_operands import draw
 
     shapes = {"a": (form.m, form.k_stored), "b": (form.k, form.n), "c": (form.m, form.n)}
     types = {name: getattr(form, f"{name}_type") for name in "abc"}
