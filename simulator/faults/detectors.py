@@ -4,8 +4,10 @@ legality   a check of the codes that are read: one is not defined for the form
 ordered    a stricter check: the indices of every code that is read must ascend (1:2: one of the two legal codes)
 parity     one parity bit a metadata word, checked when the word is read
 secded     seven check bits a metadata word (Hsiao 1970): one flipped bit is corrected, two are seen; counts if it sees
-or rightly corrects abft       row and column checksums of the product (Huang and Abraham 1984): a difference above the
-rounding of fault-free runs
+           or rightly corrects
+abft       row and column checksums of the product (Huang and Abraham 1984): a difference above the rounding of
+           fault-free runs
+alignment  addresses that break a rule of the data path layout, and `race`, shared-memory races: runs say these
 """
 
 from __future__ import annotations
@@ -17,17 +19,16 @@ from numpy.typing import NDArray
 
 from isa.fragments.metadata import Sparsity
 from isa.types import Bits
-from simulator.faults.outcomes import flag
 
 Mask = NDArray[np.bool_]
 Reals = NDArray[np.float64]
 
 
-def ordered(codes: Bits, sparsity: Sparsity) -> Mask:
-    """Whether any code of [case, row, chunk] does not ascend."""
+def code_checks(codes: Bits, legal: Mask, sparsity: Sparsity) -> tuple[Mask, Mask]:
+    """Of codes [case, row, chunk] and whether each is defined: whether any is not, and whether any does not ascend."""
     table = np.ones(16, np.bool_)
     table[list(sparsity.ordered)] = False
-    return np.asarray(table[codes].any(axis=(1, 2)))
+    return np.asarray((~legal).any(axis=(1, 2))), np.asarray(table[codes].any(axis=(1, 2)))
 
 
 def parity(changed: Bits) -> Mask:
@@ -78,17 +79,22 @@ def secded(changed: Bits) -> Mask:
 class Checksums:
     """Row and column checksums of D = A * B + C, in float64, with tolerances from fault-free runs.
 
-    The tolerance of a sum is the largest difference that any fault-free case shows, times `slack`: checksums are exact
-    here, so that what differs is the chip's rounding of D.
+    The tolerance of a sum is the largest difference that any fault-free case shows: checksums are exact here, so
+    that what differs is the chip's rounding of D.
     """
 
-    def __init__(self, golden: Reals, exact: Reals, slack: float = 1.0) -> None:
+    def __init__(self, golden: Reals, exact: Reals) -> None:
         """`golden`: D as the chip gives it; `exact`: the exact A * B + C; both [case, row, column], of cases without
         faults."""
         with np.errstate(invalid="ignore"):
             self.exact_rows, self.exact_columns = exact.sum(axis=2), exact.sum(axis=1)
-            self.row_tolerance = slack * _largest(golden.sum(axis=2), self.exact_rows)
-            self.column_tolerance = slack * _largest(golden.sum(axis=1), self.exact_columns)
+            self.row_tolerance = _largest(golden.sum(axis=2), self.exact_rows)
+            self.column_tolerance = _largest(golden.sum(axis=1), self.exact_columns)
+
+    def widen(self, other: Checksums) -> None:
+        """Takes the tolerances of other fault-free runs where they are larger."""
+        self.row_tolerance = max(self.row_tolerance, other.row_tolerance)
+        self.column_tolerance = max(self.column_tolerance, other.column_tolerance)
 
     def sees(self, d: Reals, case: NDArray[np.integer]) -> Mask:
         """Whether D [fault, row, column] of these cases fails either check. A sum that is infinite or NaN without
@@ -107,11 +113,3 @@ def _largest(sums: Reals, exact: Reals) -> float:
 
 def _fits(sums: Reals, exact: Reals, tolerance: float) -> Mask:
     return np.where(np.isfinite(exact), np.abs(sums - exact) <= tolerance, ~np.isfinite(sums))
-
-
-def flags(**seen: Mask) -> NDArray[np.uint8]:
-    """The field `detectors` of results."""
-    total = np.zeros(len(next(iter(seen.values()))), np.uint8)
-    for name, mask in seen.items():
-        total |= np.where(mask, flag(name), 0).astype(np.uint8)
-    return total

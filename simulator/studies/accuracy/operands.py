@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from isa.errors import IsaError
 from isa.fragments.sparsity import prune
 from isa.types import Bits, ElementType
-from simulator.arithmetic.convert import from_float64, to_float64
+from simulator.arithmetic.convert import from_float64, largest, to_float64
 from simulator.arithmetic.random_operands import draw
 from simulator.studies.accuracy.chips import Problem
 
