@@ -26,7 +26,7 @@ number of workers, and a run that was killed goes on where it stopped.
 """
 EPILOG = """\
 examples:
-  tcsim faults list faults/metadata.toml --output list.csv
+  tcsim faults list campaigns/metadata.toml --output list.csv
   tcsim faults run list.csv --output results.csv --workers 2
   tcsim faults report results.csv
   tcsim faults report results.csv --output report.html
@@ -136,7 +136,7 @@ def _run(options: argparse.Namespace) -> str:
     from simulator.faults.table import read_head
 
     if options.parquet:
-        from simulator.faults.parquet import check_parquet
+        from simulator.faults.results import check_parquet
 
         check_parquet()
     how = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
@@ -144,7 +144,7 @@ def _run(options: argparse.Namespace) -> str:
     run_list(found, Path(options.output), progress=_progress(), **how)
     say(f"{found.rows:,} faults in {time.monotonic() - start:.1f} s; {_peak()} MB in the largest process")
     if options.parquet:
-        from simulator.faults.parquet import to_parquet
+        from simulator.faults.results import to_parquet
 
         to_parquet(Path(options.output), Path(options.parquet))
     return ""
@@ -187,7 +187,7 @@ def _replay(options: argparse.Namespace) -> str:
 
 
 def _report(options: argparse.Namespace) -> str:
-    from simulator.faults import report
+    from simulator.views.faults import report
     from simulator.faults.summary import summarise
     from simulator.files import complete
 
@@ -203,7 +203,7 @@ def _report(options: argparse.Namespace) -> str:
 
 
 def _forms(options: argparse.Namespace) -> str:
-    from simulator.faults.forms import as_csv, as_markdown, as_text, every_form
+    from simulator.studies.faults.forms import as_csv, as_markdown, as_text, every_form
 
     rows = every_form(options.target, options.cases, options.seed, options.policy)
     return {"table": as_text, "markdown": as_markdown, "csv": as_csv}[options.format](rows)
@@ -211,7 +211,7 @@ def _forms(options: argparse.Namespace) -> str:
 
 def _cost(options: argparse.Namespace) -> str:
     from isa import IsaError
-    from simulator.faults.cost import as_text, costs
+    from simulator.studies.faults.cost import as_text, costs
     from simulator.studies.gemm.tile import Tile
 
     sizes = options.tile.split("x"), options.warps.split("x")

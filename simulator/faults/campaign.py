@@ -33,12 +33,13 @@ import numpy as np
 
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
+from simulator.faults.kinds import KINDS, Group, Population, drawn, population
 from simulator.faults.policies import POLICIES
-from simulator.faults.space import KINDS, WHERE, Group, Population, drawn, population
+from simulator.faults.program_target import ProgramTarget
 from simulator.faults.statistics import sample_size
-from simulator.faults.subjects import Any_, describe, keys_of, make, rule_of
+from simulator.faults.subjects import keys_of, make
 from simulator.faults.table import BLOCK, Faults, seeds
-from simulator.faults.trace import TraceSubject
+from simulator.faults.target import WHERE, FaultTarget
 from simulator.resources import folder
 from simulator.version import __version__
 
@@ -77,7 +78,7 @@ class Campaign:
     path: str
     name: str
     seed: int
-    subject: Any_
+    subject: FaultTarget
     groups: tuple[Group, ...]
 
     def populations(self) -> list[Population]:
@@ -92,7 +93,7 @@ class Campaign:
                     ", ".join(self.subject.sites),
                 )
             try:
-                one = population(group, site, self.subject.layout, self.subject.cases)
+                one = population(group, site, self.subject.layout, len(self.subject.numbers))
             except ConfigError as error:
                 raise ConfigError(self.path, error.key, error.reason, error.legal) from None
             if not one.size:
@@ -129,7 +130,7 @@ class Campaign:
                 rows = one.make(part)
                 rows["id"] = first + start + np.arange(len(part))
                 rows["group"] = number
-                if group.clock == "cycle" and isinstance(self.subject, TraceSubject):
+                if group.clock == "cycle" and isinstance(self.subject, ProgramTarget):
                     if self.subject.config is None:
                         self._fail(
                             "subject.config",
@@ -167,9 +168,9 @@ class Campaign:
             "tcsim": __version__,
             "campaign": self.name,
             "seed": self.seed,
-            "subject": json.dumps(describe(subject)),
+            "subject": json.dumps(subject.describe()),
             "policy": subject.policy,
-            "rule": rule_of(subject),
+            "rule": subject.rule,
             "operands": subject.digest,
             "groups": json.dumps(groups),
             "faults": sum(wanted for wanted, _ in counts),
@@ -230,7 +231,7 @@ def read_campaign(path: str | Path) -> Campaign:
     return Campaign(name, head.get("name", Path(path).stem), seed, made, tuple(read))
 
 
-def _group(path: str, number: int, values: Any, subject: Any_) -> Group:
+def _group(path: str, number: int, values: Any, subject: FaultTarget) -> Group:
     where = f"faults[{number}]"
     _known(path, where, values, _GROUP)
     for key in ("site", "kind"):
@@ -257,16 +258,16 @@ def _group(path: str, number: int, values: Any, subject: Any_) -> Group:
     return Group(**{"name": f"{values['site']} {values['kind']}", **values, **_when(path, where, values, subject)})
 
 
-def _when(path: str, where: str, values: Mapping[str, Any], subject: Any_) -> dict[str, Any]:
+def _when(path: str, where: str, values: Mapping[str, Any], subject: FaultTarget) -> dict[str, Any]:
     """When faults strike, and whom: of traces alone."""
     given = [key for key in ("at", "until", "clock", "warps") if key in values]
-    if not isinstance(subject, TraceSubject):
+    if not isinstance(subject, ProgramTarget):
         if given:
             raise ConfigError(path, f"{where}.{given[0]}", "is of traces alone", "leave it out")
         return {}
     _one_of(path, f"{where}.clock", values.get("clock", CLOCKS[0]), CLOCKS)
     warps = tuple(values.get("warps", ()))
-    every = sorted(subject.program.sequences)
+    every = sorted(subject.session.sequences)
     if not all(warp in every for warp in warps):
         raise ConfigError(
             path, f"{where}.warps", f"{list(warps)}", f"warps with a program: {', '.join(map(str, every))}"
@@ -276,7 +277,7 @@ def _when(path: str, where: str, values: Mapping[str, Any], subject: Any_) -> di
         _one_of(path, f"{where}.at", at, ("any",))
         cycles = values.get("clock") == "cycle"
         last = (
-            1 + max(int(issued[-1]) for issued in subject.program.issue_cycles.values())
+            1 + max(int(issued[-1]) for issued in subject.session.issue_cycles.values())
             if cycles
             else max(map(subject.instructions, every))
         )

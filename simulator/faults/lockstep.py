@@ -10,27 +10,26 @@ nothing differs any more. So nothing here need know of errors, races or hangs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.mma import MmaForm
 from isa.forms.plain import PlainForm
-from isa.ptx.instruction import Immediate, Instruction
 from isa.types import Bits
 from simulator.execute.alu import ALU_NAMES
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.operands import addresses, reader
-from simulator.faults.detectors import ordered
 from simulator.faults.injection import FaultInjection
-from simulator.faults.program import Program
+from simulator.faults.liveness import Golden
+from simulator.faults.single_run import metadata_checks, with_selector
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
-from simulator.program.program import Program as Trace
 from simulator.simulation.group import Group, grouped
 from simulator.simulation.observer import Observer
+from simulator.simulation.session import Session
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses
@@ -40,13 +39,14 @@ EVERY = 24  # dynamic instructions between two looks for copies that are as they
 Mask = NDArray[np.bool_]
 
 
-def can_batch(program: Program) -> bool:
-    """Whether a trace is one of warps in lock step: one CTA, no asynchronous instruction, no race."""
-    forms = [op.instruction.form for code in program.codes for op in code.operations]
-    plain = all(isinstance(form, MmaForm) or (isinstance(form, PlainForm) and _is_plain(form)) for form in forms)
-    if not plain or program.trace.ctas > 1 or program.golden.executed.undefined["shared-memory-race"]:
+def can_batch(session: Session, golden: Golden) -> bool:
+    """Whether a program is one of warps in lock step: one CTA, no asynchronous instruction, no race."""
+    forms = [operation.instruction.form for operation, _ in session.program.operations]
+    if not all(isinstance(form, MmaForm) or (isinstance(form, PlainForm) and _is_plain(form)) for form in forms):
         return False
-    return len(grouped(program.codes)) == len(program.codes)
+    if session.program.ctas > 1 or golden.executed.undefined["shared-memory-race"]:
+        return False
+    return len(grouped(session.program.codes)) == len(session.program.codes)
 
 
 def _is_plain(form: PlainForm) -> bool:
@@ -125,18 +125,19 @@ class Overlay(SharedMemory):
             self.anyone[places[rows][wrong]] = True
         return 0
 
-    def strike(self, copy: int, strike: FaultInjection) -> None:
+    def hit(self, copy: int, injection: FaultInjection) -> None:
         """A fault in a word of one copy."""
-        at = slice(4 * strike.word, 4 * strike.word + 4)
+        at = slice(4 * injection.word, 4 * injection.word + 4)
         right = self.data[at]
         now = np.where(self.differs[copy, at], self.own[copy, at], right)
-        new = np.frombuffer(strike.applied(int.from_bytes(now.tobytes(), "little")).to_bytes(4, "little"), np.uint8)
-        self.own[copy, at], self.differs[copy, at] = new, new != right
-        self.anyone[at] |= new != right
+        new = injection.applied(int.from_bytes(now.tobytes(), "little")).to_bytes(4, "little")
+        self.own[copy, at] = np.frombuffer(new, np.uint8)
+        self.differs[copy, at] = self.own[copy, at] != right
+        self.anyone[at] |= self.differs[copy, at]
 
 
 class LockstepRuns(Observer):
-    """Runs of one trace, one for each strike: an observer of the run without faults.
+    """Runs of one program, one for each injection: an observer of the run without faults.
 
     Attributes:
         alone: bool [copy]: has to be run alone.
@@ -144,28 +145,26 @@ class LockstepRuns(Observer):
         illegal, unordered: bool [copy]: metadata that a matrix instruction read held such a code where it differed.
     """
 
-    def __init__(self, program: Program, strikes: Sequence[FaultInjection]) -> None:
-        self.program, self.strikes = program, strikes
-        trace, count = program.trace, len(strikes)
-        owners = [(copy, warp) for copy, strike in enumerate(strikes) for warp in _members(trace, program, strike)]
-        self.row_copy = np.array([-1] * trace.warps + [copy for copy, _ in owners], np.intp)
-        self.row_warp = np.array([*range(trace.warps), *(warp for _, warp in owners)], np.intp)
-        self.rows_of = {copy: np.flatnonzero(self.row_copy == copy) for copy in range(count)}
-        registers = RegisterFile(len(self.row_warp), *trace.numbering)
-        loaded = program.state
+    def __init__(self, session: Session, injections: Sequence[FaultInjection]) -> None:
+        self.session, self.injections = session, injections
+        program, loaded, count = session.program, session.initial[0], len(injections)
+        owners = [(copy, warp) for copy, injection in enumerate(injections) for warp in members(session, injection)]
+        self.row_copy = np.array([-1] * program.warps + [copy for copy, _ in owners], np.intp)
+        self.row_warp = np.array([*range(program.warps), *(warp for _, warp in owners)], np.intp)
+        self.rows_of = [np.flatnonzero(self.row_copy == copy) for copy in range(count)]
+        registers = RegisterFile(len(self.row_warp), *program.numbering)
         for bank, source in zip(registers.banks, loaded.registers.banks, strict=True):
-            bank[: trace.warps] = source
-        registers.written[: trace.warps] = loaded.registers.written
-        self.shared = Overlay(loaded.shared.data, trace.warps, self.row_warp, self.row_copy, count)
-        self.machine = Copies(
-            registers, self.shared, trace.warps, program.target, arithmetic=program.arithmetic, slots=program.slots
-        )
-        self.machine.row_warp, self.machine.timed = self.row_warp, False
+            bank[: program.warps] = source
+        registers.written[: program.warps] = loaded.registers.written
+        self.shared = Overlay(loaded.shared.data, program.warps, self.row_warp, self.row_copy, count)
+        how: dict[str, Any] = {"arithmetic": session.arithmetic, "slots": session.slots, "timed": False}
+        self.machine = Copies(registers, self.shared, program.warps, session.target, **how)
+        self.machine.row_warp = self.row_warp
         self.alone, self.begun, self.done = (np.zeros(count, np.bool_) for _ in range(3))
         self.same, self.illegal, self.unordered = (np.zeros(count, np.bool_) for _ in range(3))
         self._starting: dict[tuple[int, int], list[int]] = {}
-        for copy, strike in enumerate(strikes):
-            self._starting.setdefault((strike.local, strike.first), []).append(copy)
+        for copy, injection in enumerate(injections):
+            self._starting.setdefault((injection.local, injection.first), []).append(copy)
         self._held: dict[int, list[int]] = {}  # by warp, copies whose fault is applied again
         self._chosen: dict[int, Warps] = {}
         self._held_shared: list[int] = []
@@ -173,7 +172,7 @@ class LockstepRuns(Observer):
 
     def run(self) -> None:
         """All of them to the end."""
-        self.program.run(self, machines=[self.machine])
+        self.session.run(self, machines=[self.machine])
 
     # As an observer
 
@@ -184,7 +183,7 @@ class LockstepRuns(Observer):
                 self._begin(copy)
             held = self._held.get(warp)
             if held:
-                self._hold(warp, held, index)
+                self._hold(held, index)
         self._hold_shared()
         if index % EVERY == EVERY - 1:
             self._retire()
@@ -198,103 +197,96 @@ class LockstepRuns(Observer):
 
     def finished(self, machines: list[CtaState]) -> None:
         """Strikes that come behind the last instruction, what holds to the end, and who is as it should be."""
-        for copy, strike in enumerate(self.strikes):
-            behind = len(self.program.sequences[strike.warp])
-            self.index[strike.local] = behind
-            if strike.first == behind and not self.begun[copy]:
+        for copy, injection in enumerate(self.injections):
+            behind = len(self.session.sequences[injection.warp])
+            self.index[injection.local] = behind
+            if injection.first == behind and not self.begun[copy]:
                 self._begin(copy)
         for warp, held in self._held.items():
-            self._hold(warp, held, self.index[warp])
+            self._hold(held, self.index[warp])
         self._hold_shared()
         self.alone |= self.shared.spread
         self._retire(lasting=True)
 
     def arrays(self, copy: int) -> dict[str, Array]:
         """What `.store` names, of a copy; -1: of the run without faults."""
-        machine, rows = self.machine, np.arange(self.program.trace.warps)
+        rows = np.arange(self.session.program.warps)
         if copy >= 0 and self.begun[copy]:
             rows[self.row_warp[self.rows_of[copy]]] = self.rows_of[copy]
         found: dict[str, Array] = {}
-        for store in self.program.trace.stores:
+        for store in self.session.program.stores:
             if store.register is not None:
-                found[store.name] = machine.registers.banks[store.sort][
-                    rows, store.register : store.register + store.count
-                ]
-            else:
-                assert store.shared is not None, "global and Tensor Memory are not for batches"
-                at = slice(store.shared, store.shared + store.count)
-                data = self.shared.data[at]
-                found[store.name] = (
-                    np.where(self.shared.differs[copy, at], self.shared.own[copy, at], data) if copy >= 0 else data
-                )
+                registers = slice(store.register, store.register + store.count)
+                found[store.name] = self.machine.registers.banks[store.sort][rows, registers]
+                continue
+            assert store.shared is not None, "global and Tensor Memory are not for batches"
+            at = slice(store.shared, store.shared + store.count)
+            data = found[store.name] = self.shared.data[at]
+            if copy >= 0:
+                found[store.name] = np.where(self.shared.differs[copy, at], self.shared.own[copy, at], data)
         return found
 
     # Copies come and go
 
     def _begin(self, copy: int) -> None:
         """The copy's warps are as they should be up to now; then the fault strikes."""
-        strike, rows = self.strikes[copy], self.rows_of[copy]
+        injection, rows = self.injections[copy], self.rows_of[copy]
         registers = self.machine.registers
         for bank in (*registers.banks, registers.written):
             bank[rows] = bank[self.row_warp[rows]]
         self.begun[copy] = True
         self._chosen.clear()
-        if strike.site == "registers":
-            value = registers.values[rows[0], strike.word, strike.lane]
-            registers.values[rows[0], strike.word, strike.lane] = strike.applied(int(value))
-            if strike.lasting:
-                self._held.setdefault(strike.local, []).append(copy)
-        elif strike.site == "shared":
-            self.shared.strike(copy, strike)
-            if strike.lasting:
+        if injection.site == "registers":
+            value = registers.values[rows[0], injection.word, injection.lane]
+            registers.values[rows[0], injection.word, injection.lane] = injection.applied(int(value))
+            if injection.lasting:
+                self._held.setdefault(injection.local, []).append(copy)
+        elif injection.site == "shared":
+            self.shared.hit(copy, injection)
+            if injection.lasting:
                 self._held_shared.append(copy)
 
-    def _hold(self, warp: int, held: list[int], index: int) -> None:
+    def _hold(self, held: list[int], index: int) -> None:
         """Applies again what lasts, in the registers of a warp."""
-        held[:] = [copy for copy in held if not self.done[copy] and index < self.strikes[copy].last]
-        strikes = [self.strikes[copy] for copy in held]
+        held[:] = [copy for copy in held if not self.done[copy] and index < self.injections[copy].last]
+        injections = [self.injections[copy] for copy in held]
         rows = np.array([self.rows_of[copy][0] for copy in held], np.intp)
-        word, lane = (np.array([getattr(strike, name) for strike in strikes], np.intp) for name in ("word", "lane"))
-        mask = np.array([strike.mask for strike in strikes], np.uint32)
-        target = np.array([(strike.target or 0) & 0xFFFFFFFF for strike in strikes], np.uint32)
+        word, lane = (np.array([getattr(injection, name) for injection in injections], np.intp) for name in ("word", "lane"))
+        mask = np.array([injection.mask for injection in injections], np.uint32)
+        target = np.array([injection.target or 0 for injection in injections], np.uint32)
         values = self.machine.registers.values
         now = values[rows, word, lane]
         new = now & ~mask | target & mask
         values[rows, word, lane] = new
         for at in np.flatnonzero(now != new):
-            strikes[at].changed = True
+            injections[at].changed = True
 
     def _hold_shared(self) -> None:
-        kept = [
-            copy
-            for copy in self._held_shared
-            if not self.done[copy] and self.index[self.strikes[copy].local] < self.strikes[copy].last
-        ]
-        for copy in kept:
-            self.shared.strike(copy, self.strikes[copy])
-        self._held_shared = kept
+        held, self._held_shared = self._held_shared, []
+        for copy in held:
+            injection = self.injections[copy]
+            if not self.done[copy] and self.index[injection.local] < injection.last:
+                self.shared.hit(copy, injection)
+                self._held_shared.append(copy)
 
     def _retire(self, lasting: bool = False) -> None:
         """Ends copies in which nothing differs and nothing will."""
-        self._leave(np.flatnonzero(self.shared.spread & ~self.done), alone=True)
+        self._leave(np.flatnonzero(self.shared.spread & ~self.done))
         for copy in np.flatnonzero(self.begun & ~self.done).tolist():
-            strike, rows = self.strikes[copy], self.rows_of[copy]
-            if not lasting and self.index[strike.local] < strike.last:
+            injection, rows = self.injections[copy], self.rows_of[copy]
+            if not lasting and self.index[injection.local] < injection.last:
                 continue
             banks, warps = self.machine.registers.banks, self.row_warp[rows]
-            if (
-                all((bank[rows] == bank[warps]).all() for bank in banks if bank.shape[1])
-                and not self.shared.differs[copy].any()
-            ):
+            equal = all((bank[rows] == bank[warps]).all() for bank in banks if bank.shape[1])
+            if equal and not self.shared.differs[copy].any():
                 self.same[copy] = self.done[copy] = True
                 self._chosen.clear()
         if lasting:
             self.same |= ~self.begun
 
-    def _leave(self, copies: NDArray[np.intp], *, alone: bool) -> None:
+    def _leave(self, copies: NDArray[np.intp]) -> None:
         if len(copies):
-            self.done[copies] = True
-            self.alone[copies] |= alone
+            self.done[copies] = self.alone[copies] = True
             self.shared.differs[copies] = False
             self._chosen.clear()
 
@@ -330,7 +322,7 @@ class LockstepRuns(Observer):
             differ |= (ids != ids[own]).any(axis=(1, 2))
         if not differ.any():
             return rows
-        self._leave(np.unique(self.row_copy[rows[differ]]), alone=True)
+        self._leave(np.unique(self.row_copy[rows[differ]]))
         return self._rows(group)
 
     # Sparse instructions: what reads metadata is looked at
@@ -341,10 +333,10 @@ class LockstepRuns(Observer):
         selectors = np.full(len(rows), instruction.selector)
         golden = int((self.row_copy[rows] < 0).sum())
         for at in range(golden, len(rows)):
-            strike = self.strikes[int(self.row_copy[rows[at]])]
-            if strike.site == "selector" and strike.first <= index < strike.last:
-                selectors[at] = strike.value
-                strike.changed |= strike.value != instruction.selector
+            injection = self.injections[int(self.row_copy[rows[at]])]
+            if injection.site == "selector" and injection.first <= index < injection.last:
+                selectors[at] = injection.value
+                injection.changed |= injection.value != instruction.selector
         self._look(form, operation, rows, selectors)
 
         def run(machine: CtaState, _warps: Warps) -> Outcome:
@@ -360,7 +352,7 @@ class LockstepRuns(Observer):
     def _look(self, form: MmaForm, operation: Operation, rows: Warps, selectors: NDArray[np.int64]) -> None:
         """Detectors: codes that differ from those of the run without faults."""
         words = reader(operation.instruction["e"])(self.machine, rows)[:, 0]
-        own = np.zeros(len(self.program.state.registers.values), np.intp)
+        own = np.zeros(self.session.program.warps, np.intp)
         first = self.row_copy[rows] < 0
         own[self.row_warp[rows[first]]] = np.flatnonzero(first)
         differ = np.flatnonzero(
@@ -368,27 +360,12 @@ class LockstepRuns(Observer):
         )
         for value in np.unique(selectors[differ]).tolist():
             some = differ[selectors[differ] == value]
-            codes = form.metadata.gather(words[some], int(value))
             copies = self.row_copy[rows[some]]
-            illegal, unordered = judged(codes, form)
+            illegal, unordered = metadata_checks(form, words[some], value)
             self.illegal[copies] |= illegal
             self.unordered[copies] |= unordered
 
 
-def judged(codes: Bits, form: MmaForm) -> tuple[Mask, Mask]:
-    """Of codes [case, row, chunk]: whether any is not defined, and whether any does not ascend."""
-    return np.asarray((~form.metadata.legal(codes)).any(axis=(1, 2))), ordered(codes, form.metadata.sparsity)
-
-
-def with_selector(instruction: Instruction, value: int) -> Instruction:
-    """The matrix instruction with another sparsity selector."""
-    operands = [
-        Immediate(value) if role.name == "f" else operand
-        for role, operand in zip(instruction.form.roles, instruction.operands, strict=False)
-    ]
-    return replace(instruction, operands=tuple(operands))
-
-
-def _members(trace: Trace, program: Program, strike: FaultInjection) -> list[int]:
+def members(session: Session, injection: FaultInjection) -> list[int]:
     """The warps of a copy: those that the fault can touch directly."""
-    return [strike.local] if strike.site != "shared" else sorted(program.sequences)
+    return [injection.local] if injection.site != "shared" else sorted(session.sequences)

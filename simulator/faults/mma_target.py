@@ -230,9 +230,9 @@ class MmaTarget(FaultTarget):
         """Keys: outcome (the row of results), changes (place, before, after, bits, holds: what is there), d (elements
         that differ, up to 16)."""
         one = np.array([fault])
-        (result,), (words, found) = self.run(one), self.faulty(one)
+        results, (words, found) = self.run(one), self.faulty(one)
         site, case = SITES[int(fault["site"])], int(fault["case"])
-        values = dict(zip((name for name, _ in outcomes.FIELDS), outcomes.texts([result])[0].split(","), strict=True))
+        values = dict(zip((name for name, _ in outcomes.FIELDS), outcomes.texts(results)[0].split(","), strict=True))
         texts = ("outcome", "reason", "detectors")
         about: dict[str, Any] = {
             name: float(value) if "." in value and name not in texts else value

@@ -21,18 +21,18 @@ from typing import Any
 from simulator.errors import ConfigError, TraceError
 from simulator.faults import outcomes, table
 from simulator.faults.outcomes import Results
-from simulator.faults.subjects import Any_, make
-from simulator.faults.table import BLOCK, FaultList, Faults
+from simulator.faults.results import RESULTS
+from simulator.faults.subjects import make
+from simulator.faults.table import BLOCK, FaultList, Faults, write_head
+from simulator.faults.target import FaultTarget
 from simulator.files import complete
 from simulator.version import __version__
 
-HEAD = "# tcsim fault results 1"
-COLUMNS = ",".join([*(name for name, _ in table.FIELDS), *(name for name, _ in outcomes.FIELDS[1:])])
 Progress = Callable[[int, int], None]
-_subjects: dict[str, Any_] = {}
+_subjects: dict[str, FaultTarget] = {}
 
 
-def subject_of(found: FaultList, policy: str = "") -> Any_:
+def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
     """The subject that a list names, under its policy or another one.
 
     Raises:
@@ -120,7 +120,7 @@ def joined(faults: Faults, results: Results) -> str:
     )
 
 
-def _head(found: FaultList, subject: Any_) -> str:
+def _head(found: FaultList, subject: FaultTarget) -> str:
     about = {
         **found.about,
         "tcsim": __version__,
@@ -128,7 +128,7 @@ def _head(found: FaultList, subject: Any_) -> str:
         "list": found.path.name,
         "list_sha256": _digest(found.path),
     }
-    return "\n".join([HEAD, *(f"# {name}: {value}" for name, value in about.items()), COLUMNS, ""])
+    return write_head(about, RESULTS)
 
 
 def _digest(path: Path) -> str:

@@ -27,8 +27,8 @@ def _shown(summary: Summary) -> list[Counts]:
 
 def outcome_table(summary: Summary) -> list[list[str]]:
     """Faults, shares with 95 % intervals (none where every fault was injected), and how large corruption is."""
-    used = [name for name in _COLOURS if name in ("masked", "sdc") or summary.total.outcomes[name]]
-    classes = summary.total.classified > 0
+    used = [name for name in _COLOURS if name in ("masked", "sdc") or summary.total[name]]
+    classes = summary.total["classified"] > 0
     head = [
         "faults of",
         "injected",
@@ -43,10 +43,10 @@ def outcome_table(summary: Summary) -> list[list[str]]:
     lines = [head]
     for counts in _shown(summary):
         shares = [_share(counts, name) for name in used]
-        one_row = f"{counts.one_row / counts.outcomes['sdc']:.0%}" if counts.outcomes["sdc"] else "-"
-        sizes = [str(counts.elements), f"{counts.ulp:,}", f"{counts.nonfinite:,}", one_row]
+        one_row = f"{counts['one_row'] / counts['sdc']:.0%}" if counts["sdc"] else "-"
+        sizes = [str(counts["elements"]), f"{counts['max_ulp']:,}", f"{counts['nonfinite']:,}", one_row]
         if classes:
-            sizes.append(f"{counts.reclassified / counts.classified:.2%}" if counts.classified else "-")
+            sizes.append(f"{counts['reclassified'] / counts['classified']:.2%}" if counts["classified"] else "-")
         lines.append(
             [
                 counts.name,
@@ -67,13 +67,13 @@ def _share(counts: Counts, outcome: str) -> str:
 def detector_table(summary: Summary) -> list[list[str]]:
     """For each detector: which share of the faults that are not masked it sees, and which share of the masked ones
     (false alarms)."""
-    used = [name for name in DETECTORS if any(summary.total.seen[name])]
+    used = [name for name in DETECTORS if summary.total[f"seen_{name}"] or summary.total[f"alarm_{name}"]]
     lines = [["faults of", *(f"{name}" for name in used)]]
     for counts in _shown(summary):
         cells = []
         for name in used:
-            caught, alarms = counts.seen[name]
-            masked = counts.outcomes["masked"]
+            caught, alarms = counts[f"seen_{name}"], counts[f"alarm_{name}"]
+            masked = counts["masked"]
             seen = f"{caught / counts.harmful:.1%}" if counts.harmful else "-"
             cells.append(f"{seen} / {alarms / masked:.1%}" if masked else f"{seen} / -")
         lines.append([counts.name, *cells])
@@ -174,7 +174,7 @@ def outcome_bars(summary: Summary) -> Picture:
     for counts in _shown(summary):
         x = 0.0
         for name, colour in _COLOURS.items():
-            share = counts.outcomes[name] / counts.faults
+            share = counts[name] / counts.faults
             if share:
                 about = data(group=counts.name, outcome=name, share=f"{share:.6f}")
                 extra.append(
@@ -189,7 +189,7 @@ def outcome_bars(summary: Summary) -> Picture:
         y += _HIGH + 6
     legend = 0.0
     for name, colour in _COLOURS.items():
-        if summary.total.outcomes[name]:
+        if summary.total[name]:
             extra.append(f'<rect x="{legend:.1f}" y="{y + 4:.1f}" width="10" height="10" fill="{colour}"/>')
             extra.append(text(legend + 14, y + 13, name, 9, anchor="start"))
             legend += 80

@@ -8,10 +8,9 @@ import numpy as np
 
 from isa import MmaForm, mma_forms, parse_target
 from simulator.errors import ConfigError
-from simulator.faults.instruction import Instruction
+from simulator.faults.kinds import Group, every_fault
+from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import DETECTORS, MASKED, REASONS, SDC, Results, flag
-from simulator.faults.space import Group, drawn, population
-from simulator.faults.table import csv_text
 from simulator.layout import Choice
 
 SHOWN = ("legality", "ordered", "parity", "secded", "abft")
@@ -79,12 +78,10 @@ def one_form(form: MmaForm, target: str, cases: int, seed: int, policy: str) -> 
     """One row."""
     results: dict[str, list[Results]] = {"live": [], "dead": []}
     for selector in range(form.metadata.selectors):
-        subject = Instruction(form.opcode, target, Choice(selector=selector), cases, seed, policy)
+        subject = MmaTarget(form.opcode, target, Choice(selector=selector), cases, seed, policy)
         for where, found in results.items():
-            every = population(Group("", "e", "flip", where), subject.sites["e"], subject.layout, cases)
-            faults = every.make(np.arange(every.size))
-            faults["id"] = np.arange(every.size)
-            found.append(subject.run(drawn(faults, seed)))
+            group = Group("", "e", "flip", where)
+            found.append(subject.run(every_fault(group, subject.sites["e"], subject.layout, cases, seed)))
     live, dead = (np.concatenate(found) for found in results.values())
     times = cases * form.metadata.selectors
     harmful = live["outcome"] != MASKED
