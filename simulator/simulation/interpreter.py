@@ -296,8 +296,10 @@ class Walk:
     def placed(self, error: AddressError | IsaError | UndefinedBehavior, line: int) -> TraceError | UndefinedBehavior:
         """The error with its place in the trace."""
         if isinstance(error, UndefinedBehavior):
-            return UndefinedBehavior(error.name, f"{self.trace.path}:{line}: {error.where}", error.rule, error.section)
-        return TraceError(str(self.trace.path), line, 0, error.reason, error.legal)
+            return UndefinedBehavior(
+                error.rule, f"{self.trace.path}:{line}: {error.where}", error.reason, error.section
+            )
+        return TraceError(str(self.trace.path), line, 0, error.reason, error.legal, error.rule, error.operand)
 
     def describe(self) -> tuple[str, ...]:
         """Who waits for what."""
@@ -380,7 +382,9 @@ class Walk:
         lanes = guarded_lanes(guard, machine, group.warps)
         if lanes.any() != lanes.all():
             reason = f"'{item.instruction.form.opcode}' in {int(lanes.sum())} of the {lanes.size} threads of warp {int(group.warps[0])}"
-            raise TraceError(str(self.trace.path), item.line, 0, reason, "all threads of a warp, or none")
+            raise TraceError(
+                str(self.trace.path), item.line, 0, reason, "all threads of a warp, or none", rule="aligned-threads"
+            )
         return bool(lanes.any())
 
 
