@@ -93,8 +93,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> str:
-    from simulator.simulation.interpreter import COMPARED
-    from simulator.simulation.run import run
+    from simulator.simulation.run import COMPARED, run
 
     timeline = _timeline(options)
     report = run(

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from isa.forms.plain import PlainForm
 from isa.forms.tcgen05 import FamilyForm, PlainFamilyForm
 from isa.ptx.instruction import Immediate, Instruction, Operand, Sink
-from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, PendingWait, Region
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, PendingWait
 from simulator.execute.dynamic_info import CLUSTER, ArriveFacts, ExpectFacts, Fact, Idle, InitFacts, WaitFacts
+from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.mbarrier import Mbarrier, Mbarriers, parity_of, pending_of
 from simulator.state.registers import WARP_SIZE, Warps
@@ -73,7 +74,7 @@ def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | Non
 
 def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:
     """The objects named, for the log."""
-    if machine.log is None:
+    if not machine.wants_accesses:
         return ()
     found: dict[int, list[int]] = {}
     for party in parties:

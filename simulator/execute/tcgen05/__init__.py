@@ -129,7 +129,7 @@ def _mma(instruction: Instruction, form: Tcgen05MmaForm) -> Executor:
                 lanes=mask,
                 scale_d=scale_d,
             )
-            if machine.log is not None:
+            if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], *regions.of_mma(call, group))
             if machine.arithmetic != "none":
                 _multiply(machine, call, group)
@@ -178,7 +178,7 @@ def _load(instruction: Instruction, form: PlainFamilyForm) -> Executor:
         found = np.empty((len(warps), how.registers, 32), np.uint32)
         for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
             found[row] = load(_as_cta(machine), warp, address, how)
-            if machine.log is not None:
+            if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], reads=regions.of_move(machine, address, how))
         write(machine, warps, found)
         return Outcome(facts=(MoveFacts(False, how.cells[0].size),) * len(warps))
@@ -193,7 +193,7 @@ def _store(instruction: Instruction, form: PlainFamilyForm) -> Executor:
         values = read(machine, warps)
         for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
             store(_as_cta(machine), warp, address, how, values[row])
-            if machine.log is not None:
+            if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], writes=regions.of_move(machine, address, how))
         return Outcome(facts=(MoveFacts(True, how.cells[0].size),) * len(warps))
 
@@ -227,7 +227,7 @@ def _copy(instruction: Instruction, form: PlainFamilyForm) -> Executor:
         group = _ctas(machine, form)
         for row, _, lane in _single(machine, warps, form):
             address, word = int(where[row, lane]), int(words[row, lane])
-            if machine.log is not None:
+            if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], *regions.of_copy(group, address, word, how))
             copy_in([_as_cta(m) for m in group], address, word, how, form.decompression)
             facts[row] = done
@@ -244,7 +244,7 @@ def _shift(instruction: Instruction, form: PlainFamilyForm) -> Executor:
         where, group = at(machine, warps), _ctas(machine, form)
         for row, _, lane in _single(machine, warps, form):
             shift([_as_cta(m) for m in group], int(where[row, lane]))
-            if machine.log is not None:
+            if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], *regions.of_shift(group, int(where[row, lane])))
             facts[row] = ShiftFacts(31 * 32, form.cta_group)
         return Outcome(facts=tuple(facts))
