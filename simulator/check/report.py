@@ -138,7 +138,7 @@ def _executed(recording: Recording) -> Iterator[Finding]:
     if isinstance(stop, UndefinedBehavior):
         match = re.match(r"(?s).*?:(\d+): (.*)", stop.where)
         line, where = (int(match[1]), match[2]) if match else (0, stop.where)
-        yield _finding(stop.name, line, 0, f"{where}; the run stops here")
+        yield _finding(stop.rule, line, 0, f"{where}; the run stops here")
     elif isinstance(stop, TraceError):
         yield _finding(rule_of_refusal(stop.reason), stop.line, 0, f"{stop.reason}; the run stops here", stop.legal)
     elif isinstance(stop, DeadlockError):
