@@ -212,7 +212,7 @@ def grouped(codes: list[Code]) -> list[Group]:
 def _parting(op: Operation) -> bool:
     form = op.instruction.form
     return (
-        form.unit in ("tcgen05", "tmem")
+        form.time.table in ("tcgen05", "tmem")
         or is_cluster_barrier(form)
         or (isinstance(form, FamilyForm) and "_wait" in form.name)
     )

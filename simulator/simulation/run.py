@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from isa.forms.mma import MmaForm
 from isa.forms.plain import PlainForm
+from isa.forms.record import Unit
 from isa.forms.tcgen05 import FamilyForm
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError, TraceError, ViewError
@@ -30,7 +31,7 @@ from simulator.state.registers import WARP_SIZE
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason, TimedCode, Unit, compile_code
+from simulator.timing.model import StallReason, TimedCode, compile_code
 from simulator.timing.result import Timing
 from simulator.timing.tcgen05 import sources
 
@@ -181,11 +182,11 @@ def _check_times(trace: Trace, codes: list[Code], config: Config) -> None:
         what = ""
         if isinstance(form, FamilyForm):
             what = f"'{form.opcode}'" if "arrive_drop" in form.name else ""
-        elif guard is not None and form.unit not in ("alu", "shared", "global", "copies"):
+        elif guard is not None and form.time.table not in ("alu", "shared", "memory"):
             what = f"'{form.opcode}' behind {guard}"
         if what:
             raise ConfigError(
-                config.path, form.unit, f"line {op.line} of {trace.path.name}: there is no time for {what}", legal
+                config.path, form.time.table, f"line {op.line} of {trace.path.name}: there is no time for {what}", legal
             )
 
 
@@ -312,8 +313,8 @@ def _memory(codes: list[Code], costs: list[Costs], executed: Executed) -> Memory
             op = code.items[index]
             assert isinstance(op, Operation)
             form = op.instruction.form
-            assert isinstance(form, PlainForm)
-            each = 4 * form.matrix.registers if form.name == "ldmatrix" else form.width // 8 * form.vector
+            assert form.access is not None
+            each = form.access.bytes
             lanes = [group.lanes[index] for group in executed.groups if group.code is code and index in group.lanes]
             if lanes:  # a guard left threads out
                 bytes_moved = np.concatenate([np.stack(rows).ravel() for rows in lanes]) * each
@@ -353,10 +354,10 @@ def _assumed(config: Config | None, codes: list[Code], executed: Executed) -> li
                 if row.evidence == INFERRED:
                     inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
         elif isinstance(form, PlainForm):
-            tables |= {"memory" if form.unit in ("global", "copies") else form.unit}
-            if config is not None and form.unit == "alu" and any(role.width == 64 for role in form.roles):
+            tables |= {form.time.table}
+            if config is not None and form.time.table == "alu" and any(role.width == 64 for role in form.roles):
                 inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True
-        elif form.unit == "mbarrier":
+        elif form.time.table == "mbarrier":
             tables |= {"mbarrier" if config is not None and config.mbarrier is not None else "tcgen05.mbarrier"}
             if config is not None and "_tx." in form.opcode:
                 inferred["[mbarrier] assumed: transaction counts take no time of their own"] = True

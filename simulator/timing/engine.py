@@ -21,6 +21,7 @@ from typing import Any
 
 import simpy
 
+from isa.forms.record import Unit
 from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
 from simulator.execute.dynamic_info import (
@@ -36,7 +37,7 @@ from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.cores import SubCore, Warp
 from simulator.timing.global_memory import GlobalMemory
-from simulator.timing.model import Job, StallReason, TimedCode, TimedLoop, TimedOperation, Unit
+from simulator.timing.model import Job, StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.timing.recorder import Recorder, Stall
 from simulator.timing.result import Timing
 from simulator.timing.schedule import extra, schedule

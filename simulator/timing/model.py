@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from isa.forms.mma import MmaForm
 from isa.forms.plain import PlainForm
+from isa.forms.record import Time, Unit
 from isa.forms.tcgen05 import FamilyForm, Tcgen05MmaForm
 from isa.ptx.instruction import Register, Vector
 from simulator.errors import ConfigError
@@ -23,22 +24,6 @@ from simulator.timing import sequences_config
 from simulator.timing.config import Config
 from simulator.timing.tables import kind_of
 from simulator.timing.tcgen05 import Cost, cost
-
-
-class Unit(IntEnum):
-    """Units of an SM. Each sub-core has a tensor pipe, an integer pipe, a port to shared memory and a path to its lanes
-    of Tensor Memory."""
-
-    TENSOR = 0
-    ALU = 1
-    SHARED = 2
-    BARRIER = 3
-    TCGEN05 = 4  # the queue of the SM: tcgen05.mma, cp, shift, commit
-    TMEM = 5  # tcgen05.ld, st
-    SYNC = 6  # mbarriers, waits, fences: an issue slot, and perhaps a wait
-    GLOBAL = 7  # groups of cp.async: an issue slot, and perhaps a wait; accesses to global memory go through the port to shared memory
-    FMA = 8  # the second integer pipe of a sub-core: multiply-add, float additions; in sequences alone
-    CONTROL = 9  # calls and returns in sequences
 
 
 class StallReason(IntEnum):
@@ -258,13 +243,13 @@ def _timed(
             )
         return matrix(form, config, op.reads, op.writes, op.line)
     assert isinstance(form, PlainForm)
-    if form.unit == "barrier" and op.barrier is None:  # of the cluster
+    if form.time is Time.CLUSTER_BARRIER:  # of the cluster
         return asynchronous(Unit.SYNC, facts, config, reads=op.reads, writes=op.writes, line=op.line)
-    if form.unit in ("global", "copies"):
+    if form.time.table == "memory":
         return _global(op, form, config, facts)
     if op.barrier is not None:
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
-    if form.unit == "alu":
+    if form.unit is Unit.ALU:
         either = form.name in _EITHER
         return TimedOperation(
             Unit.ALU,
@@ -276,7 +261,7 @@ def _timed(
             name=form.name,
             either=either,
         )
-    words = max(form.width * form.vector // 32, 1)
+    words = max(form.width * form.elements // 32, 1)
     latency = config.shared.latency + (config.shared.register_latency * (words - 1) if form.name == "ld" else 0)
     warps, table = costs if costs is not None else ((), np.ones((1, 0), np.int64))
     rows = table[:1] if (table == table[:1]).all() else table
@@ -402,7 +387,7 @@ def _global(op: Operation, form: PlainForm, config: Config, facts: Mapping[int, 
     if config.memory is None:
         reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
         raise ConfigError(config.path, "memory", reason, "a config with [memory], such as h100_sxm")
-    unit = Unit.GLOBAL if form.unit == "copies" else Unit.SHARED
+    unit = form.unit
     made = asynchronous(unit, facts, config, reads=op.reads, writes=op.writes, line=op.line)
     made.latency = config.memory.latency if form.name == "ld" else 1
     return made
@@ -412,7 +397,7 @@ def _check_family(op: Operation, form: FamilyForm, config: Config) -> None:
     """ConfigError where the config cannot time the instruction, whatever its operands are."""
     if form.name.startswith("fence"):
         return
-    if config.tcgen05 is None and (form.unit != "mbarrier" or config.mbarrier is None):
+    if config.tcgen05 is None and (form.time is not Time.MBARRIER or config.mbarrier is None):
         reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
         raise ConfigError(config.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
     if config.tcgen05 is not None and isinstance(form, Tcgen05MmaForm) and config.tcgen05.kind(form.kind) is None:

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isa.forms.record import Unit
 from simulator.timing.config import Config
-from simulator.timing.model import StallReason, TimedLoop, TimedOperation, Unit
+from simulator.timing.model import StallReason, TimedLoop, TimedOperation
 
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 _PIPE = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}

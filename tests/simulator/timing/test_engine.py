@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 import isa
 import simulator
 from isa.forms.plain import PlainForm
+from isa.forms.record import Unit
 from simulator.program.lowering import Code, LoopEnd, Operation, linearise
 from simulator.program.reader import read_trace
 from simulator.state.shared import wavefronts
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop, TimedOperation, Unit, compile_code
+from simulator.timing.model import TimedLoop, TimedOperation, compile_code
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
 
@@ -488,24 +489,24 @@ class Thread:
 
 
 def unit_of(op: Operation) -> str:
-    return op.instruction.form.unit
+    return op.instruction.form.time.table
 
 
 def latency_of(op: Operation, config: Config) -> int:
     form = op.instruction.form
     if isinstance(form, isa.MmaForm):
         return class_of(form, config).latency
-    if form.unit == "alu":
+    if form.time.table == "alu":
         return config.alu.latency
     assert isinstance(form, PlainForm)
-    return config.shared.latency + (config.shared.register_latency * (form.vector - 1) if form.name == "ld" else 0)
+    return config.shared.latency + (config.shared.register_latency * (form.elements - 1) if form.name == "ld" else 0)
 
 
 def unit_interval(op: Operation, config: Config) -> int:
     form = op.instruction.form
     if isinstance(form, isa.MmaForm):
         return class_of(form, config).interval
-    return config.alu.interval if form.unit == "alu" else 1
+    return config.alu.interval if form.time.table == "alu" else 1
 
 
 def more(producer: Operation, consumer: str, config: Config) -> int:

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from isa import decode
+from isa.forms.record import Unit
 from simulator import ConfigError, load_config
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import (
@@ -40,7 +41,6 @@ from simulator.timing.model import (
     TimedCode,
     TimedLoop,
     TimedOperation,
-    Unit,
     asynchronous,
     compile_code,
     nesting,
