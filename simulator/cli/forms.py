@@ -9,8 +9,8 @@ import sys
 from typing import Any
 
 from isa import IsaError, MmaForm, mma_forms, parse_target
-from isa.forms.mma import Form
 from isa.forms.plain import plain_forms
+from isa.forms.record import Form
 from isa.types import MATRIX_TYPES
 from simulator.cli import BAD, DONE, NO, say
 
