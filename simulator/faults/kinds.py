@@ -8,9 +8,10 @@ and a line of `KINDS`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Annotated
 
 import numpy as np
 
@@ -20,10 +21,13 @@ from isa.tensor_memory.datapath import HALF
 from isa.types import Bits
 from simulator.errors import ConfigError
 from simulator.faults.table import MODELS, SITES, Faults, empty, seeds
-from simulator.faults.target import Indices, Site
+from simulator.faults.target import WHERE, Indices, Site
 from simulator.layout import FormLayout
+from simulator.toml_tables import Between, Choice
 
-_MOST_BITS = 4
+KIND_NAMES = tuple(["flip", "stuck0", "stuck1", "flips", "byte", "nibble", "code", "lane", "swap", "word", "selector", "align"])
+CODES = ("undefined", "descending", "equal", "unordered", "all")
+_Time = Annotated[int, Between(-1, 1 << 62)]
 
 
 @dataclass(frozen=True)
@@ -37,27 +41,28 @@ class Group:
         where: "live", "dead" or "all" bits.
         bits: of multiple flips.
         adjacent: whether these are neighbours.
-        codes: values of codes: "undefined", "descending", "equal", "all".
+        codes: values of codes, see `code_values`.
         count: faults to draw; 0: every one.
         margin, confidence: draw so many that an interval is as narrow as this; 0: by `count`.
-        at, until: when, of traces: dynamic instructions of the warp, or (`clock` = "cycle") cycles; -1: the whole run.
+        at, until: when, of programs: dynamic instructions of the warp, or (`clock` = "cycle") cycles; -1: the whole
+            run; "any" of a campaign file: each of them.
         clock: "instruction" or "cycle".
-        warps: of traces: those that faults strike; all if empty.
+        warps: of programs: those that faults strike; all if empty.
     """
 
     name: str
     site: str
-    kind: str
-    where: str = "live"
-    bits: int = 2
+    kind: Annotated[str, Choice(KIND_NAMES)]
+    where: Annotated[str, Choice(WHERE)] = "live"
+    bits: Annotated[int, Between(2, 4)] = 2
     adjacent: bool = False
-    codes: str = "undefined"
-    count: int = 0
-    margin: float = 0.0
-    confidence: float = 0.95
-    at: Sequence[int] = (-1,)
+    codes: Annotated[str, Choice(CODES)] = "undefined"
+    count: Annotated[int, Between(0, 1 << 62)] = 0
+    margin: Annotated[float, Between(0, 1, exclusive=True)] = 0.0
+    confidence: Annotated[float, Between(0, 1, exclusive=True)] = 0.95
+    at: _Time | tuple[_Time, ...] | Annotated[str, Choice(("any",))] = -1
     until: int = -1
-    clock: str = "instruction"
+    clock: Annotated[str, Choice(("instruction", "cycle"))] = "instruction"
     warps: tuple[int, ...] = ()
 
 
@@ -76,7 +81,7 @@ def population(group: Group, site: Site, found: FormLayout, cases: int) -> Popul
         ConfigError: the group asks for what the site has not.
     """
     spread = KINDS[group.kind](group, site, found)
-    times, numbers = np.array(group.at), np.array(group.warps or range(cases))
+    times, numbers = np.atleast_1d(group.at), np.array(group.warps or range(cases))
 
     def make(index: Indices) -> Faults:
         which, rest = np.divmod(np.asarray(index, np.int64), len(numbers) * len(times))
@@ -131,7 +136,6 @@ def _patterns(group: Group, site: Site, masks: Bits, *, whole: bool = False) -> 
 
 def _flips(group: Group, site: Site, _: FormLayout) -> Population:
     """Several bits of a word at once, neighbours or any."""
-    _need(group, 2 <= group.bits <= _MOST_BITS, f"bits = {group.bits}", f"2 to {_MOST_BITS}")
     if group.adjacent:
         masks = [((1 << group.bits) - 1) << low for low in range(33 - group.bits)]
     else:
@@ -171,7 +175,6 @@ def code_values(group: Group, found: FormLayout) -> tuple[int, ...]:
         "unordered": tuple(code for code in every if code & 3 >= code >> 2),
         "all": tuple(every),
     }
-    _need(group, group.codes in choices, f"codes = {group.codes!r}", ", ".join(choices))
     return choices[group.codes]
 
 
@@ -249,6 +252,7 @@ KINDS: dict[str, Callable[[Group, Site, FormLayout], Population]] = {
     "selector": _selectors,
     "align": _alignments,
 }
+assert tuple(KINDS) == KIND_NAMES
 
 
 def drawn(faults: Faults, campaign_seed: int) -> Faults:

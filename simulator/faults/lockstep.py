@@ -251,7 +251,9 @@ class LockstepRuns(Observer):
         held[:] = [copy for copy in held if not self.done[copy] and index < self.injections[copy].last]
         injections = [self.injections[copy] for copy in held]
         rows = np.array([self.rows_of[copy][0] for copy in held], np.intp)
-        word, lane = (np.array([getattr(injection, name) for injection in injections], np.intp) for name in ("word", "lane"))
+        word, lane = (
+            np.array([getattr(injection, name) for injection in injections], np.intp) for name in ("word", "lane")
+        )
         mask = np.array([injection.mask for injection in injections], np.uint32)
         target = np.array([injection.target or 0 for injection in injections], np.uint32)
         values = self.machine.registers.values

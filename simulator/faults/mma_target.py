@@ -110,7 +110,9 @@ class MmaTarget(FaultTarget):
         if self.arithmetic != "chip" or not self.form.a_type.is_float:
             return "exact"
         row = sum_row(self.form, parse_target(self.target))
-        return f"{row.family} sm_{'/'.join(map(str, row.targets))}, {row.inputs}{', sparse' * row.sparse}: {row.evidence}"
+        return (
+            f"{row.family} sm_{'/'.join(map(str, row.targets))}, {row.inputs}{', sparse' * row.sparse}: {row.evidence}"
+        )
 
     def describe(self) -> dict[str, Any]:
         about = {name: getattr(self, name) for name in ("opcode", "target", "cases", "seed", "arithmetic")}
@@ -281,14 +283,10 @@ class MmaTarget(FaultTarget):
             old, new = int(before[row, column]), int(after[row, column])
             values = {"before": _value(old, element), "after": _value(new, element)}
             bits = {"bits_before": f"{old:#x}", "bits_after": f"{new:#x}"}
-            rows.append(
-                {"element": f"D[{row}][{column}]", "place": operand.name_of(Place(*place)), **values, **bits}
-            )
+            rows.append({"element": f"D[{row}][{column}]", "place": operand.name_of(Place(*place)), **values, **bits})
         return rows
 
 
 def _value(pattern: int, element: Any) -> str:
     (value,) = outcomes.numbers(np.array([pattern], np.uint32), element)
     return f"{value:g}" if element.is_float else str(int(value))
-
-

@@ -274,7 +274,9 @@ class ProgramTarget(FaultTarget):
         if self._together:
             selectors = self.layout.selectors
             alone = [n for n in numbers if injections[n].site == "selector" and injections[n].value not in selectors]
-            for batch in self._batches(sorted(set(numbers) - set(alone), key=lambda n: (injections[n].first, n)), injections):
+            for batch in self._batches(
+                sorted(set(numbers) - set(alone), key=lambda n: (injections[n].first, n)), injections
+            ):
                 found = LockstepRuns(self.session, [injections[number] for number in batch])
                 found.run()
                 right = found.arrays(-1)
@@ -313,7 +315,10 @@ class ProgramTarget(FaultTarget):
         stored, right = self.stored, self.stored.golden_matrix
         got = np.stack([stored.matrix(one.arrays) if one.arrays else right for one in runs])
         rows = differing(got, right)  # most rows are right in all
-        seen = {name: np.array([one.seen.get(name, False) for one in runs]) for name in ("legality", "ordered", "alignment", "race")}
+        seen = {
+            name: np.array([one.seen.get(name, False) for one in runs])
+            for name in ("legality", "ordered", "alignment", "race")
+        }
         stopped = np.array([reason(one.reason) for one in runs], np.uint8)
         changed = np.array([one.changed for one in runs])
         numbers = np.array([one.number for one in runs])

@@ -46,7 +46,11 @@ def replay(target: FaultTarget, fault: Faults) -> dict[str, Any]:
     place = shown.pop("place", None)
     places = np.argwhere(got != golden).tolist() if got is not None else []
     elements = [
-        ([place(row, column)] if place else [row, column], f"{golden[row, column]:#0{digits}x}", f"{got[row, column]:#0{digits}x}")
+        (
+            [place(row, column)] if place else [row, column],
+            f"{golden[row, column]:#0{digits}x}",
+            f"{got[row, column]:#0{digits}x}",
+        )
         for row, column in places[:_SHOWN]
     ]
     shown |= {
@@ -83,7 +87,9 @@ def _instruction(found: dict[str, Any]) -> list[str]:
         lines += [f"    {line}" for line in change["holds"]] or ["    no bit that the instruction reads"]
     if not found["changes"]:
         lines.append("  nothing changes: the bits have these values already")
-    lines.append(_end(outcome["outcome"], outcome["reason"], outcome["detectors"].split("+") if outcome["detectors"] else []))
+    lines.append(
+        _end(outcome["outcome"], outcome["reason"], outcome["detectors"].split("+") if outcome["detectors"] else [])
+    )
     count, rows = int(outcome["elements"]), found.get("d", [])
     if outcome["outcome"] == "sdc":
         size = f"at most {outcome['max_ulp']} ulp, {outcome['max_rel']} of the value"

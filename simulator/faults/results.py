@@ -98,7 +98,9 @@ def to_parquet(results: Path, path: Path) -> None:
     with complete(path) as out:
         for frame in blocks(results, about):
             batch = pa.Table.from_pandas(frame, preserve_index=False)
-            batch = batch.replace_schema_metadata({f"tcsim {name}": value for name, value in ({RESULTS.head: ""} | about).items()})
+            batch = batch.replace_schema_metadata(
+                {f"tcsim {name}": value for name, value in ({RESULTS.head: ""} | about).items()}
+            )
             writer = writer or parquet.ParquetWriter(out, batch.schema, compression="zstd")
             writer.write_table(batch)
         if writer is not None:

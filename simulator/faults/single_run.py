@@ -145,7 +145,9 @@ class SingleRun(Observer):
                 return
 
 
-def metadata_checks(form: MmaForm, words: NDArray[np.uint32], selector: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def metadata_checks(
+    form: MmaForm, words: NDArray[np.uint32], selector: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Of metadata words [case, lane] that an instruction reads: `code_checks`."""
     found = form.metadata.gather(words, selector)
     return code_checks(found, form.metadata.legal(found), form.metadata.sparsity)
@@ -155,7 +157,6 @@ def with_selector(instruction: Instruction, value: int) -> Instruction:
     """The matrix instruction with another sparsity selector."""
     names = [role.name for role in instruction.form.roles]
     operands = [
-        Immediate(value) if name == "f" else operand
-        for name, operand in zip(names, instruction.operands, strict=False)
+        Immediate(value) if name == "f" else operand for name, operand in zip(names, instruction.operands, strict=False)
     ]
     return replace(instruction, operands=tuple(operands))

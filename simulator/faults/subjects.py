@@ -5,36 +5,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, get_args
 
 from isa import IsaError, parse_target
 from simulator.errors import ConfigError
+from simulator.execute.mma import Arithmetic
 from simulator.faults.mma_target import MmaTarget
 from simulator.faults.program_target import ProgramTarget
 from simulator.faults.target import FaultTarget
-from simulator.faults.tcgen05_target import Tcgen05Target
-from simulator.layout import Choice
+from simulator.faults.tcgen05_target import MISALIGNED, Tcgen05Target
+from simulator.layout import Choice as Choices
+from simulator.toml_tables import Between, Choice, Tables
 
-_COMMON: Mapping[str, type] = {
-    "opcode": str, "target": str, "cases": int, "seed": int, "arithmetic": str, "selector": int,
-}  # fmt: skip
-MMA: Mapping[str, type] = MappingProxyType({**_COMMON, "scale_a": list, "scale_b": list})
-TCGEN05: Mapping[str, type] = MappingProxyType(
-    {
-        **_COMMON, "m": int, "n": int, "base_lane": int, "a_in_tmem": bool, "element": str, "d_type": str,
-        "misaligned": str,
-    }
-)  # fmt: skip
-TRACE: Mapping[str, type] = MappingProxyType({"trace": str, "config": str, "target": str, "arithmetic": str})
 MOST_CASES = 1 << 16
+_ARITHMETIC = Annotated[str, Choice(get_args(Arithmetic))]
+_COMMON: Mapping[str, Any] = {
+    "opcode": str, "target": str, "cases": Annotated[int, Between(1, MOST_CASES, "sets of operands")], "seed": int,
+    "arithmetic": _ARITHMETIC, "selector": int,
+}  # fmt: skip
+_ELEMENTS = ("", "f16", "bf16", "tf32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "s8", "u8")
+KEYS: Mapping[str, Mapping[str, Any]] = {
+    "mma": _COMMON | {"scale_a": tuple[int, int], "scale_b": tuple[int, int]},
+    "tcgen05": _COMMON
+    | {"m": int, "n": int, "base_lane": int, "a_in_tmem": bool, "element": Annotated[str, Choice(_ELEMENTS)]}
+    | {"d_type": Annotated[str, Choice(("", "f16", "f32", "s32"))], "misaligned": Annotated[str, Choice(MISALIGNED)]},
+    "trace": {"trace": str, "config": str, "target": str, "arithmetic": _ARITHMETIC},
+}  # of each sort of subject: its keys, and what their values may be
 
 
-def keys_of(values: Mapping[str, Any]) -> Mapping[str, type]:
-    """The keys that a subject with these may have."""
+def sort_of(values: Mapping[str, Any]) -> str:
+    """Which of `KEYS` a subject with these values is."""
     if "trace" in values:
-        return TRACE
-    return TCGEN05 if str(values.get("opcode", "")).startswith("tcgen05") else MMA
+        return "trace"
+    return "tcgen05" if str(values.get("opcode", "")).startswith("tcgen05") else "mma"
 
 
 def make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
@@ -54,21 +57,20 @@ def make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
 
 
 def _make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
-    if "trace" in values:
-        given = {key: values[key] for key in ("config", "target", "arithmetic") if key in values}
-        beside = Path(path).parent / values["trace"]
-        return ProgramTarget(str(beside) if beside.is_file() else values["trace"], policy=policy, **given)
-    if not 1 <= values.get("cases", 1) <= MOST_CASES:
-        raise ConfigError(path, "subject.cases", f"{values['cases']} sets of operands", f"1 to {MOST_CASES}")
-    if keys_of(values) is TCGEN05:
-        return Tcgen05Target(policy=policy, **values)
-    ids = {key: tuple(values.get(key, [0, 0])) for key in ("scale_a", "scale_b")}
-    for key, pair in ids.items():
-        if len(pair) != 2 or not all(isinstance(value, int) for value in pair):
-            raise ConfigError(path, f"subject.{key}", f"{list(pair)}", "[byte-id, thread-id]")
-    choice = Choice(selector=values.get("selector", 0), **ids)
-    given = {key: values[key] for key in ("target", "cases", "seed", "arithmetic") if key in values}
-    target = MmaTarget(values["opcode"], choice=choice, policy=policy, **given)
+    sort, tables = sort_of(values), Tables(path, {})
+    if not {"opcode", "trace"} & values.keys():
+        legal = "an opcode, such as mma.sp.m16n8k32.f32.f16.f16.f32, or a trace"
+        raise ConfigError(path, "subject.opcode", "is missing", legal)
+    tables.known("subject", values, KEYS[sort])
+    given = {key: tables.value("subject", values, key, KEYS[sort][key]) for key in values}
+    if sort == "trace":
+        name = given.pop("trace")
+        beside = Path(path).parent / name
+        return ProgramTarget(str(beside) if beside.is_file() else name, policy=policy, **given)
+    if sort == "tcgen05":
+        return Tcgen05Target(policy=policy, **given)
+    choice = Choices(**{key: given.pop(key) for key in ("selector", "scale_a", "scale_b") if key in given})
+    target = MmaTarget(given.pop("opcode"), choice=choice, policy=policy, **given)
     chip = parse_target(target.target)
     if not target.form.supports(chip):
         raise ConfigError(path, "subject.target", f"{chip} has no '{target.form.opcode}'", str(target.form.targets))

@@ -81,7 +81,9 @@ class Summary:
             row: dict[str, Any] = {"group": counts.name, "faults": counts.faults, "population": counts.population}
             row |= {name: counts[name] for name in OUTCOMES}
             for outcome in ("masked", "sdc"):
-                row |= dict(zip((f"{outcome}_{end}" for end in ("share", "low", "high")), counts.share(outcome), strict=True))
+                row |= dict(
+                    zip((f"{outcome}_{end}" for end in ("share", "low", "high")), counts.share(outcome), strict=True)
+                )
             row |= {"max_elements": counts["elements"], "max_ulp": counts["max_ulp"]}
             row |= {name: counts[name] for name in ("nonfinite", "one_row", "classified")}
             row["class_changed"] = counts["reclassified"]
@@ -115,7 +117,9 @@ def summarise(path: str | Path) -> Summary:
         how = {name: "max" if name in _LARGEST else "sum" for name in parts[0][0].columns}
         table = pd.concat([numbers for numbers, _ in parts]).groupby(level=0).agg(how)
         heat = pd.concat([heat for _, heat in parts]).groupby(level=[0, 1, 2]).sum()
-        found = [_counts(group, table.loc[[number]].agg(how), heat.loc[[number]]) for number, group in enumerate(groups)]
+        found = [
+            _counts(group, table.loc[[number]].agg(how), heat.loc[[number]]) for number, group in enumerate(groups)
+        ]
         population = sum(group["population"] for group in groups)
         endless = not all(group["population"] for group in groups)
         every = {"name": "all", "population": 0 if endless else population}

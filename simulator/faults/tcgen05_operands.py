@@ -248,9 +248,7 @@ def _put_scales(shape: Shape, cta: Cta, rank: int) -> None:
 # Codes that are not defined
 
 
-def mend(
-    shape: Shape, ctas: Sequence[Cta], call: Call, idesc: InstructionDescriptor, policy: str
-) -> tuple[bool, bool]:
+def mend(shape: Shape, ctas: Sequence[Cta], call: Call, idesc: InstructionDescriptor, policy: str) -> tuple[bool, bool]:
     """Looks at the metadata that will be read: whether a code is not defined, and whether one does not ascend; under
     "zero" and "saturate" changes those that are not defined, or the elements of A with them.
 

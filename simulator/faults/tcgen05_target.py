@@ -124,7 +124,11 @@ class Tcgen05Target(FaultTarget):
 
     @property
     def rule(self) -> str:
-        return f"tcgen05 of {self.target}" + ", sparse: inferred" * self.form.sparse if self.arithmetic == "chip" else "exact"
+        return (
+            f"tcgen05 of {self.target}" + ", sparse: inferred" * self.form.sparse
+            if self.arithmetic == "chip"
+            else "exact"
+        )
 
     @property
     def numbers(self) -> range:
@@ -308,7 +312,9 @@ class Tcgen05Target(FaultTarget):
         site, ctas, call = SITES[int(fault["site"])], self.memory[int(fault["case"])], self.shape.call
         if site in IMMEDIATE:
             name = IMMEDIATE[site]
-            return self._execute(ctas, replace(call, **{name: getattr(call, name) ^ int(one.invert) << 32 * int(one.word)}))
+            return self._execute(
+                ctas, replace(call, **{name: getattr(call, name) ^ int(one.invert) << 32 * int(one.word)})
+            )
         cells, changes = self.cells(site, int(fault["case"])), one.changes()
         try:
             for word, lane, _, after in changes:
@@ -360,7 +366,9 @@ class Tcgen05Target(FaultTarget):
         shape = f"M = {self.m}, N = {self.n}, layout {self.layout.layout}"
         return {
             "what": f"{MODELS[int(fault['model'])]} in {site} of {self.form.opcode}, {shape}",
-            "changes": [(self._place(site, word, lane), f"{now:#010x}", f"{new:#010x}") for word, lane, now, new in changes],
+            "changes": [
+                (self._place(site, word, lane), f"{now:#010x}", f"{new:#010x}") for word, lane, now, new in changes
+            ],
             "held": [text for change in changes for text in self._held(site, *change)],
             "error": done.said,
             "got": done.d,

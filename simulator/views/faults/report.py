@@ -12,6 +12,7 @@ import numpy as np
 from simulator.faults.outcomes import DETECTORS
 from simulator.faults.subjects import title
 from simulator.faults.summary import Counts, Summary
+from simulator.tables import Table, aligned
 from simulator.views.drawing.svg import Cell, Panel, Picture, data, figure, text
 
 _COLOURS = {"masked": "#bfdcec", "sdc": "#d55e00", "detected": "#009e73", "due": "#cc79a7", "hang": "#000000"}
@@ -85,7 +86,8 @@ def _notes(summary: Summary) -> list[str]:
     subject = json.loads(about["subject"])
     return [
         f"{about['campaign']}: {title(subject)}, seed {about['seed']}",
-        f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}; list {about['list_sha256']}; tcsim {about['tcsim']}",
+        f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}; "
+        f"list {about['list_sha256']}; tcsim {about['tcsim']}",
     ]
 
 
@@ -94,25 +96,19 @@ def as_text(summary: Summary) -> str:
     parts = [
         *_notes(summary),
         "",
-        *_aligned(outcome_table(summary)),
+        *aligned(outcome_table(summary), "<>"),
         "",
         "seen by a detector: of faults that are not masked / of masked ones",
         "",
     ]
-    return "\n".join([*parts, *_aligned(detector_table(summary)), ""])
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in lines]
+    return "\n".join([*parts, *aligned(detector_table(summary), "<>"), ""])
 
 
 def as_markdown(summary: Summary) -> str:
     """The same as Markdown."""
     parts = [*_notes(summary), ""]
-    for table in (outcome_table(summary), detector_table(summary)):
-        rows = [table[0], ["---"] * len(table[0]), *table[1:]]
-        parts += [*("| " + " | ".join(row) + " |" for row in rows), ""]
+    for head, *rows in (outcome_table(summary), detector_table(summary)):
+        parts += Table(tuple(head), rows).markdown().split("\n")
     return "\n".join(parts)
 
 
@@ -178,7 +174,8 @@ def outcome_bars(summary: Summary) -> Picture:
             if share:
                 about = data(group=counts.name, outcome=name, share=f"{share:.6f}")
                 extra.append(
-                    f'<rect x="{x:.2f}" y="{y:.1f}" width="{share * _BAR:.2f}" height="{_HIGH}" fill="{colour}"{about}/>'
+                    f'<rect x="{x:.2f}" y="{y:.1f}" width="{share * _BAR:.2f}" height="{_HIGH}"'
+                    f' fill="{colour}"{about}/>'
                 )
             x += share * _BAR
         if not counts.exhaustive:
@@ -211,7 +208,8 @@ def as_html(summary: Summary) -> str:
     """One page, self-contained: what was done, tables, bars, heat maps."""
     title = escape(summary.about["campaign"])
     parts = [
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>',
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>",
         *(f"<p>{escape(line)}</p>" for line in _notes(summary)),
         f"<h2>Outcomes</h2><figure>{outcome_bars(summary).svg}</figure>",
         _html_table(outcome_table(summary)),
