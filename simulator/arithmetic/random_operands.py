@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from isa.fragments.metadata import Sparsity
+from isa.fragments.sparsity import compress, prune
 from isa.types import Bits, ElementType
-from simulator.arithmetic.convert import from_float64, largest
+from simulator.arithmetic.convert import from_float64, largest, to_float64
+from simulator.arithmetic.formats import integers
 
 DISTRIBUTIONS = {
     "normal": "normal, mean 0, standard deviation `scale`",
@@ -45,6 +48,15 @@ def random_patterns(rng: np.random.Generator, shape: tuple[int, ...], element: E
     if element.bits == 32:
         return rng.integers(-1000, 1000, shape).astype(np.int32).view(np.uint32)
     return rng.integers(0, 1 << element.bits, shape, dtype=np.uint32)
+
+
+def random_sparse(
+    rng: np.random.Generator, shape: tuple[int, int], element: ElementType, sparsity: Sparsity
+) -> tuple[Bits, Bits]:
+    """A matrix pruned by magnitude: what is stored of it, and its metadata codes [row, chunk]."""
+    a = random_patterns(rng, shape, element)
+    numbers = to_float64(a, element) if element.is_float else integers(a, element)
+    return compress(a, sparsity, element, prune(numbers, sparsity))
 
 
 def random_scales(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> Bits:

@@ -177,7 +177,7 @@ def _progress() -> Progress | None:
 
 
 def _replay(options: argparse.Namespace) -> str:
-    from simulator.faults.replay import fault_of, replay, text
+    from simulator.views.faults.replay import fault_of, replay, text
     from simulator.faults.run import subject_of
     from simulator.faults.table import read_head
 
@@ -188,7 +188,7 @@ def _replay(options: argparse.Namespace) -> str:
 
 def _report(options: argparse.Namespace) -> str:
     from simulator.views.faults import report
-    from simulator.faults.summary import summarise
+    from simulator.studies.faults.summary import summarise
     from simulator.files import complete
 
     summary = summarise(options.results)

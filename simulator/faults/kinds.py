@@ -25,7 +25,9 @@ from simulator.faults.target import WHERE, Indices, Site
 from simulator.layout import FormLayout
 from simulator.toml_tables import Between, Choice
 
-KIND_NAMES = tuple(["flip", "stuck0", "stuck1", "flips", "byte", "nibble", "code", "lane", "swap", "word", "selector", "align"])
+KIND_NAMES = (
+    "flip", "stuck0", "stuck1", "flips", "byte", "nibble", "code", "lane", "swap", "word", "selector", "align",
+)  # fmt: skip
 CODES = ("undefined", "descending", "equal", "unordered", "all")
 _Time = Annotated[int, Between(-1, 1 << 62)]
 

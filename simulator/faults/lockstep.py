@@ -23,11 +23,11 @@ from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.operands import addresses, reader
 from simulator.faults.injection import FaultInjection
-from simulator.faults.liveness import Golden
 from simulator.faults.single_run import metadata_checks, with_selector
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
 from simulator.simulation.group import Group, grouped
+from simulator.simulation.liveness import Golden
 from simulator.simulation.observer import Observer
 from simulator.simulation.session import Session
 from simulator.state import RegisterFile, SharedMemory

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from isa import MmaForm, compress, parse_target, prune
+from isa import MmaForm, parse_target
 from isa.types import Bits
-from simulator.arithmetic.random_operands import random_patterns, random_scales
+from simulator.arithmetic.random_operands import random_patterns, random_scales, random_sparse
 from simulator.arithmetic.rows import sum_row
 from simulator.execute.mma import Scales, execute_mma
 from simulator.faults import outcomes
@@ -26,8 +26,7 @@ from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.policies import multiply
 from simulator.faults.table import SITES, Faults
 from simulator.faults.target import SELECTOR, FaultTarget, Site, operand_site, refuse
-from simulator.layout import Choice, FormLayout, Operand, Place, form_layout
-from simulator.layout.queries import element_name
+from simulator.layout import Choice, FormLayout, form_layout
 
 _DEFAULT = Choice()
 BATCH = 2048  # faults that are executed together: what they need fits in cache
@@ -124,14 +123,13 @@ class MmaTarget(FaultTarget):
     def _draw(self, case: int) -> dict[str, Bits]:
         """Registers [word, lane] of one case."""
         form, rng = self.form, np.random.default_rng([self.seed, case])
-        stored = random_patterns(rng, (form.m, form.k), form.a_type)
         registers: dict[str, Bits] = {}
         if form.sparse:
-            sparsity = form.metadata.sparsity
-            kept = prune(outcomes.numbers(stored, form.a_type), sparsity)
-            stored, codes = compress(stored, sparsity, form.a_type, kept)
+            stored, codes = random_sparse(rng, (form.m, form.k), form.a_type, form.metadata.sparsity)
             others = rng.integers(0, 1 << 32, 32, dtype=np.uint32)
             registers["e"] = form.metadata.scatter(codes, self.choice.selector, others)[None]
+        else:
+            stored = random_patterns(rng, (form.m, form.k), form.a_type)
         registers["a"] = form.a.scatter(stored)
         registers["b"] = form.b.scatter(random_patterns(rng, (form.k, form.n), form.b_type))
         registers["c"] = form.c.scatter(random_patterns(rng, (form.m, form.n), form.c_type))
@@ -193,7 +191,7 @@ class MmaTarget(FaultTarget):
                 beyond = words["selector"][:, 0, 0] >= self.form.metadata.selectors
                 stopped[beyond] = reason("illegal-instruction")
             observed = Observed(matrix, self._seen(part, words, found, matrix), stopped)
-            golden = self._golden_matrix[part["case"]]
+            golden = self.golden_matrix[part["case"]]
             judge(results[first : first + BATCH], found, observed, golden, self.form.d.type, self.policy)
         return results
 
@@ -213,80 +211,15 @@ class MmaTarget(FaultTarget):
         return seen | {"legality": illegal, "ordered": unordered, "parity": parity(stored), "secded": secded(stored)}
 
     @cached_property
-    def _golden_matrix(self) -> Bits:
+    def golden_matrix(self) -> Bits:
         return self.form.d.gather(self.golden["d"])
 
     @cached_property
     def checksums(self) -> Checksums:
         """Of the cases, with tolerances from at least 64 fault-free ones."""
         exact = replace(self, policy="hardware", arithmetic="exact")
-        d, e = (outcomes.numbers(one._golden_matrix, self.form.d.type) for one in (self, exact))
+        d, e = (outcomes.numbers(one.golden_matrix, self.form.d.type) for one in (self, exact))
         own = Checksums(d, e)
         if self.cases < _FAULT_FREE:
             own.widen(replace(self, cases=_FAULT_FREE, policy="hardware", given=()).checksums)
         return own
-
-    # One fault in words
-
-    def explain(self, fault: Any) -> dict[str, Any]:
-        """Keys: outcome (the row of results), changes (place, before, after, bits, holds: what is there), d (elements
-        that differ, up to 16)."""
-        one = np.array([fault])
-        results, (words, found) = self.run(one), self.faulty(one)
-        site, case = SITES[int(fault["site"])], int(fault["case"])
-        values = dict(zip((name for name, _ in outcomes.FIELDS), outcomes.texts(results)[0].split(","), strict=True))
-        texts = ("outcome", "reason", "detectors")
-        about: dict[str, Any] = {
-            name: float(value) if "." in value and name not in texts else value
-            for name, value in values.items()
-            if name != "id"
-        }
-        shown: dict[str, Any] = {"outcome": about}
-        if site == "selector":
-            before, after = self.choice.selector, int(words["selector"][0, 0, 0])
-            shown["changes"] = [{"place": "selector", "before": before, "after": after, "holds": []}]
-        else:
-            places = [change for change in found.rows(0).changes() if change[2] != change[3]]
-            shown["changes"] = [self._change(self.layout.operands[site], *place) for place in sorted(places)]
-        if about["outcome"] in ("masked", "sdc"):
-            after = self.form.d.gather(self.execute(words, one))[0]
-            shown["d"] = self._differences(self._golden_matrix[case], after)
-        return shown
-
-    def _change(self, operand: Operand, word: int, lane: int, before: int, after: int) -> dict[str, Any]:
-        """A word that is not what it should be."""
-        bits = [bit for bit in range(32) if (before ^ after) >> bit & 1]
-        elements = sorted({element for bit in bits for element in operand.elements(lane, word, bit, bit)})
-        holds = [self._about(operand, element, before, after) for element in elements]
-        place = f"T{lane} {operand.word_name(word)}"
-        return {"place": place, "before": f"{before:#010x}", "after": f"{after:#010x}", "bits": bits, "holds": holds}
-
-    def _about(self, operand: Operand, element: tuple[int, ...], before: int, after: int) -> str:
-        """An element and what the fault makes of it."""
-        place = next(iter(operand.places(*element)))
-        old, new = (word >> place.low & (1 << operand.bits) - 1 for word in (before, after))
-        row, column = element[:2]
-        if operand.name == "e":
-            metadata = self.form.metadata
-            first, size = column * metadata.sparsity.chunk, metadata.sparsity.chunk
-            span = f"A[{row}][{first}] to A[{row}][{first + size - 1}]"
-            legal = "" if new in metadata.codes else ", not defined"
-            return f"code of row {row}, chunk {column} ({span}): {old:04b} -> {new:04b}{legal}"
-        kind = getattr(getattr(self.form, operand.name, None), "type", None)
-        values = f"{old:#x} -> {new:#x}" if kind is None else f"{_value(old, kind)} -> {_value(new, kind)}"
-        return f"{element_name(operand)}[{row}][{column}]: {values}"
-
-    def _differences(self, before: Bits, after: Bits) -> list[dict[str, Any]]:
-        operand, element, rows = self.layout.operands["d"], self.form.d.type, []
-        for row, column in np.argwhere(before != after).tolist()[:_SHOWN]:
-            (place,) = operand.places(row, column)
-            old, new = int(before[row, column]), int(after[row, column])
-            values = {"before": _value(old, element), "after": _value(new, element)}
-            bits = {"bits_before": f"{old:#x}", "bits_after": f"{new:#x}"}
-            rows.append({"element": f"D[{row}][{column}]", "place": operand.name_of(Place(*place)), **values, **bits})
-        return rows
-
-
-def _value(pattern: int, element: Any) -> str:
-    (value,) = outcomes.numbers(np.array([pattern], np.uint32), element)
-    return f"{value:g}" if element.is_float else str(int(value))

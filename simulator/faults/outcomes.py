@@ -24,7 +24,10 @@ from simulator.arithmetic.formats import integers, ulp_distance
 from simulator.faults import table
 
 OUTCOMES = ("masked", "sdc", "detected", "due", "hang")
-REASONS = ("", *["unread", "same", "equal", "invalid-code", "illegal-instruction", "misaligned-address", "race", "deadlock", "illegal"])
+REASONS = (
+    "", "unread", "same", "equal", "invalid-code", "illegal-instruction", "misaligned-address", "race", "deadlock",
+    "illegal",
+)  # fmt: skip
 DETECTORS = ("legality", "ordered", "parity", "secded", "abft", "alignment", "race")
 FIELDS: tuple[tuple[str, str], ...] = (
     ("id", "i8"), ("outcome", "u1"), ("reason", "u1"), ("elements", "u4"), ("rows", "u4"), ("columns", "u4"),

@@ -21,21 +21,19 @@ import numpy as np
 
 from isa.forms.mma import MmaForm
 from isa.forms.tcgen05 import Tcgen05MmaForm
-from isa.ptx.instruction import register_names
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from isa.types import Bits
 from simulator.faults import outcomes
-from simulator.faults.injection import FOREVER, FaultInjection, words_of
-from simulator.faults.liveness import Golden, Uses, register_uses
+from simulator.faults.injection import FaultInjection, words_of
 from simulator.faults.lockstep import ROWS, LockstepRuns, can_batch, members
 from simulator.faults.outcomes import Observed, Results, judge, reason
-from simulator.faults.single_run import Run, SingleRun, with_selector
+from simulator.faults.single_run import Run, SingleRun
 from simulator.faults.stored import Stored, differing
 from simulator.faults.table import Faults
 from simulator.faults.target import SELECTOR, WORD_MODELS, FaultTarget, Site, refuse
-from simulator.layout import Choice, FormLayout, form_layout
+from simulator.layout import FormLayout, form_layout
 from simulator.program.data import Array
-from simulator.program.lowering import Operation
+from simulator.simulation.liveness import Golden, Uses, register_uses
 from simulator.simulation.session import Session
 from simulator.timing.config import Config
 
@@ -234,7 +232,7 @@ class ProgramTarget(FaultTarget):
             return not self.registers[injection.warp].read(injection.word, injection.first, injection.last)
         if injection.site == "selector":
             struck = range(injection.first, min(injection.last, count))
-            return not any(self._selects(injection.warp, index) for index in struck)
+            return not any(self.selects(injection.warp, index) for index in struck)
         starts = self.golden.starts[injection.warp]
         first = int(starts[injection.first])
         last = int(starts[injection.last]) if injection.last < len(starts) else injection.last
@@ -242,7 +240,7 @@ class ProgramTarget(FaultTarget):
         word = injection.word if injection.site == "shared" else injection.lane * COLUMNS + injection.word
         return not self.golden.uses[injection.site][injection.cta].read(word, first, last)
 
-    def _selects(self, warp: int, index: int) -> bool:
+    def selects(self, warp: int, index: int) -> bool:
         operation = self.session.operation(warp, index)
         form = None if operation is None else operation.instruction.form
         return isinstance(form, MmaForm) and form.sparse
@@ -340,95 +338,3 @@ class ProgramTarget(FaultTarget):
         """One fault run by itself, and what it did; `Run.arrays` has what the trace stores."""
         injection = self.injection(fault)
         return SingleRun(self.session, injection).run(), injection
-
-    # One fault in words
-
-    def explain(self, fault: Any) -> dict[str, Any]:
-        """Keys: what, when, before and after (the word, or the instruction), read_by (the instructions of the warp that
-        read it next), unread, error, `got` and `golden` (what is stored with and without the fault), place (the name of
-        an element of these), accuracy."""
-        unread = self.unread(self.injection(fault))
-        run, injection = self.alone(fault)
-        before, after = self._words(injection)
-        network = self.stored.classifier is not None and bool(run.arrays)
-        return {
-            "what": self._what(injection),
-            "when": self._when(injection),
-            "before": before,
-            "after": after,
-            "read_by": self._readers(injection),
-            "unread": unread,
-            "error": run.said,
-            "got": self.stored.matrix(run.arrays) if run.arrays else None,
-            "golden": self.stored.golden_matrix,
-            "width": 8 if self.stored.element is None else self.stored.element.bits // 4,
-            "place": self.stored.place,
-            "accuracy": self.accuracy(run.arrays) if network else None,
-        }
-
-    def _what(self, injection: FaultInjection) -> str:
-        cta = f"CTA {injection.cta}, " * (self.session.program.ctas > 1)
-        end = f", bits {injection.mask:#010x}: {injection.model}"
-        if injection.site == "registers":
-            return f"{cta}warp {injection.local}, lane {injection.lane}, %r{injection.word}{end}"
-        if injection.site == "shared":
-            return f"{cta}shared[{4 * injection.word}] to [{4 * injection.word + 3}]{end}"
-        if injection.site == "tmem":
-            return f"{cta}Tensor Memory, lane {injection.lane}, column {injection.word}{end}"
-        return f"{cta}warp {injection.local}, sparsity selector {injection.value}"
-
-    def _when(self, injection: FaultInjection) -> str:
-        count, operation = self.instructions(injection.warp), self.session.operation(injection.warp, injection.first)
-        warp = f"of warp {injection.local}"
-        if operation is None:
-            return f"behind the last dynamic instruction {warp}"
-        line = f"line {operation.line}: {operation.instruction.form.opcode}"
-        until = "to the end" if injection.last == FOREVER else f"to before instruction {injection.last}"
-        text = f"before dynamic instruction {injection.first} of {count} {warp}, {line}"
-        return text + f", held {until}" * injection.lasting
-
-    def _words(self, injection: FaultInjection) -> tuple[str, str]:
-        """The word before and after the first strike; for a selector the instruction."""
-        if injection.site != "selector":
-            was, target = injection.was, injection.target
-            after = was if target is None else was & ~injection.mask | target & injection.mask
-            return f"{was:#010x}", f"{after:#010x}"
-        operation = self.session.operation(injection.warp, injection.first)
-        if operation is None or not self._selects(injection.warp, injection.first):
-            return "", ""
-        return str(operation.instruction), str(with_selector(operation.instruction, injection.value))
-
-    def _readers(self, injection: FaultInjection) -> list[str]:
-        """The instructions that read a register of the run without faults until it is written again, and what of it
-        they take for what."""
-        found: list[str] = []
-        if injection.site != "registers":
-            return found
-        for index in range(injection.first, self.instructions(injection.warp)):
-            operation = self.session.operation(injection.warp, index)
-            assert operation is not None
-            if injection.word in operation.reads:
-                found.append(f"instruction {index}, line {operation.line}: {_role(operation, injection)}")
-            written = injection.word in operation.writes and operation.instruction.guard is None
-            if len(found) == _SHOWN or (written and index >= injection.last - 1):
-                break
-        return found
-
-
-def _role(operation: Operation, injection: FaultInjection) -> str:
-    """The opcode; of a matrix instruction also the elements that the struck bits hold."""
-    instruction, form = operation.instruction, operation.instruction.form
-    if not isinstance(form, MmaForm) or not injection.mask:
-        return form.opcode
-    defined = form.sparse and instruction.selector < form.metadata.selectors
-    operands = form_layout(form.opcode, Choice(selector=instruction.selector) if defined else Choice()).operands
-    low, high = (injection.mask & -injection.mask).bit_length() - 1, injection.mask.bit_length() - 1
-    said = []
-    for role, operand in zip(form.roles, instruction.operands, strict=False):
-        names, register = register_names(operand), f"%r{injection.word}"
-        if role.name in operands and role.name != "d" and register in names:
-            word = names.index(register) if role.name in "abc" else 0
-            held = operands[role.name].elements(injection.lane, word, low, high)
-            shown = ", ".join(f"[{row}][{column}]" for row, column, *_ in held) or "nothing that it reads"
-            said.append(f"{'codes of row and chunk' if role.name == 'e' else role.name.upper()} {shown}")
-    return f"{form.opcode}: {'; '.join(said)}" if said else form.opcode

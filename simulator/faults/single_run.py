@@ -139,8 +139,8 @@ class SingleRun(Observer):
                 metadata = tmem_metadata(form.kind, idesc.m, form.cta_group, form.ws)
                 address = TmemAddress.from_word(int(where[row, 0]))
                 for cta in machine.ctas if form.cta_group == 2 else (machine,):
-                    found = codes(Cta(cta.tmem, cta.shared.data), address, idesc, metadata)[None]
-                    self.unordered |= bool(code_checks(found, metadata.legal(found), metadata.sparsity)[1][0])
+                    found = codes(Cta(cta.tmem, cta.shared.data), address, idesc, metadata)
+                    self.unordered |= bool(code_checks(found, metadata.legal(found), metadata.sparsity)[1].any())
             except (IsaError, UndefinedBehavior, IndexError):
                 return
 

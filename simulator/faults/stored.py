@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from isa.types import ELEMENT_TYPES, Bits, ElementType
 from simulator.applications.digits import BadInputError, Classifier, plan_that_stores
-from simulator.faults.liveness import Golden
 from simulator.program.data import Array
+from simulator.simulation.liveness import Golden
 
 ROW_BYTES = 128
 

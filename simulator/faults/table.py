@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from simulator.errors import TraceError
 
 MODELS = ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "selector", "align")
-SITES = tuple(
-    ["a", "b", "c", "d", "e", "scale_a", "scale_b", "selector", "idesc", "a_desc", "b_desc", "shared", "base_d", "base_a", "base_e", "registers", "tmem"]
-)
+SITES = (
+    "a", "b", "c", "d", "e", "scale_a", "scale_b", "selector", "idesc", "a_desc", "b_desc", "shared", "base_d", "base_a",
+    "base_e", "registers", "tmem",
+)  # fmt: skip
 FIELDS: tuple[tuple[str, str], ...] = (
     ("id", "i8"), ("group", "u2"), ("seed", "u8"), ("case", "u4"), ("model", "u1"), ("site", "u1"), ("word", "u4"),
     ("lane", "u4"), ("mask", "u4"), ("value", "u4"), ("word2", "u4"), ("lane2", "i4"), ("mask2", "u4"), ("at", "i8"),

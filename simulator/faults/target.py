@@ -125,11 +125,6 @@ class FaultTarget(ABC):
     def run(self, faults: Faults) -> Results:
         """The outcome of each fault, in the order given; ConfigError as `check`."""
 
-    @abstractmethod
-    def explain(self, fault: Any) -> dict[str, Any]:
-        """One fault for people: what it changes, which elements that concerns, and the result before and after; see
-        `simulator.faults.replay`."""
-
     def check(self, faults: Faults) -> None:
         """ConfigError for the first row that names what there is not: a case, a site, a word, a lane, a kind of fault
         that the site has not."""

@@ -30,20 +30,19 @@ from isa.descriptors.bitfields import Severity
 from isa.descriptors.instruction import InstructionDescriptor
 from isa.errors import IsaError, UndefinedBehavior
 from isa.forms.tcgen05 import Tcgen05MmaForm
-from isa.shared_memory.descriptor import SharedMemoryDescriptor
-from isa.tensor_memory.address import COLUMNS, TMEM_LANES, TmemAddress
+from isa.tensor_memory.address import TmemAddress
 from isa.tensor_memory.datapath import Violation, datapath, violations
 from isa.types import Bits, ElementType
+from simulator.execute.tcgen05.example import COLUMN, SHARED_BYTES, Shape, fill, form_of, legality, shape_of
 from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.multiply import Call, multiply
 from simulator.faults import outcomes
 from simulator.faults.detectors import Checksums, parity, secded
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, numbers, reason
-from simulator.faults.policies import POLICIES
-from simulator.faults.table import MODELS, SITES, Faults
+from simulator.faults.policies import POLICIES, mend
+from simulator.faults.table import SITES, Faults
 from simulator.faults.target import SELECTOR, WORD_MODELS, FaultTarget, Site, operand_site, refuse, word_site
-from simulator.faults.tcgen05_operands import COLUMN, SHARED_BYTES, Shape, fill, form_of, legality, mend, shape_of
 from simulator.layout import Choice, FormLayout, form_layout
 
 MISALIGNED = ("fault", "follow")
@@ -214,7 +213,10 @@ class Tcgen05Target(FaultTarget):
 
     @cached_property
     def digest(self) -> str:
-        found = hashlib.sha256(repr(self.shape.call).encode())
+        call = self.shape.call
+        found = hashlib.sha256(
+            f"{call.form.opcode} {[getattr(call, field.name) for field in fields(call)[1:]]}".encode()
+        )
         for cta in (cta for ctas in self.memory for cta in ctas):
             found.update(np.ascontiguousarray(cta.tmem.words, "<u4").tobytes() + cta.shared.tobytes())
         found.update(np.ascontiguousarray(self.golden, "<u4").tobytes())
@@ -355,70 +357,3 @@ class Tcgen05Target(FaultTarget):
         part = results[read]
         judge(part, found, Observed(got, seen, stopped, illegal), golden, self.result, self.policy)
         results[read] = part
-
-    # One fault in words
-
-    def explain(self, fault: Any) -> dict[str, Any]:
-        """Keys: what, changes (place, before, after), held (the elements, codes or fields that the changed bits belong
-        to), error, `got` and `golden` (D with and without the fault)."""
-        found, site = self.edits(np.array([fault])).rows(0), SITES[int(fault["site"])]
-        done, changes = self.executed(fault, found), found.changes()
-        shape = f"M = {self.m}, N = {self.n}, layout {self.layout.layout}"
-        return {
-            "what": f"{MODELS[int(fault['model'])]} in {site} of {self.form.opcode}, {shape}",
-            "changes": [
-                (self._place(site, word, lane), f"{now:#010x}", f"{new:#010x}") for word, lane, now, new in changes
-            ],
-            "held": [text for change in changes for text in self._held(site, *change)],
-            "error": done.said,
-            "got": done.d,
-            "golden": self.golden[int(fault["case"])],
-            "width": self.result.bits // 4,
-        }
-
-    def _place(self, site: str, word: int, lane: int) -> str:
-        if site in COLUMN:
-            return f"Tensor Memory, lane {lane}, column {COLUMN[site] + word}"
-        if site == "shared":
-            return f"shared[{4 * word}]"
-        if site in ("idesc", "selector"):
-            return "instruction descriptor"
-        return f"{site}, word {word}" if "desc" in site else site
-
-    def _held(self, site: str, word: int, lane: int, now: int, new: int) -> list[str]:
-        """The elements, codes or fields that the changed bits belong to."""
-        changed = now ^ new
-        if not changed:
-            return []
-        low, high = (changed & -changed).bit_length() - 1, changed.bit_length() - 1
-        if site in COLUMN:
-            names = {"e": "code of row {} chunk {}", "a": "A[{}][{}] (stored column)", "d": "D[{}][{}]"}
-            held = self.layout.operands[site].elements(lane, word, low, high)
-            return [names.get(site, f"{site} [{{}}][{{}}]").format(*element[:2]) for element in held]
-        if site == "shared":
-            found, bits = [], 32 * word + np.arange(low, high + 1)
-            for operand in "b" if self.a_in_tmem else "ab":
-                first = self.shape.shared_bits(operand)[..., None]
-                last = first + self.shape.element(operand).bits
-                places = np.argwhere((first <= bits).any(axis=-1) & (last > bits).any(axis=-1)).tolist()
-                found += [f"A[{row}][{k}]" if operand == "a" else f"B[{k}][{row}]" for row, k in places]
-            return found[:8]
-        if site in ("idesc", "selector"):
-            return _fields(*(InstructionDescriptor.decode(value, self.form.kind) for value in (now, new)))
-        if site.endswith("_desc"):
-            whole = self.shape.descriptor(site[0]).encode()
-            values = whole, whole ^ changed << 32 * word
-            return _fields(*(SharedMemoryDescriptor.decode(value) for value in values))
-        return [" -> ".join(_address(value) for value in (now, new))]
-
-
-def _fields(before: Any, after: Any) -> list[str]:
-    names = [item.name for item in before.table if item.name != "reserved"]
-    pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
-    return [f"{name}: {old} -> {new}" for name, old, new in pairs if old != new] or ["reserved bits"]
-
-
-def _address(word: int) -> str:
-    lane, column = word >> 16, word & 0xFFFF
-    inside = lane < TMEM_LANES and column < COLUMNS
-    return str(TmemAddress(lane, column)) if inside else f"lane {lane}, column {column}, outside"

@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.faults.outcomes import DETECTORS
 from simulator.faults.subjects import title
-from simulator.faults.summary import Counts, Summary
+from simulator.studies.faults.summary import Counts, Summary
 from simulator.tables import Table, aligned
 from simulator.views.drawing.svg import Cell, Panel, Picture, data, figure, text
 
@@ -84,11 +84,9 @@ def detector_table(summary: Summary) -> list[list[str]]:
 def _notes(summary: Summary) -> list[str]:
     about = summary.about
     subject = json.loads(about["subject"])
-    return [
-        f"{about['campaign']}: {title(subject)}, seed {about['seed']}",
-        f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}; "
-        f"list {about['list_sha256']}; tcsim {about['tcsim']}",
-    ]
+    policy = f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}"
+    versions = f"list {about['list_sha256']}; tcsim {about['tcsim']}"
+    return [f"{about['campaign']}: {title(subject)}, seed {about['seed']}", f"{policy}; {versions}"]
 
 
 def as_text(summary: Summary) -> str:
@@ -207,9 +205,9 @@ figure { margin: 1rem 0; }
 def as_html(summary: Summary) -> str:
     """One page, self-contained: what was done, tables, bars, heat maps."""
     title = escape(summary.about["campaign"])
+    head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
     parts = [
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>",
+        f"{head}<style>{_STYLE}</style></head><body><h1>{title}</h1>",
         *(f"<p>{escape(line)}</p>" for line in _notes(summary)),
         f"<h2>Outcomes</h2><figure>{outcome_bars(summary).svg}</figure>",
         _html_table(outcome_table(summary)),

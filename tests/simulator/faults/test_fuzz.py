@@ -14,7 +14,7 @@ from simulator.faults import report
 from simulator.faults.campaign import read_campaign
 from simulator.faults.replay import fault_of, replay, text
 from simulator.faults.run import subject_of
-from simulator.faults.summary import summarise
+from simulator.studies.faults.summary import summarise
 from simulator.faults.table import read_blocks, read_head
 
 Tcsim = Callable[..., tuple[int, str, str]]

@@ -28,7 +28,7 @@ from simulator.faults.outcomes import DETECTED, DETECTORS, DUE, OUTCOMES, REASON
 from simulator.faults.policies import saturated
 from simulator.faults.run import run_list, subject_of
 from simulator.faults.space import KINDS, drawn
-from simulator.faults.summary import summarise
+from simulator.studies.faults.summary import summarise
 from simulator.faults.table import BLOCK, SITES, as_dict, read_blocks, read_head, seeds, texts, write_head
 from simulator.layout import Choice
 from tests.support.paths import ROOT

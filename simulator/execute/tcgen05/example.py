@@ -1,4 +1,4 @@
-"""One `tcgen05.mma` with operands: Tensor Memory and shared memory filled from a seed, and the words that its
+"""An example of a `tcgen05.mma`: Tensor Memory and shared memory filled from a seed, and the words that its
 descriptors and addresses are.
 
 Columns of Tensor Memory: D from 0, A from 256, metadata from 264 (two), scale factors of A from 272 and of B from 288.
@@ -8,31 +8,28 @@ cells and bytes hold other data: random bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from isa import compress, decode, prune
+from isa import decode
 from isa.descriptors.instruction import InstructionDescriptor
 from isa.errors import IsaError
 from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.shared_memory.descriptor import SharedMemoryDescriptor
 from isa.shared_memory.layout import Operand, operand_bits, read_operand, smem_operand, write_operand
 from isa.shared_memory.packing import operand_element
-from isa.tensor_memory.address import COLUMNS, TmemAddress
+from isa.tensor_memory.address import TmemAddress
 from isa.tensor_memory.datapath import DatapathLayout, datapath
 from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
 from isa.tensor_memory.scales import TmemScales, tmem_scales
 from isa.types import ELEMENT_TYPES, Bits, ElementType
-from simulator.arithmetic.random_operands import random_patterns, random_scales
+from simulator.arithmetic.random_operands import random_patterns, random_scales, random_sparse
 from simulator.execute.tcgen05.fetch import Accumulators, Cta, accumulators
 from simulator.execute.tcgen05.multiply import Call
-from simulator.faults.detectors import code_checks
-from simulator.faults.outcomes import numbers
-from simulator.faults.policies import saturated
 from simulator.state.tensor_memory import TensorMemory
 
 COLUMN: Mapping[str, int] = MappingProxyType({"d": 0, "a": 256, "e": 264, "scale_a": 272, "scale_b": 288})
@@ -173,11 +170,11 @@ def fill(shape: Shape, seed: int, case: int) -> list[Cta]:
     """The CTAs of one set of operands, ready to execute; they come from the seed and the number of the case alone."""
     rng = np.random.default_rng([seed, case])
     form, idesc = shape.form, shape.idesc
-    a = random_patterns(rng, (idesc.m, idesc.k), shape.element("a"))
-    codes: Bits | None = None
+    size, codes = (idesc.m, idesc.k), None
     if form.sparse:
-        sparsity = shape.metadata.sparsity
-        a, codes = compress(a, sparsity, shape.element("a"), prune(numbers(a, shape.element("a")), sparsity))
+        a, codes = random_sparse(rng, size, shape.element("a"), shape.metadata.sparsity)
+    else:
+        a = random_patterns(rng, size, shape.element("a"))
     b = random_patterns(rng, (idesc.n, idesc.k), shape.element("b"))
     c = random_patterns(rng, (idesc.m, idesc.n), shape.result)
     ctas = []
@@ -243,38 +240,3 @@ def _put_scales(shape: Shape, cta: Cta, rank: int) -> None:
         patterns = random_scales(rng, scales.shape, str(shape.idesc.scale_type))
         at = slice(COLUMN[f"scale_{operand}"], COLUMN[f"scale_{operand}"] + scales.columns)
         cta.tmem.words[:, at] = scales.scatter(patterns, id, cta.tmem.words[:, at])
-
-
-# Codes that are not defined
-
-
-def mend(shape: Shape, ctas: Sequence[Cta], call: Call, idesc: InstructionDescriptor, policy: str) -> tuple[bool, bool]:
-    """Looks at the metadata that will be read: whether a code is not defined, and whether one does not ascend; under
-    "zero" and "saturate" changes those that are not defined, or the elements of A with them.
-
-    Nothing of a dense instruction, or where the selector, M or the address is not one: execution refuses these, or says
-    what it met.
-    """
-    undefined = unordered = False
-    metadata = shape.metadata if shape.form.sparse else None
-    address = TmemAddress.from_word(call.sp_meta)
-    if metadata is None or idesc.selector not in metadata.selectors or idesc.m != shape.idesc.m:
-        return False, False
-    if address.lane not in metadata.layout.base_lanes or address.column > COLUMNS - 2:
-        return False, False
-    at, sparsity = slice(address.column, address.column + 2), metadata.sparsity
-    for cta in ctas:
-        cells = cta.tmem.words[:, at]
-        codes = metadata.gather(cells, idesc.selector, address.lane)
-        legal = metadata.legal(codes)
-        illegal, descending = code_checks(codes[None], legal[None], sparsity)
-        undefined, unordered = undefined or bool(illegal[0]), unordered or bool(descending[0])
-        if not illegal[0] or policy not in ("zero", "saturate"):
-            continue
-        right = saturated(sparsity)[codes] if policy == "saturate" else np.uint32(metadata.codes[0])
-        mended = np.where(legal, codes, right).astype(np.uint32)
-        cta.tmem.words[:, at] = metadata.scatter(mended, idesc.selector, address.lane, cells)
-        if policy == "zero":  # so that nothing is added for them
-            kept = np.repeat(legal, sparsity.stored, axis=-1)
-            put_a(shape, cta, np.where(kept, stored_a(shape, cta), np.uint32(0)).astype(np.uint32))
-    return undefined, unordered

@@ -3,15 +3,22 @@ after."""
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from simulator.errors import TraceError
 from simulator.faults import table
+from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, REASONS
+from simulator.faults.program_target import ProgramTarget
 from simulator.faults.table import FaultList, Faults
 from simulator.faults.target import FaultTarget
+from simulator.faults.tcgen05_target import Tcgen05Target
+from simulator.views.faults.mma_words import explain_mma
+from simulator.views.faults.program_words import explain_program
+from simulator.views.faults.tcgen05_words import explain_tcgen05
 
 _SHOWN = 8  # elements that are listed
 
@@ -34,37 +41,44 @@ def replay(target: FaultTarget, fault: Faults) -> dict[str, Any]:
         fault: a row of the list, as an array of one.
 
     Returns:
-        fault (the row), what `target.explain` says, and outcome, reason and detectors; of targets that compare whole
+        fault (the row), what a function such as `explain_mma` says, and outcome, reason and detectors; of targets that compare whole
         results also elements (place, bits before, bits after; the first few), changed (how many) and class_changed.
     """
     target.check(fault)
-    shown = {"fault": table.as_dict(fault[0])} | target.explain(fault[0])
+    shown = {"fault": table.as_dict(fault[0])} | _explain(target, fault[0])
     if "golden" not in shown:
         return shown
     (result,) = target.run(fault)
     got, golden, digits = shown.pop("got"), shown.pop("golden"), shown.pop("width") + 2
     place = shown.pop("place", None)
     places = np.argwhere(got != golden).tolist() if got is not None else []
-    elements = [
-        (
-            [place(row, column)] if place else [row, column],
-            f"{golden[row, column]:#0{digits}x}",
-            f"{got[row, column]:#0{digits}x}",
-        )
-        for row, column in places[:_SHOWN]
-    ]
+    elements: list[tuple[Any, ...]] = []
+    for row, column in places[:_SHOWN]:
+        before, after = (f"{array[row, column]:#0{digits}x}" for array in (golden, got))
+        elements.append((*((place(row, column),) if place else (row, column)), before, after))
     shown |= {
         "outcome": OUTCOMES[result["outcome"]],
         "reason": REASONS[result["reason"]],
         "detectors": [name for i, name in enumerate(DETECTORS) if result["detectors"] >> i & 1],
         "error": shown.pop("error"),
-        "elements": [(*where, before, after) for where, before, after in elements],
+        "elements": elements,
         "changed": len(places),
     }
     if "accuracy" in shown:
         accuracy = shown.pop("accuracy")
         shown |= {"class_changed": None if accuracy is None else int(result["class_changed"]), "accuracy": accuracy}
     return shown
+
+
+@singledispatch
+def _explain(target: FaultTarget, fault: Any) -> dict[str, Any]:
+    """What a fault changes, and what comes of it, as the function of each sort of target says it."""
+    raise TypeError(f"{type(target).__name__}: no fault in words; register a function for it here")
+
+
+_explain.register(MmaTarget, explain_mma)
+_explain.register(Tcgen05Target, explain_tcgen05)
+_explain.register(ProgramTarget, explain_program)
 
 
 def text(found: dict[str, Any]) -> str:
@@ -87,9 +101,7 @@ def _instruction(found: dict[str, Any]) -> list[str]:
         lines += [f"    {line}" for line in change["holds"]] or ["    no bit that the instruction reads"]
     if not found["changes"]:
         lines.append("  nothing changes: the bits have these values already")
-    lines.append(
-        _end(outcome["outcome"], outcome["reason"], outcome["detectors"].split("+") if outcome["detectors"] else [])
-    )
+    lines.append(_end(outcome["outcome"], outcome["reason"], list(filter(None, outcome["detectors"].split("+")))))
     count, rows = int(outcome["elements"]), found.get("d", [])
     if outcome["outcome"] == "sdc":
         size = f"at most {outcome['max_ulp']} ulp, {outcome['max_rel']} of the value"
