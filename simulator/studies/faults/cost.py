@@ -3,9 +3,8 @@
     legality   five integer instructions for each metadata register that is loaded: the indices of every code differ
     ordered    eleven: they ascend
     abft       row checksums: one more column of B for each tile (a sparse product for each row tile, shared out among
-    the warps along N); column
-               checksums: one more row of A, which is dense (two dense products for each sparse one, shared out among
-                   the warps along M)
+               the warps along N); column checksums: one more row of A, which is dense (two dense products for each
+               sparse one, shared out among the warps along M)
     parity, secded   none: they are checked in hardware, beside the register file
 
 Bits are combined over all codes of a register at once; the result is gathered in one register and tested after the
@@ -15,17 +14,15 @@ come with the operands.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from isa import IsaError
 from simulator.simulation.run import run
 from simulator.studies.gemm.tile import REGISTERS, Tile
-from simulator.studies.gemm.trace import kernel_trace
+from simulator.studies.gemm.trace import KernelWriter, Layout, kernel_trace
+from simulator.tables import aligned
 
-_LOAD = re.compile(r"ld\.shared(?:\.v\d)?\.b32 \{?((?:%r\d+(?:, )?)+)\}?, \[")
-_PRODUCT = re.compile(r"mma\.sp\S* (\{[^}]*\}), (\{[^}]*\}), (\{[^}]*\}), (\{[^}]*\}), (%r\d+), (\S+);")
 DENSE = {
     "f16": "m16n8k16.row.col.f32.f16.f16.f32",
     "bf16": "m16n8k16.row.col.f32.bf16.bf16.f32",
@@ -44,6 +41,91 @@ class Cost:
     overhead: float
 
 
+class _Detecting(KernelWriter):
+    """A kernel with a detector, in registers of its own."""
+
+    def __init__(self, tile: Tile, where: Layout, cta: int, ctas: int) -> None:
+        super().__init__(tile, where, cta, ctas)
+        plain = KernelWriter(tile, where, cta, ctas)
+        for _ in plain.program(2 * tile.stages):
+            pass  # which registers it takes is known when it is written
+        self.spare = plain.take.used
+
+
+class _Checking(_Detecting):
+    """A kernel that checks every metadata register before the first product that uses it."""
+
+    result = 0  # which spare register gathers the result
+
+    def check(self, e: str) -> Iterator[str]:
+        """The instructions that check a register."""
+        raise NotImplementedError
+
+    def program(self, iterations: int) -> Iterator[str]:
+        yield f"    mov.b32 %r{self.spare + self.result}, 0xffffffff;"
+        yield from super().program(iterations)
+
+    def products(self, slot: int, step: int) -> Iterator[str]:
+        t = self.tile
+        word, again = (step, 0) if t.type == "s8" else divmod(step, 2)
+        for number, product in enumerate(super().products(slot, step)):
+            if again or number >= t.tiles_m:  # the first products of a step use each register once
+                yield product
+                continue
+            e = f"%r{self.metadata_of(slot) + word * t.tiles_m + number}"
+            yield "\n".join([*(f"    {line}" for line in self.check(e)), product])
+
+
+class _Legality(_Checking):
+    result = 1
+
+    def check(self, e: str) -> Iterator[str]:
+        t, acc, u = (f"%r{self.spare + i}" for i in range(3))
+        yield f"shr.u32 {t}, {e}, 2; xor.b32 {t}, {t}, {e};"  # bits 1..0 of each code: where the indices differ
+        yield f"shr.u32 {u}, {t}, 1; or.b32 {t}, {t}, {u}; and.b32 {acc}, {acc}, {t};"
+
+
+class _Ordered(_Checking):
+    def check(self, e: str) -> Iterator[str]:
+        acc, high, low, h0, x = (f"%r{self.spare + i}" for i in range(5))
+        yield f"shr.u32 {high}, {e}, 3; shr.u32 {low}, {e}, 1; shr.u32 {h0}, {e}, 2;"
+        yield f"xor.b32 {x}, {high}, {low}; and.b32 {high}, {high}, {x};"  # upper bits: second index above the first
+        yield f"xor.b32 {low}, {h0}, {e}; and.b32 {low}, {low}, {h0}; not.b32 {x}, {x};"
+        yield f"and.b32 {low}, {low}, {x}; or.b32 {high}, {high}, {low}; and.b32 {acc}, {acc}, {high};"
+
+
+class _Abft(_Detecting):
+    """A kernel with checksum products behind the last product of each step."""
+
+    def __init__(self, tile: Tile, where: Layout, cta: int, ctas: int) -> None:
+        super().__init__(tile, where, cta, ctas)
+        self.rows, self.columns = -(-tile.tiles_m // tile.warps_n), 2 * -(-tile.tiles_n // tile.warps_m)
+        if self.spare + 4 * (self.rows + self.columns // 2) > REGISTERS:
+            reason = "no registers are left for the accumulators of checksums"
+            raise IsaError(str(tile), -1, reason, "a smaller tile or more warps")
+
+    def products(self, slot: int, step: int) -> Iterator[str]:
+        *products, last = super().products(slot, step)
+        yield from products
+        opcode, operands = last.strip().split(" ", 1)
+        _, a, b, _, e = (part.strip(", ") for part in operands.replace("}", "{").split("{") if part.strip(", "))
+        pairs, lines = ", ".join(b.split(", ")[:2]), [last]
+        for i in range(self.rows):
+            d = _registers(self.spare + 4 * i)
+            lines.append(f"    {opcode} {d}, {{{a}}}, {{{b}}}, {d}, {e}")
+        for i in range(self.columns):
+            d = _registers(self.spare + 4 * (self.rows + i // 2))
+            lines.append(f"    mma.sync.aligned.{DENSE[self.tile.type]} {d}, {{{a}}}, {{{pairs}}}, {d};")
+        yield "\n".join(lines)
+
+
+def _registers(first: int) -> str:
+    return "{" + ", ".join(f"%r{first + i}" for i in range(4)) + "}"
+
+
+DETECTORS = {"none": KernelWriter, "legality": _Legality, "ordered": _Ordered, "abft": _Abft}
+
+
 def costs(tile: Tile, config: str = "h100_sxm", k: int = K) -> list[Cost]:
     """The kernel without detectors, and with each.
 
@@ -53,105 +135,19 @@ def costs(tile: Tile, config: str = "h100_sxm", k: int = K) -> list[Cost]:
     """
     if not tile.sparse:
         raise IsaError(str(tile), -1, "a dense tile has no metadata to check", "a sparse tile")
-    plain = kernel_trace(tile, k)
     found: list[Cost] = []
-    for name, change in (
-        ("none", lambda text, tile: text),
-        ("legality", _legality),
-        ("ordered", _ordered),
-        ("abft", _abft),
-    ):
-        text = change(plain, tile)
+    plain = kernel_trace(tile, k).count(";")
+    for name, writer in DETECTORS.items():
+        text = kernel_trace(tile, k, writer=writer)
         cycles = run(text, config, arithmetic="none").cycles
         base = found[0].cycles if found else cycles
-        found.append(Cost(name, cycles, text.count(";") - plain.count(";"), cycles / base - 1))
+        found.append(Cost(name, cycles, text.count(";") - plain, cycles / base - 1))
     return found
-
-
-def _free(text: str) -> int:
-    """The first register that no instruction names."""
-    return 1 + max(int(number) for number in re.findall(r"%r(\d+)", text))
-
-
-def _legality(text: str, tile: Tile) -> str:
-    t, acc = (_free(text) + i for i in range(2))
-
-    def check(e: str) -> Iterator[str]:
-        yield f"shr.u32 %r{t}, {e}, 2; xor.b32 %r{t}, %r{t}, {e};"  # bits 1..0 of each code: where the indices differ
-        yield f"shr.u32 %r{t + 2}, %r{t}, 1; or.b32 %r{t}, %r{t}, %r{t + 2}; and.b32 %r{acc}, %r{acc}, %r{t};"
-
-    return _checked(text, check, acc)
-
-
-def _ordered(text: str, tile: Tile) -> str:
-    first = _free(text)
-    acc, high, low, h0, x = (first + i for i in range(5))
-
-    def check(e: str) -> Iterator[str]:
-        yield f"shr.u32 %r{high}, {e}, 3; shr.u32 %r{low}, {e}, 1; shr.u32 %r{h0}, {e}, 2;"
-        yield f"xor.b32 %r{x}, %r{high}, %r{low}; and.b32 %r{high}, %r{high}, %r{x};"  # upper bits: second index above the first
-        yield f"xor.b32 %r{low}, %r{h0}, {e}; and.b32 %r{low}, %r{low}, %r{h0}; not.b32 %r{x}, %r{x};"
-        yield f"and.b32 %r{low}, %r{low}, %r{x}; or.b32 %r{high}, %r{high}, %r{low}; and.b32 %r{acc}, %r{acc}, %r{high};"
-
-    return _checked(text, check, acc)
-
-
-def _checked(text: str, check: Callable[[str], Iterator[str]], acc: int) -> str:
-    """The check before the first product that uses a metadata register, once for each time it is loaded."""
-    lines: list[str] = []
-    waiting: set[str] = set()
-    for line in text.splitlines():
-        load = _LOAD.search(line)
-        if load and "ldmatrix" not in line:
-            waiting |= set(load[1].split(", "))
-        product = _PRODUCT.search(line)
-        if product and product[5] in waiting:
-            waiting.discard(product[5])
-            lines += [f"    {part}" for part in check(product[5])]
-        lines.append(line)
-    start = next(i for i, line in enumerate(lines) if line.startswith(".warp "))
-    lines.insert(start + 1, f"    mov.b32 %r{acc}, 0xffffffff;")
-    return "\n".join(lines) + "\n"
-
-
-def _abft(text: str, tile: Tile) -> str:
-    """Checksum products behind the last product of each step."""
-    rows, columns = -(-tile.tiles_m // tile.warps_n), 2 * -(-tile.tiles_n // tile.warps_m)
-    first = _free(text)
-    if first + 4 * (rows + columns // 2) > REGISTERS:
-        raise IsaError(
-            str(tile), -1, "no registers are left for the accumulators of checksums", "a smaller tile or more warps"
-        )
-    step = tile.tiles_m * tile.tiles_n
-    lines: list[str] = []
-    count = 0
-    for line in text.splitlines():
-        lines.append(line)
-        product = _PRODUCT.search(line)
-        if not product:
-            continue
-        count += 1
-        if count % step == 0:
-            opcode = line.split()[0]
-            for i in range(rows):
-                d = _registers(first + 4 * i)
-                lines.append(f"    {opcode} {d}, {product[2]}, {product[3]}, {d}, {product[5]}, {product[6]};")
-            for i in range(columns):
-                d, (b0, b1, *_) = _registers(first + 4 * (rows + i // 2)), product[3].strip("{}").split(", ")
-                lines.append(f"    mma.sync.aligned.{DENSE[tile.type]} {d}, {product[2]}, {{{b0}, {b1}}}, {d};")
-    return "\n".join(lines) + "\n"
-
-
-def _registers(first: int) -> str:
-    return "{" + ", ".join(f"%r{first + i}" for i in range(4)) + "}"
 
 
 def as_text(found: list[Cost], tile: Tile, config: str) -> str:
     """A table."""
-    lines = [
-        f"{tile}, K = {K}, on {config}: one CTA",
-        "",
-        f"{'detector':<10} {'cycles':>9} {'overhead':>9} {'statements added':>17}",
-    ]
-    lines += [f"{one.name:<10} {one.cycles:>9,} {one.overhead:>9.1%} {one.added:>17,}" for one in found]
-    return "\n".join([*lines, "parity     and secded take no instructions", ""])
+    cells = [[one.name, f"{one.cycles:,}", f"{one.overhead:.1%}", f"{one.added:,}"] for one in found]
+    table = aligned([["detector", "cycles", "overhead", "statements added"], *cells], "<>", widths=(10, 9, 9, 17), gap=" ")
+    head = f"{tile}, K = {K}, on {config}: one CTA"
+    return "\n".join([head, "", *table, "parity     and secded take no instructions", ""])
