@@ -172,7 +172,8 @@ def _refuse(faults: Faults, wrong: Mask, field: str, legal: str | Sequence[str] 
     if wrong.any():
         fault = as_dict(faults[int(np.argmax(wrong))])
         text = legal if isinstance(legal, str) else ", ".join(legal)
-        raise ConfigError(f"fault {fault['id']}", field, f"{field} {fault[field]} of site {fault['site']}", text)
+        reason = f"{field} {fault[field]}" + f" of site {fault['site']}" * (field != "site")
+        raise ConfigError(f"fault {fault['id']}", field, reason, text)
 
 
 def _span(numbers: Sequence[int]) -> str:

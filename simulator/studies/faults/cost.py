@@ -148,6 +148,7 @@ def costs(tile: Tile, config: str = "h100_sxm", k: int = K) -> list[Cost]:
 def as_text(found: list[Cost], tile: Tile, config: str) -> str:
     """A table."""
     cells = [[one.name, f"{one.cycles:,}", f"{one.overhead:.1%}", f"{one.added:,}"] for one in found]
-    table = aligned([["detector", "cycles", "overhead", "statements added"], *cells], "<>", widths=(10, 9, 9, 17), gap=" ")
+    rows = [["detector", "cycles", "overhead", "statements added"], *cells]
+    table = aligned(rows, "<>", widths=(10, 9, 9, 17), gap=" ")
     head = f"{tile}, K = {K}, on {config}: one CTA"
     return "\n".join([head, "", *table, "parity     and secded take no instructions", ""])

@@ -41,8 +41,9 @@ def replay(target: FaultTarget, fault: Faults) -> dict[str, Any]:
         fault: a row of the list, as an array of one.
 
     Returns:
-        fault (the row), what a function such as `explain_mma` says, and outcome, reason and detectors; of targets that compare whole
-        results also elements (place, bits before, bits after; the first few), changed (how many) and class_changed.
+        fault (the row), what a function such as `explain_mma` says, and outcome, reason and detectors; of targets that
+        compare whole results also elements (place, bits before, bits after; the first few), changed (how many) and
+        class_changed.
     """
     target.check(fault)
     shown = {"fault": table.as_dict(fault[0])} | _explain(target, fault[0])
