@@ -160,7 +160,8 @@ def values(patterns: Words, element: ElementType) -> Floats:
     exponent = (p >> element.fraction) & ((1 << element.exponent) - 1)
     significand = np.where(exponent > 0, fraction + (1 << element.fraction), fraction)
     magnitude = np.ldexp(significand.astype(np.float64), np.maximum(exponent, 1) - element.bias - element.fraction)
-    return np.where(p >> (element.fraction + element.exponent) & 1, -magnitude, magnitude).astype(np.float32)
+    signed = np.where(p >> (element.fraction + element.exponent) & 1, -magnitude, magnitude)
+    return np.asarray(signed, np.float32)
 
 
 def metadata_codes(plan: Plan, e: Words) -> Words:

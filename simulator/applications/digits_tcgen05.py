@@ -236,8 +236,8 @@ def results(plan: TmemPlan, stored: Words) -> Words:
             part = np.concatenate(list(plan.load.scatter(registers[warp])), axis=1)
             cells[lane : lane + plan.load.lanes, warp // 4 * N : (warp // 4 + 1) * N] = part
         for row, image, base, column in (block for warps in (0, 1) for block in plan.blocks(warps)):
-            lane, place = plan.layout.d(N, base).grid
-            found[cta, row : row + plan.layout.rows, image : image + N] = cells[lane, column + place]
+            lanes, place = plan.layout.d(N, base).grid
+            found[cta, row : row + plan.layout.rows, image : image + N] = cells[lanes, column + place]
     return found
 
 

@@ -15,8 +15,8 @@ from simulator.faults.kinds import Group, every_fault, population
 from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import MASKED, SDC
 from simulator.faults.results import read_results
-from simulator.faults.statistics import sample_size, wilson
 from simulator.faults.table import Faults
+from simulator.statistics import sample_size, wilson
 
 __all__ = [
     "MASKED", "SDC", "Faults", "Group", "MmaTarget", "every_fault", "population", "read_results", "sample_size",

@@ -34,11 +34,11 @@ from simulator.execute.mma import Arithmetic
 from simulator.faults.kinds import Group, Population, drawn, population
 from simulator.faults.policies import POLICIES
 from simulator.faults.program_target import ProgramTarget
-from simulator.faults.statistics import sample_size
 from simulator.faults.subjects import make
 from simulator.faults.table import BLOCK, Faults, seeds
 from simulator.faults.target import FaultTarget
 from simulator.resources import folder
+from simulator.statistics import sample_size
 from simulator.toml_tables import Between, Choice, Tables, read_toml
 from simulator.version import __version__
 

@@ -1,250 +1,79 @@
-"""Many faulty runs of a trace at once, beside one without faults: each as the warps that its fault can have touched,
-all of them in lock step.
-
-The run without faults takes every warp. A copy takes the warp of its register fault (or all warps, for a fault in
-shared memory), from the strike on, and of shared memory the bytes that differ. It is given up, to be run alone, as soon
-as an address, a guard or an elected lane differs, or another warp reads what it wrote wrongly; and it is finished when
-nothing differs any more. So nothing here need know of errors, races or hangs.
-"""
+"""Many faulty runs of a program at once, in lock step beside the one without faults (`simulator.simulation.lockstep`):
+a copy has the warp of its register fault, or all warps for a fault in shared memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.mma import MmaForm
-from isa.forms.plain import PlainForm
-from isa.types import Bits
-from simulator.execute.alu import ALU_NAMES
 from simulator.execute.cta_state import CtaState, Executor, Outcome
-from simulator.execute.dispatch import executor, guarded_lanes
-from simulator.execute.operands import addresses, reader
+from simulator.execute.dispatch import executor
+from simulator.execute.operands import reader
 from simulator.faults.injection import FaultInjection
 from simulator.faults.single_run import metadata_checks, with_selector
-from simulator.program.data import Array
 from simulator.program.lowering import Operation
-from simulator.simulation.group import Group, grouped
-from simulator.simulation.liveness import Golden
-from simulator.simulation.observer import Observer
+from simulator.simulation.lockstep import Lockstep
 from simulator.simulation.session import Session
-from simulator.state import RegisterFile, SharedMemory
 from simulator.state.registers import Warps
-from simulator.state.shared import Addresses
 
 ROWS = 256  # warps of copies that run together
-EVERY = 24  # dynamic instructions between two looks for copies that are as they should be again
-Mask = NDArray[np.bool_]
 
 
-def can_batch(session: Session, golden: Golden) -> bool:
-    """Whether a program is one of warps in lock step: one CTA, no asynchronous instruction, no race."""
-    forms = [operation.instruction.form for operation, _ in session.program.operations]
-    if not all(isinstance(form, MmaForm) or (isinstance(form, PlainForm) and _is_plain(form)) for form in forms):
-        return False
-    if session.program.ctas > 1 or golden.executed.undefined["shared-memory-race"]:
-        return False
-    return len(grouped(session.program.codes)) == len(session.program.codes)
-
-
-def _is_plain(form: PlainForm) -> bool:
-    if form.name in ("ld", "st"):
-        return form.time.table == "shared"
-    return form.name in ("ldmatrix", "bar", "barrier") or (form.name in ALU_NAMES and form.name != "mapa")
-
-
-class Copies(CtaState):
-    """A CTA whose further rows of registers are warps of copies."""
-
-    row_warp: Warps
-
-    def special(self, name: str, warps: Warps) -> Bits:
-        return super().special(name, self.row_warp[warps])
-
-    def synchronise(self, warps: Warps) -> None:
-        """Accesses have no history here."""
-
-
-class Overlay(SharedMemory):
-    """Shared memory of the run without faults, and what differs in each copy.
+class LockstepRuns(Lockstep):
+    """Runs of one program, one for each injection.
 
     Attributes:
-        own, differs: uint8 and bool [copy, byte]: where a copy differs, what it has there.
-        anyone: bool [byte]: whether a copy may differ.
-        spread: bool [copy]: whether a warp that is not in a copy has read a byte that differs in it.
-    """
-
-    def __init__(self, data: NDArray[np.uint8], warps: int, row_warp: Warps, row_copy: Warps, copies: int) -> None:
-        size = -(-len(data) // 4) * 4
-        self.data = data.copy()
-        self.warps, self.row_warp, self.row_copy = warps, row_warp, row_copy
-        self.own = np.empty((copies, size), np.uint8)
-        self.differs = np.zeros((copies, size), np.bool_)
-        self.anyone = np.zeros(size, np.bool_)
-        self.spread = np.zeros(copies, np.bool_)
-        self.member = np.zeros((copies, warps), np.bool_)
-        self.member[row_copy[warps:], row_warp[warps:]] = True
-
-    def read(self, addresses: Addresses, width: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
-        golden = warps < self.warps
-        self._check(addresses[golden], width)
-        places = addresses[..., None] + np.arange(width)
-        if golden.any() and not golden.all():  # rows of copies have the addresses of their warps
-            position = np.zeros(self.warps, np.intp)
-            position[warps[golden]] = np.arange(int(golden.sum()))
-            found = self.data[places[golden]][position[self.row_warp[warps]]]
-        else:
-            found = self.data[places]
-        touched = self.anyone[places[golden]] if golden.any() else self.anyone[places]
-        if touched.any():
-            for row in np.flatnonzero(golden):
-                seen = self.differs[:, places[row].ravel()].any(axis=1)
-                self.spread |= seen & ~self.member[:, warps[row]]
-            rows = np.flatnonzero(~golden)
-            copy = self.row_copy[warps[rows]][:, None, None]
-            found[rows] = np.where(self.differs[copy, places[rows]], self.own[copy, places[rows]], found[rows])
-        return found, 0
-
-    def write(self, addresses: Addresses, values: NDArray[np.uint8], warps: Warps) -> int:
-        golden = warps < self.warps
-        self._check(addresses[golden], values.shape[-1])
-        places = addresses[..., None] + np.arange(values.shape[-1])
-        right = places[golden]
-        self.data[right] = values[golden]
-        if self.anyone[right].any():
-            self.differs[:, right[self.anyone[right]]] = False
-        rows = np.flatnonzero(~golden)
-        wrong = values[rows] != self.data[places[rows]]
-        some = np.flatnonzero(wrong.any(axis=(1, 2)))
-        if len(some):
-            rows, wrong = rows[some], wrong[some]
-            copy = np.broadcast_to(self.row_copy[warps[rows]][:, None, None], wrong.shape)
-            self.own[copy, places[rows]], self.differs[copy, places[rows]] = values[rows], wrong
-            self.anyone[places[rows][wrong]] = True
-        return 0
-
-    def hit(self, copy: int, injection: FaultInjection) -> None:
-        """A fault in a word of one copy."""
-        at = slice(4 * injection.word, 4 * injection.word + 4)
-        right = self.data[at]
-        now = np.where(self.differs[copy, at], self.own[copy, at], right)
-        new = injection.applied(int.from_bytes(now.tobytes(), "little")).to_bytes(4, "little")
-        self.own[copy, at] = np.frombuffer(new, np.uint8)
-        self.differs[copy, at] = self.own[copy, at] != right
-        self.anyone[at] |= self.differs[copy, at]
-
-
-class LockstepRuns(Observer):
-    """Runs of one program, one for each injection: an observer of the run without faults.
-
-    Attributes:
-        alone: bool [copy]: has to be run alone.
-        same: bool [copy]: nothing differs at the end.
         illegal, unordered: bool [copy]: metadata that a matrix instruction read held such a code where it differed.
     """
 
     def __init__(self, session: Session, injections: Sequence[FaultInjection]) -> None:
-        self.session, self.injections = session, injections
-        program, loaded, count = session.program, session.initial[0], len(injections)
-        owners = [(copy, warp) for copy, injection in enumerate(injections) for warp in members(session, injection)]
-        self.row_copy = np.array([-1] * program.warps + [copy for copy, _ in owners], np.intp)
-        self.row_warp = np.array([*range(program.warps), *(warp for _, warp in owners)], np.intp)
-        self.rows_of = [np.flatnonzero(self.row_copy == copy) for copy in range(count)]
-        registers = RegisterFile(len(self.row_warp), *program.numbering)
-        for bank, source in zip(registers.banks, loaded.registers.banks, strict=True):
-            bank[: program.warps] = source
-        registers.written[: program.warps] = loaded.registers.written
-        self.shared = Overlay(loaded.shared.data, program.warps, self.row_warp, self.row_copy, count)
-        how: dict[str, Any] = {"arithmetic": session.arithmetic, "slots": session.slots, "timed": False}
-        self.machine = Copies(registers, self.shared, program.warps, session.target, **how)
-        self.machine.row_warp = self.row_warp
-        self.alone, self.begun, self.done = (np.zeros(count, np.bool_) for _ in range(3))
-        self.same, self.illegal, self.unordered = (np.zeros(count, np.bool_) for _ in range(3))
+        super().__init__(session, [members(session, injection) for injection in injections])
+        self.injections = injections
+        self.illegal, self.unordered = (np.zeros(len(injections), np.bool_) for _ in range(2))
         self._starting: dict[tuple[int, int], list[int]] = {}
         for copy, injection in enumerate(injections):
             self._starting.setdefault((injection.local, injection.first), []).append(copy)
-        self._held: dict[int, list[int]] = {}  # by warp, copies whose fault is applied again
-        self._chosen: dict[int, Warps] = {}
+        self._held: dict[int, list[int]] = {}  # by warp, copies whose register fault is applied again
         self._held_shared: list[int] = []
-        self.index: dict[int, int] = {}
 
-    def run(self) -> None:
-        """All of them to the end."""
-        self.session.run(self, machines=[self.machine])
-
-    # As an observer
-
-    def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
-        for warp in group.warps.tolist():
-            self.index[warp] = index
+    def disturb(self, warps: Sequence[int], index: int) -> None:
+        for warp in warps:
             for copy in self._starting.get((warp, index), ()):
-                self._begin(copy)
+                self._strike(copy)
             held = self._held.get(warp)
             if held:
                 self._hold(held, index)
-        self._hold_shared()
-        if index % EVERY == EVERY - 1:
-            self._retire()
-        rows = self._rows(group)
-        if len(rows) > len(group.warps):
-            rows = self._parted(operation, group, rows)
-        if isinstance(operation.instruction.form, MmaForm) and operation.instruction.form.sparse:
-            return self._sparse(operation, rows, index)
-        run = executor(operation.instruction)
-        return lambda _machine, _warps: run(machine, rows)
+        shared, self._held_shared = self._held_shared, []
+        for copy in shared:
+            injection = self.injections[copy]
+            if not self.done[copy] and self.index[injection.local] < injection.last:
+                self._hit_shared(copy)
+                self._held_shared.append(copy)
 
-    def finished(self, machines: list[CtaState]) -> None:
-        """Strikes that come behind the last instruction, what holds to the end, and who is as it should be."""
-        for copy, injection in enumerate(self.injections):
-            behind = len(self.session.sequences[injection.warp])
-            self.index[injection.local] = behind
-            if injection.first == behind and not self.begun[copy]:
-                self._begin(copy)
-        for warp, held in self._held.items():
-            self._hold(held, self.index[warp])
-        self._hold_shared()
-        self.alone |= self.shared.spread
-        self._retire(lasting=True)
+    def is_over(self, copy: int) -> bool:
+        return self.index[self.injections[copy].local] >= self.injections[copy].last
 
-    def arrays(self, copy: int) -> dict[str, Array]:
-        """What `.store` names, of a copy; -1: of the run without faults."""
-        rows = np.arange(self.session.program.warps)
-        if copy >= 0 and self.begun[copy]:
-            rows[self.row_warp[self.rows_of[copy]]] = self.rows_of[copy]
-        found: dict[str, Array] = {}
-        for store in self.session.program.stores:
-            if store.register is not None:
-                registers = slice(store.register, store.register + store.count)
-                found[store.name] = self.machine.registers.banks[store.sort][rows, registers]
-                continue
-            assert store.shared is not None, "global and Tensor Memory are not for batches"
-            at = slice(store.shared, store.shared + store.count)
-            data = found[store.name] = self.shared.data[at]
-            if copy >= 0:
-                found[store.name] = np.where(self.shared.differs[copy, at], self.shared.own[copy, at], data)
-        return found
-
-    # Copies come and go
-
-    def _begin(self, copy: int) -> None:
-        """The copy's warps are as they should be up to now; then the fault strikes."""
-        injection, rows = self.injections[copy], self.rows_of[copy]
-        registers = self.machine.registers
-        for bank in (*registers.banks, registers.written):
-            bank[rows] = bank[self.row_warp[rows]]
-        self.begun[copy] = True
-        self._chosen.clear()
+    def _strike(self, copy: int) -> None:
+        """The fault strikes for the first time."""
+        self.begin(copy)
+        injection = self.injections[copy]
         if injection.site == "registers":
-            value = registers.values[rows[0], injection.word, injection.lane]
-            registers.values[rows[0], injection.word, injection.lane] = injection.applied(int(value))
+            place = self.rows_of[copy][0], injection.word, injection.lane
+            values = self.machine.registers.values
+            values[place] = injection.applied(int(values[place]))
             if injection.lasting:
                 self._held.setdefault(injection.local, []).append(copy)
         elif injection.site == "shared":
-            self.shared.hit(copy, injection)
+            self._hit_shared(copy)
             if injection.lasting:
                 self._held_shared.append(copy)
+
+    def _hit_shared(self, copy: int) -> None:
+        injection = self.injections[copy]
+        self.shared.put(copy, injection.word, injection.applied(self.shared.words(copy, injection.word)))
 
     def _hold(self, held: list[int], index: int) -> None:
         """Applies again what lasts, in the registers of a warp."""
@@ -263,75 +92,10 @@ class LockstepRuns(Observer):
         for at in np.flatnonzero(now != new):
             injections[at].changed = True
 
-    def _hold_shared(self) -> None:
-        held, self._held_shared = self._held_shared, []
-        for copy in held:
-            injection = self.injections[copy]
-            if not self.done[copy] and self.index[injection.local] < injection.last:
-                self.shared.hit(copy, injection)
-                self._held_shared.append(copy)
-
-    def _retire(self, lasting: bool = False) -> None:
-        """Ends copies in which nothing differs and nothing will."""
-        self._leave(np.flatnonzero(self.shared.spread & ~self.done))
-        for copy in np.flatnonzero(self.begun & ~self.done).tolist():
-            injection, rows = self.injections[copy], self.rows_of[copy]
-            if not lasting and self.index[injection.local] < injection.last:
-                continue
-            banks, warps = self.machine.registers.banks, self.row_warp[rows]
-            equal = all((bank[rows] == bank[warps]).all() for bank in banks if bank.shape[1])
-            if equal and not self.shared.differs[copy].any():
-                self.same[copy] = self.done[copy] = True
-                self._chosen.clear()
-        if lasting:
-            self.same |= ~self.begun
-
-    def _leave(self, copies: NDArray[np.intp]) -> None:
-        if len(copies):
-            self.done[copies] = self.alone[copies] = True
-            self.shared.differs[copies] = False
-            self._chosen.clear()
-
-    def _rows(self, group: Group) -> Warps:
-        """Rows of a group: its warps, then those of copies that are under way."""
-        key = id(group)
-        if key not in self._chosen:
-            live = np.isin(self.row_warp, group.warps) & (self.row_copy >= 0)
-            live[self.row_copy >= 0] &= (self.begun & ~self.done)[self.row_copy[self.row_copy >= 0]]
-            self._chosen[key] = np.concatenate([group.warps, np.flatnonzero(live)]).astype(np.intp)
-        return self._chosen[key]
-
-    def _parted(self, operation: Operation, group: Group, rows: Warps) -> Warps:
-        """The rows that go on together: copies whose guard, address or elected lanes differ are left to be run
-        alone."""
-        machine, instruction = self.machine, operation.instruction
-        own = np.searchsorted(group.warps, self.row_warp[rows])  # where the warp of each row is among the first rows
-        differ = np.zeros(len(rows), np.bool_)
-        if instruction.guard is not None:
-            lanes = guarded_lanes(instruction.guard, machine, rows)
-            differ |= (lanes != lanes[own]).any(axis=1)
-        form = instruction.form
-        if isinstance(form, PlainForm) and form.name in ("ld", "st", "ldmatrix"):
-            where = addresses(instruction["address"])(machine, rows)
-            differ |= (where != where[own]).any(axis=1)
-        elif isinstance(form, PlainForm) and form.name == "elect":
-            mask = reader(instruction["a"])(machine, rows)
-            differ |= (mask != mask[own]).any(axis=(1, 2))
-        elif isinstance(form, MmaForm) and form.row.scale:
-            ids = np.concatenate(
-                [reader(instruction[f"{name}_ids"])(machine, rows) for name in ("scale_a", "scale_b")], axis=1
-            )
-            differ |= (ids != ids[own]).any(axis=(1, 2))
-        if not differ.any():
-            return rows
-        self._leave(np.unique(self.row_copy[rows[differ]]))
-        return self._rows(group)
-
-    # Sparse instructions: what reads metadata is looked at
-
-    def _sparse(self, operation: Operation, rows: Warps, index: int) -> Executor:
+    def executes(self, operation: Operation, rows: Warps, index: int) -> Executor:
         form, instruction = operation.instruction.form, operation.instruction
-        assert isinstance(form, MmaForm)
+        if not isinstance(form, MmaForm) or not form.sparse:
+            return super().executes(operation, rows, index)
         selectors = np.full(len(rows), instruction.selector)
         golden = int((self.row_copy[rows] < 0).sum())
         for at in range(golden, len(rows)):

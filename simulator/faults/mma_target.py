@@ -95,7 +95,7 @@ class MmaTarget(FaultTarget):
         return words | {"selector": np.full((self.cases, 1, 1), self.choice.selector, np.uint32)}
 
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
-        return self.golden[site][case, word, lane]
+        return np.asarray(self.golden[site][case, word, lane])
 
     @cached_property
     def digest(self) -> str:
@@ -145,8 +145,8 @@ class MmaTarget(FaultTarget):
         """D of each case, [case, word, lane]."""
         scales = None
         if self.form.row.scale:
-            factors = (words[name][:, 0] for name in ("scale_a", "scale_b"))
-            scales = Scales(*factors, self.choice.scale_a, self.choice.scale_b)
+            a, b = (words[name][:, 0] for name in ("scale_a", "scale_b"))
+            scales = Scales(a, b, self.choice.scale_a, self.choice.scale_b)
         how: dict[str, Any] = {"target": self.target, "arithmetic": self.arithmetic, "scales": scales}
         operands = words["a"], words["b"], words["c"]
         if not self.form.sparse:

@@ -61,7 +61,7 @@ def bits_of(faults: Faults) -> Bits:
 
 def moves(faults: Faults) -> Mask:
     """Whether a fault reads a second place, [fault]."""
-    return _MOVES[faults["model"]]
+    return np.asarray(_MOVES[faults["model"]])
 
 
 class Edits(NamedTuple):

@@ -60,7 +60,7 @@ def flag(name: str) -> int:
 
 def flags(**seen: Any) -> NDArray[np.uint8]:
     """The field `detectors` of results, from what each detector saw [fault]."""
-    return np.sum([np.where(mask, flag(name), 0) for name, mask in seen.items()], axis=0, dtype=np.uint8)
+    return np.asarray(np.sum([np.where(mask, flag(name), 0) for name, mask in seen.items()], axis=0), np.uint8)
 
 
 def stop(results: Results, where: Any, outcome: int, why: Any) -> None:

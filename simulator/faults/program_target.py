@@ -25,7 +25,7 @@ from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from isa.types import Bits
 from simulator.faults import outcomes
 from simulator.faults.injection import FaultInjection, words_of
-from simulator.faults.lockstep import ROWS, LockstepRuns, can_batch, members
+from simulator.faults.lockstep import ROWS, LockstepRuns, members
 from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.single_run import Run, SingleRun
 from simulator.faults.stored import Stored, differing
@@ -34,6 +34,7 @@ from simulator.faults.target import SELECTOR, WORD_MODELS, FaultTarget, Site, re
 from simulator.layout import FormLayout, form_layout
 from simulator.program.data import Array
 from simulator.simulation.liveness import Golden, Uses, register_uses
+from simulator.simulation.lockstep import runs_in_lockstep
 from simulator.simulation.session import Session
 from simulator.timing.config import Config
 
@@ -247,7 +248,7 @@ class ProgramTarget(FaultTarget):
 
     @cached_property
     def _together(self) -> bool:
-        return self.together and can_batch(self.session, self.golden)
+        return self.together and runs_in_lockstep(self.session, self.golden.executed)
 
     def run(self, faults: Faults) -> Results:
         self.check(faults)
@@ -287,6 +288,7 @@ class ProgramTarget(FaultTarget):
                         arrays = self.stored.golden if found.same[copy] else found.arrays(copy)
                         seen = {"legality": bool(found.illegal[copy]), "ordered": bool(found.unordered[copy])}
                         yield _Ended(number, arrays, injections[number].changed, seen)
+                del found  # before the next is made: a batch takes much memory
         races = self.golden.executed.undefined["shared-memory-race"]
         for number in alone:
             injection = FaultInjection.of(injections[number].row, self.session.program.warps)

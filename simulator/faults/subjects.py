@@ -19,7 +19,7 @@ from simulator.toml_tables import Between, Choice, Tables
 
 MOST_CASES = 1 << 16
 _ARITHMETIC = Annotated[str, Choice(get_args(Arithmetic))]
-_COMMON: Mapping[str, Any] = {
+_COMMON: dict[str, Any] = {
     "opcode": str, "target": str, "cases": Annotated[int, Between(1, MOST_CASES, "sets of operands")], "seed": int,
     "arithmetic": _ARITHMETIC, "selector": int,
 }  # fmt: skip

@@ -216,7 +216,7 @@ def stored_a(shape: Shape, cta: Cta) -> Bits:
     if not shape.form.a_in_tmem:
         return read_operand(cta.shared, shape.descriptor("a"), **shape.smem("a")._asdict())
     lane, column, low = (grid[..., 0] for grid in _cells_of_a(shape))
-    return cta.tmem.words[lane, column] >> low & np.uint32((1 << shape.element("a").bits) - 1)
+    return np.asarray(cta.tmem.words[lane, column] >> low & np.uint32((1 << shape.element("a").bits) - 1))
 
 
 def _cells_of_a(shape: Shape) -> tuple[Any, Any, Any]:

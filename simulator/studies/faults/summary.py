@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from simulator.errors import TraceError
 from simulator.faults.outcomes import DETECTORS, OUTCOMES
 from simulator.faults.results import blocks
-from simulator.faults.statistics import wilson
 from simulator.faults.subjects import title
+from simulator.statistics import wilson
 
 _LARGEST = ("elements", "max_ulp", "max_rel")
 

@@ -65,8 +65,8 @@ def _when(target: ProgramTarget, injection: FaultInjection) -> str:
 def _words(target: ProgramTarget, injection: FaultInjection) -> tuple[str, str]:
     """The word before and after the first strike; for a selector the instruction."""
     if injection.site != "selector":
-        was, target = injection.was, injection.target
-        after = was if target is None else was & ~injection.mask | target & injection.mask
+        was, becomes = injection.was, injection.target
+        after = was if becomes is None else was & ~injection.mask | becomes & injection.mask
         return f"{was:#010x}", f"{after:#010x}"
     operation = target.session.operation(injection.warp, injection.first)
     if operation is None or not target.selects(injection.warp, injection.first):
