@@ -1,23 +1,5 @@
-"""Campaign files: TOML that says what is injected where, and the lists of faults that they make.
-
-    [campaign]
-    name = "metadata of m16n8k32"
-    seed = 1                       # of operands, samples and random words
-    policy = "hardware"            # or raise, zero, saturate
-
-    [subject]
-    opcode = "mma.sp.m16n8k32.f32.f16.f16.f32"
-    target = "sm_90a"
-    cases = 4                      # sets of operands
-
-    [[faults]]
-    name = "every bit"
-    site = "e"
-    kind = "flip"                  # every one, unless count, or margin and confidence, are given
-    where = "all"
-
-docs/faults.md lists keys and kinds.
-"""
+"""Campaign files: TOML that says what is injected where, and the lists of faults that they make; docs/faults.md lists
+tables, keys and kinds."""
 
 from __future__ import annotations
 

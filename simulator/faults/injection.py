@@ -94,6 +94,5 @@ def words_of(machine: CtaState, site: str) -> NDArray[np.uint32] | None:
     if site == "registers":
         return machine.registers.values
     if site == "shared":
-        data = machine.shared.data
-        return data[: len(data) // 4 * 4].view(np.uint32)
+        return machine.shared.data[: len(machine.shared.data) // 4 * 4].view(np.uint32)
     return machine.tmem.words if site == "tmem" else None

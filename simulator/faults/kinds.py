@@ -153,9 +153,7 @@ def _fields(group: Group, site: Site, size: int) -> Population:
 
 def _codes(group: Group, site: Site, found: FormLayout) -> Population:
     """Every code of the metadata replaced by each of some values."""
-    _need(group, site.codes is not None, f"codes in site {site.name}", "e, the metadata")
-    assert site.codes is not None
-    places = site.codes.reshape(-1, 3)
+    places = _codes_of(group, site, "codes").reshape(-1, 3)
     values = np.array(code_values(group, found), np.uint32)
 
     def make(index: Indices) -> Faults:
@@ -165,6 +163,12 @@ def _codes(group: Group, site: Site, found: FormLayout) -> Population:
         return _rows("set", len(index), word=word, lane=lane, mask=mask, value=value)
 
     return Population(len(places) * len(values), make)
+
+
+def _codes_of(group: Group, site: Site, what: str) -> Indices:
+    if site.codes is None:
+        raise ConfigError("campaign", f"faults.{group.name}", f"{what} in site {site.name}", "e, the metadata")
+    return site.codes
 
 
 def code_values(group: Group, found: FormLayout) -> tuple[int, ...]:
@@ -195,11 +199,9 @@ def _lanes(group: Group, site: Site, _: FormLayout) -> Population:
 
 def _swaps(group: Group, site: Site, _: FormLayout) -> Population:
     """Two chunks of a row change their codes."""
-    _need(group, site.codes is not None, f"chunks in site {site.name}", "e, the metadata")
-    assert site.codes is not None
-    rows, chunks = site.codes.shape[:2]
+    first = _codes_of(group, site, "chunks")[:, :, 0]
+    rows, chunks = first.shape[:2]
     pairs = np.array(list(combinations(range(chunks), 2)))
-    first = site.codes[:, :, 0]
 
     def make(index: Indices) -> Faults:
         row, which = np.divmod(index, len(pairs))

@@ -43,8 +43,7 @@ class LockstepRuns(Lockstep):
         for warp in warps:
             for copy in self._starting.get((warp, index), ()):
                 self._strike(copy)
-            held = self._held.get(warp)
-            if held:
+            if held := self._held.get(warp):
                 self._hold(held, index)
         shared, self._held_shared = self._held_shared, []
         for copy in shared:

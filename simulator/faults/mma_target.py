@@ -16,11 +16,12 @@ import numpy as np
 
 from isa import MmaForm, parse_target
 from isa.types import Bits
+from simulator.arithmetic.check_bits import parity, secded
 from simulator.arithmetic.random_operands import random_patterns, random_scales, random_sparse
 from simulator.arithmetic.rows import sum_row
 from simulator.execute.mma import Scales, execute_mma
 from simulator.faults import outcomes
-from simulator.faults.detectors import Checksums, code_checks, parity, secded
+from simulator.faults.detectors import Checksums, code_checks
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.policies import multiply

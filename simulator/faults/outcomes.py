@@ -99,8 +99,7 @@ def judge(
     """
     compare(results, found.got, golden, element)
     masked = results["outcome"] == MASKED
-    why = np.where(edits.read, reason("equal"), reason("unread"))
-    why = np.where(edits.changed, why, reason("same"))
+    why = np.where(edits.changed, np.where(edits.read, reason("equal"), reason("unread")), reason("same"))
     results["reason"] = np.where(masked, why, 0)
     results["detectors"] = flags(**found.seen)
     stopped = found.stopped != 0

@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,12 +24,12 @@ from isa.forms.mma import MmaForm
 from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from isa.types import Bits
+from simulator.applications.stored import Stored, differing
 from simulator.faults import outcomes
 from simulator.faults.injection import FaultInjection, words_of
 from simulator.faults.lockstep import ROWS, LockstepRuns, members
 from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.single_run import Run, SingleRun
-from simulator.faults.stored import Stored, differing
 from simulator.faults.table import Faults
 from simulator.faults.target import SELECTOR, WORD_MODELS, FaultTarget, Site, refuse
 from simulator.layout import FormLayout, form_layout
@@ -257,14 +258,9 @@ class ProgramTarget(FaultTarget):
         injections = [FaultInjection.of(fault, self.session.program.warps) for fault in faults]
         unread = [self.unread(injection) for injection in injections]
         results["reason"][unread] = reason("unread")
-        waiting: list[_Ended] = []
-        for ended in self._runs(injections, np.flatnonzero(~np.array(unread, np.bool_)).tolist()):
-            waiting.append(ended)
-            if len(waiting) == _COMPARED:
-                self._judge(results, waiting)
-                waiting = []
-        if waiting:
-            self._judge(results, waiting)
+        ended = self._runs(injections, [number for number, blind in enumerate(unread) if not blind])
+        while some := list(islice(ended, _COMPARED)):
+            self._judge(results, some)
         return results
 
     def _runs(self, injections: list[FaultInjection], numbers: list[int]) -> Iterator[_Ended]:
@@ -273,9 +269,8 @@ class ProgramTarget(FaultTarget):
         if self._together:
             selectors = self.layout.selectors
             alone = [n for n in numbers if injections[n].site == "selector" and injections[n].value not in selectors]
-            for batch in self._batches(
-                sorted(set(numbers) - set(alone), key=lambda n: (injections[n].first, n)), injections
-            ):
+            order = sorted(set(numbers) - set(alone), key=lambda number: (injections[number].first, number))
+            for batch in self._batches(order, injections):
                 found = LockstepRuns(self.session, [injections[number] for number in batch])
                 found.run()
                 right = found.arrays(-1)
@@ -315,10 +310,8 @@ class ProgramTarget(FaultTarget):
         stored, right = self.stored, self.stored.golden_matrix
         got = np.stack([stored.matrix(one.arrays) if one.arrays else right for one in runs])
         rows = differing(got, right)  # most rows are right in all
-        seen = {
-            name: np.array([one.seen.get(name, False) for one in runs])
-            for name in ("legality", "ordered", "alignment", "race")
-        }
+        names = "legality", "ordered", "alignment", "race"
+        seen = {name: np.array([one.seen.get(name, False) for one in runs]) for name in names}
         stopped = np.array([reason(one.reason) for one in runs], np.uint8)
         changed = np.array([one.changed for one in runs])
         numbers = np.array([one.number for one in runs])
@@ -331,10 +324,6 @@ class ProgramTarget(FaultTarget):
             for index in np.flatnonzero(corrupt).tolist():
                 part["class_changed"][index] = stored.changed_classes(runs[index].arrays)
         results[numbers] = part
-
-    def accuracy(self, arrays: dict[str, Array] | None = None) -> float:
-        """The share of images that the network recognises, from what a run stored (None: the one without faults)."""
-        return self.stored.accuracy(self.stored.golden if arrays is None else arrays)
 
     def alone(self, fault: Any) -> tuple[Run, FaultInjection]:
         """One fault run by itself, and what it did; `Run.arrays` has what the trace stores."""

@@ -34,30 +34,19 @@ def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
     except ConfigError:
         raise
     except (KeyError, ValueError, TypeError) as error:
-        raise TraceError(
-            str(found.path), 0, 0, f"its head has no subject ({error})", "a list that 'tcsim faults list' wrote"
-        ) from None
+        reason = f"its head has no subject ({error})"
+        raise TraceError(str(found.path), 0, 0, reason, "a list that 'tcsim faults list' wrote") from None
     if subject.digest != digest:
         reason = f"operands have the digest {subject.digest}, the list was made for {digest}"
-        raise TraceError(
-            str(found.path),
-            0,
-            0,
-            reason,
-            f"the version that made it ({found.about.get('tcsim', '?')}); this is {__version__}",
-        )
+        legal = f"the version that made it ({found.about.get('tcsim', '?')}); this is {__version__}"
+        raise TraceError(str(found.path), 0, 0, reason, legal)
     return subject
 
 
 def run_list(
-    found: FaultList,
-    output: Path,
-    *,
-    policy: str = "",
-    workers: int = 1,
-    cluster: str = "",
-    progress: Progress | None = None,
-) -> None:
+    found: FaultList, output: Path, *, policy: str = "", workers: int = 1, cluster: str = "",
+    progress: Progress = lambda done, count: None,
+) -> None:  # fmt: skip
     """Injects every fault of a list and writes the results.
 
     Args:
@@ -77,8 +66,7 @@ def run_list(
     parts.open(found.path.name)
     missing = parts.missing
     done = parts.count - len(missing)
-    if progress is not None:
-        progress(done * BLOCK, found.rows)
+    progress(done * BLOCK, found.rows)
     pieces = ((number * BLOCK, min((number + 1) * BLOCK, found.rows)) for number in missing)
     tasks = ((first // BLOCK, rows) for first, rows in table.read_pieces(found, pieces))
     key = json.dumps([found.about["subject"], subject.policy])
@@ -86,8 +74,7 @@ def run_list(
         for number, text in worked(work, key, tasks, workers, cluster, len(missing)):
             parts.keep(number, text)
             done += 1
-            if progress is not None:
-                progress(min(done * BLOCK, found.rows), found.rows)
+            progress(min(done * BLOCK, found.rows), found.rows)
     except TraceError:  # a list that is none: there is nothing to go on with
         parts.remove()
         raise

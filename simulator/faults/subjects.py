@@ -35,9 +35,8 @@ KEYS: Mapping[str, Mapping[str, Any]] = {
 
 def sort_of(values: Mapping[str, Any]) -> str:
     """Which of `KEYS` a subject with these values is."""
-    if "trace" in values:
-        return "trace"
-    return "tcgen05" if str(values.get("opcode", "")).startswith("tcgen05") else "mma"
+    tcgen05 = str(values.get("opcode", "")).startswith("tcgen05")
+    return "trace" if "trace" in values else "tcgen05" if tcgen05 else "mma"
 
 
 def make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:

@@ -150,16 +150,15 @@ def read_head(path: Path, kind: Kind = LIST) -> FaultList:
     return FaultList(path, about, count)
 
 
-def read_blocks(found: FaultList, first: int = 0, last: int | None = None) -> Iterator[Faults]:
-    """Rows `first` .. `last` - 1 in blocks of `BLOCK`; TraceError with the line of a row that is none."""
-    last = found.rows if last is None else last
-    pieces = [(start, min(start + BLOCK, last)) for start in range(first, last, BLOCK)]
+def read_blocks(found: FaultList) -> Iterator[Faults]:
+    """All rows in blocks of `BLOCK`; errors as `read_pieces`."""
+    pieces = [(start, min(start + BLOCK, found.rows)) for start in range(0, found.rows, BLOCK)]
     yield from (rows for _, rows in read_pieces(found, pieces))
 
 
 def read_pieces(found: FaultList, pieces: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Faults]]:
     """Pieces of a list, from a row to before another, ascending; each with its first row. The file is read once, what
-    lies between skipped."""
+    lies between skipped. TraceError with the line of a row that is none."""
     with found.path.open(encoding="utf-8", newline="") as stream:
         line = len(found.about) + 2
         lines = islice(stream, line, None)

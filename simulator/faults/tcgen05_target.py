@@ -33,11 +33,12 @@ from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.tensor_memory.address import TmemAddress
 from isa.tensor_memory.datapath import Violation, datapath, violations
 from isa.types import Bits, ElementType
+from simulator.arithmetic.check_bits import parity, secded
 from simulator.execute.tcgen05.example import COLUMN, SHARED_BYTES, Shape, fill, form_of, legality, shape_of
 from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.multiply import Call, multiply
 from simulator.faults import outcomes
-from simulator.faults.detectors import Checksums, parity, secded
+from simulator.faults.detectors import Checksums
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, numbers, reason
 from simulator.faults.policies import POLICIES, mend
@@ -214,9 +215,8 @@ class Tcgen05Target(FaultTarget):
     @cached_property
     def digest(self) -> str:
         call = self.shape.call
-        found = hashlib.sha256(
-            f"{call.form.opcode} {[getattr(call, field.name) for field in fields(call)[1:]]}".encode()
-        )
+        words = [getattr(call, field.name) for field in fields(call)[1:]]
+        found = hashlib.sha256(f"{call.form.opcode} {words}".encode())
         for cta in (cta for ctas in self.memory for cta in ctas):
             found.update(np.ascontiguousarray(cta.tmem.words, "<u4").tobytes() + cta.shared.tobytes())
         found.update(np.ascontiguousarray(self.golden, "<u4").tobytes())

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from simulator.errors import TraceError
 from simulator.faults.outcomes import DETECTORS, OUTCOMES
-from simulator.faults.results import blocks
+from simulator.faults.results import RESULTS, blocks
 from simulator.faults.subjects import title
+from simulator.faults.table import read_head
 from simulator.statistics import wilson
 
 _LARGEST = ("elements", "max_ulp", "max_rel")
@@ -108,9 +109,10 @@ def summarise(path: str | Path) -> Summary:
     """
     import pandas as pd
 
-    about: dict[str, str] = {}
+    file = read_head(Path(path), RESULTS)
+    about = file.about
     try:
-        parts = [_numbers(frame) for frame in blocks(Path(path), about)]
+        parts = [_numbers(frame) for frame in blocks(file)]
         groups = json.loads(about["groups"])
         title(json.loads(about["subject"]))
         _ = [about[name] for name in ("campaign", "seed", "policy", "rule", "operands", "list_sha256", "tcsim")]

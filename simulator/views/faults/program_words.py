@@ -35,7 +35,7 @@ def explain_program(target: ProgramTarget, fault: Any) -> dict[str, Any]:
         "golden": target.stored.golden_matrix,
         "width": 8 if target.stored.element is None else target.stored.element.bits // 4,
         "place": target.stored.place,
-        "accuracy": target.accuracy(run.arrays) if network else None,
+        "accuracy": target.stored.accuracy(run.arrays) if network else None,
     }
 
 

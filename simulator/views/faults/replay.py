@@ -27,7 +27,7 @@ def fault_of(found: FaultList, number: int) -> Faults:
     """The row with that id, as an array of one; TraceError if there is none."""
     if not 0 <= number < found.rows:
         raise TraceError(str(found.path), 0, 0, f"no fault {number}", f"0 to {found.rows - 1}")
-    (rows,) = table.read_blocks(found, number, number + 1)
+    ((_, rows),) = table.read_pieces(found, [(number, number + 1)])
     if int(rows["id"][0]) != number:
         legal = "a list in the order of its ids, as 'tcsim faults list' writes it"
         raise TraceError(str(found.path), 0, 0, f"row {number} has another id", legal)

@@ -20,6 +20,7 @@ import pytest
 
 import isa
 import simulator
+from simulator.arithmetic.check_bits import hsiao, parity, secded, syndromes
 from simulator.errors import ConfigError, TraceError, ViewError
 from simulator.faults import (
     MASKED,
@@ -33,7 +34,6 @@ from simulator.faults import (
     wilson,
 )
 from simulator.faults.campaign import Campaign, read_campaign
-from simulator.faults.detectors import hsiao, parity, secded, syndromes
 from simulator.faults.kinds import KINDS
 from simulator.faults.outcomes import DETECTED, DETECTORS, DUE, OUTCOMES, REASONS, flag, numbers, to_frame
 from simulator.faults.policies import saturated

@@ -493,7 +493,7 @@ def test_digits_that_change() -> None:
     right, wrong = (network.digits(arrays) for arrays in (subject.stored.golden, run.arrays))
     assert result["class_changed"] == (right != wrong).sum() > 0
     shares = [float((digits == network.labels).mean()) for digits in (right, wrong)]
-    assert [subject.accuracy(), subject.accuracy(run.arrays)] == shares
+    assert [subject.stored.accuracy(arrays) for arrays in (subject.stored.golden, run.arrays)] == shares
     words = replay(subject, row)
     assert words["accuracy"] == shares[1]
     assert words["before"] != words["after"] == "0x47000000"
