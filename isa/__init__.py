@@ -7,7 +7,7 @@
 """
 
 from isa.errors import IsaError, UndefinedBehavior
-from isa.forms.mma import MmaForm, mma_form, mma_forms
+from isa.forms.mma import MmaForm, mma_forms
 from isa.fragments.metadata import (
     FOUR_OF_EIGHT,
     ONE_OF_TWO,
@@ -20,6 +20,7 @@ from isa.fragments.metadata import (
 from isa.fragments.sparsity import compress, expand, is_zero, prune
 from isa.ptx.decoder import decode
 from isa.ptx.instruction import Instruction
+from isa.ptx.opcodes import mma_form
 from isa.targets import Target, parse_target
 from isa.types import ELEMENT_TYPES, ElementType, element_type, pack, unpack
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from isa.errors import IsaError
 from isa.forms.mma import MmaForm
 from isa.forms.record import PTX
+from isa.forms.table import FIRST_NAMES
 from isa.ptx.decoder import decode
 from isa.ptx.instruction import Instruction
-from isa.ptx.opcodes import NAMES, read_opcode
+from isa.ptx.opcodes import read_opcode
 from isa.targets import Target, parse_target
 
 JUDGED = (
@@ -79,7 +80,7 @@ def notes(instruction: Instruction, target: Target | None = None) -> tuple[str, 
 def _judge(line: int, text: str, target: Target | None, version: str) -> Statement:
     match = _START.match(text)
     name = match[1] if match else ""
-    if match is None or (name not in NAMES and name not in JUDGED):
+    if match is None or (name not in FIRST_NAMES and name not in JUDGED):
         return Statement(line, text)
     if name not in JUDGED:
         try:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from isa.forms.tcgen05 import FamilyForm
 from simulator.program.trace import Node, Step, Trace
 
 
@@ -40,7 +39,7 @@ def _walk(body: Iterable[Node], pending: dict[str, int], found: dict[tuple[int, 
 def _step(step: Step, pending: dict[str, int], found: dict[tuple[int, int], Unwaited]) -> None:
     instruction = step.instruction
     form = instruction.form
-    name = form.name if isinstance(form, FamilyForm) else ""
+    name = form.name
     if name == "tcgen05.wait::ld":
         pending.clear()
         return

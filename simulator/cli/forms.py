@@ -9,8 +9,8 @@ import sys
 from typing import Any
 
 from isa import IsaError, MmaForm, mma_forms, parse_target
-from isa.forms.plain import plain_forms
 from isa.forms.record import Form
+from isa.forms.table import plain_forms
 from isa.types import MATRIX_TYPES
 from simulator.cli import BAD, DONE, NO, say
 
@@ -66,10 +66,10 @@ def _family(name: str) -> list[Form]:
     if name in ("mma", "all"):
         forms += mma_forms().values()
     if name in ("tcgen05", "all"):
-        from isa.forms.tcgen05 import tcgen05_form
-        from isa.forms.tcgen05_rows import family_opcodes
+        from isa.forms.table import family_opcodes
+        from isa.ptx.opcodes import find_form
 
-        forms += (tcgen05_form(opcode) for opcode in family_opcodes())
+        forms += (find_form(opcode) for opcode in family_opcodes())
     if name in ("plain", "all"):
         forms += plain_forms().values()
     return forms

@@ -13,9 +13,8 @@ from typing import Any
 
 from isa import IsaError, MmaForm, Sparsity, parse_target
 from isa.descriptors.instruction import legal_m, legal_n
-from isa.forms.plain import PlainForm
 from isa.forms.record import Form
-from isa.forms.tcgen05 import PlainFamilyForm, Tcgen05MmaForm
+from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.fragments.metadata import CODE_BITS
 from isa.fragments.registers import ldmatrix_addresses
 from isa.ptx.opcodes import read_opcode
@@ -153,10 +152,10 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
     if isinstance(found, Tcgen05MmaForm):
         _refuse(found, choice, "half_split")
         return _tcgen05(found, choice)
-    if isinstance(found, PlainForm) and found.name == "ldmatrix":
+    if isinstance(found, Form) and found.name == "ldmatrix":
         _refuse(found, choice, *_EVERY)
         return _ldmatrix(found, choice)
-    if isinstance(found, PlainFamilyForm) and found.name in ("tcgen05.ld", "tcgen05.st", "tcgen05.cp"):
+    if isinstance(found, Form) and found.name in ("tcgen05.ld", "tcgen05.st", "tcgen05.cp"):
         _refuse(found, choice, *(name for name in _EVERY if name != "half_split"))
         return _moved(found, choice)
     raise IsaError(
@@ -253,7 +252,7 @@ def _fragment(form: MmaForm, name: str) -> Operand:
     )
 
 
-def _ldmatrix(form: PlainForm, choice: Choice) -> FormLayout:
+def _ldmatrix(form: Form, choice: Choice) -> FormLayout:
     count = form.roles[0].count
     assert form.fragment is not None
     d = Operand(
@@ -374,7 +373,7 @@ def _scales(form: Tcgen05MmaForm, choice: Choice, name: str, ids: tuple[int, int
     return found
 
 
-def _moved(form: PlainFamilyForm, choice: Choice) -> FormLayout:
+def _moved(form: Form, choice: Choice) -> FormLayout:
     if form.name == "tcgen05.cp":
         _refuse(form, choice, "half_split")
         found = copy(form.shape, form.multicast)

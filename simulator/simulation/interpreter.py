@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from isa import IsaError, Target, UndefinedBehavior
 from isa.forms.mma import MmaForm
-from isa.forms.tcgen05 import FamilyForm
 from simulator.errors import DeadlockError, TraceError
 from simulator.execute.barrier import Barriers, ClusterBarrier, is_cluster_barrier
 from simulator.execute.cta_state import CtaState, Event, Executor, PendingWait
@@ -181,7 +180,7 @@ def machines_of(trace: Trace, codes: list[Code], target: Target, slots: int) -> 
     machines = []
     cluster = ClusterBarrier((code.cta, warp) for code in codes if code.items for warp in code.warps)
     ordered = trace.ctas > 1 or any(
-        isinstance(op.instruction.form, FamilyForm) for code in codes for op in code.operations
+        op.instruction.form.asynchronous for code in codes for op in code.operations
     )
     outside = GlobalMemory(trace.global_bytes)
     for rank in range(trace.ctas):
@@ -214,7 +213,7 @@ def _parting(op: Operation) -> bool:
     return (
         form.time.table in ("tcgen05", "tmem")
         or is_cluster_barrier(form)
-        or (isinstance(form, FamilyForm) and "_wait" in form.name)
+        or "_wait" in form.name
     )
 
 

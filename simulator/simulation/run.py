@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.mma import MmaForm
-from isa.forms.plain import PlainForm
 from isa.forms.record import Unit
-from isa.forms.tcgen05 import FamilyForm
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError, TraceError, ViewError
 from simulator.execute.cta_state import ARITHMETIC
@@ -180,7 +178,7 @@ def _check_times(trace: Trace, codes: list[Code], config: Config) -> None:
     for op, _ in _operations(codes):
         form, guard = op.instruction.form, op.instruction.guard
         what = ""
-        if isinstance(form, FamilyForm):
+        if form.asynchronous:
             what = f"'{form.opcode}'" if "arrive_drop" in form.name else ""
         elif guard is not None and form.time.table not in ("alu", "shared", "memory"):
             what = f"'{form.opcode}' behind {guard}"
@@ -353,7 +351,7 @@ def _assumed(config: Config | None, codes: list[Code], executed: Executed) -> li
                 row = sum_row(form, machine.target)
                 if row.evidence == INFERRED:
                     inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
-        elif isinstance(form, PlainForm):
+        elif not form.asynchronous:
             tables |= {form.time.table}
             if config is not None and form.time.table == "alu" and any(role.width == 64 for role in form.roles):
                 inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True

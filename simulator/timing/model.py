@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.mma import MmaForm
-from isa.forms.plain import PlainForm
-from isa.forms.record import Time, Unit
-from isa.forms.tcgen05 import FamilyForm, Tcgen05MmaForm
+from isa.forms.record import Form, Time, Unit
+from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.ptx.instruction import Register, Vector
 from simulator.errors import ConfigError
 from simulator.execute import dynamic_info as known
@@ -225,7 +224,7 @@ def _timed(
     facts: Mapping[int, Sequence[Fact]],
 ) -> TimedOperation:
     form = op.instruction.form
-    if isinstance(form, FamilyForm):
+    if form.asynchronous:
         _check_family(op, form, config)
         unit = Unit.TCGEN05 if form.name in QUEUED else Unit.TMEM if form.name in MOVES else Unit.SYNC
         return asynchronous(unit, facts, config, reads=op.reads, writes=op.writes, line=op.line)
@@ -242,7 +241,6 @@ def _timed(
                 _described(form),
             )
         return matrix(form, config, op.reads, op.writes, op.line)
-    assert isinstance(form, PlainForm)
     if form.time is Time.CLUSTER_BARRIER:  # of the cluster
         return asynchronous(Unit.SYNC, facts, config, reads=op.reads, writes=op.writes, line=op.line)
     if form.time.table == "memory":
@@ -382,7 +380,7 @@ _WITHOUT_COST = (Idle, *FACTS[Unit.GLOBAL], *FACTS[Unit.SHARED])
 _KNOWN = tuple(kind for kinds in FACTS.values() for kind in kinds)
 
 
-def _global(op: Operation, form: PlainForm, config: Config, facts: Mapping[int, Sequence[Fact]]) -> TimedOperation:
+def _global(op: Operation, form: Form, config: Config, facts: Mapping[int, Sequence[Fact]]) -> TimedOperation:
     """An access to global memory, or what commits and waits for copies."""
     if config.memory is None:
         reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
@@ -393,7 +391,7 @@ def _global(op: Operation, form: PlainForm, config: Config, facts: Mapping[int, 
     return made
 
 
-def _check_family(op: Operation, form: FamilyForm, config: Config) -> None:
+def _check_family(op: Operation, form: Form, config: Config) -> None:
     """ConfigError where the config cannot time the instruction, whatever its operands are."""
     if form.name.startswith("fence"):
         return

@@ -16,7 +16,7 @@ import pytest
 
 from isa.descriptors.instruction import KINDS, legal_m, legal_n
 from isa.errors import IsaError
-from isa.forms.tcgen05_rows import family_opcodes
+from isa.forms.table import family_opcodes
 from isa.mapping import Mapping
 from isa.shared_memory.tile import COPY_SHAPES
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES, TmemAddress, check_warp, warp_lanes

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import isa
 import simulator
-from isa.forms.plain import PlainForm
-from isa.forms.record import Unit
+from isa.forms.record import Form, Unit
 from simulator.program.lowering import Code, LoopEnd, Operation, linearise
 from simulator.program.reader import read_trace
 from simulator.state.shared import wavefronts
@@ -498,7 +497,6 @@ def latency_of(op: Operation, config: Config) -> int:
         return class_of(form, config).latency
     if form.time.table == "alu":
         return config.alu.latency
-    assert isinstance(form, PlainForm)
     return config.shared.latency + (config.shared.register_latency * (form.elements - 1) if form.name == "ld" else 0)
 
 
