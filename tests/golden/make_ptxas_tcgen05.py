@@ -79,8 +79,7 @@ def legal_text(opcode: str, generator: random.Random) -> str:
 
 
 def _operand(role: Role, form: Form, generator: random.Random) -> str:
-    assert isinstance(role, Role)
-    bits = generator.choice([b for b in role.widths if b != 16 or role.widths == (16,)])
+    bits = generator.choice([b for b in role.widths or (32,) if b != 16 or role.widths == (16,)])
     register = f"{_PREFIX[bits]}{generator.randrange(64)}"
     integer = str(generator.randrange(role.limit or 1000) * role.multiple + (1 if role.positive else 0))
     match role.shape:
