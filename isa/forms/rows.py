@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -146,9 +146,11 @@ def operands(text: str) -> Roles:
     """Roles from a list such as "d, a, b:32, table:imm8".
 
     `d` is a destination and everything else a source, as wide as the type of the opcode. Behind a colon: a width
-    ("b:32", "c:pred"), "bits" (a source that takes 0f3F800000 too), "typed" (one that takes the constants of the type),
-    "imm8" (a constant of 8 bits), "imm" (any constant), "pair" or "register or pair" (%r0|%p0), "discards" (a
-    destination that may be `_`).
+    ("b:32", "c:pred"), "typed" (a source that takes the constants of the type), "imm" (a constant), "imm8" (one of 8
+    bits), "pair" (%r0|%p0) or "register or pair".
+
+    "bits" (any 32 bits: %r0, %f0, 7, 0f3F800000), "discarded bits" (a destination that may be `_`), "float" (32 bits, and
+    constants such as 1.0) and "u8" (%r0, or a constant below 256) hold names of registers to what nvcc means by them.
     """
     parts = [part.strip().partition(":") for part in text.split(",")] if text else []
     return lambda qualifiers: tuple(_role(name, kind, qualifiers) for name, _, kind in parts)
@@ -156,14 +158,26 @@ def operands(text: str) -> Roles:
 
 def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
     if kind in ("pair", "register or pair"):
-        return Role(name, Shape.PAIR if kind == "pair" else Shape.REGISTER_OR_PAIR, output=True)
+        return Role(name, Shape.PAIR if kind == "pair" else Shape.REGISTER_OR_PAIR, output=True, floats=kind != "pair")
     width = int(kind) if kind.isdigit() else 1 if kind == "pred" else type_bits(qualifiers[-1])
+    if kind in _BY_NAME:
+        return replace(
+            _BY_NAME[kind], name=name, shape=Shape.REGISTER if name == "d" else Shape.VALUE, output=name == "d"
+        )
     if name == "d":
-        return Role(name, Shape.REGISTER, output=True, width=width, sink="may" if kind == "discards" else "")
+        return Role(name, Shape.REGISTER, output=True, width=width)
     if kind.startswith("imm"):
         return Role(name, Shape.IMMEDIATE, constants=("integer",), limit=1 << int(kind[3:]) if kind[3:] else 0)
-    constants: tuple[str, ...] = ("integer", "bits") if kind == "bits" else ("integer",)
-    return value(name, width, constants_of(qualifiers[-1]) if kind == "typed" else constants)
+    return value(name, width, constants_of(qualifiers[-1]) if kind == "typed" else ("integer",))
+
+
+_BITS = Role("", Shape.VALUE, constants=("integer", "bits"), widths=(32,), floats=True)
+_BY_NAME = {
+    "bits": _BITS,
+    "discarded bits": replace(_BITS, sink="may"),
+    "float": replace(_BITS, constants=("bits", "float")),
+    "u8": Role("", Shape.VALUE, constants=("integer",), widths=(32,), limit=256),
+}
 
 
 def value(name: str, width: int = 32, constants: tuple[str, ...] = ("integer",)) -> Role:

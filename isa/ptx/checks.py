@@ -53,6 +53,8 @@ def _check_scalar(role: Role, scalar: Scalar, widths: tuple[int, ...], text: str
     name = scalar.name
     place = max(text.find(name, start), start)
     legal = " or ".join(_REGISTERS_OF_WIDTH[bits] for bits in widths)
+    if 64 in widths and not role.widths:
+        legal += " or %fd0"
     said = nvcc_name(name)
     if said is not None and said.width not in widths:
         raise IsaError(text, place, f"operand {role.name} cannot be {name}, {said}", legal)

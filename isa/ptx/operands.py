@@ -163,7 +163,11 @@ def _immediate(cursor: Cursor, role: Role) -> Immediate:
             legal += f" ({_SELECTORS[role.limit - role.lax]})"
         cursor.fail(f"{what} {constant.value} is out of range", legal, token.place)
     if role.choices and constant.value not in role.choices[0]:
-        cursor.fail(f"operand {role.name} is {constant.value}", (" or " if len(role.choices[0]) <= 3 else ", ").join(map(str, role.choices[0])), token.place)
+        cursor.fail(
+            f"operand {role.name} is {constant.value}",
+            (" or " if len(role.choices[0]) <= 3 else ", ").join(map(str, role.choices[0])),
+            token.place,
+        )
     if role.positive and constant.value <= 0:
         cursor.fail(f"operand {role.name} is {constant.value}", "1 or more", token.place)
     if constant.value % role.multiple:
