@@ -4,7 +4,7 @@
     def lop3(a, b, c, table):
         ...
 
-The function gets the operands of the roles that its parameters name, as arrays [warp, 1, lane] of the width of the role,
+The function gets the operands of the roles that its parameters name, as arrays [warp, 1, lane] as wide as the role,
 for all lanes of all given warps at once, and returns D. What needs more than that (memory, other lanes, other warps)
 says `@prepares(...)` and makes the `Executor` itself, once for each instruction.
 
