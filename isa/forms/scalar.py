@@ -50,6 +50,7 @@ SCALAR_ROWS: tuple[Row, ...] = (
     _scalar("or.{b32,b64,pred}", "d, a, b", "9.7.8.2"),
     _scalar("xor.{b32,b64,pred}", "d, a, b", "9.7.8.3"),
     _scalar("not.{b32,b64,pred}", "d, a", "9.7.8.4"),
+    _scalar("lop3.b32", "d:discarded bits, a:bits, b:bits, c:bits, table:imm", "9.7.8.6", since="4.3"),
     *(
         _scalar(f"setp.{{{orders}}}.{{{sort}32,{sort}64}}", "d:pred, a:typed, b:typed", "9.7.6.2")
         for sort, orders in _ORDERS.items()

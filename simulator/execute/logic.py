@@ -32,6 +32,17 @@ def complement(a: Array) -> Array:
     return ~a
 
 
+@executes("lop3.b32")
+def lop3(a: Array, b: Array, c: Array, table: Array) -> Array:
+    """Any bitwise function of three operands: bit 4 * a + 2 * b + c of the table (its low 8 bits) is the result of these
+    three bits. PTX ISA 9.0, 9.7.8.6."""
+    result = np.zeros_like(a)
+    for entry in range(8):
+        here = (a if entry & 4 else ~a) & (b if entry & 2 else ~b) & (c if entry & 1 else ~c)
+        result |= np.where(table >> np.uint32(entry) & 1, here, 0).astype(a.dtype)
+    return result
+
+
 @executes("shl")
 def shift_left(a: Array, b: Array) -> Array:
     """Amounts above the width less one give 0. PTX ISA 9.0, 9.7.8.7."""
