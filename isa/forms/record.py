@@ -43,20 +43,24 @@ class Time(Enum):
     Attributes:
         unit: the unit of an SM that executes it.
         table: the table of a config that holds its times.
+        assumed: what is assumed of its time, although no measurement says so; "" for nothing.
     """
 
     unit: Unit
     table: str
+    assumed: str
 
-    def __new__(cls, text: str, unit: Unit, table: str) -> Time:
+    def __new__(cls, text: str, unit: Unit, table: str, assumed: str = "") -> Time:
         member = object.__new__(cls)
-        member._value_, member.unit, member.table = text, unit, table
+        member._value_, member.unit, member.table, member.assumed = text, unit, table, assumed
         return member
 
     TENSOR = "tensor", Unit.TENSOR, "tensor"  # mma: a [[tensor]] class for each sort
     INTEGER = "integer", Unit.ALU, "alu"
     MULTIPLY = "multiply", Unit.ALU, "alu"  # the integer pipe that multiplies
     EITHER = "either", Unit.ALU, "alu"  # additions and moves, which ptxas puts into either integer pipe
+    FLOAT = "float", Unit.ALU, "alu", "floating-point arithmetic takes the time of integer arithmetic"
+    SHUFFLE = "shuffle", Unit.ALU, "alu", "shuffles take the time of integer arithmetic"
     LOAD = "load", Unit.SHARED, "shared"
     LOAD_MATRIX = "load matrix", Unit.SHARED, "shared"
     STORE = "store", Unit.SHARED, "shared"
@@ -260,8 +264,8 @@ class Form:
 
     @cached_property
     def collective(self) -> bool:
-        """Whether all threads of a warp execute it together or not at all."""
-        return "sync" in self.qualifiers or self.time.table == "barrier"
+        """Whether all threads of a warp execute it together or not at all. A shuffle names its threads itself."""
+        return ("sync" in self.qualifiers and self.time is not Time.SHUFFLE) or self.time.table == "barrier"
 
     @property
     def asynchronous(self) -> bool:

@@ -150,15 +150,17 @@ def operands(text: str) -> Roles:
     bits), "pair" (%r0|%p0) or "register or pair".
 
     "bits" (any 32 bits: %r0, %f0, 7, 0f3F800000), "discarded bits" (a destination that may be `_`), "float" (32 bits, and
-    constants such as 1.0) and "u8" (%r0, or a constant below 256) hold names of registers to what nvcc means by them.
+    constants such as 1.0), "u32" (%r0 or 7) and "u8" (%r0, or a constant below 256) hold names of registers to what nvcc means by them.
     """
     parts = [part.strip().partition(":") for part in text.split(",")] if text else []
     return lambda qualifiers: tuple(_role(name, kind, qualifiers) for name, _, kind in parts)
 
 
 def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
-    if kind in ("pair", "register or pair"):
-        return Role(name, Shape.PAIR if kind == "pair" else Shape.REGISTER_OR_PAIR, output=True, floats=kind != "pair")
+    if kind == "pair":
+        return Role(name, Shape.PAIR, output=True)
+    if kind == "register or pair":
+        return Role(name, Shape.REGISTER_OR_PAIR, output=True, widths=(32,), floats=True)
     width = int(kind) if kind.isdigit() else 1 if kind == "pred" else type_bits(qualifiers[-1])
     if kind in _BY_NAME:
         return replace(
@@ -176,6 +178,7 @@ _BY_NAME = {
     "bits": _BITS,
     "discarded bits": replace(_BITS, sink="may"),
     "float": replace(_BITS, constants=("bits", "float")),
+    "u32": Role("", Shape.VALUE, constants=("integer",), widths=(32,)),
     "u8": Role("", Shape.VALUE, constants=("integer",), widths=(32,), limit=256),
 }
 

@@ -51,6 +51,11 @@ SCALAR_ROWS: tuple[Row, ...] = (
     _scalar("xor.{b32,b64,pred}", "d, a, b", "9.7.8.3"),
     _scalar("not.{b32,b64,pred}", "d, a", "9.7.8.4"),
     _scalar("lop3.b32", "d:discarded bits, a:bits, b:bits, c:bits, table:imm", "9.7.8.6", since="4.3"),
+    _scalar("bfi.b32", "d:bits, a:bits, b:bits, position:u8, length:u8", "9.7.1.20", since="2.0"),
+    instruction(
+        "fma.rn.f32", "d:float, a:float, b:float, c:float", any_order=True,
+        since="2.0", targets="70+", section="9.7.3.6", time=Time.FLOAT,
+    ),
     *(
         _scalar(f"setp.{{{orders}}}.{{{sort}32,{sort}64}}", "d:pred, a:typed, b:typed", "9.7.6.2")
         for sort, orders in _ORDERS.items()
@@ -61,6 +66,10 @@ SCALAR_ROWS: tuple[Row, ...] = (
     _scalar("cvt.u32.u64", "d:32, a", "9.7.9.21"),
     _scalar("cvt.u16.u32", "d:16, a", "9.7.9.21"),
     _scalar("cvt.u32.u16", "d:32, a", "9.7.9.21"),
+    instruction(
+        "shfl.sync.bfly.b32", "d:register or pair, a:bits, b:bits, c:bits, membermask:u32", any_order=True,
+        since="6.0", targets="70+", section="9.7.9.6", time=Time.SHUFFLE,
+    ),
     instruction("elect.sync", "d:pair, a:32", since="8.0", targets="90+", section="9.7.13.10", time=Time.INTEGER),
     instruction(
         "mapa.shared::cluster.u32", "d, a, b", since="7.8", targets="90+", section="9.7.9.23", time=Time.INTEGER

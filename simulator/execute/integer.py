@@ -44,3 +44,14 @@ def multiply_wide_signed(a: Array, b: Array) -> Array:
 def multiply_add(a: Array, b: Array, c: Array) -> Array:
     """The low half of the product, and an addend. PTX ISA 9.0, 9.7.1.4."""
     return a * b + c
+
+
+@executes("bfi.b32")
+def insert_bits(a: Array, b: Array, position: Array, length: Array) -> Array:
+    """The low `length` bits of a in b from bit `position` on; what lies above bit 31 is dropped. Of position and length
+    the low 8 bits count. PTX ISA 9.0, 9.7.1.20."""
+    low = (position & 0xFF).astype(np.uint64)
+    high = np.minimum(low + (length & 0xFF), 32)
+    field = np.where(low < high, (np.uint64(1) << high) - (np.uint64(1) << np.minimum(low, 32)), 0)
+    shifted = a.astype(np.uint64) << np.minimum(low, 32)
+    return (b & ~field | shifted & field).astype(np.uint32)

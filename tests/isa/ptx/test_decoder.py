@@ -54,11 +54,13 @@ def operand_text(role: Role, choose: Chooser, form: Form) -> str:
         case Shape.IMMEDIATE if role.choices:
             return str(role.choices[0][choose(len(role.choices[0]))])
         case Shape.IMMEDIATE:
-            return str(choose(role.limit))
+            return str(choose(role.limit or 256))
         case Shape.SCALAR if role.packs and role.output and choose(2):
             return f"{{%r{choose(200)}, %r{choose(200)}}}"
         case Shape.REGISTER | Shape.SCALAR:
             return register
+        case Shape.REGISTER_OR_PAIR:
+            return f"{register}|%p{choose(200)}" if choose(2) else register
         case Shape.PAIR:
             return f"{register if choose(2) else '_'}|%p{choose(200)}"
     if "bar" in form.opcode:
