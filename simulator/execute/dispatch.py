@@ -105,7 +105,7 @@ def _guarded(instruction: Instruction, run: Executor) -> Executor:
         if collective and (some != every).any():
             at = int((some != every).argmax())
             reason = f"'{instruction.form.opcode}' in {int(lanes[at].sum())} of the {WARP_SIZE} threads of warp {int(warps[at])}"
-            raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none")
+            raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none", rule="aligned-threads")
         chosen = np.flatnonzero(some)
         machine.active = None if every[chosen].all() else lanes[chosen]
         try:
@@ -218,7 +218,8 @@ def _meet_undefined(machine: CtaState, form: MmaForm, metadata: Bits, selector: 
     met = undefined_cases(form, metadata, selector)
     if "selector-out-of-range" in met or (met and machine.undefined == "raise"):
         raise first_undefined(form, metadata, selector)
-    machine.met.update(met)
+    for name, count in met.items():
+        machine.note_undefined(name, count, "")
 
 
 # Everything else

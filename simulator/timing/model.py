@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,22 +42,33 @@ class Unit(IntEnum):
 
 
 class StallReason(IntEnum):
-    """Where a warp's cycles go. Those of a warp sum to the cycles of the run."""
+    """Where a warp's cycles go. Those of a warp sum to the cycles of the run.
 
-    ISSUED = 0  # an instruction issued in this cycle
-    DEPENDENCY = 1  # an operand comes from a matrix or integer instruction that is not finished
-    TENSOR = 2  # the tensor pipe of the sub-core is taken
-    SHARED = 3  # an operand is still on its way from shared memory, or the port to it is taken
-    BARRIER = 4  # at a barrier
-    ISSUE = 5  # ready, but another warp of the sub-core issued
-    ALU = 6  # the integer pipe is taken
-    BRANCH = 7  # the end of a loop
-    FINISHED = 8  # the warp's program is over
-    TCGEN05 = 9  # the queue of the tcgen05 unit is full
-    TMEM = 10  # tcgen05.ld or st is not complete, or the path to Tensor Memory is taken
-    MBARRIER = 11  # a phase of an mbarrier is not complete
-    GLOBAL = 12  # a group of copies is not complete, or an operand is on its way from global memory
-    SEQUENCE = 13  # a further machine instruction of the sequence that stands for an instruction issued in this cycle
+    Attributes:
+        description: what the warp does, or waits for.
+    """
+
+    description: str
+
+    ISSUED = 0, "an instruction issued"
+    DEPENDENCY = 1, "operand of an unfinished matrix or integer instruction"
+    TENSOR = 2, "tensor pipe of the sub-core taken"
+    SHARED = 3, "operand on its way from shared memory, or the port to it taken"
+    BARRIER = 4, "at a barrier"
+    ISSUE = 5, "ready, but another warp of the sub-core issued"
+    ALU = 6, "integer pipe taken"
+    BRANCH = 7, "end of a loop"
+    FINISHED = 8, "program over"
+    TCGEN05 = 9, "queue of the tcgen05 unit full"
+    TMEM = 10, "tcgen05.ld or st not complete, or the path to Tensor Memory taken"
+    MBARRIER = 11, "phase of an mbarrier not complete"
+    GLOBAL = 12, "group of copies not complete, or operand on its way from global memory"
+    SEQUENCE = 13, "a further machine instruction of the sequence that stands for an instruction issued"
+
+    def __new__(cls, value: int, description: str) -> Self:
+        reason = int.__new__(cls, value)
+        reason._value_, reason.description = value, description
+        return reason
 
 
 class Job(NamedTuple):
@@ -181,16 +192,11 @@ class TimedCode:
 Facts = Mapping[int, Mapping[int, Sequence[Fact]]]
 
 
-def compile_code(
-    code: Code, config: Config, costs: Mapping[int, tuple[Sequence[int], NDArray[np.int64]]], facts: Facts | None = None
-) -> TimedCode:
-    """Looks up the time of every operation.
+Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
 
-    Args:
-        costs: for the index of each operation that uses shared memory: the warps, and wavefronts [execution, warp].
-        facts: for the index of each operation of tcgen05, mbarrier, fence and barrier.cluster, and each warp that runs
-            it: the facts of its executions, as they came or as a `facts.cycle`. A warp without facts takes an issue
-                slot alone.
+
+def compile_code(code: Code, config: Config, costs: Costs | None = None, facts: Facts | None = None) -> TimedCode:
+    """Looks up the time of every operation; `costs` and `facts` as `bind`, where they are known already.
 
     Raises:
         ConfigError: an instruction that the config has no time for.
@@ -198,14 +204,41 @@ def compile_code(
     items: list[TimedOperation | TimedLoop] = []
     for item in code.items:
         if isinstance(item, LoopEnd):
-            body = items[item.start :]
-            constant = all(part.constant for part in body)
-            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, constant, unread(body)))
+            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, True, unread(items[item.start :])))
         else:
-            items.append(_timed(item, config, costs.get(item.index), (facts or {}).get(item.index, {})))
+            items.append(_timed(item, config))
     _pipes(items, config)
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
-    return TimedCode(code.warps, items, nesting(items), ends)
+    timed = TimedCode(code.warps, items, nesting(items), ends)
+    if costs or facts:
+        bind(timed, config, costs or {}, facts or {})
+    return timed
+
+
+def bind(code: TimedCode, config: Config, costs: Costs, facts: Facts) -> None:
+    """Fills in what only a run can tell, in place of what was there.
+
+    Args:
+        costs: for the index of each operation that uses shared memory: the warps, and wavefronts [execution, warp].
+        facts: for the index of each operation of tcgen05, mbarrier, fence and barrier.cluster, and each warp that runs
+            it: the facts of its executions, as they came or as a `facts.cycle`. A warp without facts takes an issue
+            slot alone.
+
+    Raises:
+        ConfigError: the config has no times for them.
+        ValueError: a fact that is none of its operation's unit.
+    """
+    for place, item in enumerate(code.items):
+        if isinstance(item, TimedLoop):
+            item.constant = all(part.constant for part in code.items[item.start : place])
+        elif item.jobs is not None:
+            item.jobs, latency = _jobs(item.unit, facts.get(place, {}), config, item.line)
+            if item.unit in _TIMED_BY_JOBS:
+                item.latency = latency
+        elif item.costs is not None:
+            warps, table = costs.get(place, ((), _ONE_WAVEFRONT))
+            rows = table[:1] if (table == table[:1]).all() else table
+            item.costs, item.column = rows.tolist(), {warp: column for column, warp in enumerate(warps)}
 
 
 def unread(body: Sequence[TimedOperation | TimedLoop]) -> tuple[int, ...]:
@@ -233,17 +266,12 @@ def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
     return [tuple(chain) for chain in inside]
 
 
-def _timed(
-    op: Operation,
-    config: Config,
-    costs: tuple[Sequence[int], NDArray[np.int64]] | None,
-    facts: Mapping[int, Sequence[Fact]],
-) -> TimedOperation:
+def _timed(op: Operation, config: Config) -> TimedOperation:
     form = op.instruction.form
     if isinstance(form, FamilyForm):
         _check_family(op, form, config)
         unit = Unit.TCGEN05 if form.name in QUEUED else Unit.TMEM if form.name in MOVES else Unit.SYNC
-        return asynchronous(unit, facts, config, reads=op.reads, writes=op.writes, line=op.line)
+        return asynchronous(unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
     if isinstance(form, MmaForm):
         found = config.tensor_class(form)
         sequence = config.sequences.find(form) if config.sequences is not None and found is None else None
@@ -259,9 +287,9 @@ def _timed(
         return matrix(form, config, op.reads, op.writes, op.line)
     assert isinstance(form, PlainForm)
     if form.unit == "barrier" and op.barrier is None:  # of the cluster
-        return asynchronous(Unit.SYNC, facts, config, reads=op.reads, writes=op.writes, line=op.line)
+        return asynchronous(Unit.SYNC, {}, config, reads=op.reads, writes=op.writes, line=op.line)
     if form.unit in ("global", "copies"):
-        return _global(op, form, config, facts)
+        return _global(op, form, config)
     if op.barrier is not None:
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
     if form.unit == "alu":
@@ -278,9 +306,6 @@ def _timed(
         )
     words = max(form.width * form.vector // 32, 1)
     latency = config.shared.latency + (config.shared.register_latency * (words - 1) if form.name == "ld" else 0)
-    warps, table = costs if costs is not None else ((), np.ones((1, 0), np.int64))
-    rows = table[:1] if (table == table[:1]).all() else table
-    column = {warp: place for place, warp in enumerate(warps)}
     sent = 1 if op.writes else 1 + words
     late = 0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency
     return TimedOperation(
@@ -292,8 +317,8 @@ def _timed(
         op.line,
         sent=sent,
         late=late,
-        costs=rows.tolist(),
-        column=column,
+        costs=_ONE_WAVEFRONT.tolist(),
+        column={},
     )
 
 
@@ -351,6 +376,14 @@ def asynchronous(
         ConfigError: the config has no times for them.
         ValueError: a fact that is none of this unit's.
     """
+    jobs, latency = _jobs(unit, facts, config, line)
+    return TimedOperation(unit, latency, 0, reads, writes, line, jobs=jobs)
+
+
+def _jobs(
+    unit: Unit, facts: Mapping[int, Sequence[Fact]], config: Config, line: int
+) -> tuple[dict[int, tuple[Job, ...]], int]:
+    """What the executions of each warp do, and the shortest time until a result; errors as `asynchronous`."""
     jobs: dict[int, tuple[Job, ...]] = {}
     costs: dict[Fact, Cost | None] = {}
     for warp, executions in facts.items():
@@ -370,7 +403,7 @@ def asynchronous(
         if executions:
             jobs[warp] = tuple(Job(fact, costs[fact]) for fact in cycle(executions))
     latency = min((found.latency for found in costs.values() if found is not None), default=1)
-    return TimedOperation(unit, latency, 0, reads, writes, line, jobs=jobs)
+    return jobs, latency
 
 
 def _operands(op: Operation) -> dict[int | str, int]:
@@ -394,16 +427,18 @@ FACTS: dict[Unit, tuple[type, ...]] = {
     Unit.SHARED: (known.FetchFacts, known.BulkFacts),
 }
 _WITHOUT_COST = (Idle, *FACTS[Unit.GLOBAL], *FACTS[Unit.SHARED])
+_TIMED_BY_JOBS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)  # whose latency is that of what they do
+_ONE_WAVEFRONT = np.ones((1, 0), np.int64)
 _KNOWN = tuple(kind for kinds in FACTS.values() for kind in kinds)
 
 
-def _global(op: Operation, form: PlainForm, config: Config, facts: Mapping[int, Sequence[Fact]]) -> TimedOperation:
+def _global(op: Operation, form: PlainForm, config: Config) -> TimedOperation:
     """An access to global memory, or what commits and waits for copies."""
     if config.memory is None:
         reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
         raise ConfigError(config.path, "memory", reason, "a config with [memory], such as h100_sxm")
     unit = Unit.GLOBAL if form.unit == "copies" else Unit.SHARED
-    made = asynchronous(unit, facts, config, reads=op.reads, writes=op.writes, line=op.line)
+    made = asynchronous(unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
     made.latency = config.memory.latency if form.name == "ld" else 1
     return made
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from isa import Instruction, MmaForm, decode
 from isa.ptx.instruction import Immediate, Operand, Register, Vector
 from simulator.errors import ConfigError
+from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
-from simulator.program.trace import Block, Repeat, Step
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import compile_code

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 import simulator
 from isa import UndefinedBehavior
 from simulator import DeadlockError, TraceError, load_config
-from simulator.program.reader import read_trace
-from simulator.program.trace import Repeat, Step
+from simulator.program import load
+from simulator.program.blocks import Repeat, Step
 from tests.support.small_traces import program, save
 
 HEAD = ".trace 1\n.target sm_90a\n"
@@ -82,7 +82,7 @@ def test_every_directive(tmp_path: Path) -> None:
 
 
 def test_structure(tmp_path: Path) -> None:
-    trace = read_trace(
+    trace = load(
         save(
             tmp_path,
             f"{HEAD}.warps 8\n.warp 1,4-5 {{ .repeat 2 {{ .repeat 0x3 {{ bar.sync 0; }} mov.b32 %r7, 1; }} }}\n.warp 0 {{ }}\n",
@@ -103,7 +103,7 @@ def test_instruction_over_lines(tmp_path: Path) -> None:
     body = "mov.u32 %r0, // first\n 7;\n  add.u32\n%r1,\n\n%r0, // comment ; with a semicolon\n\t-3 ; mov.u32 %r2, 1; mov.u32 %r3,\n2;"
     report = run(tmp_path, body, end='.store "r", %r0, 4;')
     assert report.arrays["r"][0, :, 0].tolist() == [7, 4, 1, 2]
-    assert [step.line for step in read_trace(tmp_path / "x.trace").steps()] == [6, 8, 12, 12]
+    assert [step.line for step in load(tmp_path / "x.trace").steps()] == [6, 8, 12, 12]
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import isa
 import simulator
 from isa.forms.plain import PlainForm
+from simulator.program import load
 from simulator.program.lowering import Code, LoopEnd, Operation, linearise
-from simulator.program.reader import read_trace
 from simulator.state.shared import wavefronts
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
@@ -875,7 +875,7 @@ VARIANTS = st.builds(
 def prepared(folder: Path, text: str, seed: int, vary: bool) -> tuple[list[Code], int, int, Costs, int]:
     """Codes of a text, and made-up wavefronts for its accesses: one number, one for each warp, or another in each
     execution."""
-    trace = read_trace(write(folder, text))
+    trace = load(write(folder, text))
     codes = [linearise(block) for block in trace.blocks]
     rng = np.random.default_rng(seed)
     costs: Costs = {}

@@ -10,8 +10,8 @@ import pytest
 
 import isa
 from isa import MmaForm
+from simulator.program.blocks import Block
 from simulator.program.lowering import linearise
-from simulator.program.trace import Block
 from simulator.studies.validation import programs
 from simulator.timing.config import load_config
 from simulator.timing.engine import simulate

@@ -6,8 +6,8 @@ import pytest
 
 import isa
 from isa import decode
+from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
-from simulator.program.trace import Block, Repeat, Step
 from simulator.studies.validation.emulated import GROUPS, body, kind, measured
 from simulator.studies.validation.programs import cycles
 from simulator.timing.config import load_config

@@ -31,8 +31,8 @@ from simulator.execute.dynamic_info import (
     WaitFacts,
     cycle,
 )  # fmt: skip
+from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
-from simulator.program.trace import Block, Step
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import (

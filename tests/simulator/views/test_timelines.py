@@ -23,7 +23,7 @@ import simulator
 import simulator.studies.roofline
 import simulator.views.timeline
 from simulator.errors import DeadlockError, ViewError
-from simulator.program.reader import read_trace
+from simulator.program import load
 from simulator.timing.engine import simulate
 from simulator.timing.model import StallReason, Unit, compile_code
 from simulator.timing.recorder import Recorder
@@ -159,7 +159,7 @@ def recorded(
     assert replace(timing, skipped=0) == replace(
         engine.simulated(config, codes, warps, registers, costs, skip=skip), skipped=0
     )
-    timeline.close("case", read_trace(folder / "case.trace"), config, codes, timing)
+    timeline.close("case", load(folder / "case.trace"), config, codes, timing)
     return timing
 
 
