@@ -36,8 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import Instruction
-from isa.forms.mma import MmaForm, Role, Shape
+from isa.forms.mma import MmaForm
 from isa.forms.plain import SPECIAL_REGISTERS, PlainForm
+from isa.forms.record import Role, Shape
 from isa.ptx.instruction import Address, Immediate, Operand, Register, Scalar, Sink, Vector
 from simulator.program.blocks import Node, Repeat
 from simulator.program.data import load_all
@@ -249,7 +250,7 @@ class _Writer:
         if isinstance(part, Immediate):
             if not isinstance(form, MmaForm) or not vector:
                 value = (part.value + (1 << 31)) % (1 << 32) - (1 << 31)  # as the simulator reads it: modulo 2^32
-                return str(part.value if form.unit == "barrier" or isinstance(form, MmaForm) else value)
+                return str(part.value if form.time.table == "barrier" or isinstance(form, MmaForm) else value)
             return self.extra(f"{part.value & 0xFFFFFFFF:#x}", before)
         if isinstance(part, Sink):
             return "_" if vector else f"%extra{self.new()}"

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isa import IsaError
+from isa.forms.record import Unit
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.timing.config import Config, load_config
-from simulator.timing.model import Unit
 from simulator.timing.result import Timing
 
 _REGISTER_UNIT = 8  # registers of a thread are given in eights; CUDA programming guide, occupancy

@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 import isa
 import simulator
 from isa.forms.plain import PlainForm
+from isa.forms.record import Unit
 from simulator.program import load
 from simulator.program.lowering import Code, LoopEnd, Operation, linearise
 from simulator.state.shared import wavefronts
+from simulator.timing.compile import compile_code
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop, TimedOperation, Unit, compile_code
+from simulator.timing.model import TimedLoop, TimedOperation
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
 
@@ -488,24 +490,24 @@ class Thread:
 
 
 def unit_of(op: Operation) -> str:
-    return op.instruction.form.unit
+    return op.instruction.form.time.table
 
 
 def latency_of(op: Operation, config: Config) -> int:
     form = op.instruction.form
     if isinstance(form, isa.MmaForm):
         return class_of(form, config).latency
-    if form.unit == "alu":
+    if form.time.table == "alu":
         return config.alu.latency
     assert isinstance(form, PlainForm)
-    return config.shared.latency + (config.shared.register_latency * (form.vector - 1) if form.name == "ld" else 0)
+    return config.shared.latency + (config.shared.register_latency * (form.elements - 1) if form.name == "ld" else 0)
 
 
 def unit_interval(op: Operation, config: Config) -> int:
     form = op.instruction.form
     if isinstance(form, isa.MmaForm):
         return class_of(form, config).interval
-    return config.alu.interval if form.unit == "alu" else 1
+    return config.alu.interval if form.time.table == "alu" else 1
 
 
 def more(producer: Operation, consumer: str, config: Config) -> int:
@@ -575,7 +577,7 @@ def compiled(code: Code, config: Config, timed: list[TimedOperation | TimedLoop]
         for before, (_, op, t) in enumerate(block):
             overwritten = {r for _, o, _ in block[before + 1 :] for r in o.writes}
             kept = replace(op, writes=tuple(r for r in op.writes if r not in overwritten))
-            at = max(at, t + distance(kept, item, operation.late, config))
+            at = max(at, t + distance(kept, item, operation.forwarding_penalty, config))
         if block:
             last, _, t = block[-1]
             slot = t
@@ -738,7 +740,7 @@ def operands_ready(thread: Thread, now: int, timed: list[TimedOperation | TimedL
     ) - config.alu.latency
     for register in op.reads:
         at, producer = thread.ready.get(register, (0, ""))
-        if at + (more + operation.late if producer == "alu" else 0) > now:
+        if at + (more + operation.forwarding_penalty if producer == "alu" else 0) > now:
             return False
     for register in op.writes:
         at, producer = thread.ready.get(register, (0, ""))

@@ -22,10 +22,12 @@ from hypothesis import strategies as st
 import simulator
 import simulator.studies.roofline
 import simulator.views.timeline
+from isa.forms.record import Unit
 from simulator.errors import DeadlockError, ViewError
 from simulator.program import load
+from simulator.timing.compile import compile_code
 from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason, Unit, compile_code
+from simulator.timing.model import StallReason
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.views.timeline import Timeline, chrome, kanata
