@@ -208,7 +208,8 @@ MASK = second(
 )
 
 
-@pytest.mark.parametrize(("name", "layout"), [("f16", PLAIN), ("tf32", PLAIN), ("f8f6f4", PLAIN), ("i8", PLAIN), ("mxf8f6f4", SCALED),
+@pytest.mark.parametrize(("name", "layout"), [("f16", PLAIN), ("tf32", PLAIN), ("f8f6f4", PLAIN), ("i8", PLAIN),
+("mxf8f6f4", SCALED),
                                               ("mxf4", SCALED), ("smem", SMEM), ("mask", MASK)])  # fmt: skip
 @given(data=st.data())
 def test_fields_lie_where_cutlass_has_them(name: str, layout: type[Structure], data: st.DataObject) -> None:
@@ -1016,7 +1017,10 @@ def test_docstring_examples(module: ModuleType) -> None:
 
 
 def test_the_package_does_not_load_them() -> None:
-    code = "import sys, isa; sys.exit(any('descriptor' in name or 'zero_column' in name for name in sys.modules if name.startswith('isa')))"
+    code = (
+        "import sys, isa; sys.exit(any('descriptor' in name or 'zero_column' in name for name in sys.modules "
+        "if name.startswith('isa')))"
+    )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 

@@ -143,8 +143,10 @@ def test_sparse_mma() -> None:
 @pytest.mark.parametrize(
     ("spelling", "factors"),
     [
-        ("mxf8f6f4.block_scale", 1), ("mxf8f6f4.block_scale.scale_vec::1X", 1), ("mxf4.block_scale", 2), ("mxf4.block_scale.block32", 2),
-        ("mxf4nvf4.block_scale.block32", 2), ("mxf4nvf4.block_scale.scale_vec::4X", 4), ("mxf4nvf4.block_scale.block16", 4), ("f16", 0),
+        ("mxf8f6f4.block_scale", 1), ("mxf8f6f4.block_scale.scale_vec::1X", 1), ("mxf4.block_scale", 2),
+        ("mxf4.block_scale.block32", 2),
+        ("mxf4nvf4.block_scale.block32", 2), ("mxf4nvf4.block_scale.scale_vec::4X", 4),
+        ("mxf4nvf4.block_scale.block16", 4), ("f16", 0),
     ],
 )  # fmt: skip
 def test_scale_factors(spelling: str, factors: int) -> None:
@@ -205,7 +207,8 @@ def test_barriers() -> None:
         (MMA_SP, "8.6"), (f"{BLOCK}.scale_vec::2X", "8.6"), (BLOCK, "8.8"),
         ("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X", "8.7"),
         ("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16", "8.8"), ("mbarrier.init.shared.b64", "7.0"),
-        ("mbarrier.init.shared::cta.b64", "7.8"), ("mbarrier.test_wait.parity.b64", "7.1"), ("mbarrier.try_wait.b64", "7.8"),
+        ("mbarrier.init.shared::cta.b64", "7.8"), ("mbarrier.test_wait.parity.b64", "7.1"),
+        ("mbarrier.try_wait.b64", "7.8"),
         ("mbarrier.try_wait.relaxed.cta.b64", "8.6"), ("fence.proxy.async", "8.0"), (LD, "8.6"),
     ],
 )  # fmt: skip

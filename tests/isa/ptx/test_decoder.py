@@ -155,8 +155,10 @@ def test_qualifier_order_as_cutlass_writes_it() -> None:
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
-        ("0x0", 0), ("0x0+1", 1), ("1U", 1), ("0b1", 1), ("01", 1), ("(1)", 1), ("2-1", 1), ("~0 & 1", 1), ("3 >> 1", 1), ("1 << 0", 1), ("!0", 1),
-        ("!7", 0), ("7 / 4", 1), ("5 % 2", 1), ("-(-1)", 1), ("+1", 1), ("1 | 0", 1), ("3 ^ 2", 1), ("2 * 3 - 5", 1), ("0xFFFFFFFFFFFFFFFF + 2", 1),
+        ("0x0", 0), ("0x0+1", 1), ("1U", 1), ("0b1", 1), ("01", 1), ("(1)", 1), ("2-1", 1), ("~0 & 1", 1),
+        ("3 >> 1", 1), ("1 << 0", 1), ("!0", 1),
+        ("!7", 0), ("7 / 4", 1), ("5 % 2", 1), ("-(-1)", 1), ("+1", 1), ("1 | 0", 1), ("3 ^ 2", 1),
+        ("2 * 3 - 5", 1), ("0xFFFFFFFFFFFFFFFF + 2", 1),
         ("-7 / 7 + 2", 1), ("1 + 2 * 0", 1), ("4 >> 1 + 1", 1), ("1 | 2 & 1", 1), ("0XA - 9", 1),
     ],
 )  # fmt: skip
@@ -167,7 +169,8 @@ def test_selector_expressions(expression: str, value: int) -> None:
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
-        ("-7 / 2", -3), ("-7 % 2", -1), ("7 % -2", 1), ("-7 >> 1", -4), ("1 << 63", -(2**63)), ("0xFFFFFFFFFFFFFFFF", -1), ("017", 15), ("0b101", 5),
+        ("-7 / 2", -3), ("-7 % 2", -1), ("7 % -2", 1), ("-7 >> 1", -4), ("1 << 63", -(2**63)),
+        ("0xFFFFFFFFFFFFFFFF", -1), ("017", 15), ("0b101", 5),
         ("~5", -6), ("-2 * 3", -6), ("1 + 2 << 3", 24), ("12 ^ 10 | 1", 7), ("(1 + 2) * (3 + 4)", 21), ("0xffU", 255),
         ("0x7fffffffffffffff + 1", -(2**63)),
     ],
@@ -736,7 +739,10 @@ FINE_PRINT: list[tuple[str, bool]] = [
     ("ldmatrix.sync.aligned.aligned.m8n8.x1.shared.b16 {%r0}, [%r1];", False),
     (f"{MMA_SP.replace('.sync', '.sync.sync')} {OPERANDS}", True),
     (
-        "mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6, %r7}, {%r0, %r1, %r2, %r3};",
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6, %r7}, {%r0, "
+            "%r1, %r2, %r3};"
+        ),
         True,
     ),
     (f"{B1} {B1_OPERANDS}", True),
@@ -763,11 +769,17 @@ FINE_PRINT: list[tuple[str, bool]] = [
     (f"{F64} {F64_OPERANDS.replace('%fd2', '0d3FF8000000000000')}", True),
     (f"{F64} {F64_OPERANDS.replace('%fd4', '0d3FF8000000000000')}", True),
     (
-        "mma.sync.aligned.m8n8k4.row.col.satfinite.f16.f16.f16.f16 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6, %r7}, {%r0, %r1, %r2, %r3};",
+        (
+            "mma.sync.aligned.m8n8k4.row.col.satfinite.f16.f16.f16.f16 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6, %r7}, "
+            "{%r0, %r1, %r2, %r3};"
+        ),
         False,
     ),
     (
-        "mma.row.sync.f16.aligned.m8n8k4.col.f16.f16.f16 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6, %r7}, {%r0, %r1, %r2, %r3};",
+        (
+            "mma.row.sync.f16.aligned.m8n8k4.col.f16.f16.f16 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6, %r7}, {%r0, %r1, "
+            "%r2, %r3};"
+        ),
         True,
     ),
     (
@@ -775,11 +787,17 @@ FINE_PRINT: list[tuple[str, bool]] = [
         True,
     ),
     (
-        "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {%r0, %r1, %r2}, {%r4, %r5}, {%r6, %r7}, {%r0, %r1, %r2, %r3};",
+        (
+            "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {%r0, %r1, %r2}, {%r4, %r5}, {%r6, %r7}, {%r0, %r1, %r2, "
+            "%r3};"
+        ),
         False,
     ),
     (
-        "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6, %r7, %r8}, {%r0, %r1, %r2, %r3};",
+        (
+            "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6, %r7, %r8}, {%r0, "
+            "%r1, %r2, %r3};"
+        ),
         False,
     ),
 ]
@@ -788,7 +806,10 @@ FINE_PRINT: list[tuple[str, bool]] = [
 STRICTER = [
     # no instruction comes out: D keeps what it held
     f"mma.sync.aligned.m8n8k4.row.col.f32.bf16.bf16.f32 {V8}, {{%r8, %r9}}, {{%r10, %r11}}, {V8};",
-    f"mma.sync.aligned.m8n8k4.row.col.f32.tf32.tf32.f32 {V8}, {{%r8, %r9, %r10, %r11}}, {{%r12, %r13, %r14, %r15}}, {V8};",
+    (
+        f"mma.sync.aligned.m8n8k4.row.col.f32.tf32.tf32.f32 {V8}, {{%r8, %r9, %r10, %r11}}, "
+        f"{{%r12, %r13, %r14, %r15}}, {V8};"
+    ),
     # an integer is a pattern, two f32 patterns run into each other, and a minus sign is lost
     f"{F64} {F64_OPERANDS.replace('%fd4, %fd5', '1, 2')}",
     f"{F64} {F64_OPERANDS.replace('%fd4, %fd5', '0f3F800000, 0f40000000')}",

@@ -264,7 +264,8 @@ def test_packing_bit_by_bit(element: Any) -> None:
 
 
 @given(
-    seed=st.integers(0, 2**32 - 1), element=st.sampled_from(ELEMENTS), name=st.sampled_from(list(SWIZZLE)), major=st.sampled_from(["K", "MN"]),
+    seed=st.integers(0, 2**32 - 1), element=st.sampled_from(ELEMENTS), name=st.sampled_from(list(SWIZZLE)),
+    major=st.sampled_from(["K", "MN"]),
     across=st.integers(1, 4), deep=st.integers(1, 4), start=st.integers(0, 7), k_first=st.booleans(),
 )  # fmt: skip
 @settings(max_examples=150, deadline=None)

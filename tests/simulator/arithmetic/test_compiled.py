@@ -147,7 +147,8 @@ def test_every_form(form: MmaForm) -> None:
             wanted = in_numpy(form, how, registers, e, selector, scale)
             wrong = np.argwhere(form.d.gather(found) != form.d.gather(wanted))
             assert not len(wrong), (
-                f"{target}, selector {selector}, {scale and scale[2:]}: {len(wrong)}, first {wrong[0]} ({KINDS[wrong[0][0]]})"
+                f"{target}, selector {selector}, {scale and scale[2:]}: {len(wrong)}, first {wrong[0]} "
+                f"({KINDS[wrong[0][0]]})"
             )
             if not i:
                 operands = gathered(form, registers, e, selector, scale)
@@ -389,8 +390,10 @@ def test_the_environment_keeps_the_kernel_out(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TCSIM_KERNEL", "numpy")
     assert load() is None
     code = (
-        "import hashlib, numpy as np; from simulator.arithmetic import kernel_name, product; rng = np.random.default_rng(1)\n"
-        "a, b, c = (rng.integers(0, 1 << 16, shape).astype(np.uint32) for shape in ((5, 16, 16), (5, 16, 8), (5, 16, 8)))\n"
+        "import hashlib, numpy as np; from simulator.arithmetic import kernel_name, product; rng = "
+        "np.random.default_rng(1)\n"
+        "a, b, c = (rng.integers(0, 1 << 16, shape).astype(np.uint32) for shape in ((5, 16, 16), (5, 16, 8), (5, "
+        "16, 8)))\n"
         "d = product(a, b, c, family='mma', target='sm_80', a_type='f16', b_type='f16', d_type='f16')\n"
         "print(kernel_name(), hashlib.sha256(d.tobytes()).hexdigest())"
     )

@@ -92,7 +92,8 @@ def test_against_fractions(a: ElementType, b: ElementType, d: ElementType, kind:
         found = simulate(left, right, c, (a, b, d))
         wrong = np.flatnonzero(found != np.array(expected, np.uint32))
         assert not len(wrong), (
-            f"{len(wrong)} of {count} sums of {products} products, first: {left[wrong[0]]} * {right[wrong[0]]} + {c[wrong[0]]:#x}"
+            f"{len(wrong)} of {count} sums of {products} products, first: {left[wrong[0]]} * {right[wrong[0]]} + "
+            f"{c[wrong[0]]:#x}"
         )
 
 

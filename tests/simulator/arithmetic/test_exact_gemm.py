@@ -87,7 +87,8 @@ def check(a: Array, b: Array, c: Array | None, result: str, found: Array) -> Non
     assert found.view(DTYPES[result]).shape == wanted.shape
     wrong = np.argwhere(found.view(DTYPES[result]) != wanted)
     assert not len(wrong), (
-        f"{len(wrong)} of {wanted.size} wrong, first {wrong[0]}: {found[tuple(wrong[0])]!r}, pattern {wanted[tuple(wrong[0])]:#x}"
+        f"{len(wrong)} of {wanted.size} wrong, first {wrong[0]}: {found[tuple(wrong[0])]!r}, pattern "
+        f"{wanted[tuple(wrong[0])]:#x}"
     )
 
 

@@ -199,7 +199,10 @@ def test_exit_codes(tcsim: Tcsim, tmp_path: Path) -> None:
 
 def test_ordinary_races_have_both_lines(tmp_path: Path) -> None:
     """A race of two warps that use no asynchronous instruction, which a run only counts."""
-    text = ".trace 1\n.target sm_90a\n.warps 2\n.shared 64\n.warp 0 {\nst.shared.b32 [%r0], %r1;\n}\n.warp 1 {\nld.shared.b32 %r1, [%r0];\n}\n"
+    text = (
+        ".trace 1\n.target sm_90a\n.warps 2\n.shared 64\n.warp 0 {\nst.shared.b32 [%r0], %r1;\n}\n.warp 1 "
+        "{\nld.shared.b32 %r1, [%r0];\n}\n"
+    )
     (tmp_path / "x.trace").write_text(text)
     races = [finding for finding in check(tmp_path / "x.trace").findings if finding.rule == "shared-memory-race"]
     assert [(finding.line, finding.other) for finding in races] == [(9, 6)]

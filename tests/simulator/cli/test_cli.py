@@ -271,7 +271,10 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 def test_importing_isa_loads_nothing_heavy() -> None:
-    script = "import isa, sys; print(*[m for m in ('pandas', 'matplotlib', 'simpy', 'rich', 'simulator', 'ml_dtypes') if m in sys.modules])"
+    script = (
+        "import isa, sys; print(*[m for m in ('pandas', 'matplotlib', 'simpy', 'rich', 'simulator', "
+        "'ml_dtypes') if m in sys.modules])"
+    )
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", script], capture_output=True, text=True, check=True
     )
@@ -280,7 +283,10 @@ def test_importing_isa_loads_nothing_heavy() -> None:
 
 
 def test_decode_needs_no_simpy() -> None:
-    script = f"import sys; from simulator.cli import main; main(['decode', {TEXT!r}]); print('simpy' in sys.modules, 'rich' in sys.modules)"
+    script = (
+        f"import sys; from simulator.cli import main; main(['decode', {TEXT!r}]); print('simpy' in "
+        f"sys.modules, 'rich' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ}
     )

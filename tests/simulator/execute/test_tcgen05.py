@@ -85,7 +85,8 @@ class Scene:
         for rank, (cta, wanted) in enumerate(zip(self.ctas, self.expected(d), strict=True)):
             wrong = np.argwhere(cta.tmem.words != wanted)
             assert not len(wrong), (
-                f"CTA {rank}: {len(wrong)} cells, first {wrong[0]}: {cta.tmem.words[*wrong[0]]:#x}, not {wanted[*wrong[0]]:#x}"
+                f"CTA {rank}: {len(wrong)} cells, first {wrong[0]}: {cta.tmem.words[*wrong[0]]:#x}, not "
+                f"{wanted[*wrong[0]]:#x}"
             )
             known = np.zeros((self.case.rows, self.case.n), np.uint32)
             changed = np.ones((128, 512), np.uint32)
@@ -1170,7 +1171,8 @@ def test_collector_without_fill_is_refused_by_default() -> None:
         Case(kind="f16", m=128, n=24), Case(kind="i8", m=64, n=16, a="u8", b="s8", d="s32", sparse=True, base=16), HALF,
         Case(kind="f8f6f4", m=128, n=16, a="e2m1", b="e2m3", d="f16", sparse=True, tmem=True),
         Case(kind="tf32", m=256, n=16, a="tf32", b="tf32", group=2),
-        Case(kind="f16", m=128, n=32, a="bf16", b="bf16", group=2), Case(kind="f16", m=128, n=16, group=2, sparse=True), replace(PAIRED, base=16),
+        Case(kind="f16", m=128, n=32, a="bf16", b="bf16", group=2), Case(kind="f16", m=128, n=16, group=2,
+        sparse=True), replace(PAIRED, base=16),
     ],
     ids=str,
 )  # fmt: skip

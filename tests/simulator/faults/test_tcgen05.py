@@ -392,8 +392,10 @@ def test_populations() -> None:
 @pytest.mark.parametrize(
     ("site", "model", "given", "problem"),
     [
-        ("c", "flip", {}, "site c"), ("a_desc", "flip", {}, "site a_desc"), ("e", "flip", {"word": 2}, "word 2"), ("e", "align", {}, "model align"),
-        ("idesc", "selector", {}, "model selector"), ("idesc", "lane", {}, "model lane"), ("e", "flip", {"case": 1}, "case 1"),
+        ("c", "flip", {}, "site c"), ("a_desc", "flip", {}, "site a_desc"), ("e", "flip", {"word": 2}, "word 2"),
+        ("e", "align", {}, "model align"),
+        ("idesc", "selector", {}, "model selector"), ("idesc", "lane", {}, "model lane"),
+        ("e", "flip", {"case": 1}, "case 1"),
     ],
 )  # fmt: skip
 def test_faults_that_there_cannot_be(site: str, model: str, given: dict[str, Any], problem: str) -> None:

@@ -424,8 +424,10 @@ def test_metadata_files_that_are_none(tmp_path: Path, tcsim: Tcsim) -> None:
 @pytest.mark.parametrize(
     ("opcode", "choice", "words"),
     [
-        (F16, Choice(selector=2), "selector 2"), (F16, Choice(m=64), "no m to choose"), (F16, Choice(scale_a=(1, 0)), "no scale a to choose"),
-        ("mma.m16n8k16.f32.f16.f16.f32", Choice(selector=1), "no selector"), (TMEM, Choice(m=100), "M = 100"), (TMEM, Choice(n=7), "N = 7"),
+        (F16, Choice(selector=2), "selector 2"), (F16, Choice(m=64), "no m to choose"),
+        (F16, Choice(scale_a=(1, 0)), "no scale a to choose"),
+        ("mma.m16n8k16.f32.f16.f16.f32", Choice(selector=1), "no selector"), (TMEM, Choice(m=100), "M = 100"),
+        (TMEM, Choice(n=7), "N = 7"),
         (TMEM, Choice(base_lane=16), "base lane 16 in layout D"),
         (TMEM, Choice(selector=2), "selector 2"),
         (TMEM, Choice(half_split=4), "half split"),
@@ -552,9 +554,12 @@ def test_queries_as_json(tcsim: Tcsim) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("layout",), 2, "FORM is missing"), (("layout", F16, "--palette", "rainbow", "--format", "svg"), 1, "pastel, distinct, safe, bw"),
-        (("layout", F16, "--output", "/nowhere/x.svg"), 2, "a folder that exists"), (("layout", F16, "--operand", "q"), 1, "a, b, c, d, e"),
-        (("layout", F16, "--lane", "40", "--format", "svg"), 1, "no lane 40"), (("layout", F16, "--scale-a", "x"), 2, "BYTE-ID"),
+        (("layout",), 2, "FORM is missing"),
+        (("layout", F16, "--palette", "rainbow", "--format", "svg"), 1, "pastel, distinct, safe, bw"),
+        (("layout", F16, "--output", "/nowhere/x.svg"), 2, "a folder that exists"),
+        (("layout", F16, "--operand", "q"), 1, "a, b, c, d, e"),
+        (("layout", F16, "--lane", "40", "--format", "svg"), 1, "no lane 40"),
+        (("layout", F16, "--scale-a", "x"), 2, "BYTE-ID"),
         (("layout", F16, "--selector", "-1"), 2, "-1"), (("where", F16, "--operand", "a", "--row", "5"), 2, "--col"),
         (("where", F16, "--operand", "a", "--row", "-5", "--col", "0"), 1, "no row -5"),
         (("what", F16, "--lane", "9", "--register", "z1"), 2, "such as a1"),

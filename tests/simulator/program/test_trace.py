@@ -85,7 +85,8 @@ def test_structure(tmp_path: Path) -> None:
     trace = read_trace(
         save(
             tmp_path,
-            f"{HEAD}.warps 8\n.warp 1,4-5 {{ .repeat 2 {{ .repeat 0x3 {{ bar.sync 0; }} mov.b32 %r7, 1; }} }}\n.warp 0 {{ }}\n",
+            f"{HEAD}.warps 8\n.warp 1,4-5 "
+            f"{{ .repeat 2 {{ .repeat 0x3 {{ bar.sync 0; }} mov.b32 %r7, 1; }} }}\n.warp 0 {{ }}\n",
         )
     )
     first, second = trace.blocks
@@ -100,7 +101,10 @@ def test_structure(tmp_path: Path) -> None:
 
 
 def test_instruction_over_lines(tmp_path: Path) -> None:
-    body = "mov.u32 %r0, // first\n 7;\n  add.u32\n%r1,\n\n%r0, // comment ; with a semicolon\n\t-3 ; mov.u32 %r2, 1; mov.u32 %r3,\n2;"
+    body = (
+        "mov.u32 %r0, // first\n 7;\n  add.u32\n%r1,\n\n%r0, // comment ; with a semicolon\n\t-3 ; mov.u32 "
+        "%r2, 1; mov.u32 %r3,\n2;"
+    )
     report = run(tmp_path, body, end='.store "r", %r0, 4;')
     assert report.arrays["r"][0, :, 0].tolist() == [7, 4, 1, 2]
     assert [step.line for step in read_trace(tmp_path / "x.trace").steps()] == [6, 8, 12, 12]
@@ -274,8 +278,10 @@ def test_barrier_orders_blocks(tmp_path: Path) -> None:
     """A producer and a consumer, there and back, in a loop."""
     text = f"""{HEAD}.warps 2
 .shared 4
-.warp 0 {{ .repeat 5 {{ ld.shared.u32 %r0, [%r9]; add.u32 %r0, %r0, 1; st.shared.u32 [%r9], %r0; bar.sync 0; bar.sync 0; }} }}
-.warp 1 {{ .repeat 5 {{ bar.sync 0; ld.shared.u32 %r0, [%r9]; mul.lo.u32 %r0, %r0, 3; st.shared.u32 [%r9], %r0; bar.sync 0; }} }}
+.warp 0 {{ .repeat 5 {{ ld.shared.u32 %r0, [%r9]; add.u32 %r0, %r0, 1; st.shared.u32 [%r9], %r0; bar.sync 0;
+bar.sync 0; }} }}
+.warp 1 {{ .repeat 5 {{ bar.sync 0; ld.shared.u32 %r0, [%r9]; mul.lo.u32 %r0, %r0, 3; st.shared.u32 [%r9], %r0;
+bar.sync 0; }} }}
 .store "s", shared[0], 4;
 """
     report = simulator.run(save(tmp_path, text))
@@ -290,9 +296,11 @@ def test_named_and_counted_barriers(tmp_path: Path) -> None:
     """Two pairs of warps at barriers of their own; then all at another."""
     text = f"""{HEAD}.warps 4
 .shared 64
-.warp 0,2 {{ mov.u32 %r0, %warpid; shl.b32 %r1, %r0, 2; st.shared.u32 [%r1], %r0; barrier.sync 3, 64; ld.shared.u32 %r2, [%r3]; bar.sync 0; }}
+.warp 0,2 {{ mov.u32 %r0, %warpid; shl.b32 %r1, %r0, 2; st.shared.u32 [%r1], %r0; barrier.sync 3, 64;
+ld.shared.u32 %r2, [%r3]; bar.sync 0; }}
 .warp 1 {{ bar.sync 15, 64; mov.u32 %r4, 8; ld.shared.u32 %r2, [%r4]; bar.cta.sync 0; }}
-.warp 3 {{ mov.u32 %r0, 77; mov.u32 %r1, 12; st.shared.u32 [%r1], %r0; bar.sync 15, 64; bar.sync 0; ld.shared.u32 %r2, [%r1]; }}
+.warp 3 {{ mov.u32 %r0, 77; mov.u32 %r1, 12; st.shared.u32 [%r1], %r0; bar.sync 15, 64; bar.sync 0;
+ld.shared.u32 %r2, [%r1]; }}
 .store "r", %r2, 1;
 """
     report = simulator.run(save(tmp_path, text))
@@ -363,7 +371,10 @@ def test_unwritten_register(tmp_path: Path) -> None:
 
 
 def test_unwritten_address_and_accumulator(tmp_path: Path) -> None:
-    mma = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r4, %r5, %r6, %r7}, {%r0, %r0, %r0, %r0}, {%r0, %r0}, {%r4, %r5, %r6, %r7};"
+    mma = (
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r4, %r5, %r6, %r7}, {%r0, %r0, %r0, %r0}, {%r0, "
+        "%r0}, {%r4, %r5, %r6, %r7};"
+    )
     body = f"ld.shared.u32 %r0, [%r1]; {mma}"
     warnings = " ".join(run(tmp_path, body, shared=64).warnings)
     for register in ("%r1 ", "%r4 ", "%r5 ", "%r6 ", "%r7 "):

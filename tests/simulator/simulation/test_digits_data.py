@@ -63,7 +63,7 @@ def exact_outputs(plan: Plan) -> dict[str, np.ndarray]:
     return out
 
 
-# ---- the files --------------------------------------------------------------------------------------------------------------------------------
+# ---- the files -------------------------------------------------------------------------------------------------------
 
 
 def test_the_checked_in_files_are_what_the_program_writes(tmp_path):
@@ -85,7 +85,7 @@ def test_training_again_gives_the_same_arrays(tmp_path):
         assert_same_arrays(tmp_path / name, DIGITS / name)
 
 
-# ---- the network ------------------------------------------------------------------------------------------------------------------------------
+# ---- the network -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "chunk", "keep"), [("2of4", 4, 2), ("1of2", 2, 1)])
@@ -127,7 +127,7 @@ def test_the_training_tie_rule_keeps_the_lower_index():
     np.testing.assert_array_equal(train.magnitude_mask(w, 2, 1), [[1, 0, 1, 0, 1, 0, 0, 1]])
 
 
-# ---- the operands -----------------------------------------------------------------------------------------------------------------------------
+# ---- the operands ----------------------------------------------------------------------------------------------------
 
 
 @EVERY
@@ -228,7 +228,10 @@ def entry(plan: Plan, target: str) -> str:
     text = (DIGITS / f"{plan.name}.trace").read_text()
     body = text[text.index(".warp 0-7 {") + len(".warp 0-7 {") : text.index(".store")].rstrip().removesuffix("}")
     body = re.sub(r"\.repeat \d+ \{", "{", body)
-    return f".version 8.5\n.target {target}\n.address_size 64\n.visible .entry layer()\n{{\n.reg .b32 %r<256>;\n{body}\nret;\n}}\n"
+    return (
+        f".version 8.5\n.target {target}\n.address_size 64\n.visible .entry "
+        f"layer()\n{{\n.reg .b32 %r<256>;\n{body}\nret;\n}}\n"
+    )
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
@@ -247,7 +250,7 @@ def test_ptxas_takes_the_instructions(plan, target, tmp_path):
     assert (result.returncode == 0) == has_it, result.stderr
 
 
-# ---- the finisher -----------------------------------------------------------------------------------------------------------------------------
+# ---- the finisher ----------------------------------------------------------------------------------------------------
 
 
 @EVERY

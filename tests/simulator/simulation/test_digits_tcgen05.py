@@ -183,7 +183,7 @@ def compressed(name: str, cta: int) -> tuple[Words, Words]:
     return stored, codes
 
 
-# ---- shared memory ------------------------------------------------------------------------------------------------------------------------------
+# ---- shared memory ---------------------------------------------------------------------------------------------------
 
 
 def tile_byte(row: int, byte: int, rows: int, width: int) -> int:
@@ -281,7 +281,7 @@ def test_scale_factor_images() -> None:
     assert layer.scale_a.min() > 0
 
 
-# ---- the result ---------------------------------------------------------------------------------------------------------------------------------
+# ---- the result ------------------------------------------------------------------------------------------------------
 
 
 def chained(name: str, cta: int) -> Words:
@@ -406,7 +406,7 @@ def test_pruning_in_pairs_costs_little_accuracy() -> None:
     assert int(np.sum(values.argmax(axis=1) == images["labels"])) == 374
 
 
-# ---- the files ----------------------------------------------------------------------------------------------------------------------------------
+# ---- the files -------------------------------------------------------------------------------------------------------
 
 
 def test_the_checked_in_files_are_what_the_program_writes(tmp_path: Path) -> None:

@@ -460,7 +460,10 @@ def test_a_lone_cta_of_a_pair_waits(tmp_path: Path) -> None:
 
 def test_the_cluster_waits_for_all_that_run(tmp_path: Path) -> None:
     """A warp that ends without arriving does not hold the others; one that waits elsewhere does."""
-    start = f"{HEAD}.warps 2\n.shared 64\n.cta 0 {{ .warp 0 {{ barrier.cluster.arrive; barrier.cluster.wait; mov.u32 %r0, 1; }} }}\n"
+    start = (
+        f"{HEAD}.warps 2\n.shared 64\n.cta 0 "
+        f"{{ .warp 0 {{ barrier.cluster.arrive; barrier.cluster.wait; mov.u32 %r0, 1; }} }}\n"
+    )
     ended = run(tmp_path, start + '.cta 1 { .warp 1 { mov.u32 %r0, 2; } }\n.store "r", %r0, 1;')
     assert ended.arrays["r"][:, :, 0, 0].tolist() == [[1, 0], [0, 2]]
     with pytest.raises(DeadlockError, match=r"barrier.cluster: warp 1 of CTA 1 has not arrived"):

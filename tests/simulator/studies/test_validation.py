@@ -427,14 +427,18 @@ def test_where_the_pipe_has_full_rate_ptxas_knows_the_interval(name: str) -> Non
 
 
 @pytest.mark.parametrize(("spelling", "config", "low", "high"), [
-    ("mma.sp", "rtx5090", 190, 200), ("mma.sp::ordered_metadata", "rtx5090", 64, 70), ("mma.sp::ordered_metadata", "rtx_pro_6000", 32, 38),
+    ("mma.sp", "rtx5090", 190, 200), ("mma.sp::ordered_metadata", "rtx5090", 64, 70),
+    ("mma.sp::ordered_metadata", "rtx_pro_6000", 32, 38),
     ("mma.sp", "a100", 25, 30),
 ])  # fmt: skip
 def test_plain_metadata_in_a_trace(tmp_path: Path, spelling: str, config: str, low: int, high: int) -> None:
     """Cycles of an instruction in each of 8 warps, as a trace: on sm_120 the plain spelling of f16 goes through a
     routine."""
     opcode = f"{spelling}.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
-    text = f"{opcode} {{%r0, %r1, %r2, %r3}}, {{%r4, %r5, %r6, %r7}}, {{%r8, %r9, %r10, %r11}}, {{%r0, %r1, %r2, %r3}}, %r12, 0x0;"
+    text = (
+        f"{opcode} {{%r0, %r1, %r2, %r3}}, {{%r4, %r5, %r6, %r7}}, {{%r8, %r9, %r10, %r11}}, "
+        f"{{%r0, %r1, %r2, %r3}}, %r12, 0x0;"
+    )
     path = tmp_path / "loop.trace"
     body = text * 20
     took = []

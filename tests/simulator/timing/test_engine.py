@@ -785,7 +785,10 @@ def instructions(draw: st.DrawFn) -> str:
         case 0 | 1 | 2 | 3:
             return mma_text(isa.mma_form(draw(st.sampled_from(OPCODES))), *r)
         case 4:
-            return f"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{_, %r{r[0]}, _, _}}, {vector(r[1], 2)}, {vector(r[2], 1)}, {vector(r[3], 4)};"
+            return (
+                f"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{_, %r{r[0]}, _, _}}, {vector(r[1], 2)}, "
+                f"{vector(r[2], 1)}, {vector(r[3], 4)};"
+            )
         case 5:
             count = draw(st.sampled_from([1, 2, 4]))
             return f"ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {vector(r[0], count)}, [%r{r[1]}];"
@@ -944,7 +947,10 @@ def test_skipping_with_stragglers(folder: Path, line: list[str], loop: list[str]
 def test_results_that_come_during_a_skip(folder: Path) -> None:
     """The last result of a warp that has ended does not move with the repetitions of another."""
     slow = isa.mma_form("mma.sp.sync.aligned.m16n8k64.row.col.f32.e4m3.e4m3.f32")
-    text = f"{HEAD}.warps 2\n.warp 0 {{ {mma_text(slow, 0, 4, 8, 0, 12)} }}\n.warp 1 {{ .repeat 1000 {{ mov.u32 %r0, 1; }} }}\n"
+    text = (
+        f"{HEAD}.warps 2\n.warp 0 {{ {mma_text(slow, 0, 4, 8, 0, 12)} }}\n.warp 1 "
+        f"{{ .repeat 1000 {{ mov.u32 %r0, 1; }} }}\n"
+    )
     path = write(folder, text)
     wanted = 999 * H100.loop.minimum + ALU.latency
     assert [simulator.run(path, H100, arithmetic="none", skip=skip).cycles for skip in (False, True)] == [

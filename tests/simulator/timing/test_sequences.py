@@ -130,7 +130,10 @@ def test_a_call_that_goes_on_moves_nothing() -> None:
 
 
 def test_other_instructions_are_left_alone() -> None:
-    line = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r0, %r1, %r2, %r3};"
+    line = (
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, "
+        "%r9}, {%r0, %r1, %r2, %r3};"
+    )
     timed = compile_code(linearise(Block((0,), (Step(decode(line, target="sm_90a"), 1),), 1)), H100, {})
     assert expand(timed, H100) is timed
 

@@ -30,7 +30,8 @@ Tcsim = Callable[..., tuple[int, str, str]]
 F16 = "mma.sp.m16n8k32.f32.f16.f16.f32"
 TMEM = "tcgen05.mma.sp.cta_group::1.kind::f16"
 _CELL = re.compile(
-    r' data-operand="(\w+)" data-row="(\d+)" data-column="(\d+)"(?: data-copy="(\d+)")? data-lane="(\d+)" data-reg="(\d+)" data-bits="(\d+):(\d+)"'
+    r' data-operand="(\w+)" data-row="(\d+)" data-column="(\d+)"(?: data-copy="(\d+)")? data-lane="(\d+)" '
+    r'data-reg="(\d+)" data-bits="(\d+):(\d+)"'
 )
 Cells = dict[tuple[str, tuple[int, ...]], tuple[int, int, int, int]]
 
