@@ -347,7 +347,7 @@ def test_fuzz(tmp_path: Path) -> None:
     assert 75 < traces < 1400
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("TCSIM_FUZZ_SEEDS", "1"))))
 def test_many(tmp_path: Path, seed: int) -> None:
     """100,000 inputs a seed; TCSIM_FUZZ_SEEDS=10 makes a million (some ten minutes of a core)."""

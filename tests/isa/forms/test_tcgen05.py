@@ -64,7 +64,7 @@ def test_recorded_verdicts() -> None:
     assert golden.TABLE.stat().st_size < 150_000
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas on PATH")
 @pytest.mark.parametrize("target", ["sm_100a", "sm_103a", "sm_110a", "sm_100f", "sm_120a", "sm_90a"])
 def test_ptxas_agrees_about_fresh_texts(target: str) -> None:
@@ -76,7 +76,7 @@ def test_ptxas_agrees_about_fresh_texts(target: str) -> None:
         assert takes(text, target) == accepted, (seed, target, text)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas on PATH")
 @pytest.mark.parametrize("target", ["sm_100a", "sm_103a", "sm_110f"])
 def test_ptxas_takes_what_is_printed(target: str) -> None:

@@ -823,7 +823,7 @@ def test_fine_print(text: str, accepted: bool) -> None:
 
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas on PATH")
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("text", "accepted"), FINE_PRINT)
 def test_fine_print_is_what_ptxas_says(text: str, accepted: bool) -> None:
     assert ptxas_takes(text, "sm_90a") == accepted
@@ -835,7 +835,7 @@ def test_stricter_than_ptxas(text: str) -> None:
 
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas on PATH")
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", STRICTER)
 def test_ptxas_is_laxer(text: str) -> None:
     assert ptxas_takes(text, "sm_90a")
@@ -876,7 +876,7 @@ def mutated(text: str, generator: random.Random) -> str:
 
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas on PATH")
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(4))
 def test_fresh_texts_against_ptxas(seed: int) -> None:
     """Legal texts and mutated ones of every family."""
@@ -906,7 +906,7 @@ TARGETS = "75 80 86 89 90 90a 100 100a 100f 103a 110a 120 120a 120f 121a"
 
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas on PATH")
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", [f"sm_{n}" for n in TARGETS.split()])
 def test_every_printed_form_assembles(target: str) -> None:
     """What `str` prints of every form that a target has, together in one kernel."""

@@ -209,7 +209,7 @@ def test_every_rule_is_met() -> None:
 
 @needs_kernel
 @pytest.mark.parametrize("scale", ["2X ue8m0", "4X ue4m3"])
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_all_pairs_of_ids(scale: str) -> None:
     rng = np.random.default_rng(4)
     for form in (form for form in FORMS if form.row.scale == scale):

@@ -518,7 +518,7 @@ def test_recorded_results(file: str, key: str) -> None:
     assert differing == KNOWN_DIFFERENCES.get((file, key), {})
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("key", ["runs|e4m3.f32.rn.satfinite", "runs|ue8m0.f32.rp"])
 def test_all_f32_patterns(key: str) -> None:
     arrays = recorded("convert_cuda_host.npz")

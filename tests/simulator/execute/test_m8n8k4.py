@@ -126,7 +126,7 @@ def test_grid(target: str) -> None:
 
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas on PATH")
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a", "sm_120a"])
 def test_grid_is_what_ptxas_says(target: str) -> None:
     assert [text for text, accepted in grid() if ptxas_takes(text, target) != accepted] == []

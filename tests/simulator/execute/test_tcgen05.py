@@ -339,7 +339,7 @@ def test_spread(combination: tuple[str, int, bool, bool, int]) -> None:
         run_both(case)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("combination", COMBINATIONS, ids=name_of)
 def test_everything(combination: tuple[str, int, bool, bool, int]) -> None:
     for case in everything(combination):

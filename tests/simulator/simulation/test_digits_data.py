@@ -77,7 +77,7 @@ def test_all_files_together_are_small():
     assert sum(f.stat().st_size for f in DIGITS.iterdir() if f.is_file()) < 3_000_000
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_training_again_gives_the_same_arrays(tmp_path):
     pytest.importorskip("sklearn")
     subprocess.run([sys.executable, str(DIGITS / "train.py"), "--out", str(tmp_path)], check=True, capture_output=True)

@@ -130,7 +130,9 @@ def _choices() -> Iterator[FormLayout]:
             yield found
 
 
-_OTHERS = [pytest.param(found, marks=[pytest.mark.long] * (number % 8 > 0)) for number, found in enumerate(_choices())]
+_OTHERS = [
+    pytest.param(found, marks=[pytest.mark.exhaustive] * (number % 8 > 0)) for number, found in enumerate(_choices())
+]
 
 
 @pytest.mark.parametrize("found", _OTHERS, ids=lambda found: f"{found.opcode}-{found.choice.m}-{found.choice.n}")

@@ -79,7 +79,7 @@ def test_every_form_is_there() -> None:
     assert kinds == {"f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4"}
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_wheel_has_the_scripts(tmp_path: Path) -> None:
     root = ROOT
     command = [
