@@ -8,8 +8,8 @@ case of each distinct thing and a second test, marked `exhaustive`, with all oth
     @over("form", FORMS, ids=lambda form: form.opcode, distinct=lambda form: (form.shape, form.a_type.bits))
     def test_bijections(form: isa.MmaForm) -> None: ...
 
-A failing loop goes on, then raises the first failure, with a note that names every case that failed. Fixtures are
-shared by the cases of a loop.
+A failing loop goes on, then raises the first failure, with a note that names every case that failed. The cases of a
+loop share the test's fixtures, but for `tmp_path`, `monkeypatch` and `capsys`, of which each case has its own.
 """
 
 from __future__ import annotations
@@ -45,22 +45,30 @@ def each(items: Iterable[Any], key: Callable[[Any], Hashable]) -> tuple[list[Any
     return first, others
 
 
-def every(number: int) -> Callable[..., Hashable]:
-    """A key for `over(distinct=...)` that takes every so-manieth case, where cases are distinct by nothing but their
-    data."""
-    count = iter(range(10**9))
-
-    def key(*_: Any) -> Hashable:
-        place = next(count)
-        return place if place % number == 0 else "others" if place else 0
-
-    return key
+def alike(*_: Any) -> Hashable:
+    """A key for cases that differ in their random numbers alone: the first is run, the others if `-m exhaustive`."""
+    return None
 
 
-def _label(values: Sequence[Any], ids: Callable[[Any], object] | Sequence[str] | None, number: int) -> str:
+def _label(values: Sequence[Any], ids: Callable[[Any], object] | Sequence[object] | None, number: int) -> str:
     if ids is None:
         return ", ".join(str(value) for value in values)
-    return "-".join(str(ids(value)) for value in values) if callable(ids) else ids[number]
+    return "-".join(str(ids(value)) for value in values) if callable(ids) else str(ids[number])
+
+
+def _call(function: Callable[..., None], case: Case, number: int, arguments: dict[str, Any]) -> None:
+    """Runs a case with a folder, patches and an output of its own, where the test asks for them."""
+    own = dict(arguments)
+    if "tmp_path" in own:
+        own["tmp_path"] = own["tmp_path"] / f"case_{number}"
+        own["tmp_path"].mkdir()
+    if "capsys" in own:
+        own["capsys"].readouterr()
+    if "monkeypatch" in own:
+        with pytest.MonkeyPatch.context() as own["monkeypatch"]:
+            function(**own, **case.arguments)
+    else:
+        function(**own, **case.arguments)
 
 
 def _run(function: Callable[..., None], cases: Sequence[Case], arguments: dict[str, Any]) -> None:
@@ -68,9 +76,9 @@ def _run(function: Callable[..., None], cases: Sequence[Case], arguments: dict[s
     first: BaseException | None = None
     skipped: BaseException | None = None
     failed, skips = [], 0
-    for case in cases:
+    for number, case in enumerate(cases):
         try:
-            function(**arguments, **case.arguments)
+            _call(function, case, number, arguments)
         except pytest.skip.Exception as reason:
             skipped, skips = reason, skips + 1
         except (Exception, pytest.fail.Exception) as problem:
@@ -88,7 +96,7 @@ def over(
     names: str | Sequence[str],
     values: Iterable[Any],
     *,
-    ids: Callable[[Any], object] | Sequence[str] | None = None,
+    ids: Callable[[Any], object] | Iterable[object] | None = None,
     distinct: Callable[..., Hashable] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Runs a test over all cases in a loop; with `distinct`, a key of a case, over the first of each key, and over the
@@ -97,10 +105,11 @@ def over(
     `names`, `values` and `ids` are those of `pytest.mark.parametrize`; `distinct` is called with the values of a case.
     """
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    labels = ids if ids is None or callable(ids) else list(ids)
     cases, of_key = [], []
     for number, value in enumerate(values):
         row = (value,) if len(keys) == 1 and isinstance(names, str) else tuple(value)
-        cases.append(Case(_label(row, ids, number), dict(zip(keys, row, strict=True))))
+        cases.append(Case(_label(row, labels, number), dict(zip(keys, row, strict=True))))
         of_key.append(row)
     group = "cases_of_" + "_and_".join(keys)
     first, others = cases, []

@@ -10,6 +10,7 @@ import pytest
 import isa
 from isa.forms.plain import plain_forms
 from tests.isa.ptx.test_decoder import FORMS, legal_text, mutated
+from tests.support.cases import alike, over
 
 decoder = sys.modules["isa.ptx.decoder"]
 
@@ -21,7 +22,7 @@ def verdict(text: str, ptx: str) -> object:
         return str(error)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@over("seed", range(4), distinct=alike)
 def test_both_ways_agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On legal texts, mutated ones and odd spaces of every form."""
     generator = random.Random(seed)

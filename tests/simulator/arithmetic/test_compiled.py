@@ -28,6 +28,7 @@ from simulator.arithmetic.rows import SUM_ROWS
 from simulator.arithmetic.sums import add_in_numpy
 from simulator.execute.mma import Ids, Scales, apart, execute_mma
 from tests.simulator.arithmetic.test_exact import KINDS, draw
+from tests.support.cases import over
 
 FORMS = list(mma_forms().values())
 load = compiled.library.__wrapped__  # looks again each time
@@ -116,7 +117,7 @@ def ids_of(form: MmaForm) -> list[tuple[Ids, Ids]]:
 
 
 @needs_kernel
-@pytest.mark.parametrize("form", [form for form in FORMS if form.a_type is not F64], ids=lambda form: form.opcode)
+@over("form", [form for form in FORMS if form.a_type is not F64], ids=lambda form: form.opcode)
 def test_every_form(form: MmaForm) -> None:
     """Registers to registers, and matrices to matrices, as numpy: all kinds of values, every selector, all 16 codes,
     every id."""
@@ -173,7 +174,7 @@ AT_THE_FLOOR = [
 ]
 
 
-@pytest.mark.parametrize("form", AT_THE_FLOOR, ids=lambda form: form.opcode)
+@over("form", AT_THE_FLOOR, ids=lambda form: form.opcode)
 def test_the_floor(form: MmaForm) -> None:
     """A term at the last place that the smallest alignment exponent keeps, and a place below and above, where it
     decides the result."""
@@ -350,7 +351,7 @@ def test_f64(rounding: str) -> None:
 
 
 @needs_kernel
-@pytest.mark.parametrize("form", [form for form in FORMS if form.a_type is F64], ids=lambda form: form.opcode)
+@over("form", [form for form in FORMS if form.a_type is F64], ids=lambda form: form.opcode)
 def test_f64_forms(form: MmaForm) -> None:
     """From registers to registers, as the numpy functions on matrices."""
     rng = np.random.default_rng(form.k)

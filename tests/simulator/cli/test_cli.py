@@ -17,6 +17,7 @@ import pytest
 import isa
 from simulator.cli import VERBS
 from simulator.version import __version__
+from tests.support.cases import over
 
 Tcsim = Callable[..., tuple[int, str, str]]
 MMA = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
@@ -50,7 +51,7 @@ def test_version_and_help(tcsim: Tcsim) -> None:
     assert "tcsim run digits/f16" in out
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@over("verb", VERBS)
 def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
     code, out, err = tcsim(verb, "--help")
     assert code == 0
@@ -58,7 +59,7 @@ def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
     assert not err
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "words"),
     [
         ((), ("VERB",)),

@@ -17,6 +17,7 @@ from isa import UndefinedBehavior
 from simulator import DeadlockError, TraceError, load_config
 from simulator.program.reader import read_trace
 from simulator.program.trace import Repeat, Step
+from tests.support.cases import over
 from tests.support.small_traces import program, save
 
 HEAD = ".trace 1\n.target sm_90a\n"
@@ -184,7 +185,7 @@ INTEGER: list[tuple[str, Callable[[int, int, int], int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "function"), INTEGER, ids=[text for text, _ in INTEGER])
+@over(("text", "function"), INTEGER, ids=[text for text, _ in INTEGER])
 def test_integer_instructions(tmp_path: Path, text: str, function: Callable[[int, int, int], int]) -> None:
     given = words(4, 3, 32)
     given[:, 1, ::3] %= 40  # shift amounts on both sides of 31
@@ -211,8 +212,8 @@ def test_special_registers(tmp_path: Path) -> None:
 # Shared memory
 
 
-@pytest.mark.parametrize("vector", [1, 2, 4])
-@pytest.mark.parametrize("kind", ["b32", "u32", "s32", "f32", "b16", "u16", "s16", "b8", "u8", "s8"])
+@over("vector", [1, 2, 4])
+@over("kind", ["b32", "u32", "s32", "f32", "b16", "u16", "s16", "b8", "u8", "s8"])
 def test_loads_and_stores(tmp_path: Path, kind: str, vector: int) -> None:
     """A copy through registers, lanes in a scattered order: `ld` extends by the type, `st` cuts."""
     size = int(kind[1:]) // 8
@@ -316,7 +317,7 @@ ld.shared.u32 %r2, [%r1]; }}
 STORE, LOAD = "st.shared.u32 [%r8], %r9;", "ld.shared.u32 %r9, [%r8];"
 
 
-@pytest.mark.parametrize(
+@over(
     ("first", "second", "races"),
     [
         (STORE, LOAD, True),
@@ -476,7 +477,7 @@ BAD: list[tuple[str, str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("marked", "expected"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+@over(("marked", "expected"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 def test_bad_trace(tmp_path: Path, marked: str, expected: tuple[str, ...]) -> None:
     before = marked[: marked.index("»")]
     place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
@@ -517,7 +518,7 @@ WHOLE: list[tuple[str, bytes, int, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "line", "expected"), [row[1:] for row in WHOLE], ids=[row[0] for row in WHOLE])
+@over(("data", "line", "expected"), [row[1:] for row in WHOLE], ids=[row[0] for row in WHOLE])
 def test_bad_file(tmp_path: Path, data: bytes, line: int, expected: tuple[str, ...]) -> None:
     path = tmp_path / "x.trace"
     path.write_bytes(data)
@@ -555,7 +556,7 @@ def test_missing_npz_and_key(tmp_path: Path) -> None:
     assert "b, c" in error
 
 
-@pytest.mark.parametrize(
+@over(
     ("array", "words"),
     [
         (np.zeros((2, 32), np.int32), ("int32", "[2, 32]", "uint32")),
@@ -609,7 +610,7 @@ def test_files_that_are_no_npz(tmp_path: Path) -> None:
 # What goes wrong while running
 
 
-@pytest.mark.parametrize(
+@over(
     ("access", "words"),
     [
         ("ld.shared.b32 %r0, [%r1+60];", ()),

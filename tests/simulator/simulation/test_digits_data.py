@@ -20,8 +20,10 @@ import digits_plan
 import make_traces
 from digits_plan import PLANS, Plan
 
+from tests.support.cases import over
+
 DIGITS = digits_plan.HERE
-EVERY = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+EVERY = over("plan", PLANS.values(), ids=PLANS.keys())
 PTXAS = shutil.which("ptxas")
 
 
@@ -235,7 +237,7 @@ def entry(plan: Plan, target: str) -> str:
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
-@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a"])
+@over("target", ["sm_80", "sm_89", "sm_90a"])
 @EVERY
 def test_ptxas_takes_the_instructions(plan, target, tmp_path):
     source = tmp_path / "layer.ptx"
@@ -308,9 +310,7 @@ def bad_file(folder: Path, what: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "what", ["missing", "text", "empty", "one array", "no key", "two types", "half", "shape", "truncated", "pickle"]
-)
+@over("what", ["missing", "text", "empty", "one array", "no key", "two types", "half", "shape", "truncated", "pickle"])
 def test_bad_input_is_one_line_and_exit_code_2(what, tmp_path, capsys):
     assert classify.main([str(bad_file(tmp_path, what))]) == 2
     out, err = capsys.readouterr()

@@ -20,6 +20,7 @@ from simulator.program.lowering import linearise
 from simulator.program.reader import read_trace
 from simulator.simulation.interpreter import execute
 from simulator.state.registers import Numbering, Place, Sort, register_place
+from tests.support.cases import over
 from tests.support.small_traces import program, save
 
 HEAD = ".trace 1\n.target sm_100a\n"
@@ -110,7 +111,7 @@ WIDE: list[tuple[str, Callable[[int, int], int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "function"), WIDE, ids=[text for text, _ in WIDE])
+@over(("text", "function"), WIDE, ids=[text for text, _ in WIDE])
 def test_wide_instructions(tmp_path: Path, text: str, function: Callable[[int, int], int]) -> None:
     given = wide(3, 2, 32)
     given[:, 1, ::5] = given[:, 0, ::5]
@@ -135,7 +136,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-@pytest.mark.parametrize("opcode", [opcode for opcode in plain_forms() if opcode.startswith("setp")])
+@over("opcode", [opcode for opcode in plain_forms() if opcode.startswith("setp")])
 def test_comparisons(tmp_path: Path, opcode: str) -> None:
     _, order, kind = opcode.split(".")
     bits = int(kind[1:])
@@ -373,7 +374,7 @@ BAD: list[tuple[str, str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("marked", "expected"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+@over(("marked", "expected"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 def test_bad_trace(tmp_path: Path, marked: str, expected: tuple[str, ...]) -> None:
     before = marked[: marked.index("»")]
     path = save(tmp_path, marked.replace("»", ""))

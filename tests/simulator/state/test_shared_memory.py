@@ -15,6 +15,7 @@ from simulator.studies.validation.shared_memory import GROUPS, _loops
 from simulator.timing.config import load_config
 from simulator.timing.model import TimedLoop, TimedOperation, Unit, unread
 from simulator.timing.shared_memory import SharedMemory
+from tests.support.cases import over
 
 H100, A100 = load_config("h100_sxm"), load_config("a100")
 NAMED = {group.name: group for groups in GROUPS.values() for group in groups}
@@ -51,7 +52,7 @@ def test_steps_with_matrix_instructions() -> None:
     assert mean(rows) < 0.08
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "warps"),
     [
         ("memory_port_x4_p0_c0", 4),  # a lone warp: 2 cycles a wavefront

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 import isa
 from isa import decode
 from simulator.program.lowering import linearise
@@ -16,6 +14,7 @@ from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOpera
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.timing.sequences import expand
+from tests.support.cases import over
 
 H100 = load_config("h100_sxm")
 RULES = H100.sequences
@@ -47,7 +46,7 @@ def test_every_emulated_form_has_a_sequence() -> None:
     assert all(H100.tensor_class(form) is None for form in EMULATED)
 
 
-@pytest.mark.parametrize("form", EMULATED, ids=lambda form: form.opcode)
+@over("form", EMULATED, ids=lambda form: form.opcode)
 def test_expansion(form: isa.MmaForm) -> None:
     """Every row is there, its values are made before they are used, and one operation counts as the instruction."""
     assert RULES is not None
@@ -87,9 +86,9 @@ def test_by_hand() -> None:
     assert alone.cycles == 2 * 5 + 7 + 16 + 16 + 3 + 4
 
 
-@pytest.mark.parametrize("form", [DENSE, CALLED, SPARSE], ids=lambda form: form.opcode)
-@pytest.mark.parametrize("warps", [1, 6])
-@pytest.mark.parametrize("fresh", ["none", "all"])
+@over("form", [DENSE, CALLED, SPARSE], ids=lambda form: form.opcode)
+@over("warps", [1, 6])
+@over("fresh", ["none", "all"])
 def test_sums_and_repetitions(form: isa.MmaForm, warps: int, fresh: str) -> None:
     """Stalls sum, an instruction is issued once in each run, and skipped repetitions count as those that are
     simulated."""

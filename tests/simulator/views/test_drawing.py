@@ -25,6 +25,7 @@ from simulator.views.drawing import PALETTES, Picture, datapath_figure, draw
 from simulator.views.drawing.page import html
 from simulator.views.drawing.svg import HATCH, Cell, Panel, figure, flow
 from simulator.views.drawing.tmem import wide_panel
+from tests.support.cases import over
 
 Tcsim = Callable[..., tuple[int, str, str]]
 F16 = "mma.sp.m16n8k32.f32.f16.f16.f32"
@@ -113,7 +114,7 @@ def _checked(found: FormLayout, expected: dict[str, Cells]) -> int:
     return sum(map(len, expected.values()))
 
 
-@pytest.mark.parametrize("form", isa.mma_forms().values(), ids=lambda form: form.opcode)
+@over("form", isa.mma_forms().values(), ids=lambda form: form.opcode)
 def test_pictures_of_every_mma_form_are_the_mapping(form: MmaForm) -> None:
     found = form_layout(form.opcode)
     assert _checked(found, _of_mma(form, found.choice)) > 0
@@ -135,7 +136,7 @@ _OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("found", _OTHERS, ids=lambda found: f"{found.opcode}-{found.choice.m}-{found.choice.n}")
+@over("found", _OTHERS, ids=lambda found: f"{found.opcode}-{found.choice.m}-{found.choice.n}")
 def test_pictures_of_every_other_form_and_choice_are_the_mapping(found: FormLayout) -> None:
     if isinstance(found.form, MmaForm):
         _checked(found, _of_mma(found.form, found.choice))
