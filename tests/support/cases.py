@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,16 @@ def _label(values: Sequence[Any], ids: Callable[[Any], object] | Sequence[object
     if ids is None:
         return ", ".join(str(value) for value in values)
     return "-".join(str(ids(value)) for value in values) if callable(ids) else str(ids[number])
+
+
+@contextmanager
+def case_of(*what: object) -> Iterator[None]:
+    """Says in a failure inside which case of a loop it was, where a test writes the loop itself."""
+    try:
+        yield
+    except (Exception, pytest.fail.Exception) as problem:
+        problem.add_note("case: " + ", ".join(map(str, what)))
+        raise
 
 
 def _call(function: Callable[..., None], case: Case, number: int, arguments: dict[str, Any]) -> None:

@@ -20,10 +20,10 @@ def by_layout(form: isa.MmaForm) -> Hashable:
     return (form.m, form.n, form.k, form.blocks, form.sparse, form.a_layout, form.b_layout, *bits)
 
 
-def by_types(form: isa.MmaForm) -> Hashable:
-    """Forms alike in shape, sparsity and the types of their operands; they differ in spelling, scales, or what is done
-    on overflow."""
-    return (by_layout(form), form.a_type.name, form.b_type.name, form.c_type.name, form.d_type.name)
+def by_arithmetic(form: isa.MmaForm) -> Hashable:
+    """Forms alike in all that decides a result; they differ in `::ordered_metadata`, or in how they are spelt."""
+    names = tuple(kind.name for kind in (form.a_type, form.b_type, form.c_type, form.d_type))
+    return (by_layout(form), names, form.saturate, form.rounding, form.row.operation, form.row.scale)
 
 
 def by_metadata(form: isa.MmaForm) -> Hashable:

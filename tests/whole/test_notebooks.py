@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.cases import over
 from tests.support.paths import ROOT
 
 FOLDER = ROOT / "notebooks"
 SCRIPTS = sorted(FOLDER.glob("[0-9]*_*.py"), key=lambda path: int(path.stem.split("_")[0]))
 MOST_BYTES, MOST_PICTURE_BYTES = 250_000, 100_000
 
-each = over("script", SCRIPTS, ids=lambda path: path.stem)
+each = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 
 
 def _checked_in(script: Path) -> dict[str, Any]:

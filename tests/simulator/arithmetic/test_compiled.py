@@ -29,6 +29,7 @@ from simulator.arithmetic.sums import add_in_numpy
 from simulator.execute.mma import Ids, Scales, apart, execute_mma
 from tests.simulator.arithmetic.test_exact import KINDS, draw
 from tests.support.cases import over
+from tests.support.forms import by_arithmetic
 
 FORMS = list(mma_forms().values())
 load = compiled.library.__wrapped__  # looks again each time
@@ -117,7 +118,12 @@ def ids_of(form: MmaForm) -> list[tuple[Ids, Ids]]:
 
 
 @needs_kernel
-@over("form", [form for form in FORMS if form.a_type is not F64], ids=lambda form: form.opcode)
+@over(
+    "form",
+    [form for form in FORMS if form.a_type is not F64],
+    ids=lambda form: form.opcode,
+    distinct=by_arithmetic,
+)
 def test_every_form(form: MmaForm) -> None:
     """Registers to registers, and matrices to matrices, as numpy: all kinds of values, every selector, all 16 codes,
     every id."""

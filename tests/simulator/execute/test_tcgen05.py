@@ -30,7 +30,7 @@ from simulator.state.tensor_memory import TensorMemory
 from tests.golden import compare_mmasim
 from tests.golden.mmasim_cases import Instruction
 from tests.support import tcgen05_reference as ref
-from tests.support.cases import over
+from tests.support.cases import alike, case_of, exhaustive, over
 from tests.support.tcgen05_reference import Case, Operands, Words, some_n
 
 SHARED = 96 << 10
@@ -336,15 +336,19 @@ def name_of(combination: tuple[str, int, bool, bool, int]) -> str:
 
 @over("combination", COMBINATIONS, ids=name_of)
 def test_spread(combination: tuple[str, int, bool, bool, int]) -> None:
-    for case in spread(combination):
+    """Two cases of every combination."""
+    for case in itertools.islice(spread(combination), 2):
         run_both(case)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("combination", COMBINATIONS, ids=name_of)
-def test_everything(combination: tuple[str, int, bool, bool, int]) -> None:
-    for case in everything(combination):
-        run_both(case)
+@exhaustive
+@pytest.mark.parametrize("part", range(8))
+def test_everything(part: int) -> None:
+    """Eight loops, so that several processes have something to do."""
+    for combination in COMBINATIONS[part::8]:
+        for case in (*spread(combination), *everything(combination)):
+            with case_of(name_of(combination), case):
+                run_both(case)
 
 
 # Numbers of any size
@@ -1326,7 +1330,7 @@ LOOPS = [
 
 
 @over("case", LOOPS, ids=str)
-@over("arithmetic", ["exact", "chip"])
+@over("arithmetic", ["chip", "exact"], distinct=alike)
 def test_a_loop_along_k(case: Case, arithmetic: str) -> None:
     """Four instructions over one tile of shared memory in 128B swizzle, its descriptors advanced by bytes, as CUTLASS
     does.

@@ -17,6 +17,7 @@ import isa
 import simulator
 from simulator.errors import ConfigError
 from simulator.faults import outcomes
+from simulator.faults.single_run import SingleRun
 from simulator.faults.space import Group, population
 from simulator.faults.table import MODELS, SITES, Faults, empty
 from simulator.faults.trace import TraceSubject
