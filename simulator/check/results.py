@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from simulator.program.trace import Node, Step, Trace
+from simulator.program.blocks import Node, Step
+from simulator.program.program import Program
 
 
 class Unwaited(NamedTuple):
@@ -18,7 +19,7 @@ class Unwaited(NamedTuple):
     registers: tuple[str, ...]
 
 
-def unwaited_results(trace: Trace) -> list[Unwaited]:
+def unwaited_results(trace: Program) -> list[Unwaited]:
     """Every such read once, by line."""
     found: dict[tuple[int, int], Unwaited] = {}
     for block in trace.blocks:

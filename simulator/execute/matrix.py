@@ -108,4 +108,5 @@ def _note_undefined(machine: CtaState, form: MmaForm, metadata: Bits, selector: 
     met = undefined_cases(form, metadata, selector)
     if "selector-out-of-range" in met or (met and machine.undefined == "raise"):
         raise first_undefined(form, metadata, selector)
-    machine.met.update(met)
+    for name, count in met.items():
+        machine.note_undefined(name, count, "")

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
-from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, Region
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import prepares
 from simulator.state.registers import Warps
@@ -151,4 +152,6 @@ def filled(machine: CtaState, where: Addresses) -> Addresses:
 
 def region(machine: CtaState, where: Addresses, size: int) -> tuple[Region, ...]:
     """The bytes of an access, for the log."""
-    return () if machine.log is None else (Region("shared", machine.rank, where[..., None] + np.arange(size)),)
+    if not machine.wants_accesses:
+        return ()
+    return (Region("shared", machine.rank, where[..., None] + np.arange(size), "bytes"),)

@@ -152,10 +152,10 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
     if isinstance(found, Tcgen05MmaForm):
         _refuse(found, choice, "half_split")
         return _tcgen05(found, choice)
-    if isinstance(found, Form) and found.name == "ldmatrix":
+    if found.name == "ldmatrix":
         _refuse(found, choice, *_EVERY)
         return _ldmatrix(found, choice)
-    if isinstance(found, Form) and found.name in ("tcgen05.ld", "tcgen05.st", "tcgen05.cp"):
+    if found.name in ("tcgen05.ld", "tcgen05.st", "tcgen05.cp"):
         _refuse(found, choice, *(name for name in _EVERY if name != "half_split"))
         return _moved(found, choice)
     raise IsaError(

@@ -26,7 +26,10 @@ from isa.ptx.opcodes import find_form
 TABLE = Path(__file__).parent / "ptxas_tcgen05.csv.gz"
 TARGETS = ("sm_100a", "sm_103a", "sm_110a", "sm_100f", "sm_103f", "sm_110f", "sm_120a", "sm_90a", "sm_80")
 FRESH = 2000
-_DECLARED = ".reg .pred %p<64>; .reg .b16 %rs<64>; .reg .b32 %r<512>; .reg .b64 %rd<64>; .reg .f32 %f<64>; .shared .align 16 .b64 bar[4];"
+_DECLARED = (
+    ".reg .pred %p<64>; .reg .b16 %rs<64>; .reg .b32 %r<512>; .reg .b64 %rd<64>; .reg .f32 %f<64>; "
+    ".shared .align 16 .b64 bar[4];"
+)
 _PREFIX = {1: "%p", 16: "%rs", 32: "%r", 64: "%rd"}
 
 

@@ -32,19 +32,12 @@ from simulator.execute.dynamic_info import (
     WaitFacts,
     cycle,
 )  # fmt: skip
+from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
-from simulator.program.trace import Block, Step
+from simulator.timing.compile import asynchronous, compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import (
-    StallReason,
-    TimedCode,
-    TimedLoop,
-    TimedOperation,
-    asynchronous,
-    compile_code,
-    nesting,
-)
+from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule
 from simulator.timing.tables import Issue, Loop

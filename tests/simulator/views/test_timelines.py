@@ -24,15 +24,17 @@ import simulator.studies.roofline
 import simulator.views.timeline
 from isa.forms.record import Unit
 from simulator.errors import DeadlockError, ViewError
-from simulator.program.reader import read_trace
+from simulator.program import load
+from simulator.timing.compile import compile_code
 from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason, compile_code
+from simulator.timing.model import StallReason
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.views.timeline import Timeline, chrome, kanata
 from simulator.views.timeline.stalls import CAUSES, VIEWS
 from tests.simulator.timing import test_engine as engine
 from tests.simulator.timing import test_tcgen05 as tcgen05
+from tests.support.cases import over
 from tests.support.timeline_formats import check_chrome, check_kanata
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -160,7 +162,7 @@ def recorded(
     assert replace(timing, skipped=0) == replace(
         engine.simulated(config, codes, warps, registers, costs, skip=skip), skipped=0
     )
-    timeline.close("case", read_trace(folder / "case.trace"), config, codes, timing)
+    timeline.close("case", load(folder / "case.trace"), config, codes, timing)
     return timing
 
 
@@ -394,7 +396,7 @@ def test_run_writes_both(tcsim: Tcsim, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.json", "x.log.gz"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "words"),
     [
         (
