@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeGuard
 from isa.errors import IsaError
 from isa.forms.mma_rows import MMA_ROWS, ORDERED_SINCE_PTX, MmaRow
 from isa.forms.record import Form, Role, Shape, Time, version
-from isa.fragments.metadata import Metadata, metadata_operand
+from isa.fragments.metadata import Metadata, metadata_operand, stored_k
 from isa.fragments.registers import Fragment, a_fragment, accumulator_fragment, b_fragment, quad_pair_fragment
 from isa.fragments.scales import ScaleOperand, scale_operand
 from isa.targets import Availability, Target
@@ -105,7 +105,7 @@ class MmaForm(Form):
     @property
     def k_stored(self) -> int:
         """Columns of A that the registers hold: K, or K / 2 in a sparse form."""
-        return self.k // 2 if self.sparse else self.k
+        return stored_k(self.k, self.sparse)
 
     @cached_property
     def a(self) -> Fragment:
@@ -164,7 +164,7 @@ def operand_fragment(row: MmaRow, name: str, element: ElementType, layout: str =
     if row.blocks > 1:
         return quad_pair_fragment(name, element, layout)
     if name == "a":
-        return a_fragment(m, k // 2 if row.sparse else k, element)
+        return a_fragment(m, stored_k(k, row.sparse), element)
     return b_fragment(k, n, element) if name == "b" else accumulator_fragment(name, m, n, element)
 
 
@@ -280,7 +280,7 @@ def _matrix_role(row: MmaRow, fragment: Fragment) -> Role:
 
 def is_mma(form: Form) -> TypeGuard[MmaForm]:
     """Whether a form is one of `mma` or `mma.sp`, whose operands are fragments in registers."""
-    return form.name == "mma"
+    return form.is_matrix and not form.asynchronous
 
 
 @lru_cache(maxsize=1)

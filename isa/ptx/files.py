@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from isa.errors import IsaError
-from isa.forms.mma import MmaForm
 from isa.forms.record import PTX
 from isa.forms.table import FIRST_NAMES
 from isa.ptx.decoder import decode
@@ -72,7 +71,7 @@ def read_ptx(text: str, target: str | Target | None = None) -> Iterator[Statemen
 
 def notes(instruction: Instruction, target: Target | None = None) -> tuple[str, ...]:
     """What a user of a legal instruction should know, on this target or on any."""
-    of_form = instruction.form.notes(target) if isinstance(instruction.form, MmaForm) else ()
+    of_form = instruction.form.notes(target)
     undefined = tuple(f"ptxas takes this, but it is undefined: {name}" for name in instruction.undefined)
     return (*of_form, *instruction.remarks, *undefined)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from isa.errors import IsaError
-from isa.forms.mma import MmaForm, mma_forms
+from isa.forms.mma import is_mma, mma_forms
 from isa.forms.record import Form
 from isa.forms.table import plain_forms
 from isa.targets import Target, parse_target
@@ -48,7 +48,7 @@ def table(family: str = "mma", *, target: str | Target = "", type: str = "", spa
         form
         for form in _family(family)
         if (chip is None or form.supports(chip))
-        and (not type or (isinstance(form, MmaForm) and type in (form.a_type.name, form.b_type.name)))
+        and (not type or (is_mma(form) and type in (form.a_type.name, form.b_type.name)))
         and (not sparse or form.is_sparse)
     ]
     return Table(COLUMNS, [_row(form) for form in chosen])
@@ -72,7 +72,7 @@ def _family(name: str) -> list[Form]:
 
 def _row(form: Form) -> tuple[str | int, ...]:
     """Operands with their registers, how many selectors, the metadata pattern, since when and where."""
-    metadata = form.metadata if isinstance(form, MmaForm) and form.sparse else None
+    metadata = form.metadata if is_mma(form) and form.sparse else None
     return (
         form.opcode,
         " ".join(role.name + (str(role.count) if role.count > 1 else "") for role in form.roles),

@@ -16,7 +16,8 @@ from isa.errors import IsaError
 from isa.forms.record import Form
 from isa.forms.tcgen05 import is_tcgen05_mma
 from isa.ptx.instruction import Immediate, Instruction, Operand
-from isa.tensor_memory.moves import Move, copy, move
+from isa.tensor_memory.copies import copy
+from isa.tensor_memory.moves import Move, move
 from isa.undefined import undefined_behavior
 from simulator.execute.cta_state import CtaState, Executor, Outcome, PendingWait
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts

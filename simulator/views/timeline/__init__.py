@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from isa.forms.mma import MmaForm
+from isa.forms.mma import is_mma
 from simulator.errors import ViewError
 from simulator.program.lowering import Code, Operation
 from simulator.state.registers import Numbering
@@ -181,7 +181,7 @@ class Timeline:
 def short(operation: Operation) -> str:
     """A name of an instruction that fits on a slice."""
     form = operation.instruction.form
-    if isinstance(form, MmaForm):
+    if is_mma(form):
         return f"mma{'.sp' if form.sparse else ''} m{form.m}n{form.n}k{form.k} {form.a_type}"
     name = str(getattr(form, "name", "")) or form.opcode.split(".")[0]
     return ".".join([name, *(q for q in form.opcode.removeprefix(name).split(".") if q in _SHOWN)])

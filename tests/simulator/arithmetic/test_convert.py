@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from isa import IsaError
 from isa.targets import parse_target
 from isa.types import ELEMENT_TYPES, PACKED_E2M1, SCALE_TYPES, ElementType
+from simulator.arithmetic.conversions import CONVERSIONS, legal_conversions
 from simulator.arithmetic.convert import (
-    CONVERSIONS,
     ROUNDINGS,
     convert,
     from_float64,
     largest,
-    legal_conversions,
     nan_pattern,
     to_float64,
 )
