@@ -349,7 +349,9 @@ class _Engine:
                 self.count[number] += 1
                 known = self.known[event.cta, warp]
                 known.seen[number] = known.ordered[number] = self.count[number]
-                self.mbarriers[region.cta, offset] = Mbarrier(number, self.count[number], event.line, count, count)
+                self.mbarriers[region.cta, offset] = Mbarrier(
+                    count, count, owner=number, created=self.count[number], line=event.line
+                )
 
     def inval(self, _index: int, event: Event) -> None:
         for region in event.writes:
@@ -365,7 +367,7 @@ class _Engine:
                 barrier = self.mbarriers.get(place)
                 if barrier is None:
                     continue
-                if any(self.known[event.cta, warp].seen[barrier.owner] < barrier.made for warp, _ in event.threads):
+                if any(self.known[event.cta, warp].seen[barrier.owner] < barrier.created for warp, _ in event.threads):
                     self.result.strays.setdefault((event.line, barrier.line), Stray(event, barrier.line, place))
                 found.append((place, barrier))
         return found
@@ -390,7 +392,7 @@ class _Engine:
             barrier.transactions += many * (-bytes_each if "complete_tx" in qualifiers else bytes_each)
             barrier.pending -= count * many
             barrier.expected -= count * many if "arrive_drop" in qualifiers else 0
-            barrier.settle()
+            barrier.arrived()
 
     def commit(self, _index: int, event: Event) -> None:
         group = group_of(event)
@@ -411,12 +413,12 @@ class _Engine:
             for _, barrier in barriers:
                 barrier.released = join(barrier.released, released)
                 barrier.pending -= 1
-                barrier.settle()
+                barrier.arrived()
 
     def wait(self, index: int, event: Event) -> None:
         parity: int | None = self.number(index, event, "parity", -1)
         for _, barrier in self.named(event, event.reads):
-            known = barrier.awaited(None if parity == -1 else parity)
+            known = barrier.handed_on(None if parity == -1 else parity)
             for warp, _ in event.threads:
                 if known and "relaxed" in event.kind.split("."):
                     self.known[event.cta, warp].relaxed += [(known[0], known[1], known[2])]
