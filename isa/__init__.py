@@ -6,7 +6,7 @@
 ((16, 8), 2)
 """
 
-from isa.errors import IsaError, UndefinedBehavior
+from isa.errors import Error, IsaError, UndefinedBehavior
 from isa.forms.mma import MmaForm, mma_form, mma_forms
 from isa.fragments.metadata import (
     FOUR_OF_EIGHT,
@@ -29,6 +29,7 @@ __all__ = [
     "ONE_OF_TWO",
     "TWO_OF_FOUR",
     "ElementType",
+    "Error",
     "Instruction",
     "IsaError",
     "Metadata",

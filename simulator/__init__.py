@@ -17,7 +17,15 @@ from simulator.version import __version__
 
 if TYPE_CHECKING:
     from simulator.arithmetic.exact_gemm import exact_gemm
-    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
+    from simulator.errors import (
+        ConfigError,
+        DeadlockError,
+        Error,
+        IsaError,
+        MissingDependency,
+        TraceError,
+        ViewError,
+    )
     from simulator.execute.call import mma, mma_sp
     from simulator.simulation.report import Report
     from simulator.simulation.run import run
@@ -27,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ConfigError",
     "DeadlockError",
+    "Error",
+    "IsaError",
+    "MissingDependency",
     "Report",
     "Timeline",
     "TraceError",
@@ -42,6 +53,9 @@ __all__ = [
 _WHERE = {
     "ConfigError": "simulator.errors",
     "DeadlockError": "simulator.errors",
+    "Error": "simulator.errors",
+    "IsaError": "simulator.errors",
+    "MissingDependency": "simulator.errors",
     "Report": "simulator.simulation.report",
     "Timeline": "simulator.views.timeline",
     "TraceError": "simulator.errors",

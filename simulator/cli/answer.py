@@ -18,15 +18,14 @@ def answer(work: Callable[[], str], written: Sequence[str] = ()) -> int:
     Returns:
         An exit code: DONE, NO for undefined behaviour, BAD for what cannot be read, run, shown or written.
     """
-    from isa import IsaError, UndefinedBehavior
-    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
+    from isa.errors import Error, UndefinedBehavior
 
     try:
         text = work()
     except UndefinedBehavior as error:
         say(f"undefined behaviour: {error}")
         return NO
-    except (ConfigError, DeadlockError, TraceError, ViewError, IsaError) as error:
+    except Error as error:
         say(error)
         return BAD
     except OSError as error:

@@ -98,6 +98,7 @@ class ClusterBarrier:
             raise AddressError(
                 f"warp {actor[1]} of CTA {actor[0]} arrives twice at the barrier of the cluster",
                 "barrier.cluster.wait between",
+                rule="barrier-use",
             )
         self.arrived[actor] += 1
         self.released = joined(self.released, known)
@@ -108,6 +109,7 @@ class ClusterBarrier:
             raise AddressError(
                 f"warp {actor[1]} of CTA {actor[0]} waits at the barrier of the cluster without arriving",
                 "barrier.cluster.arrive before",
+                rule="barrier-use",
             )
         self.waited[actor] += 1
         return self.waited[actor] - 1

@@ -159,7 +159,9 @@ def _bulk(instruction: Instruction) -> Executor:
             lanes = np.flatnonzero(active)
             if len(lanes) > 1:
                 reason = f"cp.async.bulk by {len(lanes)} threads of warp {int(warps[row])}: each would copy"
-                raise AddressError(reason, "one thread: @%p0 cp.async.bulk, as elect.sync chooses it")
+                raise AddressError(
+                    reason, "one thread: @%p0 cp.async.bulk, as elect.sync chooses it", rule="aligned-threads"
+                )
             for lane in lanes.tolist():
                 where, origin, barrier, count = (int(values[row, lane]) for values in given)
                 facts[row] = _bulk_copy(machine, int(warps[row]), where, origin, barrier, count)

@@ -156,7 +156,9 @@ class CtaState:
                 "is in no CTA's shared memory" if rank > 1 else f"is in shared memory of CTA {rank}, and there is none"
             )
             raise AddressError(
-                f"address {address:#x} {what}", "an offset in shared memory, or what mapa.shared::cluster gives"
+                f"address {address:#x} {what}",
+                "an offset in shared memory, or what mapa.shared::cluster gives",
+                rule="shared-memory-bounds",
             )
         return self.ctas[rank], offset
 

@@ -96,7 +96,9 @@ def _initialise(instruction: Instruction, _form: FamilyForm) -> Executor:
             cta, offset = machine.located(party.address)
             if len(party.lanes) > 1:
                 raise AddressError(
-                    f"mbarrier.init at shared[{offset}] by {len(party.lanes)} threads", "one thread: @%p0 mbarrier.init"
+                    f"mbarrier.init at shared[{offset}] by {len(party.lanes)} threads",
+                    "one thread: @%p0 mbarrier.init",
+                    rule="aligned-threads",
                 )
             cta.mbarriers.init(offset, party.numbers[0])
             facts.append((party, InitFacts((cta.rank, offset), party.numbers[0])))
@@ -117,6 +119,7 @@ def _invalidate(instruction: Instruction, _form: FamilyForm) -> Executor:
                 raise AddressError(
                     f"mbarrier.inval at shared[{offset}] by {len(party.lanes)} threads",
                     "one thread: @%p0 mbarrier.inval",
+                    rule="aligned-threads",
                 )
             cta.mbarriers.inval(offset)
         machine.note(instruction, warps, writes=_region(machine, parties))
@@ -228,7 +231,9 @@ def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
         if not parity:
             wanted = parity_of(wanted)
         elif (wanted > 1)[machine.threads(warps)].any():
-            raise AddressError(f"a wait for parity {int(wanted[machine.threads(warps)].max())}", "0 or 1")
+            raise AddressError(
+                f"a wait for parity {int(wanted[machine.threads(warps)].max())}", "0 or 1", rule="barrier-use"
+            )
         phases = []
         for party in _parties(machine, warps, at(machine, warps), wanted):
             cta, offset = machine.located(party.address)

@@ -73,7 +73,7 @@ class SingleRun(Observer):
         except DeadlockError as error:
             outcome, reason, said = HANG, "deadlock", str(error)
         except UndefinedBehavior as error:
-            reason = "illegal-instruction" if error.name == "selector-out-of-range" else "illegal"
+            reason = "illegal-instruction" if error.rule == "selector-out-of-range" else "illegal"
             outcome, said = DUE, str(error)
         except (TraceError, IsaError) as error:
             said = str(error)

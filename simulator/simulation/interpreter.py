@@ -192,9 +192,9 @@ class Interpreter:
         """The error with its place in the trace."""
         if isinstance(error, UndefinedBehavior):
             return UndefinedBehavior(
-                error.name, f"{self.program.path}:{line}: {error.where}", error.rule, error.section
+                error.rule, f"{self.program.path}:{line}: {error.where}", error.reason, error.section
             )
-        return TraceError(str(self.program.path), line, 0, error.reason, error.legal)
+        return TraceError(str(self.program.path), line, 0, error.reason, error.legal, error.rule, error.operand)
 
     def describe(self) -> tuple[str, ...]:
         """Who waits for what."""
@@ -266,7 +266,9 @@ class Interpreter:
         lanes = guarded_lanes(guard, machine, group.warps)
         if lanes.any() != lanes.all():
             reason = f"'{item.instruction.form.opcode}' in {int(lanes.sum())} of the {lanes.size} threads of warp {int(group.warps[0])}"
-            raise TraceError(str(self.program.path), item.line, 0, reason, "all threads of a warp, or none")
+            raise TraceError(
+                str(self.program.path), item.line, 0, reason, "all threads of a warp, or none", rule="aligned-threads"
+            )
         return bool(lanes.any())
 
 

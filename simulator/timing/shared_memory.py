@@ -42,7 +42,7 @@ class Access(NamedTuple):
 class SharedMemory:
     """Shared memory of each SM of a run."""
 
-    def __init__(self, rule: Shared, sms: int, cores: int, warps: int, observer: TimingObserver | None) -> None:
+    def __init__(self, rule: Shared, sms: int, cores: int, warps: int, observer: TimingObserver | None = None) -> None:
         self.rule, self.observer = rule, observer
         self.first = [0] * sms  # cycle of the lowest bit of `taken`
         self.taken = [0] * sms  # a bit for each cycle in which a wavefront is served

@@ -61,6 +61,7 @@ def _single(machine: CtaState, warps: Warps, form: FamilyForm) -> Iterator[_Thre
                 -1,
                 f"'{form.name}' by {len(lanes)} threads of warp {int(warps[row])}",
                 "one thread: @%p0 after elect.sync",
+                rule="aligned-threads",
             )
         if len(lanes):
             yield _Thread(row, int(warps[row]), int(lanes[0]))
@@ -73,7 +74,7 @@ def _together(
     for row, active in enumerate(machine.threads(warps)):
         if not active.all():
             reason = f"'{form.name}' by {int(active.sum())} of the 32 threads of warp {int(warps[row])}"
-            raise IsaError(form.opcode, -1, reason, "all threads of a warp (.sync.aligned)")
+            raise IsaError(form.opcode, -1, reason, "all threads of a warp (.sync.aligned)", rule="aligned-threads")
         for value in values:
             if (value[row] != value[row, :1]).any():
                 raise undefined_behavior("uneven-operand", f"{form.opcode}, warp {int(warps[row])}")
