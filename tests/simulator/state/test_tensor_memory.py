@@ -30,7 +30,7 @@ def test_allocations_do_not_overlap_and_wait_when_full() -> None:
     assert memory.allocate(32) is None
     memory.deallocate(128, 128)
     assert memory.allocate(64) == 128
-    assert memory.leaked() == [Allocation(0, 128), Allocation(256, 128), Allocation(384, 128), Allocation(128, 64)]
+    assert memory.allocations == [Allocation(0, 128), Allocation(256, 128), Allocation(384, 128), Allocation(128, 64)]
 
 
 def _grow(memory: TensorMemory) -> None:
