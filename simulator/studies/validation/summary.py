@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.studies.validation.group import Group, Row
+from simulator.tables import Table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,17 @@ class Result:
                 order = sorted(values, key=lambda value: value if isinstance(value, int) else 0)
                 found += [self.summarise(_part(name, value), values[value]) for value in order]
         return tuple(found)
+
+    def to_frame(self) -> DataFrame:
+        """The rows as a pandas DataFrame: config, group, label, a column for each key (chains, warps, ...), measured,
+        simulated, and the signed error: relative, or in the group's unit where `absolute` is true."""
+        records = [
+            {"config": self.config, "group": self.group.name, "label": row.label, **dict(row.keys)}
+            | {"measured": row.measured, "simulated": row.simulated, "error": self.group.error(row)}
+            | {"absolute": self.group.absolute}
+            for row in self.rows
+        ]
+        return Table.of(records).frame()
 
     def summarise(self, part: str, rows: Sequence[Row]) -> Summary:
         if not rows:
