@@ -32,7 +32,7 @@ _BULK_UNIT = 16  # bytes that address and size are multiples of; PTX ISA 9.0, 9.
 def load_global(instruction: Instruction, form: PlainForm) -> Executor:
     """ld.global: PTX ISA 9.0, 9.7.9.8."""
     at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
-    size = form.width // 8 * form.vector
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = filled(machine, at(machine, warps))
@@ -46,7 +46,7 @@ def load_global(instruction: Instruction, form: PlainForm) -> Executor:
 def store_global(instruction: Instruction, form: PlainForm) -> Executor:
     """st.global: PTX ISA 9.0, 9.7.9.11."""
     at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
-    size = form.width // 8 * form.vector
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where, data = at(machine, warps), as_bytes_of(np.swapaxes(read(machine, warps), 1, 2), form)

@@ -18,7 +18,8 @@ from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
 
 def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
     """ldmatrix: PTX ISA 9.0, 9.7.14.5.15."""
-    at, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.matrix
+    at, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.fragment
+    assert fragment is not None
     rows = fragment.shape[0]
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -36,7 +37,7 @@ def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
 def load(instruction: Instruction, form: PlainForm) -> Executor:
     """ld.shared: PTX ISA 9.0, 9.7.9.8."""
     at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
-    size = form.width // 8 * form.vector
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = at(machine, warps)
@@ -56,7 +57,7 @@ def load(instruction: Instruction, form: PlainForm) -> Executor:
 def store(instruction: Instruction, form: PlainForm) -> Executor:
     """st.shared: PTX ISA 9.0, 9.7.9.11."""
     at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
-    size = form.width // 8 * form.vector
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = at(machine, warps)

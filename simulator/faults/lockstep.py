@@ -51,7 +51,7 @@ def can_batch(program: Program) -> bool:
 
 def _is_plain(form: PlainForm) -> bool:
     if form.name in ("ld", "st"):
-        return form.unit == "shared"
+        return form.time.table == "shared"
     return form.name in ("ldmatrix", "bar", "barrier") or (form.name in ALU_NAMES and form.name != "mapa")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from isa import Instruction, IsaError, Target, decode, parse_target
-from isa.forms.mma import Role
+from isa.forms.record import Role
 from isa.forms.tcgen05 import FamilyForm
 from isa.forms.tcgen05_operands import SizedRole
 from isa.ptx.instruction import Address, Operand, Pair, Register, Vector, register_names

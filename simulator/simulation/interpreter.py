@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError, UndefinedBehavior
-from isa.forms.mma import MmaForm
+from isa.forms.record import Time
 from simulator.errors import DeadlockError, TraceError
 from simulator.execute.barrier import Barriers
 from simulator.execute.cta_state import CtaState, Executor, PendingWait
@@ -293,6 +293,6 @@ def _idle_loops(code: Code) -> set[int]:
     idle = set()
     for end in (item for item in code.items if isinstance(item, LoopEnd)):
         body = code.items[end.start : end.index]
-        if all(isinstance(item, LoopEnd) or isinstance(item.instruction.form, MmaForm) for item in body):
+        if all(isinstance(item, LoopEnd) or item.instruction.form.time is Time.TENSOR for item in body):
             idle.add(end.loop)
     return idle

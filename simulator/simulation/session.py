@@ -18,7 +18,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.tcgen05 import FamilyForm
 from isa.targets import Target, parse_target
 from simulator.errors import ConfigError
 from simulator.execute.barrier import ClusterBarrier
@@ -110,7 +109,7 @@ class Session:
     def _empty(self) -> list[CtaState]:
         program, machines = self.program, list[CtaState]()
         cluster = ClusterBarrier((code.cta, warp) for code in program.codes if code.items for warp in code.warps)
-        ordered = program.ctas > 1 or any(isinstance(op.instruction.form, FamilyForm) for op, _ in program.operations)
+        ordered = program.ctas > 1 or any(op.instruction.form.asynchronous for op, _ in program.operations)
         outside = GlobalMemory(program.global_bytes)
         for rank in range(program.ctas):
             machine = CtaState(

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.tcgen05 import FamilyForm
 from simulator.errors import ConfigError, TraceError
 from simulator.execute.dynamic_info import Fact
 from simulator.program.lowering import Code
 from simulator.program.program import Program
 from simulator.simulation.interpreter import Executed
 from simulator.state.registers import WARP_SIZE
+from simulator.timing.compile import bind, compile_code
 from simulator.timing.config import Config
-from simulator.timing.model import TimedCode, bind, compile_code
+from simulator.timing.model import TimedCode
 
 _VALUES_ALONE = "config none: values without time"
 Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
@@ -79,14 +79,14 @@ def _check_times(program: Program, config: Config) -> None:
     for op, _ in program.operations:
         form, guard = op.instruction.form, op.instruction.guard
         what = ""
-        if isinstance(form, FamilyForm):
+        if form.asynchronous:
             what = f"'{form.opcode}'" if "arrive_drop" in form.name else ""
-        elif guard is not None and form.unit not in ("alu", "shared", "global", "copies"):
+        elif guard is not None and form.time.table not in ("alu", "shared", "memory"):
             what = f"'{form.opcode}' behind {guard}"
         if what:
             raise ConfigError(
                 config.path,
-                form.unit,
+                form.time.table,
                 f"line {op.line} of {program.path.name}: there is no time for {what}",
                 _VALUES_ALONE,
             )

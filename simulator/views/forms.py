@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from isa.forms.mma import Form, MmaForm, mma_forms
+from isa.forms.mma import MmaForm, mma_forms
 from isa.forms.plain import plain_forms
+from isa.forms.record import Form
 from isa.targets import Target, parse_target
 from isa.types import MATRIX_TYPES
 from simulator.errors import ViewError
@@ -49,7 +50,7 @@ def table(family: str = "mma", *, target: str | Target = "", type: str = "", spa
         for form in _family(family)
         if (chip is None or form.supports(chip))
         and (not type or (isinstance(form, MmaForm) and type in (form.a_type.name, form.b_type.name)))
-        and (not sparse or getattr(form, "sparse", False))
+        and (not sparse or form.is_sparse)
     ]
     return Table(COLUMNS, [_row(form) for form in chosen])
 
@@ -80,5 +81,5 @@ def _row(form: Form) -> tuple[str | int, ...]:
         metadata.sparsity.name if metadata else "",
         form.since_ptx,
         str(form.targets),
-        "; ".join(form.notes()) if isinstance(form, MmaForm) else "",
+        "; ".join(form.notes()),
     )

@@ -138,8 +138,8 @@ def repeated(count: int) -> Callable[[], object]:
     """The timing engine alone on a loop of 120 matrix instructions in 8 warps."""
     from simulator.program.blocks import Block, Repeat
     from simulator.program.lowering import linearise
+    from simulator.timing.compile import compile_code
     from simulator.timing.engine import simulate
-    from simulator.timing.model import compile_code
 
     config = load_config("h100_sxm")
     block = Block(tuple(range(8)), (Repeat(count, stream(isa.mma_form(OPCODE), 4), 1),), 1)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from isa.forms.mma import Role, Shape
+from isa.forms.record import Role, Shape
 from isa.forms.tcgen05 import FamilyForm, Tcgen05MmaForm, read_family
 from isa.forms.tcgen05_operands import SizedRole
 from isa.forms.tcgen05_rows import family_opcodes
@@ -26,7 +26,10 @@ from isa.forms.tcgen05_rows import family_opcodes
 TABLE = Path(__file__).parent / "ptxas_tcgen05.csv.gz"
 TARGETS = ("sm_100a", "sm_103a", "sm_110a", "sm_100f", "sm_103f", "sm_110f", "sm_120a", "sm_90a", "sm_80")
 FRESH = 2000
-_DECLARED = ".reg .pred %p<64>; .reg .b16 %rs<64>; .reg .b32 %r<512>; .reg .b64 %rd<64>; .reg .f32 %f<64>; .shared .align 16 .b64 bar[4];"
+_DECLARED = (
+    ".reg .pred %p<64>; .reg .b16 %rs<64>; .reg .b32 %r<512>; .reg .b64 %rd<64>; .reg .f32 %f<64>; "
+    ".shared .align 16 .b64 bar[4];"
+)
 _PREFIX = {1: "%p", 16: "%rs", 32: "%r", 64: "%rd"}
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isa import IsaError
+from isa.forms.record import Unit
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.tables import Table
 from simulator.timing.config import Config, load_config
-from simulator.timing.model import Unit
 from simulator.timing.result import Timing
 
 if TYPE_CHECKING:

@@ -29,9 +29,10 @@ from simulator.program.lowering import linearise
 from simulator.program.program import Program
 from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Numbering, Sort
+from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop, compile_code
+from simulator.timing.model import TimedLoop
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts

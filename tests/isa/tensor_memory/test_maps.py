@@ -24,6 +24,7 @@ from isa.tensor_memory.datapath import LAYOUTS, DatapathLayout, check_addresses,
 from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
 from isa.tensor_memory.moves import copy, decompress, move, shift_down, shift_sources
 from isa.tensor_memory.scales import k_per_factor, scale_factors, tmem_scales
+from tests.support.cases import over
 
 RNG = np.random.default_rng(3)
 COMBINATIONS = [
@@ -141,8 +142,8 @@ def test_every_move_of_the_table_exists_and_no_other() -> None:
                 move(shape, repeats, half_split=split)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(("shape", "repeats"), MOVES, ids=str)
+@over("packed", [False, True])
+@over(("shape", "repeats"), MOVES, ids=str)
 def test_moves_are_the_table(shape: str, repeats: int, packed: bool) -> None:
     split = repeats * (2 if packed else 1) if shape == "16x32bx2" else None
     this = move(shape, repeats, packed, split)
@@ -403,8 +404,8 @@ def test_half_layouts_fill_the_memory_together() -> None:
         assert list(low[:17]) == [*range(16), 32]
 
 
-@pytest.mark.parametrize("bits", [4, 8, 16, 32])
-@pytest.mark.parametrize("name", LAYOUTS)
+@over("bits", [4, 8, 16, 32])
+@over("name", LAYOUTS)
 def test_a_in_tensor_memory(name: str, bits: int) -> None:
     layout = LAYOUTS[name]
     copies = {"B": [0, 64], "E": [0, 64], "G": [0, 32, 64, 96]}.get(name, [0])
@@ -474,7 +475,7 @@ def variants(metadata: TmemMetadata) -> list[tuple[int, int]]:
     return list(itertools.product(metadata.selectors, metadata.layout.base_lanes))
 
 
-@pytest.mark.parametrize(("kind", "m", "group", "ws"), SPARSE)
+@over(("kind", "m", "group", "ws"), SPARSE)
 def test_metadata_is_the_formula(kind: str, m: int, group: int, ws: bool) -> None:
     metadata = tmem_metadata(kind, m, group, ws)
     name = datapath(m, group, True, ws).name
@@ -520,7 +521,7 @@ CUTLASS_E = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "m", "ws", "shape", "stride", "unit"), CUTLASS_E)
+@over(("kind", "m", "ws", "shape", "stride", "unit"), CUTLASS_E)
 def test_metadata_is_cutlass_fragment(kind: str, m: int, ws: bool, shape: Any, stride: Any, unit: float) -> None:
     metadata = tmem_metadata(kind, m, 1, ws)
     lane, column, code = metadata.mapping().grid
@@ -530,7 +531,7 @@ def test_metadata_is_cutlass_fragment(kind: str, m: int, ws: bool, shape: Any, s
         assert (lane[r, chunk, which], 32 * column[r, chunk, which] + 4 * code[r, chunk, which]) == (offset % 128, bit)
 
 
-@pytest.mark.parametrize(("kind", "m", "group", "ws"), SPARSE)
+@over(("kind", "m", "group", "ws"), SPARSE)
 def test_metadata_goes_to_shared_memory_and_back(kind: str, m: int, group: int, ws: bool) -> None:
     """Matrix -> bytes in shared memory -> tcgen05.cp.128x128b, by hand -> cells -> matrix; and what an instruction
     picks of it."""
