@@ -18,10 +18,10 @@ import numpy as np
 import isa
 import simulator
 from simulator.arithmetic import product
-from simulator.studies.accuracy import accuracy
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
+accuracy = simulator.accuracy.accuracy
 ROOT = next(folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / "tests" / "golden").is_dir())
 
 # %% [markdown]

@@ -140,11 +140,8 @@ class Accuracy:
         lines += _grid(
             [_HEADER, *([str(line.group), *_cells(line)] for line in self.lines)], left=(1, 2, len(_HEADER) - 1)
         )
-        lines += [
-            "",
-            "#: lines of one number agree in every result; errors in ulp of the exact result; backward: mean |error| / sum |a||b|",
-            "",
-        ]
+        alike, errors = "lines of one number agree in every result", "errors in ulp of the exact result"
+        lines += ["", f"#: {alike}; {errors}; backward: mean |error| / sum |a||b|", ""]
         lines += ["bias: mean of signed errors, negative toward zero, +- standard error", *self._biases(), ""]
         lines += [
             "share of results in percent, by error in ulp: each column from the one before up to its own",
