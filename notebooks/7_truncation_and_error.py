@@ -223,7 +223,8 @@ reports = {arithmetic: simulator.run("digits/f16", arithmetic=arithmetic) for ar
 print(f"digits/f16: largest distance of an instruction's result from the exact one {reports['chip'].largest_ulp} ulp")
 chip, exact = (report.arrays["d_f16"].view(np.float32) for report in reports.values())
 print(
-    f"layer: {np.mean(chip != exact):.0%} of the outputs differ, by at most {np.abs(chip - exact).max():.1e} (largest {np.abs(exact).max():.1f})"
+    f"layer: {np.mean(chip != exact):.0%} of the outputs differ, by at most "
+    f"{np.abs(chip - exact).max():.1e} (largest {np.abs(exact).max():.1f})"
 )
 
 # %% [markdown]
