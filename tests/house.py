@@ -28,6 +28,7 @@ RIDDLES = ("found", "at", "made")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("isa",),
     ("simulator.version", "simulator.errors", "simulator.files", "simulator.resources"),
+    ("simulator.tables", "simulator.toml_tables"),
     ("simulator.state", "simulator.arithmetic", "simulator.layout"),
     ("simulator.execute",),
     ("simulator.program", "simulator.timing"),
