@@ -341,7 +341,7 @@ def test_bad_file(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
-ODD = (pytest.param(name, id=name[:3]) for name in ("x" * 5000, "a\0b"))
+ODD = ("x" * 5000, "a\0b")
 
 
 @over("name", ["h100", "h100_smx", "nonsense", "", ".", "no/such/file.toml", "h100_sxm.toml", *ODD])
