@@ -174,6 +174,8 @@ class InstructionDescriptor(Descriptor):
 
     TITLE: ClassVar[str] = "instruction descriptor"
     SOURCE: ClassVar[str] = PTX_IDESC
+    RULE: ClassVar[str] = "idesc"
+    RULE_OF_FIELD: ClassVar[Mapping[str, str]] = dict.fromkeys(("a_scale_id", "b_scale_id", "scale_type"), "scale-ids")
 
     kind: str
     m: int = field(kw_only=True)
@@ -206,6 +208,7 @@ class InstructionDescriptor(Descriptor):
                     -1,
                     f".kind::{self.kind} has no field '{attribute.name}'",
                     ", ".join(sorted(own - {"reserved"})),
+                    rule="idesc",
                 )
         super().__post_init__()
 
@@ -276,7 +279,7 @@ class InstructionDescriptor(Descriptor):
             raise IsaError(str(cta_group), -1, f"unknown cta_group {cta_group}", "1 or 2")
         if scale_vec not in _VECTORS.get(self.kind, {"": 1}):
             legal = ", ".join(name or "none" for name in _VECTORS.get(self.kind, {"": 1}))
-            raise IsaError(scale_vec, -1, f".kind::{self.kind} has no vector size '{scale_vec}'", legal)
+            raise IsaError(scale_vec, -1, f".kind::{self.kind} has no vector size '{scale_vec}'", legal, rule="idesc")
         chip = parse_target(target)
         found = [
             *self.reserved_findings(),

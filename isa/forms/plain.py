@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import product
 
-from isa.forms.mma import Form, Role, Shape
-from isa.fragments.registers import Fragment, ldmatrix_fragment
+from isa.forms.record import Access, Form, Role, Shape, Space, Time
+from isa.fragments.registers import ldmatrix_fragment
 from isa.targets import Availability
 from isa.types import ELEMENT_TYPES
 
@@ -36,37 +36,11 @@ _ORDERS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PlainForm(Form):
-    """An instruction that multiplies no matrices.
+    """An instruction that multiplies no matrices."""
 
-    Attributes:
-        name: the instruction's name, e.g. "ld".
-        qualifiers: the rest of the opcode, split at the dots.
-    """
-
-    name: str
-    qualifiers: tuple[str, ...]
-
-    @property
-    def type_name(self) -> str:
-        """The data type, always the last qualifier; copies have none."""
-        return self.qualifiers[-1]
-
-    @property
-    def width(self) -> int:
-        """Bits of one element of the data type."""
-        return int(self.type_name[1:])
-
-    @property
-    def vector(self) -> int:
-        """Elements that a load or store moves for each lane."""
-        return next((int(q[1:]) for q in self.qualifiers if q in _VECTOR[1:]), 1)
-
-    @cached_property
-    def matrix(self) -> Fragment:
-        """The destination of `ldmatrix` as rows of 8 x 8 matrices, one register each."""
-        return ldmatrix_fragment(self.roles[0].count, "trans" in self.qualifiers, ELEMENT_TYPES["f16"])
+    __hash__ = Form.__hash__
 
 
 @dataclass(frozen=True)
@@ -77,7 +51,7 @@ class PlainRow:
     name: str
     choices: tuple[tuple[str, ...], ...]
     roles: Callable[[tuple[str, ...]], tuple[Role, ...]]
-    unit: str
+    time: Time
     since_ptx: str
     since_target: int
     section: str
@@ -230,20 +204,20 @@ PLAIN_ROWS: tuple[PlainRow, ...] = (
         "ldmatrix",
         (("sync",), ("aligned",), ("m8n8",), ("x1", "x2", "x4"), ("", "trans"), _SHARED, ("b16",)),
         _ldmatrix,
-        "shared",
+        Time.LOAD_MATRIX,
         "6.5",
         75,
         "9.7.14.5.15",
     ),
-    PlainRow("ld", (_SHARED, _VECTOR, _WORDS + _NARROW), _load, "shared", "1.0", 70, "9.7.9.8"),
-    PlainRow("ld", (_SHARED, ("", "v2"), _WIDE), _load, "shared", "1.0", 70, "9.7.9.8"),
-    PlainRow("st", (_SHARED, _VECTOR, _WORDS + _NARROW), _store, "shared", "1.0", 70, "9.7.9.11"),
-    PlainRow("st", (_SHARED, ("", "v2"), _WIDE), _store, "shared", "1.0", 70, "9.7.9.11"),
+    PlainRow("ld", (_SHARED, _VECTOR, _WORDS + _NARROW), _load, Time.LOAD, "1.0", 70, "9.7.9.8"),
+    PlainRow("ld", (_SHARED, ("", "v2"), _WIDE), _load, Time.LOAD, "1.0", 70, "9.7.9.8"),
+    PlainRow("st", (_SHARED, _VECTOR, _WORDS + _NARROW), _store, Time.STORE, "1.0", 70, "9.7.9.11"),
+    PlainRow("st", (_SHARED, ("", "v2"), _WIDE), _store, Time.STORE, "1.0", 70, "9.7.9.11"),
     PlainRow(
         "ld",
         (("global",), ("", "ca", "cg"), _VECTOR, _WORDS + _NARROW),
         lambda q: _far(_load(q)),
-        "global",
+        Time.LOAD_GLOBAL,
         "1.0",
         70,
         "9.7.9.8",
@@ -252,7 +226,7 @@ PLAIN_ROWS: tuple[PlainRow, ...] = (
         "ld",
         (("global",), ("", "ca", "cg"), ("", "v2"), _WIDE),
         lambda q: _far(_load(q)),
-        "global",
+        Time.LOAD_GLOBAL,
         "1.0",
         70,
         "9.7.9.8",
@@ -261,7 +235,7 @@ PLAIN_ROWS: tuple[PlainRow, ...] = (
         "st",
         (("global",), ("", "wb", "cg"), _VECTOR, _WORDS + _NARROW),
         lambda q: _far(_store(q)),
-        "global",
+        Time.STORE_GLOBAL,
         "1.0",
         70,
         "9.7.9.11",
@@ -270,21 +244,23 @@ PLAIN_ROWS: tuple[PlainRow, ...] = (
         "st",
         (("global",), ("", "wb", "cg"), ("", "v2"), _WIDE),
         lambda q: _far(_store(q)),
-        "global",
+        Time.STORE_GLOBAL,
         "1.0",
         70,
         "9.7.9.11",
     ),
     PlainRow(
-        "cp", (("async",), ("ca", "cg"), _SHARED, ("global",), _PREFETCH), _copy, "global", "7.0", 80, "9.7.9.25.3.1"
+        "cp", (("async",), ("ca", "cg"), _SHARED, ("global",), _PREFETCH), _copy, Time.COPY, "7.0", 80, "9.7.9.25.3.1"
     ),
-    PlainRow("cp", (("async",), ("commit_group", "wait_all")), lambda _: (), "copies", "7.0", 80, "9.7.9.25.3.2"),
-    PlainRow("cp", (("async",), ("wait_group",)), _groups, "copies", "7.0", 80, "9.7.9.25.3.3"),
+    PlainRow(
+        "cp", (("async",), ("commit_group", "wait_all")), lambda _: (), Time.COPY_GROUP, "7.0", 80, "9.7.9.25.3.2"
+    ),
+    PlainRow("cp", (("async",), ("wait_group",)), _groups, Time.COPY_GROUP, "7.0", 80, "9.7.9.25.3.3"),
     PlainRow(
         "cp",
         (("async",), ("bulk",), ("shared::cluster",), ("global",), ("mbarrier::complete_tx::bytes",)),
         _bulk,
-        "global",
+        Time.COPY,
         "8.0",
         90,
         "9.7.9.25.4.1",
@@ -293,54 +269,64 @@ PLAIN_ROWS: tuple[PlainRow, ...] = (
         "cp",
         (("async",), ("bulk",), ("shared::cta",), ("global",), ("mbarrier::complete_tx::bytes",)),
         _bulk,
-        "global",
+        Time.COPY,
         "8.6",
         90,
         "9.7.9.25.4.1",
     ),
-    PlainRow("mov", (_WORDS + _WIDE + _HALF + (_PRED,),), _move, "alu", "1.0", 70, "9.7.9.3"),
-    PlainRow("add", (_INTEGER + _WIDE_INTEGER,), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.1"),
-    PlainRow("sub", (_INTEGER + _WIDE_INTEGER,), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.2"),
-    PlainRow("mul", (("lo",), _INTEGER), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.1.3"),
-    PlainRow("mul", (("wide",), _INTEGER), _widening, "alu", "1.0", 70, "9.7.1.3"),
-    PlainRow("mad", (("lo",), _INTEGER), _arithmetic("a", "b", "c"), "alu", "1.0", 70, "9.7.1.4"),
-    PlainRow("shl", (("b32", "b64"),), _shift, "alu", "1.0", 70, "9.7.8.7"),
-    PlainRow("shr", (("b32", "u32", "s32", *_WIDE),), _shift, "alu", "1.0", 70, "9.7.8.8"),
-    PlainRow("and", (("b32", "b64", _PRED),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.1"),
-    PlainRow("or", (("b32", "b64", _PRED),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.2"),
-    PlainRow("xor", (("b32", "b64", _PRED),), _arithmetic("a", "b"), "alu", "1.0", 70, "9.7.8.3"),
-    PlainRow("not", (("b32", "b64", _PRED),), _arithmetic("a"), "alu", "1.0", 70, "9.7.8.4"),
+    PlainRow("mov", (_WORDS + _WIDE + _HALF + (_PRED,),), _move, Time.EITHER, "1.0", 70, "9.7.9.3"),
+    PlainRow("add", (_INTEGER + _WIDE_INTEGER,), _arithmetic("a", "b"), Time.EITHER, "1.0", 70, "9.7.1.1"),
+    PlainRow("sub", (_INTEGER + _WIDE_INTEGER,), _arithmetic("a", "b"), Time.EITHER, "1.0", 70, "9.7.1.2"),
+    PlainRow("mul", (("lo",), _INTEGER), _arithmetic("a", "b"), Time.MULTIPLY, "1.0", 70, "9.7.1.3"),
+    PlainRow("mul", (("wide",), _INTEGER), _widening, Time.MULTIPLY, "1.0", 70, "9.7.1.3"),
+    PlainRow("mad", (("lo",), _INTEGER), _arithmetic("a", "b", "c"), Time.MULTIPLY, "1.0", 70, "9.7.1.4"),
+    PlainRow("shl", (("b32", "b64"),), _shift, Time.INTEGER, "1.0", 70, "9.7.8.7"),
+    PlainRow("shr", (("b32", "u32", "s32", *_WIDE),), _shift, Time.INTEGER, "1.0", 70, "9.7.8.8"),
+    PlainRow("and", (("b32", "b64", _PRED),), _arithmetic("a", "b"), Time.INTEGER, "1.0", 70, "9.7.8.1"),
+    PlainRow("or", (("b32", "b64", _PRED),), _arithmetic("a", "b"), Time.INTEGER, "1.0", 70, "9.7.8.2"),
+    PlainRow("xor", (("b32", "b64", _PRED),), _arithmetic("a", "b"), Time.INTEGER, "1.0", 70, "9.7.8.3"),
+    PlainRow("not", (("b32", "b64", _PRED),), _arithmetic("a"), Time.INTEGER, "1.0", 70, "9.7.8.4"),
     *(
-        PlainRow("setp", (orders, (f"{sort}32", f"{sort}64")), _compare, "alu", "1.0", 70, "9.7.6.2")
+        PlainRow("setp", (orders, (f"{sort}32", f"{sort}64")), _compare, Time.INTEGER, "1.0", 70, "9.7.6.2")
         for sort, orders in _ORDERS.items()
     ),
-    PlainRow("selp", (("b32", "u32", "s32", *_WIDE),), _select, "alu", "1.0", 70, "9.7.6.3"),
-    PlainRow("cvt", (("u64",), ("u32",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
-    PlainRow("cvt", (("s64",), ("s32",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
-    PlainRow("cvt", (("u32",), ("u64",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
-    PlainRow("cvt", (("u16",), ("u32",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
-    PlainRow("cvt", (("u32",), ("u16",)), _convert, "alu", "1.0", 70, "9.7.9.21"),
-    PlainRow("elect", (("sync",),), _elect, "alu", "8.0", 90, "9.7.13.10"),
-    PlainRow("mapa", (("shared::cluster",), ("u32",)), _map, "alu", "7.8", 90, "9.7.9.23"),
-    PlainRow("bar", (("sync",),), _barrier, "barrier", "1.0", 70, "9.7.13.1"),
-    PlainRow("bar", (("cta",), ("sync",)), _barrier, "barrier", "7.8", 70, "9.7.13.1"),
-    PlainRow("barrier", (("", "cta"), ("sync",), ("", "aligned")), _barrier, "barrier", "6.0", 70, "9.7.13.1"),
-    PlainRow("barrier", (("cluster",), ("arrive",), ("", "aligned")), lambda _: (), "barrier", "7.8", 90, "9.7.13.3"),
+    PlainRow("selp", (("b32", "u32", "s32", *_WIDE),), _select, Time.INTEGER, "1.0", 70, "9.7.6.3"),
+    PlainRow("cvt", (("u64",), ("u32",)), _convert, Time.INTEGER, "1.0", 70, "9.7.9.21"),
+    PlainRow("cvt", (("s64",), ("s32",)), _convert, Time.INTEGER, "1.0", 70, "9.7.9.21"),
+    PlainRow("cvt", (("u32",), ("u64",)), _convert, Time.INTEGER, "1.0", 70, "9.7.9.21"),
+    PlainRow("cvt", (("u16",), ("u32",)), _convert, Time.INTEGER, "1.0", 70, "9.7.9.21"),
+    PlainRow("cvt", (("u32",), ("u16",)), _convert, Time.INTEGER, "1.0", 70, "9.7.9.21"),
+    PlainRow("elect", (("sync",),), _elect, Time.INTEGER, "8.0", 90, "9.7.13.10"),
+    PlainRow("mapa", (("shared::cluster",), ("u32",)), _map, Time.INTEGER, "7.8", 90, "9.7.9.23"),
+    PlainRow("bar", (("sync",),), _barrier, Time.BARRIER, "1.0", 70, "9.7.13.1"),
+    PlainRow("bar", (("cta",), ("sync",)), _barrier, Time.BARRIER, "7.8", 70, "9.7.13.1"),
+    PlainRow("barrier", (("", "cta"), ("sync",), ("", "aligned")), _barrier, Time.BARRIER, "6.0", 70, "9.7.13.1"),
+    PlainRow(
+        "barrier",
+        (("cluster",), ("arrive",), ("", "aligned")),
+        lambda _: (),
+        Time.CLUSTER_BARRIER,
+        "7.8",
+        90,
+        "9.7.13.3",
+    ),
     PlainRow(
         "barrier",
         (("cluster",), ("arrive",), ("release", "relaxed"), ("", "aligned")),
         lambda _: (),
-        "barrier",
+        Time.CLUSTER_BARRIER,
         "8.0",
         90,
         "9.7.13.3",
     ),
-    PlainRow("barrier", (("cluster",), ("wait",), ("", "aligned")), lambda _: (), "barrier", "7.8", 90, "9.7.13.3"),
+    PlainRow(
+        "barrier", (("cluster",), ("wait",), ("", "aligned")), lambda _: (), Time.CLUSTER_BARRIER, "7.8", 90, "9.7.13.3"
+    ),
     PlainRow(
         "barrier",
         (("cluster",), ("wait",), ("acquire",), ("", "aligned")),
         lambda _: (),
-        "barrier",
+        Time.CLUSTER_BARRIER,
         "8.0",
         90,
         "9.7.13.3",
@@ -358,18 +344,35 @@ def _expand(row: PlainRow) -> list[PlainForm]:
     forms = []
     for choice in product(*row.choices):
         qualifiers = tuple(q for q in choice if q)
-        opcode = ".".join((row.name, *qualifiers))
-        section = f"PTX ISA 9.0, {row.section}"
+        roles = row.roles(qualifiers)
+        fragment = None
+        if row.time is Time.LOAD_MATRIX:
+            fragment = ldmatrix_fragment(roles[0].count, "trans" in qualifiers, ELEMENT_TYPES["f16"])
         forms.append(
             PlainForm(
-                opcode,
-                row.roles(qualifiers),
-                row.since_ptx,
-                Availability(f"{row.since_target}+"),
-                section,
-                row.unit,
-                row.name,
-                qualifiers,
+                opcode=".".join((row.name, *qualifiers)),
+                name=row.name,
+                qualifiers=qualifiers,
+                roles=roles,
+                since_ptx=row.since_ptx,
+                targets=Availability(f"{row.since_target}+"),
+                section=f"PTX ISA 9.0, {row.section}",
+                time=row.time,
+                access=_access(row.time, qualifiers, roles),
+                fragment=fragment,
             )
         )
     return forms
+
+
+def _access(time: Time, qualifiers: tuple[str, ...], roles: tuple[Role, ...]) -> Access | None:
+    """What a load, store or copy does to memory."""
+    if time is Time.LOAD_MATRIX:
+        return Access(Space.SHARED, 4 * roles[0].count, row_bytes=16, addresses=8 * roles[0].count)
+    if time is Time.COPY:
+        return Access(Space.GLOBAL, 0)
+    if time not in (Time.LOAD, Time.STORE, Time.LOAD_GLOBAL, Time.STORE_GLOBAL):
+        return None
+    size = _bits(qualifiers[-1]) // 8 * _count(qualifiers)
+    space = Space.SHARED if time in (Time.LOAD, Time.STORE) else Space.GLOBAL
+    return Access(space, size, time in (Time.STORE, Time.STORE_GLOBAL), size)

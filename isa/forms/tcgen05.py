@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import product
+from typing import TypeGuard
 
 from isa.errors import IsaError
 from isa.forms import tcgen05_rows as table
-from isa.forms.mma import Form
-from isa.forms.mma import version as ptx_version
+from isa.forms.record import Access, Form, Space, Time
+from isa.forms.record import version as ptx_version
 from isa.forms.tcgen05_operands import OpcodeText, tmem, word
 from isa.forms.tcgen05_rows import FamilyRow, KindRow, VectorRow, joined, mma_roles
 from isa.targets import Availability, Target, parse_target
@@ -33,22 +34,11 @@ _SECTIONS = {
 }  # by (sparse, ws)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FamilyForm(Form):
-    """A form of `tcgen05`, `mbarrier` or `fence`.
+    """A form of `tcgen05`, `mbarrier` or `fence`."""
 
-    Attributes:
-        name: the parts of the opcode that come first and keep their order, e.g. "tcgen05.ld".
-        qualifiers: the others, in canonical order.
-    """
-
-    name: str
-    qualifiers: tuple[str, ...]
-
-    @property
-    def cta_group(self) -> int:
-        """1 or 2; 0 where the instruction names no group."""
-        return next((int(q[-1]) for q in self.qualifiers if q.startswith("cta_group::")), 0)
+    __hash__ = Form.__hash__
 
     def written(self, operands: Mapping[str, bool]) -> FamilyForm:
         """The form with just these operands (name -> whether it is written in brackets); `_Refused` if they do not go
@@ -56,7 +46,7 @@ class FamilyForm(Form):
         return _narrowed(self, tuple(operands))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PlainFamilyForm(FamilyForm):
     """A form of a `FamilyRow`: what its qualifiers say.
 
@@ -96,18 +86,8 @@ class PlainFamilyForm(FamilyForm):
         """What tcgen05.cp makes bytes of: "b6x16_p32", "b4x16_p64", or ""."""
         return next((q for q in self.qualifiers if q in ("b6x16_p32", "b4x16_p64")), "")
 
-    @property
-    def space(self) -> str:
-        """State space of the address, "shared", "shared::cta", "shared::cluster", "global", or "" (generic or none)."""
-        return next((q for q in self.qualifiers if q.startswith("shared") or q == "global"), "")
 
-    @property
-    def scope(self) -> str:
-        """Scope of a memory order, "cta", "cluster", "gpu", "sys", or ""."""
-        return next((q for q in self.qualifiers if q in ("cta", "cluster", "gpu", "sys")), "")
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tcgen05MmaForm(FamilyForm):
     """One spelling of tcgen05.mma, `.mma.sp`, `.mma.ws` or `.mma.ws.sp`. PTX ISA 9.0, 9.7.16.10.9.
 
@@ -134,6 +114,16 @@ class Tcgen05MmaForm(FamilyForm):
     collector: tuple[str, str]
     last: str
     a_in_tmem: bool | None = None
+
+    __hash__ = Form.__hash__
+
+    @property
+    def is_matrix(self) -> bool:
+        return True
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.sparse
 
     @property
     def block_scale(self) -> bool:
@@ -191,9 +181,8 @@ def refine(form: FamilyForm, operands: Mapping[str, tuple[bool, int]], target: T
 @lru_cache(maxsize=4096)
 def _narrowed(form: FamilyForm, names: tuple[str, ...]) -> FamilyForm:
     roles = tuple(replace(role, optional=False) for role in form.roles if role.name in names)
-    limits = form.narrowed if isinstance(form, PlainFamilyForm) else (("scale_d", table.SCALES_INPUT),)
     targets = form.targets
-    for name, limit in limits:
+    for name, limit in form.narrowed:
         if name in names:
             targets = _both(targets, limit)
     return replace(form, roles=roles, targets=targets)
@@ -323,9 +312,20 @@ def _family_form(row: FamilyRow, choice: tuple[str, ...]) -> FamilyForm:
     qualifiers = tuple(q for q in choice if q)
     opcode, section = joined(row.name, qualifiers), f"PTX ISA 9.0, {row.section}"
     since = max(row.since_ptx, table.WINDOWS_SINCE_PTX if "shared::" in opcode else "1.0", key=ptx_version)
-    return PlainFamilyForm(
-        opcode, row.roles(qualifiers), since, row.targets, section, row.unit, row.name, qualifiers, row.narrowed
+    form = PlainFamilyForm(
+        opcode=opcode,
+        name=row.name,
+        qualifiers=qualifiers,
+        roles=row.roles(qualifiers),
+        since_ptx=since,
+        targets=row.targets,
+        section=section,
+        time=row.time,
+        narrowed=row.narrowed,
     )
+    if form.registers:
+        return replace(form, access=Access(Space.TENSOR, 4 * form.registers, write=row.name == "tcgen05.st"))
+    return replace(form, access=Access(Space.SHARED, 8, write=True)) if row.time is Time.MBARRIER else form
 
 
 # tcgen05.mma
@@ -457,20 +457,26 @@ def _mma_form(
     buffer = collector.split("::")[1:] if collector else ["b0" if ws else "a", table.COLLECTOR_OPERATIONS[-1]]
     roles, section = mma_roles(row, ws, sparse, int(group[-1]), last), f"PTX ISA 9.0, {_SECTIONS[sparse, ws]}"
     return Tcgen05MmaForm(
-        joined(name, qualifiers),
-        roles,
-        since,
-        targets,
-        section,
-        "tcgen05",
-        name,
-        qualifiers,
-        row.kind,
-        sparse,
-        ws,
-        spelling,
-        vector.factors if vector else 0,
-        ashift,
-        (buffer[0], buffer[1]),
-        last,
+        opcode=joined(name, qualifiers),
+        name=name,
+        qualifiers=qualifiers,
+        roles=roles,
+        since_ptx=since,
+        targets=targets,
+        section=section,
+        time=Time.TCGEN05,
+        narrowed=(("scale_d", table.SCALES_INPUT),),
+        kind=row.kind,
+        sparse=sparse,
+        ws=ws,
+        vector=spelling,
+        factors=vector.factors if vector else 0,
+        ashift=ashift,
+        collector=(buffer[0], buffer[1]),
+        last=last,
     )
+
+
+def is_tcgen05_mma(form: Form) -> TypeGuard[Tcgen05MmaForm]:
+    """Whether a form is one of tcgen05.mma, whose operands are in shared and Tensor Memory."""
+    return form.is_matrix and form.asynchronous

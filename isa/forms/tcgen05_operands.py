@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from isa.errors import IsaError
-from isa.forms.mma import Role, Shape
+from isa.forms.record import Role, Shape
 from isa.ptx.instruction import Address, Immediate, Operand, Predicate, Register, Sink, Vector, nvcc_name
 
 

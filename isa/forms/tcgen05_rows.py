@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from isa.forms.mma import Role, Shape
+from isa.forms.record import Role, Shape, Time
 from isa.forms.tcgen05_operands import SizedRole, tmem, word
 from isa.targets import Availability
 
@@ -134,7 +134,7 @@ class FamilyRow:
             order.
         roles: operands for a choice of qualifiers, the optional ones included.
         since_ptx, targets, section: as in `Form`.
-        unit: "tcgen05" (tensor core), "tmem" (Tensor Memory), "mbarrier" or "fence".
+        time: its timing class.
         sequence: slots, by number, whose qualifiers keep their order.
         narrowed: operand -> targets that have the form with it, where they are fewer.
     """
@@ -144,7 +144,7 @@ class FamilyRow:
     roles: Callable[[tuple[str, ...]], tuple[Role, ...]]
     since_ptx: str
     targets: Availability
-    unit: str
+    time: Time
     section: str
     sequence: tuple[int, ...] = ()
     narrowed: tuple[tuple[str, Availability], ...] = ()
@@ -237,7 +237,7 @@ def _moves(shapes: tuple[str, ...], most: int) -> tuple[FamilyRow, ...]:
             _load,
             "8.6",
             FAMILY,
-            "tmem",
+            Time.TMEM,
             f"{_MOVE}.3",
         ),
         FamilyRow(
@@ -246,7 +246,7 @@ def _moves(shapes: tuple[str, ...], most: int) -> tuple[FamilyRow, ...]:
             _store,
             "8.6",
             FAMILY,
-            "tmem",
+            Time.TMEM,
             f"{_MOVE}.4",
         ),
     )
@@ -256,16 +256,23 @@ def _copies(shapes: tuple[str, ...], warps: tuple[str, ...]) -> tuple[FamilyRow,
     """tcgen05.cp of these shapes: bytes as they are, or 4 and 6 bits made bytes."""
     fixed, roles = (_GROUP, shapes, warps), _fixed(tmem("taddr", output=True), word("s_desc", bits=64))
     return (
-        FamilyRow("tcgen05.cp", fixed, roles, "8.6", FAMILY, "tcgen05", _CP),
+        FamilyRow("tcgen05.cp", fixed, roles, "8.6", FAMILY, Time.TCGEN05, _CP),
         FamilyRow(
-            "tcgen05.cp", (*fixed, ("b8x16",), ("b6x16_p32", "b4x16_p64")), roles, "8.6", FAMILY, "tcgen05", _CP, (3, 4)
+            "tcgen05.cp",
+            (*fixed, ("b8x16",), ("b6x16_p32", "b4x16_p64")),
+            roles,
+            "8.6",
+            FAMILY,
+            Time.TCGEN05,
+            _CP,
+            (3, 4),
         ),
     )
 
 
 def _reductions(arithmetic: tuple[tuple[str, ...], ...]) -> FamilyRow:
     slots = (*_MOVES_SYNC, ("32x32b", "16x32bx2"), REPEATS[1:], ("min", "max"), *arithmetic)
-    return FamilyRow("tcgen05.ld.red", slots, _reduce, "8.8", REDUCES, "tmem", f"{_MOVE}.3")
+    return FamilyRow("tcgen05.ld.red", slots, _reduce, "8.8", REDUCES, Time.TMEM, f"{_MOVE}.3")
 
 
 _COUNT = word("count", optional=True, positive=True)
@@ -292,7 +299,7 @@ def _ordered(
             roles,
             first[1],
             first[0],
-            "mbarrier",
+            Time.MBARRIER,
             section,
             (),
             narrowed,
@@ -303,23 +310,25 @@ def _ordered(
             roles,
             "8.0",
             first[0],
-            "mbarrier",
+            Time.MBARRIER,
             section,
             (),
             narrowed,
         ),
-        FamilyRow(name, ((order,), ("cluster",), spaces, ("b64",)), roles, "8.0", _FROM_90, "mbarrier", section),
-        FamilyRow(name, ((weak,), ("cta", "cluster"), spaces, ("b64",)), roles, "8.6", _FROM_90, "mbarrier", section),
+        FamilyRow(name, ((order,), ("cluster",), spaces, ("b64",)), roles, "8.0", _FROM_90, Time.MBARRIER, section),
+        FamilyRow(
+            name, ((weak,), ("cta", "cluster"), spaces, ("b64",)), roles, "8.6", _FROM_90, Time.MBARRIER, section
+        ),
         *(
             (
-                FamilyRow(name, (("shared::cluster",), ("b64",)), roles, "8.0", _FROM_90, "mbarrier", section),
+                FamilyRow(name, (("shared::cluster",), ("b64",)), roles, "8.0", _FROM_90, Time.MBARRIER, section),
                 FamilyRow(
                     name,
                     ((order,), ("cta",), ("shared::cluster",), ("b64",)),
                     roles,
                     "8.0",
                     _FROM_90,
-                    "mbarrier",
+                    Time.MBARRIER,
                     section,
                 ),
             )
@@ -332,9 +341,9 @@ def _ordered(
 def _transactions(name: str) -> tuple[FamilyRow, ...]:
     roles = _mbarrier(word("tx_count"))
     return (
-        FamilyRow(name, (_CLUSTER, ("b64",)), roles, "8.0", _FROM_90, "mbarrier", _TX),
+        FamilyRow(name, (_CLUSTER, ("b64",)), roles, "8.0", _FROM_90, Time.MBARRIER, _TX),
         FamilyRow(
-            name, (("relaxed",), ("cta", "cluster"), _CLUSTER, ("b64",)), roles, "8.0", _FROM_90, "mbarrier", _TX
+            name, (("relaxed",), ("cta", "cluster"), _CLUSTER, ("b64",)), roles, "8.0", _FROM_90, Time.MBARRIER, _TX
         ),
     )
 
@@ -346,14 +355,14 @@ def _arrivals(name: str, section: str) -> tuple[FamilyRow, ...]:
     return (
         *_ordered(name, "release", _CLUSTER, _mbarrier(_COUNT, state=True), section, True, (("count", _FROM_90),)),
         *_ordered(f"{name}.expect_tx", "release", _CLUSTER, _mbarrier(word("tx_count"), state=True), section, False),
-        FamilyRow(name, (("noComplete",), _LOCAL, ("b64",)), bare, "7.0", _FROM_80, "mbarrier", section),
+        FamilyRow(name, (("noComplete",), _LOCAL, ("b64",)), bare, "7.0", _FROM_80, Time.MBARRIER, section),
         FamilyRow(
             name,
             (("noComplete",), ("release",), ("cta",), _LOCAL, ("b64",)),
             bare,
             "8.0",
             _FROM_80,
-            "mbarrier",
+            Time.MBARRIER,
             section,
         ),
     )
@@ -374,7 +383,7 @@ FAMILY_ROWS: tuple[FamilyRow, ...] = (
         _fixed(_anywhere("dst"), SizedRole("columns", Shape.VALUE, constants=("integer",), values=COLUMNS)),
         "8.6",
         FAMILY,
-        "tmem",
+        Time.TMEM_SYNC,
         _ALLOC,
     ),
     FamilyRow(
@@ -383,41 +392,41 @@ FAMILY_ROWS: tuple[FamilyRow, ...] = (
         _fixed(word("taddr"), word("columns", multiple=32)),
         "8.6",
         FAMILY,
-        "tmem",
+        Time.TMEM_SYNC,
         _ALLOC,
     ),
-    FamilyRow("tcgen05.relinquish_alloc_permit", (_GROUP, *_SYNC), _fixed(), "8.6", FAMILY, "tmem", _ALLOC),
+    FamilyRow("tcgen05.relinquish_alloc_permit", (_GROUP, *_SYNC), _fixed(), "8.6", FAMILY, Time.TMEM_SYNC, _ALLOC),
     *_moves(("32x32b", "16x64b", "16x32bx2"), 128),
     *_moves(("16x128b",), 64),
     *_moves(("16x256b",), 32),
     _reductions((("", "abs"), ("", "NaN"), ("f32",))),
     _reductions((("u32", "s32"),)),
-    FamilyRow("tcgen05.wait::ld", _SYNC, _fixed(), "8.6", FAMILY, "tmem", f"{_MOVE}.5"),
-    FamilyRow("tcgen05.wait::st", _SYNC, _fixed(), "8.6", FAMILY, "tmem", f"{_MOVE}.5"),
+    FamilyRow("tcgen05.wait::ld", _SYNC, _fixed(), "8.6", FAMILY, Time.TMEM_SYNC, f"{_MOVE}.5"),
+    FamilyRow("tcgen05.wait::st", _SYNC, _fixed(), "8.6", FAMILY, Time.TMEM_SYNC, f"{_MOVE}.5"),
     *_copies(("128x256b", "4x256b", "128x128b"), ("",)),
     *_copies(("64x128b",), ("warpx2::02_13", "warpx2::01_23")),
     *_copies(("32x128b",), ("warpx4",)),
-    FamilyRow("tcgen05.shift", (_GROUP, ("down",)), _fixed(tmem("taddr")), "8.6", CHIP, "tcgen05", _SHIFT),
+    FamilyRow("tcgen05.shift", (_GROUP, ("down",)), _fixed(tmem("taddr")), "8.6", CHIP, Time.TCGEN05, _SHIFT),
     FamilyRow(
         "tcgen05.commit",
         (_GROUP, ("mbarrier::arrive::one",), ("", "shared::cluster"), ("", "multicast::cluster"), ("b64",)),
         _commit,
         "8.6",
         FAMILY,
-        "tcgen05",
+        Time.TCGEN05,
         "9.7.16.12.1",
     ),
-    FamilyRow("tcgen05.fence::before_thread_sync", (), _fixed(), "8.6", FAMILY, "tcgen05", "9.7.16.11.1"),
-    FamilyRow("tcgen05.fence::after_thread_sync", (), _fixed(), "8.6", FAMILY, "tcgen05", "9.7.16.11.1"),
+    FamilyRow("tcgen05.fence::before_thread_sync", (), _fixed(), "8.6", FAMILY, Time.TCGEN05_FENCE, "9.7.16.11.1"),
+    FamilyRow("tcgen05.fence::after_thread_sync", (), _fixed(), "8.6", FAMILY, Time.TCGEN05_FENCE, "9.7.16.11.1"),
     FamilyRow(
-        "mbarrier.init", (_LOCAL, ("b64",)), _mbarrier(word("count")), "7.0", _FROM_80, "mbarrier", "9.7.13.15.9"
+        "mbarrier.init", (_LOCAL, ("b64",)), _mbarrier(word("count")), "7.0", _FROM_80, Time.MBARRIER, "9.7.13.15.9"
     ),
-    FamilyRow("mbarrier.inval", (_LOCAL, ("b64",)), _mbarrier(), "7.0", _FROM_80, "mbarrier", "9.7.13.15.10"),
+    FamilyRow("mbarrier.inval", (_LOCAL, ("b64",)), _mbarrier(), "7.0", _FROM_80, Time.MBARRIER, "9.7.13.15.10"),
     *_transactions("mbarrier.expect_tx"),
     *_transactions("mbarrier.complete_tx"),
     *_arrivals("mbarrier.arrive", _ARRIVE),
     *_arrivals("mbarrier.arrive_drop", "9.7.13.15.14"),
-    FamilyRow("mbarrier.pending_count", (("b64",),), _pending, "7.0", _FROM_80, "mbarrier", "9.7.13.15.17"),
+    FamilyRow("mbarrier.pending_count", (("b64",),), _pending, "7.0", _FROM_80, Time.MBARRIER, "9.7.13.15.17"),
     *_ordered("mbarrier.test_wait", "acquire", _LOCAL, _mbarrier(_STATE, waits=True), _WAIT, True),
     *_ordered("mbarrier.test_wait.parity", "acquire", _LOCAL, _mbarrier(_PARITY, waits=True), _WAIT, True),
     *_ordered("mbarrier.try_wait", "acquire", _LOCAL, _mbarrier(_STATE, _HINT, waits=True), _WAIT, False),
@@ -428,7 +437,7 @@ FAMILY_ROWS: tuple[FamilyRow, ...] = (
         _fixed(),
         "6.0",
         _FROM_70,
-        "fence",
+        Time.FENCE,
         "9.7.13.4",
     ),
     FamilyRow(
@@ -437,11 +446,11 @@ FAMILY_ROWS: tuple[FamilyRow, ...] = (
         _fixed(),
         "7.8",
         _FROM_90,
-        "fence",
+        Time.FENCE,
         "9.7.13.4",
     ),
     FamilyRow(
-        "fence", (("mbarrier_init",), ("release",), ("cluster",)), _fixed(), "8.0", _FROM_90, "fence", "9.7.13.4"
+        "fence", (("mbarrier_init",), ("release",), ("cluster",)), _fixed(), "8.0", _FROM_90, Time.FENCE, "9.7.13.4"
     ),
     FamilyRow(
         "fence.proxy",
@@ -449,10 +458,10 @@ FAMILY_ROWS: tuple[FamilyRow, ...] = (
         _fixed(),
         "8.0",
         _FROM_90,
-        "fence",
+        Time.FENCE,
         "9.7.13.4",
     ),
-    FamilyRow("fence.proxy", (("alias",),), _fixed(), "7.5", _FROM_70, "fence", "9.7.13.4"),
+    FamilyRow("fence.proxy", (("alias",),), _fixed(), "7.5", _FROM_70, Time.FENCE, "9.7.13.4"),
 )
 
 

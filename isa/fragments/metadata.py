@@ -128,7 +128,11 @@ class Metadata:
         range."""
         if not 0 <= selector < self.selectors:
             raise IsaError(
-                str(selector), -1, f"sparsity selector {selector} is out of range", _selector_range(self.selectors)
+                str(selector),
+                -1,
+                f"sparsity selector {selector} is out of range",
+                _selector_range(self.selectors),
+                rule="selector-out-of-range",
             )
         lane, code = self.mapping.grid
         return lane[..., selector], code[..., selector]

@@ -116,6 +116,7 @@ def expand(stored: Bits, codes: Bits, sparsity: Sparsity) -> Bits:
             -1,
             f"row {row}, chunk {chunk}: metadata code {bad:#06b} is undefined for {sparsity.name}",
             ", ".join(f"{c:#06b}" for c in sparsity.unordered),
+            rule="undefined-metadata",
         )
     matrix = np.zeros((*stored.shape[:-1], codes.shape[-1] * sparsity.chunk), np.uint32)
     np.put_along_axis(matrix, stored_columns(codes, sparsity), stored, axis=-1)

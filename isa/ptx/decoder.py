@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 
 from isa.errors import IsaError
-from isa.forms.mma import PTX, Form, MmaForm, Role, Shape
+from isa.forms.mma import MmaForm
 from isa.forms.plain import SPECIAL_REGISTERS
+from isa.forms.record import PTX, Form, Role, Shape
 from isa.forms.tcgen05 import FamilyForm, refine
 from isa.forms.tcgen05_operands import SizedRole, check_operand
 from isa.ptx.instruction import (

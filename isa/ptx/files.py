@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from isa.errors import IsaError
-from isa.forms.mma import PTX, MmaForm
+from isa.forms.mma import MmaForm
+from isa.forms.record import PTX
 from isa.ptx.decoder import decode
 from isa.ptx.instruction import Instruction
 from isa.ptx.opcodes import NAMES, read_opcode

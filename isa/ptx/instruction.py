@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from isa.forms.mma import Form, MmaForm
+from isa.forms.mma import MmaForm
+from isa.forms.record import Form
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from isa.errors import IsaError
-from isa.forms.mma import PTX, Form, MmaForm, mma_forms, spelled, version
+from isa.forms.mma import MmaForm, mma_forms, spelled
 from isa.forms.mma_rows import DENSE_SECTION, MMA_ROWS, SPARSE_SECTION
 from isa.forms.plain import PLAIN_ROWS, plain_forms
+from isa.forms.record import PTX, Form, version
 from isa.forms.tcgen05 import FAMILIES, read_family
 from isa.targets import Target
 from isa.types import F64, MATRIX_TYPES, SCALE_TYPES

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from isa.forms.mma import Form, Role, Shape
+from isa.forms.record import Form, Role, Shape
 from isa.ptx.instruction import Address, Immediate, Operand, Register, Vector
 
 _REGISTER = r"(%(?!laneid\b|warpid\b|nwarpid\b|p\d*\b)[A-Za-z][\w$]*|[A-Za-z][\w$]*)"

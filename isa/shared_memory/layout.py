@@ -57,7 +57,7 @@ class Operand(NamedTuple):
 
 def refuse(name: str, reason: str, legal: str) -> NoReturn:
     """IsaError with a name of `REFUSED`."""
-    raise IsaError(name, -1, reason, legal, section=REFUSED[name])
+    raise IsaError(name, -1, reason, legal, section=REFUSED[name], rule="smem-descriptor")
 
 
 def smem_operand(idesc: InstructionDescriptor, operand: str, *, cta_group: int = 1) -> Operand:
@@ -71,7 +71,9 @@ def smem_operand(idesc: InstructionDescriptor, operand: str, *, cta_group: int =
         raise IsaError(operand, 0, f"unknown operand '{operand}'", "a, b")
     name = idesc.a_type if operand == "a" else idesc.b_type
     if isinstance(name, int):
-        raise IsaError(str(name), -1, f"code {name} is no type of .kind::{idesc.kind}", "a code of the kind")
+        raise IsaError(
+            str(name), -1, f"code {name} is no type of .kind::{idesc.kind}", "a code of the kind", rule="idesc"
+        )
     size, columns, transposed = idesc.n, idesc.k, idesc.transpose_b
     if operand == "a":
         size, columns, transposed = idesc.m, idesc.k // 2 if idesc.sparse else idesc.k, idesc.transpose_a

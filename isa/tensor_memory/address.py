@@ -35,7 +35,12 @@ class TmemAddress:
         for what, value, size in (("lane", self.lane, TMEM_LANES), ("column", self.column, COLUMNS)):
             if not 0 <= value < size:
                 raise IsaError(
-                    str(value), -1, f"{what} {value} is outside Tensor Memory", f"0 to {size - 1}", section=SECTION
+                    str(value),
+                    -1,
+                    f"{what} {value} is outside Tensor Memory",
+                    f"0 to {size - 1}",
+                    section=SECTION,
+                    rule="tmem-bounds",
                 )
 
     @classmethod

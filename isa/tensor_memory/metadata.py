@@ -117,6 +117,7 @@ class TmemMetadata:
                 f"sparsity selector {selector} with .kind::{self.kind}",
                 legal,
                 section=SELECTOR_SECTION,
+                rule="idesc",
             )
         return _mapping(self.layout, self.kind in _SELECTED, int(selector), self.layout.checked(base_lane))
 
@@ -256,6 +257,7 @@ def tmem_metadata(kind: str, m: int, cta_group: int = 1, ws: bool = False) -> Tm
             f"M = {m} with {form}",
             " or ".join(map(str, legal)) or "no such form",
             section="PTX ISA 9.0, 9.7.16.2.1",
+            rule="idesc",
         )
     layout = datapath(m, cta_group, sparse=True, ws=ws)
     sparsity = ONE_OF_TWO if kind == "tf32" else FOUR_OF_EIGHT if kind in ("mxf4", "mxf4nvf4") else TWO_OF_FOUR

@@ -105,7 +105,14 @@ class Move:
         """IsaError if a warp cannot move this shape at that base."""
         if lane not in self.base_lanes(warp):
             legal = " or ".join(map(str, self.base_lanes(warp)))
-            raise IsaError(str(lane), -1, f".{self.shape} of warp {warp} at lane {lane}", f"lane {legal}", section=LOAD)
+            raise IsaError(
+                str(lane),
+                -1,
+                f".{self.shape} of warp {warp} at lane {lane}",
+                f"lane {legal}",
+                section=LOAD,
+                rule="warp-quarter",
+            )
         if not 0 <= column <= COLUMNS - self.columns:
             reason = f".{self.shape}.x{self.repeats} at column {column} moves {self.columns} columns"
             raise IsaError(str(column), -1, reason, f"column 0 to {COLUMNS - self.columns}", section=LOAD)
@@ -263,7 +270,14 @@ class Copy:
         lanes = range(QUARTER if self.mapping.fixed else 1)
         if lane not in lanes:
             legal = "0" if len(lanes) == 1 else f"0 to {lanes[-1]}"
-            raise IsaError(str(lane), -1, f"tcgen05.cp.{self.shape} at lane {lane}", f"lane {legal}", section=COPY)
+            raise IsaError(
+                str(lane),
+                -1,
+                f"tcgen05.cp.{self.shape} at lane {lane}",
+                f"lane {legal}",
+                section=COPY,
+                rule="warp-quarter",
+            )
         if not 0 <= column <= COLUMNS - self.columns:
             reason = f"tcgen05.cp.{self.shape} at column {column} writes {self.columns} columns"
             raise IsaError(str(column), -1, reason, f"column 0 to {COLUMNS - self.columns}", section=COPY)
@@ -378,7 +392,9 @@ def shift_sources(lane: int, lanes: int = QUARTER) -> Integers:
     32 is inferred from "for a warp" and the alignment.
     """
     if not 0 <= lane < TMEM_LANES or lane % QUARTER:
-        raise IsaError(str(lane), -1, f"tcgen05.shift at lane {lane}", "0, 32, 64 or 96", section=SHIFT)
+        raise IsaError(
+            str(lane), -1, f"tcgen05.shift at lane {lane}", "0, 32, 64 or 96", section=SHIFT, rule="warp-quarter"
+        )
     if not 0 < lanes <= TMEM_LANES - lane or lanes % QUARTER:
         raise IsaError(
             str(lanes),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.execute.barrier import barrier_of
-from simulator.execute.cta_state import Event
+from simulator.execute.events import Event
 
 Clock = NDArray[np.int32]
 Actor = tuple[int, int]  # CTA, warp

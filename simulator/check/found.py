@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simulator.check.accesses import Access, Operation
 from simulator.check.links import Missing
-from simulator.execute.cta_state import Event
+from simulator.execute.events import Event
 
 
 class Commit(NamedTuple):

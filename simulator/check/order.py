@@ -37,7 +37,7 @@ from simulator.check.accesses import (
 from simulator.check.clocks import Actor, Clock, Knowledge, Mbarrier, departures, join
 from simulator.check.found import Commit, Early, Overlap, Result, Stray, Unwritten
 from simulator.check.links import Ends, Link, Rules, explain
-from simulator.execute.cta_state import Event
+from simulator.execute.events import Event
 
 Values = Mapping[tuple[int, str], int]  # (number of the event, operand) -> its value, where it is in a register
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from isa.forms.tcgen05 import FamilyForm
-from simulator.program.trace import Node, Step, Trace
+from simulator.program.blocks import Node, Step
+from simulator.program.program import Program
 
 
 class Unwaited(NamedTuple):
@@ -19,7 +20,7 @@ class Unwaited(NamedTuple):
     registers: tuple[str, ...]
 
 
-def unwaited_results(trace: Trace) -> list[Unwaited]:
+def unwaited_results(trace: Program) -> list[Unwaited]:
     """Every such read once, by line."""
     found: dict[tuple[int, int], Unwaited] = {}
     for block in trace.blocks:

@@ -153,5 +153,9 @@ def _check_selector(form: MmaForm, selector: int) -> None:
     instead."""
     if not isinstance(selector, (int, np.integer)) or not 0 <= selector < form.metadata.selectors + form.lax_selectors:
         raise IsaError(
-            str(selector), -1, f"sparsity selector {selector} is out of range for {form.opcode}", selectors(form)
+            str(selector),
+            -1,
+            f"sparsity selector {selector} is out of range for {form.opcode}",
+            selectors(form),
+            rule="selector-out-of-range",
         )

@@ -32,7 +32,7 @@ _BULK_UNIT = 16  # bytes that address and size are multiples of; PTX ISA 9.0, 9.
 def load_global(instruction: Instruction, form: PlainForm) -> Executor:
     """ld.global: PTX ISA 9.0, 9.7.9.8."""
     at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
-    size = form.width // 8 * form.vector
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = filled(machine, at(machine, warps))
@@ -46,7 +46,7 @@ def load_global(instruction: Instruction, form: PlainForm) -> Executor:
 def store_global(instruction: Instruction, form: PlainForm) -> Executor:
     """st.global: PTX ISA 9.0, 9.7.9.11."""
     at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
-    size = form.width // 8 * form.vector
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where, data = at(machine, warps), as_bytes_of(np.swapaxes(read(machine, warps), 1, 2), form)
@@ -159,7 +159,9 @@ def _bulk(instruction: Instruction) -> Executor:
             lanes = np.flatnonzero(active)
             if len(lanes) > 1:
                 reason = f"cp.async.bulk by {len(lanes)} threads of warp {int(warps[row])}: each would copy"
-                raise AddressError(reason, "one thread: @%p0 cp.async.bulk, as elect.sync chooses it")
+                raise AddressError(
+                    reason, "one thread: @%p0 cp.async.bulk, as elect.sync chooses it", rule="aligned-threads"
+                )
             for lane in lanes.tolist():
                 where, origin, barrier, count = (int(values[row, lane]) for values in given)
                 facts[row] = _bulk_copy(machine, int(warps[row]), where, origin, barrier, count)

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError
-from isa.forms.mma import Form, MmaForm
+from isa.forms.mma import MmaForm
 from isa.forms.plain import PlainForm
+from isa.forms.record import Form
 from isa.forms.tcgen05 import FamilyForm
 from isa.ptx.instruction import Guard, Instruction
 from isa.types import Bits
@@ -75,7 +76,7 @@ def _tcgen05(instruction: Instruction, form: FamilyForm) -> Executor:
 
 def is_collective(form: Form) -> bool:
     """Whether all threads of a warp execute it together or not at all."""
-    return "sync" in form.opcode.split(".") or form.unit == "barrier"
+    return form.collective
 
 
 def guarded_lanes(guard: Guard, machine: CtaState, warps: Warps) -> Lanes:
@@ -88,7 +89,7 @@ def _guarded(instruction: Instruction, run: Executor) -> Executor:
     """Executes it for the threads whose predicate says so."""
     guard, collective = instruction.guard, is_collective(instruction.form)
     assert guard is not None
-    off = Idle() if isinstance(instruction.form, FamilyForm) or instruction.form.unit in ("global", "copies") else None
+    off = Idle() if instruction.form.dynamic else None
 
     def guarded(machine: CtaState, warps: Warps) -> Outcome:
         lanes = guarded_lanes(guard, machine, warps)
@@ -97,7 +98,7 @@ def _guarded(instruction: Instruction, run: Executor) -> Executor:
             idle = np.zeros(len(warps), np.int64)
             return (
                 Outcome(idle, idle)
-                if instruction.form.unit == "shared"
+                if instruction.form.time.table == "shared"
                 else Outcome(facts=(off,) * len(warps))
                 if off
                 else NOTHING
@@ -105,7 +106,7 @@ def _guarded(instruction: Instruction, run: Executor) -> Executor:
         if collective and (some != every).any():
             at = int((some != every).argmax())
             reason = f"'{instruction.form.opcode}' in {int(lanes[at].sum())} of the {WARP_SIZE} threads of warp {int(warps[at])}"
-            raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none")
+            raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none", rule="aligned-threads")
         chosen = np.flatnonzero(some)
         machine.active = None if every[chosen].all() else lanes[chosen]
         try:
@@ -218,7 +219,8 @@ def _meet_undefined(machine: CtaState, form: MmaForm, metadata: Bits, selector: 
     met = undefined_cases(form, metadata, selector)
     if "selector-out-of-range" in met or (met and machine.undefined == "raise"):
         raise first_undefined(form, metadata, selector)
-    machine.met.update(met)
+    for name, count in met.items():
+        machine.note_undefined(name, count, "")
 
 
 # Everything else
@@ -232,8 +234,8 @@ def _no_execution(_instruction: Instruction, _form: PlainForm) -> Executor:
 _PLAIN: dict[str, Callable[[Instruction, PlainForm], Executor]] = {
     **dict.fromkeys(ALU_NAMES, alu),
     "ldmatrix": load_matrices,
-    "ld": lambda instruction, form: (load_global if form.unit == "global" else load)(instruction, form),
-    "st": lambda instruction, form: (store_global if form.unit == "global" else store)(instruction, form),
+    "ld": lambda instruction, form: (load_global if form.time.table == "memory" else load)(instruction, form),
+    "st": lambda instruction, form: (store_global if form.time.table == "memory" else store)(instruction, form),
     "cp": copy,
     "bar": _no_execution,
     "barrier": lambda instruction, form: (cluster_barrier if is_cluster_barrier(form) else _no_execution)(

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from isa.forms.plain import PlainForm
 from isa.ptx.instruction import Instruction
-from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, Region
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
@@ -17,7 +18,8 @@ from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
 
 def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
     """ldmatrix: PTX ISA 9.0, 9.7.14.5.15."""
-    at, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.matrix
+    at, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.fragment
+    assert fragment is not None
     rows = fragment.shape[0]
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -35,7 +37,7 @@ def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
 def load(instruction: Instruction, form: PlainForm) -> Executor:
     """ld.shared: PTX ISA 9.0, 9.7.9.8."""
     at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
-    size = form.width // 8 * form.vector
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = at(machine, warps)
@@ -55,7 +57,7 @@ def load(instruction: Instruction, form: PlainForm) -> Executor:
 def store(instruction: Instruction, form: PlainForm) -> Executor:
     """st.shared: PTX ISA 9.0, 9.7.9.11."""
     at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
-    size = form.width // 8 * form.vector
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = at(machine, warps)
@@ -146,4 +148,6 @@ def filled(machine: CtaState, where: Addresses) -> Addresses:
 
 def region(machine: CtaState, where: Addresses, size: int) -> tuple[Region, ...]:
     """The bytes of an access, for the log."""
-    return () if machine.log is None else (Region("shared", machine.rank, where[..., None] + np.arange(size)),)
+    if not machine.wants_accesses:
+        return ()
+    return (Region("shared", machine.rank, where[..., None] + np.arange(size), "bytes"),)

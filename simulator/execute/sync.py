@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from isa.forms.plain import PlainForm
 from isa.forms.tcgen05 import FamilyForm, PlainFamilyForm
 from isa.ptx.instruction import Immediate, Instruction, Operand, Sink
-from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, PendingWait, Region
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, PendingWait
 from simulator.execute.dynamic_info import CLUSTER, ArriveFacts, ExpectFacts, Fact, Idle, InitFacts, WaitFacts
+from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.state.mbarrier import Mbarrier, Mbarriers, parity_of, pending_of
 from simulator.state.registers import WARP_SIZE, Warps
@@ -73,7 +74,7 @@ def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | Non
 
 def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:
     """The objects named, for the log."""
-    if machine.log is None:
+    if not machine.wants_accesses:
         return ()
     found: dict[int, list[int]] = {}
     for party in parties:
@@ -95,7 +96,9 @@ def _initialise(instruction: Instruction, _form: FamilyForm) -> Executor:
             cta, offset = machine.located(party.address)
             if len(party.lanes) > 1:
                 raise AddressError(
-                    f"mbarrier.init at shared[{offset}] by {len(party.lanes)} threads", "one thread: @%p0 mbarrier.init"
+                    f"mbarrier.init at shared[{offset}] by {len(party.lanes)} threads",
+                    "one thread: @%p0 mbarrier.init",
+                    rule="aligned-threads",
                 )
             cta.mbarriers.init(offset, party.numbers[0])
             facts.append((party, InitFacts((cta.rank, offset), party.numbers[0])))
@@ -116,6 +119,7 @@ def _invalidate(instruction: Instruction, _form: FamilyForm) -> Executor:
                 raise AddressError(
                     f"mbarrier.inval at shared[{offset}] by {len(party.lanes)} threads",
                     "one thread: @%p0 mbarrier.inval",
+                    rule="aligned-threads",
                 )
             cta.mbarriers.inval(offset)
         machine.note(instruction, warps, writes=_region(machine, parties))
@@ -227,7 +231,9 @@ def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
         if not parity:
             wanted = parity_of(wanted)
         elif (wanted > 1)[machine.threads(warps)].any():
-            raise AddressError(f"a wait for parity {int(wanted[machine.threads(warps)].max())}", "0 or 1")
+            raise AddressError(
+                f"a wait for parity {int(wanted[machine.threads(warps)].max())}", "0 or 1", rule="barrier-use"
+            )
         phases = []
         for party in _parties(machine, warps, at(machine, warps), wanted):
             cta, offset = machine.located(party.address)

@@ -28,8 +28,9 @@ from simulator.faults.injection import FaultInjection
 from simulator.faults.program import Program
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
-from simulator.program.trace import Trace
-from simulator.simulation.interpreter import Group, grouped
+from simulator.program.program import Program as Trace
+from simulator.simulation.group import Group, grouped
+from simulator.simulation.observer import Observer
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses
@@ -50,7 +51,7 @@ def can_batch(program: Program) -> bool:
 
 def _is_plain(form: PlainForm) -> bool:
     if form.name in ("ld", "st"):
-        return form.unit == "shared"
+        return form.time.table == "shared"
     return form.name in ("ldmatrix", "bar", "barrier") or (form.name in ALU_NAMES and form.name != "mapa")
 
 
@@ -134,8 +135,8 @@ class Overlay(SharedMemory):
         self.anyone[at] |= new != right
 
 
-class LockstepRuns:
-    """Runs of one trace, one for each strike: a watch on the run without faults.
+class LockstepRuns(Observer):
+    """Runs of one trace, one for each strike: an observer of the run without faults.
 
     Attributes:
         alone: bool [copy]: has to be run alone.
@@ -172,9 +173,9 @@ class LockstepRuns:
 
     def run(self) -> None:
         """All of them to the end."""
-        self.program.run(self, [self.machine])
+        self.program.run(self, machines=[self.machine])
 
-    # As a watch
+    # As an observer
 
     def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
         for warp in group.warps.tolist():
@@ -195,7 +196,7 @@ class LockstepRuns:
         run = executor(operation.instruction)
         return lambda _machine, _warps: run(machine, rows)
 
-    def after(self, machines: list[CtaState]) -> None:
+    def finished(self, machines: list[CtaState]) -> None:
         """Strikes that come behind the last instruction, what holds to the end, and who is as it should be."""
         for copy, strike in enumerate(self.strikes):
             behind = len(self.program.sequences[strike.warp])

@@ -13,8 +13,8 @@ from typing import Any
 
 from isa import IsaError, MmaForm, Sparsity, parse_target
 from isa.descriptors.instruction import legal_m, legal_n
-from isa.forms.mma import Form
 from isa.forms.plain import PlainForm
+from isa.forms.record import Form
 from isa.forms.tcgen05 import PlainFamilyForm, Tcgen05MmaForm
 from isa.fragments.metadata import CODE_BITS
 from isa.fragments.registers import ldmatrix_addresses
@@ -255,12 +255,13 @@ def _fragment(form: MmaForm, name: str) -> Operand:
 
 def _ldmatrix(form: PlainForm, choice: Choice) -> FormLayout:
     count = form.roles[0].count
+    assert form.fragment is not None
     d = Operand(
         form.opcode,
         "d",
         "destination, rows as addressed by lanes 0, 1, ...",
         16,
-        form.matrix.mapping,
+        form.fragment.mapping,
         _LDMATRIX,
         _MEASURED,
     )

@@ -7,13 +7,14 @@ decoded once.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from isa import Instruction, IsaError, Target, decode, parse_target
-from isa.forms.mma import Role
+from isa.forms.record import Role
 from isa.forms.tcgen05 import FamilyForm
 from isa.forms.tcgen05_operands import SizedRole
 from isa.ptx.instruction import Address, Operand, Pair, Register, Vector, register_names
@@ -21,8 +22,10 @@ from isa.tensor_memory.address import COLUMNS
 from simulator.errors import TraceError
 from simulator.execute.barrier import barrier_of
 from simulator.execute.cta_state import CLUSTER_REGISTERS, SPECIAL
-from simulator.program.statements import BLOCKS, HEADER, Statement, directive, statements
-from simulator.program.trace import Block, Load, Node, Repeat, Step, Store, Trace
+from simulator.program.blocks import Block, Node, Repeat, Step
+from simulator.program.program import TEXT, Load, Program, Store
+from simulator.program.statements import BLOCKS, HEADER, Statement, directive, lines_of, lines_of_file, statements
+from simulator.resources import folder
 from simulator.state.registers import SORT_OF_BITS, Sort, register_place
 
 VERSION = 1
@@ -46,15 +49,45 @@ _REPEAT = re.compile(r"\.repeat\s+(\w+)\s*\{$")
 _DIRECTIVES = (*HEADER, ".load", *BLOCKS, ".store")
 
 
-def read_trace(path: str | Path) -> Trace:
-    """Reads a trace file, plain or gzip.
+def load(source: str | Path | Program) -> Program:
+    """The program that a tool was given.
+
+    Args:
+        source: path of a trace file, plain or gzip; the name of a trace that comes with tcsim, e.g. "digits/f16"; the
+            text of a trace, which is a `str` with a line break in it, or one that begins with ".trace"; or a program,
+            which is returned as it is. Errors of a text name "<text>" as its path, and its data files are looked for
+            in the working directory.
 
     Raises:
         TraceError: unreadable, malformed or illegal; says where and what would be right.
     """
-    path = Path(path)
-    builder = _Builder(path)
-    for statement in statements(path):
+    if isinstance(source, Program):
+        return source
+    if isinstance(source, str) and ("\n" in source or source.lstrip().startswith(".trace ")):
+        return _read(TEXT, str(TEXT), lines_of(source))
+    path = find_trace(source)
+    return _read(path, str(source), lines_of_file(path))
+
+
+def find_trace(name: str | Path) -> Path:
+    """The path itself if such a file exists, else the trace of that name that comes with tcsim."""
+    path = Path(name)
+    shipped = folder("traces") / f"{name}.trace"
+    try:
+        return shipped if not path.is_file() and shipped.is_file() else path
+    except (OSError, ValueError) as error:
+        raise TraceError(
+            str(name)[:100],
+            0,
+            0,
+            f"cannot be the name of a file ({error})",
+            "the path of a trace, or the name of one that comes along",
+        ) from None
+
+
+def _read(path: Path, name: str, lines: Iterator[tuple[int, str]]) -> Program:
+    builder = _Builder(path, name)
+    for statement in statements(path, lines):
         builder.add(statement)
     return builder.finish()
 
@@ -82,10 +115,10 @@ class _Where(NamedTuple):
 
 
 class _Builder:
-    """Turns statements into a Trace."""
+    """Turns statements into a program."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
         self.header: dict[str, str] = {}
         self.target: Target | None = None
         self.warps = 0
@@ -389,7 +422,7 @@ class _Builder:
             )
         self.counts[found.sort] = max(self.counts[found.sort], found.number + 1)
 
-    def finish(self) -> Trace:
+    def finish(self) -> Program:
         if self.open:
             block = self.open[-1].statement
             kind = directive(block.text)
@@ -410,7 +443,7 @@ class _Builder:
             if cta >= ctas:
                 self.fail(statement, f"CTA {cta} has no program", f".cta 0-{cta} {{ ... }} around .warp blocks")
         words, *others = self.counts
-        return Trace(
+        return Program(
             self.path,
             self.target,
             self.warps,
@@ -422,6 +455,7 @@ class _Builder:
             (others[0], others[1], others[2]),
             ctas,
             self.memory,
+            self.name,
         )
 
 

@@ -96,11 +96,13 @@ class Mbarriers:
         """A new object that expects `count` arrivals, in phase 0."""
         self._check(address)
         if not 1 <= count <= MOST:
-            raise AddressError(f"mbarrier.init with a count of {count}", f"1 to {MOST}")
+            raise AddressError(f"mbarrier.init with a count of {count}", f"1 to {MOST}", rule="barrier-use")
         for other in self.live:
             if abs(other - address) < SIZE:
                 reason = f"mbarrier.init at shared[{address}], where the mbarrier at shared[{other}] is valid"
-                raise AddressError(reason, "one mbarrier.init, by one thread; mbarrier.inval before the next")
+                raise AddressError(
+                    reason, "one mbarrier.init, by one thread; mbarrier.inval before the next", rule="barrier-use"
+                )
         barrier = self.live[address] = Mbarrier(count, count)
         self._write(address, barrier)
         return barrier
@@ -118,11 +120,12 @@ class Mbarriers:
             legal = "mbarrier.init before; " + (
                 ", ".join(f"shared[{place}]" for place in sorted(self.live)) or "there is none yet"
             )
-            raise AddressError(f"no mbarrier at shared[{address}]", legal)
+            raise AddressError(f"no mbarrier at shared[{address}]", legal, rule="barrier-use")
         if barrier.word != self._read(address):
             raise AddressError(
                 f"the mbarrier at shared[{address}] was overwritten by a store",
                 "mbarrier instructions alone, until mbarrier.inval",
+                rule="barrier-use",
             )
         return barrier
 
@@ -147,11 +150,13 @@ class Mbarriers:
             raise AddressError(
                 f"{count} arrivals at the mbarrier at shared[{address}], whose phase lacks {barrier.lacks() or 'none'}",
                 legal,
+                rule="barrier-use",
             )
         if not complete and count == barrier.pending:
             raise AddressError(
                 f"an arrival with .noComplete ends the phase of the mbarrier at shared[{address}]",
                 f"at most {barrier.pending - 1}",
+                rule="barrier-use",
             )
         self._transact(address, barrier, expect)
         barrier.pending -= count
@@ -182,6 +187,7 @@ class Mbarriers:
             raise AddressError(
                 f"a transaction count of {barrier.transactions} at the mbarrier at shared[{address}]",
                 f"-{MOST} to {MOST}",
+                rule="barrier-use",
             )
 
     def _settle(self, address: int, barrier: Mbarrier) -> None:
@@ -196,9 +202,15 @@ class Mbarriers:
         size = self.shared.data.size
         if not 0 <= address <= size - SIZE:
             legal = f"0 to {size - SIZE}, see .shared" if size >= SIZE else "a trace with .shared of 8 bytes at least"
-            raise AddressError(f"an mbarrier at shared[{address}], outside of the {size} bytes of shared memory", legal)
+            raise AddressError(
+                f"an mbarrier at shared[{address}], outside of the {size} bytes of shared memory",
+                legal,
+                rule="barrier-use",
+            )
         if address % SIZE:
-            raise AddressError(f"an mbarrier at shared[{address}] is misaligned", f"a multiple of {SIZE}")
+            raise AddressError(
+                f"an mbarrier at shared[{address}] is misaligned", f"a multiple of {SIZE}", rule="misaligned-address"
+            )
 
     def _read(self, address: int) -> int:
         return int.from_bytes(self.shared.data[address : address + SIZE].tobytes(), "little")

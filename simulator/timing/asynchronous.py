@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import simpy
 
+from isa.forms.record import Unit
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import CLUSTER, Barrier, CommitFacts
 from simulator.timing.events import LANDING, QUEUE, At
-from simulator.timing.model import Job, Unit
+from simulator.timing.model import Job
 from simulator.timing.tcgen05 import Cost
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import simpy
 
+from isa.forms.record import Unit
 from simulator.timing.events import At
-from simulator.timing.model import StallReason, TimedCode, TimedOperation, Unit
+from simulator.timing.model import StallReason, TimedCode, TimedOperation
 
 if TYPE_CHECKING:
     from simulator.timing.engine import Sm

@@ -21,6 +21,7 @@ from typing import Any
 
 import simpy
 
+from isa.forms.record import Unit
 from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
 from simulator.execute.dynamic_info import (
@@ -36,7 +37,7 @@ from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.cores import SubCore, Warp
 from simulator.timing.global_memory import GlobalMemory
-from simulator.timing.model import Job, StallReason, TimedCode, TimedLoop, TimedOperation, Unit
+from simulator.timing.model import Job, StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.timing.recorder import Recorder, Stall
 from simulator.timing.result import Timing
 from simulator.timing.schedule import extra, schedule
@@ -223,7 +224,7 @@ class Sm:
             wanted, producer = warp.access, Unit.SHARED
         for register in operation.reads:
             made = warp.producers[register]
-            at = ready[register] + extra[made] + (operation.late if made is Unit.ALU else 0)
+            at = ready[register] + extra[made] + (operation.forwarding_penalty if made is Unit.ALU else 0)
             if at > wanted:
                 wanted, producer = at, made
         for register in operation.writes:
@@ -280,7 +281,11 @@ class Sm:
         counted, cores = self.counted, len(self.cores)
         base = self.per_core
         unit, latency = operation.unit, operation.latency
-        warp.held, warp.gate, warp.gate_cause = now + operation.held, now + operation.stall, operation.cause
+        warp.held, warp.gate, warp.gate_cause = (
+            now + operation.operand_stall,
+            now + operation.stall,
+            operation.stall_reason,
+        )
         if unit is Unit.BARRIER:
             self.arrive(warp, operation, now)
             return 1

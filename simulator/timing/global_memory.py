@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 import simpy
 
+from isa.forms.record import Unit
 from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
 from simulator.state.global_memory import LINE_BYTES
 from simulator.timing.events import LANDING, At
-from simulator.timing.model import StallReason, TimedOperation, Unit
+from simulator.timing.model import StallReason, TimedOperation
 
 if TYPE_CHECKING:
     from simulator.timing.cores import SubCore, Warp

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.timing.model import StallReason, TimedCode, TimedOperation, Unit
+from isa.forms.record import Unit
+from simulator.timing.model import StallReason, TimedCode, TimedOperation
 
 if TYPE_CHECKING:
     from simulator.timing.cores import SubCore, Warp

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.timing.model import TimedOperation, Unit
+from isa.forms.record import Unit
+from simulator.timing.model import TimedOperation
 
 if TYPE_CHECKING:
     from simulator.timing.cores import SubCore, Warp

@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from isa.forms.mma import Role, Shape
+from isa.forms.record import Role, Shape
 from isa.forms.tcgen05 import FamilyForm, Tcgen05MmaForm, read_family
 from isa.forms.tcgen05_operands import SizedRole
 from isa.forms.tcgen05_rows import family_opcodes

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from isa import MmaForm, mma_forms, parse_target
-from isa.forms.mma import PTX, version
+from isa.forms.record import PTX, version
 from tests.hardware.sass import Instruction, listings
 
 FILE = Path(__file__).parent / "ptxas_stalls.csv"

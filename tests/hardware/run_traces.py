@@ -463,9 +463,9 @@ def assemble(folder: Path, name: str, path: Path, ptxas: str) -> dict[str, Any]:
     """One kernel; returns its line of the manifest."""
     import trace_kernel as kernel
 
-    from simulator.program.reader import read_trace
+    from simulator.program import load
 
-    trace = read_trace(path)
+    trace = load(path)
     (folder / f"{name}.ptx").write_text(kernel.ptx_module(trace, timed=name.startswith("digits")))
     command = [ptxas, "-arch=sm_90a", "-o", str(folder / f"{name}.cubin"), str(folder / f"{name}.ptx")]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

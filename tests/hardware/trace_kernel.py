@@ -1,6 +1,6 @@
 """Turns a trace into a CUDA kernel, so that a GPU can run what the simulator runs.
 
-`ptx_module(read_trace(path))` is a PTX module of one kernel for one CTA:
+`ptx_module(load(path))` is a PTX module of one kernel for one CTA:
 
     trace(initial, image, counts, registers, shared, clocks, base)
 
@@ -36,11 +36,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import Instruction
-from isa.forms.mma import MmaForm, Role, Shape
+from isa.forms.mma import MmaForm
 from isa.forms.plain import SPECIAL_REGISTERS, PlainForm
+from isa.forms.record import Role, Shape
 from isa.ptx.instruction import Address, Immediate, Operand, Register, Scalar, Sink, Vector
+from simulator.program.blocks import Node, Repeat
 from simulator.program.data import load_all
-from simulator.program.trace import Node, Repeat, Trace
+from simulator.program.program import Program
 
 SHARED_BASE = 1024
 LANES = 32
@@ -48,14 +50,14 @@ LANES = 32
 Words = NDArray[np.uint32]
 
 
-def stored_registers(trace: Trace) -> list[int]:
+def stored_registers(trace: Program) -> list[int]:
     """Numbers of the registers that any `.store` names, ascending."""
     return sorted(
         {store.register + i for store in trace.stores if store.register is not None for i in range(store.count)}
     )
 
 
-def repeats(trace: Trace) -> list[Repeat]:
+def repeats(trace: Program) -> list[Repeat]:
     """Every `.repeat`, in the order of the file: the order of `counts`."""
 
     def inside(body: tuple[Node, ...]) -> Iterator[Repeat]:
@@ -67,12 +69,12 @@ def repeats(trace: Trace) -> list[Repeat]:
     return [repeat for block in trace.blocks for repeat in inside(block.body)]
 
 
-def shared_words(trace: Trace) -> int:
+def shared_words(trace: Program) -> int:
     """Words of shared memory that the kernel asks for: one at least."""
     return max(-(-trace.shared_bytes // 4), 1)
 
 
-def initial_state(trace: Trace) -> tuple[Words, Words]:
+def initial_state(trace: Program) -> tuple[Words, Words]:
     """`initial` and `image`: what every `.load` brings, zero elsewhere."""
     from simulator.execute.cta_state import Machine
     from simulator.state import RegisterFile, SharedMemory
@@ -89,7 +91,7 @@ def initial_state(trace: Trace) -> tuple[Words, Words]:
     return np.array(machine.registers.values, np.uint32), image.view("<u4").astype(np.uint32)
 
 
-def ptx_module(trace: Trace, target: str = "sm_90a", *, timed: bool = False) -> str:
+def ptx_module(trace: Program, target: str = "sm_90a", *, timed: bool = False) -> str:
     """The PTX of the trace's kernel; `timed`: with nothing added to the instructions of the trace."""
     writer = _Writer(timed)
     body = "\n".join(_dispatch(trace, writer))
@@ -177,7 +179,7 @@ def _place(offset: int) -> str:
     return f"memory+{offset}"
 
 
-def _loaded_registers(trace: Trace) -> set[int]:
+def _loaded_registers(trace: Program) -> set[int]:
     """Registers that some `.load` may write."""
     first = [load.register for load in trace.loads if load.register is not None]
     values, _ = initial_state(trace) if first else (np.zeros((1, 0, LANES), np.uint32), None)
@@ -252,7 +254,7 @@ class _Writer:
         if isinstance(part, Immediate):
             if not isinstance(form, MmaForm) or not vector:
                 value = (part.value + (1 << 31)) % (1 << 32) - (1 << 31)  # as the simulator reads it: modulo 2^32
-                return str(part.value if form.unit == "barrier" or isinstance(form, MmaForm) else value)
+                return str(part.value if form.time.table == "barrier" or isinstance(form, MmaForm) else value)
             return self.extra(f"{part.value & 0xFFFFFFFF:#x}", before)
         if isinstance(part, Sink):
             return "_" if vector else f"%extra{self.new()}"
@@ -280,7 +282,7 @@ def _opcode(instruction: Instruction) -> str:
     return form.opcode
 
 
-def _dispatch(trace: Trace, writer: _Writer) -> Iterator[str]:
+def _dispatch(trace: Program, writer: _Writer) -> Iterator[str]:
     """Every warp to its block, and from there to DONE."""
     programs = ["\n".join("    " + line for line in writer.nodes(block.body)) for block in trace.blocks]
     if len(programs) == 1 and len(trace.blocks[0].warps) == trace.warps:

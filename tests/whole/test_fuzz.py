@@ -201,7 +201,7 @@ def decodes(text: str, target: str | None) -> bool:
 def reads(path: Path, data: bytes) -> bool:
     path.write_bytes(data)
     try:
-        trace = reader.read_trace(path)
+        trace = reader.load(path)
     except TraceError as error:
         well_formed = min(error.line, error.column) >= 0 and str(error).startswith(str(path)) and "\n" not in str(error)
         if not well_formed:

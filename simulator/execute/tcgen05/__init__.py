@@ -61,6 +61,7 @@ def _single(machine: CtaState, warps: Warps, form: FamilyForm) -> Iterator[_Thre
                 -1,
                 f"'{form.name}' by {len(lanes)} threads of warp {int(warps[row])}",
                 "one thread: @%p0 after elect.sync",
+                rule="aligned-threads",
             )
         if len(lanes):
             yield _Thread(row, int(warps[row]), int(lanes[0]))
@@ -73,7 +74,7 @@ def _together(
     for row, active in enumerate(machine.threads(warps)):
         if not active.all():
             reason = f"'{form.name}' by {int(active.sum())} of the 32 threads of warp {int(warps[row])}"
-            raise IsaError(form.opcode, -1, reason, "all threads of a warp (.sync.aligned)")
+            raise IsaError(form.opcode, -1, reason, "all threads of a warp (.sync.aligned)", rule="aligned-threads")
         for value in values:
             if (value[row] != value[row, :1]).any():
                 raise undefined_behavior("uneven-operand", f"{form.opcode}, warp {int(warps[row])}")
@@ -128,7 +129,7 @@ def _mma(instruction: Instruction, form: Tcgen05MmaForm) -> Executor:
                 lanes=mask,
                 scale_d=scale_d,
             )
-            if machine.log is not None:
+            if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], *regions.of_mma(call, group))
             if machine.arithmetic != "none":
                 _multiply(machine, call, group)
@@ -177,7 +178,7 @@ def _load(instruction: Instruction, form: PlainFamilyForm) -> Executor:
         found = np.empty((len(warps), how.registers, 32), np.uint32)
         for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
             found[row] = load(_as_cta(machine), warp, address, how)
-            if machine.log is not None:
+            if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], reads=regions.of_move(machine, address, how))
         write(machine, warps, found)
         return Outcome(facts=(MoveFacts(False, how.cells[0].size),) * len(warps))
@@ -192,7 +193,7 @@ def _store(instruction: Instruction, form: PlainFamilyForm) -> Executor:
         values = read(machine, warps)
         for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
             store(_as_cta(machine), warp, address, how, values[row])
-            if machine.log is not None:
+            if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], writes=regions.of_move(machine, address, how))
         return Outcome(facts=(MoveFacts(True, how.cells[0].size),) * len(warps))
 
@@ -226,7 +227,7 @@ def _copy(instruction: Instruction, form: PlainFamilyForm) -> Executor:
         group = _ctas(machine, form)
         for row, _, lane in _single(machine, warps, form):
             address, word = int(where[row, lane]), int(words[row, lane])
-            if machine.log is not None:
+            if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], *regions.of_copy(group, address, word, how))
             copy_in([_as_cta(m) for m in group], address, word, how, form.decompression)
             facts[row] = done
@@ -243,7 +244,7 @@ def _shift(instruction: Instruction, form: PlainFamilyForm) -> Executor:
         where, group = at(machine, warps), _ctas(machine, form)
         for row, _, lane in _single(machine, warps, form):
             shift([_as_cta(m) for m in group], int(where[row, lane]))
-            if machine.log is not None:
+            if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], *regions.of_shift(group, int(where[row, lane])))
             facts[row] = ShiftFacts(31 * 32, form.cta_group)
         return Outcome(facts=tuple(facts))

@@ -199,7 +199,7 @@ def _plan(call: Call, target: Target, ctas: Sequence[Cta]) -> _Plan:
         a_in_tmem=bool(form.a_in_tmem),
     )
     if idesc.k96:
-        raise IsaError(hex(call.idesc), -1, "K = 96 is not executed", "K = 64, or 128 with .sp")
+        raise IsaError(hex(call.idesc), -1, "K = 96 is not executed", "K = 64, or 128 with .sp", rule="idesc")
     layout = datapath(idesc.m, group, idesc.sparse, form.ws)
     d = TmemAddress.from_word(call.d)
     a = TmemAddress.from_word(call.a) if form.a_in_tmem else None
@@ -250,7 +250,8 @@ def _check_operands(call: Call) -> None:
     for what, value, legal, shown in given:
         if value not in legal:
             right = "none" if set(legal) == {0} else f"{words} words" if what == "a lane mask" else "0 to 15"
-            raise IsaError(form.opcode, -1, f"{what} {shown}", right)
+            rule = "zero-column-mask" if what == "a zero-column mask" else ""
+            raise IsaError(form.opcode, -1, f"{what} {shown}", right, rule=rule)
     for name, address in (("scale_a", call.scale_a), ("scale_b", call.scale_b)):
         if form.block_scale and TmemAddress.from_word(address).lane:
             raise IsaError(

@@ -8,17 +8,16 @@ once.
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from isa import IsaError
+from isa.forms.record import Unit
 from simulator.errors import ConfigError
+from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.timing.config import Config, load_config
-from simulator.timing.engine import simulate
-from simulator.timing.model import Unit
 from simulator.timing.result import Timing
 
 _REGISTER_UNIT = 8  # registers of a thread are given in eights; CUDA programming guide, occupancy
@@ -144,15 +143,7 @@ def occupancy(tile: Tile, chip: Config) -> int:
 
 def _run(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> Timing:
     """`ctas` CTAs on one SM, their whole program, with the share of L2 that `sms` such SMs leave."""
-    from simulator.program.reader import read_trace
-    from simulator.simulation.run import timed_codes
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "gemm.trace"
-        path.write_text(kernel_trace(tile, k, ctas=ctas))
-        program = read_trace(path)
-    codes = timed_codes(program, chip)
-    return simulate(chip, codes, program.warps, program.numbering.total, sms=sms)
+    return Session(kernel_trace(tile, k, ctas=ctas), chip, arithmetic="none").time(sms=sms)
 
 
 def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> float:

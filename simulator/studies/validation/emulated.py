@@ -13,7 +13,7 @@ from typing import Any
 
 from isa import decode, mma_form
 from isa.forms.mma import MmaForm
-from simulator.program.trace import Step
+from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.programs import cycles

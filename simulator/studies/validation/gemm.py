@@ -11,20 +11,16 @@ import csv
 import gzip
 import json
 import re
-import tempfile
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from simulator.program.reader import read_trace
 from simulator.resources import folder
-from simulator.simulation.run import timed_codes
+from simulator.simulation.session import Session
 from simulator.studies.gemm.estimate import estimate
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.group import Group, Row
 from simulator.timing.config import Config
-from simulator.timing.engine import simulate
 
 SOURCE = "measured: H100 80GB, 2026-11-21, tests/hardware/gemm"
 MODES = ("whole", "without copies", "without copies and barriers", "copies alone")
@@ -84,11 +80,7 @@ def _rows(wide: int | str, size: int, per_row: int, lane: int, x: int, y: int) -
 
 
 def _cycles(text: str, config: Config) -> int:
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "loop.trace"
-        path.write_text(text)
-        program = read_trace(path)
-    return simulate(config, timed_codes(program, config), program.warps, program.numbering.total).cycles
+    return Session(text, config, arithmetic="none").time().cycles
 
 
 def iteration(entry: dict[str, Any], config: Config) -> float:

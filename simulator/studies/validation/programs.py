@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from isa import MmaForm, decode, mma_form
-from simulator.program.trace import Step
+from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import difference, instruction

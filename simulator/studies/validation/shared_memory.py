@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import isa
-from simulator.program.trace import Step
+from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.state.registers import WARP_SIZE
 from simulator.studies.validation.group import Group, Row

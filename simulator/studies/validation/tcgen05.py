@@ -16,12 +16,14 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from isa.forms.record import Unit
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, InitFacts, MmaFacts, WaitFacts
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
+from simulator.timing.compile import asynchronous
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, asynchronous, nesting
+from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 
 PUBLISHED = {"b200": "b200_tcgen05.csv", "b300": "b300_tcgen05.csv"}

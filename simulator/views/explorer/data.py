@@ -16,8 +16,8 @@ import numpy as np
 
 from isa import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR, IsaError, MmaForm, Sparsity, mma_forms, stored_columns
 from isa.descriptors.instruction import legal_m, legal_n
-from isa.forms.mma import Form
 from isa.forms.plain import plain_forms
+from isa.forms.record import Form
 from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.forms.tcgen05_rows import KIND_ROWS
 from isa.fragments.metadata import spliced

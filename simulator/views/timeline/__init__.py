@@ -24,7 +24,7 @@ from simulator.state.registers import Numbering
 from simulator.timing.recorder import Issue, Recorder, Stall
 
 if TYPE_CHECKING:
-    from simulator.program.trace import Trace
+    from simulator.program.program import Program
     from simulator.timing.config import Config
     from simulator.timing.result import Timing
     from simulator.views.timeline.gantt import Svg
@@ -86,7 +86,7 @@ class Timeline:
         self.codes: list[Code] = []
         self._about: dict[tuple[int, int], About] = {}
 
-    def close(self, name: str, trace: Trace, config: Config, codes: list[Code], timing: Timing) -> None:
+    def close(self, name: str, trace: Program, config: Config, codes: list[Code], timing: Timing) -> None:
         """After the run: what the recorded numbers mean."""
         self.trace, self.config, self.timing, self.codes = name, config, timing, codes
         self.numbering: Numbering = trace.numbering

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from simulator.timing.model import StallReason, Unit
+from isa.forms.record import Unit
+from simulator.timing.model import StallReason
 from simulator.timing.recorder import Busy, Issue, Stall
 
 if TYPE_CHECKING:

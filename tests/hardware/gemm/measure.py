@@ -1,4 +1,4 @@
-# ruff: noqa: B023, E501 - closures are called at once
+# ruff: noqa: B023 - closures are called at once
 """Builds and runs gemm.cu and memory.cu.
 
 python measure.py build [--folder build]        # needs nvcc; no GPU

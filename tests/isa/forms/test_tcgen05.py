@@ -12,6 +12,7 @@ import shutil
 import pytest
 
 import isa
+from isa.forms.record import Unit
 from isa.forms.tcgen05 import PlainFamilyForm, Tcgen05MmaForm, tcgen05_form
 from isa.forms.tcgen05_rows import FAMILY_ROWS, KIND_ROWS, family_opcodes
 from isa.ptx.instruction import Address, Immediate, Predicate, Register, Sink, Vector
@@ -134,7 +135,7 @@ def test_sparse_mma() -> None:
         False,
     )
     assert (form.a_in_tmem, form.has_lane_vector, form.has_scale_d, form.has_zero_mask) == (True, True, True, False)
-    assert (form.collector, form.unit, form.since_ptx) == (("a", "discard"), "tcgen05", "8.6")
+    assert (form.collector, form.unit, form.since_ptx) == (("a", "discard"), Unit.TCGEN05, "8.6")
     assert instruction["d"] == Address(Register("%r1"), 4)
     assert instruction["enable"] == Predicate(Register("%p1"), True)
     assert instruction["scale_d"] == Immediate(3)
@@ -195,7 +196,7 @@ def test_barriers() -> None:
     arrive = isa.decode("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r1], 4096;", "sm_90a")
     assert arrive["state"] == Sink()
     assert isinstance(arrive.form, PlainFamilyForm)
-    assert (arrive.form.space, arrive.form.scope, arrive.form.unit) == ("shared::cta", "cta", "mbarrier")
+    assert (arrive.form.space, arrive.form.scope, arrive.form.unit) == ("shared::cta", "cta", Unit.SYNC)
     wait = isa.decode("mbarrier.try_wait.parity.shared::cta.b64 p, [bar+8], %r2, 0x989680;", "sm_100a")
     assert wait.writes == ("p",)
     assert str(isa.decode("@%p3 tcgen05.wait::ld.sync.aligned;")) == "@%p3 tcgen05.wait::ld.sync.aligned;"

@@ -69,7 +69,7 @@ def test_first_finding(form: isa.MmaForm) -> None:
     found = first_metadata_finding(form, codes, 0)
     assert found is not None
     lane, code = form.metadata.mapping.positions(row=9, chunk=2, selector=0)
-    assert found.name == ("invalid-metadata-tf32" if form.a_type.bits == 32 else "invalid-metadata")
+    assert found.rule == ("invalid-metadata-tf32" if form.a_type.bits == 32 else "invalid-metadata")
     for word in ("case 1", "row 9", "chunk 2", "0b1010", f"lane {lane}", f"bits {4 * code}..{4 * code + 3}"):
         assert word in found.where
 

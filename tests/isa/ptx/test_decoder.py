@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isa
-from isa.forms.mma import Form, Role, Shape, version
 from isa.forms.plain import PlainForm, plain_forms
+from isa.forms.record import Form, Role, Shape, version
 from isa.ptx.instruction import Address, Guard, Immediate, Register, Sink, Vector
 from tests.support.cases import examples, exhaustive, over
 from tests.support.paths import TESTS

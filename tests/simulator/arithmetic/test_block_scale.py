@@ -528,7 +528,7 @@ def test_uneven_ids_raise_where_the_policy_says_so(tmp_path: Path) -> None:
     assert run(tmp_path, body, 1, **given).undefined == {"uneven-scale-ids": 1}
     with pytest.raises(isa.UndefinedBehavior) as caught:
         simulator.run(tmp_path / "x.trace", CONFIG, undefined="raise")
-    assert caught.value.name == "uneven-scale-ids"
+    assert caught.value.rule == "uneven-scale-ids"
 
 
 def test_exact_and_the_distance_in_a_trace(tmp_path: Path) -> None:

@@ -638,7 +638,7 @@ def test_undefined_metadata_is_named_counted_and_computed(opcode: str, code: int
     place = rf"lane {lane}, bits {4 * position}\.\.{4 * position + 3}"
     with pytest.raises(UndefinedBehavior, match=rf"case 1, row 9, chunk 5: code 0b{code:04b} in {place}") as caught:
         mma_sp(opcode, a, b, c, e, undefined="raise")
-    assert caught.value.name == name
+    assert caught.value.rule == name
     assert np.array_equal(
         mma_sp(opcode, a[:1], b[:1], c[:1], e[:1], undefined="raise"), mma_sp(opcode, a[:1], b[:1], c[:1], e[:1])
     )
@@ -657,7 +657,7 @@ def test_selector_beyond_the_range_that_assembles() -> None:
     for policy in ("hardware", "raise"):
         with pytest.raises(UndefinedBehavior, match="illegal-instruction") as caught:
             mma_sp(SP_K32, a, b, c, e, 2, undefined=policy)
-        assert caught.value.name == "selector-out-of-range"
+        assert caught.value.rule == "selector-out-of-range"
     for selector in (4, -1):
         with pytest.raises(IsaError, match="0 to 1"):
             mma_sp(SP_K32, a, b, c, e, selector)

@@ -554,7 +554,7 @@ def test_every_undefined_code(case: Case, code: int) -> None:
     it = scene(case, given)
     with pytest.raises(UndefinedBehavior) as refused:
         it.run()
-    assert refused.value.name == "undefined-metadata"
+    assert refused.value.rule == "undefined-metadata"
     assert f"row 37, chunk 5: code 0b{code:04b}" in refused.value.where
     it.untouched()
     met: Met = []
@@ -678,7 +678,7 @@ def test_copies_that_differ(spoilt: Spoilt) -> None:
     it.reset()
     with pytest.raises(UndefinedBehavior) as refused:
         it.run()
-    assert refused.value.name == "tmem-copies-differ"
+    assert refused.value.rule == "tmem-copies-differ"
     if len(it.ctas) == 1:
         it.untouched()
 
@@ -1018,7 +1018,7 @@ def test_tensor_memory_that_is_not_allocated(case: Case, operand: str, where: st
         spoil(it, None, {operand: first})
         with pytest.raises(UndefinedBehavior) as refused:
             it.run(meet=lambda *_: None)
-        assert refused.value.name == name
+        assert refused.value.rule == name
         assert refused.value.where.startswith(where)
         nothing_happened(it)
 

@@ -104,7 +104,7 @@ def test_columns_must_be_allocated() -> None:
     state = cta(columns=64)
     with pytest.raises(UndefinedBehavior) as caught:
         load(state, 0, 62, move("32x32b", 4))
-    assert caught.value.name == "tmem-not-allocated"
+    assert caught.value.rule == "tmem-not-allocated"
     with pytest.raises(UndefinedBehavior):
         store(state, 0, 62, move("32x32b", 4), np.ones((4, 32), np.uint32))
     with pytest.raises(UndefinedBehavior):

@@ -21,7 +21,7 @@ from simulator.faults.single_run import SingleRun
 from simulator.faults.space import Group, population
 from simulator.faults.table import MODELS, SITES, Faults, empty
 from simulator.faults.trace import TraceSubject
-from simulator.simulation.run import find_trace
+from simulator.program.reader import find_trace
 from simulator.views.timeline import Timeline
 from tests.support.paths import ROOT
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 import simulator
 from isa import UndefinedBehavior
 from simulator import DeadlockError, TraceError, load_config
-from simulator.program.reader import read_trace
-from simulator.program.trace import Repeat, Step
+from simulator.program import load
+from simulator.program.blocks import Repeat, Step
 from tests.support.cases import over
 from tests.support.small_traces import program, save
 
@@ -83,7 +83,7 @@ def test_every_directive(tmp_path: Path) -> None:
 
 
 def test_structure(tmp_path: Path) -> None:
-    trace = read_trace(
+    trace = load(
         save(
             tmp_path,
             f"{HEAD}.warps 8\n.warp 1,4-5 "
@@ -108,7 +108,7 @@ def test_instruction_over_lines(tmp_path: Path) -> None:
     )
     report = run(tmp_path, body, end='.store "r", %r0, 4;')
     assert report.arrays["r"][0, :, 0].tolist() == [7, 4, 1, 2]
-    assert [step.line for step in read_trace(tmp_path / "x.trace").steps()] == [6, 8, 12, 12]
+    assert [step.line for step in load(tmp_path / "x.trace").steps()] == [6, 8, 12, 12]
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])

@@ -15,10 +15,10 @@ import simulator
 from isa import UndefinedBehavior
 from isa.forms.plain import plain_forms
 from simulator import ConfigError, TraceError
-from simulator.execute.cta_state import Event
-from simulator.program.lowering import linearise
-from simulator.program.reader import read_trace
-from simulator.simulation.interpreter import execute
+from simulator.execute.events import Event
+from simulator.program import load
+from simulator.simulation.observer import Observer
+from simulator.simulation.session import Session
 from simulator.state.registers import Numbering, Place, Sort, register_place
 from tests.support.cases import over
 from tests.support.small_traces import program, save
@@ -492,31 +492,41 @@ def test_mma(tmp_path: Path) -> None:
         simulator.run(path)
 
 
+class Log(Observer):
+    """Keeps every event."""
+
+    wants_accesses = True
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def accessed(self, event: Event) -> None:
+        self.events.append(event)
+
+
 def test_log(tmp_path: Path) -> None:
     """What a checker gets: who did what to which bytes, in order."""
     _, _, arrays = operands()
-    trace = read_trace(save(tmp_path, MMA, **arrays))
-    log: list[Event] = []
-    execute(trace, [linearise(block, trace.numbering) for block in trace.blocks], trace.target, log=log)
-    kinds = [event.kind.split(".cta_group")[0].split(".shared")[0] for event in log]
+    trace = load(save(tmp_path, MMA, **arrays))
+    log, session = Log(), Session(trace)
+    session.run(log)
+    kinds = [event.kind.split(".cta_group")[0].split(".shared")[0] for event in log.events]
     assert kinds.count("tcgen05.mma") == 2
-    first = next(event for event in log if event.kind.startswith("mbarrier.init"))
+    first = next(event for event in log.events if event.kind.startswith("mbarrier.init"))
     assert (first.cta, first.threads, first.line) == (0, ((0, 1),), 10)
     assert [(region.space, region.cells.tolist()) for region in first.writes] == [("mbarrier", [8])]
     commit = next(i for i, kind in enumerate(kinds) if kind == "tcgen05.commit")
     waits = [i for i, kind in enumerate(kinds) if kind == "mbarrier.try_wait.parity"]
     assert len(waits) == 4
     lines = (tmp_path / "x.trace").read_text().splitlines()
-    assert all("try_wait" in lines[log[i].line - 1] for i in waits), (
+    assert all("try_wait" in lines[log.events[i].line - 1] for i in waits), (
         "the line is that of the wait, whatever was executed meanwhile"
     )
     assert min(waits) > commit > max(i for i, kind in enumerate(kinds) if kind == "tcgen05.mma")
-    assert sorted(log[i].threads[0] for i in waits) == [(warp, 2**32 - 1) for warp in range(4)]
-    barrier = [event for event in log if event.kind == "bar.sync"]
+    assert sorted(log.events[i].threads[0] for i in waits) == [(warp, 2**32 - 1) for warp in range(4)]
+    barrier = [event for event in log.events if event.kind == "bar.sync"]
     assert sorted(event.threads[0][0] for event in barrier) == sorted([0, 1, 2, 3] * 2)
-    assert (
-        execute(trace, [linearise(block, trace.numbering) for block in trace.blocks], trace.target).machine.log is None
-    )
+    assert not session.run().machine.wants_accesses
 
 
 def test_alloc_waits_for_room(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isa.forms.record import Unit
 from simulator.studies.validation.group import Row
 from simulator.studies.validation.measured_loops import Loop
 from simulator.studies.validation.shared_memory import GROUPS, _loops
 from simulator.timing.config import load_config
-from simulator.timing.model import TimedLoop, TimedOperation, Unit, unread
+from simulator.timing.model import TimedLoop, TimedOperation, unread
 from simulator.timing.shared_memory import SharedMemory
 from tests.support.cases import examples, over
 

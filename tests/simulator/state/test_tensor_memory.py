@@ -69,7 +69,7 @@ def test_misuse_has_a_name_and_changes_nothing(name: str, misuse: Callable[[Tens
     memory = allocated()
     with pytest.raises(UndefinedBehavior) as caught:
         misuse(memory)
-    assert caught.value.name == name
+    assert caught.value.rule == name
     assert not memory.words.any()
 
 

@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 import isa
 import simulator
 from isa.forms.plain import PlainForm
+from isa.forms.record import Unit
+from simulator.program import load
 from simulator.program.lowering import Code, LoopEnd, Operation, linearise
-from simulator.program.reader import read_trace
 from simulator.state.shared import wavefronts
+from simulator.timing.compile import compile_code
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop, TimedOperation, Unit, compile_code
+from simulator.timing.model import TimedLoop, TimedOperation
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
 from tests.support.cases import case_of, examples, exhaustive, over
@@ -499,24 +501,24 @@ class Thread:
 
 
 def unit_of(op: Operation) -> str:
-    return op.instruction.form.unit
+    return op.instruction.form.time.table
 
 
 def latency_of(op: Operation, config: Config) -> int:
     form = op.instruction.form
     if isinstance(form, isa.MmaForm):
         return class_of(form, config).latency
-    if form.unit == "alu":
+    if form.time.table == "alu":
         return config.alu.latency
     assert isinstance(form, PlainForm)
-    return config.shared.latency + (config.shared.register_latency * (form.vector - 1) if form.name == "ld" else 0)
+    return config.shared.latency + (config.shared.register_latency * (form.elements - 1) if form.name == "ld" else 0)
 
 
 def unit_interval(op: Operation, config: Config) -> int:
     form = op.instruction.form
     if isinstance(form, isa.MmaForm):
         return class_of(form, config).interval
-    return config.alu.interval if form.unit == "alu" else 1
+    return config.alu.interval if form.time.table == "alu" else 1
 
 
 def more(producer: Operation, consumer: str, config: Config) -> int:
@@ -586,7 +588,7 @@ def compiled(code: Code, config: Config, timed: list[TimedOperation | TimedLoop]
         for before, (_, op, t) in enumerate(block):
             overwritten = {r for _, o, _ in block[before + 1 :] for r in o.writes}
             kept = replace(op, writes=tuple(r for r in op.writes if r not in overwritten))
-            at = max(at, t + distance(kept, item, operation.late, config))
+            at = max(at, t + distance(kept, item, operation.forwarding_penalty, config))
         if block:
             last, _, t = block[-1]
             slot = t
@@ -749,7 +751,7 @@ def operands_ready(thread: Thread, now: int, timed: list[TimedOperation | TimedL
     ) - config.alu.latency
     for register in op.reads:
         at, producer = thread.ready.get(register, (0, ""))
-        if at + (more + operation.late if producer == "alu" else 0) > now:
+        if at + (more + operation.forwarding_penalty if producer == "alu" else 0) > now:
             return False
     for register in op.writes:
         at, producer = thread.ready.get(register, (0, ""))
@@ -889,7 +891,7 @@ VARIANTS = st.builds(
 def prepared(folder: Path, text: str, seed: int, vary: bool) -> tuple[list[Code], int, int, Costs, int]:
     """Codes of a text, and made-up wavefronts for its accesses: one number, one for each warp, or another in each
     execution."""
-    trace = read_trace(write(folder, text))
+    trace = load(write(folder, text))
     codes = [linearise(block) for block in trace.blocks]
     rng = np.random.default_rng(seed)
     costs: Costs = {}

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from isa import decode
+from isa.forms.record import Unit
 from simulator import ConfigError, load_config
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import (
@@ -31,20 +32,12 @@ from simulator.execute.dynamic_info import (
     WaitFacts,
     cycle,
 )  # fmt: skip
+from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
-from simulator.program.trace import Block, Step
+from simulator.timing.compile import asynchronous, compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import (
-    StallReason,
-    TimedCode,
-    TimedLoop,
-    TimedOperation,
-    Unit,
-    asynchronous,
-    compile_code,
-    nesting,
-)
+from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule
 from simulator.timing.tables import Issue, Loop

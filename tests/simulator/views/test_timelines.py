@@ -22,10 +22,12 @@ from hypothesis import strategies as st
 import simulator
 import simulator.studies.roofline
 import simulator.views.timeline
+from isa.forms.record import Unit
 from simulator.errors import DeadlockError, ViewError
-from simulator.program.reader import read_trace
+from simulator.program import load
+from simulator.timing.compile import compile_code
 from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason, Unit, compile_code
+from simulator.timing.model import StallReason
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.views.timeline import Timeline, chrome, kanata
@@ -160,7 +162,7 @@ def recorded(
     assert replace(timing, skipped=0) == replace(
         engine.simulated(config, codes, warps, registers, costs, skip=skip), skipped=0
     )
-    timeline.close("case", read_trace(folder / "case.trace"), config, codes, timing)
+    timeline.close("case", load(folder / "case.trace"), config, codes, timing)
     return timing
 
 
