@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.mma import MmaForm
-from isa.forms.plain import PlainForm
+from isa.forms.mma import is_mma
+from isa.forms.record import Form, Time, Unit
 from isa.types import Bits
-from simulator.execute.alu import ALU_NAMES
 from simulator.execute.cta_state import CtaState, Executor
 from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.operands import addresses, reader
@@ -37,17 +36,18 @@ EVERY = 24  # dynamic instructions between two looks for copies that are as they
 def runs_in_lockstep(session: Session, executed: Executed) -> bool:
     """Whether a program is one of warps in lock step: one CTA, no asynchronous instruction, no race in a run."""
     forms = [operation.instruction.form for operation, _ in session.program.operations]
-    if not all(isinstance(form, MmaForm) or (isinstance(form, PlainForm) and _is_plain(form)) for form in forms):
+    if not all(is_mma(form) or _is_plain(form) for form in forms):
         return False
     if session.program.ctas > 1 or executed.undefined["shared-memory-race"]:
         return False
     return len(grouped(session.program.codes)) == len(session.program.codes)
 
 
-def _is_plain(form: PlainForm) -> bool:
-    if form.name in ("ld", "st"):
-        return form.time.table == "shared"
-    return form.name in ("ldmatrix", "bar", "barrier") or (form.name in ALU_NAMES and form.name != "mapa")
+def _is_plain(form: Form) -> bool:
+    """Whether rows of copies may execute it side by side: it stays in registers or in the CTA's shared memory."""
+    if form.unit is Unit.ALU:
+        return form.name not in ("mapa", "shfl")
+    return form.unit is Unit.BARRIER or form.time is Time.CLUSTER_BARRIER or form.time.table == "shared"
 
 
 class Copies(CtaState):
@@ -276,13 +276,13 @@ class Lockstep(Observer):
             lanes = guarded_lanes(instruction.guard, machine, rows)
             differ |= (lanes != lanes[own]).any(axis=1)
         form = instruction.form
-        if isinstance(form, PlainForm) and form.name in ("ld", "st", "ldmatrix"):
+        if form.name in ("ld", "st", "ldmatrix"):
             where = addresses(instruction["address"])(machine, rows)
             differ |= (where != where[own]).any(axis=1)
-        elif isinstance(form, PlainForm) and form.name == "elect":
+        elif form.name == "elect":
             mask = reader(instruction["a"])(machine, rows)
             differ |= (mask != mask[own]).any(axis=(1, 2))
-        elif isinstance(form, MmaForm) and form.row.scale:
+        elif is_mma(form) and form.row.scale:
             ids = np.concatenate(
                 [reader(instruction[f"{name}_ids"])(machine, rows) for name in ("scale_a", "scale_b")], axis=1
             )

@@ -207,7 +207,7 @@ class Report:
         }
         units = self.units_frame()
         means = units.groupby("unit", sort=False)["share"].mean()
-        record |= {f"{unit.replace(' ', '_')}_share": share for unit, share in means.items()}
+        record |= {f"{str(unit).replace(' ', '_')}_share": share for unit, share in means.items()}
         total = sum(self._all_waits().values())
         record |= {f"stall_{cause}_share": cycles / max(total, 1) for cause, cycles in self._all_waits().items()}
         return Table.of([record]).frame()

@@ -42,6 +42,7 @@ from simulator.faults.table import BLOCK, SITES, as_dict, read_blocks, read_head
 from simulator.faults.table import to_frame as table_frame
 from simulator.layout import Choice
 from simulator.studies.faults.summary import summarise
+from tests.support.cases import over
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -109,9 +110,7 @@ def test_every_metadata_bit_of_m16n8k32() -> None:
     assert (live["elements"] <= 8).all()
 
 
-@pytest.mark.parametrize(
-    "form", [form for form in isa.mma_forms().values() if form.sparse][::9], ids=lambda form: form.opcode
-)
+@over("form", [form for form in isa.mma_forms().values() if form.sparse][::9], ids=lambda form: form.opcode)
 def test_dead_metadata_bits_are_masked_in_other_forms(form: isa.MmaForm) -> None:
     target = next(name for name in ("sm_90a", "sm_89", "sm_80", "sm_120a") if form.supports(isa.parse_target(name)))
     for selector in range(form.metadata.selectors):
@@ -192,8 +191,8 @@ GROUPS = [
 ]
 
 
-@pytest.mark.parametrize("how", GROUPS, ids=lambda how: "-".join(map(str, how.values())))
-@pytest.mark.parametrize("opcode", [F16, TF32, S4, "mma.sp.m16n8k16.f16.f16.f16.f16"])
+@over("how", GROUPS, ids=lambda how: "-".join(map(str, how.values())))
+@over("opcode", [F16, TF32, S4, "mma.sp.m16n8k16.f16.f16.f16.f16"])
 def test_models_do_what_their_rows_say(opcode: str, how: dict[str, Any]) -> None:
     subject = MmaTarget(opcode, "sm_90a", cases=2, seed=3)
     if how["kind"] == "selector" and subject.form.metadata.selectors == 1:
@@ -265,7 +264,7 @@ def test_raise_stops_what_is_not_defined() -> None:
     assert (results["elements"][undefined] == 0).all()
 
 
-@pytest.mark.parametrize("opcode", [F16, TF32, S4])
+@over("opcode", [F16, TF32, S4])
 def test_zero_forms_no_product_of_a_broken_chunk(opcode: str) -> None:
     """Against an A that never had the elements, B finite or not."""
     subject = MmaTarget(opcode, policy="zero", cases=2)
@@ -437,7 +436,7 @@ def _toml(values: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize(
+@over(
     ("change", "words"),
     [
         ({"subject": {}}, "subject.opcode: is missing"),

@@ -22,10 +22,11 @@ from simulator.faults.policies import saturated
 from simulator.faults.table import MODELS, SITES, Faults, empty
 from simulator.faults.tcgen05_target import Tcgen05Target
 from simulator.views.faults.replay import replay
+from tests.support.cases import over
 
 SPARSE = "tcgen05.mma.sp.cta_group::{}.kind::f16"
 PLACES = [("D", 1, 128, 0), ("F", 1, 64, 0), ("F", 1, 64, 16), ("C", 2, 128, 0), ("C", 2, 128, 16), ("A", 2, 256, 0)]
-each_place = pytest.mark.parametrize(("name", "group", "m", "base"), PLACES, ids=str)
+each_place = over(("name", "group", "m", "base"), PLACES, ids=str)
 
 
 @cache
@@ -123,7 +124,7 @@ def test_a_flip_of_metadata_is_another_code(name: str, group: int, m: int, base:
         has = matrices(it)
         has["codes"][row, chunk] ^= 1 << bit
         right = multiplied(it, has)
-        how = {"word": 0, "lane": lane, "mask": 1 << low + bit}
+        how: dict[str, Any] = {"word": 0, "lane": lane, "mask": 1 << low + bit}
         assert (d_of(it, "e", **how) == right).all()
         result = one(it, "e", **how)
         assert names(result) == ("sdc", "")
@@ -140,7 +141,7 @@ def test_a_flip_of_a_is_another_element(name: str, group: int, m: int, base: int
     row, k, bit = 45, 11, 12
     has = matrices(it)
     has["a"][row, k] ^= 1 << bit
-    how = {"word": k // 2, "lane": lane_of(name, row, base), "mask": 1 << 16 * (k % 2) + bit}
+    how: dict[str, Any] = {"word": k // 2, "lane": lane_of(name, row, base), "mask": 1 << 16 * (k % 2) + bit}
     assert (d_of(it, "a", **how) == multiplied(it, has)).all()
     assert one(it, "a", **how)["rows"] == 1
 
@@ -155,7 +156,7 @@ def test_a_flip_of_d_and_of_b(name: str, group: int, m: int, base: int) -> None:
     has = matrices(it)
     has["b"][column, k] ^= 1 << 14
     address = 32768 + column // 8 * 512 + k // 8 * 128 + column % 8 * 16 + 2 * (k % 8)
-    how = {"word": address // 4, "mask": 1 << 16 * (address // 2 % 2) + 14}
+    how: dict[str, Any] = {"word": address // 4, "mask": 1 << 16 * (address // 2 % 2) + 14}
     assert (d_of(it, "shared", **how) == multiplied(it, has)).all()
     result = one(it, "shared", **how)
     assert (result["columns"], result["first_column"]) == (1, column)
@@ -251,7 +252,7 @@ def test_negation_and_addresses_in_descriptors() -> None:
 
 
 @each_place
-@pytest.mark.parametrize("site", ["base_d", "base_a", "base_e"])
+@over("site", ["base_d", "base_a", "base_e"])
 def test_a_wrong_lane_faults(name: str, group: int, m: int, base: int, site: str) -> None:
     it = subject(group, m, base)
     for lane in (base ^ 16, (base + 1) % 128, 127):
@@ -307,7 +308,7 @@ def test_policies() -> None:
     lane, low = code_place("D", row, chunk, 0)
     for value in range(16):
         code = int(has["codes"][row, chunk]) if value == 15 else value
-        how = {"lane": lane, "mask": 15 << low, "value": code << low}
+        how: dict[str, Any] = {"lane": lane, "mask": 15 << low, "value": code << low}
         legal = code in plain.shape.metadata.codes
         changed = code != has["codes"][row, chunk]
         for policy in ("hardware", "raise", "zero", "saturate"):
@@ -326,7 +327,7 @@ def test_policies() -> None:
 
 def test_zero_with_a_in_shared_memory() -> None:
     hardware, zero = (subject(a_in_tmem=False, policy=policy) for policy in ("hardware", "zero"))
-    how = {"lane": 4, "mask": 15, "value": 0b1111}
+    how: dict[str, Any] = {"lane": 4, "mask": 15, "value": 0b1111}
     d = d_of(zero, "e", "set", **how)
     assert (d[4] != hardware.golden[0][4]).any()
     assert (np.delete(d, 4, axis=0) == np.delete(hardware.golden[0], 4, axis=0)).all()
