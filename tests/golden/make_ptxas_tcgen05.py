@@ -94,7 +94,9 @@ def _operand(role: Role, form: Form, generator: random.Random) -> str:
             return _address(f"%r{generator.randrange(64)}", generator)
         case Shape.MATRIX | Shape.VALUE:
             constant = (
-                str(generator.choice(role.choices[0])) if role.choices else generator.choice([integer, hex(int(integer))])
+                str(generator.choice(role.choices[0]))
+                if role.choices
+                else generator.choice([integer, hex(int(integer))])
             )
             return generator.choice([register, constant])
         case Shape.PREDICATE:

@@ -572,7 +572,9 @@ def test_which_codes_mean_something() -> None:
 def test_the_columns_that_a_code_picks() -> None:
     codes = np.array([[0b0100, 0b1110, 0b0110]], np.uint32)
     assert stored_columns(codes, tmem_metadata("i8", 128).sparsity).tolist() == [[0, 1, 6, 7, 10, 9]]
-    assert stored_columns(codes, tmem_metadata("mxf4", 128).sparsity).tolist() == [[0, 1, 2, 3, 12, 13, 14, 15, 20, 21, 18, 19]]
+    assert stored_columns(codes, tmem_metadata("mxf4", 128).sparsity).tolist() == [
+        [0, 1, 2, 3, 12, 13, 14, 15, 20, 21, 18, 19]
+    ]
     assert stored_columns(codes[:, :2], tmem_metadata("tf32", 128).sparsity).tolist() == [[0, 3]]
 
 
