@@ -1,8 +1,6 @@
-"""Every instruction form that tcsim knows, one row each.
+"""The forms of `mma` and `mma.sp`: what each row of `isa.forms.mma_rows` stands for, with the fragments of its operands.
 
-The table of the matrix instructions is in `isa.forms.mma_rows`; the rest (loads, stores, moves, integer arithmetic,
-barriers) is in `isa.forms.plain`. Decoding, printing, legality, operand sizes, targets and the documentation table are
-read from these rows.
+Decoding, printing, legality, operand sizes, targets and the documentation table are read from these forms.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Access:
         space: which memory; of a copy to shared memory the one that it reads.
         bytes: bytes that each lane gets or gives; 0 where an operand says it.
         write: whether it writes there.
-        row_bytes: bytes that lie at each address; as many as `bytes` but for ldmatrix, which reads rows of 16.
+        row_bytes: bytes that lie at each address; as many as `bytes` unless lanes read rows for one another.
         addresses: how many lanes give an address.
     """
 
@@ -183,7 +183,7 @@ class Form:
         section: PTX section that defines it.
         time: its timing class, which also names the unit that executes it.
         access: the memory that it accesses and how much of it; None for an instruction between registers.
-        fragment: where the elements of a matrix that it loads go among the registers of a warp (ldmatrix).
+        fragment: where the elements of a matrix that it loads go among the registers of a warp.
         narrowed: operand -> targets that have the form with it, where they are fewer.
     """
 
