@@ -1,4 +1,5 @@
-"""The forms of `mma` and `mma.sp`: what each row of `isa.forms.mma_rows` stands for, with the fragments of its operands.
+"""The forms of `mma` and `mma.sp`: what each row of `isa.forms.mma_rows` stands for, with the fragments of its
+operands.
 
 Decoding, printing, legality, operand sizes, targets and the documentation table are read from these forms.
 """

@@ -1,7 +1,7 @@
 """What the project knows of an instruction: one `Form` for each legal spelling of an opcode.
 
-The tables of `isa.forms` make these records; decoder, printer, legality, executor, timing, faults and documentation read
-them. A caller asks a record for what it needs to know (`form.is_matrix`, `form.collective`, `form.access`,
+The tables of `isa.forms` make these records; decoder, printer, legality, executor, timing, faults and documentation
+read them. A caller asks a record for what it needs to know (`form.is_matrix`, `form.collective`, `form.access`,
 `form.time`); it never asks which table the record came from.
 """
 
@@ -32,7 +32,9 @@ class Unit(IntEnum):
     TCGEN05 = 4  # the queue of the SM: tcgen05.mma, cp, shift, commit
     TMEM = 5  # tcgen05.ld, st
     SYNC = 6  # mbarriers, waits, fences: an issue slot, and perhaps a wait
-    GLOBAL = 7  # groups of cp.async: an issue slot, and perhaps a wait; accesses to global memory go through the port to shared memory
+    # groups of cp.async: an issue slot, and perhaps a wait; accesses to global memory go through the port to shared
+    # memory
+    GLOBAL = 7
     FMA = 8  # the second integer pipe of a sub-core: multiply-add, float additions; in sequences alone
     CONTROL = 9  # calls and returns in sequences
 

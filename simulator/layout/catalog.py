@@ -15,11 +15,10 @@ from isa import IsaError, MmaForm, Sparsity, parse_target
 from isa.descriptors.instruction import legal_m, legal_n
 from isa.forms.mma import is_mma
 from isa.forms.record import Form
-from isa.forms.table import rows_by_name
 from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.fragments.metadata import CODE_BITS
 from isa.fragments.registers import matrix_row_addresses
-from isa.ptx.opcodes import read_opcode
+from isa.ptx.opcodes import complete_opcode, read_opcode
 from isa.tensor_memory.address import CELL_BITS, QUARTER
 from isa.tensor_memory.copies import copy
 from isa.tensor_memory.datapath import datapath
@@ -183,21 +182,6 @@ def _refuse(form: Form, choice: Choice, *names: str) -> None:
             )
 
 
-def complete_opcode(form: str) -> str:
-    """Fills in the qualifiers that every form of the instruction has."""
-    parts = form.strip().split(".")
-    name, given = parts[0], parts[1:]
-    if name == "tcgen05":
-        name, given = ".".join(parts[:2]), parts[2:]
-    slots = {slot for row in rows_by_name().get(name, ()) for slot in row.slots}
-    fixed = tuple(q for q in ("sync", "aligned") if any(q in slot for slot in slots))
-    if name == "mma":
-        fixed = ("sync", "aligned", "row", "col")
-    layouts_given = any(part in ("row", "col") for part in given)
-    missing = [q for q in fixed if q not in given and not (layouts_given and q in ("row", "col"))]
-    return ".".join((name, *missing, *given))
-
-
 # mma and loads of matrices
 
 
@@ -207,7 +191,10 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
     if form.sparse:
         metadata = form.metadata
         metadata.places(choice.selector)  # IsaError for one that is out of range
-        what = f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of {metadata.sparsity.chunk} columns"
+        what = (
+            f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of "
+            f"{metadata.sparsity.chunk} columns"
+        )
         whole, chosen = metadata.mapping, {"selector": choice.selector}
         mapping, pair = whole.at(**chosen), tuple(chosen.items())
         evidence = _MEASURED if on_h100(form) else "published"
@@ -220,7 +207,10 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
     if form.row.scale:
         for name, ids in (("scale_a", choice.scale_a), ("scale_b", choice.scale_b)):
             scale = getattr(form, name)
-            what = f"scale factors of {name[-1].upper()}, {scale.type}, {scale.shape[0]} x {scale.shape[1]}, byte-id {ids[0]}, thread-id {ids[1]}"
+            what = (
+                f"scale factors of {name[-1].upper()}, {scale.type}, {scale.shape[0]} x {scale.shape[1]}, "
+                f"byte-id {ids[0]}, thread-id {ids[1]}"
+            )
             mapping = scale.mapping(*ids)
             operands[name] = Operand(
                 form.opcode, name, what, scale.type.bits, mapping, "PTX ISA 9.0, 9.7.14.3 (block scaling)", "published"
@@ -240,7 +230,10 @@ def _fragment(form: MmaForm, name: str) -> Operand:
     fragment = getattr(form, name)
     what = "stored matrix A" if name == "a" and form.sparse else f"matrix {name.upper()}"
     rows, columns = fragment.shape
-    text = f"{what}, {fragment.type}, {rows} x {columns}, {fragment.registers} register{'s' * (fragment.registers > 1)} a lane"
+    text = (
+        f"{what}, {fragment.type}, {rows} x {columns}, {fragment.registers} "
+        f"register{'s' * (fragment.registers > 1)} a lane"
+    )
     logical = form.metadata.sparsity.formula if name == "a" and form.sparse else ""
     evidence = _MEASURED if on_h100(form) else "published"
     bits = fragment.type.bits
