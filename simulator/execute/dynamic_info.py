@@ -227,9 +227,9 @@ def cycle(facts: Sequence[Fact]) -> tuple[Fact, ...]:
     assert facts
     # Prefix function of Knuth, Morris and Pratt: the longest proper border of the sequence gives its shortest period.
     border = [0] * len(facts)
-    for at in range(1, len(facts)):
-        length = border[at - 1]
-        while length and facts[at] != facts[length]:
+    for place in range(1, len(facts)):
+        length = border[place - 1]
+        while length and facts[place] != facts[length]:
             length = border[length - 1]
-        border[at] = length + (facts[at] == facts[length])
+        border[place] = length + (facts[place] == facts[length])
     return tuple(facts[: len(facts) - border[-1]])
