@@ -127,7 +127,7 @@ def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
             if item.unit is Unit.ALU:
                 before = [multiplies[register] for register in item.reads if register in multiplies]
                 alternates = item.either and bool(before) and not before[-1]
-                ours = item.time is Time.MULTIPLY or alternates
+                ours = item.time in (Time.MULTIPLY, Time.FLOAT) or alternates
                 crosses = any(pipe is not ours for pipe in before)
                 item.forwarding_penalty = config.alu.change_latency if crosses else 0
                 multiplies.update(dict.fromkeys(item.writes, ours))
