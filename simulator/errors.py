@@ -5,7 +5,7 @@ All of them derive from `Error`, which `isa.errors` defines because `isa` import
 
 from __future__ import annotations
 
-from isa.errors import Error, IsaError
+from isa.errors import Error, IsaError, UndefinedBehavior
 
 __all__ = [
     "ConfigError",
@@ -14,6 +14,7 @@ __all__ = [
     "IsaError",
     "MissingDependency",
     "TraceError",
+    "UndefinedBehavior",
     "ViewError",
     "check_option",
 ]

@@ -10,7 +10,6 @@ from typing import NoReturn
 
 from isa import Instruction, IsaError, Target, decode
 from isa.forms.record import Form, Role
-from isa.forms.tcgen05_operands import SizedRole
 from isa.ptx.instruction import Address, Operand, Pair, Register, Vector, register_names
 from simulator.errors import TraceError
 from simulator.execute.barrier import barrier_of
@@ -72,7 +71,7 @@ class InstructionReader:
                 )
 
     def check_registers(self, statement: Statement, instruction: Instruction, role: Role, operand: Operand) -> None:
-        widths = role.bits if isinstance(role, SizedRole) else (role.width,)
+        widths = role.widths or (role.width,)
         if isinstance(operand, Address):
             widths = (32, 64)
         if isinstance(operand, Vector) and role.packs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from isa.forms.record import Time, Unit
 from simulator.execute.dynamic_info import Fact
@@ -14,22 +14,33 @@ from simulator.timing.tcgen05 import Cost
 
 
 class StallReason(IntEnum):
-    """Where a warp's cycles go. Those of a warp sum to the cycles of the run."""
+    """Where a warp's cycles go. Those of a warp sum to the cycles of the run.
 
-    ISSUED = 0  # an instruction issued in this cycle
-    DEPENDENCY = 1  # an operand comes from a matrix or integer instruction that is not finished
-    TENSOR = 2  # the tensor pipe of the sub-core is taken
-    SHARED = 3  # an operand is still on its way from shared memory, or the port to it is taken
-    BARRIER = 4  # at a barrier
-    ISSUE = 5  # ready, but another warp of the sub-core issued
-    ALU = 6  # the integer pipe is taken
-    BRANCH = 7  # the end of a loop
-    FINISHED = 8  # the warp's program is over
-    TCGEN05 = 9  # the queue of the tcgen05 unit is full
-    TMEM = 10  # tcgen05.ld or st is not complete, or the path to Tensor Memory is taken
-    MBARRIER = 11  # a phase of an mbarrier is not complete
-    GLOBAL = 12  # a group of copies is not complete, or an operand is on its way from global memory
-    SEQUENCE = 13  # a further machine instruction of the sequence that stands for an instruction issued in this cycle
+    Attributes:
+        description: what the warp does, or waits for.
+    """
+
+    description: str
+
+    ISSUED = 0, "an instruction issued"
+    DEPENDENCY = 1, "operand of an unfinished matrix or integer instruction"
+    TENSOR = 2, "tensor pipe of the sub-core taken"
+    SHARED = 3, "operand on its way from shared memory, or the port to it taken"
+    BARRIER = 4, "at a barrier"
+    ISSUE = 5, "ready, but another warp of the sub-core issued"
+    ALU = 6, "integer pipe taken"
+    BRANCH = 7, "end of a loop"
+    FINISHED = 8, "program over"
+    TCGEN05 = 9, "queue of the tcgen05 unit full"
+    TMEM = 10, "tcgen05.ld or st not complete, or the path to Tensor Memory taken"
+    MBARRIER = 11, "phase of an mbarrier not complete"
+    GLOBAL = 12, "group of copies not complete, or operand on its way from global memory"
+    SEQUENCE = 13, "a further machine instruction of the sequence that stands for an instruction issued"
+
+    def __new__(cls, value: int, description: str) -> Self:
+        reason = int.__new__(cls, value)
+        reason._value_, reason.description = value, description
+        return reason
 
 
 class Job(NamedTuple):

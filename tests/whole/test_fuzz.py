@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import isa
 import simulator
 from isa import UndefinedBehavior
-from isa.forms.plain import plain_forms
+from isa.forms.table import plain_forms
 from simulator import DeadlockError, TraceError
 from simulator.program import reader
 
@@ -135,7 +135,8 @@ TRACE = """.trace 1
     mov.u32 %r1, %laneid; // comment
     .repeat 3 { .repeat 2 { add.u32 %r1,
         %r1, 1; bar.sync 0, 64; } }
-    mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9, %r10, %r11},
+    mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9,
+    %r10, %r11},
         {%r0, %r1, %r2, %r3}, %r9, 0;
 }
 .warp 2 { ld.shared.v2.b32 {%r1, %r2}, [%r0+8]; }
@@ -159,7 +160,8 @@ ASYNCHRONOUS = """.trace 1
         tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r1+8], 64;
         ld.shared.u32 %r2, [%r1+8];
         barrier.cluster.arrive; barrier.cluster.wait;
-        .repeat 3 { @%p0 tcgen05.mma.cta_group::2.kind::f16 [%r2], %rd4, %rd5, %r9, %p1; mov.pred %p1, 1; add.s64 %rd4, %rd4, 2; }
+        .repeat 3 { @%p0 tcgen05.mma.cta_group::2.kind::f16 [%r2], %rd4, %rd5, %r9, %p1; mov.pred %p1, 1;
+        add.s64 %rd4, %rd4, 2; }
         @%p0 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [%r1];
         tcgen05.st.sync.aligned.32x32b.x2.b32 [%r2+4], {%r8, %r9};
         tcgen05.wait::st.sync.aligned;
@@ -345,7 +347,7 @@ def test_fuzz(tmp_path: Path) -> None:
     assert 75 < traces < 1400
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("TCSIM_FUZZ_SEEDS", "1"))))
 def test_many(tmp_path: Path, seed: int) -> None:
     """100,000 inputs a seed; TCSIM_FUZZ_SEEDS=10 makes a million (some ten minutes of a core)."""

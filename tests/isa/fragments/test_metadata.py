@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 import isa
 from isa.fragments.metadata import spliced
 from isa.undefined import RULES, first_metadata_finding, metadata_findings
+from tests.support.cases import over
+from tests.support.forms import by_metadata
 from tests.support.paths import TESTS
 
 SPARSE = [form for form in isa.mma_forms().values() if form.sparse]
@@ -39,7 +41,7 @@ def element_of(sparsity: isa.Sparsity) -> isa.ElementType:
 # Codes
 
 
-@pytest.mark.parametrize("form", SPARSE, ids=lambda form: form.opcode)
+@over("form", SPARSE, ids=lambda form: form.opcode, distinct=by_metadata)
 def test_legal_codes(form: isa.MmaForm) -> None:
     """PTX ISA 9.7.14.6.1: which of the 16 codes are defined."""
     if form.a_type.bits == 32:
@@ -58,7 +60,7 @@ def test_legal_codes(form: isa.MmaForm) -> None:
     )
 
 
-@pytest.mark.parametrize("form", SPARSE, ids=lambda form: form.opcode)
+@over("form", SPARSE, ids=lambda form: form.opcode, distinct=by_metadata)
 def test_first_finding(form: isa.MmaForm) -> None:
     """The message names the case, row, chunk, code and bits of the first bad code."""
     codes = np.full((3, *form.metadata.shape), 0b0100, np.uint32)
@@ -72,7 +74,7 @@ def test_first_finding(form: isa.MmaForm) -> None:
         assert word in found.where
 
 
-@pytest.mark.parametrize("code", range(16))
+@over("code", range(16))
 def test_multiplexer(code: int) -> None:
     """As measured: element 0 takes index code & 3, element 1 index code >> 2, whatever they are; pairs in 4:8."""
     low, high = code & 3, code >> 2
@@ -307,9 +309,7 @@ def strip(name: str, kind: str) -> tuple[NDArray[np.unsignedinteger], NDArray[np
     return before.reshape(-1, width), values.reshape(-1, width), after.reshape(-1, width)
 
 
-EVERY_STRIP = pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name in VIEWS for kind in ("normal", "ties", "specials")]
-)
+EVERY_STRIP = over(("name", "kind"), [(name, kind) for name in VIEWS for kind in ("normal", "ties", "specials")])
 
 
 @EVERY_STRIP

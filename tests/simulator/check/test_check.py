@@ -24,6 +24,7 @@ from simulator.check.order_result import Result
 from simulator.check.rules import CHECK_RULES, ORDER_RULES, UNDEFINED_FIXES, markdown
 from simulator.errors import TraceError
 from simulator.execute.events import Event, Region
+from tests.support.cases import over
 from tests.support.paths import TESTS
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -49,7 +50,7 @@ def twin(path: Path, folder: Path) -> Path:
 # One trace for each case, and its twin
 
 
-@pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
+@over("path", READABLE, ids=lambda path: path.stem)
 def test_each_trace_is_found(path: Path) -> None:
     report = check(path)
     assert sorted(finding.rule for finding in report.findings) == expected(path)
@@ -67,17 +68,15 @@ def test_each_trace_is_found(path: Path) -> None:
             assert f"line {finding.other}" in finding.what or f"line {finding.other}" in finding.fix
 
 
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("ptx", ["9.0", "9.4"])
+@over("path", TRACES, ids=lambda path: path.stem)
+@over("ptx", ["9.0", "9.4"])
 def test_each_twin_is_clean(path: Path, ptx: str, tmp_path: Path) -> None:
     report = check(twin(path, tmp_path), ptx)
     assert not report.findings
     assert report.events > 0
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in READABLE if set(expected(path)) <= set(ORDER_RULES)], ids=lambda path: path.stem
-)
+@over("path", [path for path in READABLE if set(expected(path)) <= set(ORDER_RULES)], ids=lambda path: path.stem)
 def test_the_advice_is_what_the_twin_inserts(path: Path) -> None:
     inserted = " ".join(line for line in path.read_text().splitlines() if line.startswith("//+"))
     for finding in check(path).findings:
@@ -109,7 +108,7 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("group", range(1, 16))
+@over("group", range(1, 16))
 def test_the_message_of_each_group(group: int, tcsim: Tcsim) -> None:
     name, rule, words = MESSAGES[group]
     code, out, err = tcsim("check", FOLDER / f"{name}.trace")
@@ -200,7 +199,10 @@ def test_exit_codes(tcsim: Tcsim, tmp_path: Path) -> None:
 
 def test_ordinary_races_have_both_lines(tmp_path: Path) -> None:
     """A race of two warps that use no asynchronous instruction, which a run only counts."""
-    text = ".trace 1\n.target sm_90a\n.warps 2\n.shared 64\n.warp 0 {\nst.shared.b32 [%r0], %r1;\n}\n.warp 1 {\nld.shared.b32 %r1, [%r0];\n}\n"
+    text = (
+        ".trace 1\n.target sm_90a\n.warps 2\n.shared 64\n.warp 0 {\nst.shared.b32 [%r0], %r1;\n}\n.warp 1 "
+        "{\nld.shared.b32 %r1, [%r0];\n}\n"
+    )
     (tmp_path / "x.trace").write_text(text)
     races = [finding for finding in check(tmp_path / "x.trace").findings if finding.rule == "shared-memory-race"]
     assert [(finding.line, finding.other) for finding in races] == [(9, 6)]

@@ -154,6 +154,7 @@ def test_waits_sum_and_skipping_changes_nothing(tmp_path: Path) -> None:
     assert whole.waits[0]["global"] > whole.cycles // 2
 
 
+@pytest.mark.exhaustive
 def test_recorded_errors_hold() -> None:
     """The short form of the validation: each main loop within 7 %, and the mean within 3 %."""
     config = simulator.timing.config.load_config("h100_sxm")

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from isa import UndefinedBehavior
 from simulator.state.tensor_memory import COLUMNS, TMEM_LANES, Allocation, TensorMemory
+from tests.support.cases import over
 
 LANE = np.arange(TMEM_LANES)
 
@@ -63,7 +64,7 @@ MISUSES: list[tuple[str, Callable[[TensorMemory], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "misuse"), MISUSES, ids=lambda value: value if isinstance(value, str) else "")
+@over(("name", "misuse"), MISUSES, ids=lambda value: value if isinstance(value, str) else "")
 def test_misuse_has_a_name_and_changes_nothing(name: str, misuse: Callable[[TensorMemory], object]) -> None:
     memory = allocated()
     with pytest.raises(UndefinedBehavior) as caught:

@@ -24,6 +24,7 @@ from simulator.studies.validation.sparse_tcgen05 import headline
 from simulator.studies.validation.summary import Result
 from simulator.studies.validation.tcgen05 import PUBLISHED
 from simulator.timing.config import Config, config_names, load_config
+from tests.support.cases import over
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -48,7 +49,7 @@ QUICK = ("validate", "--config", "rtx4090")
 # The registry and the files
 
 
-@pytest.mark.parametrize("name", NAMED)
+@over("name", NAMED)
 def test_groups(name: str) -> None:
     """Names once, sources that say what they are, keys to split by that every row has; the short form is a part of the
     rows."""
@@ -73,7 +74,7 @@ def test_registry() -> None:
     assert groups("nothing") == ()
 
 
-@pytest.mark.parametrize("name", MMA)
+@over("name", MMA)
 def test_every_published_figure_belongs_to_a_group(name: str) -> None:
     """Sets and metrics of the file are known, its instructions are the chip's and have a class, or a reason to be left
     out."""
@@ -127,7 +128,7 @@ def test_published_rows_of_tcgen05_are_those_of_the_source() -> None:
 # How far the model is
 
 
-@pytest.mark.parametrize("name", MMA)
+@over("name", MMA)
 def test_mean_errors_of_published_figures(name: str) -> None:
     for result in validate(name):
         if not result.group.name.startswith("tcgen05"):
@@ -172,7 +173,7 @@ def test_the_page_has_the_figures_of_the_record() -> None:
     assert full["h100_sxm"]["uniform"]["mean"] < 0.01
 
 
-@pytest.mark.parametrize("name", [name for name in NAMED if name not in ("h100_sxm", "a100")])
+@over("name", [name for name in NAMED if name not in ("h100_sxm", "a100")])
 def test_the_sections_of_the_page(tcsim: Tcsim, name: str) -> None:
     """A short form of the same, config by config."""
     code, out, _ = tcsim("validate", "--config", name, "--format", "markdown", "--worst", "3")
@@ -183,7 +184,7 @@ def test_the_sections_of_the_page(tcsim: Tcsim, name: str) -> None:
     assert all(line in text for line in table.splitlines())
 
 
-@pytest.mark.parametrize("name", [name for name in NAMED if name != "h100_sxm"])
+@over("name", [name for name in NAMED if name != "h100_sxm"])
 def test_no_error_has_grown(tcsim: Tcsim, name: str) -> None:
     assert tcsim("validate", "--config", name, "--short", "--check", "--worst", "0")[::2] == (0, "")
 
@@ -406,7 +407,7 @@ def matching(config: Config) -> list[tuple[str, int, int, int, int, int]]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in config_names() if name not in ("h100_sxm", "jetson_thor")])
+@over("name", [name for name in config_names() if name not in ("h100_sxm", "jetson_thor")])
 def test_ptxas_keeps_no_larger_distance(name: str) -> None:
     """ptxas never lets a warp wait longer between two matrix instructions than the pipe takes."""
     rows = matching(load_config(name))
@@ -427,14 +428,18 @@ def test_where_the_pipe_has_full_rate_ptxas_knows_the_interval(name: str) -> Non
 
 
 @pytest.mark.parametrize(("spelling", "config", "low", "high"), [
-    ("mma.sp", "rtx5090", 190, 200), ("mma.sp::ordered_metadata", "rtx5090", 64, 70), ("mma.sp::ordered_metadata", "rtx_pro_6000", 32, 38),
+    ("mma.sp", "rtx5090", 190, 200), ("mma.sp::ordered_metadata", "rtx5090", 64, 70),
+    ("mma.sp::ordered_metadata", "rtx_pro_6000", 32, 38),
     ("mma.sp", "a100", 25, 30),
 ])  # fmt: skip
 def test_plain_metadata_in_a_trace(tmp_path: Path, spelling: str, config: str, low: int, high: int) -> None:
     """Cycles of an instruction in each of 8 warps, as a trace: on sm_120 the plain spelling of f16 goes through a
     routine."""
     opcode = f"{spelling}.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
-    text = f"{opcode} {{%r0, %r1, %r2, %r3}}, {{%r4, %r5, %r6, %r7}}, {{%r8, %r9, %r10, %r11}}, {{%r0, %r1, %r2, %r3}}, %r12, 0x0;"
+    text = (
+        f"{opcode} {{%r0, %r1, %r2, %r3}}, {{%r4, %r5, %r6, %r7}}, {{%r8, %r9, %r10, %r11}}, "
+        f"{{%r0, %r1, %r2, %r3}}, %r12, 0x0;"
+    )
     path = tmp_path / "loop.trace"
     body = text * 20
     took = []

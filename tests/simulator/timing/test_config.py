@@ -14,6 +14,7 @@ from simulator import ConfigError, load_config
 from simulator.resources import folder
 from simulator.timing.config import STATUSES, Config, config_names
 from simulator.timing.tables import POLICIES, TensorClass
+from tests.support.cases import over
 
 SHIPPED = (folder("configs") / "h100_sxm.toml").read_text()
 OPTIONAL = ("schedule", "pipe")  # without them a config has neutral ones
@@ -26,7 +27,7 @@ def optional_tables(config: Config) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", config_names())
+@over("name", config_names())
 def test_shipped(name: str) -> None:
     """By name and by path; every table has a source with a status and something behind it."""
     config = load_config(name)
@@ -142,9 +143,7 @@ WRONG: list[tuple[str, str, str | None, str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("table", "key", "value", "named", "words"), WRONG, ids=[f"{row[3]}={row[2]}" for row in WRONG]
-)
+@over(("table", "key", "value", "named", "words"), WRONG, ids=[f"{row[3]}={row[2]}" for row in WRONG])
 def test_wrong_entry(
     tmp_path: Path, table: str, key: str, value: str | None, named: str, words: tuple[str, ...]
 ) -> None:
@@ -233,9 +232,7 @@ WRONG_TCGEN05: list[tuple[str, str, str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "named", "words"), WRONG_TCGEN05, ids=[f"{row[2]}-{row[1][-12:]}" for row in WRONG_TCGEN05]
-)
+@over(("old", "new", "named", "words"), WRONG_TCGEN05, ids=[f"{row[2]}-{row[1][-12:]}" for row in WRONG_TCGEN05])
 def test_wrong_tcgen05(tmp_path: Path, old: str, new: str, named: str, words: tuple[str, ...]) -> None:
     assert BLACKWELL.count(old) == 1
     path = write(tmp_path, BLACKWELL.replace(old, new))
@@ -357,7 +354,7 @@ def test_bad_file(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
 ODD = (pytest.param(name, id=name[:3]) for name in ("x" * 5000, "a\0b"))
 
 
-@pytest.mark.parametrize("name", ["h100", "h100_smx", "nonsense", "", ".", "no/such/file.toml", "h100_sxm.toml", *ODD])
+@over("name", ["h100", "h100_smx", "nonsense", "", ".", "no/such/file.toml", "h100_sxm.toml", *ODD])
 def test_no_such_config(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(name)

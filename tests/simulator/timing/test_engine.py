@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import isa
 import simulator
-from isa.forms.plain import PlainForm
 from isa.forms.record import Unit
 from simulator.program import load
 from simulator.program.lowering import Code, LoopEnd, Operation, linearise
@@ -26,6 +25,7 @@ from simulator.timing.engine import simulate
 from simulator.timing.model import TimedLoop, TimedOperation
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
+from tests.support.cases import over
 
 H100 = load_config("h100_sxm")
 NO_RULES = Schedule(10**9, 1, 0)  # one instruction can wait as long as it wants, and loops have no counter
@@ -107,8 +107,8 @@ def check_stream(folder: Path, form: isa.MmaForm, chains: int, warps: int, confi
     assert busy == pytest.approx(-(-warps // 4) * chains * found.interval * 240 / many.cycles)
 
 
-@pytest.mark.parametrize("chains", [1, 2, 3, 5])
-@pytest.mark.parametrize("warps", [1, 3, 4, 5, 8, 16, 32])
+@over("chains", [1, 2, 3, 5])
+@over("warps", [1, 3, 4, 5, 8, 16, 32])
 def test_streams(folder: Path, chains: int, warps: int) -> None:
     seen = set()
     for form in FORMS:
@@ -119,7 +119,7 @@ def test_streams(folder: Path, chains: int, warps: int) -> None:
     assert seen == {c.name for c in H100.tensor}
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.opcode)
+@over("form", FORMS, ids=lambda form: form.opcode)
 def test_every_form(folder: Path, form: isa.MmaForm) -> None:
     check_stream(folder, form, 2, 8, FREE_LOOPS)
 
@@ -153,7 +153,7 @@ def test_which_forms_have_no_time(name: str) -> None:
 UNTIMED = [form for form in SUPPORTED if not H100.tensor_cycles(form) and form.a_type.register_bits == 32]
 
 
-@pytest.mark.parametrize("form", UNTIMED, ids=lambda form: form.opcode)
+@over("form", UNTIMED, ids=lambda form: form.opcode)
 def test_a_form_without_a_time_is_one_clear_error(folder: Path, form: isa.MmaForm) -> None:
     path = write(folder, f"{HEAD}.warps 1\n.warp 0 {{\nmov.u32 %r0, 1;\n{mma_text(form, 20, 0, 8, 20)}\n}}\n")
     with pytest.raises(
@@ -247,7 +247,7 @@ HANDMADE: list[tuple[str, str, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "wanted"), [row[1:] for row in HANDMADE], ids=[row[0] for row in HANDMADE])
+@over(("body", "wanted"), [row[1:] for row in HANDMADE], ids=[row[0] for row in HANDMADE])
 def test_by_hand(folder: Path, body: str, wanted: int) -> None:
     assert cycles(folder, body) == wanted
 
@@ -380,7 +380,7 @@ def test_wavefronts(width: int, lanes: int, seed: int, span: int) -> None:
     assert wavefronts(addresses, width).tolist() == [wavefronts_by_hand(row.tolist(), width) for row in addresses]
 
 
-@pytest.mark.parametrize(
+@over(
     ("stride", "opcode", "wanted"),
     [(4 * way, "ld.shared.b32", way) for way in (1, 2, 4, 8, 16, 32)]
     + [
@@ -499,7 +499,6 @@ def latency_of(op: Operation, config: Config) -> int:
         return class_of(form, config).latency
     if form.time.table == "alu":
         return config.alu.latency
-    assert isinstance(form, PlainForm)
     return config.shared.latency + (config.shared.register_latency * (form.elements - 1) if form.name == "ld" else 0)
 
 
@@ -787,7 +786,10 @@ def instructions(draw: st.DrawFn) -> str:
         case 0 | 1 | 2 | 3:
             return mma_text(isa.mma_form(draw(st.sampled_from(OPCODES))), *r)
         case 4:
-            return f"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{_, %r{r[0]}, _, _}}, {vector(r[1], 2)}, {vector(r[2], 1)}, {vector(r[3], 4)};"
+            return (
+                f"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{_, %r{r[0]}, _, _}}, {vector(r[1], 2)}, "
+                f"{vector(r[2], 1)}, {vector(r[3], 4)};"
+            )
         case 5:
             count = draw(st.sampled_from([1, 2, 4]))
             return f"ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {vector(r[0], count)}, [%r{r[1]}];"
@@ -946,7 +948,10 @@ def test_skipping_with_stragglers(folder: Path, line: list[str], loop: list[str]
 def test_results_that_come_during_a_skip(folder: Path) -> None:
     """The last result of a warp that has ended does not move with the repetitions of another."""
     slow = isa.mma_form("mma.sp.sync.aligned.m16n8k64.row.col.f32.e4m3.e4m3.f32")
-    text = f"{HEAD}.warps 2\n.warp 0 {{ {mma_text(slow, 0, 4, 8, 0, 12)} }}\n.warp 1 {{ .repeat 1000 {{ mov.u32 %r0, 1; }} }}\n"
+    text = (
+        f"{HEAD}.warps 2\n.warp 0 {{ {mma_text(slow, 0, 4, 8, 0, 12)} }}\n.warp 1 "
+        f"{{ .repeat 1000 {{ mov.u32 %r0, 1; }} }}\n"
+    )
     path = write(folder, text)
     wanted = 999 * H100.loop.minimum + ALU.latency
     assert [simulator.run(path, H100, arithmetic="none", skip=skip).cycles for skip in (False, True)] == [

@@ -34,6 +34,7 @@ from simulator.views.timeline import Timeline, chrome, kanata
 from simulator.views.timeline.stalls import CAUSES, VIEWS
 from tests.simulator.timing import test_engine as engine
 from tests.simulator.timing import test_tcgen05 as tcgen05
+from tests.support.cases import over
 from tests.support.timeline_formats import check_chrome, check_kanata
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -395,7 +396,7 @@ def test_run_writes_both(tcsim: Tcsim, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.json", "x.log.gz"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "words"),
     [
         (
