@@ -146,6 +146,8 @@ def _assumed(config: Config | None, program: Program, executed: Executed) -> lis
                     inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
         elif not form.asynchronous:
             tables |= {table}
+            if config is not None and form.time.assumed:
+                inferred[f"[{table}] assumed: {form.time.assumed}"] = True
             if config is not None and table == "alu" and any(role.width == 64 for role in form.roles):
                 inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True
         elif table == "mbarrier":
