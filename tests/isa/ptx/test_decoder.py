@@ -19,7 +19,7 @@ import isa
 from isa.forms.record import Form, Role, Shape, version
 from isa.forms.table import plain_forms
 from isa.ptx.instruction import Address, Guard, Immediate, Register, Sink, Vector
-from tests.support.cases import exhaustive, over
+from tests.support.cases import examples, exhaustive, over
 from tests.support.paths import TESTS
 
 FORMS: dict[str, Form] = {**isa.mma_forms(), **plain_forms()}
@@ -253,7 +253,7 @@ NAMES = st.from_regex(r"[A-Za-z$%][A-Za-z0-9_$]{0,12}", fullmatch=True).filter(l
 
 
 @given(NAMES, NAMES, st.integers(-(2**63), 2**63 - 1), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_names_and_immediates(first: str, second: str, value: int, hexadecimal: bool) -> None:
     literal = f"{value:#x}" if hexadecimal else str(value)
     instruction = isa.decode(f"add.s32 {first}, {second}, {literal};")
@@ -264,7 +264,7 @@ def test_names_and_immediates(first: str, second: str, value: int, hexadecimal: 
 
 
 @given(NAMES, st.integers(-(2**31), 2**31 - 1), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_addresses(base: str, offset: int, spaced: bool) -> None:
     plus = " + " if spaced else "+"
     text = f"[{base}{plus}{offset}]"
@@ -274,7 +274,7 @@ def test_addresses(base: str, offset: int, spaced: bool) -> None:
 
 
 @given(st.sampled_from(sorted(FORMS)), st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_generated_texts(opcode: str, generator: random.Random) -> None:
     """Spaces and line breaks between tokens change nothing."""
     text = legal_text(FORMS[opcode], generator.randrange)

@@ -34,7 +34,7 @@ from isa.shared_memory.layout import (
 from isa.shared_memory.packing import operand_element, packing
 from isa.shared_memory.tile import COPY_SHAPES, Tile, copy_addresses, read_copy
 from isa.types import ELEMENT_TYPES, PACKED_E2M1
-from tests.support.cases import over
+from tests.support.cases import examples, over
 
 TREE = Any  # an int, or a tuple of trees
 # name -> Swizzle<B,M,S> on byte addresses, and 16-byte units in a row
@@ -268,7 +268,7 @@ def test_packing_bit_by_bit(element: Any) -> None:
     major=st.sampled_from(["K", "MN"]),
     across=st.integers(1, 4), deep=st.integers(1, 4), start=st.integers(0, 7), k_first=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_round_trips(
     seed: int, element: Any, name: str, major: str, across: int, deep: int, start: int, k_first: bool
 ) -> None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from isa import UndefinedBehavior
 from simulator.state.tensor_memory import COLUMNS, TMEM_LANES, Allocation, TensorMemory
-from tests.support.cases import over
+from tests.support.cases import examples, over
 
 LANE = np.arange(TMEM_LANES)
 
@@ -128,5 +128,5 @@ class Life(RuleBasedStateMachine):
                     self.memory.check(LANE, np.array(column))
 
 
-Life.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+Life.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=20, deadline=None)
 TestLife = Life.TestCase
