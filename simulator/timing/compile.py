@@ -86,9 +86,9 @@ def _timed(op: Operation, config: Config) -> TimedOperation:
         return _matrix(op, form, config)
     if time.table == "memory":
         return _global(op, form, config)
-    if form.unit is Unit.BARRIER:
+    if time is Time.BARRIER:
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
-    if form.unit is Unit.ALU:
+    if time.table == "alu":
         alu, either = config.alu, time is Time.EITHER
         return TimedOperation(
             Unit.ALU, alu.latency, alu.interval, op.reads, op.writes, op.line, time=time, either=either
