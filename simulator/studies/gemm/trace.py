@@ -57,12 +57,16 @@ def _up(size: int) -> int:
     return -(-size // 1024) * 1024
 
 
-def kernel_trace(tile: Tile, k: int, *, ctas: int = 1, loads: str = "") -> str:
+def kernel_trace(
+    tile: Tile, k: int, *, ctas: int = 1, loads: str = "", writer: type[KernelWriter] | None = None
+) -> str:
     """The trace of `ctas` CTAs that share an SM, each computing the same tile for a problem of K = k.
 
     Args:
         loads: `.load` statements, if the values matter; without them all operands are zero.
+        writer: what writes the program of a CTA, in place of `KernelWriter`.
     """
+    writer = writer or KernelWriter
     iterations = -(-k // tile.bk)
     where = layout(tile, iterations * tile.bk)
     parts = [
@@ -75,15 +79,15 @@ def kernel_trace(tile: Tile, k: int, *, ctas: int = 1, loads: str = "") -> str:
         *([loads] if loads else []),
     ]
     for cta in range(ctas):
-        writer = _Writer(tile, where, cta, ctas)
+        one = writer(tile, where, cta, ctas)
         first = cta * tile.warps
-        parts += [f".warp {first}-{first + tile.warps - 1} {{", *writer.program(iterations), "}"]
+        parts += [f".warp {first}-{first + tile.warps - 1} {{", *one.program(iterations), "}"]
     parts.append(f'.store "d", global[{where.d}], {tile.bm * tile.bn * 4};')
     return "\n".join(parts) + "\n"
 
 
-class _Writer:
-    """Writes the program of one CTA."""
+class KernelWriter:
+    """Writes the program of one CTA; a subclass may add to it."""
 
     def __init__(self, tile: Tile, where: Layout, cta: int, ctas: int) -> None:
         self.tile, self.where, self.cta = tile, where, cta
