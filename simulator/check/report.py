@@ -111,9 +111,9 @@ def check(trace: str | Path | Program, ptx: str = "9.0") -> Report:
         written=recording.written,
         ended=recording.stop is None,
     )
-    found = [*_executed(recording), *_ordered(result, program), *_static(program)]
-    raced = any(finding.rule == Link.RACE.value and finding.other for finding in found)
-    kept = [finding for finding in found if not (raced and finding.rule == Link.RACE.value and not finding.other)]
+    findings = [*_executed(recording), *_ordered(result, program), *_static(program)]
+    raced = any(finding.rule == Link.RACE.value and finding.other for finding in findings)
+    kept = [finding for finding in findings if not (raced and finding.rule == Link.RACE.value and not finding.other)]
     return Report(
         program.name or str(program.path),
         ptx,
