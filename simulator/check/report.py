@@ -12,12 +12,12 @@ from pathlib import Path
 
 from isa.errors import UndefinedBehavior
 from simulator.check.accesses import DEALLOC, Access, describe
-from simulator.check.found import Overlap, Result
 from simulator.check.links import Link, Missing
 from simulator.check.order import check_order
+from simulator.check.order_result import Overlap, Result
 from simulator.check.record import Recording, record
-from simulator.check.results import unwaited_results
-from simulator.check.rules import CHECK_RULES, UNDEFINED_FIXES, rule_of_refusal, stated
+from simulator.check.rules import CHECK_RULES, NOT_EXECUTABLE, UNDEFINED_FIXES, stated
+from simulator.check.unwaited import unwaited_results
 from simulator.errors import DeadlockError, TraceError
 from simulator.program import load
 from simulator.program.program import Program
@@ -140,7 +140,7 @@ def _executed(recording: Recording) -> Iterator[Finding]:
         line, where = (int(match[1]), match[2]) if match else (0, stop.where)
         yield _finding(stop.rule, line, 0, f"{where}; the run stops here")
     elif isinstance(stop, TraceError):
-        yield _finding(rule_of_refusal(stop.reason), stop.line, 0, f"{stop.reason}; the run stops here", stop.legal)
+        yield _finding(stop.rule or NOT_EXECUTABLE, stop.line, 0, f"{stop.reason}; the run stops here", stop.legal)
     elif isinstance(stop, DeadlockError):
         match = re.search(r"in line (\d+)", str(stop))
         yield _finding("deadlock", int(match[1]) if match else 0, 0, "; ".join(stop.waiting))

@@ -3,7 +3,6 @@ do about it."""
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from isa.undefined import RULES as UNDEFINED
@@ -136,27 +135,7 @@ CHECK_RULES: dict[str, CheckRule] = {
 }
 """Everything that this package adds to `isa.undefined.RULES`."""
 
-_REFUSALS: tuple[tuple[str, str], ...] = (
-    (r"by \d+ (of the 32 )?threads|in \d+ of the \d+ threads", "aligned-threads"),
-    (r"mbarrier|arrivals at|barrier of the cluster|transaction count|wait for parity", "barrier-use"),
-    (r"misaligned access", "misaligned-address"),
-    (r"access to \d+ bytes|CTA's shared memory|in shared memory of CTA", "shared-memory-bounds"),
-    (r"outside Tensor Memory|^columns? \d|reaches column", "tmem-bounds"),
-    (r"base-lane|half-mismatch|odd-metadata-column", "tmem-alignment"),
-    (r"of warp \d+ at lane|tcgen05\.(shift|cp\S*) at lane", "warp-quarter"),
-    (r"scale factor id|_scale_id|scale_type", "scale-ids"),
-    (r"column_shift|non_zero|_span|zero-column", "zero-column-mask"),
-    (
-        r"start_address|_offset|leading_absolute|swizzle|version|matrix reaches|smem-|core matrix|canonical",
-        "smem-descriptor",
-    ),
-    (r"idesc|spars|selector|kind::|\b[MNK] = |[abd]_type|reserved|transpose|negate|saturate|max_shift", "idesc"),
-)  # what a message of the executor is about
-
-
-def rule_of_refusal(reason: str) -> str:
-    """The rule that an error of the executor is about, from its words."""
-    return next((name for pattern, name in _REFUSALS if re.search(pattern, reason)), "not-executable")
+NOT_EXECUTABLE = "not-executable"  # the rule of a refusal that names none
 
 
 def stated(name: str) -> tuple[str, str]:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from isa import Instruction, IsaError, Target, decode, parse_target
-from isa.forms.record import Role
-from isa.forms.tcgen05 import FamilyForm
+from isa.forms.record import Form, Role
 from isa.forms.tcgen05_operands import SizedRole
 from isa.ptx.instruction import Address, Operand, Pair, Register, Vector, register_names
 from isa.tensor_memory.address import COLUMNS
@@ -369,11 +368,10 @@ class _Builder:
             self.check_register(statement, guard.predicate.name, (1,), "a guard")
         for role, operand in zip(instruction.form.roles, instruction.operands, strict=False):
             self.check_registers(statement, instruction, role, operand)
-        if isinstance(instruction.form, FamilyForm):
-            self.check_group(statement, instruction.form)
+        self.check_group(statement, instruction.form)
         return instruction
 
-    def check_group(self, statement: Statement, form: FamilyForm) -> None:
+    def check_group(self, statement: Statement, form: Form) -> None:
         """A kernel has one cta_group: PTX ISA 9.0, 9.7.16.5, and ptxas 13.0."""
         if form.cta_group:
             group = f".cta_group::{form.cta_group}"

@@ -21,7 +21,8 @@ from isa.forms.mma import MmaForm
 from simulator.errors import ViewError
 from simulator.program.lowering import Code, Operation
 from simulator.state.registers import Numbering
-from simulator.timing.recorder import Issue, Recorder, Stall
+from simulator.timing.observer import Issue, Stall
+from simulator.timing.recorder import Recorder
 
 if TYPE_CHECKING:
     from simulator.program.program import Program

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simulator.files import complete_or_gzip
-from simulator.timing.recorder import Issue
+from simulator.timing.observer import Issue
 
 if TYPE_CHECKING:
     from simulator.views.timeline import Timeline

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isa.forms.record import Unit
 from simulator.timing.model import StallReason
-from simulator.timing.recorder import Busy, Issue, Stall
+from simulator.timing.observer import Issue, Stall
+from simulator.timing.recorder import Busy
 
 if TYPE_CHECKING:
     from simulator.views.timeline import Timeline

@@ -33,7 +33,7 @@ def code(form: isa.MmaForm, chains: int, fresh: str, copies: int, warps: int = 1
 
 
 def run(timed: TimedCode, warps: int, skip: bool = True, recorder: Recorder | None = None) -> Timing:
-    return simulate(H100, [timed], warps, 256, skip=skip, recorder=recorder)
+    return simulate(H100, [timed], warps, 256, skip=skip, observer=recorder)
 
 
 def operations(timed: TimedCode) -> list[TimedOperation]:
