@@ -135,13 +135,19 @@ def _words(link: Link, ends: Ends) -> tuple[str, str]:
         case Link.COMMIT:
             return (
                 f"no tcgen05.commit of its thread and {group} follows line {first}",
-                f"insert '{commit}' after line {first}, in the same thread, and '{wait}' on that mbarrier before line {last}",
+                (
+                    f"insert '{commit}' after line {first}, in the same "
+                    f"thread, and '{wait}' on that mbarrier before line {last}"
+                ),
             )
         case Link.MBARRIER:
             assert ends.commit is not None
             place = " and ".join(f"shared[{offset}]" for _, offset in ends.commit.barriers) or "an mbarrier"
             return (
-                f"the tcgen05.commit of line {ends.commit.line} covers it, but nothing waits for {place} before line {last}",
+                (
+                    f"the tcgen05.commit of line {ends.commit.line} covers "
+                    f"it, but nothing waits for {place} before line {last}"
+                ),
                 f"insert '{wait}' on the mbarrier at {place} before line {last}",
             )
         case Link.WAIT_LD | Link.WAIT_ST:
@@ -153,7 +159,10 @@ def _words(link: Link, ends: Ends) -> tuple[str, str]:
             )
         case Link.BEFORE:
             return (
-                "the barrier between the two warps orders no tcgen05 instructions: no tcgen05.fence::before_thread_sync stands before it",
+                (
+                    "the barrier between the two warps orders no tcgen05 instructions: "
+                    "no tcgen05.fence::before_thread_sync stands before it"
+                ),
                 f"insert 'tcgen05.fence::before_thread_sync' after line {first} and before the barrier",
             )
         case Link.AFTER:
@@ -187,4 +196,7 @@ def _synchronise(ends: Ends) -> str:
         return f"insert 'fence.proxy.async.shared::cta' and {barrier} after line {first} and before line {last}"
     if after.unit < 0:
         return f"insert {barrier} after the wait for line {first} and before line {last}"
-    return f"insert 'tcgen05.fence::before_thread_sync' and {barrier} after line {first}, and 'tcgen05.fence::after_thread_sync' before line {last}"
+    return (
+        f"insert 'tcgen05.fence::before_thread_sync' and {barrier} after line "
+        f"{first}, and 'tcgen05.fence::after_thread_sync' before line {last}"
+    )

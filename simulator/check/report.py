@@ -180,10 +180,16 @@ def _ordered(result: Result, trace: Program) -> Iterator[Finding]:
         yield _of_overlap(overlap, trace)
     for early in result.early.values():
         line = early.allocation.line
-        what = f"{_name(early.access)} uses columns that tcgen05.alloc of line {line} gives to another warp, and nothing orders the two"
+        what = (
+            f"{_name(early.access)} uses columns that tcgen05.alloc of line "
+            f"{line} gives to another warp, and nothing orders the two"
+        )
         yield _finding("tmem-alloc-unordered", early.access.line, line, what)
     for stray in result.strays.values():
-        what = f"{stray.event.kind} uses the mbarrier at shared[{stray.place[1]}], which line {stray.init_line} of another warp initialises"
+        what = (
+            f"{stray.event.kind} uses the mbarrier at shared[{stray.place[1]}], "
+            f"which line {stray.init_line} of another warp initialises"
+        )
         yield _finding("mbarrier-init-unordered", stray.event.line, stray.init_line, what)
     raced = {missing.ends.before.line for missing in result.missing.values()}
     for operation, peer in result.unfinished:
@@ -202,7 +208,10 @@ def _of_missing(missing: Missing, trace: Program, count: int) -> Finding:
     does, did = ("writes" if after.write else "reads"), ("writes" if before.write else "reads")
     if after.operation.kind == DEALLOC:
         does = "gives back"
-    what = f"{_name(after)} {does} {where}{_role(after)}, which {_name(before)} of line {before.line} {did}{_role(before)}: {missing.reason}"
+    what = (
+        f"{_name(after)} {does} {where}{_role(after)}, which {_name(before)} "
+        f"of line {before.line} {did}{_role(before)}: {missing.reason}"
+    )
     return _finding(missing.link.value, after.line, before.line, what, missing.fix, count)
 
 
@@ -225,6 +234,9 @@ def _role(access: Access) -> str:
 
 def _static(trace: Program) -> Iterator[Finding]:
     for use in unwaited_results(trace):
-        what = f"{use.opcode} reads {', '.join(use.registers)}, which tcgen05.ld of line {use.load} fills: no tcgen05.wait::ld stands between"
+        what = (
+            f"{use.opcode} reads {', '.join(use.registers)}, which tcgen05.ld "
+            f"of line {use.load} fills: no tcgen05.wait::ld stands between"
+        )
         fix = f"insert 'tcgen05.wait::ld.sync.aligned' between line {use.load} and line {use.line}"
         yield _finding("missing-wait-ld", use.line, use.load, what, fix)

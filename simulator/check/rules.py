@@ -66,7 +66,8 @@ CHECK_RULES: dict[str, CheckRule] = {
     "peer-exited": CheckRule(
         "the other CTA of a pair must not end before a cta_group::2 instruction is complete",
         "PTX ISA 9.0, 9.7.16.10 (tcgen05.mma, cta_group::2)",
-        "a wait in the other CTA: tcgen05.commit with .multicast::cluster and an mbarrier there, or barrier.cluster after the wait",
+        "a wait in the other CTA: tcgen05.commit with .multicast::cluster "
+        "and an mbarrier there, or barrier.cluster after the wait",
     ),
     "mbarrier-init-unordered": CheckRule(
         "an mbarrier is used by another warp only after its mbarrier.init",
@@ -94,7 +95,8 @@ CHECK_RULES: dict[str, CheckRule] = {
         "the arrival or tcgen05.commit that is waited for",
     ),
     "tmem-alignment": CheckRule(
-        "D, A and metadata lie at lane 0, in layouts C and F all at lane 0 or all at lane 16; metadata at an even column",
+        "D, A and metadata lie at lane 0, in layouts C and F all "
+        "at lane 0 or all at lane 16; metadata at an even column",
         "PTX ISA 9.0, 9.7.16.10.8.5 (alignment restriction)",
         "one lane for all of them, an even column for metadata",
     ),
@@ -104,7 +106,8 @@ CHECK_RULES: dict[str, CheckRule] = {
         "a base lane in the warp's own quarter",
     ),
     "barrier-use": CheckRule(
-        "mbarriers are initialised once, lie aligned in shared memory, and get the arrivals that they expect; barrier.cluster arrives, then waits",
+        "mbarriers are initialised once, lie aligned in shared memory, and get "
+        "the arrivals that they expect; barrier.cluster arrives, then waits",
         "PTX ISA 9.0, 9.7.13.15 (mbarrier), 9.7.13.3 (barrier.cluster)",
         "mbarrier.init by one thread before; counts as the programs arrive",
     ),
@@ -155,7 +158,9 @@ UNDEFINED_FIXES: dict[str, str] = {
     "tmem-bounds": "an address within lanes 0 to 127 and columns 0 to 511",
     "undefined-metadata": "one of the codes of docs/tensor_memory.md; for tf32 0b0100 or 0b1110",
     "collector-use-without-fill": "collector::...::fill by an earlier instruction with the same operand, or no ::use",
-    "tmem-copies-differ": "the same words in every copy: tcgen05.cp with .warpx2 or .warpx4, or a tcgen05.st by each warp",
+    "tmem-copies-differ": (
+        "the same words in every copy: tcgen05.cp with .warpx2 or .warpx4, or a tcgen05.st by each warp"
+    ),
     "uneven-operand": "the same value in all lanes of the warp",
     "shared-memory-race": "bar.sync between the two accesses",
     "read-before-write": "write the register first",

@@ -251,7 +251,8 @@ class Asynchronous:
     def describe(self) -> list[str]:
         """Who waits for which mbarrier, for a deadlock's message."""
         return [
-            f"warps {', '.join(str(warp.id) for warp, _ in phase.waiting)} wait for parity {phase.waiting[0][1]} of {_named(barrier)}, "
+            f"warps {', '.join(str(warp.id) for warp, _ in phase.waiting)} "
+            f"wait for parity {phase.waiting[0][1]} of {_named(barrier)}, "
             f"which lacks {phase.pending} of {phase.expected} arrivals"
             + (f" and {phase.transactions} bytes" if phase.transactions else "")
             for barrier, phase in sorted(self.phases.items())

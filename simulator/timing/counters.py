@@ -1,5 +1,5 @@
-"""What the timing engine counts. All counts can be copied and repeated, so that a period of a loop that is skipped counts
-as often as it was left out."""
+"""What the timing engine counts. All counts can be copied and repeated, so that a period of a loop that is skipped
+counts as often as it was left out."""
 
 from __future__ import annotations
 

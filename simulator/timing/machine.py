@@ -1,5 +1,5 @@
-"""What the units of an SM share: the calendar, the config, the warps and the counters, and whom they tell when something
-is complete."""
+"""What the units of an SM share: the calendar, the config, the warps and the counters, and whom they tell when
+something is complete."""
 
 from __future__ import annotations
 

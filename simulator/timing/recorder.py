@@ -6,8 +6,8 @@ by `StallReason`. It lies in the engine's own counters, so that a skipped period
 of a window of cycles, every issue and every time that a unit was taken; no repetition is skipped before the window's
 end, so that all of them are seen.
 
-Units and causes come from the enums `Unit` and `StallReason`: what is added there shows up by itself. A server that belongs to
-the SM (not to a sub-core) says with `serve` when it works.
+Units and causes come from the enums `Unit` and `StallReason`: what is added there shows up by itself. A server
+that belongs to the SM (not to a sub-core) says with `serve` when it works.
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ class Recorder(TimingObserver):
     # Afterwards
 
     def ledger(self) -> list[list[list[int]]]:
-        """For each program and each of its items: cycles by `StallReason`, all of its warps together; `ISSUED` are issues.
+        """For each program and each of its items: cycles by `StallReason`, all of its warps together; `ISSUED` counts
+        issues.
 
         A wait for operands, a unit or the scheduler counts for the instruction that was to issue, one for a barrier, an
         mbarrier, completion or the end of a loop for the instruction that came before it.

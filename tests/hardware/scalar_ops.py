@@ -3,7 +3,8 @@
     python -m tests.hardware.scalar_ops run --output DIR     # needs nvcc and a GPU; seconds; numpy, not tcsim
     python -m tests.hardware.scalar_ops golden --output DIR  # tests/golden/scalar_ops_h100.npz from what `run` wrote
 
-`run` writes the inputs, compiles `scalar_ops.cu` and executes it. Recorded on one H100 80GB HBM3, driver 580.159.04, nvcc 13.0.88,
+`run` writes the inputs, compiles `scalar_ops.cu` and executes it. Recorded on one H100 80GB HBM3,
+driver 580.159.04, nvcc 13.0.88,
 2026-11-22.
 """
 
@@ -25,13 +26,15 @@ BFI_CASES = 1024
 FMA_CASES = 4096
 SHUFFLES = 96  # warps: (lane mask, clamp and segment mask)
 _FLOATS = np.array(
-    [0.0, -0.0, 1.0, -1.0, 1.5, np.inf, -np.inf, np.nan, 2.0**-126, 2.0**-149, -(2.0**-149), 3.4028235e38, 2.0**-75, 1 + 2.0**-23],
+    [0.0, -0.0, 1.0, -1.0, 1.5, np.inf, -np.inf, np.nan, 2.0**-126, 2.0**-149, -(2.0**-149), 3.4028235e38, 2.0**-75,
+    1 + 2.0**-23],
     np.float32,
 )  # fmt: skip
 
 
 def inputs() -> dict[str, Words]:
-    """The operands of every case: lop3 [triple, 3], bfi [case, 4], fma [case, 3], shuffle values and operands [warp, lane]."""
+    """The operands of every case: lop3 [triple, 3], bfi [case, 4], fma [case, 3],
+    shuffle values and operands [warp, lane]."""
     rng = np.random.default_rng(20261122)
     every = np.array([[0xF0F0F0F0, 0xCCCCCCCC, 0xAAAAAAAA]], np.uint32)  # each combination of three bits
     lop3 = np.concatenate([every, rng.integers(0, 1 << 32, (LOP3_TRIPLES - 1, 3), np.uint32)])

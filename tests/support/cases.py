@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,8 +24,15 @@ from typing import Any
 
 import pytest
 
+EXHAUSTIVE = "TCSIM_TESTS_EXHAUSTIVE"  # set in the environment while exhaustive tests are run
 exhaustive = pytest.mark.exhaustive
 _MOST_NAMED = 20
+
+
+def examples(count: int, default: int = 0) -> int:
+    """How many examples Hypothesis tries: all of them with the exhaustive tests (tests/conftest.py), else `default`, or
+    a quarter."""
+    return count if os.environ.get(EXHAUSTIVE) else default or max(10, count // 4)
 
 
 @dataclass(frozen=True)

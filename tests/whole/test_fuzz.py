@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 import isa
 import simulator
 from isa import UndefinedBehavior
-from isa.forms.plain import plain_forms
+from isa.forms.table import plain_forms
 from simulator import DeadlockError, TraceError
 from simulator.program import reader
+from tests.support.cases import examples
 
 OPCODES = [*isa.mma_forms(), *plain_forms()]
 TARGETS = (None, "sm_75", "sm_80", "sm_90a", "sm_120a")
@@ -317,7 +318,7 @@ def test_damaged_traces_run_or_say_why_not(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")), st.sampled_from(TARGETS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @example("mma.\u0660", None)
 @example("add.s32 %r0, %r1, \u0661;", None)
 @example(".", "sm_80")
@@ -326,7 +327,7 @@ def test_any_text(text: str, target: str | None) -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example(b"\x1f\x8b")
 @example(b".trace 1\n.target sm_90a\n.warps 1_0\n")
 @example(b".trace 1\n.target sm_90a\n.warps \xd9\xa1\n.warp \xd9\xa0 { }")

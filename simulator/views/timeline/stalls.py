@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from simulator.program.lowering import Operation
 from simulator.tables import Table, aligned
 from simulator.timing.model import StallReason
+from simulator.views.timeline.recorded import RecordedRun
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from simulator.views.timeline import Timeline
 
 CAUSES = tuple(wait.name.lower() for wait in StallReason)
 VIEWS = ("line", "warp", "sub-core", "sm")
@@ -152,7 +151,7 @@ def added(parts: Sequence[dict[str, int]]) -> dict[str, int]:
     return {cause: sum(part[cause] for part in parts) for cause in CAUSES}
 
 
-def stalls_of(timeline: Timeline) -> Stalls:
+def stalls_of(timeline: RecordedRun) -> Stalls:
     """The tables of a run."""
     waits = {warp: dict(zip(CAUSES, row, strict=True)) for warp, row in timeline.timing.waits.items()}
     views = {"line": _lines(timeline, added(list(waits.values()))["finished"])}
@@ -164,7 +163,7 @@ def stalls_of(timeline: Timeline) -> Stalls:
     return Stalls(timeline.trace, timeline.config.name, timeline.timing.cycles, len(waits), views)
 
 
-def _lines(timeline: Timeline, finished: int) -> list[Row]:
+def _lines(timeline: RecordedRun, finished: int) -> list[Row]:
     """A row for each instruction that stands in the trace, in the order of the lines, and one for what comes after the
     last."""
     found: dict[tuple[int, str], list[dict[str, int]]] = {}

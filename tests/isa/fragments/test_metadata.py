@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import isa
 from isa.fragments.metadata import spliced
 from isa.undefined import RULES, first_metadata_finding, metadata_findings
-from tests.support.cases import over
+from tests.support.cases import examples, over
 from tests.support.forms import by_metadata
 from tests.support.paths import TESTS
 
@@ -124,7 +124,7 @@ def matrices(draw: st.DrawFn) -> tuple[isa.Sparsity, isa.ElementType, NDArray[np
 
 
 @given(matrices())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_round_trip(case: tuple[isa.Sparsity, isa.ElementType, NDArray[np.uint32]]) -> None:
     """Pruned, compressed and expanded, a matrix has what was kept where it was, and zeros elsewhere; codes are legal
     and ascending."""
@@ -140,7 +140,7 @@ def test_round_trip(case: tuple[isa.Sparsity, isa.ElementType, NDArray[np.uint32
 
 
 @given(matrices())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_round_trip_of_what_is_sparse(case: tuple[isa.Sparsity, isa.ElementType, NDArray[np.uint32]]) -> None:
     """Without a mask, a matrix that is sparse already comes back but for the sign of its zeros."""
     sparsity, element, matrix = case
@@ -152,7 +152,7 @@ def test_round_trip_of_what_is_sparse(case: tuple[isa.Sparsity, isa.ElementType,
 
 
 @given(st.sampled_from(PATTERNS), st.integers(1, 5), st.integers(0, 2**32 - 1), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_expand_places(sparsity: isa.Sparsity, chunks: int, seed: int, ordered: bool) -> None:
     """`expand` puts each stored element in the column that `stored_columns` names, for every legal code."""
     rng = np.random.default_rng(seed)

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 import isa
 from isa.fragments.scales import ScaleOperand
 from tests.isa.fragments.test_mappings import check_bijection, check_formulas
-from tests.support.cases import over
+from tests.support.cases import examples, over
 
 SCALED = [form for form in isa.mma_forms().values() if form.row.scale]
 OPERANDS: dict[str, ScaleOperand] = {  # one for each vector, type and side
@@ -129,7 +129,7 @@ def test_against_cute(operand: ScaleOperand) -> None:
 
 @EVERY
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_round_trips(operand: ScaleOperand, data: st.DataObject) -> None:
     byte_id, thread_id = data.draw(st.sampled_from(ids(operand)))
     patterns = data.draw(arrays.arrays(np.uint32, (2, *operand.shape), elements=st.integers(0, 255)))

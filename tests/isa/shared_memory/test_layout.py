@@ -24,7 +24,6 @@ from isa.shared_memory.layout import (
     WINDOW,
     check_operand,
     intervals,
-    operand_addresses,
     operand_bits,
     read_operand,
     smem_operand,
@@ -35,7 +34,7 @@ from isa.shared_memory.layout import (
 from isa.shared_memory.packing import operand_element, packing
 from isa.shared_memory.tile import COPY_SHAPES, Tile, copy_addresses, read_copy
 from isa.types import ELEMENT_TYPES, PACKED_E2M1
-from tests.support.cases import over
+from tests.support.cases import examples, over
 
 TREE = Any  # an int, or a tuple of trees
 # name -> Swizzle<B,M,S> on byte addresses, and 16-byte units in a row
@@ -116,7 +115,7 @@ def test_k_major_is_cutes_canonical_layout(name: str, element: str) -> None:
             start_address=7 * 1024, leading_offset=leading, stride_offset=stride, swizzle=name
         )
         expected = cute(name, shape, strides, width, 7 * 1024)
-        got = operand_addresses(descriptor, major="K", rows=8 * m, columns=t * k, element=element)
+        got = operand_bits(descriptor, major="K", rows=8 * m, columns=t * k, element=element) >> 3
         assert got.dtype == np.int64
         assert np.array_equal(got, expected)
 
@@ -135,7 +134,7 @@ def test_mn_major_is_cutes_canonical_layout(name: str, element: str) -> None:
         descriptor = SharedMemoryDescriptor(
             start_address=3072, leading_offset=leading, stride_offset=stride, swizzle=name
         )
-        got = operand_addresses(descriptor, major="MN", rows=t * units * m, columns=rows_of_k * k, element=element)
+        got = operand_bits(descriptor, major="MN", rows=t * units * m, columns=rows_of_k * k, element=element) >> 3
         assert np.array_equal(got, cute(name, shape, strides, width, 3072))
 
 
@@ -147,9 +146,9 @@ def test_equals_the_descriptors_own_byte_address(name: str) -> None:
             start_address=4096 + 128 * base, leading_offset=2048, stride_offset=4096, base_offset=base, swizzle=name
         )
         if name in K_MAJOR:
-            got = operand_addresses(descriptor, major="K", rows=24, columns=32, element="u8")
+            got = operand_bits(descriptor, major="K", rows=24, columns=32, element="u8") >> 3
             assert got.tolist() == [[descriptor.byte_address(row, byte) for byte in range(32)] for row in range(24)]
-        got = operand_addresses(descriptor, major="MN", rows=256, columns=16, element="u8")
+        got = operand_bits(descriptor, major="MN", rows=256, columns=16, element="u8") >> 3
         assert got.T.tolist() == [
             [descriptor.byte_address(k, byte, transposed=True) for byte in range(256)] for k in range(16)
         ]
@@ -269,7 +268,7 @@ def test_packing_bit_by_bit(element: Any) -> None:
     major=st.sampled_from(["K", "MN"]),
     across=st.integers(1, 4), deep=st.integers(1, 4), start=st.integers(0, 7), k_first=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_round_trips(
     seed: int, element: Any, name: str, major: str, across: int, deep: int, start: int, k_first: bool
 ) -> None:

@@ -22,7 +22,7 @@ from simulator.arithmetic.chain import ROUNDINGS, exact_f64, multiply_add
 from tests.golden import reference
 from tests.simulator.arithmetic.test_compiled import draw_f64
 from tests.simulator.arithmetic.test_exact import KINDS, draw
-from tests.support.cases import over
+from tests.support.cases import examples, over
 
 Words = NDArray[np.uint64]
 QUADS = [form for form in isa.mma_forms().values() if form.blocks > 1]
@@ -98,7 +98,7 @@ PATTERNS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(PATTERNS, PATTERNS, PATTERNS, st.sampled_from(ROUNDINGS))
 def test_any_patterns(a: int, b: int, c: int, rounding: str) -> None:
     expected = reference.multiply_add_f64(a, b, c, rounding)

@@ -22,13 +22,14 @@ from isa.fragments.metadata import sparsity_of
 from isa.targets import KNOWN, Target, parse_target
 from isa.types import ELEMENT_TYPES, F64, PACKED_E2M1, SCALE_TYPES, Bits, ElementType
 from simulator.arithmetic import Operands, Sum, SumRule, add, compiled, kernel_name, sum_row
-from simulator.arithmetic.chain import ROUNDINGS, chain_f64, multiply_add
+from simulator.arithmetic.batch import chain_f64
+from simulator.arithmetic.chain import ROUNDINGS, multiply_add
 from simulator.arithmetic.compiled import WIDTH, Kernel, build, matrix_layout, supports
 from simulator.arithmetic.rows import SUM_ROWS
 from simulator.arithmetic.sums import add_in_numpy
 from simulator.execute.mma import Ids, Scales, apart, execute_mma
 from tests.simulator.arithmetic.test_exact import KINDS, draw
-from tests.support.cases import over
+from tests.support.cases import examples, over
 from tests.support.forms import by_arithmetic
 
 FORMS = list(mma_forms().values())
@@ -302,7 +303,7 @@ def operands_of(how: Sum, cases: int, seed: int) -> Operands:
 
 
 @needs_kernel
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(sums(), st.integers(1, 3), st.integers(0, 1 << 30))
 def test_any_shape(how: Sum, cases: int, seed: int) -> None:
     operands = operands_of(how, cases, seed)
@@ -315,7 +316,7 @@ def test_any_shape(how: Sum, cases: int, seed: int) -> None:
     assert np.array_equal(d, add(how, operands))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(sums(), st.integers(1, 9), st.integers(0, 1 << 30))
 def test_columns_are_independent(how: Sum, columns: int, seed: int) -> None:
     """Without a multiple of 8 columns numpy computes, and gives what the same columns give beside others."""

@@ -21,19 +21,18 @@ from numpy.typing import NDArray
 from isa import IsaError
 from isa.targets import parse_target
 from isa.types import ELEMENT_TYPES, PACKED_E2M1, SCALE_TYPES, ElementType
+from simulator.arithmetic.conversions import CONVERSIONS, legal_conversions
 from simulator.arithmetic.convert import (
-    CONVERSIONS,
     ROUNDINGS,
     convert,
     from_float64,
     largest,
-    legal_conversions,
     nan_pattern,
     to_float64,
 )
 from tests.golden.convert_device import inputs
 from tests.golden.make_convert import TARGETS, candidates, judge, load
-from tests.support.cases import over
+from tests.support.cases import examples, over
 from tests.support.paths import ROOT
 
 Reals = NDArray[np.float64]
@@ -320,7 +319,7 @@ def check_f32(patterns: NDArray[np.uint32], target: str) -> None:
         same(found, expected, patterns, f"f32 to {target}, {rounding}, satfinite {satfinite}, relu {relu}")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.integers(0, (1 << 32) - 1), min_size=1, max_size=64),
     st.sampled_from([name for name in FLOATS if name != "f32"]),
@@ -329,7 +328,7 @@ def test_any_f32(patterns: list[int], target: str) -> None:
     check_f32(np.array(patterns, np.uint32), target)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.floats(width=64), min_size=1, max_size=64), st.sampled_from(FLOATS), st.sampled_from(list(ROUNDINGS))
 )
@@ -343,7 +342,7 @@ def test_any_float64(values: list[float], target: str, rounding: str) -> None:
     same(from_float64(given_values, TYPES[target], rounding), expected, given_values, f"f64 to {target}, {rounding}")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(0, (1 << 32) - 1), st.integers(1, 1 << 20), st.sampled_from(FLOATS), st.sampled_from(list(ROUNDINGS))
 )

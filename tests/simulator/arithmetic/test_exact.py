@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from isa.types import ELEMENT_TYPES, Bits, ElementType
 from simulator.arithmetic import Decoded, canonical_nan, decode, exact_sum, infinity
 from tests.golden import reference
-from tests.support.cases import over
+from tests.support.cases import examples, over
 
 F16, F32, BF16, TF32, E4M3, E5M2 = (ELEMENT_TYPES[name] for name in ("f16", "f32", "bf16", "tf32", "e4m3", "e5m2"))
 COMBINATIONS = [
@@ -98,7 +98,7 @@ def test_against_fractions(a: ElementType, b: ElementType, d: ElementType, kind:
         )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data(), choice=st.sampled_from(COMBINATIONS), products=st.integers(1, 8))
 def test_any_patterns(data: st.DataObject, choice: tuple[ElementType, ElementType, ElementType], products: int) -> None:
     a, b, d = choice

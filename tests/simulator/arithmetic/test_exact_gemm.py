@@ -22,7 +22,7 @@ from simulator.arithmetic import exact_gemm as matmul
 from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.arithmetic.exact_gemm.rounding import RESULTS, nearest, sum_exactly
 from tests.golden import reference
-from tests.support.cases import over
+from tests.support.cases import examples, over
 
 Array = NDArray[Any]
 TYPES = ("f16", "bf16", "tf32", "f32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
@@ -136,7 +136,7 @@ def test_ways(way: str, kind: str, result: str) -> None:
             check(x, y, start, result, found)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     data=st.data(), a_type=st.sampled_from(TYPES), b_type=st.sampled_from(TYPES), result=st.sampled_from(list(TARGETS))
 )

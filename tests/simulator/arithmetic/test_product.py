@@ -20,7 +20,7 @@ from simulator.execute.mma import Scales, apart, execute_mma
 from tests.golden import reference
 from tests.simulator.arithmetic.test_compiled import draw_f64, scale_words, targets_of
 from tests.simulator.arithmetic.test_exact import KINDS, cases, draw
-from tests.support.cases import over
+from tests.support.cases import examples, over
 from tests.support.forms import by_arithmetic
 
 FORMS = list(isa.mma_forms().values())
@@ -214,7 +214,7 @@ def test_tcgen05_has_scaled_kinds_on_sm_100() -> None:
         assert int(exact[case, 3, 5]) == reference.exact(*both, int(c[case, 3, 5]), types, factors)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(0, 4),
     st.integers(1, 20),

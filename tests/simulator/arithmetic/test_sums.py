@@ -20,7 +20,7 @@ from simulator.arithmetic.rows import INFERRED, MEASURED_BY_OTHERS, MEASURED_HER
 from simulator.execute.mma import execute_mma, undefined_cases
 from tests.golden import reference
 from tests.simulator.arithmetic.test_exact import KINDS, cases
-from tests.support.cases import over
+from tests.support.cases import examples, over
 
 F16, F32, BF16, TF32 = (ELEMENT_TYPES[name] for name in ("f16", "f32", "bf16", "tf32"))
 ORDERED = "mma.sp::ordered_metadata.sync.aligned."
@@ -375,7 +375,7 @@ def types_of(form: MmaForm) -> reference.Types:
     return reference.Types(form.a_type, form.b_type, form.c_type, form.d_type)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(data=st.data(), target=st.sampled_from(["sm_80", "sm_89", "sm_90", "sm_120"]))
 def test_any_patterns_through_the_fused_sum(data: st.DataObject, target: str) -> None:
     opcodes = [F32_K16, F16_K16, BF16_K16, TF32_K8]

@@ -24,7 +24,7 @@ from simulator.check.order_result import Result
 from simulator.check.rules import CHECK_RULES, ORDER_RULES, UNDEFINED_FIXES, markdown
 from simulator.errors import TraceError
 from simulator.execute.events import Event, Region
-from tests.support.cases import over
+from tests.support.cases import examples, over
 from tests.support.paths import TESTS
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -324,7 +324,7 @@ def run(events: list[Event], ptx: str) -> Result:
     return check_order(events, ptx=ptx, warps=WARPS, written=EVERYTHING)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEP, max_size=12), st.sampled_from(["9.0", "9.4"]))
 def test_full_synchronisation_is_clean(steps: list[tuple[str, int, int, int]], ptx: str) -> None:
     events = initialised([10 * (at + 1) for at in range(len(steps))])
@@ -364,7 +364,7 @@ def needed(first: str, second: str, same: bool, link: str) -> bool:
     return in_tmem and (not same or first in ("mma", "cp"))  # after
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(STEP, max_size=4), STEP, STEP, st.sampled_from(sorted(EXPECTED)), st.sampled_from(["9.0", "9.4"]))
 def test_a_link_that_is_gone_is_reported(
     prefix: list[tuple[str, int, int, int]],
@@ -401,7 +401,7 @@ def test_a_link_that_is_gone_is_reported(
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 90), st.integers(1, 40)), min_size=1, max_size=12))
 def test_atoms_are_exactly_the_regions(regions: list[tuple[bool, int, int]]) -> None:
     """The partition, against sets of numbers."""

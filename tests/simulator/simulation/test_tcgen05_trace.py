@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import isa
 import simulator
 from isa import UndefinedBehavior
-from isa.forms.plain import plain_forms
+from isa.forms.table import plain_forms
 from simulator import ConfigError, TraceError
 from simulator.execute.events import Event
 from simulator.program import load

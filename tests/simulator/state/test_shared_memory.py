@@ -16,7 +16,7 @@ from simulator.studies.validation.shared_memory import GROUPS, _loops
 from simulator.timing.config import load_config
 from simulator.timing.model import TimedLoop, TimedOperation, unread
 from simulator.timing.shared_memory import SharedMemory
-from tests.support.cases import over
+from tests.support.cases import examples, over
 
 H100, A100 = load_config("h100_sxm"), load_config("a100")
 NAMED = {group.name: group for groups in GROUPS.values() for group in groups}
@@ -105,7 +105,7 @@ def test_a_rule_off_is_seen() -> None:
     st.integers(1, 3),
     st.integers(0, 3),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_places(accesses: list[tuple[int, int, int]], cycles: int, interval: int) -> None:
     """Wavefronts never share a cycle, keep their distance, and take the first cycles that are left."""
     memory = SharedMemory(replace(H100.shared, cycles=cycles, wavefront_interval=interval), 1, 1, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import isa
 import simulator
-from isa.forms.plain import PlainForm
 from isa.forms.record import Unit
 from simulator.program import load
 from simulator.program.lowering import Code, LoopEnd, Operation, linearise
@@ -26,7 +25,7 @@ from simulator.timing.engine import simulate
 from simulator.timing.model import TimedLoop, TimedOperation
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
-from tests.support.cases import over
+from tests.support.cases import case_of, examples, exhaustive, over
 
 H100 = load_config("h100_sxm")
 NO_RULES = Schedule(10**9, 1, 0)  # one instruction can wait as long as it wants, and loops have no counter
@@ -108,16 +107,26 @@ def check_stream(folder: Path, form: isa.MmaForm, chains: int, warps: int, confi
     assert busy == pytest.approx(-(-warps // 4) * chains * found.interval * 240 / many.cycles)
 
 
-@over("chains", [1, 2, 3, 5])
-@over("warps", [1, 3, 4, 5, 8, 16, 32])
-def test_streams(folder: Path, chains: int, warps: int) -> None:
-    seen = set()
-    for form in FORMS:
-        name = class_of(form).name
-        if name not in seen:
-            seen.add(name)
+CLASSES = list({class_of(form).name: form for form in reversed(FORMS)}.values())[::-1]
+STREAMS = list(product([1, 2, 3, 5], [1, 3, 4, 5, 8, 16, 32]))
+
+
+def test_the_streams_are_of_every_class() -> None:
+    assert {class_of(form).name for form in CLASSES} == {c.name for c in H100.tensor}
+
+
+@over(("number", "form"), enumerate(CLASSES), ids=lambda value: getattr(value, "opcode", value))
+def test_streams(folder: Path, number: int, form: isa.MmaForm) -> None:
+    """Every class, every number of chains, every number of warps."""
+    check_stream(folder, form, *STREAMS[5 * number % len(STREAMS)], FREE_LOOPS)
+
+
+@exhaustive
+@pytest.mark.parametrize("warps", [1, 3, 4, 5, 8, 16, 32])
+def test_every_stream(folder: Path, warps: int) -> None:
+    for form, chains in product(CLASSES, [1, 2, 3, 5]):
+        with case_of(form.opcode, chains):
             check_stream(folder, form, chains, warps, FREE_LOOPS)
-    assert seen == {c.name for c in H100.tensor}
 
 
 @over("form", FORMS, ids=lambda form: form.opcode)
@@ -375,7 +384,7 @@ def wavefronts_by_hand(addresses: list[int], width: int) -> int:
     st.integers(0, 2**32 - 1),
     st.sampled_from([16, 256, 8192]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_wavefronts(width: int, lanes: int, seed: int, span: int) -> None:
     addresses = np.random.default_rng(seed).integers(0, max(span // width, 1), (3, lanes)) * width
     assert wavefronts(addresses, width).tolist() == [wavefronts_by_hand(row.tolist(), width) for row in addresses]
@@ -500,7 +509,6 @@ def latency_of(op: Operation, config: Config) -> int:
         return class_of(form, config).latency
     if form.time.table == "alu":
         return config.alu.latency
-    assert isinstance(form, PlainForm)
     return config.shared.latency + (config.shared.register_latency * (form.elements - 1) if form.name == "ld" else 0)
 
 
@@ -919,7 +927,7 @@ def check_sums(timing: Timing) -> None:
 
 
 SLOW_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-QUIET = settings(max_examples=100, deadline=None, suppress_health_check=SLOW_CHECKS)
+QUIET = settings(max_examples=examples(100, 10), deadline=None, suppress_health_check=SLOW_CHECKS)
 
 
 def check_skipping(folder: Path, text: str, config: Config, seed: int, vary: bool) -> None:
@@ -940,7 +948,7 @@ def test_skipping_changes_nothing(folder: Path, text: str, variant: Variant, see
 
 
 @given(st.lists(instructions(), min_size=1, max_size=3), st.lists(instructions(), min_size=1, max_size=2), VARIANTS)
-@settings(QUIET, max_examples=40)
+@settings(QUIET, max_examples=examples(40))
 def test_skipping_with_stragglers(folder: Path, line: list[str], loop: list[str], variant: Variant) -> None:
     """Warps that are through with their program, but whose results are still to come, while others loop."""
     text = f"{HEAD}.warps 2\n.warp 0 {{ {' '.join(line)} }}\n.warp 1 {{ .repeat 200 {{ {' '.join(loop)} }} }}\n"
@@ -963,7 +971,7 @@ def test_results_that_come_during_a_skip(folder: Path) -> None:
 
 
 @given(programs(6), VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
-@settings(QUIET, max_examples=80)
+@settings(QUIET, max_examples=examples(80))
 def test_against_cycle_by_cycle(folder: Path, text: str, variant: Variant, seed: int, vary: bool) -> None:
     config = replace(variant, counter=False).config
     text = text.replace("f32.e4m3.e4m3.f32", "s32.s8.s8.s32")  # the model here knows no sequences (test_sequences.py)

@@ -42,6 +42,7 @@ from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule
 from simulator.timing.tables import Issue, Loop
 from simulator.timing.tcgen05 import cost, mma_cost, sources
+from tests.support.cases import examples
 
 B200 = load_config("b200")
 FREE_LOOPS = replace(B200, loop=Loop(0, 0, False))
@@ -879,7 +880,7 @@ def copied(part: object) -> object:
 
 
 @given(programs(5), VARIANTS)
-@settings(QUIET, max_examples=120)
+@settings(QUIET, max_examples=examples(120))
 def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:
     config = variant.config
     codes = codes_of(fresh(made), config)
@@ -905,7 +906,7 @@ def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:
 
 
 @given(programs(80), VARIANTS)
-@settings(QUIET, max_examples=120)
+@settings(QUIET, max_examples=examples(120))
 def test_skipping_changes_nothing(made: Programs, variant: Variant) -> None:
     config = variant.config
     outcomes = []

@@ -13,7 +13,7 @@ import pytest
 
 import isa
 from isa import IsaError, MmaForm
-from isa.forms.plain import plain_forms
+from isa.forms.table import plain_forms
 from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.mapping import Digit, Mapping
 from isa.tensor_memory.datapath import LAYOUTS, datapath

@@ -34,7 +34,7 @@ from simulator.views.timeline import Timeline, chrome, kanata
 from simulator.views.timeline.stalls import CAUSES, VIEWS
 from tests.simulator.timing import test_engine as engine
 from tests.simulator.timing import test_tcgen05 as tcgen05
-from tests.support.cases import over
+from tests.support.cases import examples, over
 from tests.support.timeline_formats import check_chrome, check_kanata
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -167,7 +167,7 @@ def recorded(
 
 
 @given(engine.programs(60), engine.VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
-@settings(engine.QUIET, max_examples=50)
+@settings(engine.QUIET, max_examples=examples(50))
 def test_stalls_of_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, vary: bool) -> None:
     """They sum, whatever runs, and repetitions that are skipped count as those that are simulated."""
     found = []
@@ -181,7 +181,7 @@ def test_stalls_of_random_programs(folder: Path, text: str, variant: engine.Vari
 
 
 @given(engine.programs(6), engine.VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
-@settings(engine.QUIET, max_examples=40)
+@settings(engine.QUIET, max_examples=examples(40))
 def test_timelines_of_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, vary: bool) -> None:
     timeline = Timeline()
     timing = recorded(folder, text, variant, seed, vary, timeline, True)
@@ -192,7 +192,7 @@ def test_timelines_of_random_programs(folder: Path, text: str, variant: engine.V
 
 
 @given(engine.programs(10), engine.VARIANTS, st.integers(0, 2**32 - 1), st.integers(0, 300), st.integers(1, 300))
-@settings(engine.QUIET, max_examples=40)
+@settings(engine.QUIET, max_examples=examples(40))
 def test_windows_of_random_programs(
     folder: Path, text: str, variant: engine.Variant, seed: int, first: int, length: int
 ) -> None:
@@ -217,7 +217,7 @@ def test_windows_of_random_programs(
 
 
 @given(tcgen05.programs(80), tcgen05.VARIANTS)
-@settings(tcgen05.QUIET, max_examples=50)
+@settings(tcgen05.QUIET, max_examples=examples(50))
 def test_stalls_of_random_tcgen05_programs(made: tcgen05.Programs, variant: tcgen05.Variant) -> None:
     """Waits that others end, commits, full queues: the ledger sums to the warps' waits, skipped or not."""
     config, ledgers = variant.config, []
