@@ -158,10 +158,10 @@ class _Expansion:
         }
         for number, row in enumerate(sequence.rows):
             sources = [values[name] for name in row.reads if name in values]
-            level = depth if row.near else max((source.level for source in sources), default=0)
+            level = depth if row.around_shuffle else max((source.level for source in sources), default=0)
             result = any(isinstance(name, str) for name in row.writes)
             key = (sequence.number, number, *(source.number for source in sources))
-            if result or row.shuffled or key not in self.made:
+            if result or row.after_shuffle or key not in self.made:
                 targets = []
                 for i, name in enumerate(row.writes):
                     self.numbers += 1
