@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from isa.descriptors.instruction import InstructionDescriptor
     from isa.descriptors.zero_column_mask import ZeroColumnMask
     from isa.errors import Error, IsaError, UndefinedBehavior
-    from isa.forms.mma import MmaForm, mma_form, mma_forms
+    from isa.forms.mma import MmaForm, mma_forms
     from isa.fragments.metadata import (
         FOUR_OF_EIGHT,
         ONE_OF_TWO,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from isa.fragments.sparsity import compress, expand, is_zero, prune
     from isa.ptx.decoder import decode
     from isa.ptx.instruction import Instruction
+    from isa.ptx.opcodes import mma_form
     from isa.shared_memory.descriptor import SharedMemoryDescriptor
     from isa.targets import Target, parse_target
     from isa.tensor_memory.address import TmemAddress
@@ -76,7 +77,7 @@ _NAMES_OF = {
     "isa.descriptors.instruction": ("InstructionDescriptor",),
     "isa.descriptors.zero_column_mask": ("ZeroColumnMask",),
     "isa.errors": ("Error", "IsaError", "UndefinedBehavior"),
-    "isa.forms.mma": ("MmaForm", "mma_form", "mma_forms"),
+    "isa.forms.mma": ("MmaForm", "mma_forms"),
     "isa.fragments.metadata": (
         "FOUR_OF_EIGHT",
         "ONE_OF_TWO",
@@ -89,6 +90,7 @@ _NAMES_OF = {
     "isa.fragments.sparsity": ("compress", "expand", "is_zero", "prune"),
     "isa.ptx.decoder": ("decode",),
     "isa.ptx.instruction": ("Instruction",),
+    "isa.ptx.opcodes": ("mma_form",),
     "isa.shared_memory.descriptor": ("SharedMemoryDescriptor",),
     "isa.targets": ("Target", "parse_target"),
     "isa.tensor_memory.address": ("TmemAddress",),

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.descriptors.bitfields import Field, Finding, Severity, SingleTableDescriptor, reserved
-from isa.descriptors.instruction import table_markdown
+from isa.descriptors.fields import table_markdown
 from isa.errors import IsaError
 
 PTX_MASK = "PTX ISA 9.0, 9.7.16.4.3"

@@ -15,11 +15,11 @@ from typing import NamedTuple, TypeGuard
 
 from isa.errors import IsaError
 from isa.forms.mma_rows import MMA_ROWS, ORDERED_SINCE_PTX, MmaRow
-from isa.forms.record import PTX, Form, Role, Shape, Time, version
-from isa.fragments.metadata import Metadata, metadata_operand
+from isa.forms.record import Form, Role, Shape, Time, version
+from isa.fragments.metadata import Metadata, metadata_operand, stored_k
 from isa.fragments.registers import Fragment, a_fragment, accumulator_fragment, b_fragment, quad_pair_fragment
 from isa.fragments.scales import ScaleOperand, scale_operand
-from isa.targets import Availability, Target, parse_target
+from isa.targets import Availability, Target
 from isa.types import F64, MATRIX_TYPES, PACKED_E2M1, ElementType
 
 _C_CONSTANTS = {
@@ -105,7 +105,7 @@ class MmaForm(Form):
     @property
     def k_stored(self) -> int:
         """Columns of A that the registers hold: K, or K / 2 in a sparse form."""
-        return self.k // 2 if self.sparse else self.k
+        return stored_k(self.k, self.sparse)
 
     @cached_property
     def a(self) -> Fragment:
@@ -164,7 +164,7 @@ def operand_fragment(row: MmaRow, name: str, element: ElementType, layout: str =
     if row.blocks > 1:
         return quad_pair_fragment(name, element, layout)
     if name == "a":
-        return a_fragment(m, k // 2 if row.sparse else k, element)
+        return a_fragment(m, stored_k(k, row.sparse), element)
     return b_fragment(k, n, element) if name == "b" else accumulator_fragment(name, m, n, element)
 
 
@@ -280,7 +280,7 @@ def _matrix_role(row: MmaRow, fragment: Fragment) -> Role:
 
 def is_mma(form: Form) -> TypeGuard[MmaForm]:
     """Whether a form is one of `mma` or `mma.sp`, whose operands are fragments in registers."""
-    return form.name == "mma"
+    return form.is_matrix and not form.asynchronous
 
 
 @lru_cache(maxsize=1)
@@ -291,14 +291,3 @@ def mma_forms() -> dict[str, MmaForm]:
         for form in _expand(row):
             forms.setdefault(form.opcode, form)
     return forms
-
-
-def mma_form(opcode: str, target: str | Target | None = None, ptx: str = PTX) -> MmaForm:
-    """The form of a canonical or reordered opcode without operands; IsaError if there is none or the target or PTX
-    version lacks it."""
-    from isa.ptx.opcodes import read_opcode
-
-    form = read_opcode(opcode, parse_target(target) if target is not None else None, ptx=ptx)
-    if not is_mma(form):
-        raise IsaError(opcode, 0, f"'{opcode}' is not a matrix instruction", "mma or mma.sp")
-    return form

@@ -7,14 +7,18 @@ them. A caller asks a record for what it needs to know (`form.is_matrix`, `form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from isa.fragments.registers import Fragment
 from isa.targets import Availability, Target
 
 PTX = "9.0"  # the PTX version that texts are judged by unless told otherwise: that of ptxas 13.0
+
+
+SPECIAL_REGISTERS = ("%laneid", "%warpid", "%nwarpid", "%tid.x", "%ntid.x")
 
 
 class Unit(IntEnum):
@@ -39,20 +43,24 @@ class Time(Enum):
     Attributes:
         unit: the unit of an SM that executes it.
         table: the table of a config that holds its times.
+        assumed: what is assumed of its time, although no measurement says so; "" for nothing.
     """
 
     unit: Unit
     table: str
+    assumed: str
 
-    def __new__(cls, text: str, unit: Unit, table: str) -> Time:
+    def __new__(cls, text: str, unit: Unit, table: str, assumed: str = "") -> Time:
         member = object.__new__(cls)
-        member._value_, member.unit, member.table = text, unit, table
+        member._value_, member.unit, member.table, member.assumed = text, unit, table, assumed
         return member
 
     TENSOR = "tensor", Unit.TENSOR, "tensor"  # mma: a [[tensor]] class for each sort
     INTEGER = "integer", Unit.ALU, "alu"
     MULTIPLY = "multiply", Unit.ALU, "alu"  # the integer pipe that multiplies
     EITHER = "either", Unit.ALU, "alu"  # additions and moves, which ptxas puts into either integer pipe
+    FLOAT = "float", Unit.ALU, "alu", "floating-point arithmetic takes the time of integer arithmetic"
+    SHUFFLE = "shuffle", Unit.ALU, "alu", "shuffles take the time of integer arithmetic"
     LOAD = "load", Unit.SHARED, "shared"
     LOAD_MATRIX = "load matrix", Unit.SHARED, "shared"
     STORE = "store", Unit.SHARED, "shared"
@@ -108,7 +116,8 @@ class Shape(Enum):
     ADDRESS = "address"  # [%r0 + 16]
     MATRIX = "descriptor or address"  # %rd0, a constant, or [%r0 + 16]
     PREDICATE = "predicate"  # %p0, !%p0 or a constant
-    PAIR = "register and predicate"  # %r0|%p0
+    PAIR = "register and predicate"  # %r0|%p0 or _|%p0
+    REGISTER_OR_PAIR = "register, perhaps with a predicate"  # %r0 or %r0|%p0
 
 
 @dataclass(frozen=True)
@@ -127,10 +136,16 @@ class Role:
             (0d3FF0000000000000), "float" (1.0).
         special: whether special registers may be read.
         multiple: a constant must be a multiple of this.
-        spare: further registers of a vector that ptxas takes, and drops.
+        positive: whether a constant must be greater than 0.
         choices: for each element of a vector (for a constant alone: first) the constants that are legal.
+        spare: further registers of a vector that ptxas takes, and drops.
         width: bits of its registers.
+        widths: widths that the names nvcc gives (%p, %rs, %r, %f, %rd, %fd) are held to; empty: to `width`, and not
+            at all where that is 32.
+        floats: whether %f registers serve where `widths` is given.
         packs: whether a vector of two registers of 32 bits may stand for one of 64.
+        sink: whether `_` may ("may") or must ("must") stand here.
+        variables: whether an address may name a variable, and not only a register.
     """
 
     name: str
@@ -143,10 +158,15 @@ class Role:
     constants: tuple[str, ...] = ()
     special: bool = False
     multiple: int = 1
+    positive: bool = False
     choices: tuple[tuple[int, ...], ...] = ()
     spare: int = 0
     width: int = 32
+    widths: tuple[int, ...] = ()
+    floats: bool = False
     packs: bool = False
+    sink: str = ""
+    variables: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +222,15 @@ class Form:
                 return role
         raise KeyError(name)
 
+    def written(self, operands: Mapping[str, bool]) -> Form:
+        """The form with just these operands (name -> whether it is written in brackets), for instructions some of
+        whose operands change what they are; OperandRefused if they do not go together."""
+        return self.with_operands(tuple(operands)) if self.asynchronous else self
+
+    def with_operands(self, names: tuple[str, ...]) -> Form:
+        """The form with just these operands, on the targets that take them."""
+        return _with_operands(self, names)
+
     def notes(self, target: Target | None = None) -> tuple[str, ...]:
         """What a user of this form should know, on this target or on any."""
         return ()
@@ -235,8 +264,8 @@ class Form:
 
     @cached_property
     def collective(self) -> bool:
-        """Whether all threads of a warp execute it together or not at all."""
-        return "sync" in self.qualifiers or self.time.table == "barrier"
+        """Whether all threads of a warp execute it together or not at all. A shuffle names its threads itself."""
+        return ("sync" in self.qualifiers and self.time is not Time.SHUFFLE) or self.time.table == "barrier"
 
     @property
     def asynchronous(self) -> bool:
@@ -284,6 +313,36 @@ class Form:
         return next((int(q[-1]) for q in self.qualifiers if q.startswith("cta_group::")), 0)
 
     @property
+    def shape(self) -> str:
+        """Shape of tcgen05.ld, st or cp, e.g. "16x256b"; "" for others."""
+        return next((q for q in self.qualifiers if q[0].isdigit() and "x" in q), "")
+
+    @property
+    def repeats(self) -> int:
+        """N of `.xN`: how often tcgen05.ld or st repeats its shape along the columns; 0 for others."""
+        return next((int(q[1:]) for q in self.qualifiers if q[0] == "x" and q[1:].isdigit()), 0)
+
+    @property
+    def registers(self) -> int:
+        """Registers that a load or store moves for each lane; 0 for what accesses no memory."""
+        return self.access.bytes // 4 if self.access else 0
+
+    @property
+    def packed(self) -> bool:
+        """Whether two 16-bit columns share a register: `.pack::16b` or `.unpack::16b`."""
+        return "pack::16b" in self.qualifiers or "unpack::16b" in self.qualifiers
+
+    @property
+    def multicast(self) -> str:
+        """Where tcgen05.cp copies its rows again: "warpx2::02_13", "warpx2::01_23", "warpx4", or ""."""
+        return next((q for q in self.qualifiers if q.startswith("warpx")), "")
+
+    @property
+    def decompression(self) -> str:
+        """What tcgen05.cp makes bytes of: "b6x16_p32", "b4x16_p64", or ""."""
+        return next((q for q in self.qualifiers if q in ("b6x16_p32", "b4x16_p64")), "")
+
+    @property
     def space(self) -> str:
         """State space of the address, "shared", "shared::cta", "shared::cluster", "global", or "" (generic or none)."""
         return next((q for q in self.qualifiers if q.startswith("shared") or q == "global"), "")
@@ -292,6 +351,24 @@ class Form:
     def scope(self) -> str:
         """Scope of a memory order, "cta", "cluster", "gpu", "sys", or ""."""
         return next((q for q in self.qualifiers if q in ("cta", "cluster", "gpu", "sys")), "")
+
+
+class OperandRefused(Exception):  # noqa: N818 - becomes an IsaError where the place in the text is known
+    """Operands that do not go together: the operand that is wrong, why, and what would be right."""
+
+    def __init__(self, operand: str, reason: str, legal: str) -> None:
+        super().__init__(operand, reason, legal)
+        self.operand, self.reason, self.legal = operand, reason, legal
+
+
+@lru_cache(maxsize=4096)
+def _with_operands(form: Form, names: tuple[str, ...]) -> Form:
+    roles = tuple(replace(role, optional=False) for role in form.roles if role.name in names)
+    targets = form.targets
+    for name, limit in form.narrowed:
+        if name in names:
+            targets = targets.both(limit)
+    return form if (roles, targets) == (form.roles, form.targets) else replace(form, roles=roles, targets=targets)
 
 
 def version(text: str) -> tuple[int, ...]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from isa.descriptors.bitfields import Field, Finding, Severity, SingleTableDescriptor, Value, reserved
-from isa.descriptors.instruction import KINDS, PTX_TRANSPOSE, table_markdown
+from isa.descriptors.fields import table_markdown
+from isa.descriptors.instruction import KINDS, PTX_TRANSPOSE
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
 

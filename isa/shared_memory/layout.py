@@ -76,7 +76,7 @@ def smem_operand(idesc: InstructionDescriptor, operand: str, *, cta_group: int =
         )
     size, columns, transposed = idesc.n, idesc.k, idesc.transpose_b
     if operand == "a":
-        size, columns, transposed = idesc.m, idesc.k // 2 if idesc.sparse else idesc.k, idesc.transpose_a
+        size, columns, transposed = idesc.m, idesc.k_stored, idesc.transpose_a
     return Operand(size // cta_group, columns, operand_element(name, idesc.kind), MN if transposed else K)
 
 
@@ -143,13 +143,6 @@ def operand_bits(
         + index % how.per_unit * how.bits
     )
     return found if major == K else found.T
-
-
-def operand_addresses(
-    descriptor: SharedMemoryDescriptor, *, major: str, rows: int, columns: int, element: str | ElementType
-) -> Integers:
-    """Byte addresses, int64 [row, k], of the byte that holds each element's lowest bit."""
-    return operand_bits(descriptor, major=major, rows=rows, columns=columns, element=element) >> 3
 
 
 def read_operand(

@@ -34,14 +34,13 @@ from isa.fragments.metadata import (
     ONE_OF_TWO,
     TWO_OF_FOUR,
     Sparsity,
-    stored_columns,
 )
 from isa.mapping import Digit, Fixed, Mapping
 from isa.shared_memory.packing import Bytes
 from isa.tensor_memory.address import TMEM_LANES
+from isa.tensor_memory.copies import copy
 from isa.tensor_memory.datapath import HALF, DatapathLayout, datapath
-from isa.tensor_memory.moves import copy, typed
-from isa.types import Bits, pack, unpack
+from isa.types import Bits, pack, typed, unpack
 
 CODES_SECTION = "PTX ISA 9.0, 9.7.16.10.8.1 to 9.7.16.10.8.3 (sparse matrices)"
 SELECTOR_SECTION = "PTX ISA 9.0, 9.7.16.10.8.4 (sparsity selector)"
@@ -135,13 +134,6 @@ class TmemMetadata:
             )
         return self._every(words, selector, base_lane)[..., copy]
 
-    def disagreements(self, words: Bits, selector: int = 0, base_lane: int = 0) -> NDArray[np.bool_]:
-        """Where the copies in cells uint32 [..., 128 lanes, 2 columns] differ: [..., row, chunk]; nowhere if there is
-        but one."""
-        codes = self._every(words, selector, base_lane)
-        differ: NDArray[np.bool_] = (codes != codes[..., :1]).any(axis=-1)
-        return differ
-
     def scatter(self, codes: Bits, selector: int = 0, base_lane: int = 0, rest: Bits | None = None) -> Bits:
         """Codes uint32 [..., row, chunk] -> cells uint32 [..., 128 lanes, 2 columns], all copies; all other bits keep
         `rest` (default 0)."""
@@ -182,11 +174,6 @@ class TmemMetadata:
             "zero-chunk": harmless,
             "unordered-metadata": (codes == UNORDERED) & self.legal(codes),
         }
-
-    def logical_columns(self, codes: Bits) -> NDArray[np.int64]:
-        """Codes [..., chunk] -> the logical column of every stored element [..., chunk * stored], as
-        `isa.fragments.metadata.stored_columns`."""
-        return stored_columns(codes, self.sparsity)
 
     def tile_image(self, codes: Bits, base_lane: int = 0) -> Bytes:
         """Codes uint32 [..., row, 32 chunks] -> bytes uint8 [..., 128, 16] in shared memory, for one

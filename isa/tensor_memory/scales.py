@@ -32,9 +32,9 @@ from isa.forms.tcgen05_rows import KIND_ROWS
 from isa.mapping import Digit, Fixed, Mapping
 from isa.shared_memory.packing import Bytes
 from isa.tensor_memory.address import QUARTER, TMEM_LANES
+from isa.tensor_memory.copies import copy
 from isa.tensor_memory.datapath import datapath
-from isa.tensor_memory.moves import copy, typed
-from isa.types import Bits, pack, unpack
+from isa.types import Bits, pack, typed, unpack
 
 SECTION = "PTX ISA 9.0, 9.7.16.10.7 (block scaling)"
 BYTES = 4

@@ -97,12 +97,12 @@ def _stream(access: Access) -> tuple[object, ...]:
 
 def kind_of(event: Event) -> str | None:
     """mma, cp, shift, ld or st; None for what is not asynchronous."""
-    return KINDS.get(getattr(event.instruction.form, "name", ""))
+    return KINDS.get(event.instruction.form.name)
 
 
 def group_of(event: Event) -> int:
     """1 or 2; 0 where the instruction names no cta_group."""
-    return int(getattr(event.instruction.form, "cta_group", 0))
+    return event.instruction.form.cta_group
 
 
 def unit_of(event: Event, kind: str, warp: int, mask: int) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from isa import Instruction, IsaError, MmaForm, Target, decode, parse_target
+from isa.forms.mma import is_mma
 from isa.ptx.files import Statement, notes, read_ptx
 from isa.undefined import RULES
 from simulator.cli import DONE, NO, say
@@ -113,7 +114,7 @@ def describe(instruction: Instruction) -> dict[str, Any]:
         "writes": list(instruction.writes),
         "undefined": [{"name": name, "rule": RULES[name].rule} for name in instruction.undefined],
     }
-    if isinstance(form, MmaForm):
+    if is_mma(form):
         facts |= {
             "shape": {"m": form.m, "n": form.n, "k": form.k},
             "fma": form.fma,

@@ -7,7 +7,8 @@ from typing import get_args
 import numpy as np
 
 from isa.errors import IsaError
-from isa.forms.mma import MmaForm, mma_form
+from isa.forms.mma import MmaForm
+from isa.ptx.opcodes import mma_form
 from isa.targets import Target
 from isa.types import Bits
 from simulator.errors import check_option

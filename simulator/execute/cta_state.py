@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.plain import SPECIAL_REGISTERS
+from isa.forms.record import SPECIAL_REGISTERS
 from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits

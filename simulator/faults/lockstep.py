@@ -15,11 +15,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.mma import MmaForm
-from isa.forms.plain import PlainForm
+from isa.forms.mma import MmaForm, is_mma
+from isa.forms.record import Form, Time, Unit
 from isa.ptx.instruction import Immediate, Instruction
 from isa.types import Bits
-from simulator.execute.alu import ALU_NAMES
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.operands import addresses, reader
@@ -43,16 +42,17 @@ Mask = NDArray[np.bool_]
 def can_batch(program: Program) -> bool:
     """Whether a trace is one of warps in lock step: one CTA, no asynchronous instruction, no race."""
     forms = [op.instruction.form for code in program.codes for op in code.operations]
-    plain = all(isinstance(form, MmaForm) or (isinstance(form, PlainForm) and _is_plain(form)) for form in forms)
+    plain = all(is_mma(form) or _is_plain(form) for form in forms)
     if not plain or program.trace.ctas > 1 or program.golden.executed.undefined["shared-memory-race"]:
         return False
     return len(grouped(program.codes)) == len(program.codes)
 
 
-def _is_plain(form: PlainForm) -> bool:
-    if form.name in ("ld", "st"):
-        return form.time.table == "shared"
-    return form.name in ("ldmatrix", "bar", "barrier") or (form.name in ALU_NAMES and form.name != "mapa")
+def _is_plain(form: Form) -> bool:
+    """Whether rows of copies may execute it side by side: it stays in registers or in the CTA's shared memory."""
+    if form.unit is Unit.ALU:
+        return form.name not in ("mapa", "shfl")
+    return form.unit is Unit.BARRIER or form.time is Time.CLUSTER_BARRIER or form.time.table == "shared"
 
 
 class Copies(CtaState):
@@ -317,10 +317,10 @@ class LockstepRuns(Observer):
             lanes = guarded_lanes(instruction.guard, machine, rows)
             differ |= (lanes != lanes[own]).any(axis=1)
         form = instruction.form
-        if isinstance(form, PlainForm) and form.name in ("ld", "st", "ldmatrix"):
+        if form.name in ("ld", "st", "ldmatrix"):
             where = addresses(instruction["address"])(machine, rows)
             differ |= (where != where[own]).any(axis=1)
-        elif isinstance(form, PlainForm) and form.name == "elect":
+        elif form.name == "elect":
             mask = reader(instruction["a"])(machine, rows)
             differ |= (mask != mask[own]).any(axis=(1, 2))
         elif isinstance(form, MmaForm) and form.row.scale:

@@ -73,7 +73,8 @@ class Executed:
                 found.setdefault(key, set()).update((group.code.cta, warp) for warp in warps)
         name = self.machine.registers.numbering.name
         return [
-            f"line {line}: {name(register)} is read before anything wrote it, in {len(warps)} warp{'s' if len(warps) > 1 else ''} (it reads as 0)"
+            f"line {line}: {name(register)} is read before anything wrote it, in "
+            f"{len(warps)} warp{'s' if len(warps) > 1 else ''} (it reads as 0)"
             for (register, line), warps in sorted(found.items(), key=lambda item: (item[0][1], item[0][0]))
         ]
 
@@ -265,7 +266,10 @@ class Interpreter:
         assert guard is not None
         lanes = guarded_lanes(guard, machine, group.warps)
         if lanes.any() != lanes.all():
-            reason = f"'{item.instruction.form.opcode}' in {int(lanes.sum())} of the {lanes.size} threads of warp {int(group.warps[0])}"
+            reason = (
+                f"'{item.instruction.form.opcode}' in {int(lanes.sum())} of "
+                f"the {lanes.size} threads of warp {int(group.warps[0])}"
+            )
             raise TraceError(
                 str(self.program.path), item.line, 0, reason, "all threads of a warp, or none", rule="aligned-threads"
             )

@@ -43,8 +43,7 @@ def report_of(program: Program, config: Config | None, executed: Executed, timin
             fma, performed, matrix = fma + form.fma * times, performed + form.performed_fma * times, matrix + times
     for mma, times in executed.work.items():
         if isinstance(mma, MmaFacts):
-            named = mma.m * mma.n * mma.k * times
-            fma, performed, matrix = fma + named, performed + (named // 2 if mma.sparse else named), matrix + times
+            fma, performed, matrix = fma + mma.fma * times, performed + mma.performed_fma * times, matrix + times
     throughput, seconds = Throughput(0.0, 0.0, 0.0, 0.0), 0.0
     if config is not None:
         cycles = max(timing.cycles, 1) * program.ctas  # of all SMs together

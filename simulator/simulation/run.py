@@ -64,7 +64,7 @@ def run(
         return report_of(session.program, None, executed, Timing(0, {}, [], [], 0, 0))
     session.check()
     executed = session.run(machines=session.fresh())
-    timing = session.time(executed, skip=skip, recorder=None if timeline is None else timeline.recorder)
+    timing = session.time(executed, skip=skip, observer=None if timeline is None else timeline.recorder)
     report = report_of(session.program, session.config, executed, timing)
     if timeline is not None:
         timeline.close(report.trace, session.program, session.config, session.program.codes, timing)

@@ -35,6 +35,7 @@ from simulator.state.mbarrier import OrderedMemory
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode
+from simulator.timing.observer import TimingObserver
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 
@@ -183,7 +184,12 @@ class Session:
         return compiled(self.program, self.chip)
 
     def time(
-        self, executed: Executed | None = None, *, skip: bool = True, sms: int = 1, recorder: Recorder | None = None
+        self,
+        executed: Executed | None = None,
+        *,
+        skip: bool = True,
+        sms: int = 1,
+        observer: TimingObserver | None = None,
     ) -> Timing:
         """The cycles of a run.
 
@@ -191,7 +197,7 @@ class Session:
             executed: the run for its values; None: one that computes no matrix results.
             skip: whether repetitions of a loop may be skipped; the cycles are the same.
             sms: SMs of the chip that do the same at the same time and share L2.
-            recorder: is told what happens when.
+            observer: is told what happens when.
 
         Raises:
             ConfigError: something that takes a time that the config does not tell.
@@ -200,7 +206,7 @@ class Session:
         executed = executed or self._without_results()
         codes = timed_codes(self.program, self._compiled, executed, self.chip)
         total, ctas = self.program.numbering.total, self.program.ctas
-        return simulate(self.chip, codes, self.program.warps, total, skip=skip, ctas=ctas, sms=sms, recorder=recorder)
+        return simulate(self.chip, codes, self.program.warps, total, skip=skip, ctas=ctas, sms=sms, observer=observer)
 
     def _without_results(self) -> Executed:
         machines = self.copies()
@@ -213,7 +219,7 @@ class Session:
         """By warp, the cycle in which each of its dynamic instructions issues; errors as `time`."""
         self.check()
         recorder = Recorder((0, _FOREVER))
-        self.time(skip=False, recorder=recorder)
+        self.time(skip=False, observer=recorder)
         cycles: dict[int, list[int]] = {warp: [] for warp in self.sequences}
         for issue in recorder.issues:
             cycles[issue.warp].append(issue.cycle)

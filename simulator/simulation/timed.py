@@ -1,4 +1,5 @@
-"""What a program takes on a chip: its codes with their times, compiled once, and what a run has found out about them."""
+"""What a program takes on a chip: its codes with their times, compiled once, and what a run has found out about
+them."""
 
 from __future__ import annotations
 
@@ -107,7 +108,10 @@ def _facts(code: Code, program: Program, executed: Executed, config: Config) -> 
                 known = [fact for fact in facts if fact is not None]
                 if len(known) < len(facts):
                     item = code.items[index]
-                    reason = f"line {item.line} of {program.path.name}: there is no time for threads of one warp that name different mbarriers"
+                    reason = (
+                        f"line {item.line} of {program.path.name}: there is no time "
+                        "for threads of one warp that name different mbarriers"
+                    )
                     raise ConfigError(
                         config.path,
                         "mbarrier",

@@ -43,31 +43,39 @@ class OrderedMemory(SharedMemory):
 
 
 @dataclass
-class Mbarrier:
-    """One mbarrier object.
+class PhaseCounter:
+    """The arithmetic of an mbarrier: arrivals and bytes that its phase lacks, and how many phases are complete.
+
+    The interpreter, the timing engine and the order checker keep one each, with what else they know of the object.
 
     Attributes:
         expected: arrivals of each phase.
         pending: arrivals that the current phase still lacks.
         transactions: bytes that it still lacks; below 0 while more have come than were announced.
         phase: phases completed.
-        word: the bits in shared memory.
-        released, completed: what those who arrived have released, in all phases and in the completed ones; one array
-            for each CTA's memory.
     """
 
     expected: int
     pending: int
     transactions: int = 0
     phase: int = 0
-    word: int = 0
-    released: list[Clocks] = field(default_factory=list)
-    completed: list[Clocks] = field(default_factory=list)
 
-    def bits(self) -> int:
-        """The object as it is in shared memory."""
-        tx = self.transactions & _TX_MASK
-        return self.pending | self.expected << 20 | tx << 40 | (self.phase & 1) << _PARITY | 1 << _VALID
+    @property
+    def parity(self) -> int:
+        """Of the current phase: 0 or 1."""
+        return self.phase & 1
+
+    def settle(self) -> bool:
+        """Ends the phase if nothing is lacking; returns whether it did."""
+        if self.pending > 0 or self.transactions:
+            return False
+        self.phase += 1
+        self.pending = self.expected
+        return True
+
+    def awaited(self, parity: int) -> int:
+        """Number of the phase that a wait for this parity is for: complete once `phase` is above it."""
+        return self.phase if self.parity == parity else self.phase - 1
 
     def lacks(self) -> str:
         """What the current phase waits for."""
@@ -79,6 +87,26 @@ class Mbarrier:
                 f"{self.transactions} bytes" if self.transactions > 0 else f"an expect_tx of {-self.transactions} bytes"
             )
         return " and ".join(parts)
+
+
+@dataclass
+class Mbarrier(PhaseCounter):
+    """One mbarrier object.
+
+    Attributes:
+        word: the bits in shared memory.
+        released, completed: what those who arrived have released, in all phases and in the completed ones; one array
+            for each CTA's memory.
+    """
+
+    word: int = 0
+    released: list[Clocks] = field(default_factory=list)
+    completed: list[Clocks] = field(default_factory=list)
+
+    def bits(self) -> int:
+        """The object as it is in shared memory."""
+        tx = self.transactions & _TX_MASK
+        return self.pending | self.expected << 20 | tx << 40 | self.parity << _PARITY | 1 << _VALID
 
 
 class Mbarriers:
@@ -178,8 +206,7 @@ class Mbarriers:
 
     def awaited(self, address: int, parity: int) -> int:
         """Number of the phase that a wait for this parity is for: done once the object's `phase` is above it."""
-        phase = self.at(address).phase
-        return phase if phase & 1 == parity else phase - 1
+        return self.at(address).awaited(parity)
 
     def _transact(self, address: int, barrier: Mbarrier, count: int) -> None:
         barrier.transactions += count
@@ -192,9 +219,7 @@ class Mbarriers:
 
     def _settle(self, address: int, barrier: Mbarrier) -> None:
         """Ends the phase if nothing is lacking, and writes the object."""
-        if not barrier.pending and not barrier.transactions:
-            barrier.phase += 1
-            barrier.pending = barrier.expected
+        if barrier.settle():
             barrier.completed = list(barrier.released)
         self._write(address, barrier)
 
@@ -209,7 +234,7 @@ class Mbarriers:
             )
         if address % SIZE:
             raise AddressError(
-                f"an mbarrier at shared[{address}] is misaligned", f"a multiple of {SIZE}", rule="misaligned-address"
+                f"an mbarrier at shared[{address}] is misaligned", f"a multiple of {SIZE}", rule="barrier-use"
             )
 
     def _read(self, address: int) -> int:

@@ -258,5 +258,8 @@ def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
 def _described(form: MmaForm) -> str:
     """What a class for this form would say."""
     kind = f'kinds with "{kind_of(form)}", ' if kind_of(form) else ""
-    shape = f"{kind}sparse = {str(form.sparse).lower()}, rows = {form.m}, row_bytes = {form.k_stored * form.a_type.bits // 8}"
+    shape = (
+        f"{kind}sparse = {str(form.sparse).lower()}, rows = {form.m}, "
+        f"row_bytes = {form.k_stored * form.a_type.bits // 8}"
+    )
     return f"{shape}, inputs with {form.a_type} and {form.b_type}, accumulators with {form.d_type}"

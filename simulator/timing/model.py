@@ -184,3 +184,19 @@ def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
         for place in range(loop.start, end + 1):
             inside[place].append(loop.loop)
     return [tuple(chain) for chain in inside]
+
+
+def operations_of(code: TimedCode) -> list[TimedOperation]:
+    """Its operations, without the ends of loops."""
+    return [item for item in code.items if isinstance(item, TimedOperation)]
+
+
+def registers_of(codes: list[TimedCode], registers: int) -> int:
+    """Registers of a warp, those of sequences included."""
+    named = (1 + max((*op.reads, *op.writes), default=0) for code in codes for op in operations_of(code))
+    return max([registers, *named])
+
+
+def has_jobs(codes: list[TimedCode], units: tuple[Unit, ...]) -> bool:
+    """Whether the programs have operations of these units that do something after issue."""
+    return any(op.unit in units and op.jobs for code in codes for op in operations_of(code))

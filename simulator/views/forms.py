@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from isa.errors import IsaError
-from isa.forms.mma import MmaForm, mma_forms
-from isa.forms.plain import plain_forms
+from isa.forms.mma import is_mma, mma_forms
 from isa.forms.record import Form
+from isa.forms.table import plain_forms
 from isa.targets import Target, parse_target
 from isa.types import MATRIX_TYPES
 from simulator.tables import Table
@@ -48,7 +48,7 @@ def table(family: str = "mma", *, target: str | Target = "", type: str = "", spa
         form
         for form in _family(family)
         if (chip is None or form.supports(chip))
-        and (not type or (isinstance(form, MmaForm) and type in (form.a_type.name, form.b_type.name)))
+        and (not type or (is_mma(form) and type in (form.a_type.name, form.b_type.name)))
         and (not sparse or form.is_sparse)
     ]
     return Table(COLUMNS, [_row(form) for form in chosen])
@@ -61,10 +61,10 @@ def _family(name: str) -> list[Form]:
     if name in ("mma", "all"):
         found += mma_forms().values()
     if name in ("tcgen05", "all"):
-        from isa.forms.tcgen05 import tcgen05_form
-        from isa.forms.tcgen05_rows import family_opcodes
+        from isa.forms.table import family_opcodes
+        from isa.ptx.opcodes import find_form
 
-        found += (tcgen05_form(opcode) for opcode in family_opcodes())
+        found += (find_form(opcode) for opcode in family_opcodes())
     if name in ("plain", "all"):
         found += plain_forms().values()
     return found
@@ -72,7 +72,7 @@ def _family(name: str) -> list[Form]:
 
 def _row(form: Form) -> tuple[str | int, ...]:
     """Operands with their registers, how many selectors, the metadata pattern, since when and where."""
-    metadata = form.metadata if isinstance(form, MmaForm) and form.sparse else None
+    metadata = form.metadata if is_mma(form) and form.sparse else None
     return (
         form.opcode,
         " ".join(role.name + (str(role.count) if role.count > 1 else "") for role in form.roles),

@@ -37,8 +37,7 @@ from numpy.typing import NDArray
 
 from isa import Instruction
 from isa.forms.mma import MmaForm
-from isa.forms.plain import SPECIAL_REGISTERS, PlainForm
-from isa.forms.record import Role, Shape
+from isa.forms.record import SPECIAL_REGISTERS, Role, Shape
 from isa.ptx.instruction import Address, Immediate, Operand, Register, Scalar, Sink, Vector
 from simulator.program.blocks import Node, Repeat
 from simulator.program.data import load_all
@@ -76,10 +75,10 @@ def shared_words(trace: Program) -> int:
 
 def initial_state(trace: Program) -> tuple[Words, Words]:
     """`initial` and `image`: what every `.load` brings, zero elsewhere."""
-    from simulator.execute.cta_state import Machine
+    from simulator.execute.cta_state import CtaState
     from simulator.state import RegisterFile, SharedMemory
 
-    machine = Machine(
+    machine = CtaState(
         RegisterFile(trace.warps, trace.registers),
         SharedMemory(trace.shared_bytes, trace.warps),
         trace.warps,
@@ -258,7 +257,7 @@ class _Writer:
             return self.extra(f"{part.value & 0xFFFFFFFF:#x}", before)
         if isinstance(part, Sink):
             return "_" if vector else f"%extra{self.new()}"
-        if part.name in SPECIAL_REGISTERS and not (isinstance(form, PlainForm) and form.name == "mov"):
+        if part.name in SPECIAL_REGISTERS and form.name != "mov":
             return self.extra(part.name, before)
         return part.name
 

@@ -36,7 +36,8 @@ def test_an_error_survives(error: Error) -> None:
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
 def test_what_every_error_says(error: Error) -> None:
     assert isinstance(error, simulator.Error)
-    assert error.reason and error.reason in str(error)
+    assert error.reason
+    assert error.reason in str(error)
     assert all(isinstance(value, str) for value in (error.rule, error.legal, error.operand))
     assert isinstance(error.position, int)
 

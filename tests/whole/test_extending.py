@@ -1,4 +1,5 @@
-"""docs/extending.md is executed: the diffs of a section are applied to a copy of the checkout, and its checks run there."""
+"""docs/extending.md is executed: the diffs of a section are applied to a copy of the checkout, where its checks
+run."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *command: str, text: str | None = None) -> str:
-    """The output of a command in the copy, whose packages are the ones that are imported; AssertionError if it fails."""
+    """The output of a command in the copy, whose packages are those that are imported; AssertionError if it fails."""
     done = subprocess.run(
         command,
         cwd=folder,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import isa
 import simulator
 from isa import UndefinedBehavior
-from isa.forms.plain import plain_forms
+from isa.forms.table import plain_forms
 from simulator import DeadlockError, TraceError
 from simulator.program import reader
 from tests.support.cases import examples

@@ -101,9 +101,7 @@ class _Plan:
     def types(self) -> tuple[ElementType, ElementType, ElementType]:
         """Of A, B and D."""
         kind = self.idesc.kind
-        result = ELEMENT_TYPES[
-            str(self.idesc.d_type) if kind in ("f16", "f8f6f4") else "s32" if kind == "i8" else "f32"
-        ]
+        result = ELEMENT_TYPES[self.idesc.result_type]
         return operand_element(str(self.idesc.a_type), kind), operand_element(str(self.idesc.b_type), kind), result
 
 

@@ -16,9 +16,10 @@ from isa.shared_memory.descriptor import SharedMemoryDescriptor
 from isa.shared_memory.layout import smem_operand, touched
 from isa.shared_memory.tile import copy_addresses
 from isa.tensor_memory.address import COLUMNS, QUARTER, TmemAddress
+from isa.tensor_memory.copies import Copy
 from isa.tensor_memory.datapath import DatapathLayout, datapath
 from isa.tensor_memory.metadata import tmem_metadata
-from isa.tensor_memory.moves import SHIFT_COLUMNS, Copy, Move
+from isa.tensor_memory.moves import SHIFT_COLUMNS, Move
 from isa.tensor_memory.scales import tmem_scales
 from simulator.execute.cta_state import CtaState
 from simulator.execute.events import Region

@@ -63,7 +63,8 @@ def rows(config: Config, short: bool) -> list[Row]:
 _GROUP = Group(
     "programs",
     "loops of unlike matrix instructions, cycles of an iteration",
-    "measured: H100 80GB, November 2026 (set given) and 2026-11-21 (random); held out: H200, the same SM, 2026-11-21, after the rules were settled",
+    "measured: H100 80GB, November 2026 (set given) and 2026-11-21 (random); "
+    "held out: H200, the same SM, 2026-11-21, after the rules were settled",
     rows,
     ("set", "load", "warps"),
 )

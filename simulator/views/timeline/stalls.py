@@ -8,13 +8,11 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulator.program.lowering import Operation
 from simulator.timing.model import StallReason
-
-if TYPE_CHECKING:
-    from simulator.views.timeline import Timeline
+from simulator.views.timeline.recorded import RecordedRun
 
 CAUSES = tuple(wait.name.lower() for wait in StallReason)
 VIEWS = ("line", "warp", "sub-core", "sm")
@@ -149,7 +147,7 @@ def added(parts: Sequence[dict[str, int]]) -> dict[str, int]:
     return {cause: sum(part[cause] for part in parts) for cause in CAUSES}
 
 
-def stalls_of(timeline: Timeline) -> Stalls:
+def stalls_of(timeline: RecordedRun) -> Stalls:
     """The tables of a run."""
     waits = {warp: dict(zip(CAUSES, row, strict=True)) for warp, row in timeline.timing.waits.items()}
     views = {"line": _lines(timeline, added(list(waits.values()))["finished"])}
@@ -161,7 +159,7 @@ def stalls_of(timeline: Timeline) -> Stalls:
     return Stalls(timeline.trace, timeline.config.name, timeline.timing.cycles, len(waits), views)
 
 
-def _lines(timeline: Timeline, finished: int) -> list[Row]:
+def _lines(timeline: RecordedRun, finished: int) -> list[Row]:
     """A row for each instruction that stands in the trace, in the order of the lines, and one for what comes after the
     last."""
     found: dict[tuple[int, str], list[dict[str, int]]] = {}

@@ -20,7 +20,9 @@ import isa.descriptors.zero_column_mask
 import isa.shared_memory.descriptor
 from isa import IsaError
 from isa.descriptors.bitfields import Descriptor, Field, Severity
-from isa.descriptors.instruction import FAMILIES, KINDS, InstructionDescriptor, legal_m, legal_n, markdown
+from isa.descriptors.fields import FAMILIES
+from isa.descriptors.instruction import KINDS, InstructionDescriptor, legal_m, legal_n
+from isa.descriptors.page import markdown
 from isa.descriptors.zero_column_mask import TABLE as MASK_TABLE
 from isa.descriptors.zero_column_mask import ZeroColumnMask
 from isa.shared_memory.descriptor import SWIZZLES, SharedMemoryDescriptor
@@ -958,7 +960,7 @@ def test_mask_against_the_words_of_ptx(word: int, m: int, n: int) -> None:
     descriptor, parts = ZeroColumnMask.decode(word), 128 // m
     expected: list[bool] = []
     for part in range(parts):
-        runs, value = [], bool(word >> (32 + part) & 1)
+        runs, value = [], bool(word >> (32 + part) & 1)  # type: ignore[var-annotated]
         while len(runs) < 256 + n:
             runs += [value] * (((word >> 40 & 255) if value else (word >> 48 & 255)) + 1)
             value = not value
@@ -1029,7 +1031,7 @@ def test_the_page_is_generated() -> None:
 
 def test_the_command_prints_the_page() -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "isa.descriptors.instruction"],
+        [sys.executable, "-W", "error", "-m", "isa.descriptors.page"],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -13,9 +13,11 @@ import pytest
 
 import isa
 from isa.forms.record import Unit
-from isa.forms.tcgen05 import PlainFamilyForm, Tcgen05MmaForm, tcgen05_form
-from isa.forms.tcgen05_rows import FAMILY_ROWS, KIND_ROWS, family_opcodes
+from isa.forms.table import FAMILY_ROWS, family_opcodes
+from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.forms.tcgen05_rows import KIND_ROWS
 from isa.ptx.instruction import Address, Immediate, Predicate, Register, Sink, Vector
+from isa.ptx.opcodes import find_form
 from tests.golden import make_ptxas_tcgen05 as golden
 from tests.support.cases import alike, exhaustive, over
 
@@ -100,7 +102,7 @@ def test_round_trip() -> None:
     generator = random.Random(0)
     assert len(OPCODES) == len(set(OPCODES)) > 1000
     for opcode in OPCODES:
-        form = tcgen05_form(opcode)
+        form = find_form(opcode)
         assert form.opcode == opcode
         for _ in range(2):
             text = golden.legal_text(opcode, generator)
@@ -111,11 +113,11 @@ def test_round_trip() -> None:
         shuffled = list(form.qualifiers)
         generator.shuffle(shuffled)
         if "b8x16" not in shuffled:
-            assert tcgen05_form(".".join([form.name, *shuffled])) is form
+            assert find_form(".".join([form.name, *shuffled])) is form
 
 
 def test_every_family_and_kind_is_spelt() -> None:
-    forms = [tcgen05_form(opcode) for opcode in OPCODES]
+    forms = [find_form(opcode) for opcode in OPCODES]
     assert {form.name for form in forms} == {"tcgen05.mma", "tcgen05.mma.ws", *(row.name for row in FAMILY_ROWS)}
     assert {form.kind for form in forms if isinstance(form, Tcgen05MmaForm)} == {row.kind for row in KIND_ROWS}
 
@@ -153,7 +155,7 @@ def test_sparse_mma() -> None:
     ],
 )  # fmt: skip
 def test_scale_factors(spelling: str, factors: int) -> None:
-    form = tcgen05_form(f"tcgen05.mma.sp.cta_group::2.kind::{spelling}")
+    form = find_form(f"tcgen05.mma.sp.cta_group::2.kind::{spelling}")
     assert isinstance(form, Tcgen05MmaForm)
     assert (form.factors, form.block_scale) == (factors, factors > 0)
 
@@ -176,9 +178,7 @@ def test_movement() -> None:
     load = isa.decode(
         "tcgen05.ld.sync.aligned.16x256b.x2.pack::16b.b32 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, [%r9+64];"
     ).form
-    copy = tcgen05_form("tcgen05.cp.cta_group::2.64x128b.b8x16.b4x16_p64.warpx2::02_13")
-    assert isinstance(load, PlainFamilyForm)
-    assert isinstance(copy, PlainFamilyForm)
+    copy = find_form("tcgen05.cp.cta_group::2.64x128b.b8x16.b4x16_p64.warpx2::02_13")
     assert (load.shape, load.repeats, load.registers, load.packed, load.cta_group) == ("16x256b", 2, 8, True, 0)
     assert (copy.shape, copy.multicast, copy.decompression, copy.cta_group) == (
         "64x128b",
@@ -195,7 +195,6 @@ def test_movement() -> None:
 def test_barriers() -> None:
     arrive = isa.decode("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r1], 4096;", "sm_90a")
     assert arrive["state"] == Sink()
-    assert isinstance(arrive.form, PlainFamilyForm)
     assert (arrive.form.space, arrive.form.scope, arrive.form.unit) == ("shared::cta", "cta", Unit.SYNC)
     wait = isa.decode("mbarrier.try_wait.parity.shared::cta.b64 p, [bar+8], %r2, 0x989680;", "sm_100a")
     assert wait.writes == ("p",)
@@ -218,7 +217,7 @@ def test_barriers() -> None:
 def test_first_version(opcode: str, since: str) -> None:
     """As ptxas 13.0 has it; `.block_scale` without a size has another meaning before PTX 8.8, where ptxas refuses
     it."""
-    assert tcgen05_form(opcode).since_ptx == since
+    assert find_form(opcode).since_ptx == since
 
 
 def test_what_ptxas_drops() -> None:

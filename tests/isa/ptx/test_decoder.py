@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isa
-from isa.forms.plain import PlainForm, plain_forms
 from isa.forms.record import Form, Role, Shape, version
+from isa.forms.table import plain_forms
 from isa.ptx.instruction import Address, Guard, Immediate, Register, Sink, Vector
 from tests.support.cases import examples, exhaustive, over
 from tests.support.paths import TESTS
@@ -55,11 +55,13 @@ def operand_text(role: Role, choose: Chooser, form: Form) -> str:
         case Shape.IMMEDIATE if role.choices:
             return str(role.choices[0][choose(len(role.choices[0]))])
         case Shape.IMMEDIATE:
-            return str(choose(role.limit))
+            return str(choose(role.limit or 256))
         case Shape.SCALAR if role.packs and role.output and choose(2):
             return f"{{%r{choose(200)}, %r{choose(200)}}}"
         case Shape.REGISTER | Shape.SCALAR:
             return register
+        case Shape.REGISTER_OR_PAIR:
+            return f"{register}|%p{choose(200)}" if choose(2) else register
         case Shape.PAIR:
             return f"{register if choose(2) else '_'}|%p{choose(200)}"
     if "bar" in form.opcode:
@@ -566,7 +568,7 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
         "ldmatrix without a size",
         None,
         "»ldmatrix.sync.aligned.m8n8.shared.b16 {%r0}, [%r3];",
-        ("not a form of 'ldmatrix'", "x1.shared.b16"),
+        ("lacks .x1 or .x2 or .x4", "x1.shared.b16"),
     ),
     ("local load", None, "ld.»local.b32 %r0, [%r1];", ("'.local'", "ld.global.b32")),
     ("global load by 32 bits", None, "ld.global.b32 %r0, [»%r1];", ("operand address cannot be %r1", "%rd0")),
@@ -896,7 +898,7 @@ def test_fresh_texts_against_ptxas(seed: int) -> None:
             continue  # operands of 32 bits may have any name here; kernels of nvcc declare %rd with 64
         for target in ("sm_80", "sm_90a", "sm_100a", "sm_120a"):
             accepted, decoded = ptxas_takes(text, target), takes(text, target)
-            if accepted and not decoded and number % 4 and isinstance(form, PlainForm):
+            if accepted and not decoded and number % 4 and not isinstance(form, isa.MmaForm):
                 continue  # a mutated plain instruction may be one of those that are not decoded
             if decoded != accepted:
                 wrong.append(f"{target}: ptxas {'takes' if accepted else 'refuses'} {text}")

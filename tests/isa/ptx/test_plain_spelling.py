@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import isa
-from isa.forms.plain import plain_forms
+from isa.forms.table import plain_forms
 from tests.isa.ptx.test_decoder import FORMS, legal_text, mutated
 from tests.support.cases import alike, over
 

@@ -24,7 +24,6 @@ from isa.shared_memory.layout import (
     WINDOW,
     check_operand,
     intervals,
-    operand_addresses,
     operand_bits,
     read_operand,
     smem_operand,
@@ -116,7 +115,7 @@ def test_k_major_is_cutes_canonical_layout(name: str, element: str) -> None:
             start_address=7 * 1024, leading_offset=leading, stride_offset=stride, swizzle=name
         )
         expected = cute(name, shape, strides, width, 7 * 1024)
-        got = operand_addresses(descriptor, major="K", rows=8 * m, columns=t * k, element=element)
+        got = operand_bits(descriptor, major="K", rows=8 * m, columns=t * k, element=element) >> 3
         assert got.dtype == np.int64
         assert np.array_equal(got, expected)
 
@@ -135,7 +134,7 @@ def test_mn_major_is_cutes_canonical_layout(name: str, element: str) -> None:
         descriptor = SharedMemoryDescriptor(
             start_address=3072, leading_offset=leading, stride_offset=stride, swizzle=name
         )
-        got = operand_addresses(descriptor, major="MN", rows=t * units * m, columns=rows_of_k * k, element=element)
+        got = operand_bits(descriptor, major="MN", rows=t * units * m, columns=rows_of_k * k, element=element) >> 3
         assert np.array_equal(got, cute(name, shape, strides, width, 3072))
 
 
@@ -147,9 +146,9 @@ def test_equals_the_descriptors_own_byte_address(name: str) -> None:
             start_address=4096 + 128 * base, leading_offset=2048, stride_offset=4096, base_offset=base, swizzle=name
         )
         if name in K_MAJOR:
-            got = operand_addresses(descriptor, major="K", rows=24, columns=32, element="u8")
+            got = operand_bits(descriptor, major="K", rows=24, columns=32, element="u8") >> 3
             assert got.tolist() == [[descriptor.byte_address(row, byte) for byte in range(32)] for row in range(24)]
-        got = operand_addresses(descriptor, major="MN", rows=256, columns=16, element="u8")
+        got = operand_bits(descriptor, major="MN", rows=256, columns=16, element="u8") >> 3
         assert got.T.tolist() == [
             [descriptor.byte_address(k, byte, transposed=True) for byte in range(256)] for k in range(16)
         ]
@@ -344,7 +343,7 @@ def idesc_of(kind: str, m: int, n: int, sparse: bool, transposed: bool = False) 
         sparse=sparse,
         transpose_a=transposed,
         transpose_b=transposed,
-        **d_type,
+        **d_type,  # type: ignore[arg-type]
     )
 
 
@@ -603,10 +602,10 @@ def test_refusals_by_name(make: Callable[[], Any], name: str, message: str) -> N
             "not an array of bytes",
         ),
         (
-            lambda: write_operand(np.zeros(8192, np.uint8)[::2], np.zeros((8, 16)), PLAIN, major="K", element="u8"),
+            lambda: write_operand(np.zeros(8192, np.uint8)[::2], np.zeros((8, 16)), PLAIN, major="K", element="u8"),  # type: ignore[arg-type]
             "must be contiguous",
         ),
-        (lambda: write_operand(np.zeros(64, np.uint8), np.zeros(8), PLAIN, major="K", element="u8"), "not a matrix"),
+        (lambda: write_operand(np.zeros(64, np.uint8), np.zeros(8), PLAIN, major="K", element="u8"), "not a matrix"),  # type: ignore[arg-type]
         (
             lambda: Tile(8, 32, "u8").write(np.zeros(4096, np.uint8), np.zeros((8, 16), np.uint32)),
             "not of the tile's shape",

@@ -22,7 +22,8 @@ from isa.fragments.metadata import sparsity_of
 from isa.targets import KNOWN, Target, parse_target
 from isa.types import ELEMENT_TYPES, F64, PACKED_E2M1, SCALE_TYPES, Bits, ElementType
 from simulator.arithmetic import Operands, Sum, SumRule, add, compiled, kernel_name, sum_row
-from simulator.arithmetic.chain import ROUNDINGS, chain_f64, multiply_add
+from simulator.arithmetic.batch import chain_f64
+from simulator.arithmetic.chain import ROUNDINGS, multiply_add
 from simulator.arithmetic.compiled import WIDTH, Kernel, build, matrix_layout, supports
 from simulator.arithmetic.rows import SUM_ROWS
 from simulator.arithmetic.sums import add_in_numpy

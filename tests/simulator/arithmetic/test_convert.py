@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from isa import IsaError
 from isa.targets import parse_target
 from isa.types import ELEMENT_TYPES, PACKED_E2M1, SCALE_TYPES, ElementType
+from simulator.arithmetic.conversions import CONVERSIONS, legal_conversions
 from simulator.arithmetic.convert import (
-    CONVERSIONS,
     ROUNDINGS,
     convert,
     from_float64,
     largest,
-    legal_conversions,
     nan_pattern,
     to_float64,
 )
@@ -150,7 +149,7 @@ def reference_integer(values: Reals, type_: ElementType, rounding: str, relu: bo
     def one(x: float) -> int:
         if math.isnan(x):
             return nan
-        whole = (high if x > 0 else low) if math.isinf(x) else _WHOLE[rounding](x)
+        whole = (high if x > 0 else low) if math.isinf(x) else _WHOLE[rounding](x)  # type: ignore[operator]
         return min(max(whole, 0 if relu else low), high) & type_.mask
 
     return np.array([one(x) for x in values.tolist()], np.uint32)

@@ -8,7 +8,8 @@ import pytest
 
 from isa import IsaError, UndefinedBehavior
 from isa.shared_memory.tile import Tile
-from isa.tensor_memory.moves import copy, move
+from isa.tensor_memory.copies import copy
+from isa.tensor_memory.moves import move
 from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.moves import copy_in, load, shift, store
 from simulator.state.tensor_memory import TensorMemory

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from isa import UndefinedBehavior
-from simulator.state.tensor_memory import COLUMNS, TMEM_LANES, Allocation, TensorMemory
+from simulator.state.tensor_memory import COLUMNS, TMEM_LANES, Allocation, TensorMemory  # type: ignore[attr-defined]
 from tests.support.cases import examples, over
 
 LANE = np.arange(TMEM_LANES)
@@ -30,7 +30,7 @@ def test_allocations_do_not_overlap_and_wait_when_full() -> None:
     assert memory.allocate(32) is None
     memory.deallocate(128, 128)
     assert memory.allocate(64) == 128
-    assert memory.leaked() == [Allocation(0, 128), Allocation(256, 128), Allocation(384, 128), Allocation(128, 64)]
+    assert memory.allocations == [Allocation(0, 128), Allocation(256, 128), Allocation(384, 128), Allocation(128, 64)]
 
 
 def _grow(memory: TensorMemory) -> None:

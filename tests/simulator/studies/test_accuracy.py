@@ -487,7 +487,7 @@ def test_bad_use_is_exit_2_and_one_line(
     }  # fmt: skip
     paths = {name: tmp_path / f"{name}.npy" for name in (*arrays, "text")} | {"several": tmp_path / "several.npz"}
     for name, array in arrays.items():
-        np.save(paths[name], array, allow_pickle=True)
+        np.save(paths[name], array, allow_pickle=True)  # type: ignore[arg-type]
     np.savez(paths["several"], a=np.ones((3, 4)))
     paths["text"].write_text("1 2 3\n")
     code, out, err = tcsim("accuracy", *(argument.format(**paths) for argument in arguments))

@@ -337,7 +337,7 @@ def test_a_config_of_ones_own(tcsim: Tcsim, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(text.replace("latency = 33\ninterval = 32", "latency = 33\ninterval = 64"))
     assert mine.read_text() != text
-    (before,), (after,) = (validate(config, ["luo25-throughput"]) for config in ("rtx4090", mine))
+    (before,), (after,) = (validate(config, ["luo25-throughput"]) for config in ("rtx4090", mine))  # type: ignore[arg-type]
     assert after.all.worst > before.all.worst + 0.4
     mine.write_text(text.replace('inputs = ["f16", "bf16", "tf32"]', 'inputs = ["bf16"]'))
     code, _, err = tcsim("validate", "--config", mine)

@@ -48,7 +48,7 @@ def tcgen05_tables(config: Config) -> set[str]:
     if config.tcgen05 is None:
         return set()
     rows = {"kind": config.tcgen05.kinds, "shape": config.tcgen05.shapes, "sparse": config.tcgen05.sparse}
-    named = {f"tcgen05 {table} {row.name}" for table, tables in rows.items() for row in tables}
+    named = {f"tcgen05 {table} {row.name}" for table, tables in rows.items() for row in tables}  # type: ignore[attr-defined]
     return named | {"tcgen05", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier"}
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import isa
 import simulator
-from isa.forms.plain import PlainForm
 from isa.forms.record import Unit
 from simulator.program import load
 from simulator.program.lowering import Code, LoopEnd, Operation, linearise
@@ -510,7 +509,6 @@ def latency_of(op: Operation, config: Config) -> int:
         return class_of(form, config).latency
     if form.time.table == "alu":
         return config.alu.latency
-    assert isinstance(form, PlainForm)
     return config.shared.latency + (config.shared.register_latency * (form.elements - 1) if form.name == "ld" else 0)
 
 

@@ -153,12 +153,12 @@ def recorded(
     config, timed = variant.config, []
     for code in codes:
         tables = {
-            op.index: (code.warps, engine.np.array(costs[id(code), op.index]))
+            op.index: (code.warps, engine.np.array(costs[id(code), op.index]))  # type: ignore[attr-defined]
             for op in code.operations
             if engine.unit_of(op) == "shared"
         }
         timed.append(compile_code(code, config, tables))
-    timing = simulate(config, timed, warps, registers, skip=skip, recorder=timeline.recorder)
+    timing = simulate(config, timed, warps, registers, skip=skip, observer=timeline.recorder)
     assert replace(timing, skipped=0) == replace(
         engine.simulated(config, codes, warps, registers, costs, skip=skip), skipped=0
     )
@@ -225,7 +225,7 @@ def test_stalls_of_random_tcgen05_programs(made: tcgen05.Programs, variant: tcge
         recorder = Recorder(window)
         codes = tcgen05.codes_of(tcgen05.fresh(made), config)
         try:
-            timing = simulate(config, codes, made.warps, 16, ctas=made.ctas, skip=skip, recorder=recorder)
+            timing = simulate(config, codes, made.warps, 16, ctas=made.ctas, skip=skip, observer=recorder)
         except DeadlockError:
             return
         ledger = recorder.ledger()

@@ -14,14 +14,6 @@ from simulator.check.links import Missing
 from simulator.execute.events import Event
 
 
-class Commit(NamedTuple):
-    """A tcgen05.commit: how much of its unit it covers, its line, and the mbarriers (CTA, offset)."""
-
-    covered: int
-    line: int
-    barriers: tuple[tuple[int, int], ...]
-
-
 class Unwritten(NamedTuple):
     """A read of Tensor Memory that nothing wrote."""
 
