@@ -14,6 +14,7 @@ from isa.ptx.files import Statement, notes, read_ptx
 from isa.undefined import RULES
 from simulator.cli import DONE, NO, say
 from simulator.cli.answer import UnreadableError, answer
+from simulator.tables import aligned
 
 DESCRIPTION = """\
 Explains one PTX instruction: its form, operands, types, metadata, and since when and on what it exists. Or judges a
@@ -150,6 +151,12 @@ def _metadata(form: MmaForm, instruction: Instruction) -> dict[str, Any]:
     return facts
 
 
+def _holds(operand: dict[str, Any]) -> str:
+    if "type" not in operand:
+        return ""
+    return f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers"
+
+
 def _table(facts: dict[str, Any]) -> str:
     lines = [facts["instruction"], ""]
     if "shape" in facts:
@@ -163,13 +170,10 @@ def _table(facts: dict[str, Any]) -> str:
         )
         lines.append(f"  {product}, {facts['fma']:,} {what}")
     lines.append(f"  since PTX {facts['since']['ptx']}, {facts['since']['target']}; {facts['source']}")
-    for operand in facts["operands"]:
-        holds = (
-            f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers"
-            if "type" in operand
-            else ""
-        )
-        lines.append(f"  {operand['role']:<11} {operand['direction']:<8} {operand['text']:<34} {holds}".rstrip())
+    rows = [
+        (*(operand[key] for key in ("role", "direction", "text")), _holds(operand)) for operand in facts["operands"]
+    ]
+    lines += aligned(rows, widths=(11, 8, 34, 0), gap=" ", indent="  ")
     if "metadata" in facts:
         meta = facts["metadata"]
         lanes = ", ".join(map(str, meta["lanes"])) if len(meta["lanes"]) < 32 else "all"

@@ -12,6 +12,7 @@ from isa.forms.mma import is_mma
 from simulator.layout.catalog import FormLayout
 from simulator.layout.metadata import Selection, halves
 from simulator.layout.operand import Operand
+from simulator.tables import aligned
 
 INDEX_BITS = 2  # of a code choose one stored element, or pair
 
@@ -78,8 +79,7 @@ class Provenance:
         head = ["stored" if self.terms[0].code else "k", "A", "", "B", "is at", "chosen by"]
         body = [self._row(term, sign) for term in self.terms]
         head += ["scale factors"] if self.terms[0].scales else []
-        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        lines += [("  " + "  ".join(map(str.ljust, row, widths))).rstrip() for row in (head, *body)]
+        lines += aligned([head, *body], indent="  ")
         return "\n".join(lines) + "\n"
 
     def _row(self, term: Term, sign: str) -> list[str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from isa.errors import IsaError
 from isa.forms.mma import is_mma, mma_forms
 from isa.forms.record import Form
 from isa.forms.table import plain_forms
 from isa.targets import Target, parse_target
 from isa.types import MATRIX_TYPES
+from simulator.errors import ViewError
 from simulator.tables import Table
 
 if TYPE_CHECKING:
@@ -39,10 +39,11 @@ def table(family: str = "mma", *, target: str | Target = "", type: str = "", spa
         sparse: only sparse matrix forms.
 
     Raises:
-        IsaError: no such family, target or type.
+        ViewError: no such family or type.
+        IsaError: no such target.
     """
     if type and type not in MATRIX_TYPES:
-        raise IsaError(type, -1, f"unknown element type '{type}'", ", ".join(MATRIX_TYPES))
+        raise ViewError(f"unknown element type '{type}'", ", ".join(MATRIX_TYPES))
     chip = parse_target(target) if target else None
     chosen = [
         form
@@ -56,7 +57,7 @@ def table(family: str = "mma", *, target: str | Target = "", type: str = "", spa
 
 def _family(name: str) -> list[Form]:
     if name not in FAMILIES:
-        raise IsaError(name, -1, f"unknown family '{name}'", ", ".join(FAMILIES))
+        raise ViewError(f"unknown family '{name}'", ", ".join(FAMILIES))
     found: list[Form] = []
     if name in ("mma", "all"):
         found += mma_forms().values()

@@ -7,7 +7,6 @@ all SMs, with the kernels that `simulator.studies.gemm` writes.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import re
@@ -20,6 +19,7 @@ from simulator.simulation.session import Session
 from simulator.studies.gemm.estimate import estimate
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.group import Group, Row
+from simulator.tables import read_rows
 from simulator.timing.config import Config
 
 SOURCE = "measured: H100 80GB, 2026-11-21, tests/hardware/gemm"
@@ -36,8 +36,7 @@ def _loops() -> dict[str, dict[str, Any]]:
 
 
 def _table(name: str) -> list[dict[str, str]]:
-    with (folder("configs") / "measurements" / name).open() as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return read_rows(folder("configs") / "measurements" / name)
 
 
 # The main loop on one SM

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from simulator import ConfigError, load_config
 from simulator.resources import folder
 from simulator.timing.config import STATUSES, Config, config_names
 from simulator.timing.tables import POLICIES, TensorClass
+from simulator.timing.tcgen05_config import Kind, Shape, Sparse
 from tests.support.cases import over
 
 SHIPPED = (folder("configs") / "h100_sxm.toml").read_text()
@@ -47,6 +49,7 @@ def tcgen05_tables(config: Config) -> set[str]:
     """Names of the sources of `[tcgen05]` and what belongs to it."""
     if config.tcgen05 is None:
         return set()
+    rows: dict[str, Sequence[Kind | Shape | Sparse]]
     rows = {"kind": config.tcgen05.kinds, "shape": config.tcgen05.shapes, "sparse": config.tcgen05.sparse}
     named = {f"tcgen05 {table} {row.name}" for table, tables in rows.items() for row in tables}  # type: ignore[attr-defined]
     return named | {"tcgen05", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier"}
@@ -351,10 +354,10 @@ def test_bad_file(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
-ODD = ("x" * 5000, "a\0b")
+WRONG_NAMES = ["h100", "h100_smx", "nonsense", "", ".", "no/such/file.toml", "h100_sxm.toml", "x" * 5000, "a\0b"]
 
 
-@over("name", ["h100", "h100_smx", "nonsense", "", ".", "no/such/file.toml", "h100_sxm.toml", *ODD])
+@over("name", WRONG_NAMES)
 def test_no_such_config(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(name)
