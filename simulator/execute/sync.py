@@ -135,7 +135,11 @@ def invalidate(instruction: Instruction, form: Form) -> Executor:
 @prepares("mbarrier.expect_tx", "mbarrier.complete_tx")
 def count_transactions(instruction: Instruction, form: Form) -> Executor:
     """expect_tx and complete_tx: every thread changes the transaction count."""
-    read_addresses, count, expects = addresses(instruction["address"]), reader(instruction["tx_count"]), "expect" in form.name
+    read_addresses, count, expects = (
+        addresses(instruction["address"]),
+        reader(instruction["tx_count"]),
+        "expect" in form.name,
+    )
     change = Mbarriers.expect if expects else Mbarriers.complete
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -165,7 +169,13 @@ def arrive(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         parties = list(
-            _parties(machine, warps, read_addresses(machine, warps), count(machine, warps)[:, 0], bytes_each(machine, warps)[:, 0])
+            _parties(
+                machine,
+                warps,
+                read_addresses(machine, warps),
+                count(machine, warps)[:, 0],
+                bytes_each(machine, warps)[:, 0],
+            )
         )
         states = np.zeros((len(warps), 1, WARP_SIZE), np.uint64)
         facts: list[tuple[_Party, Fact]] = []

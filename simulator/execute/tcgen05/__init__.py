@@ -286,7 +286,9 @@ def _deallocate(instruction: Instruction, form: Form) -> Executor:
     read_addresses, columns = _first(reader(instruction["taddr"])), _first(reader(instruction["columns"]))
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        for _, warp, (base, count) in _together(machine, warps, form, read_addresses(machine, warps), columns(machine, warps)):
+        for _, warp, (base, count) in _together(
+            machine, warps, form, read_addresses(machine, warps), columns(machine, warps)
+        ):
             machine.tmem.deallocate(base, count, f"warp {warp}: ")
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
