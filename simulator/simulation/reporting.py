@@ -138,8 +138,8 @@ def _assumed(config: Config | None, program: Program, executed: Executed) -> lis
         form = op.instruction.form
         table = form.time.table
         if is_mma(form):
-            found = config.tensor_class(form) if config is not None else None
-            tables |= {f"tensor {found.name}"} if found else {"sequences"}
+            tensor = config.tensor_class(form) if config is not None else None
+            tables |= {f"tensor {tensor.name}"} if tensor else {"sequences"}
             if form.a_type.is_float and machine.arithmetic == "chip":
                 row = sum_row(form, machine.target)
                 if row.evidence == INFERRED:

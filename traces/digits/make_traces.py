@@ -9,11 +9,18 @@ which the program computes make `ldmatrix` deliver exactly the fragments that `m
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from digits_plan import (
+from numpy.typing import NDArray
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # a checkout that is not installed
+
+from isa.fragments.registers import matrix_rows_fragment
+from isa.types import ELEMENT_TYPES
+from simulator.applications.digits_plan import (
     CHUNK,
     GROUP,
     HERE,
@@ -30,10 +37,6 @@ from digits_plan import (
     smallest_word,
     swizzle,
 )
-from numpy.typing import NDArray
-
-from isa.fragments.registers import matrix_rows_fragment
-from isa.types import ELEMENT_TYPES
 
 Arrays = dict[str, NDArray[np.generic]]
 
