@@ -198,8 +198,8 @@ def test_gather_scatter(form: isa.MmaForm) -> None:
     for operand in "abcd":
         fragment: Fragment = getattr(form, operand)
         word = np.dtype(np.uint64 if fragment.type.bits == 64 else np.uint32)
-        registers = RNG.integers(0, np.iinfo(word).max, (3, fragment.registers, 32), word, endpoint=True)
-        matrix = fragment.gather(registers)
+        registers = RNG.integers(0, np.iinfo(word).max, (3, fragment.registers, 32), word, endpoint=True)  # type: ignore[arg-type, type-var]
+        matrix = fragment.gather(registers)  # type: ignore[arg-type]
         assert matrix.dtype == word
         assert matrix.shape == (3, *fragment.shape)
         np.testing.assert_array_equal(fragment.scatter(matrix), registers)
@@ -314,7 +314,7 @@ def cute_index(number: int, sizes: tuple[int, ...], strides: tuple[int, ...]) ->
 @over("operand", ["a", "b", "c", "d"])
 def test_f64_against_cute(shape: str, operand: str) -> None:
     fragment: Fragment = getattr(isa.mma_form(f"mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"), operand)
-    sizes, strides = CUTE_F64[shape][operand.replace("d", "c")]
+    sizes, strides = CUTE_F64[shape][operand.replace("d", "c")]  # type: ignore[index]
     assert np.prod(sizes[1]) == fragment.registers
     for lane in range(32):
         for register in range(fragment.registers):
