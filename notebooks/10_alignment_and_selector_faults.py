@@ -1,8 +1,7 @@
 # %% [markdown]
 # # 10. Alignment and selector faults
 #
-# **What happens when one bit makes a `tcgen05.mma.sp` read the wrong half of Tensor Memory, or the wrong column of
-# metadata?**
+# **What if one bit makes a `tcgen05.mma.sp` read the wrong half of Tensor Memory, or the wrong column of metadata?**
 #
 # Faults in data change a number. A fault in an *address* changes which data are meant, and all of it at once. In data
 # path layouts C and F ([lesson 5](5_tensor_memory.ipynb)) only 16 of every 32 lanes are used, the lower or the upper

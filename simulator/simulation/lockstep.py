@@ -276,7 +276,7 @@ class Lockstep(Observer):
             lanes = guarded_lanes(instruction.guard, machine, rows)
             differ |= (lanes != lanes[own]).any(axis=1)
         form = instruction.form
-        if form.name in ("ld", "st", "ldmatrix"):
+        if form.time.table == "shared":
             where = addresses(instruction["address"])(machine, rows)
             differ |= (where != where[own]).any(axis=1)
         elif form.name == "elect":

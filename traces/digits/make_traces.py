@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # a checkout that is not installed
 
-from isa.fragments.registers import ldmatrix_fragment
+from isa.fragments.registers import matrix_rows_fragment
 from isa.types import ELEMENT_TYPES
 from simulator.applications.digits_plan import (
     CHUNK,
@@ -140,7 +140,7 @@ def check(plan: Plan, data: Arrays) -> None:
     shared = np.zeros(SHARED, np.uint8)
     shared[: plan.e_at] = data["w"].view(np.uint8).ravel()
     shared[plan.x_at :] = data["x"].view(np.uint8).ravel()
-    halves = ldmatrix_fragment(4, False, ELEMENT_TYPES["f16"])
+    halves = matrix_rows_fragment(4, False, ELEMENT_TYPES["f16"])
     tid = np.arange(LANES)
     stored = data["w"][:, : SIZE // 2].astype(np.uint32)
     x = swizzle(data["x"]).astype(np.uint32)
