@@ -28,11 +28,12 @@ RIDDLES = ("found", "at", "made")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("isa",),
     ("simulator.version", "simulator.errors", "simulator.files", "simulator.resources"),
-    ("simulator.tables", "simulator.toml_tables"),
+    ("simulator.tables", "simulator.toml_tables", "simulator.parallel", "simulator.statistics"),
     ("simulator.state", "simulator.arithmetic", "simulator.layout", "simulator.applications"),
     ("simulator.execute",),
     ("simulator.program", "simulator.timing"),
     ("simulator.simulation",),
+    ("simulator.applications",),
     ("simulator.faults", "simulator.check"),
     ("simulator.studies", "simulator.views"),
     ("simulator.cli",),

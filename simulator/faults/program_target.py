@@ -243,8 +243,7 @@ class ProgramTarget(FaultTarget):
 
     def selects(self, warp: int, index: int) -> bool:
         operation = self.session.operation(warp, index)
-        form = None if operation is None else operation.instruction.form
-        return form is not None and is_mma(form) and form.sparse
+        return operation is not None and is_mma(form := operation.instruction.form) and form.sparse
 
     @cached_property
     def _together(self) -> bool:
