@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import isa
-from isa.fragments.registers import Fragment, ldmatrix_fragment
+from isa.fragments.registers import Fragment, matrix_rows_fragment
 from isa.mapping import Mapping
 from tests.support.cases import each, over
 from tests.support.forms import by_layout, by_metadata, fragments_of
@@ -333,7 +333,7 @@ def test_dense_has_no_metadata() -> None:
 def test_ldmatrix(matrices: int, transposed: bool) -> None:
     """PTX 9.7.14.5.15: lane i holds row i / 4, elements 2 * (i % 4) and the next, of matrix j in register j; .trans: of
     its transpose."""
-    fragment = ldmatrix_fragment(matrices, transposed, isa.ELEMENT_TYPES["f16"])
+    fragment = matrix_rows_fragment(matrices, transposed, isa.ELEMENT_TYPES["f16"])
     check_bijection(fragment.mapping)
     check_formulas(fragment.mapping)
     assert (fragment.registers, fragment.shape) == (matrices, (8 * matrices, 8))

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from isa import IsaError
 from simulator.errors import ConfigError, TraceError
-from simulator.faults import report
 from simulator.faults.campaign import read_campaign
-from simulator.faults.replay import fault_of, replay, text
 from simulator.faults.run import subject_of
-from simulator.faults.summary import summarise
 from simulator.faults.table import read_blocks, read_head
+from simulator.studies.faults.summary import summarise
+from simulator.views.faults import report
+from simulator.views.faults.replay import fault_of, replay, text
 from tests.support.cases import alike, over
 
 Tcsim = Callable[..., tuple[int, str, str]]

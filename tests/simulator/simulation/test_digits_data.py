@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simulator.applications import digits_plan
+from simulator.applications.digits_plan import PLANS, Plan
 from tests.support.paths import ROOT
 
 sys.path.insert(0, str(ROOT / "traces" / "digits"))
 
 import classify
-import digits_plan
 import make_traces
-from digits_plan import PLANS, Plan
 
 from tests.support.cases import over
 

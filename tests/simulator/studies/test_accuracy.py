@@ -21,10 +21,11 @@ import isa
 import simulator
 from simulator.arithmetic import product
 from simulator.arithmetic.convert import to_float64
+from simulator.arithmetic.random_operands import DISTRIBUTIONS
 from simulator.studies.accuracy import INPUTS, accuracy
 from simulator.studies.accuracy.chips import chips, make_problem
 from simulator.studies.accuracy.errors import mean_of
-from simulator.studies.accuracy.operands import DISTRIBUTIONS, Batch, Drawn, pruned
+from simulator.studies.accuracy.operands import Batch, Drawn, pruned
 from simulator.studies.accuracy.sums import chip_sum, f32_sums
 from tests.support.cases import over
 
