@@ -525,13 +525,20 @@ def test_lists_that_are_none(listed: Path, tmp_path: Path, tcsim: Tcsim) -> None
 # Runs
 
 
-def test_workers_interruption_and_dask_change_nothing(listed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "how", [{"workers": 2}, pytest.param({"cluster": "local"}, marks=pytest.mark.exhaustive)], ids=["two", "dask"]
+)
+def test_workers_and_dask_change_nothing(how: dict[str, Any], listed: Path, tmp_path: Path) -> None:
     found = read_head(listed)
-    outputs = {}
-    for name, how in (("one", {}), ("two", {"workers": 2}), ("dask", {"cluster": "local"})):
-        run_list(found, tmp_path / f"{name}.csv", **how)
-        outputs[name] = (tmp_path / f"{name}.csv").read_bytes()
-    assert outputs["one"] == outputs["two"] == outputs["dask"]
+    run_list(found, tmp_path / "one.csv")
+    run_list(found, tmp_path / "others.csv", **how)
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "others.csv").read_bytes()
+
+
+@pytest.mark.exhaustive
+def test_interruption_changes_nothing(listed: Path, tmp_path: Path) -> None:
+    found = read_head(listed)
+    run_list(found, tmp_path / "one.csv")
     command = [
         sys.executable,
         "-m",
@@ -552,7 +559,7 @@ def test_workers_interruption_and_dask_change_nothing(listed: Path, tmp_path: Pa
     before = sorted(os.listdir(parts))
     assert "000000.csv" in before
     run_list(found, tmp_path / "killed.csv", workers=2)
-    assert (tmp_path / "killed.csv").read_bytes() == outputs["one"]
+    assert (tmp_path / "killed.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
     assert not parts.exists()
 
 
