@@ -167,8 +167,8 @@ def _by_hand(subject: MmaTarget, fault: dict[str, Any]) -> np.ndarray:
         scales = {"scale_a": registers["scale_a"][:, 0], "scale_b": registers["scale_b"][:, 0]}
     operands = registers["a"], registers["b"], registers["c"]
     if not subject.form.sparse:
-        return simulator.mma(subject.form.opcode, *operands, target=subject.target, **scales)[0]
-    return simulator.mma_sp(subject.form.opcode, *operands, registers["e"][:, 0], selector, subject.target, **scales)[0]
+        return simulator.mma(subject.form.opcode, *operands, target=subject.target, **scales)[0]  # type: ignore[arg-type]
+    return simulator.mma_sp(subject.form.opcode, *operands, registers["e"][:, 0], selector, subject.target, **scales)[0]  # type: ignore[arg-type]
 
 
 GROUPS = [
@@ -714,7 +714,7 @@ def test_campaigns_that_come_with_tcsim_are_in_the_docs(tcsim: Tcsim, name: str)
 
 
 def test_every_kind_of_fault_is_in_some_test() -> None:
-    assert {how["kind"] for how in GROUPS} == set(KINDS) - {"align"}
+    assert {how["kind"] for how in GROUPS} == set(KINDS) - {"align"}  # type: ignore[index]
     assert set("abcde") < set(SITES)
     assert OUTCOMES[MASKED] == "masked"
     assert len(DETECTORS) <= 8, "they are bits of a byte"
