@@ -32,13 +32,11 @@ def house() -> Counts:
     return count(ROOT, walks=False)
 
 
-@pytest.mark.xfail(strict=False, reason=UNTIL_MERGED)
 def test_no_import_circle(house: Counts) -> None:
     """Imports inside functions and for the type checker count, too."""
     assert house.circles == []
 
 
-@pytest.mark.xfail(strict=False, reason=UNTIL_MERGED)
 def test_imports_go_one_way(house: Counts) -> None:
     assert house.violations == []
 
@@ -47,7 +45,6 @@ def test_every_module_has_a_layer(house: Counts) -> None:
     assert house.unknown_layers == []
 
 
-@pytest.mark.xfail(strict=False, reason=UNTIL_MERGED)
 def test_modules_are_small(house: Counts) -> None:
     assert house.long_modules == {}
 
