@@ -3,10 +3,11 @@
 Each tile is pruned so that rows and columns both keep at most two elements, so that the matrix and its transpose are
 2:4. The greedy algorithms take elements from the largest down and keep each for which its row and column have room;
 "causal1122" goes row by row and keeps at most 1, 1, 2 and 2 in them. Which of equal elements comes first, and where NaN
-goes, is decided by the sorting network (Bose and Nelson's, 65 comparisons for 16 elements), which is done here as there.
+goes, is decided by the sorting network (Bose and Nelson's, 65 comparisons for 16 elements), which is done here too.
 
-Sources: PyTorch, aten/src/ATen/native/sparse/cuda/{ComputeSparseTile,StaticSort,SparseSemiStructuredPack}.h (published);
-PyTorch 2.11 on an NVIDIA H100 and H200, November 2026, f16 and bf16, ties, NaN and infinities: the same bytes.
+Sources: PyTorch, aten/src/ATen/native/sparse/cuda: ComputeSparseTile.h, StaticSort.h, SparseSemiStructuredPack.h
+(published); PyTorch 2.11 on an NVIDIA H100 and H200, November 2026, f16 and bf16, with ties, NaN and infinities: the
+same bytes.
 """
 
 from __future__ import annotations
