@@ -51,8 +51,8 @@ def torch_tile(patterns: ArrayLike, type: str, algorithm: str = "largest_values_
     """Prunes a matrix along both ways and packs it twice.
 
     Args:
-        patterns: [row, column] of f16 or bf16; rows in a multiple of 32, columns of 64 (PyTorch pads rows, and reads
-            beyond the end of a row where it is not).
+        patterns: [row, column] of f16 or bf16; rows and columns in multiples of 64 (PyTorch pads rows, and reads
+            beyond the end of a row where its columns are not).
         algorithm: one of `ALGORITHMS`; PyTorch's default "" is "largest_values_greedy".
 
     Raises:
@@ -60,9 +60,9 @@ def torch_tile(patterns: ArrayLike, type: str, algorithm: str = "largest_values_
     """
     found, _ = as_patterns(patterns, type)
     rows, columns = found.shape
-    if rows % 32 or columns % 64:
+    if rows % 64 or columns % 64:
         reason = f"PyTorch's tiles: a matrix of {rows} x {columns}"
-        raise IsaError("", -1, reason, "rows in a multiple of 32, columns in a multiple of 64")
+        raise IsaError("", -1, reason, "rows and columns in multiples of 64")
     kept = keep(found, type, algorithm)
     (packed, meta), (packed_t, meta_t) = _pack(found, kept), _pack(found.T, kept.T)
     return TorchTile(packed, meta, packed_t, meta_t, _masks(kept))
