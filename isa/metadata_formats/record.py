@@ -160,6 +160,8 @@ class MetadataFormat:
         stored = np.asarray(stored)
         if stored.dtype.kind == "i":
             stored = stored.view(f"u{stored.dtype.itemsize}")
+        if self.codes_per_word == 1 and stored.dtype.kind == "u" and stored.size and int(stored.max()) < 256:
+            stored = stored.astype(self.dtype)  # codes, in words of any width
         if rows is None or chunks is None:
             rows, chunks = self._guess(stored, rows, chunks)
         shape = self.shape(rows, chunks)

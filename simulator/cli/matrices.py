@@ -32,6 +32,8 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 def read(path: str) -> dict[str, NDArray[Any]]:
     """The arrays of a file: {"": array} for .npy. IsaError if it cannot be read, or holds objects."""
+    from zipfile import BadZipFile
+
     import numpy as np
 
     from isa import IsaError
@@ -47,7 +49,8 @@ def read(path: str) -> dict[str, NDArray[Any]]:
         with loaded:
             return {name: loaded[name] for name in loaded.files}
     except BROKEN_ARRAYS as error:
-        reason = getattr(error, "strerror", None) or error
+        strange = "pickle" in str(error) or "Object arrays" in str(error) or isinstance(error, BadZipFile)
+        reason = "there is no array of numbers in it" if strange else getattr(error, "strerror", None) or error
         raise IsaError("", -1, f"{path}: cannot be read ({reason})", legal) from None
 
 

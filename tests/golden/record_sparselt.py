@@ -5,9 +5,9 @@
 
 Needs PyTorch with cuSPARSELt 0.8; it calls the library through ctypes. Each type has a process of its own, because the
 library breaks down on 8-bit types whose K is not contiguous, which are left out. Keys:
-`arranged|TYPE|ROWSxCOLUMNS|normal or special|in`, and with `|order|op|operand|algorithm` before them `out`, `compressed`;
-`torchtile|TYPE|SHAPE|KIND|in` and `|ALGORITHM|cutlass or cusparselt|0 to 4`. Arrays are as they lie in memory. Buffers
-are filled with 0x55 first, so that bytes that are never written show.
+`arranged|TYPE|ROWSxCOLUMNS|normal or special|in`, and with `|order|op|operand|algorithm` before them `out` and
+`compressed`; `torchtile|TYPE|SHAPE|KIND|in` and `|ALGORITHM|cutlass or cusparselt|0 to 4`. Arrays are as they lie in
+memory. Buffers are filled with 0x55 first, so that bytes that are never written show.
 """
 
 from __future__ import annotations
