@@ -1,7 +1,8 @@
 # %% [markdown]
 # # 10. Alignment and selector faults
 #
-# **What happens when one bit makes a `tcgen05.mma.sp` read the wrong half of Tensor Memory, or the wrong column of metadata?**
+# **What happens when one bit makes a `tcgen05.mma.sp` read the wrong half of Tensor Memory, or the wrong column of
+# metadata?**
 #
 # Faults in data change a number. A fault in an *address* changes which data are meant, and all of it at once. In data
 # path layouts C and F ([lesson 5](5_tensor_memory.ipynb)) only 16 of every 32 lanes are used, the lower or the upper
@@ -85,7 +86,10 @@ follow = Tcgen05Instruction(OPCODE, m=64, n=32, base_lane=16, misaligned="follow
 for site in ("base_d", "base_a", "base_e"):
     row = fault(site, mask=1 << 20)
     result = follow.run(row)[0]
-    size = f"{result['elements']} of {64 * 32} elements of D, largest {result['max_abs']:.3g}, not finite {result['nonfinite']}"
+    size = (
+        f"{result['elements']} of {64 * 32} elements of D, largest "
+        f"{result['max_abs']:.3g}, not finite {result['nonfinite']}"
+    )
     print(f"{site}: {words(result)}; {size}")
 
 # %% [markdown]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.descriptors.bitfields import Field, Finding, Severity, SingleTableDescriptor, reserved
-from isa.descriptors.instruction import table_markdown
+from isa.descriptors.fields import table_markdown
 from isa.errors import IsaError
 
 PTX_MASK = "PTX ISA 9.0, 9.7.16.4.3"
@@ -69,6 +69,7 @@ class ZeroColumnMask(SingleTableDescriptor):
     TABLE: ClassVar[tuple[Field, ...]] = TABLE
     WIDTH: ClassVar[int] = 64
     SOURCE: ClassVar[str] = PTX_MASK
+    RULE: ClassVar[str] = "zero-column-mask"
 
     start_count_0: int = field(default=0, kw_only=True)
     start_count_1: int = field(default=0, kw_only=True)
@@ -102,7 +103,13 @@ class ZeroColumnMask(SingleTableDescriptor):
         """
         parts = _sub_masks(m)
         if n < 0 or n % parts:
-            raise IsaError(str(n), -1, f"N = {n} does not divide into {parts} sub-masks", f"a multiple of {parts}")
+            raise IsaError(
+                str(n),
+                -1,
+                f"N = {n} does not divide into {parts} sub-masks",
+                f"a multiple of {parts}",
+                rule="zero-column-mask",
+            )
         if not self.non_zero_mask:
             return np.zeros(n, dtype=np.bool_)
         place = np.arange(n // parts) % (self.zeroed_run + self.used_run)
@@ -158,7 +165,7 @@ class ZeroColumnMask(SingleTableDescriptor):
 
 def _sub_masks(m: int) -> int:
     if m not in SUB_MASKS:
-        raise IsaError(str(m), -1, f"M = {m} has no zero-column mask", "32, 64 or 128")
+        raise IsaError(str(m), -1, f"M = {m} has no zero-column mask", "32, 64 or 128", rule="zero-column-mask")
     return SUB_MASKS[m]
 
 

@@ -146,7 +146,7 @@ class MetadataFormat:
         stored: Words = np.bitwise_or.reduce(words, axis=-1).astype(self.dtype)
         return stored.reshape(self.shape(rows, chunks))
 
-    def load(self, stored: Words, rows: int | None = None, chunks: int | None = None) -> Bits:
+    def load(self, stored: NDArray[np.integer], rows: int | None = None, chunks: int | None = None) -> Bits:
         """The inverse of `store`; padding is dropped.
 
         Args:
@@ -183,7 +183,7 @@ class MetadataFormat:
         lines = mapping.formulas()
         return {name: line for name, line in lines.items() if line != "0"}
 
-    def _guess(self, stored: Words, rows: int | None, chunks: int | None) -> tuple[int, int]:
+    def _guess(self, stored: NDArray[np.integer], rows: int | None, chunks: int | None) -> tuple[int, int]:
         """Rows and chunks that the shape of the array tells, where they are not given."""
         count = stored.size * self.codes_per_word
         if rows is None and self.inner and stored.ndim == 2 + len(self.inner):

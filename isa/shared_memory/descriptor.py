@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from isa.descriptors.bitfields import Field, Finding, Severity, SingleTableDescriptor, Value, reserved
-from isa.descriptors.instruction import KINDS, PTX_TRANSPOSE, table_markdown
+from isa.descriptors.fields import table_markdown
+from isa.descriptors.instruction import KINDS, PTX_TRANSPOSE
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
 
@@ -103,6 +104,7 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
     TABLE: ClassVar[tuple[Field, ...]] = TABLE
     WIDTH: ClassVar[int] = 64
     SOURCE: ClassVar[str] = PTX_SMEM
+    RULE: ClassVar[str] = "smem-descriptor"
 
     start_address: int = field(default=0, kw_only=True)
     leading_offset: int = field(default=0, kw_only=True)
@@ -116,7 +118,13 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
     def mode(self) -> Swizzle:
         """The swizzle mode; IsaError for codes 3, 5 and 7."""
         if isinstance(self.swizzle, int):
-            raise IsaError(str(self.swizzle), -1, f"swizzle code {self.swizzle} is invalid", ", ".join(SWIZZLES))
+            raise IsaError(
+                str(self.swizzle),
+                -1,
+                f"swizzle code {self.swizzle} is invalid",
+                ", ".join(SWIZZLES),
+                rule="smem-descriptor",
+            )
         return SWIZZLES[self.swizzle]
 
     def byte_address(self, row: int, byte: int = 0, *, transposed: bool = False, element_bytes: int = 1) -> int:
@@ -141,6 +149,7 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
                 -1,
                 "no place in the matrix",
                 f"not negative, bytes in steps of {element_bytes}",
+                rule="smem-descriptor",
             )
         if self.leading_absolute:
             raise IsaError(
@@ -148,10 +157,15 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
                 -1,
                 "the layout of absolute leading addresses is not modelled",
                 "leading_absolute = 0",
+                rule="smem-descriptor",
             )
         if not transposed and self.swizzle == "128B, 32B atoms":
             raise IsaError(
-                "128B, 32B atoms", -1, "no K-major layout is documented for this swizzle", "128B, 64B, 32B, none"
+                "128B, 32B atoms",
+                -1,
+                "no K-major layout is documented for this swizzle",
+                "128B, 64B, 32B, none",
+                rule="smem-descriptor",
             )
         if not transposed and mode.units > 1 and byte >= 16 * mode.units:
             raise IsaError(
@@ -159,6 +173,7 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
                 -1,
                 f"a K-major row has {16 * mode.units} bytes with this swizzle",
                 f"0 to {16 * mode.units - 1}",
+                rule="smem-descriptor",
             )
         return mode.apply(
             self.start_address + self.unit_offset(row, unit, transposed=transposed) + byte % 16, self.base_offset << 7

@@ -110,6 +110,7 @@ class DatapathLayout:
                 f"N = {n} in layout {self.name}",
                 f"a multiple of {self.parts} up to {LARGEST_N}",
                 section=SECTION,
+                rule="idesc",
             )
         return _d(self, n, self.checked(base_lane))
 
@@ -174,7 +175,7 @@ def datapath(m: int, cta_group: int = 1, sparse: bool = False, ws: bool = False)
             if cta_group == 2
             else "cta_group 1 or 2"
         )
-        raise IsaError(str(m), -1, f"no data path layout for M = {m} with {form}", legal, section=SECTION)
+        raise IsaError(str(m), -1, f"no data path layout for M = {m} with {form}", legal, section=SECTION, rule="idesc")
     return LAYOUTS[name]
 
 
@@ -233,7 +234,10 @@ def check_addresses(
     found = violations(layout, d, a=a, sp_meta=sp_meta)
     if found:
         raise IsaError.together(
-            [IsaError("", -1, f"{v.name}: {v.operand}: {v.rule}", v.right, section=v.section) for v in found]
+            [
+                IsaError("", -1, f"{v.name}: {v.operand}: {v.rule}", v.right, section=v.section, rule="tmem-alignment")
+                for v in found
+            ]
         )
 
 

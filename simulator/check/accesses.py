@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.tcgen05 import Tcgen05MmaForm
-from simulator.execute.cta_state import Event
+from simulator.execute.events import Event
 
 Cells = NDArray[np.int64]
 GENERIC, ALLOC, DEALLOC, INITIAL = "generic", "alloc", "dealloc", "initial"
@@ -98,12 +97,12 @@ def _stream(access: Access) -> tuple[object, ...]:
 
 def kind_of(event: Event) -> str | None:
     """mma, cp, shift, ld or st; None for what is not asynchronous."""
-    return KINDS.get(getattr(event.instruction.form, "name", ""))
+    return KINDS.get(event.instruction.form.name)
 
 
 def group_of(event: Event) -> int:
     """1 or 2; 0 where the instruction names no cta_group."""
-    return int(getattr(event.instruction.form, "cta_group", 0))
+    return event.instruction.form.cta_group
 
 
 def unit_of(event: Event, kind: str, warp: int, mask: int) -> tuple[object, ...]:
@@ -136,45 +135,16 @@ class Touch:
 
 def touches(event: Event) -> list[Raw]:
     """The regions of an event with their roles, reads before writes."""
-    roles = _roles(event)
     found = []
     for write, regions in ((False, event.reads), (True, event.writes)):
-        for at, region in enumerate(regions):
+        for region in regions:
             if region.space not in _SPACES:
                 continue
-            role = (
-                "D"
-                if write and roles is not None
-                else roles[at]
-                if roles
-                else "cells"
-                if region.space == "tmem"
-                else "bytes"
-            )
+            where = region.role, write, region.space, region.cta
             if len(event.threads) > 1 and region.cells.ndim > 1 and region.cells.shape[0] == len(event.threads):
-                found += [
-                    Raw(place, role, write, region.space, region.cta, cells) for place, cells in enumerate(region.cells)
-                ]
+                found += [Raw(place, *where, cells) for place, cells in enumerate(region.cells)]
             else:
-                found.append(Raw(-1, role, write, region.space, region.cta, region.cells))
-    return found
-
-
-def _roles(event: Event) -> list[str] | None:
-    """The operand of each region that an mma reads, in the order of `simulator.execute.tcgen05.regions.of_mma`; None
-    for other instructions."""
-    form = event.instruction.form
-    if not isinstance(form, Tcgen05MmaForm):
-        return None
-    shared = ["B"] if form.a_in_tmem else ["B", "A"]
-    tmem = ["A"] if form.a_in_tmem else []
-    tmem += ["metadata"] if form.sparse else []
-    tmem += ["scale factors of A", "scale factors of B"] if form.block_scale else []
-    found: list[str] = []
-    for cta in dict.fromkeys(region.cta for region in event.reads):
-        mine = [region for region in event.reads if region.cta == cta]
-        found += shared[: sum(region.space == "shared" for region in mine)]
-        found += [*tmem, "D"][: sum(region.space == "tmem" for region in mine)]
+                found.append(Raw(-1, *where, region.cells))
     return found
 
 

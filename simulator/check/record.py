@@ -1,12 +1,11 @@
-"""Runs a trace for its log, and notes with each event what only the state of that moment can tell: registers,
-allocations, undefined cases."""
+"""Runs a program and records its events, with what only the state of each moment can tell: registers, allocations,
+undefined cases."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,13 @@ from isa.ptx.instruction import Register
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from simulator.check.accesses import Distinct
 from simulator.errors import DeadlockError, TraceError
-from simulator.execute.cta_state import CtaState, Event, Region
+from simulator.execute.cta_state import CtaState
+from simulator.execute.events import Event, Region
 from simulator.execute.operands import reader
-from simulator.program.data import load_all
-from simulator.program.lowering import linearise
-from simulator.program.trace import Trace
-from simulator.simulation import interpreter as functional
+from simulator.program.program import Program
+from simulator.simulation.interpreter import Interpreter
+from simulator.simulation.observer import Observer
+from simulator.simulation.session import Session
 from simulator.state.tensor_memory import Allocation
 
 _OPERANDS = {"count": 32, "tx_count": 32, "parity": 32}
@@ -41,7 +41,7 @@ class Recording:
     """What a run left.
 
     Attributes:
-        events: the log.
+        events: in the order of execution.
         values: operands of mbarrier instructions that are in registers, by number of event and operand.
         written: for each CTA the cells of Tensor Memory that are initial data.
         met: undefined cases, by first occurrence.
@@ -57,126 +57,105 @@ class Recording:
     stop: TraceError | UndefinedBehavior | DeadlockError | None = None
 
 
-class _Log(list[Event]):
-    """A log that looks at the machines whenever it grows."""
+class _Recorder(Observer):
+    """Keeps every event, and what only the state of its moment can tell: operands in registers, allocations, undefined
+    cases."""
 
-    def __init__(self, machines: Iterable[CtaState]) -> None:
-        super().__init__()
-        self.machines = list(machines)
+    wants_accesses = True
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
         self.values: dict[tuple[int, str], int] = {}
-        self.distinct = Distinct()
-        self.allocated: list[dict[Allocation, int]] = [{} for _ in self.machines]
-        self.allocating = [0] * len(self.machines)
-        self.place = [-1] * len(self.machines)  # of a tcgen05.alloc whose columns are not known yet
+        self.met: dict[tuple[str, int], Met] = {}
+        self.written: dict[int, NDArray[np.int64]] = {}
+        self._distinct = Distinct()
 
-    def append(self, event: Event) -> None:
+    def started(self, machines: list[CtaState]) -> None:
+        self.machines = machines
+        self.written = _written(machines)
+        self.allocated: list[dict[Allocation, int]] = [{} for _ in machines]
+        self._allocating = [0] * len(machines)
+        self._undated = [-1] * len(machines)  # the event of a tcgen05.alloc whose columns are not known yet
+
+    def undefined(self, cta: int, line: int, name: str, count: int, where: str) -> None:
+        before = self.met.get((name, line))
+        self.met[name, line] = Met(
+            name, line, before.where if before else where, count + (before.times if before else 0)
+        )
+
+    def accessed(self, event: Event) -> None:
         machine = self.machines[event.cta]
         if event.kind.startswith("mbarrier."):
             self._operands(machine, event)
         gone = self.settle(event.cta)
         if event.kind.startswith("tcgen05.alloc"):
-            self.allocating[event.cta], self.place[event.cta] = event.line, len(self)
+            self._allocating[event.cta], self._undated[event.cta] = event.line, len(self.events)
         if event.kind.startswith("tcgen05.dealloc") and gone:
             event = event._replace(writes=(_columns(event.cta, gone),))
-        super().append(event._replace(reads=self._shared(event.reads), writes=self._shared(event.writes)))
+        self.events.append(event._replace(reads=self._shared(event.reads), writes=self._shared(event.writes)))
 
     def _shared(self, regions: tuple[Region, ...]) -> tuple[Region, ...]:
         """The same regions, whose cells are kept once: those of a large mma take 700 KB."""
-        return tuple(region._replace(cells=self.distinct(region.cells)) for region in regions)
+        return tuple(region._replace(cells=self._distinct(region.cells)) for region in regions)
 
     def settle(self, cta: int) -> list[Allocation]:
         """Notes what has been allocated since; returns what has been given back."""
         known = self.allocated[cta]
         now = self.machines[cta].tmem.allocations if "tmem" in vars(self.machines[cta]) else []
         new = [allocation for allocation in now if allocation not in known]
-        known |= dict.fromkeys(new, self.allocating[cta])
-        if new and self.place[cta] >= 0:
-            self[self.place[cta]] = self[self.place[cta]]._replace(writes=(_columns(cta, new),))
-        self.place[cta] = -1  # an allocation that had to wait is not dated
+        known |= dict.fromkeys(new, self._allocating[cta])
+        place = self._undated[cta]
+        if new and place >= 0:
+            self.events[place] = self.events[place]._replace(writes=(_columns(cta, new),))
+        self._undated[cta] = -1  # an allocation that had to wait is not dated
         gone = [allocation for allocation in known if allocation not in now]
         for allocation in gone:
             del known[allocation]
         return gone
+
+    def leaks(self) -> list[tuple[int, Allocation, int]]:
+        """Allocations that have not been given back at the end: CTA, allocation, line of the tcgen05.alloc."""
+        for machine in self.machines:
+            self.settle(machine.rank)
+        return [
+            (cta, allocation, line) for cta, known in enumerate(self.allocated) for allocation, line in known.items()
+        ]
 
     def _operands(self, machine: CtaState, event: Event) -> None:
         form, (warp, mask) = event.instruction.form, event.threads[0]
         lane = (mask & -mask).bit_length() - 1
         for role, operand in zip(form.roles, event.instruction.operands, strict=False):
             if role.name in _OPERANDS and isinstance(operand, Register):
-                self.values[len(self), role.name] = int(reader(operand)(machine, np.array([warp]))[0, 0, lane])
+                value = int(reader(operand)(machine, np.array([warp]))[0, 0, lane])
+                self.values[len(self.events), role.name] = value
 
 
 def _columns(cta: int, allocations: Iterable[Allocation]) -> Region:
     """All cells of these allocations."""
     columns = np.concatenate([np.arange(a.base, a.base + a.columns) for a in allocations])
-    return Region("tmem", cta, (np.arange(TMEM_LANES)[:, None] * COLUMNS + columns).ravel())
+    return Region("tmem", cta, (np.arange(TMEM_LANES)[:, None] * COLUMNS + columns).ravel(), "cells")
 
 
-@dataclass
-class _Undefined:
-    """Collects what machines meet."""
-
-    machines: list[CtaState]
-    found: dict[tuple[str, int], Met] = field(default_factory=dict)
-
-    def attach(self) -> None:
-        for machine in self.machines:
-            vars(machine)["note_undefined"] = self._meeting(machine)
-            machine.met = _Counted(machine, self)
-
-    def _meeting(self, machine: CtaState) -> Any:
-        return lambda name, count, where: self.add(machine, name, int(count), where)
-
-    def add(self, machine: CtaState, name: str, count: int, where: str = "") -> None:
-        before = self.found.get((name, machine.line))
-        self.found[name, machine.line] = Met(
-            name, machine.line, before.where if before else where, count + (before.times if before else 0)
-        )
-
-
-class _Counted(Counter[str]):
-    """A machine's counts of undefined cases, which go to whoever collects them."""
-
-    def __init__(self, machine: CtaState | None = None, to: _Undefined | None = None) -> None:
-        self._machine, self._to = machine, to
-        super().__init__()
-
-    def update(self, iterable: Any = None, /, **more: int) -> None:
-        if self._machine is not None and self._to is not None:
-            for name, count in dict(iterable or {}, **more).items():
-                self._to.add(self._machine, name, int(count))
-
-
-def record(trace: Trace) -> Recording:
-    """Runs a trace with a log; what stops it is kept, not raised.
+def record(program: Program) -> Recording:
+    """Runs a program and keeps what happened; what stops it is kept, not raised.
 
     Raises:
         TraceError: data of a `.load` that cannot be used.
     """
-    codes = [linearise(block, trace.numbering) for block in trace.blocks]
-    machines = functional.machines_of(trace, codes, trace.target, 64)
-    log, undefined = _Log(machines), _Undefined(machines)
-    undefined.attach()
-    for machine in machines:
-        machine.undefined, machine.compare, machine.log = "hardware", 0, log
-    load_all(trace, *machines)
-    written = _written(machines)
-    groups = functional.grouped(codes)
+    session, recorder = Session(program, undefined="hardware"), _Recorder()
+    interpreter = Interpreter(program, session.fresh(), (recorder,))
     stop: TraceError | UndefinedBehavior | DeadlockError | None = None
     try:
-        functional.Walk(trace, groups, machines).run()
+        interpreter.run()
     except (TraceError, UndefinedBehavior, DeadlockError) as error:
         stop = error
-    for group in groups:
+    for group in interpreter.groups:
         for (register, line), warps in group.unwritten.items():
-            name = machines[group.code.cta].registers.numbering.name(register)
             key = "read-before-write", line
-            undefined.found.setdefault(key, Met(*key, f"{name}, which reads as 0", len(warps)))
-    leaks = []
-    for machine in machines:
-        log.settle(machine.rank)
-        leaks += [(machine.rank, allocation, line) for allocation, line in log.allocated[machine.rank].items()]
-    return Recording(list(log), log.values, written, list(undefined.found.values()), leaks, stop)
+            where = f"{program.numbering.name(register)}, which reads as 0"
+            recorder.met.setdefault(key, Met(*key, where, len(warps)))
+    met, leaks = list(recorder.met.values()), recorder.leaks()
+    return Recording(recorder.events, recorder.values, recorder.written, met, leaks, stop)
 
 
 def _written(machines: Iterable[CtaState]) -> dict[int, NDArray[np.int64]]:

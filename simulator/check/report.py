@@ -12,16 +12,15 @@ from pathlib import Path
 
 from isa.errors import UndefinedBehavior
 from simulator.check.accesses import DEALLOC, Access, describe
-from simulator.check.found import Overlap, Result
 from simulator.check.links import Link, Missing
 from simulator.check.order import check_order
+from simulator.check.order_result import Overlap, Result
 from simulator.check.record import Recording, record
-from simulator.check.results import unwaited_results
-from simulator.check.rules import CHECK_RULES, UNDEFINED_FIXES, rule_of_refusal, stated
+from simulator.check.rules import CHECK_RULES, NOT_EXECUTABLE, UNDEFINED_FIXES, stated
+from simulator.check.unwaited import unwaited_results
 from simulator.errors import DeadlockError, TraceError
-from simulator.program.reader import read_trace
-from simulator.program.trace import Trace
-from simulator.simulation.run import find_trace
+from simulator.program import load
+from simulator.program.program import Program
 
 
 @dataclass(frozen=True)
@@ -91,18 +90,18 @@ class Report:
         return out.getvalue()
 
 
-def check(trace: str | Path, ptx: str = "9.0") -> Report:
+def check(trace: str | Path | Program, ptx: str = "9.0") -> Report:
     """Checks a trace.
 
     Args:
-        trace: path of a trace, or the name of one that comes with tcsim.
+        trace: path of a trace, the name of one that comes with tcsim, the text of one, or a program.
         ptx: "9.0" or "9.4": whose rules of order.
 
     Raises:
         TraceError: a trace or data that cannot be read, an instruction that is not legal.
         IsaError: another PTX version.
     """
-    program = read_trace(find_trace(trace))
+    program = load(trace)
     recording = record(program)
     result = check_order(
         recording.events,
@@ -116,7 +115,7 @@ def check(trace: str | Path, ptx: str = "9.0") -> Report:
     raced = any(finding.rule == Link.RACE.value and finding.other for finding in found)
     kept = [finding for finding in found if not (raced and finding.rule == Link.RACE.value and not finding.other)]
     return Report(
-        str(trace),
+        program.name or str(program.path),
         ptx,
         tuple(sorted(kept, key=lambda finding: (finding.line, finding.other, finding.rule))),
         len(recording.events),
@@ -139,9 +138,9 @@ def _executed(recording: Recording) -> Iterator[Finding]:
     if isinstance(stop, UndefinedBehavior):
         match = re.match(r"(?s).*?:(\d+): (.*)", stop.where)
         line, where = (int(match[1]), match[2]) if match else (0, stop.where)
-        yield _finding(stop.name, line, 0, f"{where}; the run stops here")
+        yield _finding(stop.rule, line, 0, f"{where}; the run stops here")
     elif isinstance(stop, TraceError):
-        yield _finding(rule_of_refusal(stop.reason), stop.line, 0, f"{stop.reason}; the run stops here", stop.legal)
+        yield _finding(stop.rule or NOT_EXECUTABLE, stop.line, 0, f"{stop.reason}; the run stops here", stop.legal)
     elif isinstance(stop, DeadlockError):
         match = re.search(r"in line (\d+)", str(stop))
         yield _finding("deadlock", int(match[1]) if match else 0, 0, "; ".join(stop.waiting))
@@ -154,7 +153,7 @@ def _executed(recording: Recording) -> Iterator[Finding]:
 # What the order of events says
 
 
-def _ordered(result: Result, trace: Trace) -> Iterator[Finding]:
+def _ordered(result: Result, trace: Program) -> Iterator[Finding]:
     used = {
         missing.ends.before.line for missing in result.missing.values() if missing.ends.after.operation.kind != DEALLOC
     }
@@ -174,10 +173,16 @@ def _ordered(result: Result, trace: Trace) -> Iterator[Finding]:
         yield _of_overlap(overlap, trace)
     for early in result.early.values():
         line = early.allocation.line
-        what = f"{_name(early.access)} uses columns that tcgen05.alloc of line {line} gives to another warp, and nothing orders the two"
+        what = (
+            f"{_name(early.access)} uses columns that tcgen05.alloc of line "
+            f"{line} gives to another warp, and nothing orders the two"
+        )
         yield _finding("tmem-alloc-unordered", early.access.line, line, what)
     for stray in result.strays.values():
-        what = f"{stray.event.kind} uses the mbarrier at shared[{stray.place[1]}], which line {stray.init_line} of another warp initialises"
+        what = (
+            f"{stray.event.kind} uses the mbarrier at shared[{stray.place[1]}], "
+            f"which line {stray.init_line} of another warp initialises"
+        )
         yield _finding("mbarrier-init-unordered", stray.event.line, stray.init_line, what)
     raced = {missing.ends.before.line for missing in result.missing.values()}
     for operation, peer in result.unfinished:
@@ -190,17 +195,20 @@ def _ordered(result: Result, trace: Trace) -> Iterator[Finding]:
             yield _finding("unfinished-at-exit", operation.line, 0, f"CTA {cta} ends without having waited for {name}")
 
 
-def _of_missing(missing: Missing, trace: Trace, count: int) -> Finding:
+def _of_missing(missing: Missing, trace: Program, count: int) -> Finding:
     before, after, cells, _ = missing.ends
     where = describe(after.space, after.cta, cells, trace.ctas)
     does, did = ("writes" if after.write else "reads"), ("writes" if before.write else "reads")
     if after.operation.kind == DEALLOC:
         does = "gives back"
-    what = f"{_name(after)} {does} {where}{_role(after)}, which {_name(before)} of line {before.line} {did}{_role(before)}: {missing.reason}"
+    what = (
+        f"{_name(after)} {does} {where}{_role(after)}, which {_name(before)} "
+        f"of line {before.line} {did}{_role(before)}: {missing.reason}"
+    )
     return _finding(missing.link.value, after.line, before.line, what, missing.fix, count)
 
 
-def _of_overlap(overlap: Overlap, trace: Trace) -> Finding:
+def _of_overlap(overlap: Overlap, trace: Program) -> Finding:
     first, second = overlap.first, overlap.second
     where = describe("tmem", first.cta, overlap.cells, trace.ctas)
     return _finding("tmem-overlap", first.line, 0, f"{first.role} and {second.role} of {_name(first)} share {where}")
@@ -217,8 +225,11 @@ def _role(access: Access) -> str:
 # What the text alone says
 
 
-def _static(trace: Trace) -> Iterator[Finding]:
+def _static(trace: Program) -> Iterator[Finding]:
     for use in unwaited_results(trace):
-        what = f"{use.opcode} reads {', '.join(use.registers)}, which tcgen05.ld of line {use.load} fills: no tcgen05.wait::ld stands between"
+        what = (
+            f"{use.opcode} reads {', '.join(use.registers)}, which tcgen05.ld "
+            f"of line {use.load} fills: no tcgen05.wait::ld stands between"
+        )
         fix = f"insert 'tcgen05.wait::ld.sync.aligned' between line {use.load} and line {use.line}"
         yield _finding("missing-wait-ld", use.line, use.load, what, fix)

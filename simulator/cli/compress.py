@@ -6,6 +6,7 @@ import argparse
 import json
 
 from simulator.cli import matrices, say
+from simulator.cli.answer import answer
 
 DESCRIPTION = f"""\
 Compresses a pruned matrix to the bytes of cuSPARSELt 0.8's buffer on an H100 (values, metadata, room), or to
@@ -39,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return matrices.answer(lambda: _compress(options))
+    return answer(lambda: _compress(options), [options.output])
 
 
 def _compress(options: argparse.Namespace) -> str:

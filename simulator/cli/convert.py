@@ -6,6 +6,7 @@ import argparse
 import json
 
 from simulator.cli import matrices
+from simulator.cli.answer import answer
 
 DESCRIPTION = """\
 Rewrites a sparse matrix, or its metadata alone, from one form to another.
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return matrices.answer(lambda: _list(options) if options.list else _convert(options))
+    return answer(lambda: _list(options) if options.list else _convert(options), [options.output])
 
 
 def _list(options: argparse.Namespace) -> str:

@@ -11,13 +11,14 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.plain import SPECIAL_REGISTERS
+from isa.forms.record import SPECIAL_REGISTERS
 from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits
 from isa.undefined import undefined_behavior
 from simulator.execute.barrier import ClusterBarrier
 from simulator.execute.dynamic_info import Fact
+from simulator.execute.events import Event, Listener, Region
 from simulator.execute.mma import Arithmetic
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.global_memory import Copies, GlobalMemory
@@ -56,7 +57,8 @@ class CtaState:
         cluster: the barrier of the pair, one object for both.
         line: the line of the trace whose instruction is executed.
         active: bool [warp, lane], the threads that execute it; None for all of the warps that an executor is given.
-        log: what happened, in the order of execution, where somebody wants to check it; None where nobody does.
+        listeners: who is told what happens, see `listen`.
+        wants_accesses: whether one of them wants to know which memory is accessed.
         memory: global memory, one for all CTAs.
         timed: whether executors say how long an access keeps shared memory busy.
     """
@@ -77,7 +79,8 @@ class CtaState:
     cluster: ClusterBarrier = field(default_factory=ClusterBarrier)
     line: int = 0
     active: Lanes | None = None
-    log: list[Event] | None = None
+    listeners: tuple[Listener, ...] = ()
+    wants_accesses: bool = False
     memory: GlobalMemory = field(default_factory=GlobalMemory)
     timed: bool = True
 
@@ -104,7 +107,9 @@ class CtaState:
         return (self, self.peer) if self.rank == 0 else (self.peer, self)
 
     def note_undefined(self, name: str, count: int, where: str) -> None:
-        """Counts an undefined case, or raises it where the policy says so."""
+        """Tells an undefined case, and counts it or raises it, as the policy says."""
+        for listener in self.listeners:
+            listener.undefined(self.rank, self.line, name, count, where)
         if self.undefined == "raise":
             raise undefined_behavior(name, where)
         self.met[name] += count
@@ -151,7 +156,9 @@ class CtaState:
                 "is in no CTA's shared memory" if rank > 1 else f"is in shared memory of CTA {rank}, and there is none"
             )
             raise AddressError(
-                f"address {address:#x} {what}", "an offset in shared memory, or what mapa.shared::cluster gives"
+                f"address {address:#x} {what}",
+                "an offset in shared memory, or what mapa.shared::cluster gives",
+                rule="shared-memory-bounds",
             )
         return self.ctas[rank], offset
 
@@ -175,15 +182,23 @@ class CtaState:
         barrier.released = joined(barrier.released, self.release(warp))
         return cta.mbarriers.arrive(offset, count, expect=expect, drop=drop, complete=complete)
 
-    # The log of a checked run
+    # Who listens
+
+    def listen(self, *listeners: Listener) -> None:
+        """These are told from now on what happens."""
+        self.listeners += listeners
+        self.wants_accesses = any(listener.wants_accesses for listener in self.listeners)
 
     def note(
         self, instruction: Instruction, warps: Warps, reads: tuple[Region, ...] = (), writes: tuple[Region, ...] = ()
     ) -> None:
-        """Appends an event of these warps to the log, if there is one."""
-        if self.log is not None:
+        """Tells that these warps executed an instruction that accesses memory or orders accesses."""
+        if self.wants_accesses:
             threads = tuple((int(warp), _mask(lanes)) for warp, lanes in zip(warps, self.threads(warps), strict=True))
-            self.log.append(Event(instruction.form.opcode, instruction, self.rank, threads, self.line, reads, writes))
+            event = Event(instruction.form.opcode, instruction, self.rank, threads, self.line, reads, writes)
+            for listener in self.listeners:
+                if listener.wants_accesses:
+                    listener.accessed(event)
 
     def special(self, name: str, warps: Warps) -> Bits:
         """uint32 [warp, lane] of a special register. PTX ISA 9.0, section 10; threads along x."""
@@ -207,41 +222,6 @@ class CtaState:
             case _:
                 raise AssertionError(name)
         return np.broadcast_to(value, (len(warps), WARP_SIZE))
-
-
-class Region(NamedTuple):
-    """Cells of a memory that an instruction read or wrote.
-
-    Attributes:
-        space: "shared" (bytes), "tmem" (lane * 512 + column) or "mbarrier" (offset of the object).
-        cta: whose memory.
-        cells: int64, any shape.
-    """
-
-    space: str
-    cta: int
-    cells: NDArray[np.int64]
-
-
-class Event(NamedTuple):
-    """One execution of an instruction, for whoever checks the order.
-
-    Attributes:
-        kind: the opcode; "release" of a barrier that let warps go on.
-        instruction: what was executed.
-        cta: of the threads.
-        threads: (warp, mask of its lanes) that executed it.
-        line: in the trace.
-        reads, writes: memory touched; registers are in `instruction`.
-    """
-
-    kind: str
-    instruction: Instruction
-    cta: int
-    threads: tuple[tuple[int, int], ...]
-    line: int
-    reads: tuple[Region, ...] = ()
-    writes: tuple[Region, ...] = ()
 
 
 def _mask(lanes: NDArray[np.bool_]) -> int:

@@ -43,6 +43,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from isa.fragments.metadata import stored_k
+
 Barrier = tuple[int, int]  # an mbarrier: rank of the CTA whose shared memory it lies in, byte offset there
 CLUSTER: Barrier = (-1, 0)  # the barrier of all CTAs, barrier.cluster
 
@@ -71,6 +73,21 @@ class MmaFacts:
     a_in_tmem: bool
     a_bits: int
     b_bits: int
+
+    @property
+    def k_stored(self) -> int:
+        """Columns of A that are stored."""
+        return stored_k(self.k, self.sparse)
+
+    @property
+    def fma(self) -> int:
+        """Multiply-adds as named, pruned products included."""
+        return self.m * self.n * self.k
+
+    @property
+    def performed_fma(self) -> int:
+        """Multiply-adds that are performed."""
+        return self.m * self.n * self.k_stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.plain import PlainForm
+from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
-from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, Region
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, writer
+from simulator.execute.registry import prepares
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
 
 
-def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("ldmatrix")
+def load_matrices(instruction: Instruction, form: Form) -> Executor:
     """ldmatrix: PTX ISA 9.0, 9.7.14.5.15."""
-    at, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.matrix
+    at, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.fragment
+    assert fragment is not None
     rows = fragment.shape[0]
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -32,10 +36,11 @@ def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
     return run
 
 
-def load(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("ld.shared", "ld.shared::cta")
+def load(instruction: Instruction, form: Form) -> Executor:
     """ld.shared: PTX ISA 9.0, 9.7.9.8."""
-    at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
-    size = form.width // 8 * form.vector
+    at, write = addresses(instruction["address"]), writer(instruction["d"], form.role("d").width)
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = at(machine, warps)
@@ -52,10 +57,11 @@ def load(instruction: Instruction, form: PlainForm) -> Executor:
     return run
 
 
-def store(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("st.shared", "st.shared::cta")
+def store(instruction: Instruction, form: Form) -> Executor:
     """st.shared: PTX ISA 9.0, 9.7.9.11."""
-    at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
-    size = form.width // 8 * form.vector
+    at, read = addresses(instruction["address"]), reader(instruction["a"], form.role("a").width)
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = at(machine, warps)
@@ -86,7 +92,7 @@ def _under_way(machine: CtaState, where: Addresses, size: int) -> int:
     return int((machine.copies.under_way[where[..., None] + np.arange(size)] > 0).sum())
 
 
-def extended(data: NDArray[np.uint8], form: PlainForm) -> NDArray[Any]:
+def extended(data: NDArray[np.uint8], form: Form) -> NDArray[Any]:
     """Bytes [warp, lane, size] -> uint32 (64 bits: uint64) [warp, lane, element], signed types sign-extended. PTX ISA
     9.0, 9.4.1."""
     if form.width == 32:
@@ -97,7 +103,7 @@ def extended(data: NDArray[np.uint8], form: PlainForm) -> NDArray[Any]:
     return data.view(f"<{kind}{form.width // 8}").astype(np.int32).view(np.uint32)
 
 
-def as_bytes_of(words: NDArray[Any], form: PlainForm) -> NDArray[np.uint8]:
+def as_bytes_of(words: NDArray[Any], form: Form) -> NDArray[np.uint8]:
     """Registers [warp, lane, element] as the bytes [warp, lane, byte] that a store of this form writes."""
     warps, lanes, elements = words.shape
     whole = _as_bytes(words).reshape(warps, lanes, elements, max(form.width // 8, 4))
@@ -146,4 +152,6 @@ def filled(machine: CtaState, where: Addresses) -> Addresses:
 
 def region(machine: CtaState, where: Addresses, size: int) -> tuple[Region, ...]:
     """The bytes of an access, for the log."""
-    return () if machine.log is None else (Region("shared", machine.rank, where[..., None] + np.arange(size)),)
+    if not machine.wants_accesses:
+        return ()
+    return (Region("shared", machine.rank, where[..., None] + np.arange(size), "bytes"),)

@@ -15,11 +15,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.mma import MmaForm
-from isa.forms.plain import PlainForm
+from isa.forms.mma import MmaForm, is_mma
+from isa.forms.record import Form, Time, Unit
 from isa.ptx.instruction import Immediate, Instruction
 from isa.types import Bits
-from simulator.execute.alu import ALU_NAMES
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.operands import addresses, reader
@@ -28,8 +27,9 @@ from simulator.faults.injection import FaultInjection
 from simulator.faults.program import Program
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
-from simulator.program.trace import Trace
-from simulator.simulation.interpreter import Group, grouped
+from simulator.program.program import Program as Trace
+from simulator.simulation.group import Group, grouped
+from simulator.simulation.observer import Observer
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses
@@ -42,16 +42,17 @@ Mask = NDArray[np.bool_]
 def can_batch(program: Program) -> bool:
     """Whether a trace is one of warps in lock step: one CTA, no asynchronous instruction, no race."""
     forms = [op.instruction.form for code in program.codes for op in code.operations]
-    plain = all(isinstance(form, MmaForm) or (isinstance(form, PlainForm) and _is_plain(form)) for form in forms)
+    plain = all(is_mma(form) or _is_plain(form) for form in forms)
     if not plain or program.trace.ctas > 1 or program.golden.executed.undefined["shared-memory-race"]:
         return False
     return len(grouped(program.codes)) == len(program.codes)
 
 
-def _is_plain(form: PlainForm) -> bool:
-    if form.name in ("ld", "st"):
-        return form.unit == "shared"
-    return form.name in ("ldmatrix", "bar", "barrier") or (form.name in ALU_NAMES and form.name != "mapa")
+def _is_plain(form: Form) -> bool:
+    """Whether rows of copies may execute it side by side: it stays in registers or in the CTA's shared memory."""
+    if form.unit is Unit.ALU:
+        return form.name not in ("mapa", "shfl")
+    return form.unit is Unit.BARRIER or form.time is Time.CLUSTER_BARRIER or form.time.table == "shared"
 
 
 class Copies(CtaState):
@@ -134,8 +135,8 @@ class Overlay(SharedMemory):
         self.anyone[at] |= new != right
 
 
-class LockstepRuns:
-    """Runs of one trace, one for each strike: a watch on the run without faults.
+class LockstepRuns(Observer):
+    """Runs of one trace, one for each strike: an observer of the run without faults.
 
     Attributes:
         alone: bool [copy]: has to be run alone.
@@ -172,9 +173,9 @@ class LockstepRuns:
 
     def run(self) -> None:
         """All of them to the end."""
-        self.program.run(self, [self.machine])
+        self.program.run(self, machines=[self.machine])
 
-    # As a watch
+    # As an observer
 
     def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
         for warp in group.warps.tolist():
@@ -195,7 +196,7 @@ class LockstepRuns:
         run = executor(operation.instruction)
         return lambda _machine, _warps: run(machine, rows)
 
-    def after(self, machines: list[CtaState]) -> None:
+    def finished(self, machines: list[CtaState]) -> None:
         """Strikes that come behind the last instruction, what holds to the end, and who is as it should be."""
         for copy, strike in enumerate(self.strikes):
             behind = len(self.program.sequences[strike.warp])
@@ -316,10 +317,10 @@ class LockstepRuns:
             lanes = guarded_lanes(instruction.guard, machine, rows)
             differ |= (lanes != lanes[own]).any(axis=1)
         form = instruction.form
-        if isinstance(form, PlainForm) and form.name in ("ld", "st", "ldmatrix"):
+        if form.name in ("ld", "st", "ldmatrix"):
             where = addresses(instruction["address"])(machine, rows)
             differ |= (where != where[own]).any(axis=1)
-        elif isinstance(form, PlainForm) and form.name == "elect":
+        elif form.name == "elect":
             mask = reader(instruction["a"])(machine, rows)
             differ |= (mask != mask[own]).any(axis=(1, 2))
         elif isinstance(form, MmaForm) and form.row.scale:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.mma import MmaForm
-from isa.fragments.metadata import ONE_OF_TWO, Sparsity
+from isa.fragments.metadata import Sparsity
 from isa.types import Bits
 from simulator.arithmetic.formats import decode
 from simulator.execute.mma import Scales, execute_mma
@@ -27,7 +27,7 @@ def saturated(sparsity: Sparsity) -> Bits:
     """Each of the 16 codes as a defined one: uint32 [16]."""
     codes = np.arange(16, dtype=np.uint32)
     low, high = codes & 3, codes >> 2
-    if sparsity is ONE_OF_TWO:
+    if sparsity.splices:
         return np.where(high >= 2, 0b1110, 0b0100).astype(np.uint32)
     low = np.minimum(low, 2)
     found: Bits = (low | np.maximum(high, low + 1) << 2).astype(np.uint32)

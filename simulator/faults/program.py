@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,29 +19,26 @@ from numpy.typing import NDArray
 from isa.descriptors.instruction import InstructionDescriptor
 from isa.forms.mma import MmaForm
 from isa.forms.tcgen05 import Tcgen05MmaForm
-from isa.targets import Target, parse_target
 from isa.tensor_memory.address import COLUMNS
 from simulator.errors import ConfigError
-from simulator.execute.cta_state import CtaState, Event, Executor
+from simulator.execute.cta_state import CtaState, Executor
 from simulator.execute.dispatch import guarded_lanes
+from simulator.execute.events import Event
 from simulator.execute.operands import reader
-from simulator.program.data import load_all
-from simulator.program.lowering import Code, LoopEnd, Operation, linearise
-from simulator.program.reader import read_trace
-from simulator.simulation import interpreter as functional
-from simulator.simulation.interpreter import Executed, Group, Watch
-from simulator.simulation.run import find_trace, run
+from simulator.program.lowering import Code, Operation
+from simulator.simulation.group import Group
+from simulator.simulation.interpreter import Executed
+from simulator.simulation.observer import Observer
+from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Sort
-from simulator.state.tensor_memory import TensorMemory
-from simulator.timing.config import Config, load_config
-from simulator.views.timeline import Timeline
+from simulator.timing.config import Config
 
 Orders = NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).max
 _WORD_BYTES = 4
 
 
-class Program:
+class Program(Session):
     """A trace with its data.
 
     Args:
@@ -58,76 +55,22 @@ class Program:
     def __init__(
         self, path: str | Path, config: str | Path | Config | None, target: str | None, arithmetic: str
     ) -> None:
-        self.name = path
-        self.trace = read_trace(find_trace(path))
-        self.codes = [linearise(block, self.trace.numbering) for block in self.trace.blocks]
-        self.config = config if config is None or isinstance(config, Config) else load_config(config)
-        self.target: Target = (
-            parse_target(target) if target else self.config.target if self.config else self.trace.target
-        )
-        self.arithmetic = arithmetic
-        self.slots = self.config.sm.warps if self.config else 64
-        self._loaded = self._empty()
-        load_all(self.trace, *self._loaded)
-
-    @property
-    def warps(self) -> int:
-        """Of all CTAs."""
-        return self.trace.warps * self.trace.ctas
-
-    def _empty(self) -> list[CtaState]:
-        machines = functional.machines_of(self.trace, self.codes, self.target, self.slots)
-        for machine in machines:
-            machine.arithmetic, machine.compare, machine.timed = self.arithmetic, 0, False
-        return machines
+        super().__init__(path, config, target=target, arithmetic=arithmetic, timed=False)
+        self.name, self.trace, self.codes = path, self.program, self.program.codes
+        self.initial  # noqa: B018 - data that cannot be loaded is an error here
 
     def machines(self) -> list[CtaState]:
         """The CTAs as they are before the run."""
-        found = self._empty()
-        for machine, loaded in zip(found, self._loaded, strict=True):
-            copy_registers(machine, loaded)
-            machine.shared.data[:] = loaded.shared.data
-            if "tmem" in vars(loaded):
-                tmem: TensorMemory = machine.tmem
-                tmem.words[:], tmem.written[:] = loaded.tmem.words, loaded.tmem.written
-        found[0].memory.data[:] = self._loaded[0].memory.data
-        return found
-
-    def run(self, watch: Watch | None = None, machines: list[CtaState] | None = None) -> Executed:
-        """One run; errors as `simulator.simulation.interpreter.execute`."""
-        return functional.run(self.trace, self.codes, machines or self.machines(), watch)
+        return self.copies()
 
     @property
     def state(self) -> CtaState:
         """The first CTA before the run; not to be changed."""
-        return self._loaded[0]
+        return self.initial[0]
 
-    def code_of(self, warp: int) -> Code | None:
-        """The program of a warp."""
-        cta, local = divmod(warp, self.trace.warps)
-        return next((code for code in self.codes if code.cta == cta and local in code.warps), None)
-
-    @cached_property
-    def sequences(self) -> dict[int, NDArray[np.int32]]:
-        """By warp, the places of its dynamic instructions in its code."""
-        found: dict[int, NDArray[np.int32]] = {}
-        for code in self.codes:
-            sequence = _sequence(code)
-            found |= {code.cta * self.trace.warps + warp: sequence for warp in code.warps}
-        return found
-
-    def operation(self, warp: int, index: int) -> Operation | None:
-        """A dynamic instruction; None behind the last."""
-        sequence, code = self.sequences.get(warp), self.code_of(warp)
-        if sequence is None or code is None or not 0 <= index < len(sequence):
-            return None
-        return cast(Operation, code.items[sequence[index]])
-
-    # Time
-
-    @cached_property
-    def issue_cycles(self) -> dict[int, Orders]:
-        """By warp, the cycle in which each of its dynamic instructions issues; ConfigError without a config."""
+    @property
+    def chip(self) -> Config:
+        """The config; ConfigError without one."""
         if self.config is None:
             raise ConfigError(
                 "campaign",
@@ -135,20 +78,7 @@ class Program:
                 "faults at a cycle need a chip's times",
                 "the name of a config, such as h100_sxm",
             )
-        timeline = Timeline(0, 1 << 62)
-        run(self.name, self.config, arithmetic="none", compare=0, skip=False, timeline=timeline)
-        cycles: dict[int, list[int]] = {warp: [] for warp in self.sequences}
-        for issue in timeline.recorder.issues:
-            cycles[issue.warp].append(issue.cycle)
-        assert all(len(cycles[warp]) == len(self.sequences[warp]) for warp in cycles), (
-            "one issue for each dynamic instruction"
-        )
-        return {warp: np.array(found, np.int64) for warp, found in cycles.items()}
-
-    def instruction_at(self, warp: int, cycle: NDArray[np.integer]) -> Orders:
-        """The first dynamic instruction that a warp issues in these cycles or later; their number where it issues none
-        any more."""
-        return np.searchsorted(self.issue_cycles[warp], cycle, side="left").astype(np.int64)
+        return self.config
 
     # What is read
 
@@ -187,11 +117,8 @@ class Program:
     @cached_property
     def golden(self) -> Golden:
         """The run without faults."""
-        machines = self.machines()
         watch = _Order(self)
-        for machine in machines:
-            machine.log = watch.log
-        executed = self.run(watch, machines)
+        executed = self.run(watch)
         return Golden(executed, watch.starts, *watch.uses(), frozenset(watch.d_types))
 
 
@@ -266,13 +193,15 @@ class Uses:
         return seen < _NEVER and seen <= self._next(self.writes, word, final)
 
 
-class _Order:
+class _Order(Observer):
     """Watches the run without faults: the order of operations, and who reads what when."""
+
+    wants_accesses = True
 
     def __init__(self, program: Program) -> None:
         self.program, self.count = program, 0
         self._starts: dict[int, list[int]] = {warp: [] for warp in program.sequences}
-        self.log = _Log(self)
+        self.found: list[tuple[int, bool, str, int, Orders]] = []
         self.starts: dict[int, Orders] = {}
         self.d_types: set[str] = set()
 
@@ -290,14 +219,24 @@ class _Order:
             self.d_types |= {_d_type(form.kind, int(word)) for word in np.unique(words)}
         return None
 
-    def after(self, machines: list[CtaState]) -> None:
+    def finished(self, machines: list[CtaState]) -> None:
         self.starts = {warp: np.array([*starts, self.count], np.int64) for warp, starts in self._starts.items()}
+
+    def accessed(self, event: Event) -> None:
+        """Keeps what is read and written, as words."""
+        time = max(self.count - 1, 0)
+        for read, regions in ((True, event.reads), (False, event.writes)):
+            for region in regions:
+                self.found.extend(
+                    (time, read, region.space, region.cta, words)
+                    for words in _words(region.space, region.cells, read, event.kind)
+                )
 
     def uses(self) -> tuple[list[Uses], list[Uses]]:
         """Of shared memory and of Tensor Memory, by CTA."""
         trace = self.program.trace
         found = {space: [Uses(self.count + 1) for _ in range(trace.ctas)] for space in ("shared", "tmem")}
-        for time, read, space, cta, words in self.log.found:
+        for time, read, space, cta, words in self.found:
             if space == "mbarrier":
                 found["shared"][cta].always.update(words.tolist())
             else:
@@ -313,24 +252,6 @@ class _Order:
                     ).ravel()
                     found["tmem"][cta].add(words, np.full(len(words), self.count), read=True)
         return [uses.sorted() for uses in found["shared"]], [uses.sorted() for uses in found["tmem"]]
-
-
-class _Log(list[Event]):
-    """Keeps of each event what is read and written, as words; a list because that is what a machine logs to."""
-
-    def __init__(self, order: _Order) -> None:
-        super().__init__()
-        self.order = order
-        self.found: list[tuple[int, bool, str, int, Orders]] = []
-
-    def append(self, event: Event) -> None:
-        time = max(self.order.count - 1, 0)
-        for read, regions in ((True, event.reads), (False, event.writes)):
-            for region in regions:
-                self.found.extend(
-                    (time, read, region.space, region.cta, words)
-                    for words in _words(region.space, region.cells, read, event.kind)
-                )
 
 
 def _words(space: str, cells: Orders, read: bool, kind: str) -> Iterable[Orders]:
@@ -357,28 +278,3 @@ def _d_type(kind: str, word: int) -> str:
         if kind == "i8"
         else "f32"
     )
-
-
-def _sequence(code: Code) -> NDArray[np.int32]:
-    """The places of the operations that a warp of this code executes, in order."""
-    found: list[int] = []
-    counts, at = [0] * code.loops, 0
-    while at < len(code.items):
-        item = code.items[at]
-        at += 1
-        if isinstance(item, LoopEnd):
-            counts[item.loop] += 1
-            if counts[item.loop] < item.count:
-                at = item.start
-            else:
-                counts[item.loop] = 0
-        else:
-            found.append(item.index)
-    return np.array(found, np.int32)
-
-
-def copy_registers(machine: CtaState, source: CtaState) -> None:
-    """All registers of all warps."""
-    for bank, loaded in zip(machine.registers.banks, source.registers.banks, strict=True):
-        bank[:] = loaded
-    machine.registers.written[:] = source.registers.written

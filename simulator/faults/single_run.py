@@ -25,7 +25,8 @@ from simulator.faults.outcomes import DUE, HANG, SDC
 from simulator.faults.program import Program
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
-from simulator.simulation.interpreter import Group
+from simulator.simulation.group import Group
+from simulator.simulation.observer import Observer
 from simulator.state.registers import Warps
 
 _ALIGNMENT = ("base-lane", "half-mismatch", "odd-metadata-column")  # of isa.tensor_memory.datapath.violations
@@ -54,8 +55,8 @@ class Run:
     said: str = ""
 
 
-class SingleRun:
-    """A watch that applies one strike, and looks at the metadata that matrix instructions read."""
+class SingleRun(Observer):
+    """An observer that applies one strike, and looks at the metadata that matrix instructions read."""
 
     def __init__(self, program: Program, strike: FaultInjection) -> None:
         self.program, self.strike = program, strike
@@ -68,11 +69,11 @@ class SingleRun:
         outcome, reason, said, alignment = SDC, "", "", False
         arrays: dict[str, Array] = {}
         try:
-            arrays = self.program.run(self, machines).arrays
+            arrays = self.program.run(self, machines=machines).arrays
         except DeadlockError as error:
             outcome, reason, said = HANG, "deadlock", str(error)
         except UndefinedBehavior as error:
-            reason = "illegal-instruction" if error.name == "selector-out-of-range" else "illegal"
+            reason = "illegal-instruction" if error.rule == "selector-out-of-range" else "illegal"
             outcome, said = DUE, str(error)
         except (TraceError, IsaError) as error:
             said = str(error)
@@ -82,7 +83,7 @@ class SingleRun:
         legality = self.illegal or any(met[name] for name in _LEGALITY) or reason == "illegal-instruction"
         return Run(outcome, reason, arrays, met, legality, self.unordered, alignment, said)
 
-    # As a watch
+    # As an observer
 
     def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
         strike = self.strike
@@ -112,7 +113,7 @@ class SingleRun:
         """The CTA that the fault is in."""
         return machine.ctas[self.strike.cta] if machine.peer is not None else machine
 
-    def after(self, machines: list[CtaState]) -> None:
+    def finished(self, machines: list[CtaState]) -> None:
         strike = self.strike
         behind = len(self.program.sequences[strike.warp])
         if strike.first == behind or (strike.first < behind < strike.last):

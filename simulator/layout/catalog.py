@@ -13,16 +13,17 @@ from typing import Any
 
 from isa import IsaError, MmaForm, Sparsity, parse_target
 from isa.descriptors.instruction import legal_m, legal_n
-from isa.forms.mma import Form
-from isa.forms.plain import PlainForm
-from isa.forms.tcgen05 import PlainFamilyForm, Tcgen05MmaForm
+from isa.forms.mma import is_mma
+from isa.forms.record import Form
+from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.fragments.metadata import CODE_BITS
 from isa.fragments.registers import ldmatrix_addresses
 from isa.ptx.opcodes import read_opcode
 from isa.tensor_memory.address import CELL_BITS, QUARTER
+from isa.tensor_memory.copies import copy
 from isa.tensor_memory.datapath import datapath
 from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
-from isa.tensor_memory.moves import copy, move
+from isa.tensor_memory.moves import move
 from isa.tensor_memory.scales import tmem_scales
 from simulator.layout.operand import Operand
 
@@ -104,7 +105,7 @@ class FormLayout:
     @property
     def k_stored(self) -> int:
         """Columns of A that are stored."""
-        return self.k // 2 if self.sparsity else self.k
+        return self.sparsity.columns(self.k) if self.sparsity else self.k
 
     @property
     def rows(self) -> int:
@@ -147,16 +148,16 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
     """
     choice = choice or Choice()
     found = read_opcode(complete_opcode(form), ptx=_ANY_PTX)
-    if isinstance(found, MmaForm):
+    if is_mma(found):
         _refuse(found, choice, "m", "n", "base_lane", "half_split")
         return _mma(found, choice)
-    if isinstance(found, Tcgen05MmaForm):
+    if is_tcgen05_mma(found):
         _refuse(found, choice, "half_split")
         return _tcgen05(found, choice)
-    if isinstance(found, PlainForm) and found.name == "ldmatrix":
+    if found.fragment is not None:
         _refuse(found, choice, *_EVERY)
         return _ldmatrix(found, choice)
-    if isinstance(found, PlainFamilyForm) and found.name in ("tcgen05.ld", "tcgen05.st", "tcgen05.cp"):
+    if found.shape:
         _refuse(found, choice, *(name for name in _EVERY if name != "half_split"))
         return _moved(found, choice)
     raise IsaError(
@@ -253,14 +254,15 @@ def _fragment(form: MmaForm, name: str) -> Operand:
     )
 
 
-def _ldmatrix(form: PlainForm, choice: Choice) -> FormLayout:
+def _ldmatrix(form: Form, choice: Choice) -> FormLayout:
     count = form.roles[0].count
+    assert form.fragment is not None
     d = Operand(
         form.opcode,
         "d",
         "destination, rows as addressed by lanes 0, 1, ...",
         16,
-        form.matrix.mapping,
+        form.fragment.mapping,
         _LDMATRIX,
         _MEASURED,
     )
@@ -373,7 +375,7 @@ def _scales(form: Tcgen05MmaForm, choice: Choice, name: str, ids: tuple[int, int
     return found
 
 
-def _moved(form: PlainFamilyForm, choice: Choice) -> FormLayout:
+def _moved(form: Form, choice: Choice) -> FormLayout:
     if form.name == "tcgen05.cp":
         _refuse(form, choice, "half_split")
         found = copy(form.shape, form.multicast)

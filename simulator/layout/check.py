@@ -16,10 +16,10 @@ import numpy as np
 
 from isa import IsaError, mma_forms, stored_columns
 from isa.descriptors.instruction import legal_m, legal_n
-from isa.forms.plain import plain_forms
-from isa.forms.tcgen05 import Tcgen05MmaForm, read_family
-from isa.forms.tcgen05_rows import family_opcodes
+from isa.forms.table import family_opcodes, plain_forms
+from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.mapping import Integers
+from isa.ptx.opcodes import find_form
 from simulator.layout.catalog import SWEPT, Choice, FormLayout, form_layout
 from simulator.layout.operand import Operand
 
@@ -83,14 +83,14 @@ class Checked:
 
 def every_layout() -> Iterator[FormLayout]:
     """Every form with every choice: selectors, ids, base lanes, M, and N of `SWEPT` that are legal."""
-    for opcode in (*mma_forms(), *(name for name, form in plain_forms().items() if form.name == "ldmatrix")):
+    for opcode in (*mma_forms(), *(name for name, form in plain_forms().items() if form.fragment is not None)):
         yield from _with_choices(form_layout(opcode))
     for opcode in family_opcodes():
         if opcode.startswith(("tcgen05.ld.sync", "tcgen05.st", "tcgen05.cp")):
             yield form_layout(opcode)
         elif opcode.startswith("tcgen05.mma") and "collector" not in opcode and "ashift" not in opcode:
-            form = read_family(opcode)
-            assert isinstance(form, Tcgen05MmaForm)
+            form = find_form(opcode)
+            assert is_tcgen05_mma(form)
             for m, n in product(*_sizes(form)):
                 yield from _with_choices(form_layout(opcode, Choice(m=m, n=n)))
 

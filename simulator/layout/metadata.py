@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError, Sparsity, stored_columns
-from isa.forms.mma import MmaForm
+from isa.forms.mma import is_mma
 from isa.fragments.metadata import spliced
 from isa.fragments.registers import WARP_SIZE
 from isa.mapping import Integers
@@ -111,10 +111,10 @@ def select(found: FormLayout, words: Bits) -> Selection:
         codes = found.metadata.gather(words, found.choice.selector, found.choice.base_lane)
         findings = {name: hit for name, hit in found.metadata.findings(codes).items() if name == "undefined-metadata"}
     else:
-        assert isinstance(found.form, MmaForm)
+        assert is_mma(found.form)
         codes = found.form.metadata.gather(words, found.choice.selector)
         findings = metadata_findings(found.form, codes)
-    known = isinstance(found.form, MmaForm) and on_h100(found.form)
+    known = is_mma(found.form) and on_h100(found.form)
     source = (
         "what an H100 was measured to select"
         if known
@@ -151,7 +151,7 @@ def random_words(found: FormLayout, seed: int = 0) -> Bits:
     codes = generator.choice(np.array(_sparsity(found).ordered, np.uint32), shape)
     if found.metadata is not None:
         return found.metadata.scatter(codes, found.choice.selector, found.choice.base_lane, words)
-    assert isinstance(found.form, MmaForm)
+    assert is_mma(found.form)
     return found.form.metadata.scatter(codes, found.choice.selector, words)
 
 

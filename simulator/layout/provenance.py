@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from isa import IsaError, MmaForm, stored_columns
-from isa.fragments.metadata import ONE_OF_TWO
+from isa import IsaError, stored_columns
+from isa.forms.mma import is_mma
 from simulator.layout.catalog import FormLayout
 from simulator.layout.metadata import Selection, halves
 from simulator.layout.operand import Operand
+from simulator.tables import aligned
 
 INDEX_BITS = 2  # of a code choose one stored element, or pair
 
@@ -78,8 +79,7 @@ class Provenance:
         head = ["stored" if self.terms[0].code else "k", "A", "", "B", "is at", "chosen by"]
         body = [self._row(term, sign) for term in self.terms]
         head += ["scale factors"] if self.terms[0].scales else []
-        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        lines += [("  " + "  ".join(map(str.ljust, row, widths))).rstrip() for row in (head, *body)]
+        lines += aligned([head, *body], indent="  ")
         return "\n".join(lines) + "\n"
 
     def _row(self, term: Term, sign: str) -> list[str]:
@@ -133,7 +133,7 @@ def explain(found: FormLayout, row: int, column: int, selection: Selection | Non
         if "c" in found.operands
         else d.name_of(place)
     )
-    operation = found.form.row.operation if isinstance(found.form, MmaForm) else ""
+    operation = found.form.row.operation if is_mma(found.form) else ""
     terms = tuple(_term(found, row, column, stored, selection) for stored in range(found.k_stored))
     return Provenance(d.form, row, column, d.name_of(place), c, terms, operation, found.b_column(row, column))
 
@@ -155,8 +155,8 @@ def _chosen(
         return (stored,), {}
     chunk, inside = divmod(stored, sparsity.stored)
     place = found.operands["e"].places(row, chunk)[0]
-    low = place.low + (0 if sparsity is ONE_OF_TWO else INDEX_BITS * (inside // sparsity.unit))
-    high = place.high if sparsity is ONE_OF_TWO else low + INDEX_BITS - 1
+    low = place.low + (0 if sparsity.splices else INDEX_BITS * (inside // sparsity.unit))
+    high = place.high if sparsity.splices else low + INDEX_BITS - 1
     name = found.operands["e"].name_of
     about: dict[str, Any] = {"chunk": chunk, "code": name(place), "index": name(place._replace(low=low, high=high))}
     if selection is None:

@@ -1,1 +1,6 @@
-"""Traces in memory: text to programs, programs to flat code, the data that they load and store."""
+"""Programs: a trace file, the text of one, or blocks that Python code builds; read, checked and flattened."""
+
+from simulator.program.program import Program
+from simulator.program.reader import load
+
+__all__ = ["Program", "load"]

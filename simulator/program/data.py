@@ -11,38 +11,38 @@ from numpy.typing import NDArray
 from simulator.errors import TraceError
 from simulator.execute.cta_state import CtaState
 from simulator.files import BROKEN_ARRAYS
-from simulator.program.trace import Load, Store, Trace
+from simulator.program.program import Load, Program, Store
 from simulator.state.registers import WARP_SIZE
 
 Array = NDArray[Any]
 
 
-def load_all(trace: Trace, *machines: CtaState) -> None:
-    """Executes every `.load` of the trace, in order, into the CTAs that it names; TraceError with the line of the one
+def load_all(program: Program, *machines: CtaState) -> None:
+    """Executes every `.load` of the program, in order, into the CTAs that it names; TraceError with the line of the one
     that fails."""
     files: dict[Path, Any] = {}
-    for load in trace.loads:
-        array = _array(trace, load, files)
+    for load in program.loads:
+        array = _array(program, load, files)
         for machine in machines if load.cta is None else machines[load.cta : load.cta + 1]:
             if load.register is not None:
-                _to_registers(trace, load, load.register, array, machine)
+                _to_registers(program, load, load.register, array, machine)
             elif load.tmem is not None:
-                _to_tmem(trace, load, load.tmem, array, machine)
+                _to_tmem(program, load, load.tmem, array, machine)
             elif load.memory is not None:
-                _to_memory(trace, load, load.memory, array, machine.memory.data, "global")
+                _to_memory(program, load, load.memory, array, machine.memory.data, "global")
             else:
                 assert load.shared is not None
-                _to_memory(trace, load, load.shared, array, machine.shared.data, "shared")
+                _to_memory(program, load, load.shared, array, machine.shared.data, "shared")
 
 
-def store_all(trace: Trace, *machines: CtaState) -> dict[str, Array]:
+def store_all(program: Program, *machines: CtaState) -> dict[str, Array]:
     """What every `.store` names: [warp, register, lane] of the registers' type, uint8 [byte], or uint32 [lane, column]
     of Tensor Memory.
 
     A `.store` of a pair that names no CTA gives that of both: a first axis more. Global memory is one for all.
     """
     arrays: dict[str, Array] = {}
-    for store in trace.stores:
+    for store in program.stores:
         if store.cta is None and store.memory is None and len(machines) > 1:
             arrays[store.name] = np.stack([_stored(store, machine) for machine in machines])
         else:
@@ -61,22 +61,22 @@ def _stored(store: Store, machine: CtaState) -> Array:
     return machine.shared.data[store.shared : store.shared + store.count]
 
 
-def _array(trace: Trace, load: Load, files: dict[Path, Any]) -> Array:
-    path = trace.path.parent / load.file
+def _array(program: Program, load: Load, files: dict[Path, Any]) -> Array:
+    path = program.folder / load.file
     try:
         if path not in files:
             files[path] = np.load(path, allow_pickle=False)
         archive = files[path]
         if not isinstance(archive, np.lib.npyio.NpzFile):
-            _fail(trace, load, f"'{load.file}' is not an npz archive", "a file written by numpy.savez")
+            _fail(program, load, f"'{load.file}' is not an npz archive", "a file written by numpy.savez")
         if load.key not in archive:
-            _fail(trace, load, f"'{load.file}' has no array '{load.key}'", ", ".join(archive.files))
+            _fail(program, load, f"'{load.file}' has no array '{load.key}'", ", ".join(archive.files))
         array: Array = archive[load.key]
     except FileNotFoundError:
-        _fail(trace, load, f"'{load.file}' is not there", f"a file beside {trace.path.name}")
+        _fail(program, load, f"'{load.file}' is not there", f"a file beside {program.path.name}")
     except BROKEN_ARRAYS as error:
         _fail(
-            trace,
+            program,
             load,
             f"'{load.file}' cannot be read as an npz archive ({error})",
             "a whole file written by numpy.savez, without pickled objects",
@@ -84,11 +84,11 @@ def _array(trace: Trace, load: Load, files: dict[Path, Any]) -> Array:
     return array
 
 
-def _fail(trace: Trace, load: Load, reason: str, legal: str) -> Any:
-    raise TraceError(str(trace.path), load.line, 0, reason, legal)
+def _fail(program: Program, load: Load, reason: str, legal: str) -> Any:
+    raise TraceError(str(program.path), load.line, 0, reason, legal)
 
 
-def _to_registers(trace: Trace, load: Load, register: int, array: Array, machine: CtaState) -> None:
+def _to_registers(program: Program, load: Load, register: int, array: Array, machine: CtaState) -> None:
     bank, sort = machine.registers.banks[load.sort], load.sort
     warps, room = machine.warps, bank.shape[1] - register
     legal = f"{sort.dtype} [registers, {WARP_SIZE}] or [{warps}, registers, {WARP_SIZE}] (warps, registers, lanes)"
@@ -99,11 +99,11 @@ def _to_registers(trace: Trace, load: Load, register: int, array: Array, machine
         or (array.ndim == 3 and array.shape[0] != warps)
         or not array.shape[-2]
     ):
-        _fail(trace, load, f"array '{load.key}' has type {array.dtype} and shape {list(array.shape)}", legal)
+        _fail(program, load, f"array '{load.key}' has type {array.dtype} and shape {list(array.shape)}", legal)
     used = min(array.shape[-2], room)
     if array.shape[-2] > 255 - register:
         _fail(
-            trace,
+            program,
             load,
             f"array '{load.key}' has {array.shape[-2]} registers, from {sort.prefix}{register} on",
             f"at most {255 - register}",
@@ -113,15 +113,15 @@ def _to_registers(trace: Trace, load: Load, register: int, array: Array, machine
         machine.registers.write(everyone, range(register, register + used), array[..., :used, :], sort=sort)
 
 
-def _to_tmem(trace: Trace, load: Load, column: int, array: Array, machine: CtaState) -> None:
+def _to_tmem(program: Program, load: Load, column: int, array: Array, machine: CtaState) -> None:
     """Into the cells, whoever allocates them later."""
     lanes, columns = machine.tmem.words.shape
     if array.dtype != np.uint32 or array.ndim != 2 or array.shape[0] != lanes or not array.shape[1]:
         what = f"array '{load.key}' has type {array.dtype} and shape {list(array.shape)}"
-        _fail(trace, load, what, f"uint32 [{lanes}, columns] (lanes, columns)")
+        _fail(program, load, what, f"uint32 [{lanes}, columns] (lanes, columns)")
     if array.shape[1] > columns - column:
         _fail(
-            trace,
+            program,
             load,
             f"array '{load.key}' has {array.shape[1]} columns, from tmem[{column}] on",
             f"at most {columns - column}",
@@ -130,11 +130,11 @@ def _to_tmem(trace: Trace, load: Load, column: int, array: Array, machine: CtaSt
     machine.tmem.written[:, column : column + array.shape[1]] = True
 
 
-def _to_memory(trace: Trace, load: Load, offset: int, array: Array, memory: NDArray[np.uint8], name: str) -> None:
+def _to_memory(program: Program, load: Load, offset: int, array: Array, memory: NDArray[np.uint8], name: str) -> None:
     """Into shared or global memory, the bytes of the array."""
     if array.dtype.kind not in "uif":
         _fail(
-            trace,
+            program,
             load,
             f"array '{load.key}' has type {array.dtype}",
             "an array of numbers, whose bytes are loaded in C order, little endian",
@@ -142,5 +142,5 @@ def _to_memory(trace: Trace, load: Load, offset: int, array: Array, memory: NDAr
     data = np.frombuffer(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes(), np.uint8)
     if offset + data.size > memory.size:
         reason = f"array '{load.key}' has {data.size} bytes, to {name}[{offset}] on"
-        _fail(trace, load, reason, f"at most {max(memory.size - offset, 0)}, see .{name}")
+        _fail(program, load, reason, f"at most {max(memory.size - offset, 0)}, see .{name}")
     memory[offset : offset + data.size] = data

@@ -1,13 +1,15 @@
-"""A program as a flat list of operations and loop ends, the form that both the functional walk and the timing engine
+"""A program as a flat list of operations and loop ends, the form that both the interpreter and the timing engine
 run."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from isa import Instruction
 from simulator.execute.barrier import barrier_of
-from simulator.program.trace import Block, Node, Step
+from simulator.program.blocks import Block, Node, Step
 from simulator.state.registers import Numbering
 
 
@@ -95,3 +97,42 @@ def _flatten(
             loops = _flatten(node.body, items, depth + 1, executions * node.count, loops + 1, numbering)
             items.append(LoopEnd(len(items), start, node.count, depth, loop, node.line))
     return loops
+
+
+class Loop(Protocol):
+    """The end of a loop in a flat list: of `LoopEnd`, and of what the timing engine makes of it."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def loop(self) -> int: ...
+
+
+def after_loop_end(end: Loop, place: int, counts: list[int]) -> int:
+    """Where a warp goes that has come to the end of a loop.
+
+    Args:
+        place: of the loop's end in the flat list.
+        counts: runs of each loop that the warp has done since it entered it, which are brought up to date.
+    """
+    counts[end.loop] += 1
+    if counts[end.loop] < end.count:
+        return end.start
+    counts[end.loop] = 0
+    return place + 1
+
+
+def in_order(code: Code, once: Collection[int] = ()) -> Iterator[Operation]:
+    """The operations of a code as each of its warps executes them; the bodies of the loops `once` a single time."""
+    counts, place, items = [0] * code.loops, 0, code.items
+    while place < len(items):
+        item = items[place]
+        if isinstance(item, Operation):
+            yield item
+            place += 1
+        elif item.loop in once:
+            place += 1
+        else:
+            place = after_loop_end(item, place, counts)

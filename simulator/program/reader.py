@@ -7,28 +7,22 @@ decoded once.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-from isa import Instruction, IsaError, Target, decode, parse_target
-from isa.forms.mma import Role
-from isa.forms.tcgen05 import FamilyForm
-from isa.forms.tcgen05_operands import SizedRole
-from isa.ptx.instruction import Address, Operand, Pair, Register, Vector, register_names
+from isa import IsaError, parse_target
 from isa.tensor_memory.address import COLUMNS
 from simulator.errors import TraceError
-from simulator.execute.barrier import barrier_of
-from simulator.execute.cta_state import CLUSTER_REGISTERS, SPECIAL
-from simulator.program.statements import BLOCKS, HEADER, Statement, directive, statements
-from simulator.program.trace import Block, Load, Node, Repeat, Step, Store, Trace
-from simulator.state.registers import SORT_OF_BITS, Sort, register_place
+from simulator.program.blocks import Block, Node, Repeat, Step
+from simulator.program.instructions import MAX_REGISTERS, InstructionReader
+from simulator.program.program import TEXT, Load, Program, Store
+from simulator.program.statements import BLOCKS, HEADER, Statement, directive, lines_of, lines_of_file, statements
+from simulator.resources import folder
+from simulator.state.registers import Sort
 
 VERSION = 1
-MAX_REGISTERS = (
-    255  # PTX ISA 9.0, 11.4.2 (.maxnreg); CUDA programming guide, table of compute capabilities: registers of a thread
-)
 MAX_WARPS = 32  # 1,024 threads of a CTA, likewise
 MAX_SHARED = 232448  # 227 KB, the most that a CTA of any target has (sm_90, sm_100), likewise
 MAX_GLOBAL = 1 << 30  # bytes; a limit of tcsim
@@ -37,7 +31,10 @@ MAX_REPEAT = 10**12
 MAX_DEPTH = 64
 
 _QUOTED = r'"[^"\n]+"'
-_PLACE = r"(?:cta(?P<cta>\w+)\.)?(?:%(?P<sort>rd|rs|r|p)(?P<register>\d+)|(?P<memory>shared|tmem|global)\s*\[\s*(?P<offset>\w+)\s*\])"
+_PLACE = (
+    r"(?:cta(?P<cta>\w+)\.)?(?:%(?P<sort>rd|rs|r|p)(?P<register>\d+)"
+    r"|(?P<memory>shared|tmem|global)\s*\[\s*(?P<offset>\w+)\s*\])"
+)
 _LOAD = re.compile(rf"\.load\s+{_PLACE}\s*,\s*(?P<file>{_QUOTED})\s*,\s*(?P<key>{_QUOTED})\s*;?$")
 _STORE = re.compile(rf"\.store\s+(?P<name>{_QUOTED})\s*,\s*{_PLACE}\s*,\s*(?P<count>\w+)\s*;?$")
 _CTAS = re.compile(r"\.cta\s+([\d\s,-]+?)\s*\{$")
@@ -46,15 +43,45 @@ _REPEAT = re.compile(r"\.repeat\s+(\w+)\s*\{$")
 _DIRECTIVES = (*HEADER, ".load", *BLOCKS, ".store")
 
 
-def read_trace(path: str | Path) -> Trace:
-    """Reads a trace file, plain or gzip.
+def load(source: str | Path | Program) -> Program:
+    """The program that a tool was given.
+
+    Args:
+        source: path of a trace file, plain or gzip; the name of a trace that comes with tcsim, e.g. "digits/f16"; the
+            text of a trace, which is a `str` with a line break in it, or one that begins with ".trace"; or a program,
+            which is returned as it is. Errors of a text name "<text>" as its path, and its data files are looked for
+            in the working directory.
 
     Raises:
         TraceError: unreadable, malformed or illegal; says where and what would be right.
     """
-    path = Path(path)
-    builder = _Builder(path)
-    for statement in statements(path):
+    if isinstance(source, Program):
+        return source
+    if isinstance(source, str) and ("\n" in source or source.lstrip().startswith(".trace ")):
+        return _read(TEXT, str(TEXT), lines_of(source))
+    path = find_trace(source)
+    return _read(path, str(source), lines_of_file(path))
+
+
+def find_trace(name: str | Path) -> Path:
+    """The path itself if such a file exists, else the trace of that name that comes with tcsim."""
+    path = Path(name)
+    shipped = folder("traces") / f"{name}.trace"
+    try:
+        return shipped if not path.is_file() and shipped.is_file() else path
+    except (OSError, ValueError) as error:
+        raise TraceError(
+            str(name)[:100],
+            0,
+            0,
+            f"cannot be the name of a file ({error})",
+            "the path of a trace, or the name of one that comes along",
+        ) from None
+
+
+def _read(path: Path, name: str, lines: Iterator[tuple[int, str]]) -> Program:
+    builder = _Builder(path, name)
+    for statement in statements(path, lines):
         builder.add(statement)
     return builder.finish()
 
@@ -81,13 +108,13 @@ class _Where(NamedTuple):
     cta: int | None = None
 
 
-class _Builder:
-    """Turns statements into a Trace."""
+class _Builder(InstructionReader):
+    """Turns statements into a program."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__(path)
+        self.name = name
         self.header: dict[str, str] = {}
-        self.target: Target | None = None
         self.warps = 0
         self.shared = 0
         self.memory = 0
@@ -95,17 +122,8 @@ class _Builder:
         self.stores: list[Store] = []
         self.blocks: list[Block] = []
         self.open: list[_Open] = []
-        self.counts = [0] * len(Sort)
         self.owners: dict[tuple[int, int], int] = {}
         self.named: dict[int, Statement] = {}  # CTAs that .load and .store name
-        self.group: tuple[str, int] | None = None  # the first cta_group that an instruction names, and its line
-
-    def fail(self, statement: Statement, reason: str, legal: str = "", offset: int = 0) -> NoReturn:
-        """TraceError at `offset` characters into the statement, which may span lines."""
-        before = statement.text[:offset]
-        line = statement.line + before.count("\n")
-        column = statement.column + offset if "\n" not in before else offset - before.rfind("\n")
-        raise TraceError(str(self.path), line, column, reason.replace("\n", " "), legal)
 
     def add(self, statement: Statement) -> None:
         text = statement.text
@@ -226,7 +244,10 @@ class _Builder:
     def store(self, statement: Statement) -> None:
         match = _STORE.match(statement.text)
         if match is None:
-            legal = '.store "name", %r0, COUNT; or .store "name", shared[0], BYTES; or global[0], BYTES; or tmem[0], COLUMNS;'
+            legal = (
+                '.store "name", %r0, COUNT; or .store "name", shared[0], BYTES; or global[0], BYTES; '
+                "or tmem[0], COLUMNS;"
+            )
             self.fail(statement, "malformed .store", legal)
         at = self.place(statement, match)
         if at.register is not None:
@@ -325,71 +346,7 @@ class _Builder:
             for cta in self.open[-1].ctas if self.open else (0,):
                 self.blocks.append(Block(block.warps, body, block.statement.line, cta))
 
-    def instruction(self, statement: Statement) -> Instruction:
-        try:
-            instruction = _decoded(statement.text, self.target)
-            barrier_of(instruction)
-        except IsaError as error:
-            self.fail(statement, error.reason, error.legal, max(error.position, 0))
-        guard = instruction.guard
-        if guard is not None:
-            self.check_register(statement, guard.predicate.name, (1,), "a guard")
-        for role, operand in zip(instruction.form.roles, instruction.operands, strict=False):
-            self.check_registers(statement, instruction, role, operand)
-        if isinstance(instruction.form, FamilyForm):
-            self.check_group(statement, instruction.form)
-        return instruction
-
-    def check_group(self, statement: Statement, form: FamilyForm) -> None:
-        """A kernel has one cta_group: PTX ISA 9.0, 9.7.16.5, and ptxas 13.0."""
-        if form.cta_group:
-            group = f".cta_group::{form.cta_group}"
-            self.group = self.group or (group, statement.line)
-            if group != self.group[0]:
-                place = max(statement.text.find(group), 0)
-                self.fail(
-                    statement,
-                    f"{group} beside {self.group[0]} of line {self.group[1]}",
-                    "one cta_group in the whole trace",
-                    place,
-                )
-
-    def check_registers(self, statement: Statement, instruction: Instruction, role: Role, operand: Operand) -> None:
-        widths = role.bits if isinstance(role, SizedRole) else (role.width,)
-        if isinstance(operand, Address):
-            widths = (32, 64)
-        if isinstance(operand, Vector) and role.packs:
-            widths = (32,)
-        if isinstance(operand, Pair):
-            first, second = operand.elements
-            for part, bits in ((first, 32), (second, 1)):
-                if isinstance(part, Register):
-                    self.check_register(
-                        statement, part.name, (bits,), f"operand {role.name} of {instruction.form.opcode}"
-                    )
-            return
-        for name in register_names(operand):
-            if name not in SPECIAL or (name in CLUSTER_REGISTERS and not role.special):
-                self.check_register(statement, name, widths, f"operand {role.name} of {instruction.form.opcode}")
-
-    def check_register(self, statement: Statement, name: str, widths: tuple[int, ...], what: str) -> None:
-        found = register_place(name)
-        sorts = [SORT_OF_BITS[bits] for bits in widths]
-        if found is None or found.number >= MAX_REGISTERS:
-            legal = " or ".join(f"{sort.prefix}0 to {sort.prefix}{MAX_REGISTERS - 1}" for sort in sorts)
-            legal += f", or {', '.join(SPECIAL)} to read" if Sort.WORD in sorts else ""
-            self.fail(statement, f"'{name}' is not a register of a trace", legal, _place_of(name, statement.text))
-        if found.sort not in sorts:
-            legal = " or ".join(f"{sort.bits} ({sort.prefix}0)" for sort in sorts)
-            self.fail(
-                statement,
-                f"{what} is {name}, a register of {found.sort.bits} bits",
-                legal,
-                _place_of(name, statement.text),
-            )
-        self.counts[found.sort] = max(self.counts[found.sort], found.number + 1)
-
-    def finish(self) -> Trace:
+    def finish(self) -> Program:
         if self.open:
             block = self.open[-1].statement
             kind = directive(block.text)
@@ -410,7 +367,7 @@ class _Builder:
             if cta >= ctas:
                 self.fail(statement, f"CTA {cta} has no program", f".cta 0-{cta} {{ ... }} around .warp blocks")
         words, *others = self.counts
-        return Trace(
+        return Program(
             self.path,
             self.target,
             self.warps,
@@ -422,16 +379,5 @@ class _Builder:
             (others[0], others[1], others[2]),
             ctas,
             self.memory,
+            self.name,
         )
-
-
-def _place_of(name: str, text: str) -> int:
-    """Where a register stands in an instruction's text, not where a longer name or the opcode begins alike."""
-    start = 0 if text.startswith("@") else max(text.find(" "), 0)
-    match = re.search(rf"(?<![\w$%.]){re.escape(name)}(?![\w$])", text[start:])
-    return match.start() + start if match else 0
-
-
-@lru_cache(maxsize=65536)
-def _decoded(text: str, target: Target | None) -> Instruction:
-    return decode(text, target)

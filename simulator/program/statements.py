@@ -1,11 +1,11 @@
-"""Cuts a trace file, plain or gzip, into statements without holding more than one."""
+"""Cuts a trace, from a file (plain or gzip) or a text, into statements without holding more than one."""
 
 from __future__ import annotations
 
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,13 @@ class Statement:
     column: int
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers; decoding and decompression errors become TraceErrors."""
+def lines_of(text: str) -> Iterator[tuple[int, str]]:
+    """Lines of a text with their numbers."""
+    return enumerate(text.split("\n"), 1)
+
+
+def lines_of_file(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of a file with their numbers; decoding and decompression errors become TraceErrors."""
     number = 0
     try:
         with path.open("rb") as raw:
@@ -51,10 +56,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise TraceError(str(path), 0, 0, f"cannot be read: {error.strerror or error}", "a readable file") from None
 
 
-def statements(path: Path) -> Iterator[Statement]:
-    """The statements of a file; TraceError for one that cannot be read."""
+def statements(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Statement]:
+    """The statements of numbered lines; TraceError, which names `path`, for one that is cut short."""
     text, start = "", (0, 0)
-    for number, raw in _lines(path):
+    for number, raw in lines:
         line = _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else "", raw).rstrip("\n\r")
         at = 0
         while at < len(line):

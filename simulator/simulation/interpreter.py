@@ -1,4 +1,4 @@
-"""Runs a trace for its values: what the registers and shared memory hold at the end, and how long each access keeps
+"""Runs a program for its values: what the registers and shared memory hold at the end, and how long each access keeps
 shared memory busy.
 
 Warps of a block run in lock step, all of their lanes at once; blocks take turns at barriers. Where warps may part
@@ -10,68 +10,27 @@ executed whole when they are issued.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa import IsaError, Target, UndefinedBehavior
-from isa.forms.mma import MmaForm
-from isa.forms.tcgen05 import FamilyForm
+from isa import IsaError, UndefinedBehavior
+from isa.forms.record import Time
 from simulator.errors import DeadlockError, TraceError
-from simulator.execute.barrier import Barriers, ClusterBarrier, is_cluster_barrier
-from simulator.execute.cta_state import CtaState, Event, Executor, PendingWait
+from simulator.execute.barrier import Barriers
+from simulator.execute.cta_state import CtaState, Executor, PendingWait
 from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.dynamic_info import Fact
-from simulator.program.data import load_all, store_all
-from simulator.program.lowering import Code, LoopEnd, Operation
-from simulator.program.trace import Trace
-from simulator.state import AddressError, RegisterFile, SharedMemory
-from simulator.state.global_memory import GlobalMemory
-from simulator.state.mbarrier import OrderedMemory
-
-COMPARED = 20_000  # matrix instructions compared with the exact result, unless told otherwise
-
-
-@dataclass
-class Group:
-    """Warps that run the same code in lock step, and what was seen of them.
-
-    Attributes:
-        wavefronts: for each operation that uses shared memory, [execution, warp] cycles.
-        lanes: for each of them whose guard may leave threads out, [execution, warp] threads that took part.
-        facts: for each operation of the families whose time depends on more than the opcode: for each warp the facts of
-            its executions.
-        unwritten: (register, line) of the first read of each register that nothing had written, with its warps.
-    """
-
-    code: Code
-    warps: NDArray[np.intp]
-    wavefronts: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict)
-    lanes: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict)
-    facts: dict[int, dict[int, list[Fact | None]]] = field(default_factory=dict)
-    unwritten: dict[tuple[int, int], set[int]] = field(default_factory=dict)
-
-
-class Watch(Protocol):
-    """Looks at a run, and may change its state: for fault injection."""
-
-    def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
-        """Called before a group executes an operation.
-
-        Args:
-            index: how many operations the warps of the group have executed before, each of them: the dynamic
-                instruction. Barriers and what is behind a false guard count, ends of loops do not.
-
-        Returns:
-            What executes in place of the operation (not of a barrier); None: the operation.
-        """
-
-    def after(self, machines: list[CtaState]) -> None:
-        """Called when all groups have ended, before `.store`."""
+from simulator.program.data import store_all
+from simulator.program.lowering import Code, LoopEnd, Operation, in_order
+from simulator.program.program import Program
+from simulator.simulation.group import Group, grouped
+from simulator.simulation.observer import Observer
+from simulator.state import AddressError
 
 
 @dataclass
@@ -107,14 +66,15 @@ class Executed:
 
     @property
     def warnings(self) -> list[str]:
-        """What a user should know about the trace."""
+        """What a user should know about the run."""
         found: dict[tuple[int, int], set[tuple[int, int]]] = {}
         for group in self.groups:
             for key, warps in group.unwritten.items():
                 found.setdefault(key, set()).update((group.code.cta, warp) for warp in warps)
         name = self.machine.registers.numbering.name
         return [
-            f"line {line}: {name(register)} is read before anything wrote it, in {len(warps)} warp{'s' if len(warps) > 1 else ''} (it reads as 0)"
+            f"line {line}: {name(register)} is read before anything wrote it, in "
+            f"{len(warps)} warp{'s' if len(warps) > 1 else ''} (it reads as 0)"
             for (register, line), warps in sorted(found.items(), key=lambda item: (item[0][1], item[0][0]))
         ]
 
@@ -126,96 +86,17 @@ class Executed:
         return met + Counter({"read-before-write": reads}) if reads else met
 
 
-def execute(
-    trace: Trace,
-    codes: list[Code],
-    target: Target,
-    *,
-    arithmetic: str = "chip",
-    undefined: str = "hardware",
-    compare: int = COMPARED,
-    slots: int = 64,
-    log: list[Event] | None = None,
-    prepare: Callable[[CtaState], None] | None = None,
-    watch: Watch | None = None,
-) -> Executed:
-    """Runs the programs of a trace for their values.
-
-    Args:
-        target: the chip whose arithmetic is used.
-        arithmetic: "chip", "exact" or "none".
-        undefined: "hardware" or "raise".
-        compare: how many matrix instructions to compare with the exact result.
-        slots: warps that the SM has room for (%nwarpid).
-        prepare: gets each CTA after its `.load`s, to set more of its state.
-        log: gets an event for each access, barrier and asynchronous instruction, in the order of execution; for
-            checkers.
-        watch: is called before each operation.
+def interpret(program: Program, machines: list[CtaState], observers: Sequence[Observer] = ()) -> Executed:
+    """Runs a program on CTAs that are ready, which are left in their final state.
 
     Raises:
-        TraceError: data that cannot be loaded, an access outside of shared memory, an instruction that is not executed.
+        TraceError: an access outside of shared memory, an instruction that is not executed.
         UndefinedBehavior: under the policy "raise", and for what stops a chip.
         DeadlockError: a barrier that not all warps reach, an mbarrier whose phase is never complete.
     """
-    machines = machines_of(trace, codes, target, slots)
-    for machine in machines:
-        machine.arithmetic, machine.undefined, machine.compare, machine.log = arithmetic, undefined, compare, log
-    load_all(trace, *machines)
-    if prepare is not None:
-        for machine in machines:
-            prepare(machine)
-    return run(trace, codes, machines, watch)
-
-
-def run(trace: Trace, codes: list[Code], machines: list[CtaState], watch: Watch | None = None) -> Executed:
-    """Runs the programs on CTAs that are ready; errors as `execute`."""
-    groups = grouped(codes)
-    Walk(trace, groups, machines, watch).run()
-    if watch is not None:
-        watch.after(machines)
-    return Executed(store_all(trace, *machines), groups, machines)
-
-
-def machines_of(trace: Trace, codes: list[Code], target: Target, slots: int) -> list[CtaState]:
-    """The CTAs of a trace, which know each other."""
-    machines = []
-    cluster = ClusterBarrier((code.cta, warp) for code in codes if code.items for warp in code.warps)
-    ordered = trace.ctas > 1 or any(
-        isinstance(op.instruction.form, FamilyForm) for code in codes for op in code.operations
-    )
-    outside = GlobalMemory(trace.global_bytes)
-    for rank in range(trace.ctas):
-        registers = RegisterFile(trace.warps, *trace.numbering)
-        memory = (OrderedMemory if ordered else SharedMemory)(trace.shared_bytes, trace.warps * trace.ctas)
-        machines.append(
-            CtaState(registers, memory, trace.warps, target, slots=slots, rank=rank, cluster=cluster, memory=outside)
-        )
-    if len(machines) == 2:
-        machines[0].peer, machines[1].peer = machines[1], machines[0]
-    return machines
-
-
-def grouped(codes: list[Code]) -> list[Group]:
-    """One group a block; one a warp where warps may part: where some of them wait for something that the others need
-    not wait for."""
-    operations = [op for code in codes for op in code.operations]
-    part = any(
-        (op.barrier and (op.barrier[1] is not None or op.instruction.guard)) or _parting(op) for op in operations
-    )
-    return [
-        Group(code, np.array(warps, np.intp))
-        for code in codes
-        for warps in ([[w] for w in code.warps] if part else [list(code.warps)])
-    ]
-
-
-def _parting(op: Operation) -> bool:
-    form = op.instruction.form
-    return (
-        form.unit in ("tcgen05", "tmem")
-        or is_cluster_barrier(form)
-        or (isinstance(form, FamilyForm) and "_wait" in form.name)
-    )
+    interpreter = Interpreter(program, machines, observers)
+    interpreter.run()
+    return interpreter.executed()
 
 
 class _Stop(NamedTuple):
@@ -232,19 +113,28 @@ class _Stop(NamedTuple):
     line: int
 
 
-class Walk:
-    """Runs groups in turn: each as far as it goes, those that were released earlier first."""
+class Interpreter:
+    """Runs groups in turn: each as far as it goes, those that were released earlier first.
 
-    def __init__(self, trace: Trace, groups: list[Group], machines: list[CtaState], watch: Watch | None = None) -> None:
-        self.trace, self.machines, self.watch = trace, machines, watch
-        self.barriers = [Barriers(trace.warps) for _ in machines]
-        self.running = {number: (group, self.walk(group)) for number, group in enumerate(groups)}
+    Attributes:
+        groups: who runs, and what was noted about them, also when a run ends with an error.
+    """
+
+    def __init__(self, program: Program, machines: list[CtaState], observers: Sequence[Observer] = ()) -> None:
+        self.program, self.machines, self.observers = program, machines, tuple(observers)
+        self.groups = grouped(program.codes)
+        self.barriers = [Barriers(program.warps) for _ in machines]
+        self.running = {number: (group, self.walk(group)) for number, group in enumerate(self.groups)}
         self.ready = list(self.running)
         self.blocked: dict[int, set[int]] = {}  # groups at named barriers: the warps that have not been released
         self.waiting: dict[int, _Stop] = {}  # groups that wait for something else
 
     def run(self) -> None:
-        """To the end; DeadlockError if it is not reached."""
+        """To the end; errors as `interpret`."""
+        for machine in self.machines:
+            machine.listen(*self.observers)
+        for observer in self.observers:
+            observer.started(self.machines)
         while self.ready:
             number = self.ready.pop(0)
             group, walk = self.running[number]
@@ -261,6 +151,12 @@ class Walk:
                 self.wake()
         if self.running:
             raise DeadlockError(self.describe())
+        for observer in self.observers:
+            observer.finished(self.machines)
+
+    def executed(self) -> Executed:
+        """What the run gave."""
+        return Executed(store_all(self.program, *self.machines), self.groups, self.machines)
 
     def arrive(self, number: int, group: Group, barrier: tuple[int, int | None]) -> None:
         """A group arrives at a named barrier; who is released by that goes on."""
@@ -278,7 +174,7 @@ class Walk:
                         self.ready.append(other)
         if barriers.mismatches > mismatches:
             machine.note_undefined(
-                "barrier-mismatch", barriers.mismatches - mismatches, f"{self.trace.path}: barrier {barrier[0]}"
+                "barrier-mismatch", barriers.mismatches - mismatches, f"{self.program.path}: barrier {barrier[0]}"
             )
 
     def wake(self) -> None:
@@ -296,8 +192,10 @@ class Walk:
     def placed(self, error: AddressError | IsaError | UndefinedBehavior, line: int) -> TraceError | UndefinedBehavior:
         """The error with its place in the trace."""
         if isinstance(error, UndefinedBehavior):
-            return UndefinedBehavior(error.name, f"{self.trace.path}:{line}: {error.where}", error.rule, error.section)
-        return TraceError(str(self.trace.path), line, 0, error.reason, error.legal)
+            return UndefinedBehavior(
+                error.rule, f"{self.program.path}:{line}: {error.where}", error.reason, error.section
+            )
+        return TraceError(str(self.program.path), line, 0, error.reason, error.legal, error.rule, error.operand)
 
     def describe(self) -> tuple[str, ...]:
         """Who waits for what."""
@@ -314,34 +212,23 @@ class Walk:
             lines.append(
                 f"{who}warps {', '.join(map(str, group.warps))} wait in line {stop.line} for {stop.block.describe()}"
             )
-        warps = self.trace.warps * self.trace.ctas
+        warps = self.program.warps * self.program.ctas
         finished = warps - sum(len(group.warps) for group, _ in self.running.values())
         return (*lines, f"{finished} of {warps} warps are finished or have no program")
 
     def walk(self, group: Group) -> Generator[_Stop]:
         """Executes a group's code; yields where it waits, and goes on when it is released."""
-        items, machine = group.code.items, self.machines[group.code.cta]
-        counts = [0] * group.code.loops
-        seen = np.zeros(len(items), np.bool_)
-        idle = _idle_loops(group.code) if machine.arithmetic == "none" else set()
-        at = index = 0
-        watch, instead = self.watch, None
-        while at < len(items):
-            item = items[at]
-            at += 1
-            if isinstance(item, LoopEnd):
-                counts[item.loop] += 1
-                if counts[item.loop] < item.count and item.loop not in idle:
-                    at = item.start
-                else:
-                    counts[item.loop] = 0
-                continue
+        machine, observers = self.machines[group.code.cta], self.observers
+        seen = np.zeros(len(group.code.items), np.bool_)
+        once = _idle_loops(group.code) if machine.arithmetic == "none" else ()
+        instead = None
+        for index, item in enumerate(in_order(group.code, once)):
             if not seen[item.index]:
                 seen[item.index] = item.instruction.guard is None
                 _note_unwritten(group, item, machine)
-            if watch is not None:
-                instead = watch.before(machine, group, item, index)
-                index += 1
+            if observers:
+                found = [observer.before(machine, group, item, index) for observer in observers]
+                instead = next((executes for executes in found if executes is not None), None)
             if item.barrier is None:
                 block = self.execute(group, item, machine, instead)
                 if block is not None:
@@ -356,7 +243,7 @@ class Walk:
     def execute(
         self, group: Group, item: Operation, machine: CtaState, instead: Executor | None = None
     ) -> PendingWait | None:
-        """Executes one operation, or what a watch puts in its place; what it waits for, if it does."""
+        """Executes one operation, or what an observer puts in its place; what it waits for, if it does."""
         machine.line = item.line
         try:
             outcome = (executor(item.instruction) if instead is None else instead)(machine, group.warps)
@@ -379,8 +266,13 @@ class Walk:
         assert guard is not None
         lanes = guarded_lanes(guard, machine, group.warps)
         if lanes.any() != lanes.all():
-            reason = f"'{item.instruction.form.opcode}' in {int(lanes.sum())} of the {lanes.size} threads of warp {int(group.warps[0])}"
-            raise TraceError(str(self.trace.path), item.line, 0, reason, "all threads of a warp, or none")
+            reason = (
+                f"'{item.instruction.form.opcode}' in {int(lanes.sum())} of "
+                f"the {lanes.size} threads of warp {int(group.warps[0])}"
+            )
+            raise TraceError(
+                str(self.program.path), item.line, 0, reason, "all threads of a warp, or none", rule="aligned-threads"
+            )
         return bool(lanes.any())
 
 
@@ -405,6 +297,6 @@ def _idle_loops(code: Code) -> set[int]:
     idle = set()
     for end in (item for item in code.items if isinstance(item, LoopEnd)):
         body = code.items[end.start : end.index]
-        if all(isinstance(item, LoopEnd) or isinstance(item.instruction.form, MmaForm) for item in body):
+        if all(isinstance(item, LoopEnd) or item.instruction.form.time is Time.TENSOR for item in body):
             idle.add(end.loop)
     return idle

@@ -48,13 +48,16 @@ class GlobalMemory:
             bad = int(addresses[outside].ravel()[0])
             reason = f"access to {width} bytes at global[{bad}], outside of the {self.data.size} bytes of global memory"
             raise AddressError(
-                reason, f"0 to {self.data.size - width}, see .global" if self.data.size >= width else "see .global"
+                reason,
+                f"0 to {self.data.size - width}, see .global" if self.data.size >= width else "see .global",
+                rule="shared-memory-bounds",
             )
         misaligned = addresses % alignment != 0
         if misaligned.any():
             raise AddressError(
                 f"misaligned access to {width} bytes at global[{int(addresses[misaligned].ravel()[0])}]",
                 f"a multiple of {alignment}",
+                rule="misaligned-address",
             )
 
 

@@ -138,6 +138,12 @@ class RegisterFile:
         bank[warps[:, None], index] = values
         self.written[warps[:, None], index + self._first[sort]] = True
 
+    def copy_from(self, source: RegisterFile) -> None:
+        """All registers of all warps, as in a file of the same shape."""
+        for bank, other in zip(self.banks, source.banks, strict=True):
+            bank[:] = other
+        self.written[:] = source.written
+
     def unwritten(self, warps: Warps, registers: Sequence[int]) -> list[tuple[int, int]]:
         """(warp, number) pairs among these numbers that nothing has written, without duplicates."""
         distinct = sorted(set(registers))

@@ -22,8 +22,10 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
+from isa.forms.record import Unit
+from simulator.timing.compile import matrix
 from simulator.timing.config import Config
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, matrix, nesting
+from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.sequences_config import Row, Sequence, Sequences, Value
 from simulator.timing.sequences_order import in_order
 

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from isa import MmaForm, mma_forms
+from simulator.timing.tables import Cycles, Delay, Slots
+from simulator.toml_tables import Between
 
 KINDS = ("alu", "imad", "float", "shuffle", "call", "return")
 Value = int | str
@@ -76,13 +78,13 @@ class Sequences:
     """
 
     file: str
-    float_interval: int
-    shuffle: int
-    call: int
-    fetch: int
-    window: int
-    temporaries: int
-    known: Mapping[str, Sequence] = field(default_factory=dict, compare=False, repr=False)
+    float_interval: Cycles
+    shuffle: Cycles
+    call: Cycles
+    fetch: Delay
+    window: Slots
+    temporaries: Annotated[int, Between(1, 255, "registers")]
+    known: Mapping[str, Sequence] = field(default_factory=dict, compare=False, repr=False, metadata={"toml": False})
 
     def find(self, form: MmaForm) -> Sequence | None:
         return self.known.get(form.opcode)

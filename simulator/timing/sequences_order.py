@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from isa.forms.record import Unit
 from simulator.timing.config import Config
-from simulator.timing.model import TimedOperation, Unit
+from simulator.timing.model import TimedOperation
 from simulator.timing.schedule import extra
 
 

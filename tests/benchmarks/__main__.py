@@ -14,7 +14,7 @@ import simulator
 from simulator.execute.mma import execute_mma
 from simulator.faults import Instruction, single_bits
 from simulator.layout import form_layout
-from simulator.program.reader import read_trace
+from simulator.program import load
 from simulator.resources import folder
 from simulator.studies.validation.streams import stream
 from simulator.timing.config import load_config
@@ -118,7 +118,7 @@ def pairs() -> list[Pair]:
 
 def spelled() -> list[str]:
     """1,000 instructions as the digits traces spell them."""
-    steps = read_trace(folder("traces") / "digits" / "f16.trace").steps()
+    steps = load(folder("traces") / "digits" / "f16.trace").steps()
     texts = [str(step.instruction) for step in steps]
     return (texts * 10)[:1000]
 
@@ -136,10 +136,10 @@ def decode_long(texts: list[str]) -> None:
 
 def repeated(count: int) -> Callable[[], object]:
     """The timing engine alone on a loop of 120 matrix instructions in 8 warps."""
+    from simulator.program.blocks import Block, Repeat
     from simulator.program.lowering import linearise
-    from simulator.program.trace import Block, Repeat
+    from simulator.timing.compile import compile_code
     from simulator.timing.engine import simulate
-    from simulator.timing.model import compile_code
 
     config = load_config("h100_sxm")
     block = Block(tuple(range(8)), (Repeat(count, stream(isa.mma_form(OPCODE), 4), 1),), 1)

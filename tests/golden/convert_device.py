@@ -143,7 +143,8 @@ def _evaluate(instruction: str, source: str, result: str, *, upper: bool = False
     return lines
 
 
-_HEAD = """.reg .pred %p<4>; .reg .b8 %b<4>; .reg .b16 %h<4>; .reg .b32 %r<100>; .reg .b64 %rd<20>; .reg .f32 %f<10>; .reg .f64 %d<4>;
+_HEAD = """.reg .pred %p<4>; .reg .b8 %b<4>; .reg .b16 %h<4>; .reg .b32 %r<100>; .reg .b64 %rd<20>;
+.reg .f32 %f<10>; .reg .f64 %d<4>;
     mov.f32 %f9, 0f00000000;
     mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
     mad.lo.u32 %r4, %r1, %r2, %r3;
@@ -288,7 +289,8 @@ def run(folder: Path, output: Path, date: str) -> None:
         )
         print(instruction, len(given), "inputs", flush=True)
     about = {"gpu": device.name, "date": date, "differing_halves": differing, "numpy": np.__version__}
-    np.savez_compressed(output, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    words = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    np.savez_compressed(output, about=words, **arrays)  # type: ignore[arg-type]
     print(output, output.stat().st_size, "bytes")
 
 

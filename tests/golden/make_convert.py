@@ -88,7 +88,10 @@ def host(nvcc: str, output: Path) -> None:
     print(output, output.stat().st_size, "bytes,", len(arrays), "arrays")
 
 
-_DECLARATIONS = ".reg .f32 %f<4>; .reg .f64 %d<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; .reg .s8 %s<4>; .reg .u8 %u<4>; .reg .b8 %b<4>;"
+_DECLARATIONS = (
+    ".reg .f32 %f<4>; .reg .f64 %d<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; .reg .s8 %s<4>; .reg .u8 "
+    "%u<4>; .reg .b8 %b<4>;"
+)
 _REGISTERS = {
     "f32": "f",
     "f64": "d",

@@ -43,7 +43,10 @@ SEED = 20261121
 CASES = (
     "normal numbers; integers: any",
     "normal numbers; integers: any",
-    "one of eight elements of B special (zero, infinity, NaN, subnormal, largest); integers: smallest and largest, C at the upper limit",
+    (
+        "one of eight elements of B special (zero, infinity, NaN, subnormal, largest); integers: smallest and "
+        "largest, C at the upper limit"
+    ),
     "B subnormal, A large, C small; integers: smallest and largest, C at the lower limit",
     "any finite bits; integers: any, C too",
     "special elements in A, B and C; integers: half of B zero",
@@ -256,7 +259,10 @@ def kernel(name: str, form: MmaForm, selector: int) -> str:
     vectors = {letter: "{" + ", ".join(f"%{letter}{i}" for i in range(count)) + "}" for letter, count in words.items()}
     size = 128 * (words["a"] + words["b"] + words["c"])
     lines = [
-        f".visible .entry {name}(.param .u64 operands, .param .u64 metadata, .param .u64 cases, .param .u64 outputs, .param .u32 faults)",
+        (
+            f".visible .entry {name}(.param .u64 operands, .param .u64 metadata, .param .u64 cases, .param .u64 "
+            f"outputs, .param .u32 faults)"
+        ),
         "{",
     ]
     lines += [

@@ -228,7 +228,8 @@ def _load(letter: str, element: str, words: int, first: int) -> str:
 def _store(element: str, words: int) -> str:
     if element == "f64":
         lines = [
-            f"mov.b64 {{%t0, %t1}}, %d{i // 2};\nst.global.b32 [%out+{128 * i}], %t0;\nst.global.b32 [%out+{128 * (i + 1)}], %t1;"
+            f"mov.b64 {{%t0, %t1}}, %d{i // 2};\nst.global.b32 [%out+{128 * i}], %t0;\nst.global.b32 "
+            f"[%out+{128 * (i + 1)}], %t1;"
             for i in range(0, words, 2)
         ]
     else:
@@ -243,7 +244,8 @@ def _kernel(number: int, form: Form) -> str:
 .reg .b64 %in, %out, %wide, %desc;
 .reg .b32 %lane, %warp, %case, %cases, %x, %y, %z, %n, %t0, %t1, %e;
 .reg .pred %beyond, %first, %add;
-{_declaration("a", form.a, na)}{_declaration("b", form.b, nb)}{_declaration("c", form.c, nc)}{_declaration("d", form.d, nd)}
+{_declaration("a", form.a, na)}{_declaration("b", form.b, nb)}{_declaration("c", form.c, nc)}
+{_declaration("d", form.d, nd)}
 {".shared .align 128 .b8 tile_" + str(number) + "[2048];" if form.wgmma else ""}
 ld.param.u64 %in, [inputs];
 ld.param.u64 %out, [outputs];

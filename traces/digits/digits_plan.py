@@ -59,7 +59,8 @@ class Plan:
 
     @property
     def opcode(self) -> str:
-        return f"mma.sp::ordered_metadata.sync.aligned.{self.shape}.row.col.{self.accumulator}.{self.name}.{self.name}.{self.accumulator}"
+        types = f"{self.accumulator}.{self.name}.{self.name}.{self.accumulator}"
+        return f"mma.sp::ordered_metadata.sync.aligned.{self.shape}.row.col.{types}"
 
     @cached_property
     def form(self) -> MmaForm:

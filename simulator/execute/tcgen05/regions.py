@@ -1,4 +1,4 @@
-"""What an execution of a tcgen05 instruction reads and writes, for the log of a checked run: bytes of shared memory and
+"""What an execution of a tcgen05 instruction reads and writes, for those who listen: bytes of shared memory and
 cells of Tensor Memory."""
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from isa.shared_memory.descriptor import SharedMemoryDescriptor
 from isa.shared_memory.layout import smem_operand, touched
 from isa.shared_memory.tile import copy_addresses
 from isa.tensor_memory.address import COLUMNS, QUARTER, TmemAddress
+from isa.tensor_memory.copies import Copy
 from isa.tensor_memory.datapath import DatapathLayout, datapath
 from isa.tensor_memory.metadata import tmem_metadata
-from isa.tensor_memory.moves import SHIFT_COLUMNS, Copy, Move
+from isa.tensor_memory.moves import SHIFT_COLUMNS, Move
 from isa.tensor_memory.scales import tmem_scales
-from simulator.execute.cta_state import CtaState, Region
+from simulator.execute.cta_state import CtaState
+from simulator.execute.events import Region
 from simulator.execute.tcgen05.fetch import instruction_descriptor
 from simulator.execute.tcgen05.multiply import Call
 
@@ -42,17 +44,17 @@ def _cells(lanes: Cells, columns: Cells) -> Cells:
 def of_mma(call: Call, ctas: Sequence[CtaState]) -> Touched:
     """A, B, metadata, scale factors and D of every CTA."""
     form = call.form
-    smem = [_shared(form.kind, call.idesc, "b", call.b, form.cta_group)]
-    smem += [] if form.a_in_tmem else [_shared(form.kind, call.idesc, "a", call.a, form.cta_group)]
+    shared = [("B", _shared(form.kind, call.idesc, "b", call.b, form.cta_group))]
+    shared += [] if form.a_in_tmem else [("A", _shared(form.kind, call.idesc, "a", call.a, form.cta_group))]
     d, operands = _accumulators(form, call.idesc, call.d), _operands(call)
-    tmem = [*operands, d] if call.enable else operands
+    tmem = [*operands, ("D", d)] if call.enable else operands
     reads = [
-        Region(space, cta.rank, cells)
+        Region(space, cta.rank, cells, role)
         for cta in ctas
-        for space, found in (("shared", smem), ("tmem", tmem))
-        for cells in found
+        for space, found in (("shared", shared), ("tmem", tmem))
+        for role, cells in found
     ]
-    return Touched(tuple(reads), tuple(Region("tmem", cta.rank, d) for cta in ctas))
+    return Touched(tuple(reads), tuple(Region("tmem", cta.rank, d, "D") for cta in ctas))
 
 
 _cache: dict[tuple[object, ...], Cells] = {}  # the same operands come again in every loop; never written to
@@ -82,18 +84,19 @@ def _accumulators(form: Tcgen05MmaForm, word: int, d: int) -> Cells:
     return _kept(("d", form.opcode, word, d), make)
 
 
-def _operands(call: Call) -> list[Cells]:
-    """Cells of A, metadata and scale factors, where they are in Tensor Memory."""
-    form, word, found = call.form, call.idesc, []
+def _operands(call: Call) -> list[tuple[str, Cells]]:
+    """Roles and cells of A, metadata and scale factors, where they are in Tensor Memory."""
+    form, word, found = call.form, call.idesc, list[tuple[str, Cells]]()
     if form.a_in_tmem:
-        found.append(_kept(("a", form.opcode, word, call.a), lambda: _tmem_a(form, word, call.a)))
+        found.append(("A", _kept(("a", form.opcode, word, call.a), lambda: _tmem_a(form, word, call.a))))
     if form.sparse:
-        found.append(_kept(("e", form.opcode, word, call.sp_meta), lambda: _metadata(form, word, call.sp_meta)))
+        metadata = _kept(("e", form.opcode, word, call.sp_meta), lambda: _metadata(form, word, call.sp_meta))
+        found.append(("metadata", metadata))
     if form.block_scale:
         for operand, address in (("a", call.scale_a), ("b", call.scale_b)):
-            found.append(
-                _kept((operand, "scale", form.opcode, word, address), partial(_scales, form, word, operand, address))
-            )
+            key = operand, "scale", form.opcode, word, address
+            factors = _kept(key, partial(_scales, form, word, operand, address))
+            found.append((f"scale factors of {operand.upper()}", factors))
     return found
 
 
@@ -139,7 +142,7 @@ def of_move(cta: CtaState, address: int, how: Move) -> tuple[Region, ...]:
     """Cells of a tcgen05.ld or st."""
     base = TmemAddress.from_word(address)
     lane, column = how.cells
-    return (Region("tmem", cta.rank, _cells(lane + base.lane, column + base.column)),)
+    return (Region("tmem", cta.rank, _cells(lane + base.lane, column + base.column), "cells"),)
 
 
 def of_copy(ctas: Sequence[CtaState], address: int, word: int, how: Copy) -> Touched:
@@ -148,8 +151,8 @@ def of_copy(ctas: Sequence[CtaState], address: int, word: int, how: Copy) -> Tou
     lane, column, _ = how.mapping.grid
     source, cells = np.unique(start[..., None] + np.arange(16)), _cells(lane + base.lane, column + base.column)
     return Touched(
-        tuple(Region("shared", cta.rank, source) for cta in ctas),
-        tuple(Region("tmem", cta.rank, cells) for cta in ctas),
+        tuple(Region("shared", cta.rank, source, "bytes") for cta in ctas),
+        tuple(Region("tmem", cta.rank, cells, "cells") for cta in ctas),
     )
 
 
@@ -157,7 +160,7 @@ def of_shift(ctas: Sequence[CtaState], address: int) -> Touched:
     """Cells of a tcgen05.shift: a quarter of the lanes, 8 columns."""
     base = TmemAddress.from_word(address)
     cells = _cells(base.lane + np.arange(QUARTER)[:, None], base.column + np.arange(SHIFT_COLUMNS))
-    both = tuple(Region("tmem", cta.rank, cells) for cta in ctas)
+    both = tuple(Region("tmem", cta.rank, cells, "cells") for cta in ctas)
     return Touched(both, both)
 
 

@@ -32,7 +32,7 @@ MOST = 1 << 24  # results
 MOST_K = 1 << 20
 
 _SMALL, _LARGE = 32, 128  # rows and columns of a drawn matrix at most
-_SMALL_K = 256  # up to which it is small: a product for which a BLAS starts no threads, which costs more than the product on a busy machine
+_SMALL_K = 256  # up to which it is small: a BLAS starts no threads, which cost more than the product where others work
 _ROWS = 1 << 22  # elements of A in a drawn matrix that is not small: 32 MiB as float64
 _TILE = 128  # of given matrices
 _ELEMENTS = 1 << 21  # of A in a batch: 16 MiB as float64

@@ -99,7 +99,8 @@ class Tile:
         name = "mma.sp::ordered_metadata" if self.sparse else "mma"
         accumulator, bits = TYPES[self.type]
         return mma_form(
-            f"{name}.sync.aligned.{_SHAPES[bits, self.sparse]}.row.col.{accumulator}.{self.type}.{self.type}.{accumulator}",
+            f"{name}.sync.aligned.{_SHAPES[bits, self.sparse]}.row.col."
+            f"{accumulator}.{self.type}.{self.type}.{accumulator}",
             "sm_90a",
         )
 

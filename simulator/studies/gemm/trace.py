@@ -138,8 +138,13 @@ class _Writer:
             columns, shared = row // 16, self.base + (t.bm * t.row_a if name == "b" else 0)
             to = r(f"to {name}")
             yield f"    // {name.upper()}: thread -> row thread / {columns}, 16-byte column thread % {columns}"
-            yield f"    shr.u32 %r{x}, %r{thread}, {columns.bit_length() - 1}; and.b32 %r{y}, %r{thread}, {columns - 1};"
-            yield f"    mul.wide.u32 %rd{_FIRST_WIDE[name]}, %r{x}, {pitch}; shl.b32 %r{to}, %r{y}, 4; cvt.u64.u32 %rd4, %r{to};"
+            yield (
+                f"    shr.u32 %r{x}, %r{thread}, {columns.bit_length() - 1}; and.b32 %r{y}, %r{thread}, {columns - 1};"
+            )
+            yield (
+                f"    mul.wide.u32 %rd{_FIRST_WIDE[name]}, %r{x}, {pitch}; "
+                f"shl.b32 %r{to}, %r{y}, 4; cvt.u64.u32 %rd4, %r{to};"
+            )
             wide = f"%rd{_FIRST_WIDE[name]}"
             yield f"    add.u64 {wide}, {wide}, %rd4; add.u64 {wide}, {wide}, {begin};"
             yield from self.turned(row, x, y, to)
@@ -151,7 +156,10 @@ class _Writer:
             yield f"    and.b32 %r{x}, %r{lane}, 7; shr.u32 %r{y}, %r{lane}, 3;"
         else:
             z = r("z")
-            yield f"    and.b32 %r{x}, %r{lane}, 7; shr.u32 %r{y}, %r{lane}, 4; shl.b32 %r{y}, %r{y}, 3; add.u32 %r{x}, %r{x}, %r{y};"
+            yield (
+                f"    and.b32 %r{x}, %r{lane}, 7; shr.u32 %r{y}, %r{lane}, "
+                f"4; shl.b32 %r{y}, %r{y}, 3; add.u32 %r{x}, %r{x}, %r{y};"
+            )
             yield f"    shr.u32 %r{y}, %r{lane}, 3; and.b32 %r{y}, %r{y}, 1; mov.b32 %r{z}, %r{y};"
         yield from self.fragments("b", f"%r{warp}", -t.warps_m, t.tiles_n * 8, t.row_b, self.base + t.bm * t.row_a)
         if t.sparse:
@@ -161,7 +169,10 @@ class _Writer:
         """to = 16 * (column y, turned by row x)."""
         z = self.take("z")
         if row == 64:
-            yield f"    shr.u32 %r{z}, %r{x}, 1; and.b32 %r{z}, %r{z}, 3; xor.b32 %r{to}, %r{y}, %r{z}; shl.b32 %r{to}, %r{to}, 4;"
+            yield (
+                f"    shr.u32 %r{z}, %r{x}, 1; and.b32 %r{z}, %r{z}, 3; "
+                f"xor.b32 %r{to}, %r{y}, %r{z}; shl.b32 %r{to}, %r{to}, 4;"
+            )
         else:
             yield f"    and.b32 %r{z}, %r{x}, 7; xor.b32 %r{to}, %r{y}, %r{z}; shl.b32 %r{to}, %r{to}, 4;"
 
@@ -195,7 +206,10 @@ class _Writer:
         shared = self.base + t.bm * t.row_a + t.bn * t.row_b
         to, at = r("to e"), r("at e")
         yield "    // metadata: the bytes in their order; lane -> its words of all m16 tiles"
-        yield f"    mul.lo.u32 %r{to}, %r{thread}, {t.size_e}; cvt.u64.u32 %rd2, %r{to}; add.u64 %rd2, %rd2, {self.where.e};"
+        yield (
+            f"    mul.lo.u32 %r{to}, %r{thread}, {t.size_e}; cvt.u64.u32 "
+            f"%rd2, %r{to}; add.u64 %rd2, %rd2, {self.where.e};"
+        )
         yield f"    add.u32 %r{to}, %r{to}, {shared};"
         yield from self.modulo(f"%r{warp}", t.warps_m, z)
         yield f"    shl.b32 %r{z}, %r{z}, 5; add.u32 %r{z}, %r{z}, %r{lane};"
@@ -211,11 +225,15 @@ class _Writer:
             rows = t.threads * 16 // row
             for i in range(count):
                 to, source = slot * t.stage_bytes + i * rows * row, ahead * row + i * rows * pitch
-                yield f"    cp.async.cg.shared.global [%r{r(f'to {name}')}+{to}], [%rd{_FIRST_WIDE[name]}+{source}], 16;"
+                yield (
+                    f"    cp.async.cg.shared.global [%r{r(f'to {name}')}+{to}], [%rd{_FIRST_WIDE[name]}+{source}], 16;"
+                )
         if t.sparse:
             kind = "cg" if t.size_e == 16 else "ca"
             to, source = slot * t.stage_bytes, ahead * t.bytes_e
-            yield f"    cp.async.{kind}.shared.global [%r{r('to e')}+{to}], [%rd{_FIRST_WIDE['e']}+{source}], {t.size_e};"
+            yield (
+                f"    cp.async.{kind}.shared.global [%r{r('to e')}+{to}], [%rd{_FIRST_WIDE['e']}+{source}], {t.size_e};"
+            )
         yield "    cp.async.commit_group;"
 
     def advance(self, iterations: int) -> Iterator[str]:
@@ -290,7 +308,10 @@ class _Writer:
             for m in range(t.tiles_m):
                 c = _list(self.acc + 4 * (m * t.tiles_n + n), 4)
                 tail = f", %r{self.metadata_of(slot) + word * t.tiles_m + m}, {selector:#x};" if t.sparse else ";"
-                yield f"    {t.form.opcode} {c}, {_list(a + 4 * m, 4)}, {_list(b + self.words_b * n, self.words_b)}, {c}{tail}"
+                yield (
+                    f"    {t.form.opcode} {c}, {_list(a + 4 * m, 4)}, "
+                    f"{_list(b + self.words_b * n, self.words_b)}, {c}{tail}"
+                )
 
     def epilogue(self) -> Iterator[str]:
         """Fragments of D, row by row: PTX ISA 9.0, 9.7.14.5.8 (lane -> row lane / 4, columns 2 * (lane % 4) and the
@@ -299,13 +320,20 @@ class _Writer:
         warp, lane, pitch = self.take("warp"), self.take("lane"), self.where.pitch_d
         yield f"    shr.u32 %r{x}, %r{lane}, 2; and.b32 %r{y}, %r{lane}, 3; shl.b32 %r{y}, %r{y}, 3;"
         yield f"    and.b32 %r{z}, %r{warp}, {t.warps_m - 1}; mad.lo.u32 %r{x}, %r{z}, {t.tiles_m * 16}, %r{x};"
-        yield f"    shr.u32 %r{z}, %r{warp}, {t.warps_m.bit_length() - 1}; mad.lo.u32 %r{y}, %r{z}, {t.tiles_n * 32}, %r{y};"
-        yield f"    mad.lo.u32 %r{x}, %r{x}, {pitch}, %r{y}; cvt.u64.u32 %rd3, %r{x}; add.u64 %rd3, %rd3, {self.where.d};"
+        yield (
+            f"    shr.u32 %r{z}, %r{warp}, {t.warps_m.bit_length() - 1}; "
+            f"mad.lo.u32 %r{y}, %r{z}, {t.tiles_n * 32}, %r{y};"
+        )
+        yield (
+            f"    mad.lo.u32 %r{x}, %r{x}, {pitch}, %r{y}; cvt.u64.u32 %rd3, %r{x}; add.u64 %rd3, %rd3, {self.where.d};"
+        )
         for m in range(t.tiles_m):
             for n in range(t.tiles_n):
                 c = self.acc + 4 * (m * t.tiles_n + n)
                 for half in (0, 1):
-                    yield f"    st.global.v2.b32 [%rd3+{(m * 16 + half * 8) * pitch + n * 32}], {_list(c + 2 * half, 2)};"
+                    yield (
+                        f"    st.global.v2.b32 [%rd3+{(m * 16 + half * 8) * pitch + n * 32}], {_list(c + 2 * half, 2)};"
+                    )
 
 
 def _tail(products: list[str], copies: list[str], loads: list[str]) -> Iterator[str]:

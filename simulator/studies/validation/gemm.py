@@ -7,24 +7,20 @@ all SMs, with the kernels that `simulator.studies.gemm` writes.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import re
-import tempfile
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from simulator.program.reader import read_trace
 from simulator.resources import folder
-from simulator.simulation.run import timed_codes
+from simulator.simulation.session import Session
 from simulator.studies.gemm.estimate import estimate
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.group import Group, Row
+from simulator.tables import read_rows
 from simulator.timing.config import Config
-from simulator.timing.engine import simulate
 
 SOURCE = "measured: H100 80GB, 2026-11-21, tests/hardware/gemm"
 MODES = ("whole", "without copies", "without copies and barriers", "copies alone")
@@ -40,8 +36,7 @@ def _loops() -> dict[str, dict[str, Any]]:
 
 
 def _table(name: str) -> list[dict[str, str]]:
-    with (folder("configs") / "measurements" / name).open() as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return read_rows(folder("configs") / "measurements" / name)
 
 
 # The main loop on one SM
@@ -80,15 +75,13 @@ def loop_trace(entry: dict[str, Any], runs: int) -> str:
 def _rows(wide: int | str, size: int, per_row: int, lane: int, x: int, y: int) -> Iterator[str]:
     """%rd = where a lane's `size` bytes lie, `per_row` lanes to a row."""
     yield f"shr.u32 %r{x}, %r{lane}, {per_row.bit_length() - 1}; mul.lo.u32 %r{x}, %r{x}, {_PITCH};"
-    yield f"and.b32 %r{y}, %r{lane}, {per_row - 1}; mad.lo.u32 %r{x}, %r{y}, {size}, %r{x}; cvt.u64.u32 %rd{wide}, %r{x};"
+    yield (
+        f"and.b32 %r{y}, %r{lane}, {per_row - 1}; mad.lo.u32 %r{x}, %r{y}, {size}, %r{x}; cvt.u64.u32 %rd{wide}, %r{x};"
+    )
 
 
 def _cycles(text: str, config: Config) -> int:
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "loop.trace"
-        path.write_text(text)
-        program = read_trace(path)
-    return simulate(config, timed_codes(program, config), program.warps, program.numbering.total).cycles
+    return Session(text, config, arithmetic="none").time().cycles
 
 
 def iteration(entry: dict[str, Any], config: Config) -> float:
@@ -148,7 +141,10 @@ def copy_trace(row: int, warps: int, count: int, groups: int, rounds: int) -> st
     ]
     lines += ["mov.u32 %r0, %laneid; mov.u32 %r1, %warpid; shl.b32 %r4, %r0, 4;", *_rows(0, 16, row // 16, 0, 2, 3)]
     lines += [
-        f"mul.wide.u32 %rd1, %r1, {count * step}; add.u64 %rd0, %rd0, %rd1; mad.lo.u32 %r4, %r1, {512 * count * groups}, %r4;",
+        (
+            f"mul.wide.u32 %rd1, %r1, {count * step}; add.u64 %rd0, %rd0, "
+            f"%rd1; mad.lo.u32 %r4, %r1, {512 * count * groups}, %r4;"
+        ),
         f".repeat {rounds} {{",
     ]
     for group in range(groups):

@@ -24,13 +24,15 @@ from numpy.typing import NDArray
 
 import isa
 from simulator.execute.cta_state import CtaState
+from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
-from simulator.program.trace import Block, Repeat, Step, Trace
-from simulator.simulation.interpreter import execute
+from simulator.program.program import Program
+from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Numbering, Sort
+from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop, compile_code
+from simulator.timing.model import TimedLoop
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
@@ -90,13 +92,14 @@ class Loop:
         """For each part, by the index of each operation in its code that uses shared memory, its wavefronts [1, 1]."""
         warps = tuple(range(len(self.parts)))
         blocks = tuple(Block((warp,), (Repeat(_RUNS, self.parts[warp].steps, 0),), 0) for warp in warps)
-        trace = Trace(
-            Path(self.name), isa.parse_target("sm_90a"), len(warps), self.image.nbytes, (), blocks, (), self.registers
-        )
-        codes = [linearise(block, trace.numbering) for block in blocks]
-        executed = execute(trace, codes, trace.target, arithmetic="none", prepare=self.begin)
+        target = isa.parse_target("sm_90a")
+        program = Program(Path(self.name), target, len(warps), self.image.nbytes, (), blocks, (), self.registers)
+        session = Session(program, arithmetic="none")
+        machines = session.fresh()
+        self.begin(machines[0])
+        executed = session.run(machines=machines)
         found = []
-        for code in codes:
+        for code in program.codes:
             group = next(group for group in executed.groups if group.code is code)
             tables = {index: np.stack(rows) for index, rows in group.wavefronts.items()}
             assert all((table == table[0]).all() for table in tables.values())

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 from isa import MmaForm, decode, mma_form
-from simulator.program.trace import Step
+from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import difference, instruction
@@ -63,7 +63,8 @@ def rows(config: Config, short: bool) -> list[Row]:
 _GROUP = Group(
     "programs",
     "loops of unlike matrix instructions, cycles of an iteration",
-    "measured: H100 80GB, November 2026 (set given) and 2026-11-21 (random); held out: H200, the same SM, 2026-11-21, after the rules were settled",
+    "measured: H100 80GB, November 2026 (set given) and 2026-11-21 (random); "
+    "held out: H200, the same SM, 2026-11-21, after the rules were settled",
     rows,
     ("set", "load", "warps"),
 )

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from isa import Instruction, MmaForm, decode
 from isa.ptx.instruction import Immediate, Operand, Register, Vector
 from simulator.errors import ConfigError
+from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
-from simulator.program.trace import Block, Repeat, Step
+from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import compile_code
 from simulator.timing.tables import TensorClass
 
 BODY = 120  # instructions in the body of the loop, about: the loop's end costs nothing then

@@ -11,17 +11,19 @@ that was issued.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from isa.forms.record import Unit
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, InitFacts, MmaFacts, WaitFacts
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
+from simulator.tables import read_rows
+from simulator.timing.compile import asynchronous
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, asynchronous, nesting
+from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 
 PUBLISHED = {"b200": "b200_tcgen05.csv", "b300": "b300_tcgen05.csv"}
@@ -106,16 +108,11 @@ def _row(mma: MmaFacts, depth: int, published: float, simulated: float) -> Row:
 
 
 def _published(path: Path) -> Iterator[tuple[MmaFacts, str, int, float]]:
-    with path.open(newline="", encoding="utf-8") as lines:
-        for row in csv.DictReader(lines):
-            kind, bits = row["kind"], BITS[row["kind"]]
-            m, n, k, group, depth = (int(row[key]) for key in ("m", "n", "k", "cta_group", "depth"))
-            yield (
-                MmaFacts(kind, m, n, k, group, False, False, row["a"] == "TS", bits, bits),
-                row["metric"],
-                depth,
-                float(row["value"]),
-            )
+    for row in read_rows(path):
+        kind, bits = row["kind"], BITS[row["kind"]]
+        m, n, k, group, depth = (int(row[key]) for key in ("m", "n", "k", "cta_group", "depth"))
+        mma = MmaFacts(kind, m, n, k, group, False, False, row["a"] == "TS", bits, bits)
+        yield mma, row["metric"], depth, float(row["value"])
 
 
 def source(mma: MmaFacts) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from isa.fragments.metadata import ONE_OF_TWO
 from simulator.layout import FormLayout, Selection, form_layout
 from simulator.views.drawing.palettes import colours
 from simulator.views.drawing.registers import attributes, filler, records, short_place
@@ -80,7 +79,7 @@ def ruler_panel(found: FormLayout, selection: Selection | None, palette: str, la
         + (f" = 0x{value:08x}" if value is not None else "")
         + "; lo, hi: the two indices of a code, bit 1 or 0"
     )
-    if found.sparsity is ONE_OF_TWO:
+    if found.sparsity is not None and found.sparsity.splices:
         title = title.split(";", maxsplit=1)[0] + "; lo, hi: which 16-bit halves make the operand's low and high half"
     return Panel(
         title,

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from isa import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR, IsaError, MmaForm, Sparsity, mma_forms, stored_columns
+from isa import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR, IsaError, Sparsity, mma_forms, stored_columns
 from isa.descriptors.instruction import legal_m, legal_n
-from isa.forms.mma import Form
-from isa.forms.plain import plain_forms
-from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.forms.mma import is_mma
+from isa.forms.record import Form
+from isa.forms.table import plain_forms
+from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.forms.tcgen05_rows import KIND_ROWS
 from isa.fragments.metadata import spliced
 from isa.fragments.scales import BYTES
@@ -48,7 +49,7 @@ def page_data(first: str) -> Record:
 def shown_form(text: str) -> str:
     """The opcode under which the page has a form; IsaError if there is no such form, or the page does not show it."""
     found = form_layout(text).form
-    if isinstance(found, Tcgen05MmaForm):
+    if is_tcgen05_mma(found):
         same = [opcode for opcode, form in _tcgen05_forms().items() if _essence(form) == _essence(found)]
         assert len(same) == 1
         return same[0]
@@ -111,7 +112,7 @@ def _tcgen05_forms() -> dict[str, Tcgen05MmaForm]:
                 if ws and not row.ws:
                     continue
                 form = form_layout(f"tcgen05.mma{ws}{sparse}.cta_group::{group}.kind::{row.kind}{scale}").form
-                assert isinstance(form, Tcgen05MmaForm)
+                assert is_tcgen05_mma(form)
                 found[form.opcode] = form
     return found
 
@@ -130,7 +131,7 @@ def _sparsity(sparsity: Sparsity) -> Record:
         "columns": stored_columns(_ALL_CODES[:, None], sparsity).tolist(),
         "joined": spliced(_ALL_CODES, sparsity).tolist(),
     }
-    if sparsity is ONE_OF_TWO:
+    if sparsity.splices:
         found["halves"] = [halves(code) for code in range(16)]
         found["values"] = _joined_values()
     return found
@@ -236,7 +237,7 @@ class _Tables:
             harmless = found.metadata.findings(_ALL_CODES, np.ones(16, np.bool_))["zero-chunk"]
             notes |= {int(code): _ZERO_CHUNK for code in np.flatnonzero(harmless)}
         else:
-            assert isinstance(found.form, MmaForm)
+            assert is_mma(found.form)
             findings = metadata_findings(found.form, _ALL_CODES)
         verdicts = [next((name for name, hit in findings.items() if hit[code]), "") for code in range(16)]
         self.rules |= set(verdicts) - {""}
@@ -253,7 +254,7 @@ class _Tables:
 
 def _elsewhere(form: Form) -> str:
     """What is shown of undefined codes where no H100 has the form; empty if it has, and for `tcgen05`."""
-    if not isinstance(form, MmaForm) or form.supports(parse_target("sm_90a")):
+    if not is_mma(form) or form.supports(parse_target("sm_90a")):
         return ""
     return "what a plain multiplexer selects, as measured on an H100 for the forms that it has (assumed of this one)"
 
@@ -267,7 +268,7 @@ def _headline(found: FormLayout) -> Record:
         "targets": str(form.targets),
         "section": form.section,
     }
-    if isinstance(form, MmaForm):
+    if is_mma(form):
         types = {name: getattr(form, f"{name}_type").name for name in "dabc"}
         shared |= {
             "family": "mma.sp" if form.sparse else "mma",
@@ -277,7 +278,7 @@ def _headline(found: FormLayout) -> Record:
         }
         return shared | {"ordered": form.ordered, "operation": form.row.operation, "remarks": list(form.notes())}
     shared |= {"ordered": False, "operation": "", "remarks": [], "types": {}}
-    if isinstance(form, Tcgen05MmaForm):
+    if is_tcgen05_mma(form):
         family = "tcgen05.mma" + ".ws" * form.ws + ".sp" * form.sparse
         return shared | {"family": family, "shape": f"cta_group::{form.cta_group}", "type": form.kind}
     return shared | {"family": "ldmatrix", "shape": form.opcode.split(".")[4], "type": "b16"}
@@ -286,7 +287,7 @@ def _headline(found: FormLayout) -> Record:
 def _choices(found: FormLayout) -> Iterator[Choice]:
     """M, N and base lanes of `tcgen05.mma`; nothing for other forms."""
     form = found.form
-    if not isinstance(form, Tcgen05MmaForm):
+    if not is_tcgen05_mma(form):
         yield Choice()
         return
     sizes = legal_n(form.kind, cta_group=form.cta_group, sparse=form.sparse, ws=form.ws)
@@ -298,7 +299,7 @@ def _choices(found: FormLayout) -> Iterator[Choice]:
 
 def _ids(found: FormLayout, name: str) -> list[tuple[int, int]]:
     """Legal byte-ids and thread-ids."""
-    if isinstance(found.form, MmaForm):
+    if is_mma(found.form):
         scale = getattr(found.form, name)
         return [(byte, thread) for byte in scale.byte_ids for thread in scale.thread_ids]
     return [(byte, 0) for byte in range(0, BYTES, found.factors)]

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from simulator.timing.model import StallReason, Unit
-from simulator.timing.recorder import Busy, Issue, Stall
-
-if TYPE_CHECKING:
-    from simulator.views.timeline import Timeline
+from isa.forms.record import Unit
+from simulator.timing.model import StallReason
+from simulator.timing.observer import Issue, Stall
+from simulator.timing.recorder import Busy
+from simulator.views.timeline.recorded import RecordedRun
 
 UNITS = {
     "tensor": "tensor pipe",
@@ -77,7 +77,7 @@ class Arrow(NamedTuple):
     end: int
 
 
-def tracks(timeline: Timeline) -> list[Track]:
+def tracks(timeline: RecordedRun) -> list[Track]:
     """The rows, from top to bottom, those of an SM together; none is empty."""
     found: list[Track] = []
     issues: dict[int, list[Issue]] = {warp: [] for warp in timeline.warps}
@@ -96,7 +96,7 @@ def tracks(timeline: Timeline) -> list[Track]:
     return [track for track in found if track.slices]
 
 
-def arrows(timeline: Timeline, found: list[Track]) -> Iterator[Arrow]:
+def arrows(timeline: RecordedRun, found: list[Track]) -> Iterator[Arrow]:
     """From each result that was waited for to the instruction that did, in the order of issue."""
     lanes = {id(part.issue): track for track in found for part in track.slices if part.category == "instruction"}
     for issue in timeline.recorder.issues:
@@ -110,7 +110,7 @@ def arrows(timeline: Timeline, found: list[Track]) -> Iterator[Arrow]:
             yield Arrow(lanes[id(producer)], producer.done - 1, lanes[id(issue)], issue.cycle)
 
 
-def _units(timeline: Timeline, sm: int, core: int | None, taken: list[Busy]) -> list[Track]:
+def _units(timeline: RecordedRun, sm: int, core: int | None, taken: list[Busy]) -> list[Track]:
     """A row for each unit, in the order of `Unit`, then others by name."""
     order = [unit.name.lower() for unit in Unit]
     names = sorted(
@@ -137,7 +137,7 @@ def _disjoint(taken: list[Busy]) -> Iterator[Busy]:
             free = busy.end
 
 
-def _warp(timeline: Timeline, warp: int, issues: list[Issue]) -> list[Track]:
+def _warp(timeline: RecordedRun, warp: int, issues: list[Issue]) -> list[Track]:
     """What fills the warp's time, and its results on their way."""
     shown = [issue for issue in issues if issue.cycle < timeline.last]
     state = Track(timeline.sm(warp), f"warp {warp % timeline.cta_warps}", timeline.core(warp), warp)
@@ -154,7 +154,7 @@ def _warp(timeline: Timeline, warp: int, issues: list[Issue]) -> list[Track]:
     return [state, *_results(timeline, warp, shown)]
 
 
-def _results(timeline: Timeline, warp: int, issues: list[Issue]) -> list[Track]:
+def _results(timeline: RecordedRun, warp: int, issues: list[Issue]) -> list[Track]:
     """Each instruction from issue until its result is there, in the first row that has room."""
     found: list[Track] = []
     free: list[int] = []
@@ -172,7 +172,7 @@ def _results(timeline: Timeline, warp: int, issues: list[Issue]) -> list[Track]:
     return found
 
 
-def _about(timeline: Timeline, issue: Issue) -> dict[str, Any]:
+def _about(timeline: RecordedRun, issue: Issue) -> dict[str, Any]:
     about = timeline.about(issue)
     found: dict[str, Any] = {
         "line": about.line,
@@ -191,7 +191,7 @@ def _about(timeline: Timeline, issue: Issue) -> dict[str, Any]:
     return found
 
 
-def _stall(timeline: Timeline, stall: Stall, issue: Issue | None) -> Slice | None:
+def _stall(timeline: RecordedRun, stall: Stall, issue: Issue | None) -> Slice | None:
     part = timeline.clipped(stall)
     if part is None:
         return None
@@ -204,7 +204,7 @@ def _stall(timeline: Timeline, stall: Stall, issue: Issue | None) -> Slice | Non
     return Slice(name, "stall", part.begin, part.end, details, issue)
 
 
-def _end(timeline: Timeline, warp: int) -> Iterator[Slice | None]:
+def _end(timeline: RecordedRun, warp: int) -> Iterator[Slice | None]:
     """The wait with which a program ended, and the time after it; unknown behind a timeline that was cut."""
     tail, recorder = timeline.recorder.tails.get(warp), timeline.recorder
     at = recorder.last.get(warp, -1) + 1
@@ -215,7 +215,7 @@ def _end(timeline: Timeline, warp: int) -> Iterator[Slice | None]:
         yield _stall(timeline, Stall(StallReason.FINISHED, at, timeline.timing.cycles), None)
 
 
-def _mbarriers(timeline: Timeline, sm: int) -> list[Track]:
+def _mbarriers(timeline: RecordedRun, sm: int) -> list[Track]:
     """A row for each mbarrier that completed a phase: its phases."""
     found: dict[str, Track] = {}
     began: dict[str, int] = {}
@@ -231,7 +231,7 @@ def _mbarriers(timeline: Timeline, sm: int) -> list[Track]:
     return [found[name] for name in sorted(found)]
 
 
-def _barriers(timeline: Timeline, sm: int) -> list[Track]:
+def _barriers(timeline: RecordedRun, sm: int) -> list[Track]:
     """A row for each barrier (bar.sync): from the first arrival until the warps go on."""
     arrived: dict[int, Issue] = {}  # by warp: its last issue, if that was an arrival
     phases: dict[tuple[int, int], list[int]] = {}  # by barrier and end: cycles of arrivals

@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from isa import IsaError
 from simulator.errors import ConfigError, TraceError
 from simulator.faults import report
@@ -16,6 +14,7 @@ from simulator.faults.replay import fault_of, replay, text
 from simulator.faults.run import subject_of
 from simulator.faults.summary import summarise
 from simulator.faults.table import read_blocks, read_head
+from tests.support.cases import over
 
 Tcsim = Callable[..., tuple[int, str, str]]
 SUBJECTS = {
@@ -49,8 +48,8 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     return bytes(found)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", SUBJECTS)
+@over("seed", range(3))
+@over("kind", SUBJECTS)
 def test_nothing_but_clear_errors_comes_out(kind: str, seed: int, tmp_path: Path, tcsim: Tcsim) -> None:
     rng = random.Random(f"{kind} {seed}")
     few = {True: "count = 8", False: ""}

@@ -31,6 +31,7 @@ from simulator.faults.space import KINDS, drawn
 from simulator.faults.summary import summarise
 from simulator.faults.table import BLOCK, SITES, as_dict, read_blocks, read_head, seeds, texts, write_head
 from simulator.layout import Choice
+from tests.support.cases import over
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -101,9 +102,7 @@ def test_every_metadata_bit_of_m16n8k32() -> None:
     assert (live["elements"] <= 8).all()
 
 
-@pytest.mark.parametrize(
-    "form", [form for form in isa.mma_forms().values() if form.sparse][::9], ids=lambda form: form.opcode
-)
+@over("form", [form for form in isa.mma_forms().values() if form.sparse][::9], ids=lambda form: form.opcode)
 def test_dead_metadata_bits_are_masked_in_other_forms(form: isa.MmaForm) -> None:
     target = next(name for name in ("sm_90a", "sm_89", "sm_80", "sm_120a") if form.supports(isa.parse_target(name)))
     for selector in range(form.metadata.selectors):
@@ -184,8 +183,8 @@ GROUPS = [
 ]
 
 
-@pytest.mark.parametrize("how", GROUPS, ids=lambda how: "-".join(map(str, how.values())))
-@pytest.mark.parametrize("opcode", [F16, TF32, S4, "mma.sp.m16n8k16.f16.f16.f16.f16"])
+@over("how", GROUPS, ids=lambda how: "-".join(map(str, how.values())))
+@over("opcode", [F16, TF32, S4, "mma.sp.m16n8k16.f16.f16.f16.f16"])
 def test_models_do_what_their_rows_say(opcode: str, how: dict[str, Any]) -> None:
     subject = Instruction(opcode, "sm_90a", cases=2, seed=3)
     if how["kind"] == "selector" and subject.form.metadata.selectors == 1:
@@ -429,26 +428,36 @@ def _toml(values: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize(
+@over(
     ("change", "words"),
     [
-        ({"subject": {}}, "subject.opcode: is missing"), ({"subject": {"opcode": "mma.sp.m16n8k33.f32.f16.f16.f32"}}, "m16n8k33"),
+        ({"subject": {}}, "subject.opcode: is missing"),
+        ({"subject": {"opcode": "mma.sp.m16n8k33.f32.f16.f16.f32"}}, "m16n8k33"),
         ({"subject": {"opcode": F16, "target": "sm_75"}}, "subject.target: sm_75 has no"),
         ({"subject": {"opcode": F16, "cases": 0}}, "0 sets of operands"),
-        ({"subject": {"opcode": F16, "selector": 2}}, "selector 2"), ({"subject": {"opcode": F16, "oopcode": 1}}, "did you mean 'opcode'"),
+        ({"subject": {"opcode": F16, "selector": 2}}, "selector 2"),
+        ({"subject": {"opcode": F16, "oopcode": 1}}, "did you mean 'opcode'"),
         ({"subject": {"trace": "digits/nothing"}}, "digits/nothing"),
         ({"subject": {"trace": "digits/f16", "cases": 2}}, "unknown key"),
-        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "at": "some"}]}, "'some'; legal: any"),
-        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "warps": [9]}]}, "warps with a program: 0, 1"),
-        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "at": [-4]}]}, "a number from 0 on"),
+        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "at": "some"}]},
+        "'some'; legal: any"),
+        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "warps": [9]}]},
+        "warps with a program: 0, 1"),
+        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "at": [-4]}]},
+        "a number from 0 on"),
         ({"subject": {"opcode": "tcgen05.mma.sp.cta_group::1.kind::f16", "m": 100}}, "M = 100"),
         ({"faults": [{"site": "e", "kind": "flip", "at": 3}]}, "of traces alone"),
         ({"faults": [{"site": "e", "kind": "align"}]}, "base_d, base_a, base_e"),
-        ({"subject": {"opcode": F16, "scale_a": [1]}}, "byte-id"), ({"campaign": {"policy": "maybe"}}, "hardware, raise, zero, saturate"),
-        ({"campaign": {"seed": -1}}, "0 to 2^63"), ({"campaign": {"seed": "x"}}, "campaign.seed: 'x'; legal: int"), ({"faults": []}, "at least one"),
-        ({"faults": [{"site": "e"}]}, "kind: is missing"), ({"faults": [{"site": "q", "kind": "flip"}]}, "'q' is not a site"),
-        ({"faults": [{"site": "e", "kind": "flop"}]}, "flip, stuck0"), ({"faults": [{"site": "e", "kind": "flips", "bits": 9}]}, "2 to 4"),
-        ({"faults": [{"site": "a", "kind": "code"}]}, "codes in site a"), ({"faults": [{"site": "a", "kind": "swap"}]}, "chunks in site a"),
+        ({"subject": {"opcode": F16, "scale_a": [1]}}, "byte-id"),
+        ({"campaign": {"policy": "maybe"}}, "hardware, raise, zero, saturate"),
+        ({"campaign": {"seed": -1}}, "0 to 2^63"), ({"campaign": {"seed": "x"}}, "campaign.seed: 'x'; legal: int"),
+        ({"faults": []}, "at least one"),
+        ({"faults": [{"site": "e"}]}, "kind: is missing"),
+        ({"faults": [{"site": "q", "kind": "flip"}]}, "'q' is not a site"),
+        ({"faults": [{"site": "e", "kind": "flop"}]}, "flip, stuck0"),
+        ({"faults": [{"site": "e", "kind": "flips", "bits": 9}]}, "2 to 4"),
+        ({"faults": [{"site": "a", "kind": "code"}]}, "codes in site a"),
+        ({"faults": [{"site": "a", "kind": "swap"}]}, "chunks in site a"),
         ({"faults": [{"site": "e", "kind": "code", "codes": "odd"}]}, "undefined, descending"),
         ({"faults": [{"site": "e", "kind": "word"}]}, "have no end"),
         ({"faults": [{"site": "e", "kind": "flip", "count": 10**9}]}, "at most 512"),

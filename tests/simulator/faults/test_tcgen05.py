@@ -22,10 +22,11 @@ from simulator.faults.table import MODELS, SITES, Faults, empty
 from simulator.faults.tcgen05 import Tcgen05Instruction
 from simulator.faults.tcgen05_scene import COLUMN
 from simulator.faults.tcgen05_space import alignment
+from tests.support.cases import over
 
 SPARSE = "tcgen05.mma.sp.cta_group::{}.kind::f16"
 PLACES = [("D", 1, 128, 0), ("F", 1, 64, 0), ("F", 1, 64, 16), ("C", 2, 128, 0), ("C", 2, 128, 16), ("A", 2, 256, 0)]
-each_place = pytest.mark.parametrize(("name", "group", "m", "base"), PLACES, ids=str)
+each_place = over(("name", "group", "m", "base"), PLACES, ids=str)
 
 
 @cache
@@ -251,7 +252,7 @@ def test_negation_and_addresses_in_descriptors() -> None:
 
 
 @each_place
-@pytest.mark.parametrize("site", ["base_d", "base_a", "base_e"])
+@over("site", ["base_d", "base_a", "base_e"])
 def test_a_wrong_lane_faults(name: str, group: int, m: int, base: int, site: str) -> None:
     it = subject(group, m, base)
     for lane in (base ^ 16, (base + 1) % 128, 127):
@@ -392,8 +393,10 @@ def test_populations() -> None:
 @pytest.mark.parametrize(
     ("site", "model", "given", "problem"),
     [
-        ("c", "flip", {}, "site c"), ("a_desc", "flip", {}, "site a_desc"), ("e", "flip", {"word": 2}, "word 2"), ("e", "align", {}, "model align"),
-        ("idesc", "selector", {}, "model selector"), ("idesc", "lane", {}, "model lane"), ("e", "flip", {"case": 1}, "case 1"),
+        ("c", "flip", {}, "site c"), ("a_desc", "flip", {}, "site a_desc"), ("e", "flip", {"word": 2}, "word 2"),
+        ("e", "align", {}, "model align"),
+        ("idesc", "selector", {}, "model selector"), ("idesc", "lane", {}, "model lane"),
+        ("e", "flip", {"case": 1}, "case 1"),
     ],
 )  # fmt: skip
 def test_faults_that_there_cannot_be(site: str, model: str, given: dict[str, Any], problem: str) -> None:

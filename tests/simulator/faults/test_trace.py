@@ -17,10 +17,11 @@ import isa
 import simulator
 from simulator.errors import ConfigError
 from simulator.faults import outcomes
+from simulator.faults.single_run import SingleRun
 from simulator.faults.space import Group, population
 from simulator.faults.table import MODELS, SITES, Faults, empty
 from simulator.faults.trace import TraceSubject
-from simulator.simulation.run import find_trace
+from simulator.program.reader import find_trace
 from simulator.views.timeline import Timeline
 from tests.support.paths import ROOT
 
@@ -45,7 +46,8 @@ TEXT = """
     add.u32 %r22, %r22, %r20;
     st.shared.u32 [%r22+256], %r21;
     .repeat 3 {
-        MMA {%r16, %r17, %r18, %r19}, {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r16, %r17, %r18, %r19}, %r12, SELECTOR;
+        MMA {%r16, %r17, %r18, %r19}, {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r16, %r17, %r18, %r19}, %r12,
+        SELECTOR;
     }
     add.u32 %r23, %r23, %r21;
 }
@@ -325,7 +327,8 @@ def test_a_wait_that_is_never_over_hangs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"case": 2}, "warp 2 has no program"), ({"word": 99}, "word 99"), ({"lane": 32}, "lane 32"), ({"site": "tmem"}, "has no tmem"),
+        ({"case": 2}, "warp 2 has no program"), ({"word": 99}, "word 99"), ({"lane": 32}, "lane 32"),
+        ({"site": "tmem"}, "has no tmem"),
         ({"site": "a"}, "site a"), ({"model": "swap"}, "model swap"), ({"model": "selector"}, "model selector"),
     ],
 )  # fmt: skip

@@ -20,8 +20,10 @@ import digits_plan
 import make_traces
 from digits_plan import PLANS, Plan
 
+from tests.support.cases import over
+
 DIGITS = digits_plan.HERE
-EVERY = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+EVERY = over("plan", PLANS.values(), ids=PLANS.keys())
 PTXAS = shutil.which("ptxas")
 
 
@@ -63,7 +65,7 @@ def exact_outputs(plan: Plan) -> dict[str, np.ndarray]:
     return out
 
 
-# ---- the files --------------------------------------------------------------------------------------------------------------------------------
+# ---- the files -------------------------------------------------------------------------------------------------------
 
 
 def test_the_checked_in_files_are_what_the_program_writes(tmp_path):
@@ -77,7 +79,7 @@ def test_all_files_together_are_small():
     assert sum(f.stat().st_size for f in DIGITS.iterdir() if f.is_file()) < 3_000_000
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_training_again_gives_the_same_arrays(tmp_path):
     pytest.importorskip("sklearn")
     subprocess.run([sys.executable, str(DIGITS / "train.py"), "--out", str(tmp_path)], check=True, capture_output=True)
@@ -85,7 +87,7 @@ def test_training_again_gives_the_same_arrays(tmp_path):
         assert_same_arrays(tmp_path / name, DIGITS / name)
 
 
-# ---- the network ------------------------------------------------------------------------------------------------------------------------------
+# ---- the network -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "chunk", "keep"), [("2of4", 4, 2), ("1of2", 2, 1)])
@@ -127,7 +129,7 @@ def test_the_training_tie_rule_keeps_the_lower_index():
     np.testing.assert_array_equal(train.magnitude_mask(w, 2, 1), [[1, 0, 1, 0, 1, 0, 0, 1]])
 
 
-# ---- the operands -----------------------------------------------------------------------------------------------------------------------------
+# ---- the operands ----------------------------------------------------------------------------------------------------
 
 
 @EVERY
@@ -228,11 +230,14 @@ def entry(plan: Plan, target: str) -> str:
     text = (DIGITS / f"{plan.name}.trace").read_text()
     body = text[text.index(".warp 0-7 {") + len(".warp 0-7 {") : text.index(".store")].rstrip().removesuffix("}")
     body = re.sub(r"\.repeat \d+ \{", "{", body)
-    return f".version 8.5\n.target {target}\n.address_size 64\n.visible .entry layer()\n{{\n.reg .b32 %r<256>;\n{body}\nret;\n}}\n"
+    return (
+        f".version 8.5\n.target {target}\n.address_size 64\n.visible .entry "
+        f"layer()\n{{\n.reg .b32 %r<256>;\n{body}\nret;\n}}\n"
+    )
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
-@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a"])
+@over("target", ["sm_80", "sm_89", "sm_90a"])
 @EVERY
 def test_ptxas_takes_the_instructions(plan, target, tmp_path):
     source = tmp_path / "layer.ptx"
@@ -247,7 +252,7 @@ def test_ptxas_takes_the_instructions(plan, target, tmp_path):
     assert (result.returncode == 0) == has_it, result.stderr
 
 
-# ---- the finisher -----------------------------------------------------------------------------------------------------------------------------
+# ---- the finisher ----------------------------------------------------------------------------------------------------
 
 
 @EVERY
@@ -305,9 +310,7 @@ def bad_file(folder: Path, what: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "what", ["missing", "text", "empty", "one array", "no key", "two types", "half", "shape", "truncated", "pickle"]
-)
+@over("what", ["missing", "text", "empty", "one array", "no key", "two types", "half", "shape", "truncated", "pickle"])
 def test_bad_input_is_one_line_and_exit_code_2(what, tmp_path, capsys):
     assert classify.main([str(bad_file(tmp_path, what))]) == 2
     out, err = capsys.readouterr()

@@ -74,12 +74,12 @@ def test_the_tile_is_the_best_of_all_patterns(integers: bool) -> None:
     weights = (
         generator.integers(0, 4, (10_000, 4, 4)) if integers else np.abs(generator.standard_normal((10_000, 4, 4)))
     )
-    weights = (np.round(weights * 1024) / 1024).astype(np.float32)  # sums are exact
-    kept = best_4x4(weights)
+    exact = (np.round(weights * 1024) / 1024).astype(np.float32)  # as are all sums
+    kept = best_4x4(exact)
     assert (kept.sum(axis=1) == 2).all()
     assert (kept.sum(axis=2) == 2).all()
-    best = np.einsum("prc,trc->tp", patterns_4x4().astype(np.float64), weights.astype(np.float64)).max(axis=1)
-    assert (np.where(kept, weights, 0).sum(axis=(1, 2), dtype=np.float64) == best).all()
+    best = np.einsum("prc,trc->tp", patterns_4x4().astype(np.float64), exact.astype(np.float64)).max(axis=1)
+    assert (np.where(kept, exact, 0).sum(axis=(1, 2), dtype=np.float64) == best).all()
 
 
 def test_the_first_of_equal_tiles() -> None:
@@ -159,8 +159,9 @@ def test_compression_loses_nothing(
         return
     pruned = sparselt.prune(matrix, type, "strip", **how)
     buffer = sparselt.compress(pruned, type, **how)
-    assert buffer.size == sparselt.compressed_size(*pruned.shape, type)
-    assert (sparselt.decompress(buffer, type, *pruned.shape, **how) == pruned).all()
+    rows, columns = pruned.shape
+    assert buffer.size == sparselt.compressed_size(rows, columns, type)
+    assert (sparselt.decompress(buffer, type, rows, columns, **how) == pruned).all()
 
 
 @pytest.mark.parametrize("type", ["f16", "bf16", "s8", "f32"])

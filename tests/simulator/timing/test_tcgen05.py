@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from isa import decode
+from isa.forms.record import Unit
 from simulator import ConfigError, load_config
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import (
@@ -31,24 +32,17 @@ from simulator.execute.dynamic_info import (
     WaitFacts,
     cycle,
 )  # fmt: skip
+from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
-from simulator.program.trace import Block, Step
+from simulator.timing.compile import asynchronous, compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import (
-    StallReason,
-    TimedCode,
-    TimedLoop,
-    TimedOperation,
-    Unit,
-    asynchronous,
-    compile_code,
-    nesting,
-)
+from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule
 from simulator.timing.tables import Issue, Loop
 from simulator.timing.tcgen05 import cost, mma_cost, sources
+from tests.support.cases import examples
 
 B200 = load_config("b200")
 FREE_LOOPS = replace(B200, loop=Loop(0, 0, False))
@@ -886,7 +880,7 @@ def copied(part: object) -> object:
 
 
 @given(programs(5), VARIANTS)
-@settings(QUIET, max_examples=120)
+@settings(QUIET, max_examples=examples(120))
 def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:
     config = variant.config
     codes = codes_of(fresh(made), config)
@@ -912,7 +906,7 @@ def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:
 
 
 @given(programs(80), VARIANTS)
-@settings(QUIET, max_examples=120)
+@settings(QUIET, max_examples=examples(120))
 def test_skipping_changes_nothing(made: Programs, variant: Variant) -> None:
     config = variant.config
     outcomes = []

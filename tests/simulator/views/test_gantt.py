@@ -20,12 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simulator
+from isa.forms.record import Unit
 from simulator.errors import ViewError
-from simulator.timing.model import StallReason, Unit
+from simulator.timing.model import StallReason
 from simulator.views.timeline import Timeline, gantt
 from simulator.views.timeline.gantt_style import CAUSES, KINDS, PALETTES, palette
 from tests.simulator.timing import test_engine as engine
 from tests.simulator.views.test_timelines import recorded
+from tests.support.cases import examples
 from tests.support.paths import ROOT
 from tests.support.timeline_formats import check_chrome
 
@@ -193,7 +195,7 @@ def test_shipped_traces(trace: str, config: str, window: tuple[int, int]) -> Non
 
 
 @given(engine.programs(6), engine.VARIANTS, st.integers(0, 2**32 - 1), st.integers(0, 300), st.integers(1, 300))
-@settings(engine.QUIET, max_examples=30)
+@settings(engine.QUIET, max_examples=examples(30))
 def test_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, first: int, length: int) -> None:
     timeline = Timeline(first, first + length)
     if recorded(folder, text, variant, seed, False, timeline, True) is None or timeline.timing.cycles <= first:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from isa.forms.tcgen05 import FamilyForm
-from simulator.program.trace import Node, Step, Trace
+from simulator.check.accesses import KINDS
+from simulator.program.blocks import Node, Step
+from simulator.program.program import Program
 
 
 class Unwaited(NamedTuple):
@@ -19,7 +20,7 @@ class Unwaited(NamedTuple):
     registers: tuple[str, ...]
 
 
-def unwaited_results(trace: Trace) -> list[Unwaited]:
+def unwaited_results(trace: Program) -> list[Unwaited]:
     """Every such read once, by line."""
     found: dict[tuple[int, int], Unwaited] = {}
     for block in trace.blocks:
@@ -40,8 +41,7 @@ def _walk(body: Iterable[Node], pending: dict[str, int], found: dict[tuple[int, 
 def _step(step: Step, pending: dict[str, int], found: dict[tuple[int, int], Unwaited]) -> None:
     instruction = step.instruction
     form = instruction.form
-    name = form.name if isinstance(form, FamilyForm) else ""
-    if name == "tcgen05.wait::ld":
+    if form.name == "tcgen05.wait::ld":
         pending.clear()
         return
     guard = (instruction.guard.predicate.name,) if instruction.guard else ()
@@ -53,5 +53,5 @@ def _step(step: Step, pending: dict[str, int], found: dict[tuple[int, int], Unwa
             found[key] = Unwaited(*key, form.opcode, tuple(dict.fromkeys(registers)))
     for register in instruction.writes:
         pending.pop(register, None)
-    if name == "tcgen05.ld":
+    if KINDS.get(form.name) == "ld":
         pending |= dict.fromkeys(instruction.writes, step.line)

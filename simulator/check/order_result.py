@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 
 from simulator.check.accesses import Access, Operation
 from simulator.check.links import Missing
-from simulator.execute.cta_state import Event
-
-
-class Commit(NamedTuple):
-    """A tcgen05.commit: how much of its unit it covers, its line, and the mbarriers (CTA, offset)."""
-
-    covered: int
-    line: int
-    barriers: tuple[tuple[int, int], ...]
+from simulator.execute.events import Event
 
 
 class Unwritten(NamedTuple):

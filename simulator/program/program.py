@@ -1,43 +1,19 @@
-"""A trace in memory: what to load, what each warp runs, what to store."""
+"""A program: what to load, what each warp runs, what to store. A trace file, the text of one, and Python code that
+builds blocks all make the same `Program`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from isa import Instruction, Target
+from isa import Target
+from simulator.program.blocks import Block, Step, walk
+from simulator.program.lowering import Code, Operation, linearise
 from simulator.state.registers import Numbering, Sort
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One instruction of a program and the line where it begins."""
-
-    instruction: Instruction
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """`.repeat count { body }`."""
-
-    count: int
-    body: tuple[Node, ...]
-    line: int
-
-
-Node = Step | Repeat
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """`.warp first-last { body }`: the program of these warps of a CTA."""
-
-    warps: tuple[int, ...]
-    body: tuple[Node, ...]
-    line: int
-    cta: int = 0
+TEXT = Path("<text>")  # the path of a program that was given as a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +56,20 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Trace:
-    """A whole trace.
+class Program:
+    """A whole program.
 
     Attributes:
-        path: the file it came from.
+        path: the file it came from; of a text "<text>", whose data files are then looked for in the working directory.
         target: what its instructions were written for.
         warps: warps of the CTA; warp w runs on sub-core w mod (number of sub-cores).
         shared_bytes: shared memory of the CTA.
-        blocks: programs, no warp in two of them.
+        blocks: what the warps run, no warp in two of them.
         registers: 32-bit registers of a warp.
         others: how many registers of the other sorts a warp has: 64-bit, predicates, 16-bit.
         ctas: 1, or 2 for a pair.
         global_bytes: global memory, from address 0 on.
+        name: what the user called it: a path, the name of a trace that comes along, or "<text>".
     """
 
     path: Path
@@ -106,6 +83,12 @@ class Trace:
     others: tuple[int, int, int] = (0, 0, 0)
     ctas: int = 1
     global_bytes: int = 0
+    name: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """Where its data files are: beside the file; of a text, in the working directory."""
+        return self.path.parent
 
     @property
     def numbering(self) -> Numbering:
@@ -117,11 +100,12 @@ class Trace:
         for block in self.blocks:
             yield from walk(block.body)
 
+    @cached_property
+    def codes(self) -> list[Code]:
+        """The flat code of each block."""
+        return [linearise(block, self.numbering) for block in self.blocks]
 
-def walk(body: tuple[Node, ...]) -> Iterator[Step]:
-    """The steps of a body, loops entered once."""
-    for node in body:
-        if isinstance(node, Step):
-            yield node
-        else:
-            yield from walk(node.body)
+    @property
+    def operations(self) -> Iterator[tuple[Operation, int]]:
+        """Every static instruction, with how often all of its warps together execute it."""
+        return ((op, op.executions * len(code.warps)) for code in self.codes for op in code.operations)

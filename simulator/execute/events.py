@@ -1,0 +1,78 @@
+"""What execution tells to those who listen: race detectors, order checkers, fault campaigns.
+
+An executor tells each listener that wants it which memory an instruction touched, cell by cell and in which role, and
+every undefined case that it meets. `simulator.simulation.observer` adds what the interpreter tells. Nobody pays for
+events when nobody listens.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.ptx.instruction import Instruction
+
+
+class Region(NamedTuple):
+    """Cells of a memory that an instruction read or wrote.
+
+    Attributes:
+        space: "shared" (bytes), "tmem" (lane * 512 + column) or "mbarrier" (offset of the object).
+        cta: whose memory.
+        cells: int64, any shape; the first axis is that of the event's threads where each warp has cells of its own.
+        role: which operand they are: "A", "B", "D", "metadata", "scale factors of A", "scale factors of B"; "bytes" or
+            "cells" of an instruction that only moves them; empty for an mbarrier.
+    """
+
+    space: str
+    cta: int
+    cells: NDArray[np.int64]
+    role: str = ""
+
+
+class Event(NamedTuple):
+    """One execution of an instruction that accesses memory or orders accesses.
+
+    Attributes:
+        kind: the opcode.
+        instruction: what was executed.
+        cta: of the threads.
+        threads: (warp, mask of its lanes) that executed it.
+        line: in the trace.
+        reads, writes: memory touched; registers are in `instruction`.
+    """
+
+    kind: str
+    instruction: Instruction
+    cta: int
+    threads: tuple[tuple[int, int], ...]
+    line: int
+    reads: tuple[Region, ...] = ()
+    writes: tuple[Region, ...] = ()
+
+
+class Listener:
+    """Hears what executors tell. Every method does nothing; a subclass overrides those that it needs.
+
+    Attributes:
+        wants_accesses: whether `accessed` is to be called. Regions take long to work out, so they are worked out only
+            if some listener wants them.
+    """
+
+    wants_accesses: ClassVar[bool] = False
+
+    def accessed(self, event: Event) -> None:
+        """An instruction that accesses memory, or orders accesses, has been executed; in the order of execution. A
+        barrier of a CTA is told when its warps leave it."""
+
+    def undefined(self, cta: int, line: int, name: str, count: int, where: str) -> None:
+        """An undefined case was met.
+
+        Args:
+            cta, line: where.
+            name: of the case, see `isa.undefined.RULES`.
+            count: how often.
+            where: the circumstances in words, possibly empty.
+        """

@@ -1,0 +1,172 @@
+"""Makes the report of a run from what it computed and what it took."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.forms.mma import is_mma
+from isa.forms.record import Unit
+from simulator.arithmetic.rows import INFERRED, sum_row
+from simulator.errors import ConfigError
+from simulator.execute.dynamic_info import MmaFacts
+from simulator.execute.tcgen05.multiply import row_of
+from simulator.program.lowering import Operation
+from simulator.program.program import Program
+from simulator.simulation.demand import work_of
+from simulator.simulation.interpreter import Executed
+from simulator.simulation.report import Memory, Report, Throughput, Work
+from simulator.simulation.timed import costs_of
+from simulator.state.registers import WARP_SIZE
+from simulator.state.shared import LINE_BYTES
+from simulator.timing.config import Config
+from simulator.timing.model import StallReason
+from simulator.timing.result import Timing
+from simulator.timing.tcgen05 import sources
+
+_NO_CONFIG = "none"
+
+
+def report_of(program: Program, config: Config | None, executed: Executed, timing: Timing) -> Report:
+    """The report of a run; without a config the timing is that of nothing."""
+    memory = _memory(program, executed)
+    machine = executed.machine
+    compared = sum(cta.compared for cta in executed.machines)
+    counts: Counter[str] = Counter()
+    fma = performed = matrix = 0
+    for op, times in program.operations:
+        form = op.instruction.form
+        counts[form.opcode] += times
+        if form.fma:
+            fma, performed, matrix = fma + form.fma * times, performed + form.performed_fma * times, matrix + times
+    for mma, times in executed.work.items():
+        if isinstance(mma, MmaFacts):
+            fma, performed, matrix = fma + mma.fma * times, performed + mma.performed_fma * times, matrix + times
+    throughput, seconds = Throughput(0.0, 0.0, 0.0, 0.0), 0.0
+    if config is not None:
+        cycles = max(timing.cycles, 1) * program.ctas  # of all SMs together
+        seconds = timing.cycles / (config.chip.clock_mhz * 1e6)
+        tflops = 2 * fma / (cycles / (config.chip.clock_mhz * 1e6)) / 1e12
+        throughput = Throughput(fma / cycles, performed / cycles, tflops, tflops * config.chip.sms)
+    return Report(
+        trace=program.name or str(program.path),
+        config=_NO_CONFIG if config is None else config.name,
+        target=str(machine.target),
+        warps=program.warps,
+        cycles=timing.cycles,
+        time_us=seconds * 1e6,
+        instructions=dict(counts.most_common()),
+        throughput=throughput,
+        memory=memory,
+        utilisation={} if config is None else _utilisation(timing, program.ctas),
+        waits={warp: {wait.name.lower(): row[wait] for wait in StallReason} for warp, row in timing.waits.items()},
+        undefined=dict(executed.undefined.most_common()),
+        arithmetic=machine.arithmetic,
+        largest_ulp=max(cta.largest_ulp for cta in executed.machines) if compared else None,
+        compared=compared,
+        matrix_instructions=matrix,
+        assumed=_assumed(config, program, executed),
+        warnings=[
+            *executed.warnings,
+            *(["values alone: without a config there are no cycles"] if config is None else []),
+        ],
+        skipped_cycles=timing.skipped,
+        arrays=executed.arrays,
+        work=Work()
+        if config is None
+        else work_of(config, program.operations, executed.work, memory.bytes, program.ctas),
+    )
+
+
+def _utilisation(timing: Timing, ctas: int) -> dict[str, float]:
+    cycles = max(timing.cycles, 1)
+    shares = {}
+    for core, (issued, busy) in enumerate(zip(timing.issued, timing.busy, strict=True)):
+        shares[f"sub-core {core} issue"] = issued / cycles
+        shares[f"sub-core {core} tensor"] = busy[Unit.TENSOR] / cycles
+        shares[f"sub-core {core} alu"] = busy[Unit.ALU] / cycles
+    for core, taken in enumerate(timing.tmem_busy) if any(timing.tmem_busy) else ():
+        shares[f"sub-core {core} tensor memory"] = taken / cycles
+    for sm, (taken, products) in enumerate(timing.tcgen05_busy) if any(unit for unit, _ in timing.tcgen05_busy) else ():
+        name = f"SM {sm} tcgen05" if ctas > 1 else "tcgen05"
+        shares[name], shares[f"{name} products"] = taken / cycles, products / cycles
+    shares["shared memory"] = timing.shared_busy / cycles
+    return shares | ({"path to L2": timing.memory_busy / cycles} if timing.memory_busy else {})
+
+
+def _memory(program: Program, executed: Executed) -> Memory:
+    accesses = moved = wavefronts = needed = 0
+    for code in program.codes:
+        for index, (warps, table) in costs_of(code, executed).items():
+            op = code.items[index]
+            assert isinstance(op, Operation)
+            form = op.instruction.form
+            assert form.access is not None
+            each = form.access.bytes
+            lanes = [group.lanes[index] for group in executed.groups if group.code is code and index in group.lanes]
+            if lanes:  # a guard left threads out
+                bytes_moved = np.concatenate([np.stack(rows).ravel() for rows in lanes]) * each
+                accesses, moved, needed = (
+                    accesses + int((bytes_moved > 0).sum()),
+                    moved + int(bytes_moved.sum()),
+                    needed + _lines(bytes_moved),
+                )
+            else:
+                times = table.shape[0] * len(warps)
+                accesses, moved, needed = (
+                    accesses + times,
+                    moved + times * each * WARP_SIZE,
+                    needed + times * -(-each * WARP_SIZE // LINE_BYTES),
+                )
+            wavefronts += int(table.sum())
+    return Memory(accesses, moved, wavefronts, max(wavefronts - needed, 0))
+
+
+def _lines(sizes: NDArray[np.int64]) -> int:
+    """Wavefronts that accesses of these sizes need at least."""
+    return int((-(-sizes // LINE_BYTES)).sum())
+
+
+def _assumed(config: Config | None, program: Program, executed: Executed) -> list[str]:
+    """The assumed config tables and the inferred arithmetic that this run used."""
+    machine = executed.machine
+    tables = {"issue"}
+    inferred = {}
+    for op, _ in program.operations:
+        form = op.instruction.form
+        table = form.time.table
+        if is_mma(form):
+            found = config.tensor_class(form) if config is not None else None
+            tables |= {f"tensor {found.name}"} if found else {"sequences"}
+            if form.a_type.is_float and machine.arithmetic == "chip":
+                row = sum_row(form, machine.target)
+                if row.evidence == INFERRED:
+                    inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
+        elif not form.asynchronous:
+            tables |= {table}
+            if config is not None and table == "alu" and any(role.width == 64 for role in form.roles):
+                inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True
+        elif table == "mbarrier":
+            tables |= {"mbarrier" if config is not None and config.mbarrier is not None else "tcgen05.mbarrier"}
+            if config is not None and "_tx." in form.opcode:
+                inferred["[mbarrier] assumed: transaction counts take no time of their own"] = True
+    if machine.arithmetic == "chip" and (
+        kinds := {(fact.kind, fact.sparse) for fact in executed.work if isinstance(fact, MmaFacts)}
+    ):
+        for kind, sparse in sorted(kinds):
+            found_row = row_of(kind, sparse, machine.target)
+            if found_row is not None and found_row.evidence == INFERRED:
+                inferred[f"[arithmetic] {found_row.evidence}: {found_row.source}"] = True
+    if config is None:
+        return list(inferred)
+    tables.update(table for fact in executed.work for table in sources(config, fact))
+    if any(code.loops for code in program.codes):
+        tables.add("loop")
+    try:
+        return [
+            f"[{table}] {config.sources[table]}" for table in sorted(tables) if config.status(table) == "assumed"
+        ] + list(inferred)
+    except KeyError as error:
+        raise ConfigError(config.path, str(error), "no source", "a source for each table") from None
