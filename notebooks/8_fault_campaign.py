@@ -253,12 +253,12 @@ plt.show()
 # the 1,024 faults of the first section again, and what four detectors would have said.
 
 # %%
-from simulator.faults import SDC, Instruction, single_bits
+from simulator.faults import SDC, MmaTarget, single_bits
 from simulator.faults.outcomes import flag
 
 a, e, b = operands(0, 0, 0)
 given = (("a", a[None]), ("b", b[None]), ("c", np.zeros((1, 4, 32), np.uint32)), ("e", e[None, None]))
-subject = Instruction(OPCODE, given=given)
+subject = MmaTarget(OPCODE, given=given)
 faults = single_bits(subject, "e", where="all")
 results = subject.run(faults)
 number = np.arange(1024)

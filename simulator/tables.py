@@ -5,8 +5,8 @@
     unit    share
     tensor    0.5
     alu      0.25
-    >>> table.frame().share.max()
-    0.5
+    >>> table.frame().columns.tolist()
+    ['unit', 'share']
 
 Whoever has results keeps them as rows of plain values; only `frame` loads pandas. `render` takes such a table or a
 DataFrame. `read_rows` reads what is stored as CSV with comments.

@@ -44,7 +44,8 @@ _PLAIN = (
         "selector",
         0,
         2,
-        "sparsity selector: the column of the pair at sp-meta that holds the metadata; 0 or 1 for f16 and tf32, 0 otherwise",
+        "sparsity selector: the column of the pair at sp-meta that holds the metadata; 0 or 1 for f16 and "
+        "tf32, 0 otherwise",
         words={0: "first column (8-bit kinds: both)", 1: "second column", 2: "no known meaning", 3: "no known meaning"},
     ),
     _SPARSE,

@@ -322,7 +322,10 @@ class InstructionDescriptor(Descriptor):
             elif name == "n":
                 step, who = strict_n(self.kind, self.m, **how)
                 if value % step:
-                    rule = f"N = {value} with M = {self.m}, {form}: legal in PTX's table, {who} wants a multiple of {step} (one source)"
+                    rule = (
+                        f"N = {value} with M = {self.m}, {form}: legal in PTX's table, {who} wants a "
+                        f"multiple of {step} (one source)"
+                    )
                     found.append(self.finding("n", Severity.WARNING, rule, f"a multiple of {step}", who))
                 elif self.kind == "i8" and value == 24:
                     rule = (

@@ -37,10 +37,11 @@ _INTRODUCTION = """# Descriptors of tcgen05
 
 This page is generated: `python -m isa.descriptors.page > docs/descriptors.md`.
 
-`tcgen05.mma` takes its shape, its types and the layout of its operands from descriptors in registers. ptxas checks none of them, not even
-constants. `isa.descriptors.instruction`, `isa.shared_memory.descriptor` and `isa.descriptors.zero_column_mask` hold them as values: `decode` reads a word, `encode` writes it,
-`str()` explains every field, `validate` lists everything that is wrong (illegal, undefined, or a warning where some source is stricter than
-PTX), `check` raises `IsaError` with the list. Reserved bits that are set are kept and reported.
+`tcgen05.mma` takes its shape, its types and the layout of its operands from descriptors in registers. ptxas checks
+none of them, not even constants. `isa.descriptors.instruction`, `isa.shared_memory.descriptor` and
+`isa.descriptors.zero_column_mask` hold them as values: `decode` reads a word, `encode` writes it, `str()` explains
+every field, `validate` lists everything that is wrong (illegal, undefined, or a warning where some source is stricter
+than PTX), `check` raises `IsaError` with the list. Reserved bits that are set are kept and reported.
 
 ```python
 >>> from isa.descriptors.instruction import InstructionDescriptor
@@ -55,14 +56,15 @@ undefined: selector (bits 0-1): sparsity selector 2 has no known meaning (inferr
 
 ## Instruction descriptor
 
-32 bits. `.kind::f16` and `.kind::tf32` compile to the same machine code, so that hardware cannot see a word of one kind in an instruction
-of the other."""
+32 bits. `.kind::f16` and `.kind::tf32` compile to the same machine code, so that hardware cannot see a word of one
+kind in an instruction of the other."""  # noqa: E501 - a line that a program prints
 
 _RULES = """### Legal M and N
 
-By PTX's table (9.7.16.2.1). Others are stricter, which `validate` reports as warnings (one source each): for sparse f8f6f4 CUTLASS wants N in
-multiples of 16 with M = 128 and of 32 with cta_group::2, for i8 it does without N = 24; JAX takes sparse N in multiples of 16 only.
-8-bit B transposed needs N in multiples of 16 (cta_group::1) or 32 (cta_group::2)."""
+By PTX's table (9.7.16.2.1). Others are stricter, which `validate` reports as warnings (one source each): for sparse
+f8f6f4 CUTLASS wants N in multiples of 16 with M = 128 and of 32 with cta_group::2, for i8 it does without N = 24; JAX
+takes sparse N in multiples of 16 only. 8-bit B transposed needs N in multiples of 16 (cta_group::1) or 32
+(cta_group::2)."""
 
 
 if __name__ == "__main__":

@@ -177,13 +177,14 @@ def mask_markdown() -> str:
 
 {table_markdown(TABLE)}
 
-The mask has N bits, a 1 for a column of B that counts as zero. M = 128 has one sub-mask of N bits, M = 64 two of N/2, M = 32 four of N/4, over
-consecutive columns. A sub-mask is cut from a periodic pattern, lowest bit first: `use_span + 1` zeros and `skip_span + 1` ones in turn, the
-ones first if its `first_span` is set, without the first `start_count` bits. The instruction reads columns `column_shift` to
-`column_shift + N - 1` of B (that the mask counts from the shifted column is inferred).
+The mask has N bits, a 1 for a column of B that counts as zero. M = 128 has one sub-mask of N bits, M = 64 two of N/2,
+M = 32 four of N/4, over consecutive columns. A sub-mask is cut from a periodic pattern, lowest bit first: `use_span +
+1` zeros and `skip_span + 1` ones in turn, the ones first if its `first_span` is set, without the first `start_count`
+bits. The instruction reads columns `column_shift` to `column_shift + N - 1` of B (that the mask counts from the
+shifted column is inferred).
 
-Table 45 describes skip span as columns where B is used and use span as columns of zeros. Its own examples, and CUTLASS, have it the other way
-round, as above.
+Table 45 describes skip span as columns where B is used and use span as columns of zeros. Its own examples, and
+CUTLASS, have it the other way round, as above.
 
 ```python
 >>> from isa.descriptors.zero_column_mask import ZeroColumnMask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isa.forms.record import Access, Role, Shape, Space, Time
 from isa.forms.rows import Qualifiers, Row, constants_of, instruction, type_bits
-from isa.fragments.registers import Fragment, ldmatrix_fragment
+from isa.fragments.registers import Fragment, matrix_rows_fragment
 from isa.types import ELEMENT_TYPES
 
 _SHARED = ".shared{::cta}"
@@ -60,7 +60,7 @@ def _matrix_rows(qualifiers: Qualifiers) -> Access:
 
 
 def _matrix_fragment(qualifiers: Qualifiers) -> Fragment:
-    return ldmatrix_fragment(_count(qualifiers), "trans" in qualifiers, ELEMENT_TYPES["f16"])
+    return matrix_rows_fragment(_count(qualifiers), "trans" in qualifiers, ELEMENT_TYPES["f16"])
 
 
 def _copy(qualifiers: Qualifiers) -> tuple[Role, ...]:

@@ -1,8 +1,7 @@
-"""Every instruction form that tcsim knows, one row each.
+"""The forms of `mma` and `mma.sp`: what each row of `isa.forms.mma_rows` stands for, with the fragments of its
+operands.
 
-The table of the matrix instructions is in `isa.forms.mma_rows`; the rest (loads, stores, moves, integer arithmetic,
-barriers) is in `isa.forms.plain`. Decoding, printing, legality, operand sizes, targets and the documentation table are
-read from these rows.
+Decoding, printing, legality, operand sizes, targets and the documentation table are read from these forms.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from isa.fragments.metadata import Metadata, metadata_operand, stored_k
 from isa.fragments.registers import Fragment, a_fragment, accumulator_fragment, b_fragment, quad_pair_fragment
 from isa.fragments.scales import ScaleOperand, scale_operand
 from isa.targets import Availability, Target
-from isa.types import F64, MATRIX_TYPES, PACKED_E2M1, ElementType
+from isa.types import MATRIX_TYPES, PACKED_E2M1, ElementType
 
 _C_CONSTANTS = {
     "f16": (),
@@ -232,10 +231,11 @@ def _form(row: MmaRow, variant: Variant) -> MmaForm:
     }
     a_layout, _, b_layout = variant.layouts.partition(".")
     layouts = {"a": a_layout, "b": b_layout}
-    roles = [
-        _matrix_role(row, operand_fragment(row, name, element, layouts.get(name, "")))
-        for name, element in types.items()
-    ]
+    roles = []
+    for name, element in types.items():
+        registers = operand_fragment(row, name, element, layouts.get(name, "")).registers
+        spare = row.spare_b if name == "b" else 0
+        roles.append(_matrix_role(name, element.name, registers, element.register_bits, spare))
     if row.sparse:
         selectors = metadata_operand(m, k, types["a"], variant.ordered).selectors
         roles += [
@@ -262,19 +262,12 @@ def _form(row: MmaRow, variant: Variant) -> MmaForm:
     )  # fmt: skip
 
 
-def _matrix_role(row: MmaRow, fragment: Fragment) -> Role:
+@lru_cache(maxsize=256)
+def _matrix_role(name: str, type_name: str, registers: int, register_bits: int, spare: int) -> Role:
     """How operand a, b, c or d is written. ptxas 13.0 takes constants in C, and in A and B of f64."""
-    name, element = fragment.name, fragment.type
-    constants = _C_CONSTANTS[element.name] if name == "c" else ("double",) if element is F64 and name != "d" else ()
-    spare = row.spare_b if name == "b" else 0
+    constants = _C_CONSTANTS[type_name] if name == "c" else ("double",) if type_name == "f64" and name != "d" else ()
     return Role(
-        name,
-        Shape.VECTOR,
-        fragment.registers,
-        output=name == "d",
-        constants=constants,
-        spare=spare,
-        width=element.register_bits,
+        name, Shape.VECTOR, registers, output=name == "d", constants=constants, spare=spare, width=register_bits
     )
 
 

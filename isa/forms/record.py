@@ -1,7 +1,7 @@
 """What the project knows of an instruction: one `Form` for each legal spelling of an opcode.
 
-The tables of `isa.forms` make these records; decoder, printer, legality, executor, timing, faults and documentation read
-them. A caller asks a record for what it needs to know (`form.is_matrix`, `form.collective`, `form.access`,
+The tables of `isa.forms` make these records; decoder, printer, legality, executor, timing, faults and documentation
+read them. A caller asks a record for what it needs to know (`form.is_matrix`, `form.collective`, `form.access`,
 `form.time`); it never asks which table the record came from.
 """
 
@@ -32,7 +32,9 @@ class Unit(IntEnum):
     TCGEN05 = 4  # the queue of the SM: tcgen05.mma, cp, shift, commit
     TMEM = 5  # tcgen05.ld, st
     SYNC = 6  # mbarriers, waits, fences: an issue slot, and perhaps a wait
-    GLOBAL = 7  # groups of cp.async: an issue slot, and perhaps a wait; accesses to global memory go through the port to shared memory
+    # groups of cp.async: an issue slot, and perhaps a wait; accesses to global memory go through the port to shared
+    # memory
+    GLOBAL = 7
     FMA = 8  # the second integer pipe of a sub-core: multiply-add, float additions; in sequences alone
     CONTROL = 9  # calls and returns in sequences
 
@@ -94,7 +96,7 @@ class Access:
         space: which memory; of a copy to shared memory the one that it reads.
         bytes: bytes that each lane gets or gives; 0 where an operand says it.
         write: whether it writes there.
-        row_bytes: bytes that lie at each address; as many as `bytes` but for ldmatrix, which reads rows of 16.
+        row_bytes: bytes that lie at each address; as many as `bytes` unless lanes read rows for one another.
         addresses: how many lanes give an address.
     """
 
@@ -183,7 +185,7 @@ class Form:
         section: PTX section that defines it.
         time: its timing class, which also names the unit that executes it.
         access: the memory that it accesses and how much of it; None for an instruction between registers.
-        fragment: where the elements of a matrix that it loads go among the registers of a warp (ldmatrix).
+        fragment: where the elements of a matrix that it loads go among the registers of a warp.
         narrowed: operand -> targets that have the form with it, where they are fewer.
     """
 

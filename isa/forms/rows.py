@@ -149,9 +149,9 @@ def operands(text: str) -> Roles:
     ("b:32", "c:pred"), "typed" (a source that takes the constants of the type), "imm" (a constant), "imm8" (one of 8
     bits), "pair" (%r0|%p0) or "register or pair".
 
-    "bits" (any 32 bits: %r0, %f0, 7, 0f3F800000), "discarded bits" (a destination that may be `_`), "float" (32 bits, and
-    constants such as 1.0), "u32" (%r0 or 7) and "u8" (%r0, or a constant below 256) hold names of registers to what nvcc means by them.
-    """
+    "bits" (any 32 bits: %r0, %f0, 7, 0f3F800000), "discarded bits" (a destination that may be `_`), "float" (32 bits,
+    and constants such as 1.0), "u32" (%r0 or 7) and "u8" (%r0, or a constant below 256) hold names of registers to what
+    nvcc means by them."""
     parts = [part.strip().partition(":") for part in text.split(",")] if text else []
     return lambda qualifiers: tuple(_role(name, kind, qualifiers) for name, _, kind in parts)
 

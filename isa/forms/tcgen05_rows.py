@@ -1,8 +1,8 @@
 """The table of Blackwell's `tcgen05` instructions and of the barriers and fences that go with them, one row per form or
 family.
 
-`KIND_ROWS` says which kinds `tcgen05.mma` multiplies and how they may be scaled; `TCGEN05_ROWS` lists the qualifiers and
-operands of everything else. Numbers of sections are those of PTX ISA 9.0. Where ptxas 13.0 takes more than the text
+`KIND_ROWS` says which kinds `tcgen05.mma` multiplies and how they may be scaled; `TCGEN05_ROWS` lists the qualifiers
+and operands of everything else. Numbers of sections are those of PTX ISA 9.0. Where ptxas 13.0 takes more than the text
 says (or less), the rows follow ptxas.
 """
 

@@ -75,7 +75,8 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
         raise IsaError(
             "",
             -1,
-            f"row {outer[-1] if outer else 0}, columns {first} to {last} keep more elements than {sparsity.name} stores",
+            f"row {outer[-1] if outer else 0}, columns {first} to {last} keep more elements than "
+            f"{sparsity.name} stores",
             f"at most {room}{' pairs' if sparsity.unit > 1 else ''} in each chunk: prune first (isa.prune)",
         )
     count = wanted.shape[-1]

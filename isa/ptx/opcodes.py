@@ -57,6 +57,21 @@ def mma_form(opcode: str, target: str | Target | None = None, ptx: str = PTX) ->
     return form
 
 
+def complete_opcode(opcode: str) -> str:
+    """Fills in the qualifiers that every form of the instruction has."""
+    parts = opcode.strip().split(".")
+    name, given = parts[0], parts[1:]
+    if name == "tcgen05":
+        name, given = ".".join(parts[:2]), parts[2:]
+    slots = {slot for row in rows_by_name().get(name, ()) for slot in row.slots}
+    fixed = tuple(q for q in ("sync", "aligned") if any(q in slot for slot in slots))
+    if name == "mma":
+        fixed = ("sync", "aligned", "row", "col")
+    layouts_given = any(part in ("row", "col") for part in given)
+    missing = [q for q in fixed if q not in given and not (layouts_given and q in ("row", "col"))]
+    return ".".join((name, *missing, *given))
+
+
 _NEWEST = "99.0"
 
 

@@ -66,7 +66,8 @@ def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
     cursor.expect("}", f"at the end of operand {role.name}")
     if role.count < len(elements) <= role.count + role.spare:
         cursor.remarks.append(
-            f"ptxas takes {len(elements)} registers in operand {role.name}; PTX has {role.count}, and the rest is dropped"
+            f"ptxas takes {len(elements)} registers in operand {role.name}; PTX has {role.count}, and the rest "
+            f"is dropped"
         )
         elements = elements[: role.count]
     count = 2 if role.packs else role.count

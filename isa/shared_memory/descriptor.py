@@ -306,7 +306,10 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
             rule = f"K-major {name} in 128B swizzle with 32B atoms: no such layout (not in PTX)"
             return finding(Severity.UNDEFINED, rule, "swizzle 0, 2, 4 or 6", "CUTLASS, make_umma_desc (one source)")
         if sparse and operand == "b" and not transposed and self.swizzle == "32B":
-            rule = "sparse K-major B needs 64 contiguous bytes of K, a 32B swizzle row has 32 (not in PTX; JAX refuses it, inferred)"
+            rule = (
+                "sparse K-major B needs 64 contiguous bytes of K, a 32B swizzle row has 32 (not in PTX; "
+                "JAX refuses it, inferred)"
+            )
             return finding(Severity.UNDEFINED, rule, "swizzle 0, 2 or 4", "JAX (one source)")
         return []
 
@@ -314,7 +317,8 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
 def smem_markdown() -> str:
     """The part of docs/descriptors.md on this descriptor."""
     modes = "\n".join(
-        f"| {mode.code} | {name} | {mode.pattern if mode.bits else '-'} | Swizzle<{mode.bits},{mode.base},{mode.distance}> "
+        f"| {mode.code} | {name} | {mode.pattern if mode.bits else '-'} | "
+        f"Swizzle<{mode.bits},{mode.base},{mode.distance}> "
         f"| `{_k_major(name, mode)}` | `{_mn_major(mode)}` |"
         for name, mode in SWIZZLES.items()
     )
@@ -324,16 +328,17 @@ def smem_markdown() -> str:
 
 {table_markdown(TABLE)}
 
-Canonical layouts, in elements (T = elements in 16 bytes), CuTe notation; LBO is `leading_offset`, SBO `stride_offset`. The swizzle is a
-function of the address, so that a start address may be advanced inside the pattern: 32 bytes of A and, with sparse A, 64 bytes of B for each
-K step. Sparse A is the packed M x K/2 matrix.
+Canonical layouts, in elements (T = elements in 16 bytes), CuTe notation; LBO is `leading_offset`, SBO
+`stride_offset`. The swizzle is a function of the address, so that a start address may be advanced inside the pattern:
+32 bytes of A and, with sparse A, 64 bytes of B for each K step. Sparse A is the packed M x K/2 matrix.
 
 | code | swizzle | aligned to | on byte addresses | K-major | MN-major |
 | --- | --- | --- | --- | --- | --- |
 {modes}
 
-Rules: transposed tf32 takes swizzle 1 only, every other kind any but 1, mxf4 and mxf4nvf4 nothing. Not in PTX, one source each: swizzle 1 has no
-K-major layout (CUTLASS); sparse K-major B does not fit the 32-byte row of swizzle 6 (JAX). `byte_address` computes the byte that holds an element."""
+Rules: transposed tf32 takes swizzle 1 only, every other kind any but 1, mxf4 and mxf4nvf4 nothing. Not in PTX, one
+source each: swizzle 1 has no K-major layout (CUTLASS); sparse K-major B does not fit the 32-byte row of swizzle 6
+(JAX). `byte_address` computes the byte that holds an element."""
 
 
 def _k_major(name: str, mode: Swizzle) -> str:

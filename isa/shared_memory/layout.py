@@ -34,7 +34,8 @@ LINE = 128  # bytes of a line of the 128B swizzle, and of a core matrix
 # What the layout refuses, by name (`IsaError.text`), and who says so.
 REFUSED: dict[str, str] = {
     "smem-major": f"{PTX_STRIDES}; CUTLASS, make_umma_desc: no K-major layout with 32-byte atoms",
-    "smem-row-crosses-swizzle": f"{PTX_STRIDES}: the leading offset is not used in a K-major swizzle (inferred: so nothing says where the rest is)",
+    "smem-row-crosses-swizzle": f"{PTX_STRIDES}: the leading offset is not used in a K-major swizzle "
+    "(inferred: so nothing says where the rest is)",
     "smem-absolute-leading": f"{PTX_STRIDES}.2.1",
     "smem-window": f"{PTX_SMEM}: addresses have 18 bits (assumed: no wrap)",
     "smem-memory": "PTX ISA 9.0, 5.1.7 (shared state space)",

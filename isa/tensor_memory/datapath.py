@@ -210,7 +210,10 @@ def violations(
                 )
             )
         elif address.lane != d.lane and d.lane in layout.base_lanes:
-            rule = f"lane {address.lane}, but d is at lane {d.lane}: layout {layout.name} works on one half of every 32 lanes"
+            rule = (
+                f"lane {address.lane}, but d is at lane {d.lane}: layout {layout.name} works on one half "
+                f"of every 32 lanes"
+            )
             found.append(Violation("half-mismatch", name, rule, f"lane {d.lane} in all of d, a and sp_meta", ALIGNMENT))
     if sp_meta is not None and sp_meta.column % 2:
         rule = f"column {sp_meta.column} is not the first of a pair"

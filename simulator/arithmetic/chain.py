@@ -72,8 +72,8 @@ def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
 
 
 def exact_f64(a: Words, b: Words, c: Words) -> Words:
-    """The exact sum of products and C, rounded once to nearest even; patterns as for `chain_in_numpy`. For reference: one
-    output after the other."""
+    """The exact sum of products and C, rounded once to nearest even; patterns as for `chain_in_numpy`. For reference:
+    one output after the other."""
     x, y, z = (v.view(np.float64) for v in (a, b, c))
     result = np.empty(c.shape)
     for case, row, column in np.ndindex(c.shape):

@@ -102,7 +102,7 @@ class Mbarrier(PhaseCounter):
 
 def departures(events: Sequence[Event], warps: int) -> dict[tuple[int, int], tuple[int, list[Actor]]]:
     """For each warp that leaves a barrier, (number of event, place in it): which time that is, and who left with it."""
-    found: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
+    left: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
     filling: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
     turn = 0
     for index, event in enumerate(events):
@@ -114,9 +114,9 @@ def departures(events: Sequence[Event], warps: int) -> dict[tuple[int, int], tup
             if key not in filling:
                 turn += 1
                 filling[key] = turn, []
-            found[index, place] = filling[key]
+            left[index, place] = filling[key]
             members = filling[key][1]
             members.append((event.cta, warp))
             if len(members) >= wanted:
                 del filling[key]
-    return found
+    return left

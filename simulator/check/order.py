@@ -156,8 +156,8 @@ class _Checker(Synchronisation):
     def overlaps(self, operation: Operation, touched: Sequence[Touch]) -> None:
         """Operands in Tensor Memory that share cells; two sets of scale factors may."""
         tmem = [touch for touch in touched if touch.space == "tmem" and not (touch.role == "D" and not touch.write)]
-        for at, first in enumerate(tmem):
-            for second in tmem[at + 1 :]:
+        for position, first in enumerate(tmem):
+            for second in tmem[position + 1 :]:
                 both = first.atoms & second.atoms
                 if both and first.cta == second.cta and not (first.role[:5] == second.role[:5] == "scale"):
                     one, two = (

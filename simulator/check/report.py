@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from isa.errors import UndefinedBehavior
 from simulator.check.accesses import DEALLOC, Access, describe
@@ -21,6 +20,10 @@ from simulator.check.unwaited import unwaited_results
 from simulator.errors import DeadlockError, TraceError
 from simulator.program import load
 from simulator.program.program import Program
+from simulator.tables import Table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,15 @@ class Report:
 
     def csv(self) -> str:
         """One row for each finding."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(("trace", *(field.name for field in fields(Finding))))
-        writer.writerows((self.trace, *asdict(finding).values()) for finding in self.findings)
-        return out.getvalue()
+        return self._rows().csv()
+
+    def to_frame(self) -> DataFrame:
+        """The findings as a pandas DataFrame: trace, and the attributes of `Finding`."""
+        return self._rows().frame()
+
+    def _rows(self) -> Table:
+        columns = ("trace", *(field.name for field in fields(Finding)))
+        return Table(columns, [(self.trace, *asdict(finding).values()) for finding in self.findings])
 
 
 def check(trace: str | Path | Program, ptx: str = "9.0") -> Report:
@@ -111,9 +118,9 @@ def check(trace: str | Path | Program, ptx: str = "9.0") -> Report:
         written=recording.written,
         ended=recording.stop is None,
     )
-    found = [*_executed(recording), *_ordered(result, program), *_static(program)]
-    raced = any(finding.rule == Link.RACE.value and finding.other for finding in found)
-    kept = [finding for finding in found if not (raced and finding.rule == Link.RACE.value and not finding.other)]
+    findings = [*_executed(recording), *_ordered(result, program), *_static(program)]
+    raced = any(finding.rule == Link.RACE.value and finding.other for finding in findings)
+    kept = [finding for finding in findings if not (raced and finding.rule == Link.RACE.value and not finding.other)]
     return Report(
         program.name or str(program.path),
         ptx,

@@ -143,8 +143,8 @@ NOT_EXECUTABLE = "not-executable"  # the rule of a refusal that names none
 
 def stated(name: str) -> tuple[str, str]:
     """(rule, section) of a name of either table."""
-    found = CHECK_RULES.get(name) or UNDEFINED[name]
-    return found.rule, found.section
+    rule = CHECK_RULES.get(name) or UNDEFINED[name]
+    return rule.rule, rule.section
 
 
 UNDEFINED_FIXES: dict[str, str] = {

@@ -177,7 +177,7 @@ class Synchronisation:
 
     def named(self, event: Event, regions: Iterable[object]) -> list[tuple[tuple[int, int], Mbarrier]]:
         """The mbarriers of an event; a use that comes before their initialisation is met."""
-        found = []
+        barriers = []
         for region in event.writes if regions is event.writes else event.reads:
             for offset in region.cells.ravel().tolist():
                 place = region.cta, offset
@@ -186,8 +186,8 @@ class Synchronisation:
                     continue
                 if any(self.known[event.cta, warp].seen[barrier.owner] < barrier.created for warp, _ in event.threads):
                     self.result.strays.setdefault((event.line, barrier.line), Stray(event, barrier.line, place))
-                found.append((place, barrier))
-        return found
+                barriers.append((place, barrier))
+        return barriers
 
     def arrive(self, index: int, event: Event) -> None:
         """arrive, arrive_drop, expect_tx, complete_tx."""

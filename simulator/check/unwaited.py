@@ -22,10 +22,10 @@ class Unwaited(NamedTuple):
 
 def unwaited_results(trace: Program) -> list[Unwaited]:
     """Every such read once, by line."""
-    found: dict[tuple[int, int], Unwaited] = {}
+    reads: dict[tuple[int, int], Unwaited] = {}
     for block in trace.blocks:
-        _walk(block.body, {}, found)
-    return [found[key] for key in sorted(found)]
+        _walk(block.body, {}, reads)
+    return [reads[key] for key in sorted(reads)]
 
 
 def _walk(body: Iterable[Node], pending: dict[str, int], found: dict[tuple[int, int], Unwaited]) -> None:

@@ -33,11 +33,11 @@ _BULK_UNIT = 16  # bytes that address and size are multiples of; PTX ISA 9.0, 9.
 @prepares("ld.global")
 def load_global(instruction: Instruction, form: Form) -> Executor:
     """ld.global: PTX ISA 9.0, 9.7.9.8."""
-    at, write = addresses(instruction["address"]), writer(instruction["d"], form.role("d").width)
+    read_addresses, write = addresses(instruction["address"]), writer(instruction["d"], form.role("d").width)
     size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where = filled(machine, at(machine, warps))
+        where = filled(machine, read_addresses(machine, warps))
         write(machine, warps, np.swapaxes(extended(machine.memory.read(where, size), form), 1, 2))
         machine.note(instruction, warps)
         return Outcome(facts=_fetched(machine, "load", where, size))
@@ -48,11 +48,11 @@ def load_global(instruction: Instruction, form: Form) -> Executor:
 @prepares("st.global")
 def store_global(instruction: Instruction, form: Form) -> Executor:
     """st.global: PTX ISA 9.0, 9.7.9.11."""
-    at, read = addresses(instruction["address"]), reader(instruction["a"], form.role("a").width)
+    read_addresses, read = addresses(instruction["address"]), reader(instruction["a"], form.role("a").width)
     size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where, data = at(machine, warps), as_bytes_of(np.swapaxes(read(machine, warps), 1, 2), form)
+        where, data = read_addresses(machine, warps), as_bytes_of(np.swapaxes(read(machine, warps), 1, 2), form)
         lanes = machine.threads(warps)
         machine.memory.write(where[lanes], data[lanes])
         machine.note(instruction, warps)
@@ -176,16 +176,16 @@ def _bulk_copy(machine: CtaState, warp: int, where: int, origin: int, barrier: i
     if size % _BULK_UNIT:
         raise AddressError(f"cp.async.bulk of {size} bytes", f"a multiple of {_BULK_UNIT}")
     target, offset = machine.located(where)
-    holder, at = machine.located(barrier)
+    holder, barrier_offset = machine.located(barrier)
     pieces = np.arange(0, size, _BULK_UNIT, dtype=np.int64)
     machine.memory.check(origin + pieces, _BULK_UNIT, _BULK_UNIT)
     data = machine.memory.data[origin : origin + size].reshape(1, -1, _BULK_UNIT)
     if size:
         raced(machine, target.shared.write((offset + pieces)[None], data, machine.actors(np.array([warp], np.intp))))
-    phase = holder.mbarriers.at(at)
+    phase = holder.mbarriers.at(barrier_offset)
     phase.released = joined(
         phase.released, machine.release(warp)
     )  # the bytes are seen by whoever sees the phase complete
-    holder.mbarriers.complete(at, size)
+    holder.mbarriers.complete(barrier_offset, size)
     lines = -(-(origin % LINE_BYTES + size) // LINE_BYTES) if size else 0
-    return BulkFacts((holder.rank, at), size, lines)
+    return BulkFacts((holder.rank, barrier_offset), size, lines)

@@ -73,8 +73,11 @@ def _guarded(instruction: Instruction, run: Executor) -> Executor:
                 else NOTHING
             )
         if collective and (some != every).any():
-            at = int((some != every).argmax())
-            reason = f"'{instruction.form.opcode}' in {int(lanes[at].sum())} of the {WARP_SIZE} threads of warp {int(warps[at])}"
+            row = int((some != every).argmax())
+            reason = (
+                f"'{instruction.form.opcode}' in {int(lanes[row].sum())} of the {WARP_SIZE} threads of "
+                f"warp {int(warps[row])}"
+            )
             raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none", rule="aligned-threads")
         chosen = np.flatnonzero(some)
         machine.active = None if every[chosen].all() else lanes[chosen]

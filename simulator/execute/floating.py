@@ -13,8 +13,8 @@ NAN = 0x7FFFFFFF  # what every operation of f32 gives for NaN; PTX ISA 9.0, 9.7.
 def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     """a * b + c, rounded once to nearest even, subnormal numbers kept. PTX ISA 9.0, 9.7.3.6.
 
-    The product of two f32 is exact in f64. The sum is rounded to odd in f64 (`_sum_to_odd`), whose 53 bits are more than
-    the 2 * 24 + 2 that make the second rounding, to f32, right.
+    The product of two f32 is exact in f64. The sum is rounded to odd in f64 (`_sum_to_odd`), whose 53 bits are more
+    than the 2 * 24 + 2 that make the second rounding, to f32, right.
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         x, y, z = (operand.view(np.float32).astype(np.float64) for operand in (a, b, c))

@@ -1,5 +1,5 @@
-"""Executes logic and shifts. PTX ISA 9.0, 9.7.8. Operands are arrays [warp, 1, lane] of unsigned integers, or of bool for
-predicates."""
+"""Executes logic and shifts. PTX ISA 9.0, 9.7.8. Operands are arrays [warp, 1, lane] of unsigned integers, or of bool
+for predicates."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def complement(a: Array) -> Array:
 
 @executes("lop3.b32")
 def lop3(a: Array, b: Array, c: Array, table: Array) -> Array:
-    """Any bitwise function of three operands: bit 4 * a + 2 * b + c of the table (its low 8 bits) is the result of these
-    three bits. PTX ISA 9.0, 9.7.8.6."""
+    """Any bitwise function of three operands: bit 4 * a + 2 * b + c of the table (its low 8 bits) is the result of
+    these three bits. PTX ISA 9.0, 9.7.8.6."""
     result = np.zeros_like(a)
     for entry in range(8):
         here = (a if entry & 4 else ~a) & (b if entry & 2 else ~b) & (c if entry & 1 else ~c)

@@ -63,8 +63,11 @@ def _compute(
     compared)."""
     d = execute_mma(form, *operands, selector, target=machine.target, arithmetic=machine.arithmetic, scales=scales)
     if machine.compare > 0 and machine.arithmetic == "chip" and form.d_type.bits < 64:
-        exact = execute_mma(form, *operands, selector, target=machine.target, arithmetic="exact", scales=scales)
-        distance = int(ulp_distance(form.d.gather(d), form.d.gather(exact), form.d_type).max())
+        distance = 0
+        if form.d_type.is_float:  # sums of integers are exact
+            exact = execute_mma(form, *operands, selector, target=machine.target, arithmetic="exact", scales=scales)
+            if (d != exact).any():
+                distance = int(ulp_distance(form.d.gather(d), form.d.gather(exact), form.d_type).max())
         machine.largest_ulp = max(machine.largest_ulp, distance)
         machine.compare -= len(d)
         machine.compared += len(d)

@@ -20,12 +20,12 @@ from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
 @prepares("ldmatrix")
 def load_matrices(instruction: Instruction, form: Form) -> Executor:
     """ldmatrix: PTX ISA 9.0, 9.7.14.5.15."""
-    at, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.fragment
+    read_addresses, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.fragment
     assert fragment is not None
     rows = fragment.shape[0]
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where = at(machine, warps)[:, :rows]
+        where = read_addresses(machine, warps)[:, :rows]
         data, races = machine.shared.read(where, 16, machine.actors(warps))
         raced(machine, races + _under_way(machine, where, 16))
         matrix = data.view("<u2").astype(np.uint32)
@@ -39,11 +39,11 @@ def load_matrices(instruction: Instruction, form: Form) -> Executor:
 @prepares("ld.shared", "ld.shared::cta")
 def load(instruction: Instruction, form: Form) -> Executor:
     """ld.shared: PTX ISA 9.0, 9.7.9.8."""
-    at, write = addresses(instruction["address"]), writer(instruction["d"], form.role("d").width)
+    read_addresses, write = addresses(instruction["address"]), writer(instruction["d"], form.role("d").width)
     size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where = at(machine, warps)
+        where = read_addresses(machine, warps)
         if machine.active is None:
             data, races = machine.shared.read(where, size, machine.actors(warps))
         else:
@@ -60,11 +60,11 @@ def load(instruction: Instruction, form: Form) -> Executor:
 @prepares("st.shared", "st.shared::cta")
 def store(instruction: Instruction, form: Form) -> Executor:
     """st.shared: PTX ISA 9.0, 9.7.9.11."""
-    at, read = addresses(instruction["address"]), reader(instruction["a"], form.role("a").width)
+    read_addresses, read = addresses(instruction["address"]), reader(instruction["a"], form.role("a").width)
     size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where = at(machine, warps)
+        where = read_addresses(machine, warps)
         words = np.swapaxes(read(machine, warps), 1, 2)
         data = as_bytes_of(words, form)
         if machine.active is None:

@@ -185,7 +185,8 @@ def first_undefined(form: MmaForm, e: Bits, selector: int) -> UndefinedBehavior:
     if not 0 <= selector < form.metadata.selectors:
         return undefined_behavior(
             "selector-out-of-range",
-            f"{form.opcode}, selector {selector} (legal: {selectors(form)}): assemblers let it through, but an H100 stops the kernel with an "
+            f"{form.opcode}, selector {selector} (legal: {selectors(form)}): assemblers let it through, but an "
+            f"H100 stops the kernel with an "
             "illegal-instruction error (measured November 2026)",
         )
     found = first_metadata_finding(form, form.metadata.gather(e, selector), selector)

@@ -89,10 +89,10 @@ def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:
 @prepares("mbarrier.init")
 def initialise(instruction: Instruction, form: Form) -> Executor:
     """The count of arrivals that completes a phase; by one thread."""
-    at, count = addresses(instruction["address"]), reader(instruction["count"])
+    read_addresses, count = addresses(instruction["address"]), reader(instruction["count"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0]))
+        parties = list(_parties(machine, warps, read_addresses(machine, warps), count(machine, warps)[:, 0]))
         facts: list[tuple[_Party, Fact]] = []
         for party in parties:
             cta, offset = machine.located(party.address)
@@ -113,10 +113,10 @@ def initialise(instruction: Instruction, form: Form) -> Executor:
 @prepares("mbarrier.inval")
 def invalidate(instruction: Instruction, form: Form) -> Executor:
     """Makes the object plain memory again; by one thread."""
-    at = addresses(instruction["address"])
+    read_addresses = addresses(instruction["address"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        parties = list(_parties(machine, warps, at(machine, warps)))
+        parties = list(_parties(machine, warps, read_addresses(machine, warps)))
         for party in parties:
             cta, offset = machine.located(party.address)
             if len(party.lanes) > 1:
@@ -135,11 +135,15 @@ def invalidate(instruction: Instruction, form: Form) -> Executor:
 @prepares("mbarrier.expect_tx", "mbarrier.complete_tx")
 def count_transactions(instruction: Instruction, form: Form) -> Executor:
     """expect_tx and complete_tx: every thread changes the transaction count."""
-    at, count, expects = addresses(instruction["address"]), reader(instruction["tx_count"]), "expect" in form.name
+    read_addresses, count, expects = (
+        addresses(instruction["address"]),
+        reader(instruction["tx_count"]),
+        "expect" in form.name,
+    )
     change = Mbarriers.expect if expects else Mbarriers.complete
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0]))
+        parties = list(_parties(machine, warps, read_addresses(machine, warps), count(machine, warps)[:, 0]))
         facts: list[tuple[_Party, Fact]] = []
         for party in parties:
             cta, offset = machine.located(party.address)
@@ -155,7 +159,7 @@ def count_transactions(instruction: Instruction, form: Form) -> Executor:
 @prepares("mbarrier.arrive", "mbarrier.arrive.expect_tx", "mbarrier.arrive_drop", "mbarrier.arrive_drop.expect_tx")
 def arrive(instruction: Instruction, form: Form) -> Executor:
     """arrive, arrive_drop, with and without expect_tx and noComplete."""
-    at = addresses(instruction["address"])
+    read_addresses = addresses(instruction["address"])
     count, bytes_each = (
         reader(instruction.by_role.get(name, Immediate(default))) for name, default in (("count", 1), ("tx_count", 0))
     )
@@ -165,7 +169,13 @@ def arrive(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         parties = list(
-            _parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0], bytes_each(machine, warps)[:, 0])
+            _parties(
+                machine,
+                warps,
+                read_addresses(machine, warps),
+                count(machine, warps)[:, 0],
+                bytes_each(machine, warps)[:, 0],
+            )
         )
         states = np.zeros((len(warps), 1, WARP_SIZE), np.uint64)
         facts: list[tuple[_Party, Fact]] = []
@@ -223,7 +233,7 @@ class _Awaited(NamedTuple):
 def wait(instruction: Instruction, form: Form) -> Executor:
     """test_wait, which tells, and try_wait, which waits: a trace has no branch that would try it again."""
     parity = form.name.endswith("parity")
-    at, want = (
+    read_addresses, want = (
         addresses(instruction["address"]),
         reader(instruction["parity" if parity else "state"], 32 if parity else 64),
     )
@@ -238,7 +248,7 @@ def wait(instruction: Instruction, form: Form) -> Executor:
                 f"a wait for parity {int(wanted[machine.threads(warps)].max())}", "0 or 1", rule="barrier-use"
             )
         phases = []
-        for party in _parties(machine, warps, at(machine, warps), wanted):
+        for party in _parties(machine, warps, read_addresses(machine, warps), wanted):
             cta, offset = machine.located(party.address)
             phases.append(
                 _Awaited(party, cta, offset, cta.mbarriers.at(offset), cta.mbarriers.awaited(offset, party.numbers[0]))

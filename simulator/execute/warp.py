@@ -30,8 +30,8 @@ def elect(a: Array) -> tuple[Array, Array]:
 @prepares("shfl.sync.bfly")
 def shuffle_butterfly(instruction: Instruction, form: Form) -> Executor:
     """Lane i gets the value of lane i XOR b, if that is not above the last lane of its segment, else its own; the
-    predicate says which. c: the last lane of a segment in bits 0 to 4, which bits of a lane's number name its segment in
-    bits 8 to 12. PTX ISA 9.0, 9.7.9.6.
+    predicate says which. c: the last lane of a segment in bits 0 to 4, which bits of a lane's number name its segment
+    in bits 8 to 12. PTX ISA 9.0, 9.7.9.6.
 
     Undefined (AddressError): a thread that executes it is not in its own mask, or reads from one that is not in the
     mask or does not execute it.

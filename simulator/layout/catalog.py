@@ -17,8 +17,8 @@ from isa.forms.mma import is_mma
 from isa.forms.record import Form
 from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.fragments.metadata import CODE_BITS
-from isa.fragments.registers import ldmatrix_addresses
-from isa.ptx.opcodes import read_opcode
+from isa.fragments.registers import matrix_row_addresses
+from isa.ptx.opcodes import complete_opcode, read_opcode
 from isa.tensor_memory.address import CELL_BITS, QUARTER
 from isa.tensor_memory.copies import copy
 from isa.tensor_memory.datapath import datapath
@@ -30,7 +30,6 @@ from simulator.layout.operand import Operand
 _MEASURED = "measured: NVIDIA H100 80GB, November 2026"
 _H100 = parse_target("sm_90a")
 _ANY_PTX = "99.0"  # a layout is the same in every PTX version that has the form
-_LDMATRIX = "PTX ISA 9.0, 9.7.14.5.15 (ldmatrix)"
 _STORED_BITS = {
     "f16": 16,
     "tf32": 32,
@@ -156,7 +155,7 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
         return _tcgen05(found, choice)
     if found.fragment is not None:
         _refuse(found, choice, *_EVERY)
-        return _ldmatrix(found, choice)
+        return _loaded_matrices(found)
     if found.shape:
         _refuse(found, choice, *(name for name in _EVERY if name != "half_split"))
         return _moved(found, choice)
@@ -183,19 +182,7 @@ def _refuse(form: Form, choice: Choice, *names: str) -> None:
             )
 
 
-def complete_opcode(form: str) -> str:
-    """Fills in the qualifiers that every form of the instruction has."""
-    parts = form.strip().split(".")
-    name, given = parts[0], parts[1:]
-    fixed = {"mma": ("sync", "aligned", "row", "col"), "ldmatrix": ("sync", "aligned")}.get(name, ())
-    if form.strip().startswith(("tcgen05.ld", "tcgen05.st")):
-        name, given, fixed = ".".join(parts[:2]), parts[2:], ("sync", "aligned")
-    layouts_given = any(part in ("row", "col") for part in given)
-    missing = [q for q in fixed if q not in given and not (layouts_given and q in ("row", "col"))]
-    return ".".join((name, *missing, *given))
-
-
-# mma and ldmatrix
+# mma and loads of matrices
 
 
 def _mma(form: MmaForm, choice: Choice) -> FormLayout:
@@ -204,7 +191,10 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
     if form.sparse:
         metadata = form.metadata
         metadata.places(choice.selector)  # IsaError for one that is out of range
-        what = f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of {metadata.sparsity.chunk} columns"
+        what = (
+            f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of "
+            f"{metadata.sparsity.chunk} columns"
+        )
         whole, chosen = metadata.mapping, {"selector": choice.selector}
         mapping, pair = whole.at(**chosen), tuple(chosen.items())
         evidence = _MEASURED if on_h100(form) else "published"
@@ -217,7 +207,10 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
     if form.row.scale:
         for name, ids in (("scale_a", choice.scale_a), ("scale_b", choice.scale_b)):
             scale = getattr(form, name)
-            what = f"scale factors of {name[-1].upper()}, {scale.type}, {scale.shape[0]} x {scale.shape[1]}, byte-id {ids[0]}, thread-id {ids[1]}"
+            what = (
+                f"scale factors of {name[-1].upper()}, {scale.type}, {scale.shape[0]} x {scale.shape[1]}, "
+                f"byte-id {ids[0]}, thread-id {ids[1]}"
+            )
             mapping = scale.mapping(*ids)
             operands[name] = Operand(
                 form.opcode, name, what, scale.type.bits, mapping, "PTX ISA 9.0, 9.7.14.3 (block scaling)", "published"
@@ -237,7 +230,10 @@ def _fragment(form: MmaForm, name: str) -> Operand:
     fragment = getattr(form, name)
     what = "stored matrix A" if name == "a" and form.sparse else f"matrix {name.upper()}"
     rows, columns = fragment.shape
-    text = f"{what}, {fragment.type}, {rows} x {columns}, {fragment.registers} register{'s' * (fragment.registers > 1)} a lane"
+    text = (
+        f"{what}, {fragment.type}, {rows} x {columns}, {fragment.registers} "
+        f"register{'s' * (fragment.registers > 1)} a lane"
+    )
     logical = form.metadata.sparsity.formula if name == "a" and form.sparse else ""
     evidence = _MEASURED if on_h100(form) else "published"
     bits = fragment.type.bits
@@ -254,8 +250,9 @@ def _fragment(form: MmaForm, name: str) -> Operand:
     )
 
 
-def _ldmatrix(form: Form, choice: Choice) -> FormLayout:
-    count = form.roles[0].count
+def _loaded_matrices(form: Form) -> FormLayout:
+    """What a load of 8 x 8 matrices gives to each lane, and whose address names which row."""
+    section = f"{form.section} ({form.name})"
     assert form.fragment is not None
     d = Operand(
         form.opcode,
@@ -263,12 +260,14 @@ def _ldmatrix(form: Form, choice: Choice) -> FormLayout:
         "destination, rows as addressed by lanes 0, 1, ...",
         16,
         form.fragment.mapping,
-        _LDMATRIX,
+        section,
         _MEASURED,
     )
     what = "lanes whose address names each row of each matrix"
-    whose = Operand(form.opcode, "address", what, 32, ldmatrix_addresses(count), _LDMATRIX, "published")
-    return FormLayout(form.opcode, form, choice, {"d": d, "address": whose})
+    whose = Operand(
+        form.opcode, "address", what, 32, matrix_row_addresses(form.fragment.registers), section, "published"
+    )
+    return FormLayout(form.opcode, form, Choice(), {"d": d, "address": whose})
 
 
 # tcgen05
@@ -376,7 +375,7 @@ def _scales(form: Tcgen05MmaForm, choice: Choice, name: str, ids: tuple[int, int
 
 
 def _moved(form: Form, choice: Choice) -> FormLayout:
-    if form.name == "tcgen05.cp":
+    if form.access is None:  # tcgen05.cp, which moves no registers
         _refuse(form, choice, "half_split")
         found = copy(form.shape, form.multicast)
         what = "cells <-> bytes of a matrix in shared memory, from the base address on"

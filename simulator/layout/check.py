@@ -74,7 +74,10 @@ class Checked:
     def text(self) -> str:
         """The result in words."""
         lines = [
-            f"{self.forms:,} forms, {self.operands:,} operands with every selector, id, base lane, M and N (of N: {', '.join(map(str, SWEPT))})"
+            (
+                f"{self.forms:,} forms, {self.operands:,} operands with every selector, id, base lane, M and N "
+                f"(of N: {', '.join(map(str, SWEPT))})"
+            )
         ]
         count = f"{len(self.wrong)} differ from the mapping"
         lines.append(f"{self.formulas:,} printed formulas, evaluated at {self.cells:,} places and coordinates: {count}")

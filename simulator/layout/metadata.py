@@ -28,7 +28,10 @@ from isa.undefined import RULES, metadata_findings
 from simulator.files import BROKEN_ARRAYS
 from simulator.layout.catalog import FormLayout, on_h100
 
-HELP = "random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one a lane), or a file of words"
+HELP = (
+    "random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one "
+    "a lane), or a file of words"
+)
 _HEX = re.compile(r"(0[xX])?[0-9a-fA-F]{1,8}")
 
 
@@ -90,7 +93,10 @@ class Selection:
             return ""
         row, chunk = map(int, np.argwhere(broken)[0])
         count = int(broken.sum())
-        codes = f"{count} metadata code{'s are' if count > 1 else ' is'} not defined; row {row}, chunk {chunk}: {int(self.codes[row, chunk]):#06b}"
+        codes = (
+            f"{count} metadata code{'s are' if count > 1 else ' is'} not defined; row {row}, chunk "
+            f"{chunk}: {int(self.codes[row, chunk]):#06b}"
+        )
         return f"{codes} ({self.problem(row, chunk)}); shown is {self.source}"
 
 

@@ -246,7 +246,10 @@ def _metadata_fact(found: FormLayout, row: int, chunk: int, selection: Selection
     if len(found.selectors) > 1:
         more += f", selector {found.choice.selector}"
     if len(places) > 1:
-        more += f", and {len(places) - 1} cop{'ies' if len(places) > 2 else 'y'}: {', '.join(metadata.name_of(place) for place in places[1:])}"
+        more += (
+            f", and {len(places) - 1} cop{'ies' if len(places) > 2 else 'y'}: "
+            f"{', '.join(metadata.name_of(place) for place in places[1:])}"
+        )
     if selection is not None:
         code = int(selection.codes[row, chunk])
         problem = selection.problem(row, chunk)

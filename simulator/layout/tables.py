@@ -135,7 +135,10 @@ def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str
         lanes = operand.grid["lane"][0, 0]
         lines.append(
             [
-                f"and {copies - 1} cop{'ies' if copies > 2 else 'y'}, lanes +{', +'.join(map(str, lanes[1:] - lanes[0]))}",
+                (
+                    f"and {copies - 1} cop{'ies' if copies > 2 else 'y'}, lanes "
+                    f"+{', +'.join(map(str, lanes[1:] - lanes[0]))}"
+                ),
                 *[""] * columns,
             ]
         )

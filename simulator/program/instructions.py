@@ -89,21 +89,21 @@ class InstructionReader:
                 self.check_register(statement, name, widths, f"operand {role.name} of {instruction.form.opcode}")
 
     def check_register(self, statement: Statement, name: str, widths: tuple[int, ...], what: str) -> None:
-        found = register_place(name)
+        place = register_place(name)
         sorts = [SORT_OF_BITS[bits] for bits in widths]
-        if found is None or found.number >= MAX_REGISTERS:
+        if place is None or place.number >= MAX_REGISTERS:
             legal = " or ".join(f"{sort.prefix}0 to {sort.prefix}{MAX_REGISTERS - 1}" for sort in sorts)
             legal += f", or {', '.join(SPECIAL)} to read" if Sort.WORD in sorts else ""
             self.fail(statement, f"'{name}' is not a register of a trace", legal, _place_of(name, statement.text))
-        if found.sort not in sorts:
+        if place.sort not in sorts:
             legal = " or ".join(f"{sort.bits} ({sort.prefix}0)" for sort in sorts)
             self.fail(
                 statement,
-                f"{what} is {name}, a register of {found.sort.bits} bits",
+                f"{what} is {name}, a register of {place.sort.bits} bits",
                 legal,
                 _place_of(name, statement.text),
             )
-        self.counts[found.sort] = max(self.counts[found.sort], found.number + 1)
+        self.counts[place.sort] = max(self.counts[place.sort], place.number + 1)
 
 
 def _place_of(name: str, text: str) -> int:

@@ -227,17 +227,17 @@ class _Builder(InstructionReader):
                 '.load %r0, "file.npz", "key"; or .load shared[0], ...; or .load global[0], ...; or .load tmem[0], ...'
             )
             self.fail(statement, "malformed .load", f"{legal}; cta1. before a place for one CTA")
-        at = self.place(statement, match)
+        where = self.place(statement, match)
         load = Load(
             match["file"][1:-1],
             match["key"][1:-1],
-            at.register,
-            at.shared,
+            where.register,
+            where.shared,
             statement.line,
-            at.tmem,
-            at.sort,
-            at.cta,
-            at.memory,
+            where.tmem,
+            where.sort,
+            where.cta,
+            where.memory,
         )
         self.loads.append(load)
 
@@ -249,23 +249,33 @@ class _Builder(InstructionReader):
                 "or tmem[0], COLUMNS;"
             )
             self.fail(statement, "malformed .store", legal)
-        at = self.place(statement, match)
-        if at.register is not None:
-            most, what = MAX_REGISTERS - at.register, "the number of registers"
-        elif at.tmem is not None:
-            most, what = COLUMNS - at.tmem, "the number of columns"
-        elif at.memory is not None:
-            most, what = self.memory - at.memory, "the number of bytes"
+        where = self.place(statement, match)
+        if where.register is not None:
+            most, what = MAX_REGISTERS - where.register, "the number of registers"
+        elif where.tmem is not None:
+            most, what = COLUMNS - where.tmem, "the number of columns"
+        elif where.memory is not None:
+            most, what = self.memory - where.memory, "the number of bytes"
         else:
-            most, what = self.shared - (at.shared or 0), "the number of bytes"
+            most, what = self.shared - (where.shared or 0), "the number of bytes"
         count = self.number(statement, match["count"], match.start("count"), 1, most, what)
         name = match["name"][1:-1]
         if any(name == other.name for other in self.stores):
             self.fail(statement, f"two .store statements named '{name}'", "a name of its own for each")
-        if at.register is not None:
-            self.counts[at.sort] = max(self.counts[at.sort], at.register + count)
+        if where.register is not None:
+            self.counts[where.sort] = max(self.counts[where.sort], where.register + count)
         self.stores.append(
-            Store(name, at.register, at.shared, count, statement.line, at.tmem, at.sort, at.cta, at.memory)
+            Store(
+                name,
+                where.register,
+                where.shared,
+                count,
+                statement.line,
+                where.tmem,
+                where.sort,
+                where.cta,
+                where.memory,
+            )
         )
 
     def cta_block(self, statement: Statement) -> None:
@@ -296,14 +306,14 @@ class _Builder(InstructionReader):
 
     def ranges(self, statement: Statement, match: re.Match[str], count: int, what: str) -> tuple[int, ...]:
         """The numbers of "0-3,6", each below `count`."""
-        found: list[int] = []
+        numbers_named: list[int] = []
         for part in match[1].split(","):
             ends = [piece.strip() for piece in part.split("-")]
             numbers = [self.number(statement, end, match.start(1), 0, count - 1, f"a {what} number") for end in ends]
             if len(numbers) > 2 or numbers[0] > numbers[-1]:
                 self.fail(statement, f"'{part.strip()}' is not a range of {what}s", "FIRST-LAST", match.start(1))
-            found += range(numbers[0], numbers[-1] + 1)
-        return tuple(found)
+            numbers_named += range(numbers[0], numbers[-1] + 1)
+        return tuple(numbers_named)
 
     def warp_list(self, statement: Statement, match: re.Match[str]) -> tuple[int, ...]:
         warps = self.ranges(statement, match, self.warps, "warp")

@@ -67,15 +67,15 @@ class Executed:
     @property
     def warnings(self) -> list[str]:
         """What a user should know about the run."""
-        found: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        unwritten: dict[tuple[int, int], set[tuple[int, int]]] = {}
         for group in self.groups:
             for key, warps in group.unwritten.items():
-                found.setdefault(key, set()).update((group.code.cta, warp) for warp in warps)
+                unwritten.setdefault(key, set()).update((group.code.cta, warp) for warp in warps)
         name = self.machine.registers.numbering.name
         return [
             f"line {line}: {name(register)} is read before anything wrote it, in "
             f"{len(warps)} warp{'s' if len(warps) > 1 else ''} (it reads as 0)"
-            for (register, line), warps in sorted(found.items(), key=lambda item: (item[0][1], item[0][0]))
+            for (register, line), warps in sorted(unwritten.items(), key=lambda item: (item[0][1], item[0][0]))
         ]
 
     @property
@@ -227,8 +227,8 @@ class Interpreter:
                 seen[item.index] = item.instruction.guard is None
                 _note_unwritten(group, item, machine)
             if observers:
-                found = [observer.before(machine, group, item, index) for observer in observers]
-                instead = next((executes for executes in found if executes is not None), None)
+                substitutes = [observer.before(machine, group, item, index) for observer in observers]
+                instead = next((executes for executes in substitutes if executes is not None), None)
             if item.barrier is None:
                 block = self.execute(group, item, machine, instead)
                 if block is not None:

@@ -138,14 +138,16 @@ def _assumed(config: Config | None, program: Program, executed: Executed) -> lis
         form = op.instruction.form
         table = form.time.table
         if is_mma(form):
-            found = config.tensor_class(form) if config is not None else None
-            tables |= {f"tensor {found.name}"} if found else {"sequences"}
+            tensor = config.tensor_class(form) if config is not None else None
+            tables |= {f"tensor {tensor.name}"} if tensor else {"sequences"}
             if form.a_type.is_float and machine.arithmetic == "chip":
                 row = sum_row(form, machine.target)
                 if row.evidence == INFERRED:
                     inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
         elif not form.asynchronous:
             tables |= {table}
+            if config is not None and form.time.assumed:
+                inferred[f"[{table}] assumed: {form.time.assumed}"] = True
             if config is not None and table == "alu" and any(role.width == 64 for role in form.roles):
                 inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True
         elif table == "mbarrier":

@@ -98,14 +98,14 @@ class Session:
 
     def copies(self) -> list[CtaState]:
         """Copies of the initial state, to run or to change."""
-        found = self._empty()
-        for machine, loaded in zip(found, self.initial, strict=True):
+        copied = self._empty()
+        for machine, loaded in zip(copied, self.initial, strict=True):
             machine.registers.copy_from(loaded.registers)
             machine.shared.data[:] = loaded.shared.data
             if "tmem" in vars(loaded):
                 machine.tmem.words[:], machine.tmem.written[:] = loaded.tmem.words, loaded.tmem.written
-        found[0].memory.data[:] = self.initial[0].memory.data
-        return found
+        copied[0].memory.data[:] = self.initial[0].memory.data
+        return copied
 
     def _empty(self) -> list[CtaState]:
         program, machines = self.program, list[CtaState]()
@@ -152,11 +152,11 @@ class Session:
     @cached_property
     def sequences(self) -> dict[int, NDArray[np.int32]]:
         """By warp, the places of its dynamic instructions in its code."""
-        found: dict[int, NDArray[np.int32]] = {}
+        sequences: dict[int, NDArray[np.int32]] = {}
         for code in self.program.codes:
             sequence = np.array([operation.index for operation in in_order(code)], np.int32)
-            found |= {code.cta * self.program.warps + warp: sequence for warp in code.warps}
-        return found
+            sequences |= {code.cta * self.program.warps + warp: sequence for warp in code.warps}
+        return sequences
 
     def operation(self, warp: int, index: int) -> Operation | None:
         """A dynamic instruction; None behind the last."""
@@ -226,7 +226,7 @@ class Session:
         assert all(len(cycles[warp]) == len(self.sequences[warp]) for warp in cycles), (
             "one issue for each dynamic instruction"
         )
-        return {warp: np.array(found, np.int64) for warp, found in cycles.items()}
+        return {warp: np.array(issued, np.int64) for warp, issued in cycles.items()}
 
     def instruction_at(self, warp: int, cycle: NDArray[np.integer]) -> NDArray[np.int64]:
         """The first dynamic instruction that a warp issues in these cycles or later; their number where it issues none

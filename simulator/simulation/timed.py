@@ -101,7 +101,7 @@ def _everywhere(code: Code, program: Program) -> Code:
 def _facts(code: Code, program: Program, executed: Executed, config: Config) -> dict[int, dict[int, list[Fact]]]:
     """For each operation of a code that has some: the facts of each warp's executions; ConfigError where one fact does
     not say it all."""
-    found: dict[int, dict[int, list[Fact]]] = {}
+    by_index: dict[int, dict[int, list[Fact]]] = {}
     for group in executed.groups:
         for index, rows in group.facts.items() if group.code is code else ():
             for warp, facts in rows.items():
@@ -118,8 +118,8 @@ def _facts(code: Code, program: Program, executed: Executed, config: Config) -> 
                         reason,
                         f"one mbarrier for each warp, or {_VALUES_ALONE}",
                     )
-                found.setdefault(index, {})[code.cta * program.warps + warp] = known
-    return found
+                by_index.setdefault(index, {})[code.cta * program.warps + warp] = known
+    return by_index
 
 
 def costs_of(code: Code, executed: Executed) -> Costs:

@@ -201,10 +201,10 @@ class Asynchronous:
         self.phases[barrier] = WaitedFor(count, count)
 
     def phase(self, barrier: Barrier) -> WaitedFor:
-        found = self.phases.get(barrier)
-        if found is None:
+        known = self.phases.get(barrier)
+        if known is None:
             raise DeadlockError((f"{_named(barrier)} is used before mbarrier.init",))
-        return found
+        return known
 
     def arrive(self, barrier: Barrier, now: int) -> None:
         """One arrival; at the last of a phase the waiting warps can issue in this cycle."""

@@ -86,9 +86,9 @@ def _timed(op: Operation, config: Config) -> TimedOperation:
         return _matrix(op, form, config)
     if time.table == "memory":
         return _global(op, form, config)
-    if form.unit is Unit.BARRIER:
+    if time is Time.BARRIER:
         return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
-    if form.unit is Unit.ALU:
+    if time.table == "alu":
         alu, either = config.alu, time is Time.EITHER
         return TimedOperation(
             Unit.ALU, alu.latency, alu.interval, op.reads, op.writes, op.line, time=time, either=either
@@ -127,7 +127,7 @@ def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
             if item.unit is Unit.ALU:
                 before = [multiplies[register] for register in item.reads if register in multiplies]
                 alternates = item.either and bool(before) and not before[-1]
-                ours = item.time is Time.MULTIPLY or alternates
+                ours = item.time in (Time.MULTIPLY, Time.FLOAT) or alternates
                 crosses = any(pipe is not ours for pipe in before)
                 item.forwarding_penalty = config.alu.change_latency if crosses else 0
                 multiplies.update(dict.fromkeys(item.writes, ours))
@@ -149,16 +149,16 @@ def _matrix(op: Operation, form: MmaForm, config: Config) -> TimedOperation:
 
 def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[int, ...], line: int) -> TimedOperation:
     """A matrix instruction of the chip, for which the config has a class."""
-    found = config.tensor_class(form)
-    assert found is not None
+    tensor = config.tensor_class(form)
+    assert tensor is not None
     operation = TimedOperation(
-        Unit.TENSOR, found.latency, found.interval, reads, writes, line, found.blocking, sparse=found.sparse
+        Unit.TENSOR, tensor.latency, tensor.interval, reads, writes, line, tensor.blocking, sparse=tensor.sparse
     )
     operation.result_from, operation.result_until, operation.ports, operation.shortest_stall = (
-        found.result_from,
-        found.result_until,
-        found.ports,
-        found.stall,
+        tensor.result_from,
+        tensor.result_until,
+        tensor.ports,
+        tensor.stall,
     )
     return operation
 
@@ -204,19 +204,19 @@ def _jobs(
                 raise ConfigError(error.path, error.key, where + error.reason, error.legal) from None
         if executions:
             jobs[warp] = tuple(Job(fact, costs[fact]) for fact in cycle(executions))
-    latency = min((found.latency for found in costs.values() if found is not None), default=1)
+    latency = min((price.latency for price in costs.values() if price is not None), default=1)
     return jobs, latency
 
 
 def _operands(op: Operation) -> dict[int | str, int]:
     """The number of the register of each operand: a0, b1, c2, d3, e."""
-    found: dict[int | str, int] = {}
+    registers: dict[int | str, int] = {}
     for role, operand in zip(op.instruction.form.roles, op.instruction.operands, strict=False):
         elements = operand.elements if isinstance(operand, Vector) else (operand,)
         for i, element in enumerate(elements):
             for number in Numbering().numbers((str(element),)) if isinstance(element, Register) else ():
-                found["e" if role.name == "e" else f"{role.name}{i}"] = number
-    return found
+                registers["e" if role.name == "e" else f"{role.name}{i}"] = number
+    return registers
 
 
 FACTS: dict[Unit, tuple[type, ...]] = {

@@ -61,30 +61,30 @@ class SubCore(Pipes):
         chosen = self.choose(now)
         if chosen is not None:
             self.issue(self, chosen, now)
-        at = self.next_issue(now + 1)
-        if at is not None:
-            self.wake(at)
+        cycle = self.next_issue(now + 1)
+        if cycle is not None:
+            self.wake(cycle)
         self.stepped()
 
     def next_issue(self, soonest: int) -> int | None:
         """The first cycle, from `soonest` on, in which a warp can issue; None if all wait for others."""
-        found: int | None = None
+        first: int | None = None
         queues = self.queues
         for warp in self.warps:
             if not (warp.done or warp.blocked or (queues is not None and queues.stalls(warp))):
-                at = self.earliest(warp)
-                if at <= soonest:
+                cycle = self.earliest(warp)
+                if cycle <= soonest:
                     return soonest
-                if found is None or at < found:
-                    found = at
-        return found
+                if first is None or cycle < first:
+                    first = cycle
+        return first
 
     def earliest(self, warp: Warp) -> int:
         """When the warp can issue, if nobody else does before."""
         operation = warp.operation
         assert operation is not None
-        at = max(self.pipe_free(operation), warp.operands_ready)
-        return warp.issue_not_before if warp.issue_not_before > at else at
+        cycle = max(self.pipe_free(operation), warp.operands_ready)
+        return warp.issue_not_before if warp.issue_not_before > cycle else cycle
 
     def queue_free(self, warp: Warp) -> int:
         """When the queue of the SM's tcgen05 unit could take an instruction of this sub-core."""
@@ -116,7 +116,7 @@ class SubCore(Pipes):
         tick = None if self.tick is None else self.tick.at - now
         oldest = min((warp.last for warp in self.warps if not (warp.done or warp.blocked)), default=now)
         pipe = (self.result_until, self.dense) if self.free[Unit.TENSOR] + self.unlike_margin > oldest else None
-        free = (at - now if at + self.unlike_margin > oldest else None for at in self.free)
-        coming = tuple((at - now, warp.id) for at, warp in self.compares if at > now)
+        free = (cycle - now if cycle + self.unlike_margin > oldest else None for cycle in self.free)
+        coming = tuple((cycle - now, warp.id) for cycle, warp in self.compares if cycle > now)
         until = (max(self.reads_until - now, 0), max(self.stores_until - now, 0))
         return (tick, max(self.last_issue - now, -1), remembered, pipe, until, coming, *free)

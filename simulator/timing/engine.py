@@ -164,17 +164,17 @@ class Sm(Machine):
             latest, source = warp.access, Unit.SHARED
         for register in operation.reads:
             producer = warp.producers[register]
-            at = ready[register] + extra[producer] + (operation.forwarding_penalty if producer is Unit.ALU else 0)
-            if at > latest:
-                latest, source = at, producer
+            cycle = ready[register] + extra[producer] + (operation.forwarding_penalty if producer is Unit.ALU else 0)
+            if cycle > latest:
+                latest, source = cycle, producer
         for register in operation.writes:
             producer = warp.producers[register]
             if producer is Unit.SHARED or producer is Unit.GLOBAL:  # a scoreboard says when it is there
-                at = ready[register]
+                cycle = ready[register]
             else:
-                at = ready[register] - operation.latency + 1
-            if at > latest:
-                latest, source = at, producer
+                cycle = ready[register] - operation.latency + 1
+            if cycle > latest:
+                latest, source = cycle, producer
             if warp.pinned[register] > latest:
                 latest, source = warp.pinned[register], Unit.SHARED
         warp.operands_ready, warp.operands_reason = latest, PRODUCED_BY[source]
@@ -195,7 +195,7 @@ class Sm(Machine):
     def account(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
         """Says where the warp's cycles since its last issue went: what was compiled, what it waited for, its operands,
         its unit, the scheduler."""
-        counted, base, at = self.counters.stalls, warp.base, warp.last + 1
+        counted, base, cycle = self.counters.stalls, warp.base, warp.last + 1
         stalls: list[Stall] | None = None if self.observer is None else []
         for until, reason in (
             (warp.operands_not_before, StallReason.DEPENDENCY),
@@ -207,11 +207,11 @@ class Sm(Machine):
             ),
             (now, StallReason.ISSUE),
         ):
-            if until > at:
-                counted[base + reason] += until - at
+            if until > cycle:
+                counted[base + reason] += until - cycle
                 if stalls is not None:
-                    stalls.append(Stall(reason, at, until))
-                at = until
+                    stalls.append(Stall(reason, cycle, until))
+                cycle = until
         counted[base + (StallReason.SEQUENCE if operation.part else StallReason.ISSUED)] += 1
         if self.observer is not None and stalls is not None:
             self.observer.issue(core, warp, operation, now, stalls)
@@ -328,9 +328,9 @@ class Sm(Machine):
 
     def branch(self, warp: Warp, end: TimedLoop) -> None:
         """The end of a loop's body: no issue before the counter, the comparison and the branch are done."""
-        at = warp.starts[end.loop] + self.config.loop.minimum
-        if at > warp.issue_not_before:
-            warp.issue_not_before, warp.issue_not_before_reason = at, StallReason.BRANCH
+        cycle = warp.starts[end.loop] + self.config.loop.minimum
+        if cycle > warp.issue_not_before:
+            warp.issue_not_before, warp.issue_not_before_reason = cycle, StallReason.BRANCH
         unread = max((warp.ready[register] for register in end.unread), default=0)
         unread = max(unread, warp.sent)  # operands of accesses under way have been read
         if unread > warp.issue_not_before:

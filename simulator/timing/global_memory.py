@@ -152,8 +152,8 @@ class GlobalMemory:
         follows = (
             shared.turn[place] == self.out[place]
         )  # another access to global memory, which passes the pipe without waiting for its path
-        at = max(sent, self.turn[place] if follows else shared.turn[place])
-        last = shared.place(warp.cta, at, rules.pipe_cycles, now)[1] if rules.pipe_cycles else at
+        soonest = max(sent, self.turn[place] if follows else shared.turn[place])
+        last = shared.place(warp.cta, soonest, rules.pipe_cycles, now)[1] if rules.pipe_cycles else soonest
         self.turn[place] = last + shared.rule.wavefront_interval
         self.machine.counters.shared[warp.cta] += rules.pipe_cycles * shared.rule.cycles
         out = self.bring(warp.cta, last, cycles)
@@ -185,10 +185,10 @@ class GlobalMemory:
         for first in range(0, lines, _BULK_LINES):
             piece = min(_BULK_LINES, lines - first)
             last = first + piece == lines
-            at = self.share(
+            arrival = self.share(
                 warp.cta, self.bring(warp.cta, soonest, -(-piece * LINE_BYTES // rules.bulk_bytes)), piece * LINE_BYTES
             )
-            self.fly(at, Flight(warp, piece, None, fact, fact.bytes if last else 0))
+            self.fly(arrival, Flight(warp, piece, None, fact, fact.bytes if last else 0))
         return 1
 
     # Groups
@@ -267,8 +267,8 @@ class GlobalMemory:
             (number, g.allowed, tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open)))
             for number, g in self.groups.items()
         )
-        times = tuple(max(at - now, 0) for at in (*self.free, *self.store_free, *self.turn))
+        times = tuple(max(cycle - now, 0) for cycle in (*self.free, *self.store_free, *self.turn))
         follows = tuple(self.shared.turn[place] == out for place, out in enumerate(self.out))
         rates = self.rates or (1, 1)
-        l2 = tuple(max(at - now * rates[place >= self.machine.ctas], 0) for place, at in enumerate(self.l2_free))
+        l2 = tuple(max(cycle - now * rates[place >= self.machine.ctas], 0) for place, cycle in enumerate(self.l2_free))
         return (times, follows, l2, flights, groups)

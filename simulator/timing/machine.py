@@ -40,9 +40,9 @@ class Machine(ABC):
     @property
     def mbarrier_latency(self) -> int:
         """From an arrival until a warp that waits can issue."""
-        found = self.config.mbarrier or (self.config.tcgen05.mbarrier if self.config.tcgen05 is not None else None)
-        assert found is not None
-        return found.latency
+        times = self.config.mbarrier or (self.config.tcgen05.mbarrier if self.config.tcgen05 is not None else None)
+        assert times is not None
+        return times.latency
 
     @abstractmethod
     def release(self, warp: Warp, now: int, reason: StallReason = StallReason.MBARRIER) -> None:

@@ -32,10 +32,10 @@ class Pipes:
 
     def pipe_free(self, operation: TimedOperation) -> int:
         """When the operation's unit can take it: results of the tensor pipe come out one after the other."""
-        at = self.free[operation.unit]
+        cycle = self.free[operation.unit]
         if operation.unit is Unit.TENSOR:
-            return max(at + max(self.result_until - operation.result_from, 0), self.stores_until)
-        return at
+            return max(cycle + max(self.result_until - operation.result_from, 0), self.stores_until)
+        return cycle
 
     def take(self, warp: Warp, operation: TimedOperation, now: int) -> None:
         """Occupies the tensor or an integer pipe."""
@@ -55,10 +55,10 @@ class Pipes:
         if operation.compare:
             self.compares.append((now + operation.compare, warp))
         if self.compares:
-            self.compares = [(at, other) for at, other in self.compares if at > now]
+            self.compares = [(cycle, other) for cycle, other in self.compares if cycle > now]
             if unit is Unit.TENSOR:
-                for at, other in self.compares:
-                    self.collide(other, at)
+                for cycle, other in self.compares:
+                    self.collide(other, cycle)
 
     def collide(self, warp: Warp, at: int, most: int = 1 << 30) -> int:
         """An instruction in cycle `at` finds its ports taken by a matrix instruction: warp and pipes lose the time

@@ -200,11 +200,11 @@ class Recorder(TimingObserver):
         mbarrier, completion or the end of a loop for the instruction that came before it.
         """
         counted = self._counters.ledger
-        found = []
+        ledgers = []
         for code in self._codes:
             first = self._first[id(code)]
-            found.append([counted[first + REASONS * i : first + REASONS * (i + 1)] for i in range(code.places)])
-        return found
+            ledgers.append([counted[first + REASONS * i : first + REASONS * (i + 1)] for i in range(code.places)])
+        return ledgers
 
     def _keep(self, name: str, core: int | None, sm: int, begin: int, end: int, entry: Issue) -> None:
         if end > begin and end > self.window[0] and begin < self.window[1]:

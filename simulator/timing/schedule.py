@@ -84,25 +84,25 @@ class _Block:
             operands_ready = max(operands_ready, self.ready.get(register, (0, Unit.ALU))[0] - operation.latency + 1)
         if operation.unit is Unit.CONTROL:  # a call finds everything arrived
             operands_ready = max((operands_ready, *(self.available(register, operation) for register in self.ready)))
-        at = max(free, operands_ready)
+        cycle = max(free, operands_ready)
         if not (self.waiting and self.first and _unlike(self.last, operation)):
-            self.place(at)
+            self.place(cycle)
         self.first = False
-        at = self.pad(at)
+        cycle = self.pad(cycle)
         self.last.stall, self.last.operand_stall = (
-            at - self.at,
-            (at if operands_ready >= free else max(operands_ready, self.at + 1)) - self.at,
+            cycle - self.at,
+            (cycle if operands_ready >= free else max(operands_ready, self.at + 1)) - self.at,
         )
         self.last.stall_reason = _PIPE.get(operation.unit, StallReason.DEPENDENCY)
-        self.begin(operation, at)
+        self.begin(operation, cycle)
 
     def available(self, register: int, consumer: TimedOperation) -> int:
-        at, producer = self.ready.get(register, (0, Unit.ALU))
+        cycle, producer = self.ready.get(register, (0, Unit.ALU))
         return (
-            at
+            cycle
             + extra(self.config, producer, consumer.unit)
             + (consumer.forwarding_penalty if producer is Unit.ALU else 0)
-            if at
+            if cycle
             else 0
         )
 
@@ -147,13 +147,13 @@ class _Block:
         """The end of the block: what has a fixed latency arrives, and a loop branches."""
         if self.last is None:
             return
-        at = self.at + self.last.shortest_stall
+        cycle = self.at + self.last.shortest_stall
         if self.config.loop.drain:
-            at = max((at, *(ready for ready, _ in self.ready.values())))
+            cycle = max((cycle, *(ready for ready, _ in self.ready.values())))
         if branch:
-            self.place(at)
-            at = max(at, self.at + self.last.shortest_stall + self.config.loop.cycles)
+            self.place(cycle)
+            cycle = max(cycle, self.at + self.last.shortest_stall + self.config.loop.cycles)
         if self.last.blocking:
-            at = max(at, self.at + self.last.latency)
-        self.last.stall, self.last.operand_stall = at - self.at, 1
+            cycle = max(cycle, self.at + self.last.latency)
+        self.last.stall, self.last.operand_stall = cycle - self.at, 1
         self.last.stall_reason = StallReason.BRANCH if branch else StallReason.DEPENDENCY

@@ -59,11 +59,11 @@ class SharedMemory:
         self.port[core.number] = sent + operation.sent * rule.port_cycles
         if self.observer is not None:
             self.observer.serve("shared", warp.cta, sent, self.port[core.number], core.number)
-        at = sent + (values * rule.port_cycles + rule.store_latency if values else 0)
+        soonest = sent + (values * rule.port_cycles + rule.store_latency if values else 0)
         count = warp.wavefronts(operation)
         if values:
             core.stores_until = self.port[core.number]
-        first, last = self.place(warp.cta, max(at, self.turn[warp.place]), count, now)
+        first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now)
         self.wait(core, first, now)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else rule.cycles)
@@ -112,5 +112,5 @@ class SharedMemory:
             bits >> max(now - first, 0) << max(first - now, 0)
             for bits, first in zip(self.taken, self.first, strict=True)
         )
-        queues = tuple(tuple(max(at - now, 0) for at in queue) for queue in self.queues)
-        return (taken, queues, *(max(at - now, 0) for at in (*self.port, *self.turn)))
+        queues = tuple(tuple(max(cycle - now, 0) for cycle in queue) for queue in self.queues)
+        return (taken, queues, *(max(cycle - now, 0) for cycle in (*self.port, *self.turn)))

@@ -119,8 +119,8 @@ class Skipper:
             if warps
         )
         minimum = sm.config.loop.minimum
-        servers = tuple(max(at - now, 0) for at in parts.barrier_free)
-        found: list[object] = [
+        servers = tuple(max(cycle - now, 0) for cycle in parts.barrier_free)
+        state: list[object] = [
             max(sm.end - now, 0),
             servers,
             parts.shared.state(now),
@@ -128,24 +128,29 @@ class Skipper:
             *(core.state(now) for core in parts.cores),
         ]
         if sm.observer is not None:
-            found.append(sm.observer.state())
+            state.append(sm.observer.state())
         if parts.queues is not None:
-            found.append(
+            state.append(
                 parts.queues.state(
                     now, min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)
                 )
             )
         if parts.memory is not None:
-            found.append(parts.memory.state(now))
+            state.append(parts.memory.state(now))
         for warp, which in zip(sm.warps, chosen, strict=True):
             if warp.done:
-                found.append(warp.blocked)
+                state.append(warp.blocked)
                 continue
             ready = tuple(
-                (at - now, warp.producers[r]) if at + parts.margin > now else 0 for r, at in enumerate(warp.ready)
+                (cycle - now, warp.producers[r]) if cycle + parts.margin > now else 0
+                for r, cycle in enumerate(warp.ready)
             )
-            pinned = (max(warp.access - now, 0), max(warp.sent - now, 0), *(max(at - now, 0) for at in warp.pinned))
-            starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
+            pinned = (
+                max(warp.access - now, 0),
+                max(warp.sent - now, 0),
+                *(max(cycle - now, 0) for cycle in warp.pinned),
+            )
+            starts = tuple(max(cycle + minimum - now, 0) for cycle in warp.starts)
             counts = tuple(
                 -1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts)
             )
@@ -158,10 +163,10 @@ class Skipper:
             if warp.operands_ready > since:
                 operands_ready = (warp.operands_ready - now, warp.operands_reason)
             place = warp.pc, warp.blocked, since - now
-            found.append((*place, compiled, operands_ready, counts, starts, ready, pinned))
+            state.append((*place, compiled, operands_ready, counts, starts, ready, pinned))
             if parts.memory is not None and parts.queues is None:
-                found.append(tuple(sorted(warp.turns.items())))
+                state.append(tuple(sorted(warp.turns.items())))
             if parts.queues is not None:
-                moves = tuple(max(at - now, 0) for at in (warp.complete, *warp.moves))
-                found.append((moves, warp.arrived, tuple(sorted(warp.turns.items()))))
-        return tuple(found)
+                moves = tuple(max(cycle - now, 0) for cycle in (warp.complete, *warp.moves))
+                state.append((moves, warp.arrived, tuple(sorted(warp.turns.items()))))
+        return tuple(state)

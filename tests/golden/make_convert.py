@@ -31,7 +31,7 @@ import numpy as np
 if __package__:
     from tests.golden.convert_device import inputs
 else:
-    from convert_device import inputs
+    from convert_device import inputs  # type: ignore[no-redef]
 
 HERE = Path(__file__).resolve().parent
 _SUFFIXED = tuple(f"{number}{suffix}" for number in (100, 103, 110, 120, 121) for suffix in ("", "a", "f"))

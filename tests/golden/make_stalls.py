@@ -41,7 +41,7 @@ def chosen(target: str) -> list[MmaForm]:
 def kernel(name: str, form: MmaForm) -> str:
     """PTX of the loop, on operands from memory."""
     inputs: dict[str, list[str]] = {}
-    loads, lines = [], []
+    loads, lines = [], []  # type: ignore[var-annotated]
     for role in form.roles:
         if role.name in ("a", "b", "e", "scale_a", "scale_b"):
             inputs[role.name] = [f"%x{len(loads) + i}" for i in range(role.count)]

@@ -128,7 +128,7 @@ def _forms() -> list[Form]:
         for t, both in product(("f32.f16.f16.f32", "f32.f16.f16.f16", "f16.f16.f16.f16"), layouts)
     ]
     clamp = ("", ".satfinite")
-    shapes = ((8, 8, 32), (16, 8, 32), (16, 8, 64))
+    shapes = ((8, 8, 32), (16, 8, 32), (16, 8, 64))  # type: ignore[assignment]
     forms += [
         _mma("int4", shape, f"s32.{a}.{b}.s32", qualifiers=q) for shape, a, b, q in product(shapes, four, four, clamp)
     ]
@@ -136,11 +136,11 @@ def _forms() -> list[Form]:
         _mma("int4", (16, 8, k), f"s32.{a}.{b}.s32", qualifiers=q, name=ordered)
         for k, a, b, q in product((64, 128), four, four, clamp)
     ]
-    shapes = ((8, 8, 16), (16, 8, 16), (16, 8, 32))
+    shapes = ((8, 8, 16), (16, 8, 16), (16, 8, 32))  # type: ignore[assignment]
     forms += [
         _mma("int8", shape, f"s32.{a}.{b}.s32", qualifiers=q) for shape, a, b, q in product(shapes, eight, eight, clamp)
     ]
-    shapes = ((8, 8, 128), (16, 8, 128), (16, 8, 256))
+    shapes = ((8, 8, 128), (16, 8, 128), (16, 8, 256))  # type: ignore[assignment]
     forms += [
         _mma("b1", shape, "s32.b1.b1.s32", operation=operation)
         for shape, operation in product(shapes, (".xor.popc", ".and.popc"))

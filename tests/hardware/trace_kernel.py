@@ -75,10 +75,10 @@ def shared_words(trace: Program) -> int:
 
 def initial_state(trace: Program) -> tuple[Words, Words]:
     """`initial` and `image`: what every `.load` brings, zero elsewhere."""
-    from simulator.execute.cta_state import Machine
+    from simulator.execute.cta_state import CtaState
     from simulator.state import RegisterFile, SharedMemory
 
-    machine = Machine(
+    machine = CtaState(
         RegisterFile(trace.warps, trace.registers),
         SharedMemory(trace.shared_bytes, trace.warps),
         trace.warps,
@@ -257,7 +257,7 @@ class _Writer:
             return self.extra(f"{part.value & 0xFFFFFFFF:#x}", before)
         if isinstance(part, Sink):
             return "_" if vector else f"%extra{self.new()}"
-        if part.name in SPECIAL_REGISTERS and not form.name == "mov":
+        if part.name in SPECIAL_REGISTERS and form.name != "mov":
             return self.extra(part.name, before)
         return part.name
 

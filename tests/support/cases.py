@@ -46,7 +46,8 @@ class Case:
 def each(items: Iterable[Any], key: Callable[[Any], Hashable]) -> tuple[list[Any], list[Any]]:
     """The first item of every key, and the others."""
     seen: set[Hashable] = set()
-    first, others = [], []
+    first: list[Any] = []
+    others: list[Any] = []
     for item in items:
         value = key(item)
         (others if value in seen else first).append(item)

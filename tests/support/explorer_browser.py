@@ -103,7 +103,7 @@ def choice_of(record: dict[str, Any]) -> Choice:
     """The choice that the page says it shows."""
     sizes = {name: record[name] for name in ("m", "n")} if record["tmem"] else {}
     ids = {name: tuple(map(int, text.split("."))) for name, text in record["ids"].items()}
-    return Choice(selector=record["selector"], base_lane=record["base"], **sizes, **ids)
+    return Choice(selector=record["selector"], base_lane=record["base"], **sizes, **ids)  # type: ignore[arg-type]
 
 
 @cache

@@ -6,6 +6,7 @@ import doctest
 import re
 import shlex
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -64,9 +65,11 @@ def test_python_examples(page: Path) -> None:
         assert doctest.DocTestRunner(verbose=False).run(parsed).failed == 0
 
 
-@pytest.mark.parametrize("module", ["isa", "simulator"])
+@pytest.mark.parametrize(
+    "module", ["isa", "simulator", "simulator.tables", "simulator.views.forms", "simulator.studies.roofline"]
+)
 def test_docstring_examples(module: str) -> None:
-    imported = __import__(module)
+    imported = import_module(module)
     result = doctest.testmod(imported)
     assert result.attempted > 0
     assert result.failed == 0

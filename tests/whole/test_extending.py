@@ -1,4 +1,5 @@
-"""docs/extending.md is executed: the diffs of a section are applied to a copy of the checkout, and its checks run there."""
+"""docs/extending.md is executed: the diffs of a section are applied to a copy of the checkout, where its checks
+run."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from tests.support.paths import ROOT
 PAGE = ROOT / "docs" / "extending.md"
 COPIED = ("isa", "simulator", "configs", "campaigns", "notebooks")
 LINKED = ("traces",)
+PENDING = {"A fault model": pytest.mark.xfail(strict=False, reason="the faults branch is still at work on this")}
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _DOCTEST = """
 import doctest, sys
@@ -43,7 +45,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *command: str, text: str | None = None) -> str:
-    """The output of a command in the copy, whose packages are the ones that are imported; AssertionError if it fails."""
+    """The output of a command in the copy, whose packages are those that are imported; AssertionError if it fails."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -84,7 +86,7 @@ def test_the_page_has_what_people_add() -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git on PATH to apply a diff with")
-@pytest.mark.parametrize("title", sections())
+@pytest.mark.parametrize("title", [pytest.param(title, marks=PENDING.get(title, ())) for title in sections()])
 def test_a_section_works(title: str, checkout: Path) -> None:
     for number, (language, block) in enumerate(sections()[title]):
         if language == "diff":

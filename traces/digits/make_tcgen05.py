@@ -9,16 +9,23 @@ is written, its bytes are read back through them and compared with the matrices 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import tcgen05_plan
-from digits_plan import HERE, SIZE, Words
 from make_traces import LIMITS, Arrays, activations, encode, vector
 from numpy.typing import NDArray
-from tcgen05_plan import (
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # a checkout that is not installed
+
+from isa.shared_memory.tile import Tile
+from isa.tensor_memory.address import TmemAddress
+from isa.tensor_memory.metadata import PAIR, TILE_CHUNKS
+from simulator.applications import digits_tcgen05 as tcgen05_plan
+from simulator.applications.digits_plan import HERE, SIZE, Words
+from simulator.applications.digits_tcgen05 import (
     BLOCK,
     LOAD_COLUMNS,
     META_AT,
@@ -34,10 +41,6 @@ from tcgen05_plan import (
     N,
     TmemPlan,
 )
-
-from isa.shared_memory.tile import Tile
-from isa.tensor_memory.address import TmemAddress
-from isa.tensor_memory.metadata import PAIR, TILE_CHUNKS
 
 Reals = NDArray[np.float64]
 

@@ -9,11 +9,18 @@ which the program computes make `ldmatrix` deliver exactly the fragments that `m
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from digits_plan import (
+from numpy.typing import NDArray
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # a checkout that is not installed
+
+from isa.fragments.registers import matrix_rows_fragment
+from isa.types import ELEMENT_TYPES
+from simulator.applications.digits_plan import (
     CHUNK,
     GROUP,
     HERE,
@@ -30,10 +37,6 @@ from digits_plan import (
     smallest_word,
     swizzle,
 )
-from numpy.typing import NDArray
-
-from isa.fragments.registers import ldmatrix_fragment
-from isa.types import ELEMENT_TYPES
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -137,7 +140,7 @@ def check(plan: Plan, data: Arrays) -> None:
     shared = np.zeros(SHARED, np.uint8)
     shared[: plan.e_at] = data["w"].view(np.uint8).ravel()
     shared[plan.x_at :] = data["x"].view(np.uint8).ravel()
-    halves = ldmatrix_fragment(4, False, ELEMENT_TYPES["f16"])
+    halves = matrix_rows_fragment(4, False, ELEMENT_TYPES["f16"])
     tid = np.arange(LANES)
     stored = data["w"][:, : SIZE // 2].astype(np.uint32)
     x = swizzle(data["x"]).astype(np.uint32)

@@ -164,11 +164,11 @@ def _move(instruction: Instruction, form: Form) -> Move:
 
 @prepares("tcgen05.ld")
 def _load(instruction: Instruction, form: Form) -> Executor:
-    how, at, write = _move(instruction, form), addresses(instruction["taddr"]), writer(instruction["d"])
+    how, read_addresses, write = _move(instruction, form), addresses(instruction["taddr"]), writer(instruction["d"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         found = np.empty((len(warps), how.registers, 32), np.uint32)
-        for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
+        for row, warp, (address,) in _together(machine, warps, form, read_addresses(machine, warps)):
             found[row] = load(_as_cta(machine), warp, address, how)
             if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], reads=regions.of_move(machine, address, how))
@@ -180,11 +180,11 @@ def _load(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("tcgen05.st")
 def _store(instruction: Instruction, form: Form) -> Executor:
-    how, at, read = _move(instruction, form), addresses(instruction["taddr"]), reader(instruction["a"])
+    how, read_addresses, read = _move(instruction, form), addresses(instruction["taddr"]), reader(instruction["a"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values = read(machine, warps)
-        for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
+        for row, warp, (address,) in _together(machine, warps, form, read_addresses(machine, warps)):
             store(_as_cta(machine), warp, address, how, values[row])
             if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], writes=regions.of_move(machine, address, how))
@@ -207,7 +207,7 @@ def _wait(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("tcgen05.cp")
 def _copy(instruction: Instruction, form: Form) -> Executor:
-    how, at, descriptor = (
+    how, read_addresses, descriptor = (
         copy(form.shape, form.multicast),
         addresses(instruction["taddr"]),
         _first(reader(instruction["s_desc"], 64)),
@@ -217,7 +217,7 @@ def _copy(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
-        where, words = at(machine, warps), descriptor(machine, warps)
+        where, words = read_addresses(machine, warps), descriptor(machine, warps)
         group = _ctas(machine, form)
         for row, _, lane in _single(machine, warps, form):
             address, word = int(where[row, lane]), int(words[row, lane])
@@ -232,11 +232,11 @@ def _copy(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("tcgen05.shift")
 def _shift(instruction: Instruction, form: Form) -> Executor:
-    at = addresses(instruction["taddr"])
+    read_addresses = addresses(instruction["taddr"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
-        where, group = at(machine, warps), _ctas(machine, form)
+        where, group = read_addresses(machine, warps), _ctas(machine, form)
         for row, _, lane in _single(machine, warps, form):
             shift([_as_cta(m) for m in group], int(where[row, lane]))
             if machine.wants_accesses:
@@ -252,10 +252,10 @@ def _shift(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("tcgen05.alloc")
 def _allocate(instruction: Instruction, form: Form) -> Executor:
-    at, columns = addresses(instruction["dst"]), _first(reader(instruction["columns"]))
+    read_addresses, columns = addresses(instruction["dst"]), _first(reader(instruction["columns"]))
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where, counts = at(machine, warps), columns(machine, warps)
+        where, counts = read_addresses(machine, warps), columns(machine, warps)
         machine.note(instruction, warps)
         waiting = [(warp, *values) for _, warp, values in _together(machine, warps, form, where, counts)]
 
@@ -283,10 +283,12 @@ def _allocate(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("tcgen05.dealloc")
 def _deallocate(instruction: Instruction, form: Form) -> Executor:
-    at, columns = _first(reader(instruction["taddr"])), _first(reader(instruction["columns"]))
+    read_addresses, columns = _first(reader(instruction["taddr"])), _first(reader(instruction["columns"]))
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        for _, warp, (base, count) in _together(machine, warps, form, at(machine, warps), columns(machine, warps)):
+        for _, warp, (base, count) in _together(
+            machine, warps, form, read_addresses(machine, warps), columns(machine, warps)
+        ):
             machine.tmem.deallocate(base, count, f"warp {warp}: ")
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
@@ -310,12 +312,12 @@ def _relinquish(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("tcgen05.commit")
 def _commit(instruction: Instruction, form: Form) -> Executor:
-    at = addresses(instruction["mbar"])
+    read_addresses = addresses(instruction["mbar"])
     mask = _first(reader(instruction["cta_mask"], 16)) if "multicast::cluster" in form.qualifiers else None
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
-        where, masks = at(machine, warps), mask(machine, warps) if mask else None
+        where, masks = read_addresses(machine, warps), mask(machine, warps) if mask else None
         for row, warp, lane in _single(machine, warps, form):
             targets = (
                 [int(where[row, lane])]

@@ -194,10 +194,10 @@ def parse_tile(
     Raises:
         IsaError: no such tile.
     """
-    found = re.fullmatch(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", text)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", text)
+    if match is None:
         raise IsaError(text, 0, f"'{text}' is not a tile", "BMxBNxBK, e.g. 128x128x64")
-    bm, bn, bk = (int(part) for part in found.groups())
+    bm, bn, bk = (int(part) for part in match.groups())
     if warps is None:
         warps_m, warps_n = max(bm // 64, 1), max(bn // 64, 1)
         while warps_m * warps_n < 4:

@@ -57,12 +57,16 @@ def _up(size: int) -> int:
     return -(-size // 1024) * 1024
 
 
-def kernel_trace(tile: Tile, k: int, *, ctas: int = 1, loads: str = "") -> str:
+def kernel_trace(
+    tile: Tile, k: int, *, ctas: int = 1, loads: str = "", writer: type[KernelWriter] | None = None
+) -> str:
     """The trace of `ctas` CTAs that share an SM, each computing the same tile for a problem of K = k.
 
     Args:
         loads: `.load` statements, if the values matter; without them all operands are zero.
+        writer: what writes the program of a CTA, in place of `KernelWriter`.
     """
+    writer = writer or KernelWriter
     iterations = -(-k // tile.bk)
     where = layout(tile, iterations * tile.bk)
     parts = [
@@ -75,15 +79,15 @@ def kernel_trace(tile: Tile, k: int, *, ctas: int = 1, loads: str = "") -> str:
         *([loads] if loads else []),
     ]
     for cta in range(ctas):
-        writer = _Writer(tile, where, cta, ctas)
+        one = writer(tile, where, cta, ctas)
         first = cta * tile.warps
-        parts += [f".warp {first}-{first + tile.warps - 1} {{", *writer.program(iterations), "}"]
+        parts += [f".warp {first}-{first + tile.warps - 1} {{", *one.program(iterations), "}"]
     parts.append(f'.store "d", global[{where.d}], {tile.bm * tile.bn * 4};')
     return "\n".join(parts) + "\n"
 
 
-class _Writer:
-    """Writes the program of one CTA."""
+class KernelWriter:
+    """Writes the program of one CTA; a subclass may add to it."""
 
     def __init__(self, tile: Tile, where: Layout, cta: int, ctas: int) -> None:
         self.tile, self.where, self.cta = tile, where, cta
@@ -179,17 +183,20 @@ class _Writer:
     def fragments(self, name: str, warp: str, warps: int, rows: int, row: int, shared: int) -> Iterator[str]:
         """Addresses of one step's fragments for each step: %x is the row in an m16 (n8) tile, %y the column."""
         r, x, y, z = self.take, self.take("x"), self.take("y"), self.take("z")
-        at = r(f"at {name}", self.tile.steps)
-        yield from self.turned(row, x, y, at)
-        yield f"    mad.lo.u32 %r{at}, %r{x}, {row}, %r{at};"
+        address = r(f"at {name}", self.tile.steps)
+        yield from self.turned(row, x, y, address)
+        yield f"    mad.lo.u32 %r{address}, %r{x}, {row}, %r{address};"
         along_m = self.tile.warps_m  # warp = warp_m + warps_m * warp_n
         if warps > 0:
             yield from self.modulo(warp, along_m, z)
         else:
             yield from self.divided(warp, along_m, z)
-        yield f"    mad.lo.u32 %r{at}, %r{z}, {rows * row}, %r{at}; add.u32 %r{at}, %r{at}, {shared};"
+        yield (
+            f"    mad.lo.u32 %r{address}, %r{z}, {rows * row}, %r{address}; add.u32 %r{address}, %r{address}, {shared};"
+        )
         for step in range(1, self.tile.steps):
-            yield f"    xor.b32 %r{at + step}, %r{at}, {step * (64 if name == 'b' and self.tile.sparse else 32)};"
+            distance = step * (64 if name == "b" and self.tile.sparse else 32)
+            yield f"    xor.b32 %r{address + step}, %r{address}, {distance};"
 
     @staticmethod
     def modulo(value: str, by: int, to: int) -> Iterator[str]:
@@ -204,7 +211,7 @@ class _Writer:
     def metadata_addresses(self, thread: int, lane: int, warp: int) -> Iterator[str]:
         t, r, z = self.tile, self.take, self.take("z")
         shared = self.base + t.bm * t.row_a + t.bn * t.row_b
-        to, at = r("to e"), r("at e")
+        to, address = r("to e"), r("at e")
         yield "    // metadata: the bytes in their order; lane -> its words of all m16 tiles"
         yield (
             f"    mul.lo.u32 %r{to}, %r{thread}, {t.size_e}; cvt.u64.u32 "
@@ -213,7 +220,7 @@ class _Writer:
         yield f"    add.u32 %r{to}, %r{to}, {shared};"
         yield from self.modulo(f"%r{warp}", t.warps_m, z)
         yield f"    shl.b32 %r{z}, %r{z}, 5; add.u32 %r{z}, %r{z}, %r{lane};"
-        yield f"    mul.lo.u32 %r{at}, %r{z}, {4 * t.tiles_m}; add.u32 %r{at}, %r{at}, {shared};"
+        yield f"    mul.lo.u32 %r{address}, %r{z}, {4 * t.tiles_m}; add.u32 %r{address}, %r{address}, {shared};"
 
     def copy(self, slot: int, ahead: int) -> Iterator[str]:
         """Copies the tile that lies `ahead` iterations after the pointers to a place in shared memory."""
@@ -277,19 +284,19 @@ class _Writer:
         raise AssertionError(t.steps)
 
     def load_metadata(self, slot: int) -> Iterator[str]:
-        t, at = self.tile, self.take("at e")
+        t, address = self.tile, self.take("at e")
         for word in range(t.metadata):
             names = ", ".join(f"%r{self.metadata_of(slot) + word * t.tiles_m + i}" for i in range(t.tiles_m))
             vector = f".v{t.tiles_m}" if t.tiles_m > 1 else ""
             target = f"{{{names}}}" if t.tiles_m > 1 else names
-            yield f"    ld.shared{vector}.b32 {target}, [%r{at}+{slot * t.stage_bytes + word * t.bm * 8}];"
+            yield f"    ld.shared{vector}.b32 {target}, [%r{address}+{slot * t.stage_bytes + word * t.bm * 8}];"
 
     def load(self, slot: int, step: int) -> Iterator[str]:
         t = self.tile
         a, b = self.sets[step % len(self.sets)]
         for m in range(t.tiles_m):
-            at = f"[%r{self.take('at a', t.steps) + step}+{slot * t.stage_bytes + m * 16 * t.row_a}]"
-            yield f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(a + 4 * m, 4)}, {at};"
+            address = f"[%r{self.take('at a', t.steps) + step}+{slot * t.stage_bytes + m * 16 * t.row_a}]"
+            yield f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(a + 4 * m, 4)}, {address};"
         for n in range(0, t.tiles_n, 4 // self.words_b):
             yield (
                 f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(b + self.words_b * n, 4)}, "

@@ -67,7 +67,7 @@ def rows(config: Config, short: bool) -> list[Row]:
     names = list(dict.fromkeys(row["program"] for row in table))
     chosen = set(names[:: SHORT if short else 1])
     simulated: dict[tuple[str, int], float] = {}
-    found = []
+    rows = []
     for row in table:
         if row["program"] not in chosen:
             continue
@@ -86,8 +86,8 @@ def rows(config: Config, short: bool) -> list[Row]:
             ("load", load),
             ("warps", warps),
         )
-        found.append(Row(row["program"], keys, float(row["cycles_per_iteration"]), simulated[key]))
-    return found
+        rows.append(Row(row["program"], keys, float(row["cycles_per_iteration"]), simulated[key]))
+    return rows
 
 
 GROUPS = {

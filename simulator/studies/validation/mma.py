@@ -154,13 +154,13 @@ def types(opcode: str) -> str:
 
 def _groups(of: Set) -> list[Group]:
     mine = [figure for figure in figures(of.config) if figure.set == of.name]
-    found = []
+    groups = []
     for metric in dict.fromkeys(figure.metric for figure in mine):
         reasons = Counter(figure.left_out for figure in mine if figure.metric == metric and figure.left_out)
         note = "; ".join(f"{count} left out ({reason})" for reason, count in reasons.items())
         split = ("sparse", "types", "chains", "warps")
         name = f"{of.name}-{metric}"
-        found.append(
+        groups.append(
             Group(
                 name,
                 f"mma and mma.sp: {METRICS[metric]}",
@@ -170,7 +170,7 @@ def _groups(of: Set) -> list[Group]:
                 note=note,
             )
         )
-    return found
+    return groups
 
 
 GROUPS = {

@@ -42,7 +42,7 @@ def cycles(config: Config, body: tuple[Step, ...], warps: int) -> float:
 
 def rows(config: Config, short: bool) -> list[Row]:
     """Every loop on every number of warps; one of twenty in the short form."""
-    found = []
+    rows = []
     for program in programs()[:: SHORT if short else 1]:
         body = tuple(program["body"])
         simulated: dict[int, float] = {}
@@ -56,8 +56,8 @@ def rows(config: Config, short: bool) -> list[Row]:
                 ("load", "1 to 8 warps" if warps <= 8 else "12 to 32 warps"),
                 ("warps", warps),
             )
-            found.append(Row(program["name"], keys, measured, simulated[alike]))
-    return found
+            rows.append(Row(program["name"], keys, measured, simulated[alike]))
+    return rows
 
 
 _GROUP = Group(

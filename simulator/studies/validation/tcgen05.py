@@ -75,13 +75,13 @@ def rows(metric: str, config: Config, short: bool) -> list[Row]:
     Raises:
         ConfigError: the config lacks a kind or a shape.
     """
-    found: list[Row] = []
+    rows: list[Row] = []
     rates: dict[MmaFacts, dict[int, float]] = {}
     for mma, of, depth, value in _published(folder("configs") / "measurements" / PUBLISHED[config.name]):
         if metric == "latency" == of:
-            found.append(_row(mma, 1, value, cycles(config, mma, 1)))
+            rows.append(_row(mma, 1, value, cycles(config, mma, 1)))
         elif metric in ("stream", "steady") and of == "interval":
-            found.append(
+            rows.append(
                 _row(
                     mma, depth, value, cycles(config, mma, depth) / depth if metric == "stream" else steady(config, mma)
                 )
@@ -93,8 +93,8 @@ def rows(metric: str, config: Config, short: bool) -> list[Row]:
     few, many = DEPTHS
     for mma, took in rates.items():
         simulated = (cycles(config, mma, many) - cycles(config, mma, few)) / (many - few)
-        found.append(_row(mma, many, (took[many] - took[few]) / (many - few), simulated))
-    return found
+        rows.append(_row(mma, many, (took[many] - took[few]) / (many - few), simulated))
+    return rows
 
 
 def _row(mma: MmaFacts, depth: int, published: float, simulated: float) -> Row:

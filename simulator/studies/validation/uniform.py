@@ -27,14 +27,14 @@ def rows(config: Config, short: bool) -> list[Row]:
         ConfigError: the config lacks a form.
     """
     streams = Streams(config)
-    found = []
+    rows = []
     for opcode, chains, warps, measured in measurements(MEASURED[config.name]):
         if not short or (chains in SHORT_CHAINS and warps in SHORT_WARPS):
             simulated = streams.round(mma_form(opcode), chains, warps) / chains
-            found.append(
+            rows.append(
                 Row(opcode, (("form", brief(opcode)), ("chains", chains), ("warps", warps)), measured, simulated)
             )
-    return found
+    return rows
 
 
 @cache

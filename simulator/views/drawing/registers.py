@@ -29,14 +29,17 @@ def short_place(operand: Operand, word: int, low: int) -> str:
     part = _PART.get(operand.bits, ())
     suffix = f".{part[low // operand.bits]}" if part else f"[{low}]" if operand.bits == 1 else ""
     name = operand.word_name(word)
-    return f"{name.removeprefix(operand.name).removeprefix('.') if operand.tmem or operand.name.startswith('scale') else name}{suffix}"
+    if operand.tmem or operand.name.startswith("scale"):
+        name = name.removeprefix(operand.name).removeprefix(".")
+    return f"{name}{suffix}"
 
 
 def attributes(operand: Operand, values: tuple[int, ...]) -> str:
     """What a cell says of itself: operand, row, column, copy (where there are several), lane, register, bits."""
     row, column, copy, lane, word, low, high = values
     more = f' data-copy="{copy}"' if len(operand.axes) > 2 and operand.shape[2] > 1 else ""
-    return f' data-operand="{operand.name}" data-row="{row}" data-column="{column}"{more} data-lane="{lane}" data-reg="{word}" data-bits="{high}:{low}"'
+    place = f' data-lane="{lane}" data-reg="{word}" data-bits="{high}:{low}"'
+    return f' data-operand="{operand.name}" data-row="{row}" data-column="{column}"{more}{place}'
 
 
 FIELDS = ("row", "column", "copy", "lane", "word", "low", "high")

@@ -88,8 +88,14 @@ def datapath_figure(palette: str, n: int = 64) -> Picture:
     mappings of `isa.tensor_memory.datapath`."""
     panels = [_datapath(layout, base, n, palette) for layout in LAYOUTS.values() for base in layout.base_lanes]
     captions = [
-        "Each block is 16 lanes of Tensor Memory x the columns that D takes; hatched: not used. Rows are those of one CTA; with cta_group::2",
-        f"the even rank has the first half of M. N = {n}. Layouts C and F work on one half of every 32 lanes: D, A, metadata must be in the same.",
+        (
+            "Each block is 16 lanes of Tensor Memory x the columns that D takes; hatched: not used. Rows are those "
+            "of one CTA; with cta_group::2"
+        ),
+        (
+            f"the even rank has the first half of M. N = {n}. Layouts C and F work on one half of every 32 lanes: "
+            "D, A, metadata must be in the same."
+        ),
         "Source: PTX ISA 9.0, 9.7.16.10.5; D of layout C: inferred, the others published.",
     ]
     return figure("Data path layouts of tcgen05.mma", flow(panels, 1000), captions=captions)

@@ -87,7 +87,7 @@ def _content() -> Record:
 
 @lru_cache(maxsize=1)
 def _shown() -> tuple[str, ...]:
-    loads = (opcode for opcode in plain_forms() if opcode.startswith("ldmatrix."))
+    loads = (opcode for opcode, form in plain_forms().items() if form.fragment is not None)
     return (*mma_forms(), *loads, *_tcgen05_forms())
 
 
@@ -281,7 +281,7 @@ def _headline(found: FormLayout) -> Record:
     if is_tcgen05_mma(form):
         family = "tcgen05.mma" + ".ws" * form.ws + ".sp" * form.sparse
         return shared | {"family": family, "shape": f"cta_group::{form.cta_group}", "type": form.kind}
-    return shared | {"family": "ldmatrix", "shape": form.opcode.split(".")[4], "type": "b16"}
+    return shared | {"family": form.name, "shape": form.qualifiers[3], "type": form.type_name}
 
 
 def _choices(found: FormLayout) -> Iterator[Choice]:

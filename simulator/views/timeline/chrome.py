@@ -120,12 +120,12 @@ def _counter(
     """The cycles of the spans in each window, as a share of the window times `scale`; 0 at the end."""
     sums = [0] * max(-(-(last - first) // width), 0)
     for begin, end in spans:
-        at = max(begin, first)
-        while at < min(end, last):
-            window = (at - first) // width
+        cycle = max(begin, first)
+        while cycle < min(end, last):
+            window = (cycle - first) // width
             until = min(end, last, first + (window + 1) * width)
-            sums[window] += until - at
-            at = until
+            sums[window] += until - cycle
+            cycle = until
     for window, total in enumerate(sums):
         begin = first + window * width
         share = round(scale * total / (min(begin + width, last) - begin), 3)

@@ -179,15 +179,15 @@ def _details(timeline: RecordedRun) -> dict[int, dict[str, Any]]:
     """What is known of each issue that is drawn, by its number; `producer` is the number of the one that it waited
     for."""
     numbers = {id(issue): number for number, issue in enumerate(timeline.recorder.issues)}
-    found = {}
+    details = {}
     for track in tracks(timeline):
         for part in track.slices:
             if part.category == "instruction":
                 assert part.issue is not None
                 producer = numbers.get(id(part.issue.producer))
                 known = {} if producer is None else {"producer": producer}
-                found[numbers[id(part.issue)]] = {"warp": part.issue.warp, **part.details, **known}
-    return dict(sorted(found.items()))
+                details[numbers[id(part.issue)]] = {"warp": part.issue.warp, **part.details, **known}
+    return dict(sorted(details.items()))
 
 
 def _chart(timeline: RecordedRun, style: Palette) -> Chart:
@@ -337,10 +337,12 @@ def _grid(chart: Chart) -> Iterator[str]:
     """Lines and numbers of cycles, above and below the rows."""
     step = _step(chart.scale)
     marks = range(-(-chart.first // step) * step, chart.last + 1, step)
-    lines = "".join(f"M{_n(chart.x(at))},14 V{_n(chart.bottom + 3)} " for at in marks)
+    lines = "".join(f"M{_n(chart.x(cycle))},14 V{_n(chart.bottom + 3)} " for cycle in marks)
     yield f'<path d="{lines.strip()}" stroke="#dddddd" stroke-width="0.7"/>'
     for y in (10.0, chart.bottom + 13):
-        numbers = "".join(f'<text x="{_n(chart.x(at))}" y="{_n(y)}" text-anchor="middle">{at:,}</text>' for at in marks)
+        numbers = "".join(
+            f'<text x="{_n(chart.x(cycle))}" y="{_n(y)}" text-anchor="middle">{cycle:,}</text>' for cycle in marks
+        )
         yield f'<g fill="#444444">{numbers}<text x="{_n(_LEFT - 24)}" y="{_n(y)}" text-anchor="end">cycle</text></g>'
 
 
@@ -371,11 +373,11 @@ def _legend(chart: Chart, titled: bool) -> tuple[list[str], float]:
     waits = {_kind(chart, part)[0] for part in parts if part.category == "stall" or part.issue is None}
     kinds = {_kind(chart, part)[0] for part in parts if part.category != "stall" and part.issue is not None}
     top = 26.0 if titled else 4.0
-    for title, names, found, fills in (
+    for title, names, occurring, fills in (
         ("instructions", KINDS, kinds, chart.style.kind),
         ("a warp waits for", CAUSES, waits, chart.style.cause),
     ):
-        order = [*(name for name in names if name in found), *sorted(found - set(names))]
+        order = [*(name for name in names if name in occurring), *sorted(occurring - set(names))]
         x = 116.0
         lines.append(f'<text x="6" y="{_n(top + 9)}" fill="#444444">{title}</text>')
         for name in order:

@@ -103,9 +103,9 @@ class RecordedRun:
 
     def operation(self, issue: Issue) -> Operation:
         """The instruction of an issue."""
-        found = self._programs[issue.warp].items[issue.place]
-        assert isinstance(found, Operation)
-        return found
+        operation = self._programs[issue.warp].items[issue.place]
+        assert isinstance(operation, Operation)
+        return operation
 
     def about(self, issue: Issue) -> About:
         """What to call the instruction of an issue."""

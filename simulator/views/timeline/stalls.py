@@ -166,12 +166,14 @@ def stalls_of(timeline: RecordedRun) -> Stalls:
 def _lines(timeline: RecordedRun, finished: int) -> list[Row]:
     """A row for each instruction that stands in the trace, in the order of the lines, and one for what comes after the
     last."""
-    found: dict[tuple[int, str], list[dict[str, int]]] = {}
+    by_instruction: dict[tuple[int, str], list[dict[str, int]]] = {}
     for code, ledger in zip(timeline.codes, timeline.recorder.ledger(), strict=True):
         for item, row in zip(code.items, ledger, strict=True):
             if isinstance(item, Operation):
-                found.setdefault((item.line, str(item.instruction)), []).append(dict(zip(CAUSES, row, strict=True)))
-    parts = {key: added(rows) for key, rows in sorted(found.items(), key=lambda pair: pair[0][0])}
+                by_instruction.setdefault((item.line, str(item.instruction)), []).append(
+                    dict(zip(CAUSES, row, strict=True))
+                )
+    parts = {key: added(rows) for key, rows in sorted(by_instruction.items(), key=lambda pair: pair[0][0])}
     rows = [Row(line, what, cycles["issued"], cycles) for (line, what), cycles in parts.items()]
     return [*rows, Row(0, END, 0, dict.fromkeys(CAUSES, 0) | {"finished": finished})]
 

@@ -48,7 +48,7 @@ class Table:
         with self.path.open("a", newline="") as file:
             if self.writer is None:
                 file.write(f"# {self.head}\n")
-                self.writer = True
+                self.writer = True  # type: ignore[assignment]
                 csv.writer(file, lineterminator="\n").writerow(row)
             csv.writer(file, lineterminator="\n").writerow(
                 [round(x, 4) if isinstance(x, float) else x for x in row.values()]
@@ -420,7 +420,7 @@ class Runner:
         one, chip = Table(self.results / "one_sm.csv", self.gpu), Table(self.results / "chip.csv", self.gpu)
         problems: dict[Any, Any] = {}
         d = cp.zeros((m, n), dtype=cp.float32)
-        details = {}
+        details = {}  # type: ignore[var-annotated]
         for v in variants():
             key = (v.type, v.sparse)
             if key not in problems:

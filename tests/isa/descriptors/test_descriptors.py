@@ -960,7 +960,7 @@ def test_mask_against_the_words_of_ptx(word: int, m: int, n: int) -> None:
     descriptor, parts = ZeroColumnMask.decode(word), 128 // m
     expected: list[bool] = []
     for part in range(parts):
-        runs, value = [], bool(word >> (32 + part) & 1)
+        runs, value = [], bool(word >> (32 + part) & 1)  # type: ignore[var-annotated]
         while len(runs) < 256 + n:
             runs += [value] * (((word >> 40 & 255) if value else (word >> 48 & 255)) + 1)
             value = not value

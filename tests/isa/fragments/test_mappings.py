@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import isa
-from isa.fragments.registers import Fragment, ldmatrix_fragment
+from isa.fragments.registers import Fragment, matrix_rows_fragment
 from isa.mapping import Mapping
 from tests.support.cases import each, over
 from tests.support.forms import by_layout, by_metadata, fragments_of
@@ -198,8 +198,8 @@ def test_gather_scatter(form: isa.MmaForm) -> None:
     for operand in "abcd":
         fragment: Fragment = getattr(form, operand)
         word = np.dtype(np.uint64 if fragment.type.bits == 64 else np.uint32)
-        registers = RNG.integers(0, np.iinfo(word).max, (3, fragment.registers, 32), word, endpoint=True)
-        matrix = fragment.gather(registers)
+        registers = RNG.integers(0, np.iinfo(word).max, (3, fragment.registers, 32), word, endpoint=True)  # type: ignore[arg-type, type-var]
+        matrix = fragment.gather(registers)  # type: ignore[arg-type]
         assert matrix.dtype == word
         assert matrix.shape == (3, *fragment.shape)
         np.testing.assert_array_equal(fragment.scatter(matrix), registers)
@@ -314,7 +314,7 @@ def cute_index(number: int, sizes: tuple[int, ...], strides: tuple[int, ...]) ->
 @over("operand", ["a", "b", "c", "d"])
 def test_f64_against_cute(shape: str, operand: str) -> None:
     fragment: Fragment = getattr(isa.mma_form(f"mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"), operand)
-    sizes, strides = CUTE_F64[shape][operand.replace("d", "c")]
+    sizes, strides = CUTE_F64[shape][operand.replace("d", "c")]  # type: ignore[index]
     assert np.prod(sizes[1]) == fragment.registers
     for lane in range(32):
         for register in range(fragment.registers):
@@ -333,7 +333,7 @@ def test_dense_has_no_metadata() -> None:
 def test_ldmatrix(matrices: int, transposed: bool) -> None:
     """PTX 9.7.14.5.15: lane i holds row i / 4, elements 2 * (i % 4) and the next, of matrix j in register j; .trans: of
     its transpose."""
-    fragment = ldmatrix_fragment(matrices, transposed, isa.ELEMENT_TYPES["f16"])
+    fragment = matrix_rows_fragment(matrices, transposed, isa.ELEMENT_TYPES["f16"])
     check_bijection(fragment.mapping)
     check_formulas(fragment.mapping)
     assert (fragment.registers, fragment.shape) == (matrices, (8 * matrices, 8))

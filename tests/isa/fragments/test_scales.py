@@ -153,7 +153,7 @@ def test_round_trips(operand: ScaleOperand, data: st.DataObject) -> None:
 def test_wrong_arrays(operand: ScaleOperand) -> None:
     for registers in (np.zeros(32, np.int64), np.zeros((32, 1), np.uint32), np.zeros((), np.uint32)):
         with pytest.raises(isa.IsaError, match=rf"{operand.name}: registers .*legal: uint32 \[\.\.\., 32\]"):
-            operand.gather(registers, 0, 0)
+            operand.gather(registers, 0, 0)  # type: ignore[arg-type]
     for patterns in (np.zeros(operand.shape, np.uint8), np.zeros(operand.shape[::-1], np.uint32)[:7]):
         with pytest.raises(isa.IsaError, match=f"{operand.name}: patterns"):
-            operand.scatter(patterns, 0, 0)
+            operand.scatter(patterns, 0, 0)  # type: ignore[arg-type]

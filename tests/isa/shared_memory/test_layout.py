@@ -343,7 +343,7 @@ def idesc_of(kind: str, m: int, n: int, sparse: bool, transposed: bool = False) 
         sparse=sparse,
         transpose_a=transposed,
         transpose_b=transposed,
-        **d_type,
+        **d_type,  # type: ignore[arg-type]
     )
 
 
@@ -602,10 +602,10 @@ def test_refusals_by_name(make: Callable[[], Any], name: str, message: str) -> N
             "not an array of bytes",
         ),
         (
-            lambda: write_operand(np.zeros(8192, np.uint8)[::2], np.zeros((8, 16)), PLAIN, major="K", element="u8"),
+            lambda: write_operand(np.zeros(8192, np.uint8)[::2], np.zeros((8, 16)), PLAIN, major="K", element="u8"),  # type: ignore[arg-type]
             "must be contiguous",
         ),
-        (lambda: write_operand(np.zeros(64, np.uint8), np.zeros(8), PLAIN, major="K", element="u8"), "not a matrix"),
+        (lambda: write_operand(np.zeros(64, np.uint8), np.zeros(8), PLAIN, major="K", element="u8"), "not a matrix"),  # type: ignore[arg-type]
         (
             lambda: Tile(8, 32, "u8").write(np.zeros(4096, np.uint8), np.zeros((8, 16), np.uint32)),
             "not of the tile's shape",

@@ -300,7 +300,7 @@ def test_decompression_refuses() -> None:
         decompress(np.zeros(16, np.uint8), "b8x16")
     for wrong in (np.zeros(15, np.uint8), np.zeros(16, np.uint32)):
         with pytest.raises(IsaError, match="a multiple of 16"):
-            decompress(wrong, "b4x16_p64")
+            decompress(wrong, "b4x16_p64")  # type: ignore[arg-type]
 
 
 def test_shift_moves_all_but_the_last() -> None:

@@ -417,7 +417,7 @@ def test_errors() -> None:
 # How long anything takes is nothing to these tests: the H100's numbers, with the target of the forms and a class for
 # them.
 INPUTS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
-KINDS = tuple(dict.fromkeys(kind_of(form) for form in SCALED))
+KINDS = tuple(dict.fromkeys(kind_of(form) for form in SCALED))  # type: ignore[assignment]
 CLASSES = tuple(
     TensorClass(f"scaled {sparse}", sparse, 16, 32, INPUTS, ("f32",), 33, 8, kinds=KINDS) for sparse in (False, True)
 )

@@ -149,7 +149,7 @@ def reference_integer(values: Reals, type_: ElementType, rounding: str, relu: bo
     def one(x: float) -> int:
         if math.isnan(x):
             return nan
-        whole = (high if x > 0 else low) if math.isinf(x) else _WHOLE[rounding](x)
+        whole = (high if x > 0 else low) if math.isinf(x) else _WHOLE[rounding](x)  # type: ignore[operator]
         return min(max(whole, 0 if relu else low), high) & type_.mask
 
     return np.array([one(x) for x in values.tolist()], np.uint32)

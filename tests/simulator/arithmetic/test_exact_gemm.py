@@ -410,7 +410,7 @@ def test_sums_with_an_error_are_certain_only_where_they_are() -> None:
                 assert low == high == found
             elif low == high:  # too careful only close to a change
                 wide = [
-                    total + s * Fraction(error[n]) * (1 + Fraction(1, 1000)) + s * abs(total) * Fraction(1, 1 << 49)
+                    total + s * Fraction(error[n]) * (1 + Fraction(1, 1000)) + s * abs(total) * Fraction(1, 1 << 49)  # type: ignore[operator]
                     for s in (-1, 1)
                 ]
                 assert len({rounded(x, result) for x in wide}) == 2

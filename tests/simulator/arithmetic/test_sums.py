@@ -95,7 +95,7 @@ def test_rounding_against_fractions(element: ElementType, nearest: bool, kept: i
     values = np.concatenate([values, ties, -ties])
     found = encode(values, element, nearest=nearest, fraction=kept)
     for value, pattern in zip(values.tolist(), found.tolist(), strict=True):
-        magnitude = reference.write(reference.Fraction(value), element, nearest, kept)
+        magnitude = reference.write(reference.Fraction(value), element, nearest, kept)  # type: ignore[attr-defined]
         assert pattern == magnitude | (1 << (element.bits - 1) if value < 0 and magnitude else 0), value
 
 

@@ -57,7 +57,7 @@ def test_against_cute(form: isa.MmaForm, operand: str) -> None:
     if operand in ("c", "d"):
         sizes, strides = OF_16 if fragment.type.bits == 16 else OF_32
     else:
-        sizes, strides = ROW_8X4 if {"a": form.a_layout == "row", "b": form.b_layout == "col"}[operand] else COL_8X4
+        sizes, strides = ROW_8X4 if {"a": form.a_layout == "row", "b": form.b_layout == "col"}[operand] else COL_8X4  # type: ignore[assignment]
     per = fragment.type.per_register
     for pair, thread, value in product(range(4), range(8), range(fragment.registers * per)):
         lane = cute_index(thread, *THREADS) + 4 * pair

@@ -1154,7 +1154,7 @@ def test_a_refused_instruction_leaves_the_collector_as_it_was() -> None:
     held = dict(it.ctas[0].filled)
     assert held
     for operation, spoilt in (("a::discard", {"d": 500}), ("a::lastuse", {"d": 500}), ("a::fill", {"a": 508})):
-        it.call = replace(fill, form=form(replace(PLAIN, collector=operation).ptx), **spoilt)
+        it.call = replace(fill, form=form(replace(PLAIN, collector=operation).ptx), **spoilt)  # type: ignore[arg-type]
         with pytest.raises(UndefinedBehavior, match="tmem-bounds"):
             it.run()
         assert it.ctas[0].filled == held
@@ -1226,7 +1226,7 @@ def test_a_scaled_d_that_becomes_subnormal_is_rounded_to_nearest_even(d: str) ->
     given.c[:, ::2] &= np.uint32(1 << exponent + fraction | (4 << fraction) - 1)  # near the smallest numbers
     it = scene(case, given)
     it.run("exact")
-    wanted = [ref.nearest(ref.Fraction(x) / 8, d) for x in ref.values(given.c, d).ravel().tolist()]
+    wanted = [ref.nearest(ref.Fraction(x) / 8, d) for x in ref.values(given.c, d).ravel().tolist()]  # type: ignore[attr-defined]
     # a zero has no sign left, a negative number that vanishes is an exact zero by then
     it.check(np.array([0 if w == 1 << exponent + fraction else w for w in wanted], np.uint32).reshape(given.c.shape))
 

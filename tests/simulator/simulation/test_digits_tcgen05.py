@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 import simulator
 from isa.types import PACKED_E2M1
+from simulator.applications.digits_plan import HERE as DIGITS
+from simulator.applications.digits_tcgen05 import TMEM_PLANS
 from simulator.arithmetic.product import product
 from simulator.cli import main as tcsim
 from tests.support.paths import ROOT
@@ -31,8 +33,6 @@ sys.path.insert(0, str(ROOT / "traces" / "digits"))
 
 import classify
 import make_tcgen05
-from digits_plan import HERE as DIGITS
-from tcgen05_plan import TMEM_PLANS
 
 from tests.support.cases import over
 

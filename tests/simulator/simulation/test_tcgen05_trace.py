@@ -301,8 +301,8 @@ def test_f64(tmp_path: Path) -> None:
     top = "".join(f'.load %rd{i}, "data.npz", "{name}";\n' for i, name in ((2, "a"), (3, "b"), (4, "c")))
     body = "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%rd0, %rd1}, {%rd2}, {%rd3}, {%rd4, %rd5};"
     bits = {name: array.view(np.uint64) for name, array in (("a", a), ("b", b), ("c", c))}
-    found = run(tmp_path, body, top=top, end='.store "d", %rd0, 2;', **bits).arrays["d"]
-    np.testing.assert_array_equal(found, simulator.mma(form.opcode, bits["a"], bits["b"], bits["c"], target="sm_100a"))
+    found = run(tmp_path, body, top=top, end='.store "d", %rd0, 2;', **bits).arrays["d"]  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found, simulator.mma(form.opcode, bits["a"], bits["b"], bits["c"], target="sm_100a"))  # type: ignore[arg-type]
 
 
 # Text that is wrong

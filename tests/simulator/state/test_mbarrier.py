@@ -151,10 +151,10 @@ MISUSE: list[tuple[str, Callable[[Mbarriers], object]]] = [
     ("the mbarrier at shared[0] is valid", lambda b: b.init(0, 1)),
     ("3 arrivals at the mbarrier at shared[0], whose phase lacks 2 of 2 arrivals", lambda b: b.arrive(0, 3)),
     ("legal: 1 to 2, the arrivals that the phase still lacks", lambda b: b.arrive(0, 0)),
-    ("none before its bytes have come", lambda b: (b.expect(0, 8), b.arrive(0, 2), b.arrive(0, 1))),
+    ("none before its bytes have come", lambda b: (b.expect(0, 8), b.arrive(0, 2), b.arrive(0, 1))),  # type: ignore[func-returns-value]
     (".noComplete ends the phase", lambda b: b.arrive(0, 2, complete=False)),
     ("a transaction count", lambda b: b.expect(0, MOST + 1)),
-    ("a transaction count", lambda b: (b.complete(0, MOST), b.complete(0, 1))),
+    ("a transaction count", lambda b: (b.complete(0, MOST), b.complete(0, 1))),  # type: ignore[func-returns-value]
 ]
 
 

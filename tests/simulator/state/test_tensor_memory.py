@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from isa import UndefinedBehavior
-from simulator.state.tensor_memory import COLUMNS, TMEM_LANES, Allocation, TensorMemory
+from simulator.state.tensor_memory import COLUMNS, TMEM_LANES, Allocation, TensorMemory  # type: ignore[attr-defined]
 from tests.support.cases import examples, over
 
 LANE = np.arange(TMEM_LANES)

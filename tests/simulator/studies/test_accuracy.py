@@ -21,10 +21,11 @@ import isa
 import simulator
 from simulator.arithmetic import product
 from simulator.arithmetic.convert import to_float64
+from simulator.arithmetic.random_operands import DISTRIBUTIONS
 from simulator.studies.accuracy import INPUTS, accuracy
 from simulator.studies.accuracy.chips import chips, make_problem
 from simulator.studies.accuracy.errors import mean_of
-from simulator.studies.accuracy.operands import DISTRIBUTIONS, Batch, Drawn, pruned
+from simulator.studies.accuracy.operands import Batch, Drawn, pruned
 from simulator.studies.accuracy.sums import chip_sum, f32_sums
 from tests.support.cases import over
 
@@ -487,7 +488,7 @@ def test_bad_use_is_exit_2_and_one_line(
     }  # fmt: skip
     paths = {name: tmp_path / f"{name}.npy" for name in (*arrays, "text")} | {"several": tmp_path / "several.npz"}
     for name, array in arrays.items():
-        np.save(paths[name], array, allow_pickle=True)
+        np.save(paths[name], array, allow_pickle=True)  # type: ignore[arg-type]
     np.savez(paths["several"], a=np.ones((3, 4)))
     paths["text"].write_text("1 2 3\n")
     code, out, err = tcsim("accuracy", *(argument.format(**paths) for argument in arguments))

@@ -83,7 +83,7 @@ def test_products(
         return
     depth, folder = tiles * tile.bk, tmp_path_factory.mktemp("gemm")
     arrays, product = _operands(tile, depth, np.random.default_rng(tiles))
-    np.savez(folder / "x.npz", **arrays)
+    np.savez(folder / "x.npz", **arrays)  # type: ignore[arg-type]
     where = layout(tile, depth)
     loads = "\n".join(
         f'.load global[{at}], "x.npz", "{name}";'

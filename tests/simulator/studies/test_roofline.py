@@ -171,10 +171,10 @@ def test_what_is_drawn(shipped: dict[str, Report], folder: Path) -> None:
     markers = [line for line in axes.lines if line.get_marker() not in ("None", "")]
     assert len(markers) == 3
     for line, point in zip(markers, found.points, strict=True):
-        x, y = line.get_xdata()[0], line.get_ydata()[0]
+        x, y = line.get_xdata()[0], line.get_ydata()[0]  # type: ignore[index]
         assert y == point.achieved
-        assert axes.get_xlim()[0] < x < axes.get_xlim()[1]
-        assert axes.get_ylim()[0] < y < point.limit < axes.get_ylim()[1]
+        assert axes.get_xlim()[0] < x < axes.get_xlim()[1]  # type: ignore[operator]
+        assert axes.get_ylim()[0] < y < point.limit < axes.get_ylim()[1]  # type: ignore[operator]
         if point.intensity < math.inf:
             assert x == point.intensity
         else:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ import simulator
 from isa import mma_form
 from simulator.errors import ConfigError
 from simulator.resources import folder
-from simulator.studies.validation import MODULES, groups, validate
+from simulator.studies.validation import MODULES, groups, streams, validate
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.mma import METRICS, SETS, figures
 from simulator.studies.validation.peaks import peaks
@@ -45,6 +46,23 @@ LIMITS = {
 }
 LIMITS |= {"rtx5090": 0.05, "rtx_pro_6000": 0.05}
 QUICK = ("validate", "--config", QUICK_CONFIG)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def streams_are_simulated_once() -> Iterator[None]:
+    """The same streams on the same configs, which many tests of this module ask for."""
+    known: dict[str, int] = {}
+    simulate = streams.difference
+
+    def difference(config: Config, *arguments: Any) -> int:
+        key = repr((config, arguments))
+        if key not in known:
+            known[key] = simulate(config, *arguments)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streams, "difference", difference)
+        yield
 
 
 # The registry and the files
@@ -337,7 +355,7 @@ def test_a_config_of_ones_own(tcsim: Tcsim, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(text.replace("latency = 33\ninterval = 32", "latency = 33\ninterval = 64"))
     assert mine.read_text() != text
-    (before,), (after,) = (validate(config, ["luo25-throughput"]) for config in ("rtx4090", mine))
+    (before,), (after,) = (validate(config, ["luo25-throughput"]) for config in ("rtx4090", mine))  # type: ignore[arg-type]
     assert after.all.worst > before.all.worst + 0.4
     mine.write_text(text.replace('inputs = ["f16", "bf16", "tf32"]', 'inputs = ["bf16"]'))
     code, _, err = tcsim("validate", "--config", mine)

@@ -51,7 +51,7 @@ def tcgen05_tables(config: Config) -> set[str]:
         return set()
     rows: dict[str, Sequence[Kind | Shape | Sparse]]
     rows = {"kind": config.tcgen05.kinds, "shape": config.tcgen05.shapes, "sparse": config.tcgen05.sparse}
-    named = {f"tcgen05 {table} {row.name}" for table, tables in rows.items() for row in tables}
+    named = {f"tcgen05 {table} {row.name}" for table, tables in rows.items() for row in tables}  # type: ignore[attr-defined]
     return named | {"tcgen05", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier"}
 
 

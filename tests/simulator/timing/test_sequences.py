@@ -125,7 +125,7 @@ def test_a_call_that_goes_on_moves_nothing() -> None:
     for chains, moves in ((1, 0), (2, 2 + 2)):
         found = operations(expand(code(CALLED, chains, "none", 4), H100))
         calls = sum(op.unit is Unit.CONTROL for op in found) / 2
-        rows = sum(len(RULES.find(CALLED).rows) + 1 for _ in range(4)) if RULES else 0  # type: ignore[union-attr]
+        rows = sum(len(RULES.find(CALLED).rows) + 1 for _ in range(4)) if RULES else 0  # type: ignore[misc, union-attr]
         assert calls == 4
         assert len(found) - rows == 4 * moves
 

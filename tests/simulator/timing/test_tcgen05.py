@@ -372,7 +372,7 @@ def test_shared_memory_serves_operands_too() -> None:
 
 def test_full_queue() -> None:
     """The warp that issues stalls when as many wait as there is room for: one is started, the rest wait."""
-    small = replace(FREE_LOOPS, tcgen05=replace(TABLES, queue=replace(QUEUE, queue=2)))
+    small = replace(FREE_LOOPS, tcgen05=replace(TABLES, queue=replace(QUEUE, queue=2)))  # type: ignore[type-var]
     waits = run(([0], (DENSE, DENSE, DENSE, DENSE, alu(0))), config=small).waits[0]
     assert waits[StallReason.TCGEN05] == II - 3  # the fourth is issued when the second starts
     assert one(DENSE, DENSE, DENSE, DENSE, config=small) == 3 * II + L
@@ -447,7 +447,7 @@ def test_a_billion() -> None:
             CommitFacts((done,), 1),
         )
         watch = (*[Idle()] * 4, WaitFacts(done, 0), alu(0))
-        codes = [code([0], body), code([1], watch)]
+        codes = [code([0], body), code([1], watch)]  # type: ignore[arg-type]
         timing = simulate(B200, codes, 4, 16)
         assert all(sum(row) == timing.cycles for row in timing.waits.values())
         assert timing.waits[1][StallReason.MBARRIER] > 0.99 * timing.cycles
@@ -804,17 +804,17 @@ def programs(draw: st.DrawFn, most: int) -> Programs:
                 inits += [InitFacts(bar, 1) for bar in bars]
                 inside += [CommitFacts(bars, 1), *draw(operations(cta))]
                 inside.append((WaitFacts(bars[-1], 0), WaitFacts(bars[-1], 1)))
-            body += [Repeat(draw(st.integers(1, most)), inside)] if draw(st.booleans()) else inside
+            body += [Repeat(draw(st.integers(1, most)), inside)] if draw(st.booleans()) else inside  # type: ignore[arg-type]
         bodies[warp] = body
     if len(bodies) > 1 and draw(st.booleans()):  # a producer and a consumer
         first, second, count = 0, len(bodies) - 1, draw(st.integers(1, most))
         full, empty = (0, 200_000), (second // warps, 200_008)
         inits += [InitFacts(full, 1), InitFacts(empty, 1)]
         bodies[first].append(
-            Repeat(count, [(WaitFacts(empty, 1), WaitFacts(empty, 0)), *draw(operations(0)), CommitFacts((full,), 1)])
+            Repeat(count, [(WaitFacts(empty, 1), WaitFacts(empty, 0)), *draw(operations(0)), CommitFacts((full,), 1)])  # type: ignore[list-item]
         )
         bodies[second].append(
-            Repeat(count, [(WaitFacts(full, 0), WaitFacts(full, 1)), *draw(operations(0)), ArriveFacts(empty, 1)])
+            Repeat(count, [(WaitFacts(full, 0), WaitFacts(full, 1)), *draw(operations(0)), ArriveFacts(empty, 1)])  # type: ignore[list-item]
         )
     for warp in numbers:  # nobody begins before the mbarriers are there
         bodies[warp] = [*(inits if warp == 0 else ()), ArriveFacts(CLUSTER, 1), WaitFacts(CLUSTER, 0), *bodies[warp]]

@@ -262,9 +262,9 @@ def test_datapath_figure_is_the_mapping() -> None:
                 held = lane // 16 == first // 16
                 assert held.any() == ("data-rows" in cell)
                 if held.any():
-                    assert cell["data-rows"] == f"{row[held].min()}:{row[held].max()}"
-                    assert cell["data-n"] == f"{n[held].min()}:{n[held].max()}"
-                    assert np.unique(row[held]).size == row[held].max() - row[held].min() + 1
+                    assert cell["data-rows"] == f"{row[held].min()}:{row[held].max()}"  # type: ignore[index]
+                    assert cell["data-n"] == f"{n[held].min()}:{n[held].max()}"  # type: ignore[index]
+                    assert np.unique(row[held]).size == row[held].max() - row[held].min() + 1  # type: ignore[index]
 
 
 def test_undefined_codes_stand_out() -> None:

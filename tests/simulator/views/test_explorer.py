@@ -305,7 +305,7 @@ def test_d_is_what_the_simulator_gives(browse: Callable[..., Any]) -> None:
         selector = form.metadata.selectors - 1 if form.sparse else 0
         words = [rng.integers(0, 1 << 32, 32, dtype=np.uint32).tolist() for _ in range(2)] if form.sparse else [[0]]
         data.append([form.opcode, selector, words])
-    for form, (_, selector, words), shown in zip(forms, data, browse("numbers", data), strict=True):
+    for form, (_, selector, words), shown in zip(forms, data, browse("numbers", data), strict=True):  # type: ignore[assignment]
         for these, d in zip(words, shown["d"], strict=True):
             assert np.array_equal(simulated(form, shown, these, selector), d), form.opcode
         if form.sparse:

@@ -85,7 +85,7 @@ def bars(svg: str) -> list[dict[str, Any]]:
                     "title": title,
                     "fill": element.attrib["fill"],
                 }
-                row.append({**data, **numbers, **place, **where})
+                row.append({**data, **numbers, **place, **where})  # type: ignore[misc]
             elif row:  # a text on the bar before it
                 assert row[-1]["x"] < float(element.attrib["x"])
                 text = element.text or ""
@@ -126,7 +126,7 @@ def check(timeline: Timeline, svg: str) -> list[dict[str, Any]]:
             assert (bar["warp"], bar["line"]) == (issue.warp, line[id(issue)])
             assert bar["kind"] == ("tensor" if kinds[bar["issue"]] else issue.unit.name.lower())
             assert bar["what"] == "unit" or bar["begin"] == issue.cycle
-    stalls = Counter()
+    stalls = Counter()  # type: ignore[var-annotated]
     for warp, stall in [
         *((issue.warp, stall) for issue in recorder.issues for stall in issue.stalls),
         *((warp, stall) for warp, steps in recorder.steps.items() for stall in steps),
@@ -250,7 +250,7 @@ def seen(colour: str, eyes: list[list[float]]) -> np.ndarray:
 
 def different(one: str, other: str, plain: bool) -> bool:
     """Far apart in CIELAB (2.3 can just be told), for all eyes."""
-    return all(np.linalg.norm(seen(one, eyes) - seen(other, eyes)) > (10 if plain else 15) for eyes in EYES.values())
+    return all(np.linalg.norm(seen(one, eyes) - seen(other, eyes)) > (10 if plain else 15) for eyes in EYES.values())  # type: ignore[arg-type]
 
 
 def test_black_and_white_has_no_colour() -> None:

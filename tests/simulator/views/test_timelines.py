@@ -153,7 +153,7 @@ def recorded(
     config, timed = variant.config, []
     for code in codes:
         tables = {
-            op.index: (code.warps, engine.np.array(costs[id(code), op.index]))
+            op.index: (code.warps, engine.np.array(costs[id(code), op.index]))  # type: ignore[attr-defined]
             for op in code.operations
             if engine.unit_of(op) == "shared"
         }

@@ -11,7 +11,8 @@ import numpy as np
 
 from simulator.faults.outcomes import DETECTORS
 from simulator.faults.subjects import title
-from simulator.faults.summary import Counts, Summary
+from simulator.studies.faults.summary import Counts, Summary
+from simulator.tables import Table, aligned
 from simulator.views.drawing.svg import Cell, Panel, Picture, data, figure, text
 
 _COLOURS = {"masked": "#bfdcec", "sdc": "#d55e00", "detected": "#009e73", "due": "#cc79a7", "hang": "#000000"}
@@ -27,8 +28,8 @@ def _shown(summary: Summary) -> list[Counts]:
 
 def outcome_table(summary: Summary) -> list[list[str]]:
     """Faults, shares with 95 % intervals (none where every fault was injected), and how large corruption is."""
-    used = [name for name in _COLOURS if name in ("masked", "sdc") or summary.total.outcomes[name]]
-    classes = summary.total.classified > 0
+    used = [name for name in _COLOURS if name in ("masked", "sdc") or summary.total[name]]
+    classes = summary.total["classified"] > 0
     head = [
         "faults of",
         "injected",
@@ -43,10 +44,10 @@ def outcome_table(summary: Summary) -> list[list[str]]:
     lines = [head]
     for counts in _shown(summary):
         shares = [_share(counts, name) for name in used]
-        one_row = f"{counts.one_row / counts.outcomes['sdc']:.0%}" if counts.outcomes["sdc"] else "-"
-        sizes = [str(counts.elements), f"{counts.ulp:,}", f"{counts.nonfinite:,}", one_row]
+        one_row = f"{counts['one_row'] / counts['sdc']:.0%}" if counts["sdc"] else "-"
+        sizes = [str(counts["elements"]), f"{counts['max_ulp']:,}", f"{counts['nonfinite']:,}", one_row]
         if classes:
-            sizes.append(f"{counts.reclassified / counts.classified:.2%}" if counts.classified else "-")
+            sizes.append(f"{counts['reclassified'] / counts['classified']:.2%}" if counts["classified"] else "-")
         lines.append(
             [
                 counts.name,
@@ -67,13 +68,13 @@ def _share(counts: Counts, outcome: str) -> str:
 def detector_table(summary: Summary) -> list[list[str]]:
     """For each detector: which share of the faults that are not masked it sees, and which share of the masked ones
     (false alarms)."""
-    used = [name for name in DETECTORS if any(summary.total.seen[name])]
+    used = [name for name in DETECTORS if summary.total[f"seen_{name}"] or summary.total[f"alarm_{name}"]]
     lines = [["faults of", *(f"{name}" for name in used)]]
     for counts in _shown(summary):
         cells = []
         for name in used:
-            caught, alarms = counts.seen[name]
-            masked = counts.outcomes["masked"]
+            caught, alarms = counts[f"seen_{name}"], counts[f"alarm_{name}"]
+            masked = counts["masked"]
             seen = f"{caught / counts.harmful:.1%}" if counts.harmful else "-"
             cells.append(f"{seen} / {alarms / masked:.1%}" if masked else f"{seen} / -")
         lines.append([counts.name, *cells])
@@ -83,10 +84,9 @@ def detector_table(summary: Summary) -> list[list[str]]:
 def _notes(summary: Summary) -> list[str]:
     about = summary.about
     subject = json.loads(about["subject"])
-    return [
-        f"{about['campaign']}: {title(subject)}, seed {about['seed']}",
-        f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}; list {about['list_sha256']}; tcsim {about['tcsim']}",
-    ]
+    policy = f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}"
+    versions = f"list {about['list_sha256']}; tcsim {about['tcsim']}"
+    return [f"{about['campaign']}: {title(subject)}, seed {about['seed']}", f"{policy}; {versions}"]
 
 
 def as_text(summary: Summary) -> str:
@@ -94,25 +94,19 @@ def as_text(summary: Summary) -> str:
     parts = [
         *_notes(summary),
         "",
-        *_aligned(outcome_table(summary)),
+        *aligned(outcome_table(summary), "<>"),
         "",
         "seen by a detector: of faults that are not masked / of masked ones",
         "",
     ]
-    return "\n".join([*parts, *_aligned(detector_table(summary)), ""])
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in lines]
+    return "\n".join([*parts, *aligned(detector_table(summary), "<>"), ""])
 
 
 def as_markdown(summary: Summary) -> str:
     """The same as Markdown."""
     parts = [*_notes(summary), ""]
-    for table in (outcome_table(summary), detector_table(summary)):
-        rows = [table[0], ["---"] * len(table[0]), *table[1:]]
-        parts += [*("| " + " | ".join(row) + " |" for row in rows), ""]
+    for head, *rows in (outcome_table(summary), detector_table(summary)):
+        parts += Table(tuple(head), rows).markdown().split("\n")
     return "\n".join(parts)
 
 
@@ -174,11 +168,12 @@ def outcome_bars(summary: Summary) -> Picture:
     for counts in _shown(summary):
         x = 0.0
         for name, colour in _COLOURS.items():
-            share = counts.outcomes[name] / counts.faults
+            share = counts[name] / counts.faults
             if share:
                 about = data(group=counts.name, outcome=name, share=f"{share:.6f}")
                 extra.append(
-                    f'<rect x="{x:.2f}" y="{y:.1f}" width="{share * _BAR:.2f}" height="{_HIGH}" fill="{colour}"{about}/>'
+                    f'<rect x="{x:.2f}" y="{y:.1f}" width="{share * _BAR:.2f}" height="{_HIGH}"'
+                    f' fill="{colour}"{about}/>'
                 )
             x += share * _BAR
         if not counts.exhaustive:
@@ -189,7 +184,7 @@ def outcome_bars(summary: Summary) -> Picture:
         y += _HIGH + 6
     legend = 0.0
     for name, colour in _COLOURS.items():
-        if summary.total.outcomes[name]:
+        if summary.total[name]:
             extra.append(f'<rect x="{legend:.1f}" y="{y + 4:.1f}" width="10" height="10" fill="{colour}"/>')
             extra.append(text(legend + 14, y + 13, name, 9, anchor="start"))
             legend += 80
@@ -210,8 +205,9 @@ figure { margin: 1rem 0; }
 def as_html(summary: Summary) -> str:
     """One page, self-contained: what was done, tables, bars, heat maps."""
     title = escape(summary.about["campaign"])
+    head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
     parts = [
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>',
+        f"{head}<style>{_STYLE}</style></head><body><h1>{title}</h1>",
         *(f"<p>{escape(line)}</p>" for line in _notes(summary)),
         f"<h2>Outcomes</h2><figure>{outcome_bars(summary).svg}</figure>",
         _html_table(outcome_table(summary)),

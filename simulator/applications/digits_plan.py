@@ -1,4 +1,5 @@
-"""What the five traces share: forms, sizes, the shared-memory plan, and the way from stored bytes back to matrices.
+"""What the five digits traces of `mma.sp` share: forms, sizes, the shared-memory plan, and the way from stored bytes
+back to matrices.
 
 The layer is D[128 outputs x images] = W[128 x 128] * X[128 x images] + bias, one CTA of 8 warps; warp w owns output
 rows 16w .. 16w + 15. Where an element sits in a register comes from `isa`; this file says only where tiles sit in
@@ -7,21 +8,18 @@ shared memory. Needs numpy and `isa`.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.append(str(Path(__file__).resolve().parents[2]))  # a checkout that is not installed
-
 from isa.forms.mma import MmaForm, mma_forms
 from isa.fragments.metadata import stored_columns
 from isa.types import ElementType
+from simulator.resources import folder
 
-HERE = Path(__file__).resolve().parent
+HERE = folder("traces") / "digits"
 SIZE = 128  # inputs and outputs of the layer
 WARPS = 8
 LANES = 32
@@ -162,7 +160,8 @@ def values(patterns: Words, element: ElementType) -> Floats:
     exponent = (p >> element.fraction) & ((1 << element.exponent) - 1)
     significand = np.where(exponent > 0, fraction + (1 << element.fraction), fraction)
     magnitude = np.ldexp(significand.astype(np.float64), np.maximum(exponent, 1) - element.bias - element.fraction)
-    return np.where(p >> (element.fraction + element.exponent) & 1, -magnitude, magnitude).astype(np.float32)
+    signed = np.where(p >> (element.fraction + element.exponent) & 1, -magnitude, magnitude)
+    return np.asarray(signed, np.float32)
 
 
 def metadata_codes(plan: Plan, e: Words) -> Words:

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from digits_plan import LANES, SIZE, Floats, Words, values
 from numpy.typing import NDArray
 
 from isa.descriptors.instruction import InstructionDescriptor
@@ -26,6 +25,7 @@ from isa.tensor_memory.metadata import TILE_CHUNKS, TmemMetadata, tmem_metadata
 from isa.tensor_memory.moves import Move, move
 from isa.tensor_memory.scales import TmemScales, tmem_scales
 from isa.types import ELEMENT_TYPES, SCALE_TYPES, ElementType
+from simulator.applications.digits_plan import LANES, SIZE, Floats, Words, values
 
 WARPS = 8  # two groups of four: each group of four reaches all lanes of Tensor Memory
 N = 192  # images of one instruction, and columns of D that a group of warps brings home
@@ -236,8 +236,8 @@ def results(plan: TmemPlan, stored: Words) -> Words:
             part = np.concatenate(list(plan.load.scatter(registers[warp])), axis=1)
             cells[lane : lane + plan.load.lanes, warp // 4 * N : (warp // 4 + 1) * N] = part
         for row, image, base, column in (block for warps in (0, 1) for block in plan.blocks(warps)):
-            lane, place = plan.layout.d(N, base).grid
-            found[cta, row : row + plan.layout.rows, image : image + N] = cells[lane, column + place]
+            lanes, place = plan.layout.d(N, base).grid
+            found[cta, row : row + plan.layout.rows, image : image + N] = cells[lanes, column + place]
     return found
 
 

@@ -20,17 +20,28 @@ import pytest
 
 import isa
 import simulator
+from simulator.arithmetic.check_bits import hsiao, parity, secded, syndromes
 from simulator.errors import ConfigError, TraceError, ViewError
-from simulator.faults import MASKED, SDC, Group, Instruction, population, sample_size, single_bits, wilson
+from simulator.faults import (
+    MASKED,
+    SDC,
+    Group,
+    MmaTarget,
+    every_fault,
+    read_results,
+    sample_size,
+    single_bits,
+    wilson,
+)
 from simulator.faults.campaign import Campaign, read_campaign
-from simulator.faults.detectors import hsiao, parity, secded, syndromes
-from simulator.faults.outcomes import DETECTED, DETECTORS, DUE, OUTCOMES, REASONS, flag
+from simulator.faults.kinds import KINDS
+from simulator.faults.outcomes import DETECTED, DETECTORS, DUE, OUTCOMES, REASONS, flag, numbers, to_frame
 from simulator.faults.policies import saturated
 from simulator.faults.run import run_list, subject_of
-from simulator.faults.space import KINDS, drawn
-from simulator.faults.summary import summarise
 from simulator.faults.table import BLOCK, SITES, as_dict, read_blocks, read_head, seeds, texts, write_head
+from simulator.faults.table import to_frame as table_frame
 from simulator.layout import Choice
+from simulator.studies.faults.summary import summarise
 from tests.support.cases import over
 from tests.support.paths import ROOT
 
@@ -41,13 +52,10 @@ S4 = "mma.sp.m16n8k128.s32.s4.s4.s32"
 SCALED = "mma.sp::ordered_metadata.m16n8k128.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3"
 
 
-def _every(subject: Instruction, **how: Any) -> Any:
+def _every(subject: MmaTarget, **how: Any) -> Any:
     """All faults of a group."""
     group = Group("g", how.pop("site", "e"), how.pop("kind"), **how)
-    every = population(group, subject.sites[group.site], subject.layout, subject.cases)
-    faults = every.make(np.arange(every.size))
-    faults["id"] = np.arange(every.size)
-    return drawn(faults, subject.seed)
+    return every_fault(group, subject.sites[group.site], subject.layout, subject.cases, subject.seed)
 
 
 # Statistics
@@ -91,7 +99,7 @@ def test_wilson_intervals() -> None:
 
 def test_every_metadata_bit_of_m16n8k32() -> None:
     """512 bits are read, and corrupt; the other 512 do nothing."""
-    subject = Instruction(F16, cases=3)
+    subject = MmaTarget(F16, cases=3)
     live, dead = subject.run(single_bits(subject, "e")), subject.run(single_bits(subject, "e", "dead"))
     assert len(live) == len(dead) == 3 * 512
     assert (live["outcome"] == SDC).all()
@@ -106,7 +114,7 @@ def test_every_metadata_bit_of_m16n8k32() -> None:
 def test_dead_metadata_bits_are_masked_in_other_forms(form: isa.MmaForm) -> None:
     target = next(name for name in ("sm_90a", "sm_89", "sm_80", "sm_120a") if form.supports(isa.parse_target(name)))
     for selector in range(form.metadata.selectors):
-        subject = Instruction(form.opcode, target, Choice(selector=selector))
+        subject = MmaTarget(form.opcode, target, Choice(selector=selector))
         live, dead = single_bits(subject, "e"), single_bits(subject, "e", "dead")
         rows, chunks = form.metadata.shape
         assert len(live) == 4 * rows * chunks
@@ -117,7 +125,7 @@ def test_dead_metadata_bits_are_masked_in_other_forms(form: isa.MmaForm) -> None
 
 
 def test_the_low_bits_of_tf32_are_dead() -> None:
-    subject = Instruction(TF32)
+    subject = MmaTarget(TF32)
     assert len(single_bits(subject, "a", "dead")) == 4 * 32 * 13
     assert (subject.run(single_bits(subject, "b", "dead"))["reason"] == REASONS.index("unread")).all()
     assert (subject.run(single_bits(subject, "a"))["outcome"] == SDC).mean() > 0.9
@@ -126,7 +134,7 @@ def test_the_low_bits_of_tf32_are_dead() -> None:
 # Models against hand-made faults
 
 
-def _by_hand(subject: Instruction, fault: dict[str, Any]) -> np.ndarray:
+def _by_hand(subject: MmaTarget, fault: dict[str, Any]) -> np.ndarray:
     """D with one fault, made with plain integers from what its row says."""
     case, site = fault["case"], fault["site"]
     registers = {name: array[case : case + 1].copy() for name, array in subject.golden.items() if name != "d"}
@@ -186,7 +194,7 @@ GROUPS = [
 @over("how", GROUPS, ids=lambda how: "-".join(map(str, how.values())))
 @over("opcode", [F16, TF32, S4, "mma.sp.m16n8k16.f16.f16.f16.f16"])
 def test_models_do_what_their_rows_say(opcode: str, how: dict[str, Any]) -> None:
-    subject = Instruction(opcode, "sm_90a", cases=2, seed=3)
+    subject = MmaTarget(opcode, "sm_90a", cases=2, seed=3)
     if how["kind"] == "selector" and subject.form.metadata.selectors == 1:
         return
     if how.get("where") == "dead" and subject.form.metadata.selectors == 1:
@@ -207,7 +215,7 @@ def test_models_do_what_their_rows_say(opcode: str, how: dict[str, Any]) -> None
 
 
 def test_faults_in_d_and_scales() -> None:
-    subject = Instruction(SCALED, "sm_120a")
+    subject = MmaTarget(SCALED, "sm_120a")
     for site in ("scale_a", "scale_b"):
         every = single_bits(subject, site)
         results = subject.run(every)
@@ -221,17 +229,17 @@ def test_faults_in_d_and_scales() -> None:
 
 
 def test_dense_instructions_too() -> None:
-    subject = Instruction("mma.m16n8k16.f32.f16.f16.f32", "sm_80")
+    subject = MmaTarget("mma.m16n8k16.f32.f16.f16.f32", "sm_80")
     results = subject.run(single_bits(subject, "b"))
     assert (results["outcome"] == SDC).mean() > 0.5
     assert "e" not in subject.sites
     with pytest.raises(ConfigError, match="cannot be a subject"):
-        _ = Instruction("mma.m8n8k4.f64.f64.f64.f64").form
+        _ = MmaTarget("mma.m8n8k4.f64.f64.f64.f64").form
 
 
 def test_sizes_of_corruption() -> None:
     """An exponent bit of C: by how many ulp, how much of the value, infinities."""
-    subject = Instruction(F16)
+    subject = MmaTarget(F16)
     every = single_bits(subject, "d")
     top = every[every["mask"] == 1 << 30]
     results = subject.run(top)
@@ -246,7 +254,7 @@ def test_sizes_of_corruption() -> None:
 
 
 def test_raise_stops_what_is_not_defined() -> None:
-    subject = Instruction(F16, policy="raise")
+    subject = MmaTarget(F16, policy="raise")
     results = subject.run(single_bits(subject, "e"))
     undefined = (results["detectors"] & flag("legality")) > 0
     assert undefined.any()
@@ -256,21 +264,21 @@ def test_raise_stops_what_is_not_defined() -> None:
     assert (results["elements"][undefined] == 0).all()
 
 
-@pytest.mark.parametrize("opcode", [F16, TF32, S4])
+@over("opcode", [F16, TF32, S4])
 def test_zero_forms_no_product_of_a_broken_chunk(opcode: str) -> None:
     """Against an A that never had the elements, B finite or not."""
-    subject = Instruction(opcode, policy="zero", cases=2)
+    subject = MmaTarget(opcode, policy="zero", cases=2)
     form = subject.form
     b = subject.golden["b"].copy()
     if form.b_type.name == "f16":
         b[1, 0, 5] = 0x7C007E00  # infinity, NaN
-    subject = Instruction(opcode, policy="zero", cases=2, given=(("b", b),))
+    subject = MmaTarget(opcode, policy="zero", cases=2, given=(("b", b),))
     if form.b_type.name == "f16":
         assert not np.isfinite(simulator_values(subject)).all(), "the row of B is used by others"
     faults = _every(subject, kind="code", codes="undefined")
     faults = faults[:: max(1, len(faults) // 60)]
     registers, _ = subject.faulty(faults)
-    d = subject.execute(registers, np.zeros(len(faults), np.uint32), faults)
+    d = subject.execute(registers, faults)
     sparsity = form.metadata.sparsity
     for i, fault in enumerate(faults):
         case = int(fault["case"])
@@ -287,20 +295,20 @@ def test_zero_forms_no_product_of_a_broken_chunk(opcode: str) -> None:
         assert (form.d.gather(expected)[0, row] == form.d.gather(d[i : i + 1])[0, row]).all()
 
 
-def simulator_values(subject: Instruction) -> np.ndarray:
-    return subject._numbers(subject.form.d.gather(subject.golden["d"]))
+def simulator_values(subject: MmaTarget) -> np.ndarray:
+    return numbers(subject.golden_matrix, subject.form.d.type)
 
 
 @pytest.mark.parametrize("opcode", [F16, TF32])
 def test_saturation_gives_defined_codes_and_keeps_those_that_are(opcode: str) -> None:
-    sparsity = Instruction(opcode).form.metadata.sparsity
+    sparsity = MmaTarget(opcode).form.metadata.sparsity
     table = saturated(sparsity)
     assert set(table.tolist()) <= set(sparsity.ordered)
     assert all(table[code] == code for code in sparsity.ordered)
-    subject = Instruction(opcode, policy="saturate")
+    subject = MmaTarget(opcode, policy="saturate")
     faults = _every(subject, kind="code", codes="all")[:400]
     registers, _ = subject.faulty(faults)
-    d = subject.execute(registers, np.zeros(len(faults), np.uint32), faults)
+    d = subject.execute(registers, faults)
     codes = subject.form.metadata.gather(registers["e"][:, 0], 0)
     e = subject.form.metadata.scatter(
         np.where(np.isin(codes, sparsity.ordered), codes, table[codes]), 0, registers["e"][:, 0]
@@ -328,11 +336,11 @@ def test_secded_corrects_one_and_sees_two() -> None:
 
 
 def test_checksums_see_what_they_should_and_raise_no_false_alarm() -> None:
-    subject = Instruction(F16, cases=4)
-    clean = subject._numbers(subject.form.d.gather(subject.golden["d"]))
+    subject = MmaTarget(F16, cases=4)
+    clean = numbers(subject.golden_matrix, subject.form.d.type)
     assert not subject.checksums.sees(clean, np.arange(4)).any()
-    fresh = Instruction(F16, cases=200, seed=99)
-    assert not Instruction(F16, cases=200, seed=99).checksums.sees(simulator_values(fresh), np.arange(200)).any()
+    fresh = MmaTarget(F16, cases=200, seed=99)
+    assert not MmaTarget(F16, cases=200, seed=99).checksums.sees(simulator_values(fresh), np.arange(200)).any()
     results = subject.run(single_bits(subject, "d"))
     caught = (results["detectors"] & flag("abft")) > 0
     assert caught[results["max_rel"] > 1e-3].all()
@@ -341,10 +349,10 @@ def test_checksums_see_what_they_should_and_raise_no_false_alarm() -> None:
 
 def test_checksums_of_cases_with_infinities() -> None:
     """Their sums are only expected not to be finite; the others keep their tolerance."""
-    subject = Instruction(F16, cases=2)
+    subject = MmaTarget(F16, cases=2)
     b = subject.golden["b"].copy()
     b[1, 0, 0] = 0x7C007C00
-    special = Instruction(F16, cases=2, given=(("b", b),))
+    special = MmaTarget(F16, cases=2, given=(("b", b),))
     clean = simulator_values(special)
     assert not np.isfinite(clean[1]).all()
     assert 0 < special.checksums.row_tolerance < 1e-3
@@ -354,7 +362,7 @@ def test_checksums_of_cases_with_infinities() -> None:
 
 
 def test_dead_flips_of_several_bits_touch_nothing_that_is_read() -> None:
-    subject = Instruction(TF32)
+    subject = MmaTarget(TF32)
     faults = _every(subject, kind="flips", site="a", where="dead")
     assert len(faults) == 4 * 32 * 78
     assert (subject.run(faults[::7])["outcome"] == MASKED).all()
@@ -367,7 +375,7 @@ def test_dead_flips_of_several_bits_touch_nothing_that_is_read() -> None:
 
 
 def test_ordered_is_stricter_than_legality_under_plain_sp() -> None:
-    subject = Instruction("mma.sp.m16n8k32.f32.f16.f16.f32")
+    subject = MmaTarget("mma.sp.m16n8k32.f32.f16.f16.f32")
     results = subject.run(_every(subject, kind="code", codes="descending"))
     assert not (results["detectors"] & flag("legality")).any()
     assert ((results["detectors"] & flag("ordered")) > 0).all()
@@ -434,25 +442,32 @@ def _toml(values: dict[str, Any]) -> str:
         ({"subject": {}}, "subject.opcode: is missing"),
         ({"subject": {"opcode": "mma.sp.m16n8k33.f32.f16.f16.f32"}}, "m16n8k33"),
         ({"subject": {"opcode": F16, "target": "sm_75"}}, "subject.target: sm_75 has no"),
-        ({"subject": {"opcode": F16, "cases": 0}}, "0 sets of operands"),
+        ({"subject": {"opcode": F16, "cases": 0}}, "from 1 to 65,536 (sets of operands)"),
         ({"subject": {"opcode": F16, "selector": 2}}, "selector 2"),
         ({"subject": {"opcode": F16, "oopcode": 1}}, "did you mean 'opcode'"),
         ({"subject": {"trace": "digits/nothing"}}, "digits/nothing"),
         ({"subject": {"trace": "digits/f16", "cases": 2}}, "unknown key"),
-        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "at": "some"}]},
-        "'some'; legal: any"),
-        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "warps": [9]}]},
-        "warps with a program: 0, 1"),
-        ({"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "at": [-4]}]},
-        "a number from 0 on"),
+        (
+            {"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "at": "some"}]},
+            "'some'; legal: an integer from -1",
+        ),
+        (
+            {"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "warps": [9]}]},
+            "warps with a program: 0, 1",
+        ),
+        (
+            {"subject": {"trace": "digits/f16"}, "faults": [{"site": "registers", "kind": "flip", "at": [-4]}]},
+            "[-4]; legal: an integer from -1",
+        ),
         ({"subject": {"opcode": "tcgen05.mma.sp.cta_group::1.kind::f16", "m": 100}}, "M = 100"),
         ({"faults": [{"site": "e", "kind": "flip", "at": 3}]}, "of traces alone"),
         ({"faults": [{"site": "e", "kind": "align"}]}, "base_d, base_a, base_e"),
-        ({"subject": {"opcode": F16, "scale_a": [1]}}, "byte-id"),
+        ({"subject": {"opcode": F16, "scale_a": [1]}}, "a list of 2, each an integer"),
         ({"campaign": {"policy": "maybe"}}, "hardware, raise, zero, saturate"),
-        ({"campaign": {"seed": -1}}, "0 to 2^63"), ({"campaign": {"seed": "x"}}, "campaign.seed: 'x'; legal: int"),
+        ({"campaign": {"seed": -1}}, "campaign.seed: -1"),
+        ({"campaign": {"seed": "x"}}, "campaign.seed: 'x'; legal: an integer"),
         ({"faults": []}, "at least one"),
-        ({"faults": [{"site": "e"}]}, "kind: is missing"),
+        ({"faults": [{"site": "e"}]}, "kind: missing"),
         ({"faults": [{"site": "q", "kind": "flip"}]}, "'q' is not a site"),
         ({"faults": [{"site": "e", "kind": "flop"}]}, "flip, stuck0"),
         ({"faults": [{"site": "e", "kind": "flips", "bits": 9}]}, "2 to 4"),
@@ -465,7 +480,7 @@ def _toml(values: dict[str, Any]) -> str:
         ({"faults": [{"site": "e", "kind": "flip", "count": 5, "margin": 0.1}]}, "a count, or margin"),
         ({"faults": [{"site": "b", "kind": "flip", "where": "dead"}]}, "no such fault"),
     ],
-)  # fmt: skip
+)
 def test_campaigns_that_are_none(change: dict[str, Any], words: str) -> None:
     good = {"campaign": {"seed": 1}, "subject": {"opcode": F16}, "faults": [{"site": "e", "kind": "flip"}]}
     with pytest.raises((ConfigError, TraceError), match=re.escape(words)):
@@ -551,6 +566,7 @@ def test_parts_of_another_run_are_not_taken(listed: Path, tmp_path: Path) -> Non
 
 
 def test_results_as_tables_pages_and_parquet(tmp_path: Path, tcsim: Tcsim) -> None:
+    import pandas
     from pyarrow import parquet
 
     listed, results = tmp_path / "list.csv", tmp_path / "r.csv"
@@ -559,12 +575,31 @@ def test_results_as_tables_pages_and_parquet(tmp_path: Path, tcsim: Tcsim) -> No
     summary = summarise(results)
     assert summary.total.faults == int(summary.about["faults"])
     first = summary.groups[0]
-    assert (first.faults, first.outcomes["sdc"], first.exhaustive) == (2048, 2048, True)
+    assert (first.faults, first["sdc"], first.exhaustive) == (2048, 2048, True)
     assert first.heat[:, :, 0].sum() == 2048
+    frame = read_results(results)
+    assert frame.attrs["campaign"] == summary.about["campaign"]
+    assert {name: str(frame[name].dtype) for name in ("seed", "mask", "mask2")} == {
+        "seed": "uint64",
+        "mask": "uint32",
+        "mask2": "uint32",
+    }
+    plain = pandas.read_csv(results, comment="#")
+    assert plain["mask"].map(lambda text: int(text, 16)).tolist() == frame["mask"].tolist()
+    for name in ("outcome", "elements", "class_changed"):
+        assert plain[name].tolist() == frame[name].tolist()
+    injected = np.concatenate(list(read_blocks(read_head(listed))))
+    again = subject_of(read_head(listed)).run(injected)
+    whole = table_frame(injected).join(to_frame(again).drop(columns="id"))
+    assert whole.drop(columns=["max_abs", "max_rel"]).equals(frame.drop(columns=["max_abs", "max_rel"]))
+    shares = summary.to_frame()
+    assert shares.loc["one bit that is read", "sdc_share"] == 1.0
+    assert shares["sdc"].sum() == (frame["outcome"] == "sdc").sum()
     table = parquet.read_table(tmp_path / "r.parquet")
+    assert table.column("mask").to_pylist() == frame["mask"].tolist()
     assert table.num_rows == summary.total.faults
     assert table.schema.metadata[b"tcsim policy"] == b"hardware"
-    assert table.column("outcome").to_pylist().count("sdc") == summary.total.outcomes["sdc"]
+    assert table.column("outcome").to_pylist().count("sdc") == summary.total["sdc"]
     code, out, _ = tcsim("faults", "report", results)
     assert code == 0
     assert re.search(r"one bit that is read +2,048 +2,048 +0\.00% +100\.00%", out)
@@ -640,7 +675,7 @@ def test_campaigns_on_traces(tmp_path: Path, tcsim: Tcsim) -> None:
     )
     assert one.read_bytes() == two.read_bytes()
     assert "class changed" in tcsim("faults", "report", one)[1]
-    assert summarise(one).total.classified > 10
+    assert summarise(one).total["classified"] > 10
     text = tcsim("faults", "replay", listed, "--id", 2)[1]
     assert "before dynamic instruction" in text
     assert "outcome: " in text
@@ -657,9 +692,9 @@ def test_campaigns_on_tcgen05(tmp_path: Path, tcsim: Tcsim) -> None:
         "metadata in the other half",
         "metadata at any wrong lane",
     ):
-        assert groups[name].outcomes["due"] == groups[name].faults == groups[name].seen["alignment"][0]
-    assert groups["metadata of the other selector, one bit"].outcomes["masked"] == 500
-    assert groups["metadata that is read, one bit"].outcomes["sdc"] == 2048
+        assert groups[name]["due"] == groups[name].faults == groups[name]["seen_alignment"]
+    assert groups["metadata of the other selector, one bit"]["masked"] == 500
+    assert groups["metadata that is read, one bit"]["sdc"] == 2048
     assert "misaligned-address" in tcsim("faults", "replay", listed, "--id", 3)[1]
 
 
@@ -679,9 +714,9 @@ def test_every_kind_of_fault_is_in_some_test() -> None:
 
 
 def test_the_table_of_forms(tcsim: Tcsim) -> None:
-    from simulator.faults.forms import as_csv, as_markdown, as_text, one_form
+    from simulator.studies.faults.forms import as_csv, as_markdown, as_text, one_form
 
-    form = isa.mma_form(Instruction(F16).form.opcode)
+    form = isa.mma_form(MmaTarget(F16).form.opcode)
     row = one_form(form, "sm_90a", 2, 0, "hardware")
     assert (row.live, row.dead, row.dead_masked) == (512, 512, 512)
     assert row.sdc == 1.0
@@ -693,7 +728,7 @@ def test_the_table_of_forms(tcsim: Tcsim) -> None:
 
 def test_the_table_of_every_form_in_the_docs() -> None:
     """A row for each sparse form; every twelfth is made again."""
-    from simulator.faults.forms import as_markdown, one_form
+    from simulator.studies.faults.forms import as_markdown, one_form
 
     rows = re.findall(r"^\| `(mma\.sp\S+)` \| (\S+) \|.*$", (ROOT / "docs" / "faults.md").read_text(), re.MULTILINE)
     sparse = [form for form in isa.mma_forms().values() if form.sparse]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from isa import MmaForm, mma_forms, parse_target
 from simulator.errors import ConfigError
-from simulator.faults.instruction import Instruction
+from simulator.faults.kinds import Group, every_fault
+from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import DETECTORS, MASKED, REASONS, SDC, Results, flag
-from simulator.faults.space import Group, drawn, population
-from simulator.faults.table import csv_text
 from simulator.layout import Choice
+from simulator.tables import Table
 
 SHOWN = ("legality", "ordered", "parity", "secded", "abft")
 HEAD = ("form", "target", "selectors", "live bits", "dead bits masked", "masked", "sdc", "max elements", *SHOWN)
@@ -79,12 +80,10 @@ def one_form(form: MmaForm, target: str, cases: int, seed: int, policy: str) -> 
     """One row."""
     results: dict[str, list[Results]] = {"live": [], "dead": []}
     for selector in range(form.metadata.selectors):
-        subject = Instruction(form.opcode, target, Choice(selector=selector), cases, seed, policy)
+        subject = MmaTarget(form.opcode, target, Choice(selector=selector), cases, seed, policy)
         for where, found in results.items():
-            every = population(Group("", "e", "flip", where), subject.sites["e"], subject.layout, cases)
-            faults = every.make(np.arange(every.size))
-            faults["id"] = np.arange(every.size)
-            found.append(subject.run(drawn(faults, seed)))
+            group = Group("", "e", "flip", where)
+            found.append(subject.run(every_fault(group, subject.sites["e"], subject.layout, cases, seed)))
     live, dead = (np.concatenate(found) for found in results.values())
     times = cases * form.metadata.selectors
     harmful = live["outcome"] != MASKED
@@ -97,24 +96,37 @@ def one_form(form: MmaForm, target: str, cases: int, seed: int, policy: str) -> 
     return Row(form.opcode, target, form.metadata.selectors, *sizes, masked, sdc, int(live["elements"].max()), seen)
 
 
+def _table(rows: list[Row]) -> Table:
+    return Table(HEAD, [row.cells() for row in rows])
+
+
 def as_text(rows: list[Row]) -> str:
     """A table."""
-    lines = [list(HEAD), *(row.cells() for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table = ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines]
-    note = "shares of all flips of a live bit; detectors: share of those that are not masked; dead bits: of registers or lanes that are not read"
-    return "\n".join([*table, "", f"{len(rows)} forms; {note}", ""])
+    note = (
+        f"{len(rows)} forms; shares of all flips of a live bit; detectors: share of those that are not masked; "
+        "dead bits: of registers or lanes that are not read"
+    )
+    return f"{_table(rows).text('<>')}\n{note}\n"
 
 
 def as_markdown(rows: list[Row]) -> str:
     """The same for docs/faults.md."""
-    lines = [HEAD, tuple("---" for _ in HEAD), *([f"`{row.cells()[0]}`", *row.cells()[1:]] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    cells = [row.cells() for row in rows]
+    return Table(HEAD, [[f"`{opcode}`", *others] for opcode, *others in cells]).markdown()
 
 
 def as_csv(rows: list[Row]) -> str:
     """The same as CSV."""
-    return csv_text([HEAD, *(row.cells() for row in rows)])
+    return _table(rows).csv()
+
+
+def to_frame(rows: list[Row]) -> Any:
+    """The same as a pandas DataFrame, with shares as numbers."""
+    import pandas as pd
+
+    columns = [field.name for field in fields(Row) if field.name != "seen"]
+    frame = pd.DataFrame([{name: getattr(row, name) for name in columns} for row in rows])
+    return frame.join(pd.DataFrame([row.seen for row in rows], columns=list(SHOWN)))
 
 
 assert set(SHOWN) <= set(DETECTORS)

@@ -15,13 +15,15 @@ import pytest
 
 import isa
 import simulator
+from simulator.applications.digits import Classifier
 from simulator.errors import ConfigError
 from simulator.faults import outcomes
+from simulator.faults.kinds import Group, population
+from simulator.faults.program_target import ProgramTarget
 from simulator.faults.single_run import SingleRun
-from simulator.faults.space import Group, population
 from simulator.faults.table import MODELS, SITES, Faults, empty
-from simulator.faults.trace import TraceSubject
 from simulator.program.reader import find_trace
+from simulator.views.faults.replay import replay
 from simulator.views.timeline import Timeline
 from tests.support.paths import ROOT
 
@@ -111,8 +113,8 @@ def seen(result: Any) -> set[str]:
 
 
 @pytest.fixture
-def subject(tmp_path: Path) -> TraceSubject:
-    return TraceSubject(write(tmp_path / "right"))
+def subject(tmp_path: Path) -> ProgramTarget:
+    return ProgramTarget(write(tmp_path / "right"))
 
 
 def arrays_of(path: Path) -> dict[str, Any]:
@@ -130,7 +132,7 @@ def same(left: dict[str, Any], right: dict[str, Any]) -> bool:
     ("key", "register", "lane", "bit"), [("a", 1, 9, 3), ("b", 6, 31, 22), ("e", 12, 4, 1), ("e", 12, 9, 30)]
 )
 def test_a_flip_in_loaded_registers_is_other_data(
-    subject: TraceSubject, tmp_path: Path, key: str, register: int, lane: int, bit: int
+    subject: ProgramTarget, tmp_path: Path, key: str, register: int, lane: int, bit: int
 ) -> None:
     first = {"a": 0, "b": 4, "e": 12}[key]
 
@@ -139,19 +141,19 @@ def test_a_flip_in_loaded_registers_is_other_data(
 
     right = arrays_of(write(tmp_path / "wrong", change))
     fault = faults({"case": 1, "word": register, "lane": lane, "mask": 1 << bit, "at": -1})
-    run, strike = subject.alone(fault[0])
-    assert strike.changed
+    run, injection = subject.alone(fault[0])
+    assert injection.changed
     assert same(run.arrays, right)
     result = subject.run(fault)[0]
-    changed = right["d"] != subject.golden["d"]
+    changed = right["d"] != subject.stored.golden["d"]
     assert names(result)[0] == "sdc"
     assert result["elements"] == changed.sum()
     assert (result["first_row"], result["first_column"]) == tuple(np.argwhere(changed.reshape(-1, 32))[0])
-    got, want = right["d"].view(np.float32).astype(float), subject.golden["d"].view(np.float32).astype(float)
+    got, want = right["d"].view(np.float32).astype(float), subject.stored.golden["d"].view(np.float32).astype(float)
     assert result["max_abs"] == np.abs(got - want).max()
 
 
-def test_a_flip_between_two_instructions_is_what_mma_sp_gives(subject: TraceSubject) -> None:
+def test_a_flip_between_two_instructions_is_what_mma_sp_gives(subject: ProgramTarget) -> None:
     a, b, e = (data()[key][0] for key in ("a", "b", "e"))
     d = np.zeros((1, 4, 32), np.uint32)
     for turn in range(3):
@@ -160,10 +162,10 @@ def test_a_flip_between_two_instructions_is_what_mma_sp_gives(subject: TraceSubj
         d = simulator.mma_sp(OPCODE, a[None], b[None], d, e)
     run, _ = subject.alone(faults({"word": 2, "lane": 7, "mask": 1 << 13, "at": MMA + 1})[0])
     assert (run.arrays["d"][0] == d[0]).all()
-    assert (run.arrays["d"][1] == subject.golden["d"][1]).all()
+    assert (run.arrays["d"][1] == subject.stored.golden["d"][1]).all()
 
 
-def test_a_fault_in_shared_memory_is_other_data(subject: TraceSubject, tmp_path: Path) -> None:
+def test_a_fault_in_shared_memory_is_other_data(subject: ProgramTarget, tmp_path: Path) -> None:
     def change(arrays: dict[str, Any]) -> None:
         arrays["words"][5] ^= np.uint32(1 << 9)
 
@@ -173,16 +175,16 @@ def test_a_fault_in_shared_memory_is_other_data(subject: TraceSubject, tmp_path:
     result = subject.run(fault)[0]
     assert names(result) == ("sdc", "")
     assert result["elements"] == sum(
-        (right[name].view(np.uint32) != subject.golden[name].view(np.uint32)).sum() for name in right
+        (right[name].view(np.uint32) != subject.stored.golden[name].view(np.uint32)).sum() for name in right
     )
 
 
-def test_a_selector_is_another_instruction(subject: TraceSubject, tmp_path: Path) -> None:
+def test_a_selector_is_another_instruction(subject: ProgramTarget, tmp_path: Path) -> None:
     right = arrays_of(write(tmp_path / "wrong", selector=1))
     fault = faults({"site": "selector", "model": "selector", "value": 1, "case": 1, "at": -1})
     arrays = subject.alone(fault[0])[0].arrays
     assert (arrays["d"][1] == right["d"][1]).all()
-    assert (arrays["d"][0] == subject.golden["d"][0]).all()
+    assert (arrays["d"][0] == subject.stored.golden["d"][0]).all()
     once, beyond, beside, none = subject.run(
         faults(
             *(
@@ -200,7 +202,7 @@ def test_a_selector_is_another_instruction(subject: TraceSubject, tmp_path: Path
 # When
 
 
-def test_a_flip_strikes_once_and_a_stuck_bit_holds(subject: TraceSubject, tmp_path: Path) -> None:
+def test_a_flip_strikes_once_and_a_stuck_bit_holds(subject: ProgramTarget, tmp_path: Path) -> None:
     held = TEXT.replace(
         "[%r20];", "[%r20];\n    or.b32 %r21, %r21, 0x80000;"
     )  # what a bit that is stuck at 1 does, in all warps and lanes
@@ -216,7 +218,7 @@ def test_a_flip_strikes_once_and_a_stuck_bit_holds(subject: TraceSubject, tmp_pa
     assert (names(second), second["elements"]) == (("sdc", ""), 1)  # the store has gone by
 
 
-def test_a_stuck_bit_lasts_until(subject: TraceSubject) -> None:
+def test_a_stuck_bit_lasts_until(subject: ProgramTarget) -> None:
     where = {"model": "stuck1", "word": 21, "lane": 3, "mask": 1 << 25}
     before, during, after = subject.run(faults(*({**where, "at": 0, "until": until} for until in (LD, ST, ADD + 1))))
     assert names(before) == ("masked", "unread")
@@ -228,13 +230,13 @@ def test_a_stuck_bit_lasts_until(subject: TraceSubject) -> None:
     assert (names(stuck_shared), stuck_shared["elements"]) == (("sdc", ""), 1)
 
 
-def test_a_held_flip_keeps_its_new_value(subject: TraceSubject) -> None:
-    assert subject.golden["sum"][0, 0, 3] == data()["words"][3]
+def test_a_held_flip_keeps_its_new_value(subject: ProgramTarget) -> None:
+    assert subject.stored.golden["sum"][0, 0, 3] == data()["words"][3]
     fault = faults({"word": 21, "lane": 3, "mask": 1 << 25, "at": 0, "until": 50})[0]
     assert subject.alone(fault)[0].arrays["sum"][0, 0, 3] == data()["words"][3] | 1 << 25
 
 
-def test_a_strike_behind_the_last_instruction_reaches_what_is_stored(subject: TraceSubject) -> None:
+def test_a_strike_behind_the_last_instruction_reaches_what_is_stored(subject: ProgramTarget) -> None:
     end = subject.instructions(0)
     assert end == ADD + 1
     last, beyond, other = subject.run(
@@ -245,7 +247,7 @@ def test_a_strike_behind_the_last_instruction_reaches_what_is_stored(subject: Tr
 
 
 def test_a_cycle_becomes_the_first_instruction_that_issues_from_then_on() -> None:
-    subject = TraceSubject("digits/f16", "h100_sxm")
+    subject = ProgramTarget("digits/f16", "h100_sxm")
     timeline = Timeline(0, 2000)
     simulator.run("digits/f16", "h100_sxm", arithmetic="none", timeline=timeline)
     issued = [issue.cycle for issue in timeline.recorder.issues if issue.warp == 5]
@@ -254,29 +256,29 @@ def test_a_cycle_becomes_the_first_instruction_that_issues_from_then_on() -> Non
     assert found[0] == -1
     assert found[1:5] == [sum(cycle < at for cycle in issued) for at in (0, 100, 777, 1500)]
     assert found[5] == subject.instructions(5) == 580
-    with pytest.raises(ConfigError, match="a chip's times"):
-        TraceSubject("digits/f16").at_cycles(rows)
+    with pytest.raises(ConfigError, match="take no time"):
+        ProgramTarget("digits/f16").at_cycles(rows)
 
 
 # What goes wrong
 
 
-def test_addresses_that_leave_memory_or_are_misaligned(subject: TraceSubject) -> None:
+def test_addresses_that_leave_memory_or_are_misaligned(subject: ProgramTarget) -> None:
     far, odd, inside = subject.run(faults(*({"word": 20, "mask": mask, "at": LD} for mask in (1 << 30, 2, 4))))
     assert names(far) == ("due", "illegal")
     assert names(odd) == ("due", "misaligned-address")
     assert names(inside)[0] == "sdc"
-    assert "outside" in subject.replay(faults({"word": 20, "mask": 1 << 30, "at": LD})[0])["error"]
+    assert "outside" in replay(subject, faults({"word": 20, "mask": 1 << 30, "at": LD}))["error"]
 
 
-def test_a_store_to_another_warps_bytes_races(subject: TraceSubject) -> None:
+def test_a_store_to_another_warps_bytes_races(subject: ProgramTarget) -> None:
     race, lone = subject.run(faults({"word": 22, "mask": 128, "lane": 1, "at": ST}, {"word": 21, "lane": 1, "at": ST}))
     assert names(race)[0] == names(lone)[0] == "sdc"
     assert "race" in seen(race)
     assert "race" not in seen(lone)
 
 
-def test_illegal_codes_are_seen_where_they_are_read(subject: TraceSubject) -> None:
+def test_illegal_codes_are_seen_where_they_are_read(subject: ProgramTarget) -> None:
     form = isa.mma_form(OPCODE)
     lane, _ = form.metadata.places(0)
     words = data()["e"][0, 0]
@@ -289,7 +291,7 @@ def test_illegal_codes_are_seen_where_they_are_read(subject: TraceSubject) -> No
         assert ("legality" in seen(result), "ordered" in seen(result)) == (illegal, illegal)
         if row["lane"] not in lane:
             assert names(result) == ("masked", "equal")
-    careful = TraceSubject(subject.path, policy="raise").run(faults(*rows))
+    careful = ProgramTarget(subject.path, policy="raise").run(faults(*rows))
     for result, stopped in zip(results, careful, strict=True):
         assert names(stopped) == (("detected", "invalid-code") if "legality" in seen(result) else names(result))
 
@@ -316,7 +318,7 @@ def test_a_wait_that_is_never_over_hangs(tmp_path: Path) -> None:
 """,
         encoding="utf-8",
     )
-    subject = TraceSubject(path)
+    subject = ProgramTarget(path)
     lanes = [{"word": 2, "lane": lane, "at": 6} for lane in range(2)]
     hang = subject.run(faults(*lanes))[0]
     assert names(hang) == ("hang", "deadlock")
@@ -327,12 +329,16 @@ def test_a_wait_that_is_never_over_hangs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"case": 2}, "warp 2 has no program"), ({"word": 99}, "word 99"), ({"lane": 32}, "lane 32"),
-        ({"site": "tmem"}, "has no tmem"),
-        ({"site": "a"}, "site a"), ({"model": "swap"}, "model swap"), ({"model": "selector"}, "model selector"),
+        ({"case": 2}, "case 2"),
+        ({"word": 99}, "word 99"),
+        ({"lane": 32}, "lane 32"),
+        ({"site": "tmem"}, "site tmem"),
+        ({"site": "a"}, "site a"),
+        ({"model": "swap"}, "model swap"),
+        ({"model": "selector"}, "model selector"),
     ],
-)  # fmt: skip
-def test_faults_that_there_cannot_be(subject: TraceSubject, row: dict[str, Any], problem: str) -> None:
+)
+def test_faults_that_there_cannot_be(subject: ProgramTarget, row: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         subject.run(faults(row))
 
@@ -340,7 +346,7 @@ def test_faults_that_there_cannot_be(subject: TraceSubject, row: dict[str, Any],
 # Populations, dead words, batches, processes
 
 
-def test_words_that_nobody_reads_are_dead(subject: TraceSubject) -> None:
+def test_words_that_nobody_reads_are_dead(subject: ProgramTarget) -> None:
     live = subject.sites["registers"].live
     assert live.shape == (24, 32)
     assert set(np.flatnonzero(live[:, 0])) == {*range(8), 12, *range(16, 24)}
@@ -352,7 +358,7 @@ def test_words_that_nobody_reads_are_dead(subject: TraceSubject) -> None:
     assert {names(result) for result in results} == {("masked", "unread")}
 
 
-def random_faults(subject: TraceSubject, count: int, seed: int = 0) -> Faults:
+def random_faults(subject: ProgramTarget, count: int, seed: int = 0) -> Faults:
     """Of all sites and models, a few words that are read often among them."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -383,9 +389,9 @@ def random_faults(subject: TraceSubject, count: int, seed: int = 0) -> Faults:
 
 
 @pytest.mark.parametrize("name", ["small", "digits/f16", "digits/s8"])
-def test_a_batch_gives_what_runs_alone_give(subject: TraceSubject, name: str) -> None:
+def test_a_batch_gives_what_runs_alone_give(subject: ProgramTarget, name: str) -> None:
     path = subject.path if name == "small" else name
-    together, alone = TraceSubject(path), TraceSubject(path, together=False)
+    together, alone = ProgramTarget(path), ProgramTarget(path, together=False)
     rows = random_faults(together, 300 if name == "small" else 40)
     left, right = together.run(rows), alone.run(rows)
     assert together._together
@@ -396,38 +402,38 @@ def test_a_batch_gives_what_runs_alone_give(subject: TraceSubject, name: str) ->
 
 
 @pytest.mark.parametrize("name", ["small", "digits/f16_tcgen05"])
-def test_what_is_said_to_be_unread_changes_nothing(subject: TraceSubject, name: str) -> None:
-    chosen = subject if name == "small" else TraceSubject(name)
+def test_what_is_said_to_be_unread_changes_nothing(subject: ProgramTarget, name: str) -> None:
+    chosen = subject if name == "small" else ProgramTarget(name)
     rows = random_faults(chosen, 150 if name == "small" else 50, seed=1)
-    unread = [row for row in rows if chosen.unread(chosen.strike(row))]
+    unread = [row for row in rows if chosen.unread(chosen.injection(row))]
     assert len(unread) >= 15
     for row in unread:
-        run = SingleRun(chosen.program, chosen.strike(row)).run()
-        assert same(run.arrays, chosen.golden)
+        run = SingleRun(chosen.session, chosen.injection(row)).run()
+        assert same(run.arrays, chosen.stored.golden)
 
 
-def test_a_process_gets_the_fields_and_finds_the_same(subject: TraceSubject) -> None:
+def test_a_process_gets_the_fields_and_finds_the_same(subject: ProgramTarget) -> None:
     rows = random_faults(subject, 30)
     results, digest = subject.run(rows), subject.digest
     again = pickle.loads(pickle.dumps(subject))
-    assert "program" not in vars(again)
+    assert "session" not in vars(again)
     assert (again.run(rows).tolist(), again.digest) == (results.tolist(), digest)
     assert len(pickle.dumps(subject)) < 500
 
 
-def test_a_run_without_a_strike_is_the_golden_one(subject: TraceSubject) -> None:
-    run, strike = subject.alone(faults({"model": "set", "mask": 0, "word": 3, "at": 5})[0])
-    assert same(run.arrays, subject.golden)
-    assert not strike.changed
-    assert same(subject.golden, arrays_of(Path(subject.path)))
+def test_a_run_without_a_strike_is_the_golden_one(subject: ProgramTarget) -> None:
+    run, injection = subject.alone(faults({"model": "set", "mask": 0, "word": 3, "at": 5})[0])
+    assert same(run.arrays, subject.stored.golden)
+    assert not injection.changed
+    assert same(subject.stored.golden, arrays_of(Path(subject.path)))
 
 
 # Tensor Memory, pairs, the network
 
 
 @cache
-def blackwell() -> TraceSubject:
-    return TraceSubject("digits/f16_tcgen05_m64_lane16", "b200")
+def blackwell() -> ProgramTarget:
+    return ProgramTarget("digits/f16_tcgen05_m64_lane16", "b200")
 
 
 def test_metadata_in_tensor_memory_and_the_bytes_that_are_copied_there(tmp_path: Path) -> None:
@@ -435,7 +441,7 @@ def test_metadata_in_tensor_memory_and_the_bytes_that_are_copied_there(tmp_path:
     copied = next(
         index
         for index in range(subject.instructions(0))
-        if (op := subject.program.operation(0, index)) is not None
+        if (op := subject.session.operation(0, index)) is not None
         and op.instruction.form.opcode.startswith("tcgen05.mma")
     )
     row, column = 20, 1  # 128 rows of 16 bytes become 4 columns
@@ -443,7 +449,7 @@ def test_metadata_in_tensor_memory_and_the_bytes_that_are_copied_there(tmp_path:
     tmem = faults({"site": "tmem", "word": 384 + column, "lane": row, "mask": 1 << 6, "at": copied})
     (left, _), (right, _) = subject.alone(shared[0]), subject.alone(tmem[0])
     assert same(left.arrays, right.arrays)
-    assert not same(left.arrays, subject.golden)
+    assert not same(left.arrays, subject.stored.golden)
     folder = tmp_path / "copy"
     folder.mkdir()
     name = "f16_tcgen05_m64_lane16"
@@ -467,40 +473,40 @@ def test_an_address_in_the_other_half_is_misaligned() -> None:
 
 
 def test_a_fault_in_one_cta_of_a_pair() -> None:
-    subject = TraceSubject("digits/f16_tcgen05_pair", application=False)
+    subject = ProgramTarget("digits/f16_tcgen05_pair", application=False)
     assert subject.cases == 16
     end = subject.instructions(8)
     row = faults({"site": "tmem", "case": 8, "word": 3, "lane": 40, "mask": 1 << 30, "at": end - 12, "until": end})
     arrays = subject.alone(row[0])[0].arrays
     (name,) = arrays
-    differ = arrays[name] != subject.golden[name]
+    differ = arrays[name] != subject.stored.golden[name]
     assert not differ[0].any()
     assert differ[1].any()
     assert subject.run(row)[0]["elements"] == differ.sum()
 
 
 def test_digits_that_change() -> None:
-    from simulator.faults.stored import _classify
-
-    subject = TraceSubject("digits/f16")
+    subject = ProgramTarget("digits/f16")
     row = faults({"case": 4, "word": 8, "lane": 9, "model": "word", "value": 0x47000000, "at": 60})  # a bias of 32768
     result = subject.run(row)[0]
     run, _ = subject.alone(row[0])
-    right, wrong = (_classify().finish(arrays, "f16") for arrays in (subject.golden, run.arrays))
-    assert result["class_changed"] == (right["digits"] != wrong["digits"]).sum() > 0
-    assert (subject.accuracy(), subject.accuracy(run.arrays)) == (right["accuracy"], wrong["accuracy"])
-    replay = subject.replay(row[0])
-    assert replay["accuracy"] == wrong["accuracy"]
-    assert replay["before"] != replay["after"] == "0x47000000"
-    assert replay["changed"] == result["elements"]
-    assert TraceSubject("digits/f16", application=False).run(row)[0]["class_changed"] == -1
+    network = Classifier("f16")
+    right, wrong = (network.digits(arrays) for arrays in (subject.stored.golden, run.arrays))
+    assert result["class_changed"] == (right != wrong).sum() > 0
+    shares = [float((digits == network.labels).mean()) for digits in (right, wrong)]
+    assert [subject.stored.accuracy(arrays) for arrays in (subject.stored.golden, run.arrays)] == shares
+    words = replay(subject, row)
+    assert words["accuracy"] == shares[1]
+    assert words["before"] != words["after"] == "0x47000000"
+    assert words["changed"] == result["elements"]
+    assert ProgramTarget("digits/f16", application=False).run(row)[0]["class_changed"] == -1
 
 
 def test_a_fault_in_words() -> None:
-    subject = TraceSubject("digits/f16")
-    replay = subject.replay(faults({"case": 2, "word": 12, "lane": 4, "mask": 2, "at": 60})[0])
-    assert replay["what"] == "warp 2, lane 4, %r12, bits 0x00000002: flip"
-    assert "line 121" in replay["when"]
-    assert int(replay["before"], 16) ^ int(replay["after"], 16) == 2
-    assert replay["read_by"][2].endswith("codes of row and chunk [1][0]")
-    assert replay["detectors"] == ["legality", "ordered"]
+    subject = ProgramTarget("digits/f16")
+    words = replay(subject, faults({"case": 2, "word": 12, "lane": 4, "mask": 2, "at": 60}))
+    assert words["what"] == "warp 2, lane 4, %r12, bits 0x00000002: flip"
+    assert "line 121" in words["when"]
+    assert int(words["before"], 16) ^ int(words["after"], 16) == 2
+    assert words["read_by"][2].endswith("codes of row and chunk [1][0]")
+    assert words["detectors"] == ["legality", "ordered"]

@@ -14,14 +14,14 @@ from isa.descriptors.instruction import InstructionDescriptor
 from isa.errors import IsaError
 from simulator.arithmetic import product
 from simulator.errors import ConfigError
+from simulator.execute.tcgen05.example import COLUMN
 from simulator.execute.tcgen05.multiply import multiply
 from simulator.faults import outcomes
+from simulator.faults.kinds import Group, population
 from simulator.faults.policies import saturated
-from simulator.faults.space import Group, population
 from simulator.faults.table import MODELS, SITES, Faults, empty
-from simulator.faults.tcgen05 import Tcgen05Instruction
-from simulator.faults.tcgen05_scene import COLUMN
-from simulator.faults.tcgen05_space import alignment
+from simulator.faults.tcgen05_target import Tcgen05Target
+from simulator.views.faults.replay import replay
 from tests.support.cases import over
 
 SPARSE = "tcgen05.mma.sp.cta_group::{}.kind::f16"
@@ -30,8 +30,8 @@ each_place = over(("name", "group", "m", "base"), PLACES, ids=str)
 
 
 @cache
-def subject(group: int = 1, m: int = 128, base: int = 0, n: int = 32, **how: Any) -> Tcgen05Instruction:
-    return Tcgen05Instruction(how.pop("opcode", SPARSE.format(group)), m, n, base, **how)
+def subject(group: int = 1, m: int = 128, base: int = 0, n: int = 32, **how: Any) -> Tcgen05Target:
+    return Tcgen05Target(how.pop("opcode", SPARSE.format(group)), m, n, base, **how)
 
 
 def fault(site: str, model: str = "flip", **given: Any) -> Faults:
@@ -41,11 +41,11 @@ def fault(site: str, model: str = "flip", **given: Any) -> Faults:
     return found
 
 
-def one(it: Tcgen05Instruction, site: str, model: str = "flip", **given: Any) -> Any:
+def one(it: Tcgen05Target, site: str, model: str = "flip", **given: Any) -> Any:
     return it.run(fault(site, model, **given))[0]
 
 
-def d_of(it: Tcgen05Instruction, site: str, model: str = "flip", **given: Any) -> Any:
+def d_of(it: Tcgen05Target, site: str, model: str = "flip", **given: Any) -> Any:
     return it.executed(fault(site, model, **given)[0]).d
 
 
@@ -68,12 +68,12 @@ def code_place(layout: str, row: int, chunk: int, base: int) -> tuple[int, int]:
     return first + row % 8 + 8 * (chunk // 4), 16 * (row // 8 % 2) + 4 * (chunk % 4)
 
 
-def matrices(it: Tcgen05Instruction) -> dict[str, Any]:
+def matrices(it: Tcgen05Target) -> dict[str, Any]:
     """What the instruction multiplies, read by hand from the cells: stored A [m, 16], codes [m, 8], C [m, n]; B from
     shared memory, [n, 32]."""
     layout, base, rows = it.layout.layout, it.base_lane, it.m // it.form.cta_group
     a, codes, c, b = [], [], [], []
-    for cta in it.scenes[0]:
+    for cta in it.memory[0]:
         words = cta.tmem.words
         for row in range(rows):
             lane = lane_of(layout, row, base)
@@ -90,7 +90,7 @@ def matrices(it: Tcgen05Instruction) -> dict[str, Any]:
     return {name: np.array(found, np.uint32) for name, found in (("a", a), ("codes", codes), ("c", c), ("b", b))}
 
 
-def multiplied(it: Tcgen05Instruction, has: dict[str, Any]) -> Any:
+def multiplied(it: Tcgen05Target, has: dict[str, Any]) -> Any:
     found = product(
         has["a"][None],
         np.ascontiguousarray(has["b"].T)[None],
@@ -124,7 +124,7 @@ def test_a_flip_of_metadata_is_another_code(name: str, group: int, m: int, base:
         has = matrices(it)
         has["codes"][row, chunk] ^= 1 << bit
         right = multiplied(it, has)
-        how = {"word": 0, "lane": lane, "mask": 1 << low + bit}
+        how: dict[str, Any] = {"word": 0, "lane": lane, "mask": 1 << low + bit}
         assert (d_of(it, "e", **how) == right).all()
         result = one(it, "e", **how)
         assert names(result) == ("sdc", "")
@@ -141,7 +141,7 @@ def test_a_flip_of_a_is_another_element(name: str, group: int, m: int, base: int
     row, k, bit = 45, 11, 12
     has = matrices(it)
     has["a"][row, k] ^= 1 << bit
-    how = {"word": k // 2, "lane": lane_of(name, row, base), "mask": 1 << 16 * (k % 2) + bit}
+    how: dict[str, Any] = {"word": k // 2, "lane": lane_of(name, row, base), "mask": 1 << 16 * (k % 2) + bit}
     assert (d_of(it, "a", **how) == multiplied(it, has)).all()
     assert one(it, "a", **how)["rows"] == 1
 
@@ -156,7 +156,7 @@ def test_a_flip_of_d_and_of_b(name: str, group: int, m: int, base: int) -> None:
     has = matrices(it)
     has["b"][column, k] ^= 1 << 14
     address = 32768 + column // 8 * 512 + k // 8 * 128 + column % 8 * 16 + 2 * (k % 8)
-    how = {"word": address // 4, "mask": 1 << 16 * (address // 2 % 2) + 14}
+    how: dict[str, Any] = {"word": address // 4, "mask": 1 << 16 * (address // 2 % 2) + 14}
     assert (d_of(it, "shared", **how) == multiplied(it, has)).all()
     result = one(it, "shared", **how)
     assert (result["columns"], result["first_column"]) == (1, column)
@@ -192,7 +192,7 @@ def test_the_other_selector_reads_the_other_column(name: str, group: int, m: int
     it = subject(group, m, base)
     has = matrices(it)
     rows = m // group
-    for rank, cta in enumerate(it.scenes[0]):
+    for rank, cta in enumerate(it.memory[0]):
         for row in range(rows):
             for chunk in range(8):
                 lane, low = code_place(name, row, chunk, base)
@@ -237,7 +237,7 @@ def test_negation_and_addresses_in_descriptors() -> None:
     assert (d_of(it, "idesc", mask=1 << 13) == multiplied(it, has)).all()
     moved = d_of(it, "b_desc", mask=1)  # 16 bytes on
     has = matrices(it)
-    shared = it.scenes[0][0].shared
+    shared = it.memory[0][0].shared
     for column in range(it.n):
         at = [32768 + 16 + column // 8 * 512 + unit * 128 + column % 8 * 16 for unit in range(4)]
         has["b"][column] = np.concatenate([shared[start : start + 16].view("<u2") for start in at])
@@ -270,7 +270,7 @@ def test_where_it_is_followed_the_other_half_is_read(name: str, group: int, m: i
     it = subject(group, m, base, misaligned="follow")
     rows, other = m // group, base ^ 16
     has = matrices(it)
-    for rank, cta in enumerate(it.scenes[0]):
+    for rank, cta in enumerate(it.memory[0]):
         for row in range(rows):
             for chunk in range(8):
                 lane, low = code_place(name, row, chunk, other)
@@ -283,7 +283,7 @@ def test_where_it_is_followed_the_other_half_is_read(name: str, group: int, m: i
         d_of(it, "base_d", "align", value=other) == matrices(it)["c"]
     ).all()  # D is elsewhere: these cells keep what they held
     has = matrices(it)
-    for rank, cta in enumerate(it.scenes[0]):
+    for rank, cta in enumerate(it.memory[0]):
         for row in range(rows):
             cells = cta.tmem.words[lane_of(name, row, other), COLUMN["a"] : COLUMN["a"] + 8]
             has["a"][rank * rows + row] = np.stack([cells & 0xFFFF, cells >> 16], axis=1).ravel()
@@ -308,14 +308,14 @@ def test_policies() -> None:
     lane, low = code_place("D", row, chunk, 0)
     for value in range(16):
         code = int(has["codes"][row, chunk]) if value == 15 else value
-        how = {"lane": lane, "mask": 15 << low, "value": code << low}
+        how: dict[str, Any] = {"lane": lane, "mask": 15 << low, "value": code << low}
         legal = code in plain.shape.metadata.codes
         changed = code != has["codes"][row, chunk]
         for policy in ("hardware", "raise", "zero", "saturate"):
             it = subject(policy=policy)
             wrong = matrices(plain)
             wrong["codes"][row, chunk] = (
-                code if legal or policy in ("hardware", "raise") else saturated(it.shape.sparsity)[code]
+                code if legal or policy in ("hardware", "raise") else saturated(it.shape.metadata.sparsity)[code]
             )
             if policy == "zero" and not legal:
                 wrong["a"][row, 2 * chunk : 2 * chunk + 2] = 0
@@ -327,7 +327,7 @@ def test_policies() -> None:
 
 def test_zero_with_a_in_shared_memory() -> None:
     hardware, zero = (subject(a_in_tmem=False, policy=policy) for policy in ("hardware", "zero"))
-    how = {"lane": 4, "mask": 15, "value": 0b1111}
+    how: dict[str, Any] = {"lane": 4, "mask": 15, "value": 0b1111}
     d = d_of(zero, "e", "set", **how)
     assert (d[4] != hardware.golden[0][4]).any()
     assert (np.delete(d, 4, axis=0) == np.delete(hardware.golden[0], 4, axis=0)).all()
@@ -335,7 +335,7 @@ def test_zero_with_a_in_shared_memory() -> None:
 
 
 def test_memory_is_afterwards_as_it_was() -> None:
-    it = Tcgen05Instruction(SPARSE.format(1), 64, 32, cases=2, misaligned="follow", policy="zero")
+    it = Tcgen05Target(SPARSE.format(1), 64, 32, cases=2, misaligned="follow", policy="zero")
     before = it.digest
     rng = np.random.default_rng(0)
     rows = []
@@ -363,7 +363,7 @@ def test_memory_is_afterwards_as_it_was() -> None:
     assert first.tolist() == it.run(faults).tolist() == again.run(faults[::-1])[::-1].tolist()
     del vars(again)["golden"]
     assert before == it.digest == again.digest
-    direct = it.scenes[1]
+    direct = it.memory[1]
     multiply(it.shape.call, direct, target=it.target)
     assert (it._read(direct) == it.golden[1]).all()
 
@@ -372,14 +372,14 @@ def test_populations() -> None:
     it = subject(1, 64, 16)
     sizes = {"live": 1, "dead": 126, "all": 127}
     for where, size in sizes.items():
-        found = alignment(Group("g", "base_e", "align", where=where), it.sites["base_e"], it.layout)
+        found = population(Group("g", "base_e", "align", where=where), it.sites["base_e"], it.layout, 1)
         assert found.size == size
         assert 16 not in found.make(np.arange(size))["value"]
-    assert alignment(Group("g", "base_e", "align", where="live"), it.sites["base_e"], it.layout).make(np.arange(1))[
+    assert population(Group("g", "base_e", "align", where="live"), it.sites["base_e"], it.layout, 1).make(np.arange(1))[
         "value"
     ] == [0]
     with pytest.raises(ConfigError, match="base_d"):
-        alignment(Group("g", "e", "align"), it.sites["e"], it.layout)
+        population(Group("g", "e", "align"), it.sites["e"], it.layout, 1)
     assert population(Group("g", "idesc", "flip"), it.sites["idesc"], it.layout, 1).size == 32
     assert population(Group("g", "b_desc", "flip"), it.sites["b_desc"], it.layout, 1).size == 64
     assert population(Group("g", "e", "flip"), it.sites["e"], it.layout, 1).size == 64 * 8 * 4
@@ -393,12 +393,15 @@ def test_populations() -> None:
 @pytest.mark.parametrize(
     ("site", "model", "given", "problem"),
     [
-        ("c", "flip", {}, "site c"), ("a_desc", "flip", {}, "site a_desc"), ("e", "flip", {"word": 2}, "word 2"),
+        ("c", "flip", {}, "site c"),
+        ("a_desc", "flip", {}, "site a_desc"),
+        ("e", "flip", {"word": 2}, "word 2"),
         ("e", "align", {}, "model align"),
-        ("idesc", "selector", {}, "model selector"), ("idesc", "lane", {}, "model lane"),
+        ("idesc", "selector", {}, "model selector"),
+        ("idesc", "lane", {}, "model lane"),
         ("e", "flip", {"case": 1}, "case 1"),
     ],
-)  # fmt: skip
+)
 def test_faults_that_there_cannot_be(site: str, model: str, given: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         one(subject(), site, model, **given)
@@ -406,22 +409,22 @@ def test_faults_that_there_cannot_be(site: str, model: str, given: dict[str, Any
 
 def test_instructions_that_there_cannot_be() -> None:
     with pytest.raises(IsaError, match="M = 96"):
-        assert Tcgen05Instruction(SPARSE.format(1), 96).golden is None
+        assert Tcgen05Target(SPARSE.format(1), 96).golden is None
     with pytest.raises(IsaError, match="base lane 16"):
-        assert Tcgen05Instruction(SPARSE.format(1), 128, base_lane=16).golden is None
+        assert Tcgen05Target(SPARSE.format(1), 128, base_lane=16).golden is None
     with pytest.raises(ConfigError, match="misaligned"):
-        Tcgen05Instruction(SPARSE.format(1), misaligned="ignored")
+        Tcgen05Target(SPARSE.format(1), misaligned="ignored")
 
 
 def test_a_fault_in_words() -> None:
     it = subject(1, 64, 16)
     lane, low = code_place("F", 20, 3, 16)
-    found = it.replay(fault("e", lane=lane, mask=1 << low)[0])
+    found = replay(it, fault("e", lane=lane, mask=1 << low))
     assert found["held"] == ["code of row 20 chunk 3"]
     assert found["changes"][0][0] == f"Tensor Memory, lane {lane}, column 264"
     assert {row for row, *_ in found["elements"]} == {20}
-    assert it.replay(fault("idesc", mask=1)[0])["held"] == ["selector: 0 -> 1"]
-    assert it.replay(fault("base_e", "align", value=0)[0])["held"] == ["lane 16, column 264 -> lane 0, column 264"]
-    assert "half-mismatch" in it.replay(fault("base_e", "align", value=0)[0])["error"]
-    assert it.replay(fault("shared", word=32768 // 4, mask=1 << 16)[0])["held"] == ["B[1][0]"]
-    assert it.replay(fault("b_desc", mask=1)[0])["held"] == ["start_address: 32768 -> 32784"]
+    assert replay(it, fault("idesc", mask=1))["held"] == ["selector: 0 -> 1"]
+    assert replay(it, fault("base_e", "align", value=0))["held"] == ["lane 16, column 264 -> lane 0, column 264"]
+    assert "half-mismatch" in replay(it, fault("base_e", "align", value=0))["error"]
+    assert replay(it, fault("shared", word=32768 // 4, mask=1 << 16))["held"] == ["B[1][0]"]
+    assert replay(it, fault("b_desc", mask=1))["held"] == ["start_address: 32768 -> 32784"]
