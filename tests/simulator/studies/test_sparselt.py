@@ -18,7 +18,7 @@ from simulator.studies.sparselt.matrices import TYPES, as_patterns, magnitudes, 
 from simulator.studies.sparselt.moves import convert
 from simulator.studies.sparselt.summary import summarise
 from simulator.studies.sparselt.tile import best_4x4, patterns_4x4
-from tests.golden.compare_sparselt import SAMPLE, Checked, checks
+from tests.golden.compare_sparselt import SAMPLE, Checked, checks, main
 
 DEPTH = {"f16": 16, "bf16": 16, "f32": 32, "s8": 8, "e4m3": 8, "e5m2": 8, "e2m1": 4}
 MEASURED = ("f16", "bf16", "f32", "s8", "e4m3", "e5m2")
@@ -56,6 +56,12 @@ def test_recordings_cover_every_type() -> None:
     kinds = {checked.kind for checked in recorded()}
     for type in MEASURED:
         assert {f"prune tile {type}", f"prune strip {type}", f"compress {type}"} <= kinds
+
+
+def test_the_program_that_compares(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert capsys.readouterr().out.endswith("\n0 differing bytes\n")
+    assert main(["nowhere"]) == 2
 
 
 # Tile
