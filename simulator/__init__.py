@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from simulator.studies import accuracy as accuracy
     from simulator.studies import gemm as gemm
     from simulator.studies import roofline as roofline
+    from simulator.studies import sparselt as sparselt
     from simulator.studies import validation as validation
     from simulator.timing.config import config_names, load_config
     from simulator.views import drawing as drawing
@@ -79,6 +80,7 @@ __all__ = [
     "mma_sp",
     "roofline",
     "run",
+    "sparselt",
     "validation",
 ]
 
@@ -119,6 +121,7 @@ _PACKAGES = {
     "gemm": "simulator.studies.gemm",
     "layout": "simulator.layout",
     "roofline": "simulator.studies.roofline",
+    "sparselt": "simulator.studies.sparselt",
     "validation": "simulator.studies.validation",
 }
 """Packages that users call by a short name; others are reached by their own: `simulator.timing.engine`."""

@@ -30,6 +30,7 @@ examples:
   tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --metadata 0xEE44EE44 --output a.html --palette safe
   tcsim layout tcgen05.mma.sp.cta_group::1.kind::f16 --m 64 --base-lane 16 --operand e --format csv
   tcsim layout datapath --output layouts.svg
+  tcsim layout --metadata-format cutlass.sm90.k128 --type f16 --output atom.svg
   tcsim layout --check                                                            every printed formula, evaluated
 """
 _FORMATS = ("table", "csv", "json", "markdown", "svg", "html")
@@ -58,6 +59,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="of pictures: pastel (CuTe's), distinct (32 colours), safe (any colour vision), bw (default pastel)",
     )
     parser.add_argument(
+        "--metadata-format",
+        metavar="NAME",
+        help="in place of FORM: how software stores metadata (names: tcsim convert --list --type f16)",
+    )
+    parser.add_argument("--type", default="f16", help="of the elements, with --metadata-format (default f16)")
+    parser.add_argument(
         "--lane",
         type=int,
         help="whose metadata register the ruler of a picture shows (default: the first that is read)",
@@ -72,6 +79,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.check:
         return answer(_check)
+    if options.metadata_format is not None:
+        return answer(lambda: _metadata_format(options), illegal=NO, output=options.output)
     if options.form is None:
         say("layout: FORM is missing; see 'tcsim layout --help'")
         return BAD
@@ -81,6 +90,21 @@ def execute(options: argparse.Namespace) -> int:
     return choices.answer_about(
         options, lambda found, selection: _made(found, selection, options, format), options.output
     )
+
+
+def _metadata_format(options: argparse.Namespace) -> str:
+    from isa.metadata_formats import metadata_format
+    from simulator.views.drawing.metadata_formats import as_csv, as_json, as_text, draw_format
+    from simulator.views.drawing.page import html
+
+    layout = metadata_format(options.metadata_format, options.type)
+    format = options.format or _SUFFIXES.get(Path(options.output or "").suffix.lower(), "table")
+    if format in ("svg", "html"):
+        picture = draw_format(layout, options.palette)
+        return picture.svg if format == "svg" else html(picture, options.palette)
+    if format in ("csv", "json"):
+        return as_csv(layout) if format == "csv" else as_json(layout)
+    return as_text(layout, markdown=format == "markdown")
 
 
 def _check() -> tuple[str, int]:
