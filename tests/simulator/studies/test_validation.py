@@ -150,7 +150,7 @@ def test_published_rows_of_tcgen05_are_those_of_the_source() -> None:
 SIBLINGS = ("rtx5070ti", "rtx5080", "rtx_pro_6000")  # of the rtx5090, whose SMs they have
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[exhaustive] * (name in SIBLINGS)) for name in MMA])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[exhaustive] * (name in SIBLINGS)) for name in sorted(MMA)])
 def test_mean_errors_of_published_figures(name: str) -> None:
     for result in validate(name):
         if not result.group.name.startswith("tcgen05"):
