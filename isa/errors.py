@@ -6,6 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
+
+# What to do about undefined behaviour: compute what hardware was measured to compute, or raise `UndefinedBehavior`.
+Policy = Literal["hardware", "raise"]
+POLICIES: tuple[str, ...] = get_args(Policy)
+# Fault campaigns compare two more, which mend undefined metadata codes; `simulator.faults.policies` describes them.
+FAULT_POLICIES = (*POLICIES, "zero", "saturate")
 
 
 class Error(Exception):

@@ -70,9 +70,9 @@ class Mapping:
 
     def holds(self, **places: int | Integers) -> NDArray[np.bool_]:
         """Whether there is a coordinate at these places: everywhere, but for fixed digits."""
-        found = [_digit(places[f.place], f.step, f.size) == f.value for f in self.fixed]
+        matches = [_digit(places[f.place], f.step, f.size) == f.value for f in self.fixed]
         return reduce(
-            np.logical_and, found, np.ones(np.broadcast_shapes(*(np.shape(p) for p in places.values())), np.bool_)
+            np.logical_and, matches, np.ones(np.broadcast_shapes(*(np.shape(p) for p in places.values())), np.bool_)
         )
 
     def coordinates(self, **places: int | Integers) -> tuple[Integers, ...]:
@@ -110,16 +110,16 @@ class Mapping:
     def grid(self) -> tuple[Integers, ...]:
         """For each place an array of the shape of the matrix: where each element lives."""
         index = np.indices(self.shape)
-        found = self.positions(**{axis: index[i] for i, (axis, _) in enumerate(self.axes)})
-        return tuple(np.broadcast_to(f, self.shape) for f in found)
+        positions = self.positions(**{axis: index[i] for i, (axis, _) in enumerate(self.axes)})
+        return tuple(np.broadcast_to(f, self.shape) for f in positions)
 
     @cached_property
     def inverse_grid(self) -> tuple[Integers, ...]:
         """For each coordinate an array of the shape of the places: what each place holds (where it `holds`
         anything)."""
         index = np.indices(self.place_shape)
-        found = self.coordinates(**{place: index[i] for i, (place, _) in enumerate(self.places)})
-        return tuple(np.broadcast_to(f, self.place_shape) for f in found)
+        coordinates = self.coordinates(**{place: index[i] for i, (place, _) in enumerate(self.places)})
+        return tuple(np.broadcast_to(f, self.place_shape) for f in coordinates)
 
     def formulas(self, **numbers: int) -> dict[str, str]:
         """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register %
@@ -151,14 +151,14 @@ def _weighted(terms: list[tuple[Integers, int]]) -> Integers:
 
 def _joined(terms: list[tuple[str, int, int, int]]) -> list[tuple[str, int, int, int]]:
     """Neighbouring digits of one name that keep their distance as one digit: `row % 16 + 16 * (row / 16)` is `row`."""
-    found: list[tuple[str, int, int, int]] = []
+    joined: list[tuple[str, int, int, int]] = []
     for name, step, size, weight in sorted(terms):
-        last = found[-1] if found else ("", 0, 0, 0)
+        last = joined[-1] if joined else ("", 0, 0, 0)
         if last[0] == name and last[1] * last[2] == step and last[3] * last[2] == weight:
-            found[-1] = (name, last[1], last[2] * size, last[3])
+            joined[-1] = (name, last[1], last[2] * size, last[3])
         else:
-            found.append((name, step, size, weight))
-    return found
+            joined.append((name, step, size, weight))
+    return joined
 
 
 def _formula(

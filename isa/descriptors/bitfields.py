@@ -219,11 +219,11 @@ class Descriptor:
 
     def refuse(self, findings: Iterable[Finding]) -> None:
         """IsaError with all findings that are not mere warnings, if there are any."""
-        bad = [found for found in findings if found.severity is not Severity.WARNING]
+        bad = [finding for finding in findings if finding.severity is not Severity.WARNING]
         if bad:
-            rights = "; ".join(f"{found.place}: {found.right}" for found in bad)
+            rights = "; ".join(f"{finding.place}: {finding.right}" for finding in bad)
             word, reason = f"0x{self.encode():0{self.WIDTH // 4}x}", "; ".join(map(str, bad))
-            first = next((found for found in bad if found.field in self.RULE_OF_FIELD), bad[0])
+            first = next((finding for finding in bad if finding.field in self.RULE_OF_FIELD), bad[0])
             raise IsaError(word, -1, reason, rights, rule=self.rule_of(first.field), operand=first.field)
 
     @classmethod

@@ -259,7 +259,7 @@ class InstructionDescriptor(Descriptor):
         findings = []
         for name in ("a_type", "b_type"):
             if isinstance(value := getattr(self, name), int):
-                legal = ", ".join(f"{code} ({known})" for code, known in TYPES_OF_KIND[self.kind].items())
+                legal = ", ".join(f"{code} ({name_of_code})" for code, name_of_code in TYPES_OF_KIND[self.kind].items())
                 findings.append(
                     self.finding(name, Severity.ILLEGAL, f"code {value} is no type of .kind::{self.kind}", legal)
                 )

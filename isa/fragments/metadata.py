@@ -134,8 +134,8 @@ class Metadata:
         """Whether each code is defined for this form, same shape as `codes`."""
         table = np.zeros(16, np.bool_)
         table[list(self.codes)] = True
-        known: NDArray[np.bool_] = table[codes]
-        return known
+        legal_codes: NDArray[np.bool_] = table[codes]
+        return legal_codes
 
     def places(self, selector: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Lane, and code within its register, of every [row, chunk] that this selector picks; IsaError if it is out of

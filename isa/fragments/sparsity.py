@@ -66,9 +66,9 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
     patterns = np.asarray(patterns, np.uint32)
     kept = ~is_zero(patterns, element) if mask is None else np.asarray(mask, np.bool_)
     chunks = _chunks(np.where(kept, patterns, np.uint32(0)), sparsity)
-    wanted = _chunks(kept, sparsity).any(axis=-1)
+    kept_units = _chunks(kept, sparsity).any(axis=-1)
     room = _units(sparsity)
-    crowded = np.argwhere(wanted.sum(axis=-1) > room)
+    crowded = np.argwhere(kept_units.sum(axis=-1) > room)
     if len(crowded):
         *outer, chunk = map(int, crowded[0])
         first, last = chunk * sparsity.chunk, (chunk + 1) * sparsity.chunk - 1
@@ -79,8 +79,8 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
             f"{sparsity.name} stores",
             f"at most {room}{' pairs' if sparsity.unit > 1 else ''} in each chunk: prune first (isa.prune)",
         )
-    count = wanted.shape[-1]
-    preference = np.where(wanted, -1, np.arange(count)[::-1])
+    count = kept_units.shape[-1]
+    preference = np.where(kept_units, -1, np.arange(count)[::-1])
     index = np.sort(np.argsort(preference, axis=-1, kind="stable")[..., :room], axis=-1)
     stored = np.take_along_axis(chunks, index[..., None], axis=-2)
     codes = np.where(index[..., 0] == 0, 0b0100, 0b1110) if sparsity.splices else index[..., 0] | index[..., 1] << 2

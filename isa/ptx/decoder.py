@@ -30,26 +30,26 @@ def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Ins
         IsaError: unknown or malformed text, an illegal form, operand or selector, a form that the target lacks.
     """
     head, _, rest = text.partition(" ")
-    known = _plans.get((head, target, ptx))
-    if known is not None:
-        plain = known[1].read(rest)
+    plan = _plans.get((head, target, ptx))
+    if plan is not None:
+        plain = plan[1].read(rest)
         if plain is not None:
-            return Instruction(known[0], plain)
-    wanted = parse_target(target) if target is not None else None
+            return Instruction(plan[0], plain)
+    chip = parse_target(target) if target is not None else None
     if len(text) > _MAX_TEXT:
         raise IsaError(text[:64], -1, f"an instruction of {len(text)} characters", f"at most {_MAX_TEXT}")
     cursor = Cursor(text)
     guard = _guard(cursor)
     opcode, place = cursor.opcode()
-    form = read_opcode(opcode, wanted, place, text, ptx)
+    form = read_opcode(opcode, chip, place, text, ptx)
     try:
-        form, operands = _operands(cursor, form, wanted)
+        form, operands = _operands(cursor, form, chip)
         cursor.end()
     except IsaError as error:
         raise error.stated_in(form.section) from None
     if opcode != form.opcode and opcode.split(".").count("sync") > form.opcode.split(".").count("sync"):
         cursor.remarks.append("ptxas takes .sync twice; PTX has it once")
-    if known is None and opcode == head and not cursor.remarks:
+    if plan is None and opcode == head and not cursor.remarks:
         _remember(head, target, ptx, form)
     return Instruction(form, operands, guard, tuple(cursor.remarks))
 

@@ -21,8 +21,8 @@ class OpcodeText:
     def __init__(self, opcode: str, start: int, text: str, names: Iterable[str]) -> None:
         self.opcode, self.start, self.text = opcode, start, text
         parts = opcode.split(".")
-        known = [name for name in names if parts[: name.count(".") + 1] == name.split(".")]
-        self.name = max(known, key=len, default="")
+        matching = [name for name in names if parts[: name.count(".") + 1] == name.split(".")]
+        self.name = max(matching, key=len, default="")
         first = self.name.count(".") + 1
         self.problems: list[IsaError] = []
         self.qualifiers = parts[first:]

@@ -21,9 +21,9 @@ def read_slots(reader: OpcodeText) -> Form:
         choice = _fitted(row, reader.qualifiers)
         if choice is not None:
             return row_form(row, choice)
-    known = {q for row in rows for slot in row.slots for q in slot if q}
+    qualifiers = {q for row in rows for slot in row.slots for q in slot if q}
     for qualifier in reader.qualifiers:
-        if qualifier not in known:
+        if qualifier not in qualifiers:
             reader.note(qualifier, f"'.{qualifier}' is not a qualifier of '{reader.name}'", _near(reader, rows))
     reader.settle()
     for qualifier in reader.qualifiers:

@@ -51,7 +51,7 @@ def _mma_slot(reader: OpcodeText, qualifier: str) -> str:
         )
         return ""
     kinds = [f"kind::{row.kind}" for row in KIND_ROWS]
-    known = [
+    legal = [
         "sp",
         "cta_group::1",
         "cta_group::2",
@@ -61,8 +61,8 @@ def _mma_slot(reader: OpcodeText, qualifier: str) -> str:
         "ashift",
         *COLLECTORS,
     ]
-    near = get_close_matches(qualifier, known, 3, 0.5)
-    reader.note(qualifier, f"'.{qualifier}' is not a qualifier of tcgen05.mma", (f".{q}" for q in near or known[:10]))
+    near = get_close_matches(qualifier, legal, 3, 0.5)
+    reader.note(qualifier, f"'.{qualifier}' is not a qualifier of tcgen05.mma", (f".{q}" for q in near or legal[:10]))
     return ""
 
 

@@ -139,11 +139,11 @@ def operand_bits(
     how = packing(element)
     lines, units = _extent(major, rows, columns, element)
     index = np.arange(columns if major == K else rows, dtype=np.int64)
-    found = (
+    addresses = (
         unit_addresses(descriptor, major=major, lines=lines, units=units)[:, index // how.per_unit] * 8
         + index % how.per_unit * how.bits
     )
-    return found if major == K else found.T
+    return addresses if major == K else addresses.T
 
 
 def read_operand(
@@ -237,8 +237,12 @@ def _checked_mode(descriptor: SharedMemoryDescriptor, major: str, lines: int, un
     if lines < 1 or units < 1:
         raise IsaError(f"{lines} x {units}", -1, "no matrix: lines and 16-byte units", "at least 1")
     if descriptor.leading_absolute and (major != K or descriptor.swizzle != "128B" or descriptor.base_offset):
-        found = f"{major}-major, swizzle {descriptor.swizzle}, base offset {descriptor.base_offset}"
-        refuse("smem-absolute-leading", f"an absolute leading address, {found}", "K-major, 128B swizzle, base offset 0")
+        combination = f"{major}-major, swizzle {descriptor.swizzle}, base offset {descriptor.base_offset}"
+        refuse(
+            "smem-absolute-leading",
+            f"an absolute leading address, {combination}",
+            "K-major, 128B swizzle, base offset 0",
+        )
     if major == K and mode.base == 5:
         refuse(
             "smem-major",
@@ -282,8 +286,8 @@ def _in_two_chunks(descriptor: SharedMemoryDescriptor, unit: Integers) -> Intege
 def _swizzled(mode: Swizzle, addresses: Integers, phase: int) -> Integers:
     """The XOR of the swizzle, a function of the address (published); that a base offset moves its start is inferred."""
     apply: Any = mode.apply  # its arithmetic holds for arrays
-    found: Integers = apply(addresses, phase)
-    return found
+    swizzled: Integers = apply(addresses, phase)
+    return swizzled
 
 
 def _extent(major: str, rows: int, columns: int, element: str | ElementType) -> tuple[int, int]:

@@ -178,16 +178,16 @@ class Tile:
     def bits(self) -> Integers:
         """Addresses in bits, int64 [row, k], of every element of the tile."""
         parts = [
-            operand_bits(at, major=self.major, rows=self.rows, columns=stop - k, element=self.element)
-            for k, stop, at in self._pieces()
+            operand_bits(piece, major=self.major, rows=self.rows, columns=stop - k, element=self.element)
+            for k, stop, piece in self._pieces()
         ]
         return np.concatenate(parts, axis=1)
 
     def read(self, memory: Bytes) -> Bits:
         """The patterns uint32 [row, k] of the whole tile."""
         parts = [
-            read_operand(memory, at, major=self.major, rows=self.rows, columns=stop - k, element=self.element)
-            for k, stop, at in self._pieces()
+            read_operand(memory, piece, major=self.major, rows=self.rows, columns=stop - k, element=self.element)
+            for k, stop, piece in self._pieces()
         ]
         return np.concatenate(parts, axis=1)
 
@@ -197,8 +197,8 @@ class Tile:
             raise IsaError(
                 str(patterns.shape), -1, "patterns are not of the tile's shape", str((self.rows, self.columns))
             )
-        for k, stop, at in self._pieces():
-            write_operand(memory, patterns[:, k:stop], at, major=self.major, element=self.element)
+        for k, stop, piece in self._pieces():
+            write_operand(memory, patterns[:, k:stop], piece, major=self.major, element=self.element)
 
     def _pieces(self) -> Iterator[tuple[int, int, SharedMemoryDescriptor]]:
         """(first k, one past the last, descriptor) of parts that one descriptor reaches: all of it, but a swizzle row

@@ -197,10 +197,10 @@ def violations(
     """
     operands = [(name, address) for name, address in (("d", d), ("a", a), ("sp_meta", sp_meta)) if address is not None]
     legal = " or ".join(map(str, layout.base_lanes))
-    found = []
+    broken = []
     for name, address in operands:
         if address.lane not in layout.base_lanes:
-            found.append(
+            broken.append(
                 Violation(
                     "base-lane",
                     name,
@@ -214,11 +214,13 @@ def violations(
                 f"lane {address.lane}, but d is at lane {d.lane}: layout {layout.name} works on one half "
                 f"of every 32 lanes"
             )
-            found.append(Violation("half-mismatch", name, rule, f"lane {d.lane} in all of d, a and sp_meta", ALIGNMENT))
+            broken.append(
+                Violation("half-mismatch", name, rule, f"lane {d.lane} in all of d, a and sp_meta", ALIGNMENT)
+            )
     if sp_meta is not None and sp_meta.column % 2:
         rule = f"column {sp_meta.column} is not the first of a pair"
         source = "inferred from CUTLASS; a fault on sm_110"
-        found.append(
+        broken.append(
             Violation(
                 "odd-metadata-column",
                 "sp_meta",
@@ -227,19 +229,19 @@ def violations(
                 source,
             )
         )
-    return found
+    return broken
 
 
 def check_addresses(
     layout: DatapathLayout, d: TmemAddress, *, a: TmemAddress | None = None, sp_meta: TmemAddress | None = None
 ) -> None:
     """IsaError with everything that `violations` finds."""
-    found = violations(layout, d, a=a, sp_meta=sp_meta)
-    if found:
+    broken = violations(layout, d, a=a, sp_meta=sp_meta)
+    if broken:
         raise IsaError.together(
             [
                 IsaError("", -1, f"{v.name}: {v.operand}: {v.rule}", v.right, section=v.section, rule="tmem-alignment")
-                for v in found
+                for v in broken
             ]
         )
 

@@ -112,8 +112,12 @@ class Move:
         """tcgen05.ld: cells uint32 [..., lane, column] from the base on -> registers uint32 [..., register, thread]."""
         words = self._checked(words, (self.lanes, self.columns), "cells")
         lane, column = self.cells
-        found = words[..., lane, column]
-        return found[..., 0] if not self.packed else (found[..., 0] & _LOW) | (found[..., 1] & _LOW) << np.uint32(16)
+        registers = words[..., lane, column]
+        return (
+            registers[..., 0]
+            if not self.packed
+            else (registers[..., 0] & _LOW) | (registers[..., 1] & _LOW) << np.uint32(16)
+        )
 
     def scatter(self, registers: Bits, rest: Bits | None = None) -> Bits:
         """tcgen05.st: registers uint32 [..., register, thread] -> cells uint32 [..., lane, column]; what it leaves
@@ -174,17 +178,17 @@ def move(shape: str, repeats: int, packed: bool = False, half_split: int | None 
         reason, legal = ("needs", "a number of columns") if shape == _SPLIT else ("has no", "none")
         raise IsaError(shape, -1, f".{shape} {reason} immHalfSplitoff", legal, section=LOAD)
     mapping = Mapping(*_move_digits(shape, repeats, packed))
-    found = Move(shape, repeats, packed, half_split or 0, mapping)
-    if found.half_split < 0 or found.columns > COLUMNS:
+    result = Move(shape, repeats, packed, half_split or 0, mapping)
+    if result.half_split < 0 or result.columns > COLUMNS:
         limit = COLUMNS - dict(mapping.axes)["column"]
         raise IsaError(
             str(half_split),
             -1,
-            f".{shape}.x{repeats} moves {found.columns} columns",
+            f".{shape}.x{repeats} moves {result.columns} columns",
             f"up to {COLUMNS} (split 0 to {limit})",
             section=LOAD,
         )
-    return found
+    return result
 
 
 def _move_digits(

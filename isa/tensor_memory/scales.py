@@ -72,11 +72,11 @@ def scale_factors(kind: str, vector: str = "") -> int:
             section=SECTION,
             rule="idesc",
         )
-    known = {v.spelling.removeprefix("scale_vec::"): v.factors for v in row.vectors}
-    if vector.removeprefix("scale_vec::") not in known:
-        legal = ", ".join(name or "none" for name in known)
+    factors_of = {v.spelling.removeprefix("scale_vec::"): v.factors for v in row.vectors}
+    if vector.removeprefix("scale_vec::") not in factors_of:
+        legal = ", ".join(name or "none" for name in factors_of)
         raise IsaError(vector, 0, f".kind::{kind} has no vector size '{vector}'", legal, section=SECTION, rule="idesc")
-    return known[vector.removeprefix("scale_vec::")]
+    return factors_of[vector.removeprefix("scale_vec::")]
 
 
 def k_per_factor(kind: str, vector: str = "", sparse: bool = False) -> int:
@@ -182,7 +182,11 @@ class TmemScales:
         self._whole()
         words = self._padded(self.scatter(patterns, id))
         return np.stack(
-            [copy("32x128b", "warpx4").gather(words[..., at : at + _BLOCK_COLUMNS]) for at in self._blocks()], axis=-3
+            [
+                copy("32x128b", "warpx4").gather(words[..., column : column + _BLOCK_COLUMNS])
+                for column in self._blocks()
+            ],
+            axis=-3,
         )
 
     def from_image(self, image: Bytes, id: int = 0) -> Bits:

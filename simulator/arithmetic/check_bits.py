@@ -39,19 +39,19 @@ def _by_byte() -> Bits:
 def syndromes(changed: Bits) -> Bits:
     """Of each changed word [...]: the exclusive or of the columns of its changed bits."""
     table = _by_byte()
-    found: Bits = np.bitwise_xor.reduce(
+    columns: Bits = np.bitwise_xor.reduce(
         [table[byte][changed >> np.uint32(8 * byte) & np.uint32(255)] for byte in range(4)]
     )
-    return found
+    return columns
 
 
 def secded(changed: Bits) -> Mask:
     """Whether the faults of [case, word] are seen, or corrected to what was written: in no word is a change missed or
     made worse."""
-    found = syndromes(changed)
+    syndrome = syndromes(changed)
     weight = np.bitwise_count(changed)
     single = np.zeros(128, np.bool_)
     single[[*hsiao(), *(1 << bit for bit in range(7))]] = True
-    corrects = single[found]  # as one flipped bit, of data or of the check bits
-    wrong = (weight > 0) & ((found == 0) | (corrects & (weight > 1)))
+    corrects = single[syndrome]  # as one flipped bit, of data or of the check bits
+    wrong = (weight > 0) & ((syndrome == 0) | (corrects & (weight > 1)))
     return np.asarray((weight > 0).any(axis=1) & ~wrong.any(axis=1))

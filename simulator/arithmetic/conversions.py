@@ -42,8 +42,8 @@ class Conversion:
     @property
     def satfinite(self) -> str:
         """ "required", "optional" or "no"."""
-        found = {"satfinite" in modifier for modifier in self.modifiers}
-        return "optional" if len(found) == 2 else "required" if True in found else "no"
+        allowed = {"satfinite" in modifier for modifier in self.modifiers}
+        return "optional" if len(allowed) == 2 else "required" if True in allowed else "no"
 
     @property
     def relu(self) -> bool:

@@ -93,8 +93,8 @@ def convert(
     _check(rounding)
     if of.bits > 32:
         words = _patterns(patterns, of)
-        found = from_float64(words.view(np.float64), to, rounding, satfinite=satfinite, relu=relu)
-        return _with_nans_of_f64(words, found, to) if to in _KEEPERS and not (satfinite or relu) else found
+        converted = from_float64(words.view(np.float64), to, rounding, satfinite=satfinite, relu=relu)
+        return _with_nans_of_f64(words, converted, to) if to in _KEEPERS and not (satfinite or relu) else converted
     given = _patterns(patterns, of)
     if (of, to, rounding, relu) == (F32, TF32, "rna", False):
         return _tf32_away(given, satfinite)
@@ -117,17 +117,17 @@ def from_float64(
     return _in_blocks(np.asarray(values, np.float64), lambda block: _encode(block, to, rounding, satfinite, relu, nan))
 
 
-def _with_nans_of_f64(word: NDArray[np.uint64], found: Bits, to: ElementType) -> Bits:
+def _with_nans_of_f64(word: NDArray[np.uint64], converted: Bits, to: ElementType) -> Bits:
     """NaN of f64 keeps its sign and, made quiet, the top of its payload (measured on an H100, November 2026, for
     payload 0; assumed for others)."""
     absent = np.isnan(word.view(np.float64))
     if not absent.any():
-        return found
+        return converted
     payload = (word >> np.uint64(52 - to.fraction)).astype(np.uint32) & np.uint32((1 << to.fraction) - 1) | np.uint32(
         1 << (to.fraction - 1)
     )
     sign = (word >> np.uint64(63)).astype(np.uint32) << np.uint32(to.sign_bit)
-    return np.where(absent, sign | np.uint32(infinity(to)) | payload, found)
+    return np.where(absent, sign | np.uint32(infinity(to)) | payload, converted)
 
 
 def to_float64(patterns: ArrayLike, source: str | ElementType) -> Reals:

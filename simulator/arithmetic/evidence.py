@@ -21,10 +21,10 @@ def rules() -> str:
 def rows() -> str:
     """One line for each row."""
     heads = ("family", "", "inputs", "targets sm_", "rule", "evidence")
-    found = []
+    lines = []
     for row in SUM_ROWS:
         which = " ".join(part for part in ("sparse" if row.sparse else "dense", row.kind, row.shape) if part)
-        found.append(
+        lines.append(
             (
                 row.family,
                 which,
@@ -34,7 +34,7 @@ def rows() -> str:
                 f"{row.evidence}: {row.source}",
             )
         )
-    return _table(heads, found)
+    return _table(heads, lines)
 
 
 def _rule(rule: SumRule) -> Sequence[str]:

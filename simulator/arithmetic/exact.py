@@ -63,7 +63,7 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
             value = products.value[n, :, output].T[None]  # [1, product, chosen output]
             addend = c.value[n, output][None]
             if general:
-                found = _wide_sum(
+                rounded = _wide_sum(
                     value[0].T,
                     products.exponent[n, :, output] - places,
                     addend[0],
@@ -71,8 +71,8 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
                     result,
                 )
             else:
-                found = _narrow_sum(value, addend, place[n, output][None], result)[0]
-            pattern[n, output] = found
+                rounded = _narrow_sum(value, addend, place[n, output][None], result)[0]
+            pattern[n, output] = rounded
     infinite = np.where(plain < 0, infinity(result) | 1 << (result.bits - 1), infinity(result))
     pattern = np.where(np.isinf(plain), infinite, pattern)
     return np.where(np.isnan(plain), canonical_nan(result), pattern).astype(np.uint32)

@@ -57,8 +57,8 @@ class _Heads:
 
 def powers(exponents: NDArray[np.integer]) -> Reals:
     """2 ** exponents as float64, exact for -1022 .. 1023."""
-    found: Reals = _POWERS[exponents - _LOWEST_POWER]
-    return found
+    values: Reals = _POWERS[exponents - _LOWEST_POWER]
+    return values
 
 
 def canonical_nan(element: ElementType) -> int:

@@ -207,7 +207,7 @@ def find_row(
     for row in like:
         if target.number in row.targets:
             return row
-    known = sorted({number for row in like for number in row.targets})
+    numbers = sorted({number for row in like for number in row.targets})
     what = " ".join(
         part for part in (f"{'sparse ' if sparse else ''}{family}", shape, kind, f"with {a} inputs") if part
     )
@@ -215,7 +215,7 @@ def find_row(
         what,
         -1,
         f"no arithmetic is known for {what} on {target}",
-        ", ".join(f"sm_{number}" for number in known) or "no target",
+        ", ".join(f"sm_{number}" for number in numbers) or "no target",
     )
 
 

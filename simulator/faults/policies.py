@@ -28,8 +28,6 @@ from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.multiply import Call
 from simulator.faults.detectors import Mask, code_checks
 
-POLICIES = ("hardware", "raise", "zero", "saturate")
-
 
 def saturated(sparsity: Sparsity) -> Bits:
     """Each of the 16 codes as a defined one: uint32 [16]."""

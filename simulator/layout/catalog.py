@@ -118,8 +118,8 @@ class FormLayout:
 
     def operand(self, name: str) -> Operand:
         """The operand of that name, in either case; IsaError with the names if there is none."""
-        found = self.operands.get(name.lower())
-        if found is None:
+        operand = self.operands.get(name.lower())
+        if operand is None:
             why = self.unknown.get(
                 name.lower(),
                 f"a dense form has no operand {name}"
@@ -127,7 +127,7 @@ class FormLayout:
                 else f"'{self.opcode}' has no operand {name}",
             )
             raise IsaError(name, -1, why, ", ".join(self.operands))
-        return found
+        return operand
 
     def b_column(self, row: int, column: int) -> int:
         """The column of B that D[row][column] takes: of `mma.m8n8k4` of f16, whose four products are stacked, that of
@@ -146,23 +146,23 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
         IsaError: no such form, or no such choice for it.
     """
     choice = choice or Choice()
-    found = read_opcode(complete_opcode(form), ptx=_ANY_PTX)
-    if is_mma(found):
-        _refuse(found, choice, "m", "n", "base_lane", "half_split")
-        return _mma(found, choice)
-    if is_tcgen05_mma(found):
-        _refuse(found, choice, "half_split")
-        return _tcgen05(found, choice)
-    if found.fragment is not None:
-        _refuse(found, choice, *_EVERY)
-        return _loaded_matrices(found)
-    if found.shape:
-        _refuse(found, choice, *(name for name in _EVERY if name != "half_split"))
-        return _moved(found, choice)
+    record = read_opcode(complete_opcode(form), ptx=_ANY_PTX)
+    if is_mma(record):
+        _refuse(record, choice, "m", "n", "base_lane", "half_split")
+        return _mma(record, choice)
+    if is_tcgen05_mma(record):
+        _refuse(record, choice, "half_split")
+        return _tcgen05(record, choice)
+    if record.fragment is not None:
+        _refuse(record, choice, *_EVERY)
+        return _loaded_matrices(record)
+    if record.shape:
+        _refuse(record, choice, *(name for name in _EVERY if name != "half_split"))
+        return _moved(record, choice)
     raise IsaError(
         form,
         -1,
-        f"'{found.opcode}' has no matrix operand",
+        f"'{record.opcode}' has no matrix operand",
         "mma, mma.sp, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp",
     )
 
@@ -368,19 +368,26 @@ def _scales(form: Tcgen05MmaForm, choice: Choice, name: str, ids: tuple[int, int
     count, factors = scales.shape
     side = "rows of A" if name == "scale_a" else "columns of B"
     what = f"scale factors, {count} {side} x {factors}, id {ids[0]}"
-    found: Operand = cells(
+    operand: Operand = cells(
         name, what, 8, scales.mapping(ids[0]), "published", "PTX ISA 9.0, 9.7.16.10.7 (block scaling)", count
     )
-    return found
+    return operand
 
 
 def _moved(form: Form, choice: Choice) -> FormLayout:
     if form.access is None:  # tcgen05.cp, which moves no registers
         _refuse(form, choice, "half_split")
-        found = copy(form.shape, form.multicast)
+        copied = copy(form.shape, form.multicast)
         what = "cells <-> bytes of a matrix in shared memory, from the base address on"
         operand = Operand(
-            form.opcode, "d", what, 8, found.mapping, "PTX ISA 9.0, 9.7.16.9.1 (tcgen05.cp)", found.evidence, tmem=True
+            form.opcode,
+            "d",
+            what,
+            8,
+            copied.mapping,
+            "PTX ISA 9.0, 9.7.16.9.1 (tcgen05.cp)",
+            copied.evidence,
+            tmem=True,
         )
         return FormLayout(form.opcode, form, choice, {"d": operand})
     split = choice.half_split

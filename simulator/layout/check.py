@@ -126,16 +126,16 @@ def check_formulas() -> Checked:
     forms: set[str] = set()
     operands = formulas = cells = 0
     wrong: list[str] = []
-    known: dict[object, tuple[int, int, list[str]]] = {}
-    for found in every_layout():
-        forms.add(found.opcode)
-        for operand in found.operands.values():
+    results: dict[object, tuple[int, int, list[str]]] = {}
+    for layout in every_layout():
+        forms.add(layout.opcode)
+        for operand in layout.operands.values():
             key = operand.mapping, operand.used, operand.logical
-            if key not in known:
-                known[key] = _check(operand, found)
-            count, looked_at, bad = known[key]
+            if key not in results:
+                results[key] = _check(operand, layout)
+            count, looked_at, bad = results[key]
             operands, formulas, cells = operands + 1, formulas + count, cells + looked_at
-            wrong += [f"{found.opcode}: {operand.name}: {formula}" for formula in bad]
+            wrong += [f"{layout.opcode}: {operand.name}: {formula}" for formula in bad]
     return Checked(len(forms), operands, formulas, cells, tuple(wrong))
 
 
@@ -147,14 +147,14 @@ def _check(operand: Operand, layout: FormLayout) -> tuple[int, int, list[str]]:
     cells, wrong = 0, []
     for name in printed:
         # Places as functions of coordinates, and coordinates as functions of the places where those elements are.
-        known, expected = (
+        inputs, expected = (
             (grid, coordinates.get(name)) if name in coordinates and name not in grid else (coordinates, grid.get(name))
         )
         if name == "logical column":
             count, good = _check_logical(operand, layout)
         else:
             assert expected is not None
-            got = np.broadcast_to(evaluate(printed[name], **known), expected.shape)
+            got = np.broadcast_to(evaluate(printed[name], **inputs), expected.shape)
             count, good = got.size, bool((got == expected).all())
         cells += count
         if not good:

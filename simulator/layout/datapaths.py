@@ -29,13 +29,13 @@ def table() -> Table:
 
 def rows() -> list[tuple[str, ...]]:
     """One row for each layout and base lane, formulas from the mapping."""
-    found: list[tuple[str, ...]] = []
+    lines: list[tuple[str, ...]] = []
     for layout in LAYOUTS.values():
         for base in layout.base_lanes:
             formulas = layout.d(_N, base).formulas()
             size = (layout.name, str(layout.m), str(layout.cta_group), layout.path, str(layout.rows), str(base))
-            found.append((*size, formulas["lane"], formulas["column"], layout.evidence, layout.a_evidence))
-    return found
+            lines.append((*size, formulas["lane"], formulas["column"], layout.evidence, layout.a_evidence))
+    return lines
 
 
 def as_text(*, markdown: bool = False) -> str:

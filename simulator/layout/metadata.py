@@ -69,19 +69,19 @@ class Selection:
         """For each [row][logical column] the stored columns that hold it: none if it is pruned; both that share a code
         with equal indices."""
         rows, count = self.columns.shape
-        found: list[list[list[int]]] = [
+        holders: list[list[list[int]]] = [
             [[] for _ in range(self.codes.shape[1] * self.sparsity.chunk)] for _ in range(rows)
         ]
         for row in range(rows):
             for column in range(count):
                 if not self.joined[row, column // self.sparsity.stored]:
-                    found[row][int(self.columns[row, column])].append(column)
-        return found
+                    holders[row][int(self.columns[row, column])].append(column)
+        return holders
 
     def problem(self, row: int, chunk: int) -> str:
         """Which rule the code of a chunk breaks, in words; empty if none."""
-        for name, found in self.findings.items():
-            if found[row, chunk]:
+        for name, breaks in self.findings.items():
+            if breaks[row, chunk]:
                 return f"{name}: {RULES[name].rule}" if name in RULES else name
         return ""
 
@@ -120,10 +120,10 @@ def select(layout: FormLayout, words: Bits) -> Selection:
         assert is_mma(layout.form)
         codes = layout.form.metadata.gather(words, layout.choice.selector)
         findings = metadata_findings(layout.form, codes)
-    known = is_mma(layout.form) and on_h100(layout.form)
+    measured = is_mma(layout.form) and on_h100(layout.form)
     source = (
         "what an H100 was measured to select"
-        if known
+        if measured
         else "what a plain multiplexer selects (assumed: no chip with this form was measured)"
     )
     return Selection(

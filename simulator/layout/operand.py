@@ -152,8 +152,8 @@ class Operand:
         for name, value, size in zip(self.axes, coordinates, self.shape, strict=False):
             if not 0 <= value < size:
                 raise IsaError("", -1, f"operand {self.name} of {self.form} has no {name} {value}", f"0 to {size - 1}")
-        found = [np.atleast_1d(self.grid[name][coordinates]).ravel() for name in ("lane", "word", "low", "high")]
-        return [Place(*map(int, place)) for place in zip(*found, strict=True)]
+        words = [np.atleast_1d(self.grid[name][coordinates]).ravel() for name in ("lane", "word", "low", "high")]
+        return [Place(*map(int, place)) for place in zip(*words, strict=True)]
 
     def elements(self, lane: int, word: int = 0, low: int = 0, high: int | None = None) -> list[tuple[int, ...]]:
         """Coordinates of every element that has bits of these: lowest first; empty where nothing is held.
@@ -184,8 +184,8 @@ class Operand:
             chosen[self.part] = parts
         held = np.broadcast_to(self.mapping.holds(**chosen), parts.shape)
         index = [np.broadcast_to(axis, parts.shape)[held] for axis in self.mapping.coordinates(**chosen)]
-        found = [tuple(map(int, element)) for element in zip(*index, strict=True)]
-        return [element for element in found if element[0] < self.shape[0]]
+        elements = [tuple(map(int, element)) for element in zip(*index, strict=True)]
+        return [element for element in elements if element[0] < self.shape[0]]
 
     def name_of(self, place: Place) -> str:
         """The place as tables write it: `T9 a1[31:16]`, `T9 e[3:0]`; of Tensor Memory `L70 e.col1[7:4]`, columns from

@@ -83,8 +83,8 @@ class Provenance:
         return "\n".join(lines) + "\n"
 
     def _row(self, term: Term, sign: str) -> list[str]:
-        known = f" = 0b{term.value:04b}" if term.value >= 0 else ""
-        chosen = f"{term.index} in code {term.chunk}, {term.code}{known}" if term.code else "-"
+        value = f" = 0b{term.value:04b}" if term.value >= 0 else ""
+        chosen = f"{term.index} in code {term.chunk}, {term.code}{value}" if term.code else "-"
         rows = " or ".join(filter(None, [", ".join(map(str, term.rows[:-1])), str(term.rows[-1])]))
         name = f"B[{term.rows[0]}][{self.b_column}]" if len(term.rows) == 1 else f"B[{rows}][{self.b_column}]"
         row = [str(term.stored), term.a, sign, term.joined or name, ", ".join(term.b) or "shared memory", chosen]

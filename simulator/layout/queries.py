@@ -139,24 +139,24 @@ def _where_logical(layout: FormLayout, operand: Operand, row: int, column: int, 
     facts = []
     if selection is None:
         held, pruned = deciding_codes(layout.sparsity, layout.codes, column)
-        for at, codes in held.items():
-            more = f"stored column {at}, if the code is {listed(codes)}"
+        for stored_column, codes in held.items():
+            more = f"stored column {stored_column}, if the code is {listed(codes)}"
             facts += [
-                _held(operand, place, i, more, stored_column=at, codes=codes)
-                for i, place in enumerate(operand.places(row, at))
+                _held(operand, place, i, more, stored_column=stored_column, codes=codes)
+                for i, place in enumerate(operand.places(row, stored_column))
             ]
         facts.append(Fact("pruned", f"if the code is {listed(pruned)}", {"codes": pruned}))
         stored = list(held)
     else:
         stored = selection.stored[row][column]
-        for at in stored:
+        for stored_column in stored:
             facts += [
-                _held(operand, place, i, f"stored column {at}", stored_column=at)
-                for i, place in enumerate(operand.places(row, at))
+                _held(operand, place, i, f"stored column {stored_column}", stored_column=stored_column)
+                for i, place in enumerate(operand.places(row, stored_column))
             ]
         facts += _unheld(layout, row, column, selection, stored)
     facts.append(_metadata_fact(layout, row, chunk, selection))
-    lines = [line for at in stored for line in substituted(operand, row, at)]
+    lines = [line for stored_column in stored for line in substituted(operand, row, stored_column)]
     return Answer(
         f"A[{row}][{column}]",
         operand.form,
@@ -179,7 +179,7 @@ def _unheld(layout: FormLayout, row: int, column: int, selection: Selection, sto
     return [Fact("pruned", f"the code keeps column{'s' * (len(kept) > 1)} {', '.join(map(str, kept))}", {"kept": kept})]
 
 
-def joined_text(found: FormLayout, selection: Selection, row: int, chunk: int) -> str:
+def joined_text(layout: FormLayout, selection: Selection, row: int, chunk: int) -> str:
     """What an undefined 1:2 code multiplies."""
     low, high = (
         f"the {'high' if half % 2 else 'low'} half of B[{2 * chunk + half // 2}]"
@@ -196,8 +196,8 @@ def deciding_codes(sparsity: Sparsity, codes: Iterable[int], column: int) -> tup
     for code in codes:
         columns = stored_columns(np.array([code], np.uint32), sparsity)
         hits = np.flatnonzero(columns == inside).tolist()
-        for at in hits:
-            held.setdefault(chunk * sparsity.stored + at, []).append(code)
+        for offset in hits:
+            held.setdefault(chunk * sparsity.stored + offset, []).append(code)
         if not hits:
             pruned.append(code)
     return dict(sorted(held.items())), pruned
@@ -206,11 +206,11 @@ def deciding_codes(sparsity: Sparsity, codes: Iterable[int], column: int) -> tup
 def columns_by_code(sparsity: Sparsity, codes: Iterable[int], stored: int) -> dict[int, list[int]]:
     """Which logical column a stored one is: column -> the defined codes that say so."""
     chunk, inside = divmod(stored, sparsity.stored)
-    found: dict[int, list[int]] = {}
+    codes_of: dict[int, list[int]] = {}
     for code in codes:
         column = int(stored_columns(np.array([code], np.uint32), sparsity)[inside]) + chunk * sparsity.chunk
-        found.setdefault(column, []).append(code)
-    return dict(sorted(found.items()))
+        codes_of.setdefault(column, []).append(code)
+    return dict(sorted(codes_of.items()))
 
 
 def listed(codes: Iterable[int]) -> str:

@@ -54,24 +54,24 @@ def _concrete(operand: Operand, selection: Selection | None) -> list[Any] | None
     return ["" if halves else int(value) for halves, value in zip(joined.tolist(), logical.tolist(), strict=True)]
 
 
-def as_csv(found: Sequence[Operand], selection: Selection | None = None) -> str:
+def as_csv(operands: Sequence[Operand], selection: Selection | None = None) -> str:
     """All elements, one a line; see `table`."""
-    return table(found, selection).csv()
+    return table(operands, selection).csv()
 
 
-def to_frame(found: Sequence[Operand] | Mapping[str, Operand], selection: Selection | None = None) -> DataFrame:
+def to_frame(operands: Sequence[Operand] | Mapping[str, Operand], selection: Selection | None = None) -> DataFrame:
     """The same as a pandas DataFrame, one row for each element: `to_frame(form_layout(OPCODE).operands)`."""
-    return table(list(found.values()) if isinstance(found, Mapping) else found, selection).frame()
+    return table(list(operands.values()) if isinstance(operands, Mapping) else operands, selection).frame()
 
 
-def table(found: Sequence[Operand], selection: Selection | None = None) -> Table:
+def table(operands: Sequence[Operand], selection: Selection | None = None) -> Table:
     """One row for each element. The second coordinate stands under `column`, whatever it is called; copies only where
     there are any."""
-    tmem, copies = found[0].tmem, any(len(operand.axes) > 2 for operand in found)
+    tmem, copies = operands[0].tmem, any(len(operand.axes) > 2 for operand in operands)
     more = ["code_or_logical_column"] if selection is not None else []
     places = ["lane", "tmem_column" if tmem else "register", "low_bit", "high_bit"]
     rows: list[tuple[Any, ...]] = []
-    for operand in found:
+    for operand in operands:
         names = ("row", "column", *["copy"] * copies, *_PLACE)
         columns = [operand.table[name].tolist() for name in names]
         if more:
@@ -82,7 +82,7 @@ def table(found: Sequence[Operand], selection: Selection | None = None) -> Table
 
 def as_json(operand: Operand, selection: Selection | None = None) -> dict[str, Any]:
     """One operand as an object of plain values."""
-    found: dict[str, Any] = {
+    table: dict[str, Any] = {
         "title": operand.title,
         "operand": operand.name,
         "bits": operand.bits,
@@ -92,8 +92,8 @@ def as_json(operand: Operand, selection: Selection | None = None) -> dict[str, A
         "cells": list(cells(operand, selection)),
     }
     if selection is not None and operand.name == "e":
-        found["defined"] = selection.legal.all().item()
-    return found
+        table["defined"] = selection.legal.all().item()
+    return table
 
 
 def as_text(

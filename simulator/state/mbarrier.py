@@ -32,14 +32,14 @@ class OrderedMemory(SharedMemory):
     def release(self, actor: int) -> Clocks:
         """What `actor` has done and seen so far, int32 [actor]."""
         history = self._history
-        known: Clocks = history.seen[actor].copy()
-        known[actor] = max(known[actor], history.clock[actor])
+        clocks: Clocks = history.seen[actor].copy()
+        clocks[actor] = max(clocks[actor], history.clock[actor])
         history.clock[actor] += 1
-        return known
+        return clocks
 
-    def acquire(self, actor: int, known: Clocks) -> None:
+    def acquire(self, actor: int, clocks: Clocks) -> None:
         """`actor` sees what others released."""
-        np.maximum(self._history.seen[actor], known, out=self._history.seen[actor])
+        np.maximum(self._history.seen[actor], clocks, out=self._history.seen[actor])
 
 
 @dataclass
@@ -255,8 +255,8 @@ def pending_of(states: NDArray[np.uint64]) -> Bits:
     return (states & np.uint64(_FIELD)).astype(np.uint32)
 
 
-def joined(known: Sequence[Clocks], more: Sequence[Clocks]) -> list[Clocks]:
+def joined(clocks: Sequence[Clocks], more: Sequence[Clocks]) -> list[Clocks]:
     """What both say, array by array; either may be empty."""
-    if not known or not more:
-        return list(known or more)
-    return [np.maximum(left, right) for left, right in zip(known, more, strict=True)]
+    if not clocks or not more:
+        return list(clocks or more)
+    return [np.maximum(left, right) for left, right in zip(clocks, more, strict=True)]

@@ -112,9 +112,9 @@ class _History:
         return races
 
     def synchronise(self, warps: NDArray[np.intp]) -> None:
-        known = np.maximum.reduce(self.seen[warps], axis=0)
-        known[warps] = np.maximum(known[warps], self.clock[warps])
-        self.seen[warps] = known
+        clocks = np.maximum.reduce(self.seen[warps], axis=0)
+        clocks[warps] = np.maximum(clocks[warps], self.clock[warps])
+        self.seen[warps] = clocks
         self.clock[warps] += 1
 
     def _unseen_writes(self, places: Addresses, warps: NDArray[np.intp]) -> int:

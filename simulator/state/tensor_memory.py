@@ -73,9 +73,9 @@ class TensorMemory:
         """Gives an allocation back, whole."""
         given = Allocation(base, columns)
         if given not in self.allocations:
-            known = ", ".join(f"{a.columns} columns at {a.base}" for a in self.allocations) or "nothing"
+            allocated = ", ".join(f"{a.columns} columns at {a.base}" for a in self.allocations) or "nothing"
             raise undefined_behavior(
-                "tmem-dealloc-mismatch", f"{where}{columns} columns at {base}, while {known} is allocated"
+                "tmem-dealloc-mismatch", f"{where}{columns} columns at {base}, while {allocated} is allocated"
             )
         self.allocations.remove(given)
         self._owned[base : base + columns] = False

@@ -308,8 +308,8 @@ class Kernel:
     ) -> None:
         """Words [case, stride of the operand] -> D words [case, stride of D], which must be contiguous; any shapes of
         so many words a case."""
-        found = library()
-        assert found is not None
+        compiled = library()
+        assert compiled is not None
         assert d.flags.c_contiguous
         assert d.dtype == np.uint32
         addresses, kept = [], []
@@ -318,7 +318,7 @@ class Kernel:
             assert (0 if words is None else words.size) == len(d) * stride  # the kernel looks at nothing else
             kept.append(words)
             addresses.append(None if words is None else ctypes.c_void_p(words.ctypes.data))
-        if found.tcsim_run(
+        if compiled.tcsim_run(
             ctypes.byref(self._plan), ctypes.c_int64(len(d)), *addresses, ctypes.c_void_p(d.ctypes.data)
         ):
             raise MemoryError("the kernel found no memory to work in")
@@ -343,13 +343,13 @@ class Chain:
     def __call__(self, d: Words64, a: Words64, b: Words64, c: Words64, rounding: int) -> None:
         """Words of a case each [case, ...] -> D, which must be contiguous; `rounding` is an index into
         `chain.ROUNDINGS`."""
-        found = library()
-        assert found is not None
+        compiled = library()
+        assert compiled is not None
         assert d.flags.c_contiguous
         operands = [np.ascontiguousarray(x, np.uint64) for x in (a, b, c)]
         assert [x.size for x in (*operands, d)] == [len(d) * self._tables[i].size for i in (0, 1, 2, 2)]
         sizes = [ctypes.c_int32(size) for size in (*self._shape, *map(_run, self._tables), rounding)]
         arrays: list[NDArray[Any]] = [*self._tables, *operands, d]
         addresses = [ctypes.c_void_p(x.ctypes.data) for x in arrays]
-        if found.tcsim_chain_f64(ctypes.c_int64(len(d)), *sizes, *addresses):
+        if compiled.tcsim_chain_f64(ctypes.c_int64(len(d)), *sizes, *addresses):
             raise MemoryError("the kernel found no memory to work in")

@@ -23,10 +23,10 @@ FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapp
 
 def digest() -> int:
     """A number that tells sources apart; the library knows that of its own (`tcsim_digest`)."""
-    found = hashlib.sha256()
+    sources = hashlib.sha256()
     for name in SOURCES:
-        found.update((FOLDER / name).read_bytes())
-    return int.from_bytes(found.digest()[:7], "big")
+        sources.update((FOLDER / name).read_bytes())
+    return int.from_bytes(sources.digest()[:7], "big")
 
 
 def build() -> Path:

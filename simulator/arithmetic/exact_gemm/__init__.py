@@ -215,8 +215,8 @@ def _by_slices(a: Rows, b: Rows, c: Reals | None, result: Result, values: Values
             left = open_[place]
             if not left.any():
                 continue
-            for found, certain in sliced_product(a[rows[i]], b[columns[j]], part, result):
-                values[place] = np.where(certain, found, values[place])
+            for sums, certain in sliced_product(a[rows[i]], b[columns[j]], part, result):
+                values[place] = np.where(certain, sums, values[place])
                 left &= ~certain
                 if np.count_nonzero(left) * k <= max(_FEW * left.size // open_.size, left.size * k // _SHARE):
                     break

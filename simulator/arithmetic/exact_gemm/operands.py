@@ -69,11 +69,11 @@ class Scale:
 def read_type(array: Array, given: str | ElementType | None, name: str) -> ElementType:
     """The element type of an operand, from what was given or from its dtype."""
     if given is not None:
-        found = element_type(given)
-        if not found.is_float:
+        element = element_type(given)
+        if not element.is_float:
             floats = ", ".join(n for n, t in ELEMENT_TYPES.items() if t.is_float)
-            raise IsaError(found.name, -1, f"{name}_type: '{found.name}' is not a floating-point type", floats)
-        return found
+            raise IsaError(element.name, -1, f"{name}_type: '{element.name}' is not a floating-point type", floats)
+        return element
     if array.dtype.name in FLOATS:
         return ELEMENT_TYPES[FLOATS[array.dtype.name]]
     if array.dtype.kind == "u":
@@ -126,8 +126,8 @@ def _units(block: Reals) -> Reals:
     lowest = (significand & -significand).astype(np.float64)  # 1 .. 2^52
     lowest *= powers_below(block)
     lowest[block == 0] = np.inf
-    found: Reals = lowest.min(axis=1, initial=np.inf) * 2.0**-52
-    return found
+    units: Reals = lowest.min(axis=1, initial=np.inf) * 2.0**-52
+    return units
 
 
 def _reader(array: Array, element: ElementType, name: str) -> Callable[[Array], Reals]:
@@ -185,8 +185,8 @@ def read_scale(
     if array is None:
         return None
     array = np.asarray(array)
-    known = SCALE_TYPES.get(scale_type.name if isinstance(scale_type, ElementType) else str(scale_type))
-    if known is None:
+    factor_type = SCALE_TYPES.get(scale_type.name if isinstance(scale_type, ElementType) else str(scale_type))
+    if factor_type is None:
         raise IsaError(
             str(scale_type or name),
             -1,
@@ -200,22 +200,27 @@ def read_scale(
             f"{name}: blocks of {block} elements do not divide K = {shape[1]}",
             "a positive divisor of K as `block`",
         )
-    if _SCALE_DTYPES.get(array.dtype.name) == known.name:
+    if _SCALE_DTYPES.get(array.dtype.name) == factor_type.name:
         array = array.view(np.uint8)
     if array.dtype.kind != "u" or (array > 0xFF).any():
         raise IsaError(
-            name, -1, f"{name} of dtype {array.dtype} does not hold {known.name}", "unsigned patterns of at most 0xff"
+            name,
+            -1,
+            f"{name} of dtype {array.dtype} does not hold {factor_type.name}",
+            "unsigned patterns of at most 0xff",
         )
-    wanted = (shape[0], shape[1] // block)
-    if array.shape != wanted:
-        legal = f"{wanted if name == 'scale_a' else wanted[::-1]}, one factor for each {block} elements along K"
+    legal_shape = (shape[0], shape[1] // block)
+    if array.shape != legal_shape:
+        legal = (
+            f"{legal_shape if name == 'scale_a' else legal_shape[::-1]}, one factor for each {block} elements along K"
+        )
         raise IsaError(name, -1, f"{name} has shape {array.shape if name == 'scale_a' else array.shape[::-1]}", legal)
     patterns = array.astype(np.uint32)
-    if known.name == "ue8m0":
+    if factor_type.name == "ue8m0":
         values = np.where(patterns == 0xFF, np.nan, np.ldexp(1.0, patterns.astype(np.int32) - 127))
     else:
         values = decode(patterns & np.uint32(0x7F), ELEMENT_TYPES["e4m3"]).value  # the highest bit is ignored
-    return Scale(values, block, known)
+    return Scale(values, block, factor_type)
 
 
 def read_addend(array: Array | None, shape: tuple[int, int], result: Result) -> Reals | None:
@@ -228,8 +233,8 @@ def read_addend(array: Array | None, shape: tuple[int, int], result: Result) -> 
     patterns = array.dtype.kind == "u"
     element = ELEMENT_TYPES["f32" if result.name == "f64" or not patterns else result.name]
     read = _reader(array, element, "c")
-    found = np.empty(shape)
+    numbers = np.empty(shape)
     for part in blocks(*shape):
         with np.errstate(invalid="ignore"):  # signalling NaN
-            found[part] = read(array[part])
-    return found
+            numbers[part] = read(array[part])
+    return numbers

@@ -49,8 +49,8 @@ class Result:
 
     def quiet_nan(self) -> np.floating:
         """The canonical NaN as a value."""
-        found: np.floating = self.bits(self.nan).view(self.dtype)
-        return found
+        value: np.floating = self.bits(self.nan).view(self.dtype)
+        return value
 
 
 RESULTS: dict[str, Result] = {
@@ -73,8 +73,8 @@ def result_type(name: str) -> Result:
 
 def powers_below(x: Reals) -> Reals:
     """The largest power of two that is not above |x|, any shape; 0 for 0."""
-    found: Reals = (x.view(np.int64) & _EXPONENT_FIELD).view(np.float64)
-    return found
+    powers: Reals = (x.view(np.int64) & _EXPONENT_FIELD).view(np.float64)
+    return powers
 
 
 def nearest(x: Reals, result: Result) -> Values:
@@ -102,8 +102,8 @@ def to_odd(x: Reals, rest: Reals) -> Reals:
     bits = x.view(np.int64)
     away = np.where((rest > 0) == (x > 0), np.int64(1), np.int64(-1))
     move = (rest != 0) & (bits & 1 == 0)
-    found: Reals = (bits + np.where(move, away, np.int64(0))).view(np.float64)
-    return found
+    rounded: Reals = (bits + np.where(move, away, np.int64(0))).view(np.float64)
+    return rounded
 
 
 def two_sum(a: Reals, b: Reals) -> tuple[Reals, Reals]:
@@ -164,8 +164,8 @@ def sum_exactly(terms: Reals, error: Reals | float, result: Result) -> tuple[Val
 
 def _largest(terms: Reals) -> Reals:
     """Largest magnitude of each sum's terms."""
-    found: Reals = np.maximum(terms.max(axis=0, initial=0.0), -terms.min(axis=0, initial=0.0))
-    return found
+    magnitudes: Reals = np.maximum(terms.max(axis=0, initial=0.0), -terms.min(axis=0, initial=0.0))
+    return magnitudes
 
 
 def _round_digits(digits: list[Reals], places: list[Reals], error: Reals, result: Result) -> tuple[Values, Mask]:

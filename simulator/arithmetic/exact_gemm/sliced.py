@@ -114,6 +114,6 @@ def _round_parts(
     for part in blocks(shape[0], shape[1] * (len(parts) + 1)):
         terms = np.stack([x[part].ravel() for x in parts])
         bound = error if isinstance(error, float) else error[part].ravel()
-        found = sum_exactly(terms, bound, result)
-        values[part], certain[part] = (x.reshape(values[part].shape) for x in found)
+        sums = sum_exactly(terms, bound, result)
+        values[part], certain[part] = (x.reshape(values[part].shape) for x in sums)
     return values, certain
