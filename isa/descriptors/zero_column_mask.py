@@ -86,19 +86,19 @@ class ZeroColumnMask(SingleTableDescriptor):
 
     @property
     def zeroed_run(self) -> int:
-        """Columns of a run that counts as zero."""
+        """The number of columns in each run that counts as zero."""
         return self.skip_span + 1
 
     @property
     def used_run(self) -> int:
-        """Columns of a run that is used."""
+        """The number of columns in each run that is used."""
         return self.use_span + 1
 
     def mask(self, n: int, *, m: int) -> NDArray[np.bool_]:
         """Bool [n]: whether column c of the instruction's N counts as zero.
 
         Each sub-mask takes N / number of sub-masks bits of a periodic pattern: runs of used and zeroed columns in turn,
-        the zeroed run first if its first span is set, without the first `start_count` bits. IsaError if M has no
+        the zeroed run first if its first span is set, without the first `start_count` bits. Raises IsaError if M has no
         sub-masks or N does not divide by their number.
         """
         parts = _sub_masks(m)
@@ -132,7 +132,7 @@ class ZeroColumnMask(SingleTableDescriptor):
         """Everything that is wrong with the descriptor.
 
         Args:
-            m: M of the instruction; IsaError if it is not 32, 64 or 128.
+            m: M of the instruction; raises IsaError if it is not 32, 64 or 128.
             n: N of the instruction, if known.
             max_shift: what the instruction descriptor gives as maximum shift (0, 8, 16 or 32), if known.
         """
@@ -159,7 +159,7 @@ class ZeroColumnMask(SingleTableDescriptor):
         return findings
 
     def check(self, **how: Any) -> None:
-        """IsaError with everything that `validate(**how)` finds illegal or undefined."""
+        """Raises IsaError with everything that `validate(**how)` reports as illegal or undefined."""
         self.refuse(self.validate(**how))
 
 

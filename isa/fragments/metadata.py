@@ -51,11 +51,11 @@ class Sparsity:
 
     @property
     def splices(self) -> bool:
-        """Whether an undefined code joins halves of two elements (1:2), instead of picking some element."""
+        """Whether an undefined code joins the halves of two elements (1:2 does) instead of picking one element."""
         return self.stored == 1
 
     def columns(self, k: int) -> int:
-        """Columns of A that are stored of k logical ones."""
+        """How many columns of A are stored for k logical columns."""
         return k * self.stored // self.chunk
 
     @property
@@ -102,7 +102,7 @@ class Metadata:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and chunks in a row."""
+        """The number of rows, and of chunks in each row."""
         rows, chunks, _ = self.mapping.shape
         return rows, chunks
 
@@ -112,7 +112,7 @@ class Metadata:
         return self.mapping.shape[2]
 
     def gather(self, registers: Bits, selector: int) -> Bits:
-        """Registers uint32 [..., lane] -> codes uint32 [..., row, chunk] that this selector picks."""
+        """Reads the codes that this selector picks from the registers: uint32 [..., lane] -> uint32 [..., row, chunk]."""
         lane, code = self.places(selector)
         return (np.asarray(registers, np.uint32)[..., lane] >> (CODE_BITS * code).astype(np.uint32)) & np.uint32(15)
 
@@ -138,8 +138,8 @@ class Metadata:
         return legal_codes
 
     def places(self, selector: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Lane, and code within its register, of every [row, chunk] that this selector picks; IsaError if it is out of
-        range."""
+        """Lane, and code within its register, of every [row, chunk] that this selector picks; raises IsaError if it is
+        out of range."""
         if not 0 <= selector < self.selectors:
             raise IsaError(
                 str(selector),

@@ -77,8 +77,8 @@ class Fragment:
 
 
 def _checked(array: Bits, tail: tuple[int, ...], fragment: Fragment, what: str) -> Bits:
-    """The array, of the unsigned integers of the fragment's registers. `Bits` stands for uint64 too where the type is
-    f64."""
+    """Returns the array after checking that it has the unsigned integers of the fragment's registers. `Bits` stands for
+    uint64 too where the type is f64."""
     array = np.asarray(array)
     word = f"uint{fragment.type.register_bits}"
     if array.dtype != word or array.shape[-len(tail) :] != tail:

@@ -1,4 +1,5 @@
-"""Between a matrix and what a sparse form holds of it: prune, compress, expand.
+"""Prunes, compresses and expands matrices with structured sparsity. These functions lead from a whole matrix to the
+stored elements and metadata codes that a sparse instruction takes, and back.
 
 All functions take any leading axes and work on whole rows; `patterns` are element patterns in uint32 (see `isa.types`).
 """
@@ -40,8 +41,8 @@ _PAIRS = np.array([[i in pair for i in range(4)] for pair in ((0, 1), (0, 2), (0
 
 
 def _largest(sums: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Index of the first sum on the last axis that no later one exceeds; unlike argmax, NaN never exceeds and is never
-    exceeded."""
+    """The index of the first sum on the last axis that no later one exceeds. Unlike in argmax, a NaN never exceeds
+    another sum and is never exceeded."""
     best = np.zeros(sums.shape[:-1], np.int64)
     top = sums[..., 0]
     for index in range(1, sums.shape[-1]):
@@ -131,7 +132,7 @@ def is_zero(patterns: Bits, element: ElementType) -> Mask:
 
 
 def _units(sparsity: Sparsity) -> int:
-    """Units (elements, or pairs in 4:8) that a chunk stores."""
+    """The number of units (elements, or pairs in 4:8) that a chunk stores."""
     return sparsity.stored // sparsity.unit
 
 

@@ -1,4 +1,5 @@
-"""Reads a PTX file as a compiler writes it, and judges every instruction of the families that `isa` knows.
+"""Reads a PTX file as a compiler writes it, and says of every instruction of the families that `isa` knows whether it
+is legal.
 
 Instructions of other families (and other forms of loads, moves and arithmetic) are passed over and counted.
 """
@@ -48,6 +49,7 @@ class Statement:
 
     @property
     def passed_over(self) -> bool:
+        """Whether the instruction belongs to no family that `isa` knows and was skipped."""
         return self.instruction is None and self.error is None
 
 
@@ -94,8 +96,8 @@ def _judge(line: int, text: str, target: Target | None, version: str) -> Stateme
 
 
 def _statements(text: str) -> Iterable[tuple[int, str]]:
-    """Directives and instructions with their lines; comments, labels, braces of scopes and their contents' ends are
-    left out."""
+    """Yields directives and instructions with their line numbers. Comments, labels and the braces of scopes are left
+    out."""
     bare = _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else re.sub(r"[^\n]", " ", m[0]), text)
     position, line = 0, 1
     while position < len(bare):
@@ -116,7 +118,7 @@ def _statements(text: str) -> Iterable[tuple[int, str]]:
 
 
 def _end(text: str, start: int) -> int:
-    """Where the statement that begins at `at` ends."""
+    """The position where the statement that begins at `start` ends."""
     if text.startswith(_LINE_DIRECTIVES, start):
         newline = text.find("\n", start)
         return len(text) if newline < 0 else newline

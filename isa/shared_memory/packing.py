@@ -1,5 +1,5 @@
-"""How elements fill the 16-byte units of shared memory that `tcgen05.mma` reads, and the patterns that the tensor core
-makes of them.
+"""How narrow elements fill the 16-byte units of shared memory that `tcgen05.mma` reads, and which bit patterns the
+tensor core makes of them.
 
 Every layout of shared memory moves whole units of 16 bytes; inside a unit elements follow one another, lowest bits
 first. Elements of 8, 16 and 32 bits fill a unit. Of kinds f8f6f4 and mxf8f6f4, 16 elements take one unit whatever their
@@ -31,7 +31,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Packing:
-    """How one type lies in a unit.
+    """How the elements of one type lie in a 16-byte unit.
 
     Attributes:
         bits: of an element in memory.
@@ -55,7 +55,7 @@ class Packing:
         return (1 << self.bits) - 1 << self.shift
 
     def units(self, elements: int) -> int:
-        """Units that so many elements take."""
+        """The number of units that this many elements take."""
         return -(-elements // self.per_unit)
 
     def unpack(self, units: Bytes) -> Bits:
@@ -96,7 +96,7 @@ def packing(element: str | ElementType) -> Packing:
     """The packing of a type; by name, "e2m1" is the one of f8f6f4 and mxf8f6f4, `isa.types.PACKED_E2M1` that of mxf4
     and mxf4nvf4.
 
-    IsaError for types that no operand of `tcgen05.mma` in shared memory can have.
+    Raises IsaError for types that no operand of `tcgen05.mma` in shared memory can have.
     """
     return _packing(element_type(element))
 

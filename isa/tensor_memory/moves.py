@@ -1,4 +1,5 @@
-"""Data movement of Tensor Memory: `tcgen05.ld` and `st` (registers), and `tcgen05.shift`; `tcgen05.cp` is in `copies`.
+"""Which cells of Tensor Memory the instructions `tcgen05.ld`, `tcgen05.st` and `tcgen05.shift` move; `tcgen05.cp` is in
+`copies`.
 
 Registers <-> cells, relative to the base address, for thread t, register r, repeat .xN:
 
@@ -43,7 +44,7 @@ _LOW = np.uint32(0xFFFF)
 
 @dataclass(frozen=True)
 class Move:
-    """One shape of `tcgen05.ld` or `st`: which cells the registers of a warp are.
+    """One shape of `tcgen05.ld` or `st`: which cells of Tensor Memory correspond to the registers of a warp.
 
     Attributes:
         shape: "32x32b", "16x64b", "16x128b", "16x256b" or "16x32bx2".
@@ -93,7 +94,7 @@ class Move:
         return tuple(warp_lanes(warp)[:: self.lanes])
 
     def check_base(self, warp: int, lane: int, column: int) -> None:
-        """IsaError if a warp cannot move this shape at that base."""
+        """Raises IsaError if the warp cannot move this shape at that base address."""
         if lane not in self.base_lanes(warp):
             legal = " or ".join(map(str, self.base_lanes(warp)))
             raise IsaError(
@@ -113,11 +114,9 @@ class Move:
         words = self._checked(words, (self.lanes, self.columns), "cells")
         lane, column = self.cells
         registers = words[..., lane, column]
-        return (
-            registers[..., 0]
-            if not self.packed
-            else (registers[..., 0] & _LOW) | (registers[..., 1] & _LOW) << np.uint32(16)
-        )
+        if not self.packed:
+            return registers[..., 0]
+        return (registers[..., 0] & _LOW) | (registers[..., 1] & _LOW) << np.uint32(16)
 
     def scatter(self, registers: Bits, rest: Bits | None = None) -> Bits:
         """tcgen05.st: registers uint32 [..., register, thread] -> cells uint32 [..., lane, column]; what it leaves

@@ -1,4 +1,4 @@
-"""Scale factors of the block-scaled kinds of `tcgen05.mma` in Tensor Memory.
+"""Where the scale factors of the block-scaled kinds of `tcgen05.mma` lie in Tensor Memory.
 
 Factor j of row m of A (in this CTA), or of column m of B:
 
@@ -44,7 +44,7 @@ _TYPES = {"mxf8f6f4": "e4m3", "mxf4": "e2m1", "mxf4nvf4": "e2m1"}  # any type of
 
 
 class Gathered(NamedTuple):
-    """Factors read from Tensor Memory.
+    """Scale factors read from Tensor Memory.
 
     Attributes:
         patterns: uint32 [..., row or column, factor], of the lowest copy.
@@ -56,8 +56,8 @@ class Gathered(NamedTuple):
 
 
 def scale_factors(kind: str, vector: str = "") -> int:
-    """Factors of a row or column in one instruction (K = 96 apart): 1, 2 or 4; IsaError for a vector size that the kind
-    has not.
+    """Factors of a row or column in one instruction (K = 96 apart): 1, 2 or 4; raises IsaError for a vector size that
+    the kind has not.
 
     >>> scale_factors("mxf4nvf4", "block16"), scale_factors("mxf8f6f4")
     (4, 1)
@@ -123,8 +123,8 @@ class TmemScales:
         return 4 // self.parts
 
     def mapping(self, id: int = 0) -> Mapping:
-        """Places (lane, column from the base, byte) <-> coordinates (row or n, factor, copy); IsaError for an illegal
-        id.
+        """Places (lane, column from the base, byte) <-> coordinates (row or n, factor, copy); raises IsaError for an
+        illegal id.
 
         The first coordinate goes on to the end of the last column: those from `vectors` on are not read.
         """
@@ -141,8 +141,8 @@ class TmemScales:
         return _mapping(self, int(id))
 
     def gather(self, words: Bits, id: int = 0) -> Gathered:
-        """Cells uint32 [..., 128 lanes, columns] -> the factors, and where their copies differ; IsaError for an illegal
-        id or another shape."""
+        """Cells uint32 [..., 128 lanes, columns] -> the factors, and where their copies differ; raises IsaError for an
+        illegal id or another shape."""
         lane, column, byte = (grid[: self.vectors] for grid in self.mapping(id).grid)
         words = typed(words, np.uint32, (TMEM_LANES, self.columns), f"scale factors of {self.operand}: cells")
         every = (words[..., lane, column] >> (8 * byte).astype(np.uint32)) & np.uint32(255)
@@ -176,9 +176,8 @@ class TmemScales:
         """Factors -> bytes uint8 [..., block, 32, 16] in shared memory: each block of 128 rows or columns for one
         `tcgen05.cp.32x128b.warpx4`.
 
-        Byte of (m, factor j) in its block: 16 * (m%32) + 4 * (m/32) + id + j (published: CUTLASS, JAX). IsaError in
-        layout B's two halves.
-        """
+        Byte of (m, factor j) in its block: 16 * (m%32) + 4 * (m/32) + id + j (published: CUTLASS, JAX). Raises IsaError
+        in layout B's two halves."""
         self._whole()
         words = self._padded(self.scatter(patterns, id))
         return np.stack(

@@ -1,4 +1,5 @@
-"""Products that are no tensor-core sums at all: chains of ordinary multiply-adds.
+"""The two matrix instructions that are computed by a chain of ordinary multiply-adds instead of a tensor core's fused
+sum: f64, and m8n8k4 of f16.
 
 f64: acc = C, then acc = fma(a, b, acc) over ascending k, each rounded once; NaN keep sign and payload. m8n8k4 of f16 on
     sm_80 and later: a routine
@@ -31,8 +32,8 @@ _INVALID = np.uint64(0xFFF8 << 48)
 
 
 def chain_in_numpy(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
-    """f64 patterns: A [case, m, k], B [case, k, n], C [case, m, n] -> D [case, m, n]; `rounding` is one of
-    `ROUNDINGS`."""
+    """The chain of f64 multiply-adds: patterns A [case, m, k], B [case, k, n], C [case, m, n] -> D [case, m, n];
+    `rounding` is one of `ROUNDINGS`."""
     total = c.copy()
     for k in range(a.shape[2]):
         x, y = np.broadcast_arrays(a[:, :, k, None], b[:, None, k, :])
@@ -72,8 +73,8 @@ def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
 
 
 def exact_f64(a: Words, b: Words, c: Words) -> Words:
-    """The exact sum of products and C, rounded once to nearest even; patterns as for `chain_in_numpy`. For reference:
-    one output after the other."""
+    """The exact sum of products and C, rounded once to nearest even; patterns are as for `chain_in_numpy`. It serves as
+    a reference and computes one output after the other."""
     x, y, z = (v.view(np.float64) for v in (a, b, c))
     result = np.empty(c.shape)
     for case, row, column in np.ndindex(c.shape):
@@ -92,8 +93,8 @@ def _exact_dot(x: Reals, y: Reals, z: float) -> float:
 
 
 def _rounded(exact: Fraction, rounding: str) -> float:
-    """A fraction divides its integers with one rounding to nearest even, subnormals included; then one step where
-    another rounding asks for it."""
+    """Rounds a fraction to float64. Dividing its integers rounds once to nearest even, subnormals included; for another
+    rounding the result then moves by one step where necessary."""
     if exact == 0:
         return -0.0 if rounding == "rm" else 0.0
     try:

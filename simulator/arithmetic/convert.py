@@ -70,7 +70,7 @@ def convert(
     satfinite: bool = False,
     relu: bool = False,
 ) -> Bits:
-    """Patterns of one type to patterns of another, rounded once.
+    """Converts patterns of one type to patterns of another, rounding once.
 
     Args:
         patterns: unsigned integers of any shape; bits above the width of the source are ignored, and so is its padding
@@ -156,7 +156,7 @@ def nan_pattern(element: str | ElementType) -> int:
 
 
 def _resolve(name: str | ElementType, *, wide: bool = False) -> ElementType:
-    """The type of that name; f64 only where its patterns are taken."""
+    """The element type of that name; f64 is accepted only if `wide`."""
     if name in ("f64", F64):
         if wide:
             return F64
@@ -174,7 +174,7 @@ def _check(rounding: str) -> None:
 
 
 def _patterns(given: ArrayLike, of: ElementType) -> NDArray[Any]:
-    """Any integers to uint32, of f64 to uint64; IsaError for floating-point numbers, which are no patterns."""
+    """Any integers to uint32, of f64 to uint64; raises IsaError for floating-point numbers, which are no patterns."""
     array = np.asarray(given)
     if array.size and array.dtype.kind not in "iub":
         reason = f"patterns of {of.name} are unsigned integers, not an array of {array.dtype}"
@@ -264,8 +264,8 @@ def _rounded(magnitude: Reals, negative: NDArray[np.bool_], rounding: str) -> Re
 
 
 def _largest_field(to: ElementType) -> int:
-    """The largest finite number of a float type, without sign and padding. The next one up is infinity, or NaN, or
-    nothing."""
+    """The largest finite number of a float type, without sign and padding. The field above it is infinity, NaN, or does
+    not exist."""
     if to.infinity:
         return infinity(to) - 1
     return (1 << (to.exponent + to.fraction)) - (2 if to.nan else 1)
@@ -304,8 +304,8 @@ def _round_floats(values: Reals, to: ElementType, rounding: str, satfinite: bool
 
 
 def _overflow(negative: NDArray[np.bool_], rounding: str, top: int, beyond: int) -> Integers | int:
-    """The field of what rounds above the largest number: `beyond`, but `top` where the rounding goes toward zero (IEEE
-    754-2019, 7.4)."""
+    """The field of a number that rounds above the largest number: `beyond`, or `top` where the rounding goes toward
+    zero (IEEE 754-2019, 7.4)."""
     if rounding in ("rn", "rna"):
         return beyond
     if rounding == "rz":

@@ -1,4 +1,4 @@
-"""The rules and rows of `simulator.arithmetic.rows` as Markdown.
+"""Prints the rules and rows of `simulator.arithmetic.rows` as Markdown tables, with the evidence for each.
 
 `python -m simulator.arithmetic.evidence` prints the tables of docs/arithmetic.md.
 """
@@ -12,14 +12,14 @@ from simulator.arithmetic.rows import SUM_ROWS, SumRule
 
 
 def rules() -> str:
-    """One line for each rule."""
+    """A Markdown table of the rules, one line for each."""
     used = {row.rule.name: row.rule for row in SUM_ROWS}
     heads = ("rule", "A in a step", "fraction bits", "floor f32 / f16", "f32 result", "remarks")
     return _table(heads, (_rule(rule) for rule in used.values()))
 
 
 def rows() -> str:
-    """One line for each row."""
+    """A Markdown table of the rows, one line for each."""
     heads = ("family", "", "inputs", "targets sm_", "rule", "evidence")
     lines = []
     for row in SUM_ROWS:
@@ -65,6 +65,7 @@ def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def main() -> None:
+    """Prints both tables."""
     print(rules(), rows(), sep="\n\n")
 
 

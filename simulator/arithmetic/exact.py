@@ -1,4 +1,5 @@
-"""The correctly rounded sum: all products and C added exactly and rounded once, to nearest even.
+"""The correctly rounded sum, with which a chip's sum is compared: all products and C are added exactly, and the result
+is rounded once, to nearest even.
 
 Most sums fit into 62 bits between their largest and smallest places and are added as int64. The rest (products of bf16
 span 2^-266 to 2^256) go through a superaccumulator of 32-bit limbs (Kulisch; here vectorised over outputs).

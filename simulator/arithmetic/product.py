@@ -1,4 +1,5 @@
-"""One instruction's product of matrices of patterns, for whoever has matrices and no fragments.
+"""Computes the matrix product of one instruction from matrices of bit patterns. It is for callers who have whole
+matrices, and not the register fragments of a warp.
 
 The family, the target and the types choose the row of `simulator.arithmetic.rows`; see there for what is known of which
 chip.
@@ -169,8 +170,8 @@ def _scales(
 
 
 def _check_types(family: str, target: Target, types: tuple[ElementType, ...]) -> None:
-    """IsaError unless some instruction of the family multiplies these types (A, B, C, D) and, for integers, the target
-    has it; floats have rows."""
+    """Raises IsaError unless some instruction of the family multiplies these types (A, B, C, D) and, for integers, the
+    target has it; floats have rows."""
     names = [element.name for element in types]
     for inputs, results, families in _TYPES:
         if names[0] in inputs.split():

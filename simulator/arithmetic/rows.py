@@ -1,5 +1,5 @@
-"""The parameters of the sum that a tensor core computes: rules, and one row for each family of instructions on some
-targets.
+"""How each chip adds: the table of the rules by which tensor cores sum products, with one row for each family of
+instructions on some targets.
 
 One algorithm (`simulator.arithmetic.fused`) serves every float type but f64; what differs between chips is in the
 rules. Rules of the dense
@@ -27,7 +27,7 @@ _F16_FLOOR = 112
 
 @dataclass(frozen=True)
 class SumRule:
-    """One way to add products and C.
+    """One rule for how products and C are added.
 
     Attributes:
         name: to tell rules apart.
@@ -62,7 +62,7 @@ class SumRule:
         return ELEMENT_TYPES[self.through] if self.through else None
 
     def floor(self, result: ElementType) -> int:
-        """The smallest alignment exponent."""
+        """The smallest exponent to which terms are aligned."""
         return self.lowest + _F16_FLOOR if result.bits == 16 else self.lowest
 
     def steps(self, columns: int, element: ElementType) -> tuple[tuple[int, ...], ...]:
@@ -85,7 +85,7 @@ MULTIPLY_ADD = SumRule("f64 multiply-adds", chained=True)
 
 @dataclass(frozen=True)
 class SumRow:
-    """Which rule some instructions follow on some targets.
+    """The rule that some instructions follow on some targets.
 
     Attributes:
         family: "mma", "wgmma" or "tcgen05".
@@ -110,7 +110,7 @@ class SumRow:
     shape: str = ""
 
     def covers(self, family: str, sparse: bool, a: str, kind: str, shape: str) -> bool:
-        """Whether it is about these instructions, on whatever target."""
+        """Whether the row is for these instructions, on any target."""
         alike = (self.family, self.sparse, self.kind) == (family, sparse, kind) and a in self.inputs.split()
         return alike and (self.shape == shape or (not self.shape and shape not in _OWN_SHAPES.get(a, ())))
 
@@ -202,7 +202,7 @@ SUM_ROWS: tuple[SumRow, ...] = (
 def find_row(
     family: str, target: Target, a: ElementType, *, sparse: bool = False, kind: str = "", shape: str = ""
 ) -> SumRow:
-    """The row of floating-point instructions on a target; IsaError if the target has none."""
+    """The row of floating-point instructions on a target; raises IsaError if the target has none."""
     like = [row for row in SUM_ROWS if row.covers(family, sparse, a.name, kind, shape)]
     for row in like:
         if target.number in row.targets:
@@ -227,7 +227,7 @@ def kind_of(form: MmaForm) -> str:
 
 
 def sum_row(form: MmaForm, target: Target) -> SumRow:
-    """The row of a floating-point form of `mma` or `mma.sp` on a target; IsaError if the target has none."""
+    """The row of a floating-point form of `mma` or `mma.sp` on a target; raises IsaError if the target has none."""
     return find_row(
         "mma", target, form.a_type, sparse=form.sparse, kind=kind_of(form), shape=f"m{form.m}n{form.n}k{form.k}"
     )

@@ -1,4 +1,5 @@
-"""From an opcode to its operands: `form_layout("mma.sp.m16n8k32.f32.f16.f16.f32").operands["e"]`.
+"""Finds the operands of an opcode and where each of them lives:
+`form_layout("mma.sp.m16n8k32.f32.f16.f16.f32").operands["e"]`.
 
 mma, mma.sp            a, b, c, d; e (the metadata that a selector picks); scale_a, scale_b (of a byte-id and a
 thread-id) ldmatrix               d, and address: whose address names which row
@@ -44,7 +45,7 @@ SWEPT = (8, 16, 32, 64, 128, 256)  # N of tcgen05.mma that sweeps over all forms
 
 @dataclass(frozen=True)
 class Choice:
-    """What an opcode leaves open.
+    """What an opcode leaves open and a user may choose: selectors, ids, sizes and addresses.
 
     Attributes:
         selector: sparsity selector.
@@ -99,6 +100,7 @@ class FormLayout:
 
     @property
     def multiplies(self) -> bool:
+        """Whether the form multiplies matrices."""
         return self.k > 0
 
     @property
@@ -108,7 +110,7 @@ class FormLayout:
 
     @property
     def rows(self) -> int:
-        """Rows of A: of all blocks."""
+        """The number of rows of A, of all blocks together."""
         return self.m * self.blocks
 
     @property
@@ -117,7 +119,7 @@ class FormLayout:
         return self.operands["scale_a"].shape[1] if "scale_a" in self.operands else 0
 
     def operand(self, name: str) -> Operand:
-        """The operand of that name, in either case; IsaError with the names if there is none."""
+        """The operand of that name, in either case; raises IsaError with the names if there is none."""
         operand = self.operands.get(name.lower())
         if operand is None:
             why = self.unknown.get(
@@ -171,7 +173,7 @@ _EVERY = ("selector", "scale_a", "scale_b", "m", "n", "base_lane", "half_split")
 
 
 def _refuse(form: Form, choice: Choice, *names: str) -> None:
-    """IsaError if something was chosen that the form has no use for."""
+    """Raises IsaError if the user chose something that the form has no use for."""
     for name in names:
         if getattr(choice, name) != getattr(Choice, name):
             raise IsaError(
@@ -251,7 +253,7 @@ def _fragment(form: MmaForm, name: str) -> Operand:
 
 
 def _loaded_matrices(form: Form) -> FormLayout:
-    """What a load of 8 x 8 matrices gives to each lane, and whose address names which row."""
+    """The operands of a load of 8 x 8 matrices: what each lane receives, and which lane's address names which row."""
     section = f"{form.section} ({form.name})"
     assert form.fragment is not None
     d = Operand(
@@ -355,7 +357,7 @@ def _check_size(form: Tcgen05MmaForm, name: str, value: int, legal: tuple[int, .
 
 
 def _logical(metadata: TmemMetadata | None) -> str:
-    """The formula, whose `column` is called k in Tensor Memory."""
+    """The formula of the logical column; in Tensor Memory, its `column` is called k."""
     return metadata.sparsity.formula.replace("column", "k") if metadata is not None else ""
 
 

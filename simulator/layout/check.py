@@ -1,5 +1,5 @@
-"""Do the printed formulas say what the mappings say? Every form, every operand, every choice; each formula is read as
-text and evaluated.
+"""Checks that the printed formulas say the same as the mappings. Each formula of every operand of every form is read as
+text, evaluated and compared.
 
 tcsim layout --check
 """
@@ -33,7 +33,7 @@ _OPERATORS: dict[type, Callable[[Integers, Integers], Integers]] = {
 
 
 def evaluate(formula: str, **values: int | Integers) -> Integers:
-    """What a printed formula says; `/` divides integers.
+    """Evaluates a printed formula; `/` divides integers.
 
     Raises:
         IsaError: it is not one: anything but + * / % >>, whole numbers and the names of `values`.
@@ -58,7 +58,7 @@ def _evaluated(node: ast.expr, values: dict[str, int | Integers]) -> Integers:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was looked at.
+    """The result of `check_formulas`.
 
     Attributes:
         forms, operands, formulas, cells: how many; of cells each formula's.
@@ -85,7 +85,7 @@ class Checked:
 
 
 def every_layout() -> Iterator[FormLayout]:
-    """Every form with every choice: selectors, ids, base lanes, M, and N of `SWEPT` that are legal."""
+    """Yields every form with every choice: selectors, ids, base lanes, M, and those N of `SWEPT` that are legal."""
     for opcode in (*mma_forms(), *(name for name, form in plain_forms().items() if form.fragment is not None)):
         yield from _with_choices(form_layout(opcode))
     for opcode in family_opcodes():
@@ -140,7 +140,7 @@ def check_formulas() -> Checked:
 
 
 def _check(operand: Operand, layout: FormLayout) -> tuple[int, int, list[str]]:
-    """Formulas, cells, and formulas that are wrong, of one operand."""
+    """Checks the formulas of one operand; returns the numbers of formulas and cells, and the formulas that are wrong."""
     mapping, printed = operand.general or operand.mapping, operand.formulas()
     coordinates = dict(zip((name for name, _ in mapping.axes), np.indices(mapping.shape), strict=True))
     grid = dict(zip((name for name, _ in mapping.places), mapping.grid, strict=True))
@@ -163,7 +163,7 @@ def _check(operand: Operand, layout: FormLayout) -> tuple[int, int, list[str]]:
 
 
 def _check_logical(operand: Operand, layout: FormLayout) -> tuple[int, bool]:
-    """The formula of the logical column, for every defined code at every stored column."""
+    """Checks the formula of the logical column, for every defined code at every stored column."""
     sparsity = layout.sparsity
     assert sparsity is not None
     codes = np.array(layout.codes, np.uint32)[:, None] * np.ones(layout.k_stored // sparsity.stored, np.uint32)

@@ -1,4 +1,5 @@
-"""Where one element of D comes from: every product, who holds its factors, and the metadata bits that chose it."""
+"""Traces one element of D back to its inputs: every product in it, which registers hold the factors, and which metadata
+bits chose them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ INDEX_BITS = 2  # of a code choose one stored element, or pair
 
 @dataclass(frozen=True)
 class Term:
-    """One product.
+    """One product that is part of an element of D.
 
     Attributes:
         stored: column of A as stored.
@@ -48,7 +49,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Provenance:
-    """All that makes one element of D.
+    """Everything that contributes to one element of D.
 
     Attributes:
         form: of which form.
@@ -149,7 +150,7 @@ def _term(layout: FormLayout, row: int, column: int, stored: int, selection: Sel
 def _chosen(
     layout: FormLayout, row: int, stored: int, selection: Selection | None
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Rows of B that a stored element meets, and how its metadata says so."""
+    """The rows of B that a stored element multiplies, and how its metadata chooses them."""
     sparsity = layout.sparsity
     if sparsity is None:
         return (stored,), {}
@@ -171,7 +172,7 @@ def _chosen(
 
 
 def _scale_names(layout: FormLayout, row: int, column: int, k: int) -> tuple[str, ...]:
-    """Where the factors of this slice of K are."""
+    """The registers or cells that hold the scale factors of this slice of K."""
     if not layout.factors:
         return ()
     factor = k // (layout.k // layout.factors)

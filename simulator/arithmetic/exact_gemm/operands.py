@@ -1,4 +1,4 @@
-"""Operands of `exact_gemm`: what an array holds, as float64 numbers in rows along K."""
+"""Reads the operands of `exact_gemm`: converts arrays of any supported type to float64 numbers, in rows along K."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Scale:
 
 
 def read_type(array: Array, given: str | ElementType | None, name: str) -> ElementType:
-    """The element type of an operand, from what was given or from its dtype."""
+    """The element type of an operand: the type that was given, or the one that its dtype implies."""
     if given is not None:
         element = element_type(given)
         if not element.is_float:
@@ -120,7 +120,7 @@ def blocks(rows: int, width: int) -> Iterator[slice]:
 
 
 def _units(block: Reals) -> Reals:
-    """Smallest place of a set bit in each row [row, K]; no element is subnormal as a float64."""
+    """The place of the lowest set bit in each row [row, K]; no element is subnormal as a float64."""
     hidden = np.int64(1 << 52)
     significand = block.view(np.int64) & (hidden - 1) | hidden
     lowest = (significand & -significand).astype(np.float64)  # 1 .. 2^52
@@ -131,7 +131,7 @@ def _units(block: Reals) -> Reals:
 
 
 def _reader(array: Array, element: ElementType, name: str) -> Callable[[Array], Reals]:
-    """How blocks of this array become numbers."""
+    """The function that converts blocks of this array to numbers."""
     if array.dtype.kind == "u":
         return lambda block: _decode(block, element, name)
     if array.dtype.name not in FLOATS:
@@ -154,7 +154,7 @@ def _decode(block: Array, element: ElementType, name: str) -> Reals:
 
 
 def _values(block: Reals, element: ElementType, name: str) -> Reals:
-    """The same numbers, all of them values of the type."""
+    """Returns the numbers after checking that the type can hold each of them."""
     finite = np.isfinite(block)
     number = np.where(finite, block, 0.0)
     centre = np.maximum(powers_below(number), 2.0 ** (1 - element.bias)) * (_CENTRE * 2.0**-element.fraction)
@@ -181,7 +181,7 @@ def largest(element: ElementType) -> float:
 def read_scale(
     array: Array | None, name: str, scale_type: str | ElementType | None, block: int | None, shape: tuple[int, int]
 ) -> Scale | None:
-    """Factors [row, K / block] of an operand of that shape (row, K)."""
+    """Reads scale factors [row, K / block] for an operand of that shape (row, K)."""
     if array is None:
         return None
     array = np.asarray(array)
@@ -224,7 +224,7 @@ def read_scale(
 
 
 def read_addend(array: Array | None, shape: tuple[int, int], result: Result) -> Reals | None:
-    """C [M, N] as numbers: values of f32, or patterns of the result's type (of f32 if that is f64)."""
+    """Reads C [M, N] as numbers: values of f32, or patterns of the result's type (of f32 if that is f64)."""
     if array is None:
         return None
     array = np.asarray(array)

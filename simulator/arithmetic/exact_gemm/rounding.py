@@ -1,4 +1,4 @@
-"""Sums of float64 terms, exact, rounded once: the part of `exact_gemm` that decides bits.
+"""Adds float64 terms exactly and rounds the sum once: the part of `exact_gemm` that decides the bits of the result.
 
 Two ways to know a rounded result. An interval that holds the exact value: rounding is monotonic, so if both ends round
 to the same pattern, so does the value. Or the exact value itself, as digits: float64 terms are cut at common places by
@@ -65,7 +65,7 @@ RESULTS: dict[str, Result] = {
 
 
 def result_type(name: str) -> Result:
-    """The result of that name; IsaError with the known ones if there is none."""
+    """The result of that name; raises IsaError with the known ones if there is none."""
     if name not in RESULTS:
         raise IsaError(str(name), -1, f"unknown type of result {name!r}", ", ".join(RESULTS))
     return RESULTS[name]
@@ -107,14 +107,14 @@ def to_odd(x: Reals, rest: Reals) -> Reals:
 
 
 def two_sum(a: Reals, b: Reals) -> tuple[Reals, Reals]:
-    """Knuth: the rounded sum and its error, exactly; any a and b."""
+    """The rounded sum of any a and b and its exact error (Knuth)."""
     total = a + b
     seen = total - a
     return total, (a - (total - seen)) + (b - seen)
 
 
 def settle(low: Reals, high: Reals, result: Result) -> tuple[Values, Mask]:
-    """Intervals -> rounded values, and where both ends agree, sign of zero included."""
+    """Rounds intervals: the rounded values, and where both ends round to the same pattern, sign of zero included."""
     rounded = nearest(low, result)
     other = rounded if low is high else nearest(high, result)
     return rounded, rounded.view(result.bits) == other.view(result.bits)

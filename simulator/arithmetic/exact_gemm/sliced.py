@@ -1,5 +1,5 @@
-"""Products of matrices that float64 alone leaves undecided: cut into slices (Ozaki, Ogita, Oishi, Rump 2012), or one
-element at a time."""
+"""Computes the elements of a matrix product that one float64 product leaves undecided: either by products of slices
+(Ozaki, Ogita, Oishi, Rump 2012), or one element at a time."""
 
 from __future__ import annotations
 
