@@ -58,7 +58,7 @@ class Mapping:
     fixed: tuple[Fixed, ...] = ()
 
     def at(self, **chosen: int) -> Mapping:
-        """The mapping of the remaining coordinates, when these coordinates have the given values (within their sizes)."""
+        """The mapping of the other coordinates, when these coordinates have the given values (within their sizes)."""
         axes = dict(self.axes)
         assert all(0 <= value < axes[axis] for axis, value in chosen.items())
         fixed = tuple(

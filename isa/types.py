@@ -3,7 +3,9 @@
 Registers, shared memory and files hold unsigned integers; an `ElementType` says what they mean. A pattern of a type is
 always held in a uint32, lowest bits first, whatever the width of the type; of f64 alone in a uint64, like the 64-bit
 registers that hold it.
-Source: PTX ISA 9.0, section 5.2.3 (alternate floating-point formats) and 9.7.14.1 (matrix data types).
+
+Source: PTX ISA 9.0, section 5.2.3 (alternate floating-point formats) and 9.7.14.1 (matrix data
+types).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The cases that PTX leaves undefined: the name of each, the rule that is broken, and the source that states the rule.
 
-`RULES` names every case that the project looks for; those that concern the metadata of `mma.sp` are found here, the
-others by whoever holds the state they depend on. What an H100 does with undefined metadata is measured and computable;
-that is the executor's business, not a rule.
+`RULES` lists every case that the project detects. This module detects those that concern the metadata of `mma.sp`; the
+others are detected by the modules that hold the state on which they depend. What an H100 does with undefined metadata
+has been measured, and `simulator.execute` computes it.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ table of `Field`; encoding, decoding, `str()`, the check of reserved bits and th
 isa.descriptors.page`) all come from it.
 
 Sources: PTX ISA 9.0, 9.7.16.4.2 (tables 42 to 44), 9.7.16.2.1 (shapes), 9.7.16.10.8 (sparsity); PTX ISA 9.4 (bits 12,
-    26 and 29, sm_107);
-CUTLASS include/cute/arch/mma_sm100_desc.hpp. Rules that rest on less say so: "one source" or "inferred".
+26 and 29, sm_107); CUTLASS include/cute/arch/mma_sm100_desc.hpp. Rules that rest on less say so: "one source" or
+"inferred".
 """
 
 from __future__ import annotations

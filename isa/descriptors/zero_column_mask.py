@@ -4,12 +4,10 @@ The descriptor is expanded to N bits, a 1 for a column that counts as zero. Rows
 9.0, 9.7.16.4.3 (table 45 and its four examples). Two inconsistencies of the sources, settled by the examples:
 
 - Table 45 says that the skip span counts columns where B is used and the use span columns where zeros are used. In its
-examples it is the other way
-  round, and CUTLASS (`MaskAndShiftB` in include/cute/arch/mma_sm100_desc.hpp) says so too: skip span 2 makes runs of
-  three 1-bits, use span 3 runs of four 0-bits. The names are right, the descriptions are not.
+  examples it is the other way round, and CUTLASS (`MaskAndShiftB` in include/cute/arch/mma_sm100_desc.hpp) says so too:
+  skip span 2 makes runs of three 1-bits, use span 3 runs of four 0-bits. The names are right, the descriptions are not.
 - The comment on CUTLASS's `nzm_` says that 1 disables the mask. PTX says that 1 generates it, example 1 shows it, and
-CUTLASS's own
-  `make_column_zero_mask` clears the bit when nothing is to be masked.
+  CUTLASS's own `make_column_zero_mask` clears the bit when nothing is to be masked.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _matrix_rows(qualifiers: Qualifiers) -> Access:
-    """The access of ldmatrix: for each matrix, 8 lanes name a row of 16 bytes each, and each lane receives a register."""
+    """The access of ldmatrix: for each matrix, 8 lanes name a row of 16 bytes each, and each lane gets a register."""
     count = _count(qualifiers)
     return Access(Space.SHARED, 4 * count, row_bytes=16, addresses=8 * count)
 

@@ -2,8 +2,7 @@
 qualifiers and targets that go together.
 
 Sources: PTX ISA 9.0, 9.7.14.5.14 (mma) and 9.7.14.6.3 (mma.sp); targets as ptxas 13.0 has them. Where both differ we
-    follow ptxas and the row
-says so in its note.
+follow ptxas and the row says so in its note.
 """
 
 from __future__ import annotations

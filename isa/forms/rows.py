@@ -229,7 +229,7 @@ def type_bits(type_name: str) -> int:
 
 
 def constants_of(type_name: str) -> tuple[str, ...]:
-    """Which constants a move or store of this type takes, by ptxas 13.0: 1.0 for f32 alone, 0f3F800000 for b32 as well."""
+    """Which constants a move or store of this type takes, by ptxas 13.0: 1.0 for f32 alone, 0f3F800000 for b32, too."""
     return {"f32": ("bits", "float"), "b32": ("integer", "bits"), "b64": ("integer", "double")}.get(
         type_name, ("integer",)
     )

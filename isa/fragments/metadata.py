@@ -7,8 +7,7 @@ A code is 4 bits for one chunk of one row of A: `lo` = bits 1..0 and `hi` = bits
     1:2 (tf32)      chunk of 2 columns, 1 stored: 0b0100 is column 0, 0b1110 is column 1
 
 Sources: PTX ISA 9.0, 9.7.14.6.1 (sparse matrix storage) and 9.7.14.6.2.* (who holds the metadata); lanes, bits and the
-    effect of all 16 codes
-measured on an NVIDIA H100 80GB, November 2026.
+effect of all 16 codes measured on an NVIDIA H100 80GB, November 2026.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ class Metadata:
         return self.mapping.shape[2]
 
     def gather(self, registers: Bits, selector: int) -> Bits:
-        """Reads the codes that this selector picks from the registers: uint32 [..., lane] -> uint32 [..., row, chunk]."""
+        """Reads the codes that this selector picks: registers uint32 [..., lane] -> codes uint32 [..., row, chunk]."""
         lane, code = self.places(selector)
         return (np.asarray(registers, np.uint32)[..., lane] >> (CODE_BITS * code).astype(np.uint32)) & np.uint32(15)
 

@@ -10,9 +10,8 @@ chooses lanes of each four.
     scale B, column g         lane 4 * g + thread-id            byte byte-id + j
 
 Sources: PTX ISA 9.0, 9.7.14.3 (block scaling) for the lanes and the legal ids, which ptxas 13.0 enforces too; which
-    lane of a pair holds which row:
-published (CuTe's SFALayout and SFBLayout); that bytes go with increasing K: inferred from CuTe's order of values
-(confidence medium to high).
+lane of a pair holds which row: published (CuTe's SFALayout and SFBLayout); that bytes go with increasing K: inferred
+from CuTe's order of values (confidence medium to high).
 """
 
 from __future__ import annotations

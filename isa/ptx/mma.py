@@ -61,7 +61,7 @@ class _Parts:
 
 
 def read_mma(reader: OpcodeText) -> MmaForm:
-    """Sorts the qualifiers into slots and looks up the row that has them. Everything that is wrong goes into one error."""
+    """Sorts the qualifiers into slots and looks up the row that has them. All that is wrong goes into one error."""
     form = _mma_opcodes().get(reader.opcode)
     if form is not None:
         return form

@@ -1,9 +1,9 @@
 """A fast path of the decoder for instructions in their plainest spelling: one regular expression reads all operands of
 a form.
 
-What it takes, `isa.decode` takes, with the same result; what it does not take (constants where registers stand,
-expressions, comments, anything wrong) goes the long way, which also has the error messages. Long traces are almost all
-of the plainest spelling.
+Whatever it reads, `isa.decode` would read with the same result. What it cannot read (constants in place of registers,
+expressions, comments, anything wrong) goes through the full decoder, which also has the error messages. Long traces are
+almost entirely in the plainest spelling.
 """
 
 from __future__ import annotations

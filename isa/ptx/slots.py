@@ -1,7 +1,8 @@
 """Finds the form of an opcode in the tables of rows: the row whose slots hold all the qualifiers. If there is none, the
 error says which qualifier is wrong.
 
-ptxas takes qualifiers in any order, but for those whose slots are in the `sequence` of the row, and `.sync` twice.
+ptxas takes qualifiers in any order, except those whose slots are in the `sequence` of the row, and it lets `.sync`
+stand twice.
 """
 
 from __future__ import annotations

@@ -3,14 +3,13 @@ write matrices, and check descriptors.
 
 A descriptor (`isa.shared_memory.descriptor`) moves units of 16 bytes. `unit_addresses` is the one mapping; elements,
 reads, writes, the bytes that are touched, tiles and the sources of `tcgen05.cp` (`isa.shared_memory.tile`) are views of
-it. `rows` are rows of A (M) or columns of B (N), `columns` are K as
-stored: K / 2 of a sparse A, all K of B. Nothing here has state: memory is an array that the caller owns.
+it. `rows` are rows of A (M) or columns of B (N), `columns` are K as stored: K / 2 of a sparse A, all K of B. Nothing
+here has state: memory is an array that the caller owns.
 
 Evidence: canonical layouts and swizzles, published (PTX ISA 9.0, 9.7.16.3 and 9.7.16.4.1; CUTLASS, make_umma_desc);
-    sparse A like a dense M x K/2
-matrix and B as the full matrix, published (CUTLASS, sparse_smem_desc); 128 bytes for each k of the mode with 32-byte
-atoms, published by CUTLASS alone; base offsets and chunks at an absolute address, inferred; no wrap at the end of the
-window, assumed.
+sparse A like a dense M x K/2 matrix and B as the full matrix, published (CUTLASS, sparse_smem_desc); 128 bytes for each
+k of the mode with 32-byte atoms, published by CUTLASS alone; base offsets and chunks at an absolute address, inferred;
+no wrap at the end of the window, assumed.
 """
 
 from __future__ import annotations
@@ -320,5 +319,5 @@ def _gathered(
 
 
 def _ordered(values: Bits, major: str, rows: int, columns: int) -> Bits:
-    """Turns patterns [line, element] into [row, k], and drops the elements of a last unit that lie outside the matrix."""
+    """Turns patterns [line, element] into [row, k], and drops elements of a last unit that lie outside the matrix."""
     return values[:, :columns] if major == K else values[:, :rows].T

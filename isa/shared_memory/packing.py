@@ -4,9 +4,8 @@ tensor core makes of them.
 Every layout of shared memory moves whole units of 16 bytes; inside a unit elements follow one another, lowest bits
 first. Elements of 8, 16 and 32 bits fill a unit. Of kinds f8f6f4 and mxf8f6f4, 16 elements take one unit whatever their
 width: 4-bit ones 8 bytes and 8 of padding, 6-bit ones 12 and 4 (published: PTX ISA 9.0, 9.7.16, packing formats of
-    sub-byte types; the tensor-map types .b4x16_p64 and .b6x16_p32). Of kinds mxf4
-and mxf4nvf4, 32 elements fill a unit (published), the first of two in the lower nibble (inferred: one good source,
-CUTLASS's order).
+sub-byte types; the tensor-map types .b4x16_p64 and .b6x16_p32). Of kinds mxf4 and mxf4nvf4, 32 elements fill a unit
+(published), the first of two in the lower nibble (inferred: one good source, CUTLASS's order).
 """
 
 from __future__ import annotations

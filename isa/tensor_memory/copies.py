@@ -2,9 +2,8 @@
 by multicast included.
 
 Shapes: published (PTX ISA 9.0, 9.7.16.9.1; CUTLASS); the lanes of .4x256b: inferred (CUTLASS alone). Decompression:
-that
-16 elements and their padding become 16 bytes is published (9.7.16.9.1.1 and 9.7.16.9.1.2); which bits of the byte they
-take is inferred (see `decompress`).
+that 16 elements and their padding become 16 bytes is published (9.7.16.9.1.1 and 9.7.16.9.1.2); which bits of the byte
+they take is inferred (see `decompress`).
 """
 
 from __future__ import annotations

@@ -161,8 +161,8 @@ class TmemMetadata:
         `undefined-metadata`: a code that PTX does not list (undefined behavior for tf32, mxf4 and mxf4nvf4, "not
         meaningful" for the others: published). `zero-chunk`: such a code with two equal indices, and nothing but zeros
         stored: harmless, CUTLASS writes it for empty chunks and for padding (published; that hardware ignores it:
-            inferred). `unordered-metadata`: 0b0110, listed but the only one whose
-        indices descend: what it does is inferred.
+        inferred). `unordered-metadata`: 0b0110, listed but the only one whose indices descend: what it does is
+        inferred.
         """
         codes = np.asarray(codes)
         zero = (

@@ -14,8 +14,7 @@ of cells 2c and 2c + 1 are the low and high half of the register.
 
 Evidence. Maps of ld and st: published (CUTLASS copy_traits_sm100.hpp, TMEM_LOAD_*). Packing: published for .16x64b and
 .16x32bx2 (the same file, *_16b), inferred for the other shapes; that half_split counts columns of Tensor Memory there
-too is inferred; that unpacking clears the high halves is assumed.
-Shift: see `shift_sources`.
+too is inferred; that unpacking clears the high halves is assumed. For the shift see `shift_sources`.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ Blocks are counted in logical K: with a sparse A a factor covers twice as many c
 says.
 
 Evidence: published (CUTLASS tmem_sf_frg, JAX; PTX ISA 9.0, 9.7.16.10.7 for factors and ids); layout B's columns of B:
-    published (CUTLASS,
-ScaleFactorDuplicated2by2), for N a multiple of 64 alone.
+published (CUTLASS, ScaleFactorDuplicated2by2), for N a multiple of 64 alone.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 sum: f64, and m8n8k4 of f16.
 
 f64: acc = C, then acc = fma(a, b, acc) over ascending k, each rounded once; NaN keep sign and payload. m8n8k4 of f16 on
-    sm_80 and later: a routine
-of f32 multiply-adds. Both: measured on an NVIDIA H100 80GB, November 2026 (tests/hardware/README.md); code that ptxas
-13.0 emits.
+sm_80 and later: a routine of f32 multiply-adds. Both: measured on an NVIDIA H100 80GB, November 2026
+(tests/hardware/README.md); code that ptxas 13.0 emits.
 """
 
 from __future__ import annotations
@@ -145,8 +144,7 @@ def chain_f16(products: Reals, c: Reals, result: ElementType) -> Bits:
     f32 or f16.
 
     f32: a chain of multiply-adds from +0, then C is added. f16: each pair of products starts with a multiplication, C
-        takes in one pair and then the
-    other, and the f32 sum is rounded to f16; here a negative zero is possible.
+    takes in one pair and then the other, and the f32 sum is rounded to f16; here a negative zero is possible.
     """
 
     def add(x: Reals, y: Reals) -> Reals:

@@ -4,26 +4,23 @@ the target.
 Every element of every type here is a float64 exactly, so that one core (`_round_floats`) rounds for all of them, from
 float64, once. The rules:
 
-* Overflow: infinity, or the largest finite number where the rounding goes toward zero there; a type with NaN but no
-infinity (e4m3, ue8m0,
-  ue4m3) gives NaN, with the sign, in place of infinity; a type with neither (e3m2, e2m3, e2m1) the largest number.
-  `satfinite`: always the largest.
-* NaN: the canonical pattern; the largest positive number of a type without NaN; zero for integers (their lowest bit
-pattern 100...0 from f64).
-* Zeros and numbers that round to zero keep their sign; relu makes negative ones, -0 and -infinity +0 and keeps NaN.
-* Unsigned scale types: the sign is dropped before anything else. ue8m0 has no zero: what is below 2^-127 becomes
-2^-127.
+* Overflow gives infinity, or the largest finite number where the rounding goes toward zero there. A type with NaN but
+  no infinity (e4m3, ue8m0, ue4m3) gives NaN, with the sign, in place of infinity; a type with neither (e3m2, e2m3,
+  e2m1) gives the largest number. With `satfinite` the result is always the largest number.
+* NaN gives the canonical pattern; the largest positive number of a type without NaN; zero for integers (their lowest
+  bit pattern 100...0 from f64).
+* Zeros and numbers that round to zero keep their sign. `relu` turns negative numbers, -0 and -infinity into +0, and
+  keeps NaN.
+* For unsigned scale types the sign is dropped before anything else. ue8m0 has no zero: what is below 2^-127 becomes
+  2^-127.
 * Integers as targets saturate (PTX: by default). Between integers, low bits are kept unless `satfinite` (PTX calls it
-`.sat`).
-
+  `.sat`).
 * Two conversions are no instruction of the chip, and ptxas 13.0 writes integer code for them (read from its output for
-sm_80 to sm_120a): they
-  do not make NaN canonical. bf16 to f32 is a shift; f32 to tf32 with rna adds half of the last place unless the
-  exponent is all ones, and cuts.
+  sm_80 to sm_120a): they do not make NaN canonical. bf16 to f32 is a shift; f32 to tf32 with rna adds half of the last
+  place unless the exponent is all ones, and cuts.
 
 Sources: PTX ISA 9.0, 9.7.9.21 (cvt); ue8m0 and NaN into 6- and 4-bit types: cuda_fp8.h, cuda_fp6.h, cuda_fp4.h of CUDA
-    13.0 (published).
-Inferred: the sign of ue4m3, which no instruction writes.
+13.0 (published). Inferred: the sign of ue4m3, which no instruction writes.
 """
 
 from __future__ import annotations

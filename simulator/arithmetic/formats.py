@@ -218,8 +218,7 @@ def ulp_distance(x: Bits, y: Bits, element: ElementType) -> Integers:
     """How many representable numbers apart two arrays of patterns are, int64 of their (broadcast) shape.
 
     Floats: -0 equals +0, infinity is the number after the largest finite one, two NaN are 0 apart, and NaN is 2^bits -
-        1 (more than any
-    two numbers) from everything else. Integers: the absolute difference.
+    1 (more than any two numbers) from everything else. Integers: the absolute difference.
     """
     if not element.is_float:
         apart: Integers = np.abs(integers(x, element) - integers(y, element))

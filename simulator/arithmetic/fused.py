@@ -5,6 +5,7 @@ Every term (a product, or C) is aligned to the largest exponent of the terms, tr
 fraction bits, and added exactly; the sum is rounded once. Exponents are those of `Decoded`: a product's is the sum of
 its factors', not normalised. Arrays are laid out [column of B, product, output], so that every operation runs along
 many outputs.
+
 Source: `simulator.arithmetic.rows`; measured on H100, November 2026.
 """
 

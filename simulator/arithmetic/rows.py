@@ -2,10 +2,9 @@
 instructions on some targets.
 
 One algorithm (`simulator.arithmetic.fused`) serves every float type but f64; what differs between chips is in the
-rules. Rules of the dense
-rows: MMA-Sim 2.1.1 and the feature tests of Khattak and Mikaitis (arXiv 2512.07004), whose vectors of real GPUs the
-    rows reproduce. sm_90:
-recorded results of an NVIDIA H100 80GB, driver 580, November 2026. Lowered forms: code that ptxas 13.0 emits.
+rules. Rules of the dense rows: MMA-Sim 2.1.1 and the feature tests of Khattak and Mikaitis (arXiv 2512.07004), whose
+vectors of real GPUs the rows reproduce. sm_90: recorded results of an NVIDIA H100 80GB, driver 580, November 2026.
+Lowered forms: code that ptxas 13.0 emits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What one instruction of a tensor core computes: D = A * B + C on matrices of bit patterns, for many cases at once.
 
 A `Sum` says how; `add` does it, with the compiled kernel where there is one, else in numpy. Structured sparsity works
-as measured on an H100 (November 2026): the codes of A choose, for each stored element, the row of B that it meets, like
+as measured on an H100 (November 2026): the codes of A choose, for each stored element, the row of B that it multiplies, like
 a plain multiplexer in front of the multipliers, whatever the codes say; elements of B that no code picks have no
 effect, NaN and infinity included.
 """

@@ -1,10 +1,11 @@
 """Finds the operands of an opcode and where each of them lives:
 `form_layout("mma.sp.m16n8k32.f32.f16.f16.f32").operands["e"]`.
 
-mma, mma.sp            a, b, c, d; e (the metadata that a selector picks); scale_a, scale_b (of a byte-id and a
-thread-id) ldmatrix               d, and address: whose address names which row
-tcgen05.mma(.sp, .ws)  d, a in Tensor Memory, e (metadata), scale_a, scale_b, as one CTA holds them
-tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the base address on
+    mma, mma.sp            a, b, c, d; e (the metadata that a selector picks);
+                           scale_a, scale_b (of a byte-id and a thread-id)
+    ldmatrix               d, and address: whose address names which row
+    tcgen05.mma(.sp, .ws)  d, a in Tensor Memory, e (metadata), scale_a, scale_b, as one CTA holds them
+    tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the base address on
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def check_formulas() -> Checked:
 
 
 def _check(operand: Operand, layout: FormLayout) -> tuple[int, int, list[str]]:
-    """Checks the formulas of one operand; returns the numbers of formulas and cells, and the formulas that are wrong."""
+    """Checks the formulas of one operand: the numbers of formulas and cells, and the formulas that are wrong."""
     mapping, printed = operand.general or operand.mapping, operand.formulas()
     coordinates = dict(zip((name for name, _ in mapping.axes), np.indices(mapping.shape), strict=True))
     grid = dict(zip((name for name, _ in mapping.places), mapping.grid, strict=True))

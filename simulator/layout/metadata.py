@@ -135,8 +135,8 @@ def read_metadata(layout: FormLayout, text: str) -> Selection:
     """The metadata that a text describes (see above).
 
     Raises:
-        IsaError: a dense form, a text that is none of these, or a file that cannot be read or does not hold so many
-            words.
+        IsaError: a dense form, a text that describes no metadata, or a file that cannot be read or does not hold so
+            many words.
     """
     _sparsity(layout)
     name, _, seed = text.partition(":")
