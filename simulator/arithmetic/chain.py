@@ -44,7 +44,7 @@ def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
     """a * b + c, rounded once; f64 patterns of one shape.
 
     NaN: B's wins over C's, C's over A's; it becomes quiet and keeps sign and payload. An invalid operation gives
-        0xFFF8000000000000.
+    0xFFF8000000000000.
 
     Built from float64 operations that lose nothing (Boldo and Melquiond 2008: the low parts are added with rounding to
     odd, so that the last addition rounds once), within exponents where no part can under- or overflow; what lies

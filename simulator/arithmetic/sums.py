@@ -1,9 +1,9 @@
 """What one instruction of a tensor core computes: D = A * B + C on matrices of bit patterns, for many cases at once.
 
-A `Sum` says how; `add` does it, with the compiled kernel where there is one, else in numpy. Structured sparsity works
-as measured on an H100 (November 2026): the codes of A choose, for each stored element, the row of B that it multiplies, like
-a plain multiplexer in front of the multipliers, whatever the codes say; elements of B that no code picks have no
-effect, NaN and infinity included.
+A `Sum` says how the instruction adds; `simulator.arithmetic.batch.add` computes it, with the compiled kernel where
+there is one, and with this module's numpy code otherwise. Structured sparsity works as measured on an H100 (November
+2026): for each stored element the codes of A choose the row of B that it multiplies, like a plain multiplexer in front
+of the multipliers, whatever the codes say. Elements of B that no code picks have no effect, NaN and infinity included.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Finds the operands of an opcode and where each of them lives:
-`form_layout("mma.sp.m16n8k32.f32.f16.f16.f32").operands["e"]`.
+"""Finds the operands of an opcode, and where each of them lives: `form_layout(OPCODE).operands["e"]`.
 
-    mma, mma.sp            a, b, c, d; e (the metadata that a selector picks);
-                           scale_a, scale_b (of a byte-id and a thread-id)
-    ldmatrix               d, and address: whose address names which row
-    tcgen05.mma(.sp, .ws)  d, a in Tensor Memory, e (metadata), scale_a, scale_b, as one CTA holds them
-    tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the base address on
+mma, mma.sp            a, b, c, d, e (metadata of a selector), scale_a, scale_b (of a byte-id and a thread-id)
+ldmatrix               d, and address: whose address names which row
+tcgen05.mma(.sp, .ws)  d, a in Tensor Memory, e (metadata), scale_a, scale_b, as one CTA holds them
+tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the base address on
 """
 
 from __future__ import annotations
@@ -382,16 +380,8 @@ def _moved(form: Form, choice: Choice) -> FormLayout:
         _refuse(form, choice, "half_split")
         copied = copy(form.shape, form.multicast)
         what = "cells <-> bytes of a matrix in shared memory, from the base address on"
-        operand = Operand(
-            form.opcode,
-            "d",
-            what,
-            8,
-            copied.mapping,
-            "PTX ISA 9.0, 9.7.16.9.1 (tcgen05.cp)",
-            copied.evidence,
-            tmem=True,
-        )
+        section = "PTX ISA 9.0, 9.7.16.9.1 (tcgen05.cp)"
+        operand = Operand(form.opcode, "d", what, 8, copied.mapping, section, copied.evidence, tmem=True)
         return FormLayout(form.opcode, form, choice, {"d": operand})
     split = choice.half_split
     if form.shape == "16x32bx2" and split is None:

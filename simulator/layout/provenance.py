@@ -25,8 +25,8 @@ class Term:
     Attributes:
         stored: column of A as stored.
         a: where the element of A is: `T12 a0[15:0]`.
-        rows: rows of B that it may multiply: one if the form is dense or the metadata known; of an undefined 1:2 code both,
-            joined.
+        rows: rows of B that it may multiply: one if the form is dense or the metadata given; of an undefined 1:2 code
+            both, joined.
         b: where those elements of B are; empty if B is in shared memory.
         chunk, code, index: chunk of the metadata, where its code is, and where the bits of it are that choose; -1 and
             empty in a dense form.

@@ -76,8 +76,8 @@ def exact_gemm(
         zero is +0; what rounds to zero keeps its sign.
 
     Raises:
-        IsaError: shapes that do not fit, unknown types, values that the type does not have, products of more than 53 bits
-            (f32 with ue4m3).
+        IsaError: shapes that do not fit, unknown types, values that the type does not have, products of more than 53
+            bits (f32 with ue4m3).
     """
     into = result_type(result)
     a, b = np.asarray(a), np.asarray(b)
