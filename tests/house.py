@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("isa",),
     ("simulator.version", "simulator.errors", "simulator.files", "simulator.resources"),
     ("simulator.tables", "simulator.toml_tables", "simulator.parallel", "simulator.statistics"),
-    ("simulator.state", "simulator.arithmetic", "simulator.layout", "simulator.applications"),
+    ("simulator.state", "simulator.arithmetic", "simulator.layout"),
     ("simulator.execute",),
     ("simulator.program", "simulator.timing"),
     ("simulator.simulation",),
