@@ -124,7 +124,7 @@ def first_metadata_finding(form: SparseForm, codes: Bits, selector: int) -> Unde
     if not broken.any():
         return None
     case, row, chunk = (int(i) for i in np.argwhere(broken)[0])
-    name = next(name for name, found in findings.items() if found[case, row, chunk])
+    name = next(name for name, broken_codes in findings.items() if broken_codes[case, row, chunk])
     lane, position = (int(p) for p in form.metadata.mapping.positions(row=row, chunk=chunk, selector=selector))
     low = CODE_BITS * position
     place = f"lane {lane}, bits {low}..{low + CODE_BITS - 1} of the metadata register"

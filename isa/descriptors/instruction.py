@@ -200,97 +200,99 @@ class InstructionDescriptor(Descriptor):
             legal = ", ".join(name or "none" for name in _VECTORS.get(self.kind, {"": 1}))
             raise IsaError(scale_vec, -1, f".kind::{self.kind} has no vector size '{scale_vec}'", legal, rule="idesc")
         chip = parse_target(target)
-        found = [
+        findings = [
             *self.reserved_findings(),
             *self._sparsity(sparse, chip),
             *self._types(),
             *self._majors(cta_group, a_in_tmem),
         ]
-        found += self._shape(cta_group, self.sparse if sparse is None else sparse, ws, ashift)
+        findings += self._shape(cta_group, self.sparse if sparse is None else sparse, ws, ashift)
         if not ws and self.max_shift:
-            found.append(self.finding("max_shift", Severity.UNDEFINED, "a maximum shift without .ws", "0"))
+            findings.append(self.finding("max_shift", Severity.UNDEFINED, "a maximum shift without .ws", "0"))
         if self.kind.startswith("mx"):
-            found += self._scales(scale_vec)
+            findings += self._scales(scale_vec)
         if self.k96:
             if self.sparse:
-                found.append(self.finding("k96", Severity.ILLEGAL, "K = 96 is dense only", "0 with .sp"))
+                findings.append(self.finding("k96", Severity.ILLEGAL, "K = 96 is dense only", "0 with .sp"))
             if str(chip) != "sm_103a":
-                found.append(self.finding("k96", Severity.ILLEGAL, f"{chip} has no K = 96", "0, or sm_103a"))
-        return found
+                findings.append(self.finding("k96", Severity.ILLEGAL, f"{chip} has no K = 96", "0, or sm_103a"))
+        return findings
 
     def check(self, **how: Any) -> None:
         """IsaError with everything that `validate(**how)` finds illegal or undefined."""
         self.refuse(self.validate(**how))
 
     def _sparsity(self, sp: bool | None, chip: Target) -> list[Finding]:
-        found = []
+        findings = []
         here = _I8 if self.kind == "i8" else _ONLY_A if self.kind in ("mxf4", "mxf4nvf4") and self.sparse else _ALL
         if chip not in here:
             rule = f"{chip} has no .kind::{self.kind}" + ", sparse" * self.sparse
-            found.append(Finding("kind", "", rule, str(here), "PTX ISA 9.0, 9.7.16 and ptxas 13.0", Severity.ILLEGAL))
+            findings.append(
+                Finding("kind", "", rule, str(here), "PTX ISA 9.0, 9.7.16 and ptxas 13.0", Severity.ILLEGAL)
+            )
         if sp is not None and sp != self.sparse:
             rule = f"the sparsity bit is {int(self.sparse)} in an instruction {'with' if sp else 'without'} .sp"
-            found.append(self.finding("sparse", Severity.ILLEGAL, rule, str(int(sp))))
+            findings.append(self.finding("sparse", Severity.ILLEGAL, rule, str(int(sp))))
         if self.selector:
             if not self.sparse:
-                found.append(self.finding("selector", Severity.WARNING, "a sparsity selector without sparsity", "0"))
+                findings.append(self.finding("selector", Severity.WARNING, "a sparsity selector without sparsity", "0"))
             elif self.kind in ("f8f6f4", "i8"):
                 rule = f"the sparsity selector of .kind::{self.kind} must be 0, not {self.selector}"
-                found.append(self.finding("selector", Severity.ILLEGAL, rule, "0", PTX_SELECTOR))
+                findings.append(self.finding("selector", Severity.ILLEGAL, rule, "0", PTX_SELECTOR))
             elif self.selector > 1:
                 rule = f"sparsity selector {self.selector} has no known meaning (inferred: PTX's table says 0-3)"
-                found.append(self.finding("selector", Severity.UNDEFINED, rule, "0 or 1", PTX_SELECTOR))
+                findings.append(self.finding("selector", Severity.UNDEFINED, rule, "0 or 1", PTX_SELECTOR))
         if self.sparsity_version and self.sparse:
             rule = "sparsity version 1 (2:4 by element) exists on sm_107 only"
-            found.append(
+            findings.append(
                 self.finding(
                     "sparsity_version", Severity.UNDEFINED, rule, f"0 on {chip}", "PTX ISA 9.4, instruction descriptor"
                 )
             )
         elif self.sparsity_version:
-            found.append(
+            findings.append(
                 self.finding("sparsity_version", Severity.ILLEGAL, "a sparsity version without sparsity: reserved", "0")
             )
-        return found
+        return findings
 
     def _types(self) -> list[Finding]:
-        found = []
+        findings = []
         for name in ("a_type", "b_type"):
             if isinstance(value := getattr(self, name), int):
                 legal = ", ".join(f"{code} ({known})" for code, known in TYPES_OF_KIND[self.kind].items())
-                found.append(
+                findings.append(
                     self.finding(name, Severity.ILLEGAL, f"code {value} is no type of .kind::{self.kind}", legal)
                 )
         if self.kind in _D_TYPES:
             legal = ", ".join(_D_TYPES[self.kind])
             if self.d_type not in _D_TYPES[self.kind]:
-                found.append(
+                findings.append(
                     self.finding("d_type", Severity.ILLEGAL, f"D of .kind::{self.kind} cannot be {self.d_type}", legal)
                 )
             elif self.kind == "f16" and self.d_type == "f16" and "bf16" in (self.a_type, self.b_type):
-                found.append(self.finding("d_type", Severity.ILLEGAL, "D in f16 needs A and B in f16", "f32"))
+                findings.append(self.finding("d_type", Severity.ILLEGAL, "D in f16 needs A and B in f16", "f32"))
         if self.kind == "f16" and self.a_type != self.b_type:
             rule = "A and B of different types: PTX does not say that they may be; CUTLASS never does it (inferred)"
-            found.append(self.finding("b_type", Severity.WARNING, rule, str(self.a_type), "CUTLASS"))
+            findings.append(self.finding("b_type", Severity.WARNING, rule, str(self.a_type), "CUTLASS"))
         if self.saturate and self.kind != "i8":
-            found.append(self.finding("saturate", Severity.ILLEGAL, f".kind::{self.kind} cannot saturate", "0"))
+            findings.append(self.finding("saturate", Severity.ILLEGAL, f".kind::{self.kind} cannot saturate", "0"))
         for name in ("negate_a", "negate_b"):
             if self.kind == "i8" and getattr(self, name):
-                found.append(self.finding(name, Severity.ILLEGAL, ".kind::i8 cannot negate", "0"))
-        return found
+                findings.append(self.finding(name, Severity.ILLEGAL, ".kind::i8 cannot negate", "0"))
+        return findings
 
     def _majors(self, cta_group: int, a_in_tmem: bool) -> list[Finding]:
-        found = []
+        findings = []
         for name, element in (("transpose_a", self.a_type), ("transpose_b", self.b_type)):
             if getattr(self, name) and self.kind in ("mxf4", "mxf4nvf4"):
-                found.append(
+                findings.append(
                     self.finding(name, Severity.ILLEGAL, f".kind::{self.kind} cannot transpose", "0", PTX_TRANSPOSE)
                 )
             elif getattr(self, name) and element in ("e2m3", "e3m2", "e2m1"):
                 rule = f"{element} transposed: only 8-, 16- and 32-bit types are listed (inferred)"
-                found.append(self.finding(name, Severity.WARNING, rule, "0", f"{PTX_TRANSPOSE}; CUTLASS"))
+                findings.append(self.finding(name, Severity.WARNING, rule, "0", f"{PTX_TRANSPOSE}; CUTLASS"))
         if self.transpose_a and a_in_tmem:
-            found.append(
+            findings.append(
                 self.finding(
                     "transpose_a",
                     Severity.ILLEGAL,
@@ -306,17 +308,19 @@ class InstructionDescriptor(Descriptor):
             and (self.n % step or not step <= self.n <= 256)
         ):
             rule = f"N = {self.n} with 8-bit B transposed and cta_group::{cta_group}"
-            found.append(self.finding("n", Severity.ILLEGAL, rule, f"{step} to 256 in steps of {step}", PTX_TRANSPOSE))
-        return found
+            findings.append(
+                self.finding("n", Severity.ILLEGAL, rule, f"{step} to 256 in steps of {step}", PTX_TRANSPOSE)
+            )
+        return findings
 
     def _shape(self, cta_group: int, sparse: bool, ws: bool, ashift: bool) -> list[Finding]:
         how: dict[str, Any] = {"cta_group": cta_group, "sparse": sparse, "ws": ws}
         form = f".kind::{self.kind}, cta_group::{cta_group}" + ", .sp" * sparse + ", .ws" * ws
-        found = []
+        findings = []
         for name, legal in (("m", legal_m(self.kind, **how)), ("n", legal_n(self.kind, **how))):
             if (value := getattr(self, name)) not in legal:
                 right = steps(legal) or "no such form"
-                found.append(
+                findings.append(
                     self.finding(name, Severity.ILLEGAL, f"{name.upper()} = {value} with {form}", right, PTX_SHAPES)
                 )
             elif name == "n":
@@ -326,14 +330,14 @@ class InstructionDescriptor(Descriptor):
                         f"N = {value} with M = {self.m}, {form}: legal in PTX's table, {who} wants a "
                         f"multiple of {step} (one source)"
                     )
-                    found.append(self.finding("n", Severity.WARNING, rule, f"a multiple of {step}", who))
+                    findings.append(self.finding("n", Severity.WARNING, rule, f"a multiple of {step}", who))
                 elif self.kind == "i8" and value == 24:
                     rule = (
                         "N = 24 with .kind::i8: legal in PTX's table, CUTLASS takes 8 or multiples of 16 (one source)"
                     )
-                    found.append(self.finding("n", Severity.WARNING, rule, "16 or 32", "CUTLASS"))
+                    findings.append(self.finding("n", Severity.WARNING, rule, "16 or 32", "CUTLASS"))
         if ashift and self.m not in (128, 256):
-            found.append(
+            findings.append(
                 self.finding(
                     "m",
                     Severity.ILLEGAL,
@@ -342,19 +346,19 @@ class InstructionDescriptor(Descriptor):
                     "PTX ISA 9.0, 9.7.16.10 (tcgen05.mma)",
                 )
             )
-        return found
+        return findings
 
     def _scales(self, scale_vec: str) -> list[Finding]:
-        found = []
+        findings = []
         count = _VECTORS[self.kind][scale_vec]
         legal = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}[count]
         for name in ("a_scale_id", "b_scale_id"):
             if (value := getattr(self, name)) not in legal:
                 rule = f"scale factor id {value} with {count} factors a row (scale_vec::{count}X)"
-                found.append(self.finding(name, Severity.ILLEGAL, rule, " or ".join(map(str, legal))))
+                findings.append(self.finding(name, Severity.ILLEGAL, rule, " or ".join(map(str, legal))))
         if self.scale_type == "ue4m3" and (self.kind != "mxf4nvf4" or scale_vec in ("2X", "block32")):
             rule = f"ue4m3 scales with .kind::{self.kind}" + (f" {scale_vec}" if self.kind == "mxf4nvf4" else "")
-            found.append(
+            findings.append(
                 self.finding(
                     "scale_type",
                     Severity.UNDEFINED,
@@ -363,7 +367,7 @@ class InstructionDescriptor(Descriptor):
                     f"{PTX_IDESC}; PTX ISA 9.4 (undefined below sm_107)",
                 )
             )
-        return found
+        return findings
 
 
 def steps(numbers: tuple[int, ...]) -> str:

@@ -137,9 +137,9 @@ class ZeroColumnMask(SingleTableDescriptor):
             max_shift: what the instruction descriptor gives as maximum shift (0, 8, 16 or 32), if known.
         """
         parts, limit = _sub_masks(m), 16 if m == 32 else 32
-        found = self.reserved_findings()
+        findings = self.reserved_findings()
         if self.column_shift > limit:
-            found.append(
+            findings.append(
                 self.finding(
                     "column_shift", Severity.ILLEGAL, f"a shift of {self.column_shift} with M = {m}", f"0 to {limit}"
                 )
@@ -148,15 +148,15 @@ class ZeroColumnMask(SingleTableDescriptor):
             rule = (
                 f"a shift of {self.column_shift} beyond the instruction descriptor's maximum of {max_shift} (inferred)"
             )
-            found.append(
+            findings.append(
                 self.finding(
                     "column_shift", Severity.UNDEFINED, rule, f"0 to {max_shift}", f"{PTX_MASK}; 9.7.16.4.2, bits 30-31"
                 )
             )
         if n is not None and (n <= 0 or n % parts):
             rule = f"N = {n} does not divide into {parts} sub-masks"
-            found.append(self.finding("non_zero_mask", Severity.ILLEGAL, rule, f"N a multiple of {parts}"))
-        return found
+            findings.append(self.finding("non_zero_mask", Severity.ILLEGAL, rule, f"N a multiple of {parts}"))
+        return findings
 
     def check(self, **how: Any) -> None:
         """IsaError with everything that `validate(**how)` finds illegal or undefined."""

@@ -86,7 +86,7 @@ class MmaForm(Form):
 
     def notes(self, target: Target | None = None) -> tuple[str, ...]:
         """What a user of this form should know, on this target or on any."""
-        found = [self.row.note] if self.row.note else []
+        notes = [self.row.note] if self.row.note else []
         if (
             self.sparse
             and not self.ordered
@@ -94,12 +94,12 @@ class MmaForm(Form):
             and not self.native(target)
             and self.row.emulated_plain
         ):
-            found.append(
+            notes.append(
                 f"plain .sp is slow on {target}: ptxas sorts the metadata by a routine; .sp::ordered_metadata is native"
             )
         elif target is not None and not self.native(target):
-            found.append(f"{target} has no such instruction: ptxas writes a sequence for it")
-        return tuple(found)
+            notes.append(f"{target} has no such instruction: ptxas writes a sequence for it")
+        return tuple(notes)
 
     @property
     def k_stored(self) -> int:

@@ -159,20 +159,20 @@ class Instruction:
     @cached_property
     def reads(self) -> tuple[str, ...]:
         """Names of the registers that are read, in order, address bases included."""
-        found: list[str] = []
+        names: list[str] = []
         for role, operand in zip(self.form.roles, self.operands, strict=False):
             if not role.output or isinstance(operand, Address):
-                found += register_names(operand)
-        return tuple(found)
+                names += register_names(operand)
+        return tuple(names)
 
     @cached_property
     def writes(self) -> tuple[str, ...]:
         """Names of the registers that are written, in order."""
-        found: list[str] = []
+        names: list[str] = []
         for role, operand in zip(self.form.roles, self.operands, strict=False):
             if role.output:
-                found += register_names(operand)
-        return tuple(found)
+                names += register_names(operand)
+        return tuple(names)
 
     @property
     def selector(self) -> int:

@@ -95,13 +95,13 @@ _MOST_REGISTERS = 65536
 
 def _register(name: str | None) -> Register:
     """The register of that name, the same object each time."""
-    found = _registers.get(name)
-    if found is None:
+    register = _registers.get(name)
+    if register is None:
         assert name is not None
         if len(_registers) >= _MOST_REGISTERS:
             _registers.clear()
-        found = _registers[name] = Register(name)
-    return found
+        register = _registers[name] = Register(name)
+    return register
 
 
 def _vector(names: Groups) -> Vector:

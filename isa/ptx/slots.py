@@ -63,10 +63,10 @@ def _fitted(row: Row, qualifiers: list[str]) -> tuple[str, ...] | None:
     left = [q for i, q in enumerate(qualifiers) if q != "sync" or "sync" not in qualifiers[:i]]
     choice = []
     for slot in row.slots:
-        found = [q for q in left if q in slot]
-        if len(found) != 1 and (found or "" not in slot):
+        given = [q for q in left if q in slot]
+        if len(given) != 1 and (given or "" not in slot):
             return None
-        choice.append(found[0] if found else "")
+        choice.append(given[0] if given else "")
         left = [q for q in left if q not in slot]
     places = [qualifiers.index(choice[i]) for i in row.sequence if choice[i]]
     return None if left or places != sorted(places) else tuple(choice)

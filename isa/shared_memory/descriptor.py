@@ -228,18 +228,18 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
             raise IsaError(str(kind), 0, f"unknown kind '{kind}'", ", ".join(KINDS))
         if operand not in ("a", "b"):
             raise IsaError(operand, 0, f"unknown operand '{operand}'", "a, b")
-        found = self.reserved_findings()
+        findings = self.reserved_findings()
         if self.version != VERSION:
-            found.append(self.finding("version", Severity.ILLEGAL, f"bits 46-48 are {self.version:#05b}", "0b001"))
+            findings.append(self.finding("version", Severity.ILLEGAL, f"bits 46-48 are {self.version:#05b}", "0b001"))
         if isinstance(self.swizzle, int):
-            found.append(
+            findings.append(
                 self.finding("swizzle", Severity.ILLEGAL, f"swizzle code {self.swizzle} is invalid", "0, 1, 2, 4 or 6")
             )
         else:
-            found += self._base(pattern_start)
-        found += self._absolute(parse_target(target), transposed)
-        found += self._majors(kind, operand, transposed, sparse)
-        return found
+            findings += self._base(pattern_start)
+        findings += self._absolute(parse_target(target), transposed)
+        findings += self._majors(kind, operand, transposed, sparse)
+        return findings
 
     def check(self, **how: Any) -> None:
         """IsaError with everything that `validate(**how)` finds illegal or undefined."""

@@ -95,12 +95,12 @@ def _scale_reader(instruction: Instruction, form: MmaForm) -> Callable[[CtaState
         if uneven:
             machine.note_undefined("uneven-scale-ids", uneven, form.opcode)
         kept = given[..., 0] & masks
-        found: list[tuple[Places, Scales]] = []
+        groups: list[tuple[Places, Scales]] = []
         for combination in np.unique(kept, axis=0):
             some = np.flatnonzero((kept == combination).all(axis=1))
             a_byte, a_thread, b_byte, b_thread = (int(value) for value in combination)
-            found.append((some, Scales(factors[0][some], factors[1][some], (a_byte, a_thread), (b_byte, b_thread))))
-        return found
+            groups.append((some, Scales(factors[0][some], factors[1][some], (a_byte, a_thread), (b_byte, b_thread))))
+        return groups
 
     return read
 

@@ -126,8 +126,8 @@ def _read_some(machine: CtaState, where: Addresses, size: int, warps: Warps) -> 
     """As `SharedMemory.read`; zero in the lanes that read nothing."""
     data, races = np.zeros((*where.shape, size), np.uint8), 0
     for row, lanes in enumerate(machine.threads(warps)):
-        found, raced = machine.shared.read(where[row : row + 1, lanes], size, machine.actors(warps[row : row + 1]))
-        data[row, lanes], races = found[0], races + raced
+        bytes_read, raced = machine.shared.read(where[row : row + 1, lanes], size, machine.actors(warps[row : row + 1]))
+        data[row, lanes], races = bytes_read[0], races + raced
     return data, races
 
 

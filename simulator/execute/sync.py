@@ -64,23 +64,23 @@ def _parties(machine: CtaState, warps: Warps, where: NDArray[np.int64], *numbers
 
 def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | None, ...]:
     """The fact of each warp; None where its threads do several things at once."""
-    found: list[Fact | None] = [Idle()] * len(warps)
+    facts: list[Fact | None] = [Idle()] * len(warps)
     seen: set[int] = set()
     for party, fact in parties:
-        found[party.row] = None if party.row in seen else fact
+        facts[party.row] = None if party.row in seen else fact
         seen.add(party.row)
-    return tuple(found)
+    return tuple(facts)
 
 
 def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:
     """The objects named, for the log."""
     if not machine.wants_accesses:
         return ()
-    found: dict[int, list[int]] = {}
+    offsets_of: dict[int, list[int]] = {}
     for party in parties:
         cta, offset = machine.located(party.address)
-        found.setdefault(cta.rank, []).append(offset)
-    return tuple(Region("mbarrier", rank, np.array(offsets, np.int64)) for rank, offsets in sorted(found.items()))
+        offsets_of.setdefault(cta.rank, []).append(offset)
+    return tuple(Region("mbarrier", rank, np.array(offsets, np.int64)) for rank, offsets in sorted(offsets_of.items()))
 
 
 # mbarrier: PTX ISA 9.0, 9.7.13.15

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.mma import MmaForm
+from isa.forms.mma import MmaForm, is_mma
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
@@ -93,7 +93,7 @@ class LockstepRuns(Lockstep):
 
     def executes(self, operation: Operation, rows: Warps, index: int) -> Executor:
         form, instruction = operation.instruction.form, operation.instruction
-        if not isinstance(form, MmaForm) or not form.sparse:
+        if not is_mma(form) or not form.sparse:
             return super().executes(operation, rows, index)
         selectors = np.full(len(rows), instruction.selector)
         golden = int((self.row_copy[rows] < 0).sum())

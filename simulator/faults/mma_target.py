@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from isa import MmaForm, parse_target
+from isa.forms.mma import is_mma
 from isa.types import Bits
 from simulator.arithmetic.check_bits import parity, secded
 from simulator.arithmetic.random_operands import random_patterns, random_scales, random_sparse
@@ -70,7 +71,7 @@ class MmaTarget(FaultTarget):
     def form(self) -> MmaForm:
         """IsaError or ConfigError if it is no such instruction, or one of 64-bit registers."""
         form = self.layout.form
-        if not isinstance(form, MmaForm) or form.a_type.bits == 64 or form.blocks > 1:
+        if not is_mma(form) or form.a_type.bits == 64 or form.blocks > 1:
             legal = "mma.sp or mma, but f64 and m8n8k4 of f16"
             raise refuse("subject.opcode", f"'{self.opcode}' cannot be a subject", legal)
         return form

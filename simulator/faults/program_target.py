@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isa.forms.mma import MmaForm
-from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.forms.mma import is_mma
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from isa.types import Bits
 from simulator.applications.stored import Stored, differing
@@ -115,7 +114,7 @@ class ProgramTarget(FaultTarget):
     @cached_property
     def layout(self) -> FormLayout:
         for operation, _ in self.session.program.operations:
-            if isinstance(operation.instruction.form, MmaForm | Tcgen05MmaForm):
+            if operation.instruction.form.is_matrix:
                 return form_layout(operation.instruction.form.opcode)
         legal = "a trace with mma, mma.sp or tcgen05.mma"
         raise refuse("subject.path", f"{self.path} has no matrix instruction", legal)
@@ -158,7 +157,7 @@ class ProgramTarget(FaultTarget):
         there = {name: len(array) > 0 and (name != "tmem" or array.any()) for name, array in live.items()}
         sites = {name: Site(name, live[name], models=WORD_MODELS) for name in shapes if there[name]}
         forms = [operation.instruction.form for operation, _ in program.operations]
-        sparse = any(isinstance(form, MmaForm) and form.sparse for form in forms)
+        sparse = any(is_mma(form) and form.sparse for form in forms)
         return sites | ({"selector": SELECTOR} if sparse else {})
 
     def instructions(self, warp: int) -> int:
@@ -244,8 +243,7 @@ class ProgramTarget(FaultTarget):
 
     def selects(self, warp: int, index: int) -> bool:
         operation = self.session.operation(warp, index)
-        form = None if operation is None else operation.instruction.form
-        return isinstance(form, MmaForm) and form.sparse
+        return operation is not None and is_mma(form := operation.instruction.form) and form.sparse
 
     @cached_property
     def _together(self) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError, UndefinedBehavior
-from isa.forms.mma import MmaForm
-from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.forms.mma import MmaForm, is_mma
+from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.ptx.instruction import Immediate, Instruction
 from isa.tensor_memory.address import TmemAddress
 from isa.tensor_memory.metadata import tmem_metadata
@@ -91,13 +91,13 @@ class SingleRun(Observer):
         if injection.first <= self._index < injection.last and (mine or injection.site != "registers"):
             injection.hit(machine.ctas[injection.cta] if machine.peer is not None else machine)
         form = instruction.form
-        if isinstance(form, MmaForm) and form.sparse:
+        if is_mma(form) and form.sparse:
             struck = mine and injection.site == "selector" and injection.first <= index < injection.last
             if struck and injection.value != instruction.selector:
                 injection.changed = True
                 return self._two(instruction, with_selector(instruction, injection.value), group.warps)
             self._look(instruction, form, machine, group.warps)
-        elif isinstance(form, Tcgen05MmaForm) and form.sparse:
+        elif is_tcgen05_mma(form) and form.sparse:
             self._look_at_cells(instruction, form, machine, group.warps)
         return None
 
@@ -109,7 +109,7 @@ class SingleRun(Observer):
     def _two(self, right: Instruction, wrong: Instruction, warps: Warps) -> Executor:
         """One warp executes another instruction than the rest of its group."""
         form, struck = right.form, warps == self.injection.local
-        assert isinstance(form, MmaForm)
+        assert is_mma(form)
 
         def run(machine: CtaState, _warps: Warps) -> Outcome:
             for instruction, some in ((wrong, warps[struck]), (right, warps[~struck])):

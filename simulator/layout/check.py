@@ -139,7 +139,7 @@ def check_formulas() -> Checked:
     return Checked(len(forms), operands, formulas, cells, tuple(wrong))
 
 
-def _check(operand: Operand, found: FormLayout) -> tuple[int, int, list[str]]:
+def _check(operand: Operand, layout: FormLayout) -> tuple[int, int, list[str]]:
     """Formulas, cells, and formulas that are wrong, of one operand."""
     mapping, printed = operand.general or operand.mapping, operand.formulas()
     coordinates = dict(zip((name for name, _ in mapping.axes), np.indices(mapping.shape), strict=True))
@@ -151,7 +151,7 @@ def _check(operand: Operand, found: FormLayout) -> tuple[int, int, list[str]]:
             (grid, coordinates.get(name)) if name in coordinates and name not in grid else (coordinates, grid.get(name))
         )
         if name == "logical column":
-            count, good = _check_logical(operand, found)
+            count, good = _check_logical(operand, layout)
         else:
             assert expected is not None
             got = np.broadcast_to(evaluate(printed[name], **known), expected.shape)
@@ -162,12 +162,12 @@ def _check(operand: Operand, found: FormLayout) -> tuple[int, int, list[str]]:
     return len(printed), cells, wrong
 
 
-def _check_logical(operand: Operand, found: FormLayout) -> tuple[int, bool]:
+def _check_logical(operand: Operand, layout: FormLayout) -> tuple[int, bool]:
     """The formula of the logical column, for every defined code at every stored column."""
-    sparsity = found.sparsity
+    sparsity = layout.sparsity
     assert sparsity is not None
-    codes = np.array(found.codes, np.uint32)[:, None] * np.ones(found.k_stored // sparsity.stored, np.uint32)
+    codes = np.array(layout.codes, np.uint32)[:, None] * np.ones(layout.k_stored // sparsity.stored, np.uint32)
     expected = stored_columns(codes, sparsity)
-    stored = np.arange(found.k_stored)
+    stored = np.arange(layout.k_stored)
     values = {operand.axes[1]: stored, "code": codes.astype(np.int64)[:, stored // sparsity.stored]}
     return expected.size, bool((evaluate(operand.logical, **values) == expected).all())

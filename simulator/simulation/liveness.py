@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.descriptors.instruction import InstructionDescriptor
-from isa.forms.mma import MmaForm
-from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.forms.mma import is_mma
+from isa.forms.tcgen05 import is_tcgen05_mma
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from simulator.execute.cta_state import CtaState, Executor
 from simulator.execute.dispatch import guarded_lanes
@@ -133,9 +133,9 @@ class Golden(Observer):
             self._starts[group.code.cta * self._warps + int(warp)].append(self._count)
         self._count += 1
         form, instruction = operation.instruction.form, operation.instruction
-        if isinstance(form, MmaForm):
+        if is_mma(form):
             self.d_types.add(form.d_type.name)
-        elif isinstance(form, Tcgen05MmaForm):
+        elif is_tcgen05_mma(form):
             lanes = np.ones((len(group.warps), WARP_SIZE), np.bool_)
             lanes = lanes if instruction.guard is None else guarded_lanes(instruction.guard, machine, group.warps)
             words = reader(instruction["idesc"])(machine, group.warps)[:, 0][lanes]

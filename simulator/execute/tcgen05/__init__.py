@@ -167,12 +167,12 @@ def _load(instruction: Instruction, form: Form) -> Executor:
     how, read_addresses, write = _move(instruction, form), addresses(instruction["taddr"]), writer(instruction["d"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        found = np.empty((len(warps), how.registers, 32), np.uint32)
+        values = np.empty((len(warps), how.registers, 32), np.uint32)
         for row, warp, (address,) in _together(machine, warps, form, read_addresses(machine, warps)):
-            found[row] = load(_as_cta(machine), warp, address, how)
+            values[row] = load(_as_cta(machine), warp, address, how)
             if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], reads=regions.of_move(machine, address, how))
-        write(machine, warps, found)
+        write(machine, warps, values)
         return Outcome(facts=(MoveFacts(False, how.cells[0].size),) * len(warps))
 
     return run

@@ -18,7 +18,7 @@ import numpy as np
 from isa import decode
 from isa.descriptors.instruction import InstructionDescriptor
 from isa.errors import IsaError
-from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.shared_memory.descriptor import SharedMemoryDescriptor
 from isa.shared_memory.layout import Operand, operand_bits, read_operand, smem_operand, write_operand
 from isa.shared_memory.packing import operand_element
@@ -49,7 +49,7 @@ def form_of(opcode: str, a_in_tmem: bool, target: str) -> Tcgen05MmaForm:
     a, metadata, scales = "[%r1]" if a_in_tmem else "%rd1", ["[%r3]"] * sparse, ["[%r5]", "[%r6]"] * scaled
     operands = ["[%r0]", a, "%rd2", *metadata, "%r4", *scales, "%p1"]
     form = decode(f"{opcode} {', '.join(operands)};", target).form
-    assert isinstance(form, Tcgen05MmaForm)
+    assert is_tcgen05_mma(form)
     return form
 
 

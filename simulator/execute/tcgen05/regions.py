@@ -51,8 +51,8 @@ def of_mma(call: Call, ctas: Sequence[CtaState]) -> Touched:
     reads = [
         Region(space, cta.rank, cells, role)
         for cta in ctas
-        for space, found in (("shared", shared), ("tmem", tmem))
-        for role, cells in found
+        for space, every in (("shared", shared), ("tmem", tmem))
+        for role, cells in every
     ]
     return Touched(tuple(reads), tuple(Region("tmem", cta.rank, d, "D") for cta in ctas))
 
@@ -61,12 +61,12 @@ _cache: dict[tuple[object, ...], Cells] = {}  # the same operands come again in 
 
 
 def _kept(key: tuple[object, ...], make: Callable[[], Cells]) -> Cells:
-    found = _cache.get(key)
-    if found is None:
+    cells = _cache.get(key)
+    if cells is None:
         if len(_cache) > 4096:
             _cache.clear()
-        found = _cache[key] = make()
-    return found
+        cells = _cache[key] = make()
+    return cells
 
 
 def _layout(form: Tcgen05MmaForm, word: int) -> tuple[InstructionDescriptor, DatapathLayout]:
@@ -86,18 +86,18 @@ def _accumulators(form: Tcgen05MmaForm, word: int, d: int) -> Cells:
 
 def _operands(call: Call) -> list[tuple[str, Cells]]:
     """Roles and cells of A, metadata and scale factors, where they are in Tensor Memory."""
-    form, word, found = call.form, call.idesc, list[tuple[str, Cells]]()
+    form, word, cells = call.form, call.idesc, list[tuple[str, Cells]]()
     if form.a_in_tmem:
-        found.append(("A", _kept(("a", form.opcode, word, call.a), lambda: _tmem_a(form, word, call.a))))
+        cells.append(("A", _kept(("a", form.opcode, word, call.a), lambda: _tmem_a(form, word, call.a))))
     if form.sparse:
         metadata = _kept(("e", form.opcode, word, call.sp_meta), lambda: _metadata(form, word, call.sp_meta))
-        found.append(("metadata", metadata))
+        cells.append(("metadata", metadata))
     if form.block_scale:
         for operand, address in (("a", call.scale_a), ("b", call.scale_b)):
             key = operand, "scale", form.opcode, word, address
             factors = _kept(key, partial(_scales, form, word, operand, address))
-            found.append((f"scale factors of {operand.upper()}", factors))
-    return found
+            cells.append((f"scale factors of {operand.upper()}", factors))
+    return cells
 
 
 def _tmem_a(form: Tcgen05MmaForm, word: int, a: int) -> Cells:

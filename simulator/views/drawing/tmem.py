@@ -16,10 +16,10 @@ WIDE = 620.0  # pixels for the columns of a panel without text
 _FULL = 16  # slots up to which each cell has text
 
 
-def tmem_panels(found: FormLayout, name: str, palette: str, selection: Selection | None = None) -> list[Panel]:
+def tmem_panels(layout: FormLayout, name: str, palette: str, selection: Selection | None = None) -> list[Panel]:
     """One operand: with text in each cell if it is narrow, else small cells with the rows and columns of each block of
     16 lanes written over."""
-    operand = found.operands[name]
+    operand = layout.operands[name]
     slots = operand.words * operand.parts
     if slots <= _FULL:
         panels = lane_panels(operand, palette, selection, strip=_FULL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isa.forms.mma import MmaForm
+from isa.forms.mma import is_mma
 from isa.ptx.instruction import register_names
 from simulator.faults.injection import FOREVER, FaultInjection
 from simulator.faults.program_target import ProgramTarget
@@ -94,7 +94,7 @@ def _readers(target: ProgramTarget, injection: FaultInjection) -> list[str]:
 def _role(operation: Operation, injection: FaultInjection) -> str:
     """The opcode; of a matrix instruction also the elements that the struck bits hold."""
     instruction, form = operation.instruction, operation.instruction.form
-    if not isinstance(form, MmaForm) or not injection.mask:
+    if not is_mma(form) or not injection.mask:
         return form.opcode
     defined = form.sparse and instruction.selector < form.metadata.selectors
     operands = form_layout(form.opcode, Choice(selector=instruction.selector) if defined else Choice()).operands
