@@ -1,0 +1,50 @@
+"""From any format of metadata to any other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.errors import IsaError
+from isa.metadata_formats.formats import metadata_format
+from isa.metadata_formats.record import MetadataFormat, Words
+from isa.types import Bits, ElementType
+
+
+def convert(
+    stored: Words,
+    source: str,
+    target: str,
+    *,
+    type: str | ElementType,
+    rows: int | None = None,
+    chunks: int | None = None,
+    check: bool = True,
+) -> Words:
+    """Metadata stored in one format, stored in another.
+
+    Args:
+        stored: the array of the source format.
+        source, target: names of formats, see `format_names`.
+        type: of the sparse operand's elements.
+        rows, chunks: of the matrix of codes; needed where the array's shape does not tell them.
+        check: whether codes that mean nothing are refused.
+
+    Raises:
+        IsaError: an unknown format or type, a shape that a format does not take, or a code that is not defined.
+    """
+    origin = metadata_format(source, type)
+    codes = origin.load(stored, rows, chunks)
+    if check:
+        check_codes(codes, origin)
+    return metadata_format(target, type).store(codes)
+
+
+def check_codes(codes: Bits, format: MetadataFormat) -> None:
+    """IsaError that names the first code that the pattern does not define, in either spelling of `mma.sp`."""
+    wrong = ~np.isin(codes, format.sparsity.unordered)
+    if wrong.any():
+        row, chunk = map(int, np.argwhere(wrong)[0])
+        legal = ", ".join(f"{code:#06b}" for code in format.sparsity.unordered)
+        count = int(wrong.sum())
+        reason = f"{count} metadata code{'s are' if count > 1 else ' is'} not defined for {format.sparsity.name}"
+        raise IsaError("", -1, f"{reason}; row {row}, chunk {chunk}: {int(codes[row, chunk]):#06b}", legal)
