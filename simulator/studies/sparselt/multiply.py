@@ -52,6 +52,14 @@ class _Operands:
         """m, n, k."""
         return self.a.shape[1], self.b.shape[1], self.a.shape[2]
 
+    def pair(self, batch: int) -> tuple[Patterns, Patterns]:
+        """A and B of one product."""
+        return self.a[min(batch, len(self.a) - 1)], self.b[min(batch, len(self.b) - 1)]
+
+    def turned(self) -> _Operands:
+        """The product of B and A, which is the transposed one."""
+        return _Operands(self.b, self.a, None if self.c is None else self.c.transpose(0, 2, 1), self.batched, self.notes)
+
 
 def matmul(
     a: ArrayLike,
@@ -88,7 +96,8 @@ def matmul(
         compute: "32f", "32i" (s8) or "16f".
         alpha, beta: numbers, or vectors [m] (s8 alone). Beside a vector alpha a number for beta counts as 0, as in the
             library. C is not read where beta is 0.
-        bias: [m] or [batch, m], added to the rows of D; of C's type, of f32 for s8 into s8 and s32.
+        bias: [m] or [batch, m], added to the rows of D; of C's type, of f32 for s8 into s8 and s32. With a sparse B: [n],
+            added to the columns, as the library does; so with vectors alpha and beta.
         activation: None, "relu" (with bound and threshold) or "gelu" (with scale).
         sparse: which operand has structured sparsity, "a" or "b"; None: neither, the dense instructions (no product of
             the library's).
@@ -111,8 +120,10 @@ def matmul(
     mode = compute or ("32i" if type == "s8" else "32f")
     check_types(type, c_name, d_name, mode, chip)
     operands = _read(a, b, c, type, c_name)
-    m, n, k = operands.shape
     _check(operands, type, c_name, sparse, strict)
+    if sparse == "b":
+        operands = operands.turned()
+    k = operands.shape[2]
     scales.check(type, chip)
     steps = _epilogue(operands, type, c_name, d_name, mode, (alpha, beta), bias, scales, chip)
     options = Epilogue(
@@ -121,15 +132,17 @@ def matmul(
     _check_activation(options, type, d_name)
     slices = _slices(split_k, type, k)
     chain = Chain(type, chip, "f16" if mode == "16f" else "f32", sparse is not None, slices)
-    sums = np.stack([_sums(operands, i, chain, sparse) for i in range(operands.batches)])
+    sums = np.stack([accumulate(*operands.pair(i), chain) for i in range(operands.batches)])
     word = np.dtype(f"u{BITS[d_name] // 8}")
     d = finish(sums.astype(np.float32), options, d_name).astype(word)
     right = _exact(operands, type, options, d_name).astype(word) if exact else None
-    time = _cost(type, (m, n, k), operands, config, tile, sparse, slices, c_name if options.c is not None else None)
-    shape = (slice(None) if operands.batched else 0,)
-    return Product(
-        d[shape], None if right is None else right[shape], d_name, time, (*operands.notes, *scales.notes(chip))
-    )
+    bits = BITS[c_name] if options.c is not None else 0
+    time = None if config is None else _cost(type, operands, config, tile, sparse is not None, slices, bits)
+    d, right = (x if x is None or sparse != "b" else x.transpose(0, 2, 1) for x in (d, right))
+    assert d is not None
+    index = slice(None) if operands.batched else 0
+    notes = (*operands.notes, *scales.notes(chip))
+    return Product(d[index], None if right is None else right[index], d_name, time, notes)
 
 
 def _target(config: str | Path | None, target: str | Target | None) -> Target:
@@ -242,16 +255,11 @@ def _slices(split_k: int, type: str, k: int) -> int:
     return split_k
 
 
-def _sums(operands: _Operands, batch: int, chain: Chain, sparse: str | None) -> NDArray[np.float32] | NDArray[np.int64]:
-    a, b = (x[min(batch, len(x) - 1)] for x in (operands.a, operands.b))
-    return accumulate(b, a, chain).T if sparse == "b" else accumulate(a, b, chain)
-
-
 def _exact(operands: _Operands, type: str, options: Epilogue, d_type: str) -> NDArray[np.uint32]:
     """D from exact sums."""
     found = []
     for batch in range(operands.batches):
-        a, b = (x[min(batch, len(x) - 1)] for x in (operands.a, operands.b))
+        a, b = operands.pair(batch)
         if type == "s8":
             left, right = (x.view(np.int8).astype(np.float64) for x in (a, b))
             found.append(left @ right.T)
@@ -269,19 +277,8 @@ def _exact(operands: _Operands, type: str, options: Epilogue, d_type: str) -> ND
 
 
 def _cost(
-    type: str,
-    shape: tuple[int, int, int],
-    operands: _Operands,
-    config: str | Path | None,
-    tile: str,
-    sparse: str | None,
-    slices: int,
-    c_type: str | None,
-) -> Cost | None:
-    if config is None:
-        return None
-    m, n, k = shape if sparse != "b" else (shape[1], shape[0], shape[2])
-    bits = BITS[c_type] if c_type else 0
-    return cost(
-        type, m, n, k, config, tile=tile, batches=operands.batches, sparse=sparse is not None, slices=slices, c_bits=bits
-    )
+    type: str, operands: _Operands, config: str | Path, tile: str, sparse: bool, slices: int, c_bits: int
+) -> Cost:
+    m, n, k = operands.shape
+    batches = operands.batches
+    return cost(type, m, n, k, config, tile=tile, batches=batches, sparse=sparse, slices=slices, c_bits=c_bits)
