@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from simulator.execute.call import mma, mma_sp
     from simulator.simulation.report import Report
     from simulator.simulation.run import run
+    from simulator.studies import sparselt
     from simulator.timing.config import load_config
     from simulator.views.timeline import Timeline
 
@@ -37,6 +38,7 @@ __all__ = [
     "mma",
     "mma_sp",
     "run",
+    "sparselt",
 ]
 
 _WHERE = {
@@ -51,6 +53,7 @@ _WHERE = {
     "mma": "simulator.execute.call",
     "mma_sp": "simulator.execute.call",
     "run": "simulator.simulation.run",
+    "sparselt": "simulator.studies",
 }
 
 

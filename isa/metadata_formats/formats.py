@@ -139,7 +139,7 @@ def _cutlass_sm80(name: str, element: ElementType) -> MetadataFormat:
     torch = name == "torch"
     title = "PyTorch's CUTLASS form, reordered meta" if torch else "CUTLASS sm80, E as ldmatrix reads it"
     source = "PyTorch torch/sparse/_semi_structured_conversions.py; " * torch + _SM80
-    measured = torch or element.name == "f16"
+    measured = torch or element.name in ("f16", "bf16", "s8", "tf32")  # the bytes that PyTorch writes
     if element.name == "f16" and not torch:
         source += _CAPTURED
     bits = 16 if wide else 32

@@ -1,9 +1,9 @@
 """What a format of metadata is: one bijection between (row, chunk) and a position in storage, and how words are shaped.
 
 A matrix of codes has a row for each row of the sparse operand and a chunk for each 2 (32-bit types), 4 (16- and 8-bit)
-or 8 (4-bit) of its logical columns; `isa.fragments.metadata` says what a code means. A format stores these codes, 4 bits
-each, in some order. Positions count codes: position p is bits 4 * (p % n) and up of word p / n, where n codes fill a
-word and words are little-endian; so the bytes of a file do not depend on how wide its words are called.
+or 8 (4-bit) of its logical columns; `isa.fragments.metadata` says what a code means. A format stores these codes, 4
+bits each, in some order. Positions count codes: position p is bits 4 * (p % n) and up of word p / n, where n codes fill
+a word and words are little-endian; so the bytes of a file do not depend on how wide its words are called.
 
 An *atom* is the smallest piece that a format repeats. It is written as the digits of the position, lowest first:
 "c1 c2 r8 c4" means that a position's bit 0 is bit 0 of the chunk, bit 1 its bit 1, bit 2 is bit 3 of the row (worth 8),
@@ -160,6 +160,8 @@ class MetadataFormat:
         stored = np.asarray(stored)
         if stored.dtype.kind == "i":
             stored = stored.view(f"u{stored.dtype.itemsize}")
+        if self.codes_per_word == 1 and stored.dtype.kind == "u" and stored.size and int(stored.max()) < 256:
+            stored = stored.astype(self.dtype)  # codes, in words of any width
         if rows is None or chunks is None:
             rows, chunks = self._guess(stored, rows, chunks)
         shape = self.shape(rows, chunks)
@@ -198,7 +200,7 @@ class MetadataFormat:
 def _positions(format: MetadataFormat, rows: int, chunks: int) -> Integers:
     found = np.empty((rows, chunks), np.int64)
     for first_row, first_word, mapping in _mappings(format, rows, chunks):
-        place = np.int64(0)
+        place: Integers = np.zeros(mapping.shape, np.int64)
         for (_, size), index in zip(mapping.places, mapping.grid, strict=True):
             place = place * size + index
         found[first_row : first_row + mapping.shape[0]] = place + first_word * format.codes_per_word

@@ -31,6 +31,7 @@ examples:
   tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --metadata 0xEE44EE44 --output a.html --palette safe
   tcsim layout tcgen05.mma.sp.cta_group::1.kind::f16 --m 64 --base-lane 16 --operand e --format csv
   tcsim layout datapath --output layouts.svg
+  tcsim layout --metadata-format cutlass.sm90.k128 --type f16 --output atom.svg
   tcsim layout --check                                                            every printed formula, evaluated
 """
 _FORMATS = ("table", "csv", "json", "markdown", "svg", "html")
@@ -59,6 +60,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="of pictures: pastel (CuTe's), distinct (32 colours), safe (any colour vision), bw (default pastel)",
     )
     parser.add_argument(
+        "--metadata-format",
+        metavar="NAME",
+        help="in place of FORM: how software stores metadata (names: tcsim convert --list --type f16)",
+    )
+    parser.add_argument("--type", default="f16", help="of the elements, with --metadata-format (default f16)")
+    parser.add_argument(
         "--lane",
         type=int,
         help="whose metadata register the ruler of a picture shows (default: the first that is read)",
@@ -73,6 +80,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.check:
         return _check()
+    if options.metadata_format is not None:
+        return _metadata_format(options)
     if options.form is None:
         say("layout: FORM is missing; see 'tcsim layout --help'")
         return BAD
@@ -86,6 +95,27 @@ def execute(options: argparse.Namespace) -> int:
         return written(made, options.output)
     made, code = choices.text_of(options, lambda found, selection: _made(found, selection, options, format))
     return code if code != DONE else written(made, options.output)
+
+
+def _metadata_format(options: argparse.Namespace) -> int:
+    from isa.metadata_formats import metadata_format
+    from simulator.views.drawing.metadata_formats import as_csv, as_json, as_text, draw_format
+    from simulator.views.drawing.page import html
+
+    try:
+        found = metadata_format(options.metadata_format, options.type)
+        format = options.format or _SUFFIXES.get(Path(options.output or "").suffix.lower(), "table")
+        if format in ("svg", "html"):
+            picture = draw_format(found, options.palette)
+            made = picture.svg if format == "svg" else html(picture, options.palette)
+        elif format in ("csv", "json"):
+            made = as_csv(found) if format == "csv" else as_json(found)
+        else:
+            made = as_text(found, markdown=format == "markdown")
+    except IsaError as error:
+        say(error)
+        return NO
+    return written(made, options.output)
 
 
 def _check() -> int:

@@ -47,12 +47,13 @@ def compress(patterns: ArrayLike, type: str, *, order: str = "row", op: str = "n
         IsaError: a shape or arrangement that the library does not take, or a matrix that is not pruned along K.
     """
     found, _ = as_patterns(patterns, type)
+    rows, columns = found.shape
     arrangement = _checked(found.shape, type, Arrangement(order, op, operand))
     stored, codes = split(np.asarray(arrangement.by_k(found), found.dtype), type)
     if type in ("f32", "tf32"):
         stored = np.where(_finite(stored), stored + HALF_PLACE, stored).astype(found.dtype)
     lying = stored if arrangement.contiguous else stored.T
-    buffer = np.zeros(compressed_size(*found.shape, type), np.uint8)
+    buffer = np.zeros(compressed_size(rows, columns, type), np.uint8)
     parts = [np.ascontiguousarray(lying), *(metadata_format(name, type).store(codes) for name in _formats(type))]
     start = 0
     for part in parts:

@@ -16,7 +16,7 @@ Patterns = NDArray[np.unsignedinteger]
 Mask = NDArray[np.bool_]
 
 TYPES = ("f16", "bf16", "f32", "s8", "e4m3", "e5m2", "e2m1")
-"""As cuSPARSELt takes them; f32 is multiplied as tf32, and "tf32" is another name of it here. e2m1: a pattern a byte."""
+"""As cuSPARSELt takes them; f32 is multiplied as tf32, and "tf32" is another name of it. e2m1: a pattern a byte."""
 ORDERS, OPERATIONS, OPERANDS = ("row", "col"), ("n", "t"), ("a", "b")
 
 

@@ -1,9 +1,9 @@
 """Prune as cuSPARSELt does, and as PyTorch does for training.
 
-`prune` keeps half of the elements and makes the others zero. "strip" and "tile" are cuSPARSELt 0.8's algorithms, byte for
-byte as on an NVIDIA H100 (November 2026) for all types, ties, NaN, infinities and subnormal numbers included, in every
-arrangement of matrix, operation and operand that the library takes there. e2m1 was never measured (the library prunes
-it on Blackwell alone): pairs of neighbours along K are weighed together, as NVIDIA's text says (inferred).
+`prune` keeps half of the elements and makes the others zero. "strip" and "tile" are cuSPARSELt 0.8's algorithms, byte
+for byte as on an NVIDIA H100 (November 2026) for all types, ties, NaN, infinities and subnormal numbers included, in
+every arrangement of matrix, operation and operand that the library takes there. e2m1 was never measured (the library
+prunes it on Blackwell alone): pairs of neighbours along K are weighed together, as NVIDIA's text says (inferred).
 """
 
 from __future__ import annotations
@@ -75,18 +75,18 @@ def prune_mask(
 
 
 def prune_check(patterns: ArrayLike, type: str, *, order: str = "row", op: str = "n", operand: str = "a") -> bool:
-    """Whether no strip along K has more elements that are not zero than the pattern stores, so that `compress` takes it.
+    """Whether no strip along K has more elements that are not zero than the pattern stores: `compress` takes it.
 
-    Zero is a zero of either sign; of f32 subnormal numbers too, as `compress` sees them. (The library's own check writes
+    Zero is a zero of either sign; of f32 subnormal numbers too, as `compress` sees them. (The library's own check wrote
     1 for every matrix on an H100, pruned or not: measured with 0.8. What is answered here is what its text promises.)
     """
     found, _ = as_patterns(patterns, type)
     pattern = sparsity(type)
     by_k = Arrangement(order, op, operand).by_k(~is_zero(found, type))
-    strips = _units(np.asarray(by_k, np.float32), pattern.unit, type) > 0
+    weights = _units(np.asarray(by_k, np.float32), pattern.unit, type)
     room = pattern.stored // pattern.unit
     width = pattern.chunk // pattern.unit
-    return bool((_cut(strips, 1, width, type).sum(axis=-1) <= room).all())
+    return bool(((_cut(weights, 1, width, type) > 0).sum(axis=-1) <= room).all())
 
 
 def is_zero(patterns: Patterns, type: str) -> Mask:

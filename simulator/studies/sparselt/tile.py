@@ -1,8 +1,8 @@
 """PRUNE_SPMMA_TILE: the best of the 90 ways to keep two elements in each row and column of a 4 x 4 tile.
 
-The order in which the library looks at them decides ties, and what NaN does. Number the six pairs of columns 0 = {0, 1},
-1 = {0, 2}, 2 = {0, 3}, 3 = {1, 2}, 4 = {1, 3}, 5 = {2, 3}, so that pair p and pair 5 - p have no column in common. A
-pattern is four pairs, one a row. The library builds it from halves:
+The order in which the library looks at them decides ties, and what NaN does. Number the six pairs of columns
+0 = {0, 1}, 1 = {0, 2}, 2 = {0, 3}, 3 = {1, 2}, 4 = {1, 3}, 5 = {2, 3}, so that pair p and pair 5 - p have no column in
+common. A pattern is four pairs, one a row. The library builds it from halves:
 
 1. rows 0 and 1 keep pairs (i, 5 - i), rows 2 and 3 (j, 5 - j): the best i and the best j, each chosen alone;
 2. then, for i = 0 to 5, (i, i, 5 - i, 5 - i);
@@ -17,7 +17,7 @@ H100 to 165,000 tiles, ties, NaN and infinities among them; none differs.
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,7 @@ _CROSSED = tuple((i, j) for i, j in combinations(range(6), 2) if i + j != 5)
 @cache
 def patterns_4x4() -> Mask:
     """All 90 patterns, bool [90, 4, 4], in ascending order of their pairs."""
-    rows = [(i, j, k, l) for i in range(6) for j in range(6) for k in range(6) for l in range(6)]
-    every = _KEPT[np.array(rows)]
+    every = _KEPT[np.array(list(product(range(6), repeat=4)))]
     return np.asarray(every[(every.sum(axis=1) == 2).all(axis=-1)])
 
 
@@ -47,8 +46,8 @@ def best_4x4(weights: Weights) -> Mask:
 
 
 def best_2x2(weights: Weights) -> Mask:
-    """The same for 1:2: tiles float32 [tile, 2, 2]. The main diagonal is kept only if it is larger (so not on a tie, nor
-    with NaN)."""
+    """The same for 1:2: tiles float32 [tile, 2, 2]. The main diagonal is kept only if it is larger (not on a tie,
+    nor with NaN)."""
     with np.errstate(invalid="ignore", over="ignore"):
         main = weights[:, 0, 0] + weights[:, 1, 1] > weights[:, 0, 1] + weights[:, 1, 0]
     return np.asarray(main[:, None, None] == np.eye(2, dtype=np.bool_))

@@ -2,8 +2,8 @@
 
 `to_torch` gives the bytes of `torch.sparse._semi_structured_conversions.sparse_semi_structured_from_dense_cutlass`,
 `from_torch` those of its inverse. In a chunk with fewer than two elements that are not zero, PyTorch's codes are not
-CUTLASS's: of {0} it keeps 0 and 2, of {1} it keeps 1 and 2. It silently drops elements of a matrix that is not 2:4; here
-that is an error.
+CUTLASS's: of {0} it keeps 0 and 2, of {1} it keeps 1 and 2. It silently drops elements of a matrix that is not 2:4;
+here that is an error.
 
 Sources: PyTorch's code (published); PyTorch 2.11 on an H200, November 2026: the same bytes both ways.
 """
@@ -66,7 +66,7 @@ def codes_of(occupied: NDArray[np.bool_]) -> Bits:
     """PyTorch's codes uint32 [row, chunk] of chunks, bool [row, chunk, element]."""
     if occupied.shape[-1] == 2:
         return np.where(occupied[..., 0], 0b0100, 0b1110).astype(np.uint32)
-    return _CODES[(occupied << np.arange(4)).sum(axis=-1)]
+    return np.asarray(_CODES[(occupied << np.arange(4)).sum(axis=-1)], np.uint32)
 
 
 def from_torch(values: ArrayLike, meta: ArrayLike, type: str) -> Patterns:

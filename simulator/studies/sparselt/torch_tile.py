@@ -3,10 +3,11 @@
 Each tile is pruned so that rows and columns both keep at most two elements, so that the matrix and its transpose are
 2:4. The greedy algorithms take elements from the largest down and keep each for which its row and column have room;
 "causal1122" goes row by row and keeps at most 1, 1, 2 and 2 in them. Which of equal elements comes first, and where NaN
-goes, is decided by the sorting network (Bose and Nelson's, 65 comparisons for 16 elements), which is done here as there.
+goes, is decided by the sorting network (Bose and Nelson's, 65 comparisons for 16 elements), which is done here too.
 
-Sources: PyTorch, aten/src/ATen/native/sparse/cuda/{ComputeSparseTile,StaticSort,SparseSemiStructuredPack}.h (published);
-PyTorch 2.11 on an NVIDIA H100 and H200, November 2026, f16 and bf16, ties, NaN and infinities: the same bytes.
+Sources: PyTorch, aten/src/ATen/native/sparse/cuda: ComputeSparseTile.h, StaticSort.h, SparseSemiStructuredPack.h
+(published); PyTorch 2.11 on an NVIDIA H100 and H200, November 2026, f16 and bf16, with ties, NaN and infinities: the
+same bytes.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def torch_tile(patterns: ArrayLike, type: str, algorithm: str = "largest_values_
     """Prunes a matrix along both ways and packs it twice.
 
     Args:
-        patterns: [row, column] of f16 or bf16; rows in a multiple of 32, columns of 64 (PyTorch pads rows, and reads
-            beyond the end of a row where it is not).
+        patterns: [row, column] of f16 or bf16; rows and columns in multiples of 64 (PyTorch pads rows, and reads
+            beyond the end of a row where its columns are not).
         algorithm: one of `ALGORITHMS`; PyTorch's default "" is "largest_values_greedy".
 
     Raises:
@@ -59,9 +60,9 @@ def torch_tile(patterns: ArrayLike, type: str, algorithm: str = "largest_values_
     """
     found, _ = as_patterns(patterns, type)
     rows, columns = found.shape
-    if rows % 32 or columns % 64:
+    if rows % 64 or columns % 64:
         reason = f"PyTorch's tiles: a matrix of {rows} x {columns}"
-        raise IsaError("", -1, reason, "rows in a multiple of 32, columns in a multiple of 64")
+        raise IsaError("", -1, reason, "rows and columns in multiples of 64")
     kept = keep(found, type, algorithm)
     (packed, meta), (packed_t, meta_t) = _pack(found, kept), _pack(found.T, kept.T)
     return TorchTile(packed, meta, packed_t, meta_t, _masks(kept))

@@ -1,0 +1,82 @@
+"""`tcsim compress FILE`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from simulator.cli import matrices, say
+
+DESCRIPTION = f"""\
+Compresses a pruned matrix to the bytes of cuSPARSELt 0.8's buffer on an H100 (values, metadata, room), or to
+PyTorch's values and metadata.
+
+FILE holds patterns of --type (unsigned integers of its width, signed views of them), or floats, which are rounded; a
+matrix that is not pruned is refused.
+{matrices.ARRANGEMENT}
+"""
+EPILOG = """\
+examples:
+  tcsim compress pruned.npy --type f16 --output buffer.npy
+  tcsim compress pruned.npy --type bf16 --as torch.matrix --output torch.npz     arrays values and meta
+  tcsim compress pruned.npy --type f16 --as pair:cutlass.sm90.k128 --output e.npz
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    matrices.add_input(parser)
+    parser.add_argument("--type", required=True, help="f16, bf16, f32, s8, e4m3, e5m2 or e2m1")
+    parser.add_argument(
+        "--as",
+        dest="form",
+        default="cusparselt.buffer",
+        help="cusparselt.buffer (default), torch.matrix, torch.cslt, or pair:FORMAT (see tcsim convert)",
+    )
+    matrices.add_arrangement(parser)
+    parser.add_argument("--output", metavar="FILE", help=".npy, or .npz for two arrays; complete, or not at all")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+
+
+def execute(options: argparse.Namespace) -> int:
+    return matrices.answer(lambda: _compress(options))
+
+
+def _compress(options: argparse.Namespace) -> str:
+    import numpy as np
+
+    from isa import IsaError
+    from simulator.studies.sparselt.compression import compress
+    from simulator.studies.sparselt.matrices import Arrangement, as_patterns
+    from simulator.studies.sparselt.moves import convert
+    from simulator.studies.sparselt.summary import summarise
+
+    if options.output:
+        matrices.check_output(options.output)
+    given = matrices.read_one(options.input, options.key)
+    patterns, rounded = as_patterns(given, options.type)
+    how = {"order": options.order, "op": options.op, "operand": options.operand}
+    if options.form == "cusparselt.buffer":
+        found: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {
+            "data": compress(patterns, options.type, **how)
+        }
+    elif not Arrangement(**how).along_columns:
+        raise IsaError("", -1, f"{options.form} with K along the rows", "the transposed matrix, or cusparselt.buffer")
+    else:
+        found = convert({"data": patterns}, "dense", options.form, options.type)
+    if options.output:
+        matrices.write(options.output, found)
+    if rounded:
+        say(f"{rounded} of {patterns.size} numbers were rounded to {options.type}")
+    sizes = {name: array.nbytes for name, array in found.items()}
+    summary = summarise(patterns, patterns, options.type, **how)
+    bits = 4 if options.type == "e2m1" else 8 * patterns.itemsize
+    dense = patterns.size * bits // 8
+    if options.format == "json":
+        content = {"bytes": sizes, "dense_bytes": dense, "form": options.form, "matrix": summary.as_dict()}
+        return json.dumps(content, indent=2) + "\n"
+    shown = "".join(
+        f"{name:<20} {array.dtype.name} {list(array.shape)}, {array.nbytes} bytes\n" for name, array in found.items()
+    )
+    total = sum(sizes.values())
+    return f"{summary.table()}\n{shown}{'size':<20} {total} of {dense} bytes dense: {total / dense:.2%}\n"

@@ -1,0 +1,116 @@
+"""Matrices in files, for `prune`, `compress` and `convert`: .npy and .npz, never pickled objects."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulator.cli import BAD, DONE, say
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ARRANGEMENT = """\
+A file holds the matrix as [row, column]. --order, --op and --operand say, as cuSPARSELt's descriptors do, how it lies
+in memory, whether the product transposes it, and which operand it is: together they say which way K runs."""
+
+
+def add_arrangement(parser: argparse.ArgumentParser) -> None:
+    """Options of the library's descriptors."""
+    parser.add_argument("--order", choices=("row", "col"), default="row", help="of the matrix in memory (default row)")
+    parser.add_argument("--op", choices=("n", "t"), default="n", help="operation on it in the product (default n)")
+    parser.add_argument("--operand", choices=("a", "b"), default="a", help="which one is sparse (default a)")
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="FILE", help=".npy, or .npz (one array, or the one that --key names)")
+    parser.add_argument("--key", metavar="NAME", help="array of an .npz")
+
+
+def read(path: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a file: {"": array} for .npy. IsaError if it cannot be read, or holds objects."""
+    from zipfile import BadZipFile
+
+    import numpy as np
+
+    from isa import IsaError
+    from simulator.files import BROKEN_ARRAYS
+
+    legal = "a .npy or .npz file of numbers"
+    if Path(path).suffix not in (".npy", ".npz"):
+        raise IsaError("", -1, f"{path}: the name says no format", legal)
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"": loaded}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except BROKEN_ARRAYS as error:
+        strange = "pickle" in str(error) or "Object arrays" in str(error) or isinstance(error, BadZipFile)
+        reason = "there is no array of numbers in it" if strange else getattr(error, "strerror", None) or error
+        raise IsaError("", -1, f"{path}: cannot be read ({reason})", legal) from None
+
+
+def read_one(path: str, key: str | None) -> NDArray[Any]:
+    """One array of a file. IsaError if there is none of that name, or several and no name."""
+    from isa import IsaError
+
+    arrays = read(path)
+    if key is None and len(arrays) == 1:
+        return next(iter(arrays.values()))
+    if key is None or key not in arrays:
+        what = f"no array '{key}'" if key is not None else f"{len(arrays)} arrays"
+        raise IsaError("", -1, f"{path}: {what}", f"--key with one of: {', '.join(map(repr, arrays))}")
+    return arrays[key]
+
+
+def check_output(path: str) -> None:
+    """IsaError, before anything is computed, if results could not be written there."""
+    from isa import IsaError
+
+    if Path(path).suffix not in (".npy", ".npz"):
+        raise IsaError("", -1, f"{path}: the name says no format", "a name that ends in .npy or .npz")
+    if not Path(path).resolve().parent.is_dir():
+        raise IsaError("", -1, f"{path}: cannot be written, there is no such folder", "a file in a folder that exists")
+
+
+def write(path: str, arrays: dict[str, NDArray[np.generic]]) -> None:
+    """Writes arrays, complete or not at all: one to .npy, any number to .npz. IsaError for several in an .npy."""
+    import numpy as np
+
+    from isa import IsaError
+    from simulator.files import complete
+
+    if Path(path).suffix == ".npy" and len(arrays) != 1:
+        raise IsaError("", -1, f"{path}: {' and '.join(arrays)} are {len(arrays)} arrays", "a name that ends in .npz")
+    with complete(path) as stream:
+        if Path(path).suffix == ".npy":
+            np.save(stream, next(iter(arrays.values())), allow_pickle=False)
+        else:
+            named: dict[str, Any] = {name or "data": array for name, array in arrays.items()}
+            np.savez_compressed(stream, allow_pickle=False, **named)
+
+
+def answer(work: Callable[[], str]) -> int:
+    """Does the work and prints what it returns; BAD and one line on stderr for whatever cannot be read, done or
+    written."""
+    import sys
+
+    from isa import IsaError
+
+    try:
+        text = work()
+    except IsaError as error:
+        say(error)
+        return BAD
+    except OSError as error:
+        say(f"{error.filename or 'file'}: {error.strerror or error}; legal: a file in a folder that can be written")
+        return BAD
+    except MemoryError:
+        say("there is not enough memory for this matrix; legal: a smaller one")
+        return BAD
+    sys.stdout.write(text)
+    return DONE

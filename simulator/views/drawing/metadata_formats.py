@@ -1,0 +1,118 @@
+"""Formats of metadata as pictures and tables: where each code of one atom lies."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from isa.metadata_formats import MetadataFormat
+from simulator.views.drawing.palettes import DEFAULT, colours
+from simulator.views.drawing.svg import Cell, Panel, Picture, data, figure
+
+_SHORT = {"lane": "T", "column": "c", "byte": "b", "word": "w"}
+
+
+def draw_format(layout: MetadataFormat, palette: str = DEFAULT) -> Picture:
+    """One atom, [row, chunk]: each cell names the word and, after a point, the code in it; a word has one colour.
+
+    IsaError for an unknown palette.
+    """
+    fill = colours(palette)
+    rows, chunks = layout.step
+    positions = layout.positions(rows, chunks)
+    cells = []
+    for row in range(rows):
+        line: list[Cell | None] = []
+        for chunk in range(chunks):
+            position = int(positions[row, chunk])
+            word = position // layout.codes_per_word
+            attributes = data(word=word, bits=_bits(layout, position), row=row, column=chunk)
+            line.append(Cell(fill[word % len(fill)], (_place(layout, position),), attributes))
+        cells.append(line)
+    width = max(30.0, 5.6 * max(len(_place(layout, rows * chunks - 1)), 5) + 4)
+    title = f"{layout.name} for {layout.element.name}: {layout.title}"
+    panel = Panel(
+        f"one atom, {rows} rows x {chunks} chunks of {layout.sparsity.chunk} columns",
+        cells,
+        [str(row) for row in range(rows)],
+        [str(chunk) for chunk in range(chunks)],
+        width,
+        14.0,
+        8.0,
+        corner="row\\chunk",
+        below=[f"{name} = {line}" for name, line in layout.formulas().items()],
+    )
+    caption = f"{layout.word_bits}-bit words, {layout.codes_per_word} codes each, lowest bits first; {layout.evidence}"
+    return figure(title, [[panel]], [f"{name} = {line}" for name, line in layout.formulas().items()], [caption])
+
+
+def as_text(layout: MetadataFormat, *, markdown: bool = False) -> str:
+    """What a format is, its formulas, and one atom as a table of words and codes."""
+    rows, chunks = layout.step
+    positions = layout.positions(rows, chunks)
+    names = [[_place(layout, int(position)) for position in line] for line in positions]
+    if markdown:
+        lines = [f"**{layout.name}** for {layout.element.name}: {layout.title}", ""]
+        lines += ["| row\\chunk | " + " | ".join(map(str, range(chunks))) + " |", "| --- " * (chunks + 1) + "|"]
+        lines += [f"| {row} | " + " | ".join(line) + " |" for row, line in enumerate(names)]
+        return "\n".join(lines) + "\n"
+    wide = max(len(name) for line in names for name in line) + 1
+    lines = [f"{key:<10} {value}" for key, value in _facts(layout).items()]
+    lines += ["", " " * 9 + "".join(f"{chunk:>{wide}}" for chunk in range(chunks))]
+    lines += [f"row {row:<5}" + "".join(f"{name:>{wide}}" for name in line) for row, line in enumerate(names)]
+    return "\n".join(lines) + "\n"
+
+
+def as_csv(layout: MetadataFormat) -> str:
+    """One line a code of an atom: row, chunk, word, code, the bits of the word."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["row", "chunk", "word", "code", "bits"])
+    positions = layout.positions(*layout.step)
+    for row, line in enumerate(positions):
+        for chunk, position in enumerate(map(int, line)):
+            per = layout.codes_per_word
+            writer.writerow([row, chunk, position // per, position % per, _bits(layout, position)])
+    return out.getvalue()
+
+
+def as_json(layout: MetadataFormat) -> str:
+    """The facts, and the position of every code of an atom."""
+    rows, chunks = layout.step
+    content = _facts(layout) | {"rows": rows, "chunks": chunks, "positions": layout.positions(rows, chunks).tolist()}
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _facts(layout: MetadataFormat) -> dict[str, str]:
+    rows, chunks = layout.tile
+    order = {"rows": "down the rows first", "chunks": "along K first"}[layout.order]
+    if layout.group_rows:
+        order = f"in groups of {layout.group_rows} rows by {2 * chunks} chunks; in a group {order}"
+    return {
+        "format": f"{layout.name} for {layout.element.name}: {layout.title}",
+        "atom": f"{rows} rows x {chunks} chunks of {layout.sparsity.chunk} columns",
+        "digits": layout.atom,
+        "atoms": f"{order}; other shapes {'are padded' if layout.padded else 'are refused'}",
+        "words": f"{layout.word_bits} bits, {layout.codes_per_word} codes each, lowest bits first",
+        **layout.formulas(),
+        "source": f"{layout.source} ({layout.evidence})",
+    }
+
+
+def _place(layout: MetadataFormat, position: int) -> str:
+    word, code = divmod(position, layout.codes_per_word)
+    if not layout.inner:
+        return f"{word}.{code}" if layout.codes_per_word > 1 else str(word)
+    parts: list[str] = []
+    for name, size in reversed(layout.inner):
+        word, index = divmod(word, size)
+        parts.insert(0, f"{_SHORT[name]}{index}")
+    return f"{''.join(parts)}.{code}"
+
+
+def _bits(layout: MetadataFormat, position: int) -> str:
+    if layout.codes_per_word == 1:
+        return "7:0"
+    low = 4 * (position % layout.codes_per_word)
+    return f"{low + 3}:{low}"
