@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.cli import BAD, DONE, say
+from simulator.cli import BAD, DONE, product, say
 
 if TYPE_CHECKING:
     from simulator.studies.gemm import Estimate
@@ -19,15 +19,25 @@ What D[m][n] = A[m][k] * B[n][k]^T costs on a chip: the kernel of a tile (cp.asy
 as a trace, run on one SM with its share of L2, and multiplied by the waves of CTAs. A is 2:4 sparse unless --dense is given.
 
 --trace FILE writes the kernel of one CTA as a trace and stops.
+
+With matrices (--a, --b) it multiplies them as cuSPARSELt does on that chip: values, error and time. docs/sparselt_matmul.md
+"""
+EPILOG = """\
+examples:
+  tcsim gemm --tile 128x256x64                            time of 4096 x 4096 x 4096
+  tcsim gemm --a W.npy --b x.npy --prune strip --bias bias.npy --relu --output y.npy
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = DESCRIPTION
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
     for name in "mnk":
         parser.add_argument(f"--{name}", type=int, default=4096, help="default 4096")
     parser.add_argument(
-        "--type", choices=("f16", "bf16", "s8"), default="f16", help="of A and B; the accumulators are f32 or s32"
+        "--type",
+        choices=("f16", "bf16", "s8", "f32", "e4m3", "e5m2"),
+        default="f16",
+        help="of A and B; the accumulators are f32 or s32 (f32, e4m3, e5m2: with matrices)",
     )
     parser.add_argument(
         "--tile",
@@ -43,6 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm)")
     parser.add_argument("--trace", metavar="FILE", help="write the kernel as a trace")
     parser.add_argument("--format", choices=("table", "json"), default="table")
+    product.add_options(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -51,6 +62,8 @@ def execute(options: argparse.Namespace) -> int:
     from simulator.files import complete
     from simulator.studies.gemm import estimate, kernel_trace, parse_tile
 
+    if product.wanted(options):
+        return product.execute(options)
     warps = None
     if options.warps is not None:
         parts = options.warps.split("x")

@@ -89,13 +89,17 @@ class Tally:
 
 def _arguments(options: dict[str, Any], data: Arrays, base: str, type: str, second: bool) -> dict[str, Any]:
     """Keywords of `matmul`, with the arrays that they name."""
-    found = {key: data[f"{base}|{value}"] if key in ("bias", "alpha", "beta") and isinstance(value, str) else value
-             for key, value in options.items()}
+    found = {
+        key: data[f"{base}|{value}"] if key in ("bias", "alpha", "beta") and isinstance(value, str) else value
+        for key, value in options.items()
+    }
     if second and type == "s8" and isinstance(found.get("alpha"), float) and found["alpha"] == _ALPHA["alpha"]:
         found["alpha"] = 0.0137
     c_type = base.split("|")[2]
     if not second and type == "s8" and c_type in ("f16", "bf16") and "bias" in found:
-        found["bias"] = found["bias"].view(np.uint16)[: len(found["bias"])]  # the library read its f32 words as C's type
+        found["bias"] = found["bias"].view(np.uint16)[
+            : len(found["bias"])
+        ]  # the library read its f32 words as C's type
     return found
 
 
@@ -106,7 +110,13 @@ def cases(data: Arrays) -> Iterator[tuple[str, str, NDArray[Any], Product]]:
         if words[-1] != "D" or kind not in ("matmul", "mm", "batch", "sparseb", "cfg"):
             continue
         base, name, (type, c_type, d_type, compute) = "|".join([kind, *words[:4]]), words[4], words[:4]
-        kept: dict[str, Any] = {"type": type, "c_type": c_type, "d_type": d_type, "compute": COMPUTES[compute], "strict": False}
+        kept: dict[str, Any] = {
+            "type": type,
+            "c_type": c_type,
+            "d_type": d_type,
+            "compute": COMPUTES[compute],
+            "strict": False,
+        }
         big = "2" if name.startswith("big") else ""
         a, b = data[f"{base}|A{big}"], data[f"{base}|B{big}"]
         c = data.get(f"{base}|C{big}")
@@ -138,7 +148,9 @@ def _alone(data: Arrays, base: str, name: str, kind: str) -> tuple[int, int]:
         return 0, 0  # its plain result has +0 where the accumulators are minus infinity
     plain = data[f"{base}|{'big' if big else 'plain'}|D"]
     options = _arguments((_EPILOGUES if kind == "matmul" else _MORE)[name], data, base, type, kind == "mm")
-    alpha, beta = (np.asarray(options.get(key, default), np.float32).reshape(-1) for key, default in (("alpha", 1), ("beta", 0)))
+    alpha, beta = (
+        np.asarray(options.get(key, default), np.float32).reshape(-1) for key, default in (("alpha", 1), ("beta", 0))
+    )
     beta = np.zeros(1, np.float32) if alpha.size > 1 and beta.size == 1 else beta
     bias = options.get("bias")
     column = None if bias is None else values_of(bias, bias_type(type, c_type, d_type)).astype(np.float32)[:, None]
@@ -234,7 +246,9 @@ def _described(kind: str, words: list[str]) -> int:
         orders, sparse = "".join("cr"[int(x)] for x in rest[1][5:]), rest[2]
     elif kind == "desc":
         given = json.loads(rest[0].replace("'", '"'))
-        matrix, extra = ("abc", {"alignment": given["al"]}) if "al" in given else (*given["ld"], {"ld": given["ld"].popitem()[1]})
+        matrix, extra = (
+            ("abc", {"alignment": given["al"]}) if "al" in given else (*given["ld"], {"ld": given["ld"].popitem()[1]})
+        )
     else:
         m, n, k = (int(x) for x in rest[0].split("x"))
     try:
@@ -259,16 +273,28 @@ def _read(folder: Path) -> Iterator[tuple[str, Arrays, list[list[Any]]]]:
     for name in ("cusparselt", "cusparselt_matmul"):
         if (folder / f"{name}.npz").is_file() and (folder / f"{name}.json").is_file():
             with np.load(folder / f"{name}.npz") as data:
-                yield name, {key: data[key] for key in data.files}, unpacked(json.loads((folder / f"{name}.json").read_text()))
+                yield (
+                    name,
+                    {key: data[key] for key in data.files},
+                    unpacked(json.loads((folder / f"{name}.json").read_text())),
+                )
 
 
 def unpacked(stored: dict[str, Any]) -> list[list[Any]]:
     """The log of a file: as it is, or with the statuses of all types in one line (see make_cusparselt_matmul.py)."""
     log: list[list[Any]] = [row for row in stored["log"] if isinstance(row[0], str)]
     if "types" in stored:
-        rows = [(a, b, c, d, compute) for a in TYPES for b in (("e4m3", "e5m2") if a in ("e4m3", "e5m2") else (a,))
-                for c in TYPES for d in TYPES for compute in ("i32", "f16", "f32")]
-        log += [["|".join(("types", *row)), int(status)] for row, status in zip(rows, stored["types"].split(), strict=True)]
+        rows = [
+            (a, b, c, d, compute)
+            for a in TYPES
+            for b in (("e4m3", "e5m2") if a in ("e4m3", "e5m2") else (a,))
+            for c in TYPES
+            for d in TYPES
+            for compute in ("i32", "f16", "f32")
+        ]
+        log += [
+            ["|".join(("types", *row)), int(status)] for row, status in zip(rows, stored["types"].split(), strict=True)
+        ]
     return log
 
 
@@ -279,7 +305,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         for name, data, log in _read(folder):
             seen += 1
-            print(f"{name}: {'set of types':<34} cases elements differ  GELU  alone differ   ulp to exact: ours | cuSPARSELt's")
+            print(
+                f"{name}: {'set of types':<34} cases elements differ  GELU  alone differ   ulp to exact: ours | cuSPARSELt's"
+            )
             for base, tally in tallies(data).items():
                 spread = " | ".join(_spread(counts) for counts in (tally.ours, tally.theirs))
                 print(

@@ -99,7 +99,9 @@ def _assumed(type: str, slices: int, c_bits: int, tile: int, m: int, n: int) -> 
     name, factor = _AS[type]
     words = ["the kernel stores D in 4 bytes an element; its epilogue's arithmetic is hidden behind the stores"]
     if name != type:
-        words.append(f"{type} takes as long as {name} of {'twice the' if factor == 2 else 'the same'} K: as many bytes, as many instructions")
+        words.append(
+            f"{type} takes as long as {name} of {'twice the' if factor == 2 else 'the same'} K: as many bytes, as many instructions"
+        )
     if slices > 1:
         words.append("partial sums go to L2 and back once, after the kernel")
     if c_bits:

@@ -66,7 +66,13 @@ class Epilogue:
     @property
     def idle(self) -> bool:
         """Whether D is the accumulators, converted."""
-        return self.alpha.size == 1 and self.alpha.item() == 1 and self.c is None and self.bias is None and not self.activation
+        return (
+            self.alpha.size == 1
+            and self.alpha.item() == 1
+            and self.c is None
+            and self.bias is None
+            and not self.activation
+        )
 
     def rows(self, part: slice) -> Epilogue:
         """Of some rows of D."""
@@ -152,7 +158,9 @@ def _clamped_half(x: Singles, e: Epilogue) -> Singles:
 def _fma_odd(a: Singles, b: Singles, c: Singles) -> Reals:
     """a * b + c in float64, its last bit set where it is not exact, so that one more rounding is the only one."""
     total, rest = two_sum(a.astype(np.float64) * b, np.asarray(c, np.float64))
-    return np.where(np.isfinite(total) & np.isfinite(rest), to_odd(total, np.where(np.isfinite(rest), rest, 0.0)), total)
+    return np.where(
+        np.isfinite(total) & np.isfinite(rest), to_odd(total, np.where(np.isfinite(rest), rest, 0.0)), total
+    )
 
 
 def _fma(a: Singles, b: Singles, c: Singles) -> Singles:
@@ -179,7 +187,12 @@ def _exact(sums: Reals, e: Epilogue) -> Reals:
         if e.activation == "relu":
             return np.where(x > e.threshold, np.minimum(x, e.upper), np.where(np.isnan(x), x, 0.0))
         if e.activation == "gelu":
-            return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + _GELU_CUBE * x**3))) * np.float64(np.float32(e.scaling))
+            return (
+                0.5
+                * x
+                * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + _GELU_CUBE * x**3)))
+                * np.float64(np.float32(e.scaling))
+            )
         return x
 
 
@@ -193,6 +206,8 @@ def to_type(x: Singles | Reals, name: str) -> Bits:
             return np.where(np.isnan(found), np.uint32(canonical_nan(ELEMENT_TYPES[name])), patterns)
         if name in ("s8", "s32"):
             bits = ELEMENT_TYPES[name].bits
-            whole = np.clip(np.rint(np.nan_to_num(x.astype(np.float64), nan=0.0)), -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1)
+            whole = np.clip(
+                np.rint(np.nan_to_num(x.astype(np.float64), nan=0.0)), -(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1
+            )
             return (whole.astype(np.int64) & ELEMENT_TYPES[name].mask).astype(np.uint32)
         return from_float64(x.astype(np.float64), name, satfinite=ELEMENT_TYPES[name].bits == 8)

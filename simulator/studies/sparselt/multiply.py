@@ -29,7 +29,9 @@ from simulator.studies.sparselt.vocabulary import DEFAULT_C, bias_type, check_ty
 Singles = NDArray[np.float32]
 
 SPARSE = ("a", "b", None)
-SEGMENTED_K = 2048  # from which segment-K was seen to cut K (measured at 128 x 128 x 2048, f16 and tf32; at 128 it does not)
+SEGMENTED_K = (
+    2048  # from which segment-K was seen to cut K (measured at 128 x 128 x 2048, f16 and tf32; at 128 it does not)
+)
 NO_SCALES = Scales()
 
 
@@ -58,7 +60,9 @@ class _Operands:
 
     def turned(self) -> _Operands:
         """The product of B and A, which is the transposed one."""
-        return _Operands(self.b, self.a, None if self.c is None else self.c.transpose(0, 2, 1), self.batched, self.notes)
+        return _Operands(
+            self.b, self.a, None if self.c is None else self.c.transpose(0, 2, 1), self.batched, self.notes
+        )
 
 
 def matmul(
@@ -127,7 +131,13 @@ def matmul(
     scales.check(type, chip)
     steps = _epilogue(operands, type, c_name, d_name, mode, (alpha, beta), bias, scales, chip)
     options = Epilogue(
-        *steps, activation, relu_upper_bound, relu_threshold, gelu_scale, mode == "16f", BITS[type] == 8 and type != "s8"
+        *steps,
+        activation,
+        relu_upper_bound,
+        relu_threshold,
+        gelu_scale,
+        mode == "16f",
+        BITS[type] == 8 and type != "s8",
     )
     _check_activation(options, type, d_name)
     slices = _slices(split_k, type, k)

@@ -66,7 +66,9 @@ class AlgorithmSelection:
         if self.mode not in modes and (modern is False or self.mode != "one_kernel"):
             raise refused(f"split-K mode '{self.mode}' on {target}", 3, ", ".join(modes))
         if number >= 90 and self.split_k not in (1, -1):
-            raise refused(f"split_k = {self.split_k} on {target}", 3, "1, or -1 for segment-K; slices of one's own: matmul")
+            raise refused(
+                f"split_k = {self.split_k} on {target}", 3, "1, or -1 for segment-K; slices of one's own: matmul"
+            )
         if number < 90 and self.split_k < 1:
             raise refused(f"split_k = {self.split_k} on {target}", 3, "1 to K")
         most = max(self.split_k - 1, 0) if number < 90 else 0
@@ -224,5 +226,3 @@ def search(
         raise last
     choices.sort(key=lambda choice: choice[1].cycles)
     return Search(tuple(choices), tuple(failed))
-
-

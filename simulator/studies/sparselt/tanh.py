@@ -22,7 +22,11 @@ _IDENTITY = 2.0**-8  # below it the result is the operand (measured: all of them
 _LOWEST, _POINTS = -8, 512  # first power of two of the points, and how many each power has
 _PIECES = 16  # of the function of the chip in a power of two, at most: where its values may jump
 _MIDDLE, _MIDDLE_POINTS = 2.0, 16384  # where points become denser, and how many there are from there to the tail
-_TAIL, _SPLIT, _ONE = 3.0, 4.0, 8.0  # where every value is known, where its inputs become coarser, where the result is 1
+_TAIL, _SPLIT, _ONE = (
+    3.0,
+    4.0,
+    8.0,
+)  # where every value is known, where its inputs become coarser, where the result is 1
 _TAIL_STEP, _SPLIT_STEP = 2.0**-20, 2.0**-18  # of inputs that are told apart
 _UNIT = 2.0**-24  # of the values from 2 on
 

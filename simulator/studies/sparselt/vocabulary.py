@@ -22,8 +22,14 @@ ACCEPTED: tuple[tuple[str, str, str, str], ...] = (
     ("s8", "bf16", "bf16", "32i"),
     ("s8", "s8", "s8", "32i"),
     ("s8", "s32", "s32", "32i"),
-    *(("e4m3", c, d, "32f") for c, d in (("f32", "f32"), ("f16", "f16"), ("f16", "e4m3"), ("bf16", "bf16"), ("bf16", "e4m3"))),
-    *(("e5m2", c, d, "32f") for c, d in (("f32", "f32"), ("f16", "f16"), ("f16", "e5m2"), ("bf16", "bf16"), ("bf16", "e5m2"))),
+    *(
+        ("e4m3", c, d, "32f")
+        for c, d in (("f32", "f32"), ("f16", "f16"), ("f16", "e4m3"), ("bf16", "bf16"), ("bf16", "e4m3"))
+    ),
+    *(
+        ("e5m2", c, d, "32f")
+        for c, d in (("f32", "f32"), ("f16", "f16"), ("f16", "e5m2"), ("bf16", "bf16"), ("bf16", "e5m2"))
+    ),
 )
 """What the library accepts on sm_90; it answers 10, not supported, to everything else."""
 
@@ -68,7 +74,12 @@ def check_types(a: str, c: str, d: str, compute: str, target: Target) -> None:
     reason = f"cuSPARSELt has no product of {a} with c_type={c}, d_type={d}, compute={compute}"
     if status == 7:
         reason = f"cuSPARSELt multiplies {a} on Blackwell alone, and its sums of {a} were never seen ({target} asked)"
-    raise IsaError(a, -1, f"{reason} (status {status}, {STATUSES[status]})", "; or ".join(legal) or "f16, bf16, f32, s8, e4m3, e5m2")
+    raise IsaError(
+        a,
+        -1,
+        f"{reason} (status {status}, {STATUSES[status]})",
+        "; or ".join(legal) or "f16, bf16, f32, s8, e4m3, e5m2",
+    )
 
 
 def bias_type(a: str, c: str, d: str) -> str:
