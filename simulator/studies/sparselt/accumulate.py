@@ -4,8 +4,8 @@ A dot product is a chain of instructions over ascending K, each of which adds to
 rounded. Every recorded product of cuSPARSELt 0.8 on an H100 comes out so, bit for bit, with the sums of `wgmma.sp`
 (tests/golden/compare_sparselt_matmul.py). Which tile an element is in changes nothing; where K is cut does.
 
-The library's f32 is tf32. It adds half a place of tf32 to A when it compresses it, and both operands are then rounded to
-the nearest, ties to even, on their way to the tensor core: A twice, that is (measured, November 2026).
+The library's f32 is tf32. It adds half a place of tf32 to A when it compresses it, and both operands are then rounded
+to the nearest, ties to even, on their way to the tensor core: A twice, that is (measured, November 2026).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from isa.errors import IsaError
 from simulator.errors import ConfigError
-from simulator.studies.gemm import Estimate, estimate, parse_tile
+from simulator.studies.gemm import Estimate, Tile, estimate, parse_tile
 from simulator.studies.sparselt.descriptors import BITS
 from simulator.timing.config import load_config
 
@@ -43,10 +43,21 @@ class Cost:
     assumed: tuple[str, ...]
 
 
-def tile_of(name: str, type: str, *, sparse: bool) -> str:
+def tile_of(name: str, type: str) -> str:
     """A tile's text for a type: BK of 16-bit types is doubled for 8-bit ones."""
-    bm, bn, bk = name.split("x")
-    return f"{bm}x{bn}x{2 * int(bk)}" if BITS[type] == 8 and bk == "64" else name
+    return f"{name[:-3]}x128" if BITS[type] == 8 and name.endswith("x64") else name
+
+
+def check_cost(type: str, config: str | Path, tile: str, *, sparse: bool) -> Tile:
+    """The tile for a product; IsaError or ConfigError where there is no time for it."""
+    if type not in _AS:
+        raise IsaError(type, -1, f"no time for products of {type}", ", ".join(_AS))
+    shape = parse_tile(tile_of(tile, type), _AS[type][0], stages=4, sparse=sparse)
+    chip = load_config(config)
+    if chip.memory is None or chip.l2 is None or chip.hbm is None:
+        reason = f"{chip.name} has no times for global memory"
+        raise ConfigError(chip.path, "memory", reason, "a config with [memory], [l2] and [hbm], such as h100_sxm")
+    return shape
 
 
 @lru_cache(maxsize=256)
@@ -74,34 +85,30 @@ def cost(
         IsaError: no such tile, or a type that the GEMM model has no instructions for.
         ConfigError: a config without tables for global memory.
     """
-    if type not in _AS:
-        raise IsaError(type, -1, f"no time for products of {type}", ", ".join(_AS))
-    name, factor = _AS[type]
-    shape = parse_tile(tile_of(tile, type, sparse=sparse), name, stages=4, sparse=sparse)
+    shape = check_cost(type, config, tile, sparse=sparse)
     rows, columns = _up(m, shape.bm) * slices * batches, _up(n, shape.bn)
-    found = estimate(shape, rows, columns, _up(-(-k * factor // slices), shape.bk), config)
+    found = estimate(shape, rows, columns, _up(-(-k * _AS[type][1] // slices), shape.bk), config)
     chip = load_config(config)
-    if chip.l2 is None or chip.hbm is None:
-        raise ConfigError(chip.path, "l2", f"{chip.name} has no times for global memory", "h100_sxm")
+    assert chip.l2 is not None
+    assert chip.hbm is not None
     partial = 4 * m * n * batches * slices if slices > 1 else 0
     reduction = -(-partial // chip.l2.write_bytes) + -(-partial // chip.l2.read_bytes)
     reading = -(-m * n * batches * c_bits // 8 // chip.hbm.bytes)
     cycles = found.cycles + reduction + reading
     time = found.time_us + (reduction + reading) / chip.chip.clock_mhz
-    return Cost(found, reduction, reading, cycles, time, _assumed(type, slices, c_bits, shape.bm * shape.bn, m, n))
+    return Cost(found, reduction, reading, cycles, time, _assumed(type, slices, c_bits))
 
 
 def _up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def _assumed(type: str, slices: int, c_bits: int, tile: int, m: int, n: int) -> tuple[str, ...]:
+def _assumed(type: str, slices: int, c_bits: int) -> tuple[str, ...]:
     name, factor = _AS[type]
     words = ["the kernel stores D in 4 bytes an element; its epilogue's arithmetic is hidden behind the stores"]
     if name != type:
-        words.append(
-            f"{type} takes as long as {name} of {'twice the' if factor == 2 else 'the same'} K: as many bytes, as many instructions"
-        )
+        longer = "twice the" if factor == 2 else "the same"
+        words.append(f"{type} takes as long as {name} of {longer} K: as many bytes, as many instructions")
     if slices > 1:
         words.append("partial sums go to L2 and back once, after the kernel")
     if c_bits:

@@ -5,6 +5,7 @@ The sums are those of `accumulate`, what happens to them that of `epilogue`, the
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from simulator.arithmetic.convert import convert
 from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.errors import check_option
 from simulator.studies.sparselt.accumulate import Chain, accumulate
-from simulator.studies.sparselt.cost import TILES, Cost, cost
+from simulator.studies.sparselt.cost import TILES, Cost, check_cost, cost
 from simulator.studies.sparselt.descriptors import BITS, MatrixDescriptor, patterns_of, refused
 from simulator.studies.sparselt.epilogue import Epilogue, finish, finish_exactly, to_type
 from simulator.studies.sparselt.matrices import Patterns, sparsity
@@ -29,9 +30,7 @@ from simulator.studies.sparselt.vocabulary import DEFAULT_C, bias_type, check_ty
 Singles = NDArray[np.float32]
 
 SPARSE = ("a", "b", None)
-SEGMENTED_K = (
-    2048  # from which segment-K was seen to cut K (measured at 128 x 128 x 2048, f16 and tf32; at 128 it does not)
-)
+SEGMENTED_K = 2048  # from which segment-K was seen to cut K (measured at 128 x 128 x 2048; at K = 128 it does not)
 NO_SCALES = Scales()
 
 
@@ -93,15 +92,15 @@ def matmul(
     """D = activation(alpha * A * B^T + beta * C + bias), [m, n], with values, exact values and time.
 
     Args:
-        a, b, c: [m, k], [n, k] and [m, n], or [batch, ...] (a batch of 1, or no batch, serves all): unsigned patterns of
-            the type's width, signed views of them, or floats, which are rounded to the type.
+        a, b, c: [m, k], [n, k] and [m, n], or [batch, ...] (a batch of 1, or no batch, serves all): unsigned patterns
+            of the type's width, signed views of them, or floats, which are rounded to the type.
         type: of A and B: "f16", "bf16", "f32" (multiplied as tf32), "s8", "e4m3" or "e5m2".
         c_type, d_type: of C and D; default: as A and B, bf16 for 8-bit floats; D as C.
         compute: "32f", "32i" (s8) or "16f".
         alpha, beta: numbers, or vectors [m] (s8 alone). Beside a vector alpha a number for beta counts as 0, as in the
             library. C is not read where beta is 0.
-        bias: [m] or [batch, m], added to the rows of D; of C's type, of f32 for s8 into s8 and s32. With a sparse B: [n],
-            added to the columns, as the library does; so with vectors alpha and beta.
+        bias: [m] or [batch, m], added to the rows of D; of C's type, of f32 for s8 into s8 and s32. With a sparse B:
+            [n], added to the columns, as the library does; so with vectors alpha and beta.
         activation: None, "relu" (with bound and threshold) or "gelu" (with scale).
         sparse: which operand has structured sparsity, "a" or "b"; None: neither, the dense instructions (no product of
             the library's).
@@ -141,18 +140,28 @@ def matmul(
     )
     _check_activation(options, type, d_name)
     slices = _slices(split_k, type, k)
-    chain = Chain(type, chip, "f16" if mode == "16f" else "f32", sparse is not None, slices)
-    sums = np.stack([accumulate(*operands.pair(i), chain) for i in range(operands.batches)])
-    word = np.dtype(f"u{BITS[d_name] // 8}")
-    d = finish(sums.astype(np.float32), options, d_name).astype(word)
-    right = _exact(operands, type, options, d_name).astype(word) if exact else None
     bits = BITS[c_name] if options.c is not None else 0
-    time = None if config is None else _cost(type, operands, config, tile, sparse is not None, slices, bits)
-    d, right = (x if x is None or sparse != "b" else x.transpose(0, 2, 1) for x in (d, right))
+    asked = None if config is None else _Timing(type, operands, config, tile, sparse is not None, slices, bits)
+    chain = Chain(type, chip, "f16" if mode == "16f" else "f32", sparse is not None, slices)
+    with ThreadPoolExecutor(1) as pool:  # the time, while the compiled kernel computes values
+        timing = pool.submit(_cost, asked)
+        found = _values(operands, type, options, d_name, chain, exact)
+        d, right = (x if sparse != "b" or x is None else x.transpose(0, 2, 1) for x in found)
+        time = timing.result()
     assert d is not None
     index = slice(None) if operands.batched else 0
     notes = (*operands.notes, *scales.notes(chip))
     return Product(d[index], None if right is None else right[index], d_name, time, notes)
+
+
+def _values(
+    operands: _Operands, type: str, options: Epilogue, d_type: str, chain: Chain, exact: bool
+) -> tuple[Patterns, Patterns | None]:
+    """D and the exact result, [batch, m, n]."""
+    word = np.dtype(f"u{BITS[d_type] // 8}")
+    sums = np.stack([accumulate(*operands.pair(i), chain) for i in range(operands.batches)])
+    d = finish(sums.astype(np.float32), options, d_type).astype(word)
+    return d, _exact(operands, type, options, d_type).astype(word) if exact else None
 
 
 def _target(config: str | Path | None, target: str | Target | None) -> Target:
@@ -164,7 +173,8 @@ def _target(config: str | Path | None, target: str | Target | None) -> Target:
 
 
 def _read(a: ArrayLike, b: ArrayLike, c: ArrayLike | None, type: str, c_type: str) -> _Operands:
-    notes, found = [], []
+    notes: list[str] = []
+    found: list[Patterns | None] = []
     for name, array, kind in (("A", a, type), ("B", b, type), ("C", c, c_type)):
         if array is None:
             found.append(None)
@@ -267,7 +277,7 @@ def _slices(split_k: int, type: str, k: int) -> int:
 
 def _exact(operands: _Operands, type: str, options: Epilogue, d_type: str) -> NDArray[np.uint32]:
     """D from exact sums."""
-    found = []
+    found: list[NDArray[np.floating]] = []
     for batch in range(operands.batches):
         a, b = operands.pair(batch)
         if type == "s8":
@@ -286,9 +296,35 @@ def _exact(operands: _Operands, type: str, options: Epilogue, d_type: str) -> ND
     return finish_exactly(sums.astype(np.float64), options, d_type)
 
 
-def _cost(
-    type: str, operands: _Operands, config: str | Path, tile: str, sparse: bool, slices: int, c_bits: int
-) -> Cost:
-    m, n, k = operands.shape
-    batches = operands.batches
-    return cost(type, m, n, k, config, tile=tile, batches=batches, sparse=sparse, slices=slices, c_bits=c_bits)
+@dataclass(frozen=True)
+class _Timing:
+    """What the time depends on; tiles and configs that cannot be timed are refused before anything is computed."""
+
+    type: str
+    operands: _Operands
+    config: str | Path
+    tile: str
+    sparse: bool
+    slices: int
+    c_bits: int
+
+    def __post_init__(self) -> None:
+        check_cost(self.type, self.config, self.tile, sparse=self.sparse)
+
+
+def _cost(asked: _Timing | None) -> Cost | None:
+    if asked is None:
+        return None
+    m, n, k = asked.operands.shape
+    return cost(
+        asked.type,
+        m,
+        n,
+        k,
+        asked.config,
+        tile=asked.tile,
+        batches=asked.operands.batches,
+        sparse=asked.sparse,
+        slices=asked.slices,
+        c_bits=asked.c_bits,
+    )

@@ -1,7 +1,7 @@
 """Algorithm selection, plan and search: the library's way to a product, and how long each choice takes.
 
-`Plan` holds a matmul descriptor, its epilogue and an algorithm; called with memory, it gives what the library would have
-written to D. `search` tries tiles and slices of K in the GEMM model and returns the selections, fastest first.
+`Plan` holds a matmul descriptor and an algorithm; called with memory, it gives what the library would have written to
+D. `search` tries tiles and slices of K in the GEMM model and returns the selections, fastest first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`tanh.approx.f32` of an H100, on which the library's GELU rests.
 
-`tanh_h100.npz` was recorded on an NVIDIA H100 (driver 580) in November 2026. From 3 on, where GELU of a negative number is
-a small difference, it holds every value. Below that it holds points, 16,384 from 2 to 3 and 512 in each smaller power of
-two, from each of which a straight line leads to the next (on, where the chip's own pieces end and its values jump): at
-most 2^-20 off, 2^-23 from 2 on, far less than the last place of what the library's GELU writes (bf16, 8-bit floats).
+`tanh_h100.npz` was recorded on an NVIDIA H100 (driver 580) in November 2026. From 3 on, where GELU of a negative number
+is a small difference, it holds every value. Below that it holds points, 16,384 from 2 to 3 and 512 in each smaller
+power of two, from each of which a straight line leads to the next (on, where the pieces of the chip's function end and its
+values jump): at most 2^-20 off, so that about one GELU in ten thousand has another last place in bf16.
 """
 
 from __future__ import annotations
@@ -22,11 +22,8 @@ _IDENTITY = 2.0**-8  # below it the result is the operand (measured: all of them
 _LOWEST, _POINTS = -8, 512  # first power of two of the points, and how many each power has
 _PIECES = 16  # of the function of the chip in a power of two, at most: where its values may jump
 _MIDDLE, _MIDDLE_POINTS = 2.0, 16384  # where points become denser, and how many there are from there to the tail
-_TAIL, _SPLIT, _ONE = (
-    3.0,
-    4.0,
-    8.0,
-)  # where every value is known, where its inputs become coarser, where the result is 1
+_TAIL = 3.0  # from here on every value is known
+_SPLIT, _ONE = 4.0, 8.0  # where its inputs become coarser, where the result is 1
 _TAIL_STEP, _SPLIT_STEP = 2.0**-20, 2.0**-18  # of inputs that are told apart
 _UNIT = 2.0**-24  # of the values from 2 on
 
@@ -35,17 +32,18 @@ _UNIT = 2.0**-24  # of the values from 2 on
 def _tables() -> tuple[Reals, Reals, Reals, Reals, Reals]:
     """Values of the points and what they grow by to the next, for both densities, and all values of the tail."""
     with np.load(_FILE) as data:
-        points = data["samples"].view(np.float32).astype(np.float64)
+        points: Reals = data["samples"].view(np.float32).astype(np.float64)
         middle = (int(data["middle"]) + np.concatenate([[0], np.cumsum(data["growth"].astype(np.int64))])) * _UNIT
         missing = np.zeros(round((_SPLIT - _TAIL) / _TAIL_STEP + (_ONE - _SPLIT) / _SPLIT_STEP), np.int64)
         missing[0] = int(data["start"])
         missing[np.cumsum(data["gap"].astype(np.int64))] = data["step"]
+    tail: Reals = np.asarray(1.0 - np.cumsum(missing) * _UNIT, np.float64)
     return (
         points,
         _growth(points, _POINTS // _PIECES),
         middle,
         _growth(middle, 2 * _MIDDLE_POINTS // _PIECES),
-        1.0 - np.cumsum(missing) * _UNIT,
+        tail,
     )
 
 

@@ -1,7 +1,7 @@
 """Which types go together, and what cuSPARSELt answers where they do not.
 
-Measured with cuSPARSELt 0.8 on an NVIDIA H100 in November 2026: all 1,920 combinations of the types of A, B, C and D and
-of the compute type. `docs/sparselt_matmul.md` has every enumerator of the library.
+Measured with cuSPARSELt 0.8 on an NVIDIA H100 in November 2026: 1,920 combinations of the types of A, B, C and D and of
+the compute type. `docs/sparselt_matmul.md` has every enumerator of the library.
 """
 
 from __future__ import annotations
