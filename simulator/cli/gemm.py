@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tile",
         default="128x128x64",
         metavar="BMxBNxBK",
-        help="what a CTA computes, and columns of K in an iteration (default 128x128x64)",
+        help="what a CTA computes, and columns of K in an iteration (default 128x128x64); best: the fastest of eight",
     )
     parser.add_argument(
         "--warps", metavar="WMxWN", help="warps along M and N (default: one for each 64 x 64, at least 4)"
@@ -72,6 +72,8 @@ def execute(options: argparse.Namespace) -> int:
             return BAD
         warps = int(parts[0]), int(parts[1])
     try:
+        if options.tile == "best":
+            options.tile = product.best_tile(options, options.m, options.n, options.k)
         tile = parse_tile(options.tile, options.type, warps=warps, stages=options.stages, sparse=not options.dense)
         if options.trace:
             if not Path(options.trace).resolve().parent.is_dir():

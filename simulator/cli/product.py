@@ -51,11 +51,18 @@ def execute(options: argparse.Namespace) -> int:
         return BAD
 
 
+def best_tile(options: argparse.Namespace, m: int, n: int, k: int) -> str:
+    """The fastest of the tiles that a search tries."""
+    from simulator.studies.sparselt.cost import TILES, tile_of
+    from simulator.studies.sparselt.plan import search
+
+    found = search(options.type, m, n, k, options.config, sparse=not options.dense)
+    return tile_of(TILES[found.best.config_id], options.type)
+
+
 def _multiply(options: argparse.Namespace) -> str:
     from isa import IsaError
-    from simulator.studies.sparselt.cost import TILES
     from simulator.studies.sparselt.multiply import matmul
-    from simulator.studies.sparselt.plan import search
     from simulator.studies.sparselt.pruning import prune
 
     if options.a is None or options.b is None:
@@ -77,8 +84,7 @@ def _multiply(options: argparse.Namespace) -> str:
         a = prune(a, options.type, options.prune)
     tile = options.tile
     if tile == "best":
-        rows, columns, deep = a.shape[-2], b.shape[-2], a.shape[-1]
-        tile = TILES[search(options.type, rows, columns, deep, options.config, sparse=not options.dense).best.config_id]
+        tile = best_tile(options, a.shape[-2], b.shape[-2], a.shape[-1])
     product = matmul(
         a,
         b,

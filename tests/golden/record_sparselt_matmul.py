@@ -3,8 +3,8 @@
     python tests/golden/record_sparselt_matmul.py FOLDER
 
 Needs the GPU, cupy, ml_dtypes and libcusparseLt (nvidia-cusparselt, as PyTorch brings it); nothing of tcsim. Writes
-`cusparselt_matmul.npz` and `.json` into FOLDER, which compare_sparselt_matmul.py reads; cut_sparselt_matmul.py makes the
-small files beside this one from them. Recorded on an NVIDIA H100 80GB HBM3 (driver 580) with cuSPARSELt 0.8.0 on
+`cusparselt_matmul.npz` and `.json` into FOLDER, which compare_sparselt_matmul.py reads; cut_sparselt_matmul.py makes
+the small files beside this one from them. Recorded on an NVIDIA H100 80GB HBM3 (driver 580) with cuSPARSELt 0.8.0 on
 2026-11-22. Some plans of f32 in transposed layouts take minutes, so layouts and shapes are asked of the other types.
 """
 

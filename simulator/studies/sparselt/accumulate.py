@@ -10,7 +10,7 @@ to the nearest, ties to even, on their way to the tensor core: A twice, that is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from isa.errors import IsaError
 from isa.fragments.metadata import sparsity_of
 from isa.targets import Target
-from isa.types import ELEMENT_TYPES, Bits
+from isa.types import ELEMENT_TYPES, PACKED_E2M1, Bits
 from simulator.arithmetic.batch import add
 from simulator.arithmetic.compiled import WIDTH, library
 from simulator.arithmetic.convert import to_float64
@@ -26,6 +26,7 @@ from simulator.arithmetic.rows import find_row
 from simulator.arithmetic.sums import Operands, Sum
 from simulator.studies.sparselt.compression import split
 from simulator.studies.sparselt.matrices import Patterns
+from simulator.studies.sparselt.scales import BlockScales
 
 Singles = NDArray[np.float32]
 
@@ -62,7 +63,7 @@ class Chain:
     @property
     def depth(self) -> int:
         """K of one instruction."""
-        bits = ELEMENT_TYPES[self.type].bits
+        bits = 4 if self.type == "e2m1" else ELEMENT_TYPES[self.type].bits
         return (512 if self.sparse else 256) // bits
 
 
@@ -75,7 +76,9 @@ def tf32(patterns: Bits, *, compressed: bool) -> Bits:
     return np.where(finite, rounded & np.uint32(0xFFFFE000), words).astype(np.uint32)
 
 
-def accumulate(a: Patterns, b: Patterns, chain: Chain) -> NDArray[np.float32] | NDArray[np.int64]:
+def accumulate(
+    a: Patterns, b: Patterns, chain: Chain, scales: BlockScales | None = None
+) -> NDArray[np.float32] | NDArray[np.int64]:
     """Accumulators [m, n] of patterns a [m, k] (with its zeros) and b [n, k]: float32, or int64 (wrapped to s32) of s8.
 
     Raises:
@@ -89,10 +92,17 @@ def accumulate(a: Patterns, b: Patterns, chain: Chain) -> NDArray[np.float32] | 
     step = -(-k // chain.slices // chain.depth) * chain.depth
     total: Singles | None = None
     for start in range(0, k, step):
-        part = _chained(a[:, start : start + step], b[:, start : start + step], chain)
+        of = slice(start, start + step)
+        part = _chained(a[:, of], b[:, of], chain, None if scales is None else _along(scales, of))
         total = part if total is None else total + part
     assert total is not None
     return total
+
+
+def _along(scales: BlockScales, part: slice) -> BlockScales:
+    """The factors of a part of K."""
+    of = slice(part.start // scales.block, -(-part.stop // scales.block))
+    return replace(scales, a=scales.a[:, of], b=scales.b[:, of])
 
 
 def _integers(a: Patterns, b: Patterns) -> NDArray[np.int64]:
@@ -102,19 +112,22 @@ def _integers(a: Patterns, b: Patterns) -> NDArray[np.int64]:
     return (total + 2**31) % 2**32 - 2**31
 
 
-def _chained(a: Patterns, b: Patterns, chain: Chain) -> Singles:
+def _chained(a: Patterns, b: Patterns, chain: Chain, scales: BlockScales | None) -> Singles:
     """The chain over all of K of one slice."""
     m, n = len(a), len(b)
     name = "tf32" if chain.type == "f32" else chain.type
-    element, result = ELEMENT_TYPES[name], ELEMENT_TYPES[chain.accumulator]
-    rule = find_row(chain.family, chain.target, element, sparse=chain.sparse).rule
-    deep = chain.depth if rule.split or rule.add_last else max(_TILE[2] // chain.depth, 1) * chain.depth
+    element, result = PACKED_E2M1 if name == "e2m1" else ELEMENT_TYPES[name], ELEMENT_TYPES[chain.accumulator]
+    kind = "" if scales is None else "mxf4" if element.bits == 4 else "mxf8f6f4"
+    rule = find_row(chain.family, chain.target, element, sparse=chain.sparse, kind=kind).rule
+    alone = rule.split or rule.add_last or rule.group  # one instruction at a time
+    deep = chain.depth if alone else max(_TILE[2] // chain.depth, 1) * chain.depth
     tile_m, tile_n = _share(m, _TILE[0], max(min(m // 16, _SHARES), 1)), _share(n, _TILE[1], 1)
     k = -(-a.shape[1] // chain.depth) * chain.depth
     left = _padded(a, -(-m // tile_m) * tile_m, k)
     right = _padded(b, -(-n // tile_n) * tile_n, k)
     pattern = sparsity_of(element) if chain.sparse else None
     stored, codes = _pieces_of_a(left, chain, deep, tile_m)
+    factors = None if scales is None else _factors(scales, k, len(left), len(right))
     right = (tf32(right, compressed=False) if name == "tf32" else right).T
     rows = len(left) // tile_m
     d = np.empty((len(left), right.shape[1]), np.uint32)
@@ -125,10 +138,27 @@ def _chained(a: Patterns, b: Patterns, chain: Chain) -> Singles:
             how = Sum(tile_m, tile_n, width, element, element, result, result, rule, pattern)
             piece = right[start : start + width, column : column + tile_n]
             given = np.broadcast_to(piece, (rows, width, tile_n)).astype(np.uint32)
-            sums = add(how, Operands(stored[i], given, sums, codes[i] if chain.sparse else None))
+            of_a = of_b = None
+            if factors is not None and scales is not None:
+                part = slice(start // scales.block, (start + width) // scales.block)
+                how = replace(how, scale_type=scales.type, factors=width // scales.block)
+                of_a = np.ascontiguousarray(factors[0][:, part].reshape(rows, tile_m, -1))
+                of_b = np.broadcast_to(factors[1][column : column + tile_n, part], (rows, tile_n, how.factors)).copy()
+            codes_of = codes[i] if chain.sparse else None
+            sums = add(how, Operands(stored[i], given, sums, codes_of, of_a, of_b))
         d[:, column : column + tile_n] = sums.reshape(-1, tile_n)
     values: Singles = to_float64(d[:m, :n], result).astype(np.float32)
     return values
+
+
+def _factors(scales: BlockScales, k: int, rows: int, columns: int) -> tuple[Bits, Bits]:
+    """Of matrices with zeros below and to the right: factors there are what they are, they multiply zeros."""
+    found = [
+        np.full((size, k // scales.block), 127 if scales.block == 64 else 0x38, np.uint32) for size in (rows, columns)
+    ]
+    for target, given in zip(found, (scales.a, scales.b), strict=True):
+        target[: given.shape[0], : given.shape[1]] = given
+    return found[0], found[1]
 
 
 def _share(size: int, most: int, least: int) -> int:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
+from isa.types import ELEMENT_TYPES, PACKED_E2M1
 from simulator.arithmetic.convert import convert
 from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.errors import check_option
@@ -24,7 +26,7 @@ from simulator.studies.sparselt.epilogue import Epilogue, finish, finish_exactly
 from simulator.studies.sparselt.matrices import Patterns, sparsity
 from simulator.studies.sparselt.product import Product, values_of
 from simulator.studies.sparselt.pruning import prune_check
-from simulator.studies.sparselt.scales import Scales
+from simulator.studies.sparselt.scales import BlockScales, Scales, own_scales
 from simulator.studies.sparselt.vocabulary import DEFAULT_C, bias_type, check_types, gelu_status, vector_status
 
 Singles = NDArray[np.float32]
@@ -125,9 +127,9 @@ def matmul(
     operands = _read(a, b, c, type, c_name)
     _check(operands, type, c_name, sparse, strict)
     if sparse == "b":
-        operands = operands.turned()
+        operands, scales = operands.turned(), scales.turned()
     k = operands.shape[2]
-    scales.check(type, chip)
+    scales.check(type, d_name, chip)
     steps = _epilogue(operands, type, c_name, d_name, mode, (alpha, beta), bias, scales, chip)
     options = Epilogue(
         *steps,
@@ -136,7 +138,8 @@ def matmul(
         relu_threshold,
         gelu_scale,
         mode == "16f",
-        BITS[type] == 8 and type != "s8",
+        BITS[type] <= 8 and type != "s8",
+        scales.d if chip.number >= 100 else 1.0,
     )
     _check_activation(options, type, d_name)
     slices = _slices(split_k, type, k)
@@ -145,23 +148,31 @@ def matmul(
     chain = Chain(type, chip, "f16" if mode == "16f" else "f32", sparse is not None, slices)
     with ThreadPoolExecutor(1) as pool:  # the time, while the compiled kernel computes values
         timing = pool.submit(_cost, asked)
-        found = _values(operands, type, options, d_name, chain, exact)
-        d, right = (x if sparse != "b" or x is None else x.transpose(0, 2, 1) for x in found)
+        found = _values(operands, options, d_name, chain, scales, exact)
         time = timing.result()
-    assert d is not None
     index = slice(None) if operands.batched else 0
-    notes = (*operands.notes, *scales.notes(chip))
-    return Product(d[index], None if right is None else right[index], d_name, time, notes)
+    d, right, own = (None if x is None else (x if sparse != "b" else x.transpose(0, 2, 1))[index] for x in found)
+    assert d is not None
+    return Product(d, right, d_name, time, (*operands.notes, *scales.notes(chip)), own)
 
 
 def _values(
-    operands: _Operands, type: str, options: Epilogue, d_type: str, chain: Chain, exact: bool
-) -> tuple[Patterns, Patterns | None]:
-    """D and the exact result, [batch, m, n]."""
-    word = np.dtype(f"u{BITS[d_type] // 8}")
-    sums = np.stack([accumulate(*operands.pair(i), chain) for i in range(operands.batches)])
-    d = finish(sums.astype(np.float32), options, d_type).astype(word)
-    return d, _exact(operands, type, options, d_type).astype(word) if exact else None
+    operands: _Operands, options: Epilogue, d_type: str, chain: Chain, scales: Scales, exact: bool
+) -> tuple[Patterns, Patterns | None, Patterns | None]:
+    """D, the exact result, [batch, m, n], and D-out factors."""
+    word = np.dtype(f"u{max(BITS[d_type], 8) // 8}")
+    blocks = scales.blocks(chain.type, *operands.shape, chain.target)
+    sums = np.stack([accumulate(*operands.pair(i), chain, blocks) for i in range(operands.batches)])
+    own = scales.d_out and chain.target.number >= 100
+    kind = "f32" if own else d_type  # what is scaled is rounded to f32 first
+    d = finish(sums.astype(np.float32), options, kind)
+    right = _exact(operands, chain.type, options, kind, blocks) if exact else None
+    if not own:
+        return d.astype(word), None if right is None else right.astype(word), None
+    factors, patterns = own_scales(d.view(np.float32), d_type)
+    found = [None if x is None else to_type(x.view(np.float32) / factors, d_type).astype(word) for x in (d, right)]
+    assert found[0] is not None
+    return found[0], found[1], patterns
 
 
 def _target(config: str | Path | None, target: str | Target | None) -> Target:
@@ -275,7 +286,9 @@ def _slices(split_k: int, type: str, k: int) -> int:
     return split_k
 
 
-def _exact(operands: _Operands, type: str, options: Epilogue, d_type: str) -> NDArray[np.uint32]:
+def _exact(
+    operands: _Operands, type: str, options: Epilogue, d_type: str, blocks: BlockScales | None
+) -> NDArray[np.uint32]:
     """D from exact sums."""
     found: list[NDArray[np.floating]] = []
     for batch in range(operands.batches):
@@ -286,10 +299,14 @@ def _exact(operands: _Operands, type: str, options: Epilogue, d_type: str) -> ND
             continue
         if type == "f32":
             a, b = (convert(x, "f32", "tf32") for x in (a, b))
-        name = "tf32" if type == "f32" else type
+        name = PACKED_E2M1 if type == "e2m1" else ELEMENT_TYPES["tf32" if type == "f32" else type]
+        scaling: dict[str, Any] = {}
+        if blocks is not None:
+            scaling = {"scale_a": blocks.a, "scale_b": np.ascontiguousarray(blocks.b.T), "scale_type": blocks.type}
+            scaling["block"] = blocks.block
         straight = options.idle and d_type in ("f16", "bf16", "f32")
         result = d_type if straight else "f64"
-        found.append(exact_gemm(a, np.ascontiguousarray(b.T), a_type=name, b_type=name, result=result))
+        found.append(exact_gemm(a, np.ascontiguousarray(b.T), a_type=name, b_type=name, result=result, **scaling))
     sums = np.stack(found)
     if type != "s8" and options.idle and d_type in ("f16", "bf16", "f32"):
         return to_type(sums, d_type)

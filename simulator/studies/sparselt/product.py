@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.types import ELEMENT_TYPES
+from isa.types import ELEMENT_TYPES, PACKED_E2M1
 from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.formats import integers, ulp_distance
 from simulator.studies.sparselt.cost import Cost
-from simulator.studies.sparselt.matrices import Patterns
+from simulator.studies.sparselt.matrices import Patterns, to_values
 
 if TYPE_CHECKING:
     import pandas
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 def values_of(patterns: Patterns, type: str) -> NDArray[np.float64]:
     """The numbers that patterns of C or D stand for."""
+    if type == "e2m1":
+        return to_values(patterns, type)
     element = ELEMENT_TYPES[type]
     words = patterns.astype(np.uint32)
     return to_float64(words, element) if element.is_float else integers(words, element).astype(np.float64)
@@ -36,6 +38,7 @@ class Product:
             it was not asked for.
         d_type: name of the element type of both.
         cost: time on the config's chip; None without a config.
+        d_scale: D-out factors, patterns [m, n / block] or [batch, m, n / block]; None without.
         notes: what the reader should know: rounded operands, NaN, scales that the chip does not apply.
     """
 
@@ -44,6 +47,7 @@ class Product:
     d_type: str
     cost: Cost | None
     notes: tuple[str, ...]
+    d_scale: Patterns | None = None
 
     @property
     def cycles(self) -> int | None:
@@ -60,7 +64,8 @@ class Product:
         """How many numbers of D's type lie between each element and the exact one; see `ulp_distance`."""
         if self.exact is None:
             return None
-        return ulp_distance(self.d.astype(np.uint32), self.exact.astype(np.uint32), ELEMENT_TYPES[self.d_type])
+        element = PACKED_E2M1 if self.d_type == "e2m1" else ELEMENT_TYPES[self.d_type]
+        return ulp_distance(self.d.astype(np.uint32), self.exact.astype(np.uint32), element)
 
     def summary(self) -> dict[str, Any]:
         """Of the elements of D: how many there are, are NaN, equal the exact one, and the distances of the others."""

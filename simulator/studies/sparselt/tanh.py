@@ -2,8 +2,8 @@
 
 `tanh_h100.npz` was recorded on an NVIDIA H100 (driver 580) in November 2026. From 3 on, where GELU of a negative number
 is a small difference, it holds every value. Below that it holds points, 16,384 from 2 to 3 and 512 in each smaller
-power of two, from each of which a straight line leads to the next (on, where the pieces of the chip's function end and its
-values jump): at most 2^-20 off, so that about one GELU in ten thousand has another last place in bf16.
+power of two, from each of which a straight line leads to the next (on, where the pieces of the chip's function end and
+its values jump): at most 2^-20 off, so that of 100,000 GELUs about three have another last place in bf16.
 """
 
 from __future__ import annotations

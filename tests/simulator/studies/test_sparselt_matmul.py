@@ -12,6 +12,8 @@ import pytest
 import simulator
 from isa.errors import IsaError
 from isa.targets import parse_target
+from isa.types import SCALE_TYPES
+from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.product import product as one_instruction
 from simulator.errors import ConfigError
 from simulator.studies.sparselt.accumulate import Chain, accumulate, tf32
@@ -19,6 +21,7 @@ from simulator.studies.sparselt.compression import split
 from simulator.studies.sparselt.cost import TILES, cost
 from simulator.studies.sparselt.descriptors import MatmulDescriptor, MatrixDescriptor
 from simulator.studies.sparselt.epilogue import Epilogue, finish, gelu, to_type
+from simulator.studies.sparselt.matrices import as_patterns, to_values
 from simulator.studies.sparselt.multiply import matmul
 from simulator.studies.sparselt.plan import AlgorithmSelection, Plan, search
 from simulator.studies.sparselt.pruning import prune
@@ -175,6 +178,57 @@ def test_scales_of_an_h100_are_taken_and_not_applied() -> None:
     assert scaled.notes[-1].startswith("scales: taken and not applied")
     later = matmul(a, b, type="e4m3", c_type="f32", scales=Scales(0.5, 1.0), target="sm_100a")
     assert np.array_equal(later.values, matmul(a, b, type="e4m3", c_type="f32", target="sm_100a").values / 2)
+
+
+@pytest.mark.parametrize(("type", "block"), [("e4m3", 64), ("e2m1", 32)])
+@pytest.mark.parametrize("sparse", ["a", "b", None])
+def test_block_scales_on_blackwell(type: str, block: int, sparse: str | None) -> None:
+    m, n, k = 32, 32, 256
+    a, b = (RNG.standard_normal((rows, k)) for rows in (m, n))
+    a, b = (prune(x, type, "strip") if sparse == name else as_patterns(x, type)[0] for x, name in ((a, "a"), (b, "b")))
+    one = "ue8m0" if type == "e4m3" else "ue4m3"
+    of_a, of_b = (
+        RNG.integers(*((124, 131) if one == "ue8m0" else (0x30, 0x48)), (r, k // block)).astype(np.uint8)
+        for r in (m, n)
+    )
+    factors = [np.repeat(to_float64(x.astype(np.uint32), SCALE_TYPES[one]), block, axis=1) for x in (of_a, of_b)]
+    options = {"type": type, "c_type": "f32", "target": "sm_100a", "sparse": sparse, "strict": False}
+    found = matmul(a, b, scales=Scales(of_a, of_b), **options)
+    wanted = (to_values(a, type) * factors[0]) @ (to_values(b, type) * factors[1]).T
+    assert np.allclose(found.values, wanted, rtol=1e-5, atol=1e-5)
+    assert found.exact is not None
+    assert np.array_equal(found.exact, wanted.astype(np.float32).view(np.uint32))
+    with pytest.raises(IsaError, match=r"block scales on sm_90a|multiplies e2m1 on Blackwell"):
+        matmul(a, b, scales=Scales(of_a, of_b), **(options | {"target": "sm_90a"}))
+    with pytest.raises(IsaError, match=r"scales [ab] of"):
+        matmul(a, b, scales=Scales(of_a[:, :1], of_b), **options)
+
+
+def test_scales_of_d_on_blackwell() -> None:
+    a, b = operands(32, 96, 64, type="e4m3")
+    given = {"type": "e4m3", "c_type": "bf16", "target": "sm_100a"}
+    plain = matmul(a, b, **given, d_type="bf16")
+    half = matmul(a, b, **given, d_type="e4m3", scales=Scales(d=0.5))
+    assert np.allclose(half.values * 2, plain.values, rtol=0.08, atol=0.01)
+    own = matmul(a, b, **given, d_type="e4m3", scales=Scales(d_out=True))
+    assert own.d_scale is not None
+    assert own.d_scale.shape == (32, 2)
+    factors = np.repeat(2.0 ** (own.d_scale.astype(int) - 127), 64, axis=1)[:, :96]
+    assert np.allclose(own.values * factors, plain.values, rtol=0.08, atol=0.05)
+    assert np.abs(own.values).reshape(32, -1)[:, :64].max(axis=1).min() >= 224
+    with pytest.raises(IsaError, match="D-out scales of bf16"):
+        matmul(a, b, **given, d_type="bf16", scales=Scales(d_out=True))
+    packed = matmul(
+        RNG.standard_normal((32, 64)),
+        RNG.standard_normal((32, 64)),
+        type="e2m1",
+        d_type="e2m1",
+        sparse=None,
+        target="sm_100a",
+        scales=Scales(d_out=True),
+    )
+    assert packed.d.max() < 16
+    assert packed.summary()["right"] > 0.9
 
 
 def test_memory_of_descriptors() -> None:
