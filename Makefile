@@ -7,13 +7,14 @@ TYPES := f16 bf16 tf32 s8 e4m3
 TCGEN05 := f16_tcgen05 f16_tcgen05_m64 f16_tcgen05_m64_lane16 f16_tcgen05_m64_both s8_tcgen05 e4m3_tcgen05 mxf4nvf4_tcgen05 f16_tcgen05_pair
 PYTEST_FLAGS ?= -n auto --dist worksteal
 
-.PHONY: help run digits test lint types check validate record bench notebooks wheel clean
+.PHONY: help run digits test exhaustive lint types check validate record bench notebooks wheel clean
 
 help:
 	@echo "make run       set up, then run the main job: a sparse layer of a real network on a simulated H100"
 	@echo "make digits    the same layer in all five types, on the H100 and (where it can) the A100; with tcgen05.mma.sp on the B200"
-	@echo "make test      set up, then run the tests (under 3 minutes)"
-	@echo "make check     lint, types and every test, the long ones too: what CI runs"
+	@echo "make test      set up, then run the tests: each distinct thing once (two minutes on two cores)"
+	@echo "make exhaustive  every test: every form, row and seed"
+	@echo "make check     lint, types and every test: what CI runs"
 	@echo "make validate  the timing model against everything measured or published; fails if an error has grown"
 	@echo "make record    writes the errors of the timing model down: configs/measurements/errors.json and docs/validation.md"
 	@echo "make notebooks runs the lessons again and writes notebooks/*.ipynb"
@@ -56,8 +57,11 @@ lint: $(VENV)/test.stamp
 types: $(VENV)/test.stamp
 	$(BIN)/mypy
 
-check: lint types
+exhaustive: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not hardware" --durations 25
+
+check: lint types exhaustive
+	$(BIN)/python -m tests.house
 
 validate: $(VENV)/run.stamp
 	$(BIN)/tcsim validate --check

@@ -1,46 +1,72 @@
-"""The errors of the instruction set: what is wrong, where, and what would be right."""
+"""The errors of the project: what is wrong, where, and what would be right.
+
+`Error` is the root of everything that the project raises on purpose; `simulator.Error` is the same class.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 
-class IsaError(ValueError):
+class Error(Exception):
+    """Root of everything that is raised on purpose, so that one `except simulator.Error` meets it all.
+
+    Every error carries these attributes; what does not apply to it keeps the empty value.
+
+    Attributes:
+        rule: name of the rule that is broken, a key of `isa.undefined.RULES` or of `simulator.check.rules.CHECK_RULES`;
+            "" where none of them states it.
+        reason: what is wrong.
+        legal: what would be right.
+        position: index of the first wrong character in the text that is wrong, -1 where no place can be named.
+        operand: name of the operand or field that is wrong.
+    """
+
+    rule: str = ""
+    reason: str = ""
+    legal: str = ""
+    position: int = -1
+    operand: str = ""
+
+
+class IsaError(Error, ValueError):
     """Text that is not a legal instruction, or values that no operand of it can hold.
 
     Attributes:
         text: the text (or name) that is wrong.
-        position: index of the first wrong character in `text`, or -1 where no place can be named.
-        reason: what is wrong and the rule that says so.
-        legal: what would be right, possibly empty.
         more: what else is wrong with the same text.
         section: where the rule is stated, possibly empty.
     """
 
     def __init__(
-        self, text: str, position: int, reason: str, legal: str = "", more: tuple[IsaError, ...] = (), section: str = ""
+        self,
+        text: str,
+        position: int,
+        reason: str,
+        legal: str = "",
+        more: tuple[IsaError, ...] = (),
+        section: str = "",
+        rule: str = "",
+        operand: str = "",
     ) -> None:
-        super().__init__(text, position, reason, legal, more, section)
-        self.text, self.position, self.reason, self.legal, self.more, self.section = (
-            text,
-            position,
-            reason,
-            legal,
-            more,
-            section,
-        )
+        super().__init__(text, position, reason, legal, more, section, rule, operand)
+        self.text, self.position, self.reason, self.legal = text, position, reason, legal
+        self.more, self.section, self.rule, self.operand = more, section, rule, operand
 
     @classmethod
     def together(cls, errors: Sequence[IsaError]) -> IsaError:
-        """One error for several, in the order of their places."""
+        """One error for several, in the order of their places; its rule is the first one's."""
         first, *rest = sorted(errors, key=lambda error: error.position)
-        return cls(first.text, first.position, first.reason, first.legal, (*first.more, *rest), first.section)
+        more = (*first.more, *rest)
+        return cls(
+            first.text, first.position, first.reason, first.legal, more, first.section, first.rule, first.operand
+        )
 
     def stated_in(self, section: str) -> IsaError:
         """The same error with the section that states the rule, unless it names one already."""
         if self.section or not section:
             return self
-        return IsaError(self.text, self.position, self.reason, self.legal, self.more, section)
+        return IsaError(self.text, self.position, self.reason, self.legal, self.more, section, self.rule, self.operand)
 
     def __str__(self) -> str:
         message = "; and ".join([self._one(), *(other._one() for other in self._all()[1:])])
@@ -56,22 +82,22 @@ class IsaError(ValueError):
         return f"column {self.position + 1}: {message} (at {_excerpt(self.text, self.position)!r})"
 
 
-class UndefinedBehavior(Exception):  # noqa: N818 - the name of the contract
+class UndefinedBehavior(Error):  # noqa: N818 - the name of the contract
     """A case that PTX leaves undefined, met while executing.
 
     Attributes:
-        name: the case, one of the keys of `isa.undefined.RULES`.
+        rule: the case, one of the keys of `isa.undefined.RULES`.
         where: what was looked at (instruction, case, row, chunk, lane).
-        rule: the rule that was broken.
+        reason: the rule in words.
         section: the PTX section that states it, or the measurement that does.
     """
 
-    def __init__(self, name: str, where: str, rule: str, section: str) -> None:
-        super().__init__(name, where, rule, section)
-        self.name, self.where, self.rule, self.section = name, where, rule, section
+    def __init__(self, rule: str, where: str, reason: str, section: str) -> None:
+        super().__init__(rule, where, reason, section)
+        self.rule, self.where, self.reason, self.section = rule, where, reason, section
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.where}: {self.rule} ({self.section})"
+        return f"{self.rule}: {self.where}: {self.reason} ({self.section})"
 
 
 def _excerpt(text: str, position: int, width: int = 40) -> str:

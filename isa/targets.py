@@ -66,6 +66,12 @@ class Availability:
         """The lowest sm number that has it."""
         return min(int(number) for number in re.findall(r"\d+", self.text))
 
+    def both(self, other: Availability) -> Availability:
+        """The targets that have both."""
+        if self.text.endswith("+") or other.text.endswith("+"):
+            return max(self, other, key=lambda availability: availability.lowest)
+        return Availability(" ".join(name for name in self.text.split() if name in other.text.split()))
+
     def __str__(self) -> str:
         if self.text.endswith("+"):
             return f"sm_{self.lowest} or higher"

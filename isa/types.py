@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from isa.errors import IsaError
 
 Bits = NDArray[np.uint32]
+T = TypeVar("T", bound=np.generic)
 
 
 class Kind(Enum):
@@ -159,3 +161,12 @@ def unpack(words: Bits, bits: int) -> Bits:
 
 def _shifts(bits: int) -> Bits:
     return np.arange(0, 32, bits, dtype=np.uint32)
+
+
+def typed(array: NDArray[T], kind: type[T], tail: tuple[int, ...], what: str) -> NDArray[T]:
+    """The array, of that type and with these last sizes; IsaError otherwise."""
+    array = np.asarray(array)
+    if array.dtype != kind or array.shape[-len(tail) :] != tail:
+        legal = f"{kind.__name__} [..., {', '.join(map(str, tail))}]"
+        raise IsaError("", -1, f"{what} of type {array.dtype} and shape {array.shape}", legal)
+    return array

@@ -7,14 +7,13 @@ that is the executor's business, not a rule.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import UndefinedBehavior
-from isa.forms.mma import MmaForm
-from isa.fragments.metadata import CODE_BITS, ONE_OF_TWO
+from isa.fragments.metadata import CODE_BITS, Metadata
 from isa.types import Bits
 
 
@@ -87,13 +86,23 @@ RULES: dict[str, Rule] = {
 }
 
 
+class SparseForm(Protocol):
+    """What is asked of a sparse form (`isa.forms.mma.MmaForm`)."""
+
+    @property
+    def opcode(self) -> str: ...
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+
 def undefined_behavior(name: str, where: str) -> UndefinedBehavior:
     """The exception for a case of `RULES`, met at `where`."""
     rule = RULES[name]
     return UndefinedBehavior(name, where, rule.rule, rule.section)
 
 
-def metadata_findings(form: MmaForm, codes: Bits) -> dict[str, NDArray[np.bool_]]:
+def metadata_findings(form: SparseForm, codes: Bits) -> dict[str, NDArray[np.bool_]]:
     """Which metadata codes a sparse form leaves undefined.
 
     Args:
@@ -107,7 +116,7 @@ def metadata_findings(form: MmaForm, codes: Bits) -> dict[str, NDArray[np.bool_]
     return {name: table[codes] for name, table in _tables(form).items()}
 
 
-def first_metadata_finding(form: MmaForm, codes: Bits, selector: int) -> UndefinedBehavior | None:
+def first_metadata_finding(form: SparseForm, codes: Bits, selector: int) -> UndefinedBehavior | None:
     """The first undefined code of `codes` [case, row, chunk] in order of case, row and chunk, or None if all are
     defined."""
     findings = metadata_findings(form, codes)
@@ -115,7 +124,7 @@ def first_metadata_finding(form: MmaForm, codes: Bits, selector: int) -> Undefin
     if not broken.any():
         return None
     case, row, chunk = (int(i) for i in np.argwhere(broken)[0])
-    name = next(name for name, found in findings.items() if found[case, row, chunk])
+    name = next(name for name, broken_codes in findings.items() if broken_codes[case, row, chunk])
     lane, position = (int(p) for p in form.metadata.mapping.positions(row=row, chunk=chunk, selector=selector))
     low = CODE_BITS * position
     place = f"lane {lane}, bits {low}..{low + CODE_BITS - 1} of the metadata register"
@@ -125,12 +134,12 @@ def first_metadata_finding(form: MmaForm, codes: Bits, selector: int) -> Undefin
     )
 
 
-def _tables(form: MmaForm) -> dict[str, NDArray[np.bool_]]:
+def _tables(form: SparseForm) -> dict[str, NDArray[np.bool_]]:
     """For each rule, which of the 16 codes break it; together exactly the codes that `form.metadata` does not list as
     defined."""
     code = np.arange(16)
     low, high = code & 3, code >> 2
     legal = np.isin(code, form.metadata.codes)
-    if form.metadata.sparsity is ONE_OF_TWO:
+    if form.metadata.sparsity.splices:
         return {"invalid-metadata-tf32": ~legal}
     return {"invalid-metadata": low == high, "unordered-metadata": ~legal & (low > high)}

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 10. Alignment and selector faults
 #
-# **What happens when one bit makes a `tcgen05.mma.sp` read the wrong half of Tensor Memory, or the wrong column of metadata?**
+# **What if one bit makes a `tcgen05.mma.sp` read the wrong half of Tensor Memory, or the wrong column of metadata?**
 #
 # Faults in data change a number. A fault in an *address* changes which data are meant, and all of it at once. In data
 # path layouts C and F ([lesson 5](5_tensor_memory.ipynb)) only 16 of every 32 lanes are used, the lower or the upper
@@ -14,14 +14,14 @@ from collections import Counter
 
 import numpy as np
 
+from simulator.faults.kinds import Group, population
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, REASONS
-from simulator.faults.space import Group, population
 from simulator.faults.table import MODELS, SITES, empty
-from simulator.faults.tcgen05 import Tcgen05Instruction
-from simulator.faults.tcgen05_space import alignment
+from simulator.faults.tcgen05_target import Tcgen05Target
+from simulator.views.faults.replay import replay
 
 OPCODE = "tcgen05.mma.sp.cta_group::1.kind::f16"
-layout_f = Tcgen05Instruction(OPCODE, m=64, n=32, base_lane=16)  # D, A and metadata in the upper halves
+layout_f = Tcgen05Target(OPCODE, m=64, n=32, base_lane=16)  # D, A and metadata in the upper halves
 print(layout_f.layout.layout, {name: site.live.shape for name, site in layout_f.sites.items()})
 
 
@@ -70,10 +70,10 @@ for (outcome, reason), count in Counter(
 
 # %%
 for site in ("base_d", "base_a", "base_e"):
-    lanes = alignment(Group("g", site, "align", where="all"), layout_f.sites[site], layout_f.layout)
+    lanes = population(Group("g", site, "align", where="all"), layout_f.sites[site], layout_f.layout, 1)
     found = Counter(words(result) for result in layout_f.run(lanes.make(np.arange(lanes.size))))
     print(site, dict(found))
-print(layout_f.replay(fault("base_e", mask=1 << 20)[0])["error"])
+print(replay(layout_f, fault("base_e", mask=1 << 20))["error"])
 
 # %% [markdown]
 # What would a chip do that did not check? Nobody has published one. With `misaligned="follow"` the simulator goes where
@@ -81,11 +81,14 @@ print(layout_f.replay(fault("base_e", mask=1 << 20)[0])["error"])
 # much of D survives?
 
 # %%
-follow = Tcgen05Instruction(OPCODE, m=64, n=32, base_lane=16, misaligned="follow")
+follow = Tcgen05Target(OPCODE, m=64, n=32, base_lane=16, misaligned="follow")
 for site in ("base_d", "base_a", "base_e"):
     row = fault(site, mask=1 << 20)
     result = follow.run(row)[0]
-    size = f"{result['elements']} of {64 * 32} elements of D, largest {result['max_abs']:.3g}, not finite {result['nonfinite']}"
+    size = (
+        f"{result['elements']} of {64 * 32} elements of D, largest "
+        f"{result['max_abs']:.3g}, not finite {result['nonfinite']}"
+    )
     print(f"{site}: {words(result)}; {size}")
 
 # %% [markdown]
@@ -97,7 +100,7 @@ for site in ("base_d", "base_a", "base_e"):
 
 # %%
 tile = np.random.default_rng(1).choice([0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110], (64, 8)).astype(np.uint32)
-cells = follow.scenes[0][0].tmem.words[:, 264:266]
+cells = follow.memory[0][0].tmem.words[:, 264:266]
 cells[:] = follow.shape.metadata.scatter(tile, 0, 0, cells)  # legal codes in the lower halves
 print(words(follow.run(fault("base_e", mask=1 << 20))[0]))
 
@@ -111,8 +114,8 @@ print(words(follow.run(fault("base_e", mask=1 << 20))[0]))
 # %%
 for value in (1, 2, 3):
     print(f"selector {value}: {words(layout_f.run(fault('selector', 'selector', value=value))[0])}")
-neighbour = Tcgen05Instruction(OPCODE, m=64, n=32, base_lane=16)
-cells = neighbour.scenes[0][0].tmem.words[:, 264:266]
+neighbour = Tcgen05Target(OPCODE, m=64, n=32, base_lane=16)
+cells = neighbour.memory[0][0].tmem.words[:, 264:266]
 cells[:] = neighbour.shape.metadata.scatter(tile, 1, 16, cells)  # a neighbour's metadata in the second column
 result = neighbour.run(fault("selector", "selector", value=1))[0]
 print(f"with a neighbour's metadata: {words(result)}; {result['elements']} elements differ")
@@ -131,7 +134,7 @@ descriptor = layout_f.run(
     population(Group("g", "idesc", "flip"), layout_f.sites["idesc"], layout_f.layout, 1).make(np.arange(32))
 )
 for bit, result in enumerate(descriptor):
-    held = layout_f.replay(fault("idesc", mask=1 << bit)[0])["held"]
+    held = replay(layout_f, fault("idesc", mask=1 << bit))["held"]
     if OUTCOMES[result["outcome"]] != "due":
         print(f"bit {bit:2}: {words(result):30} {', '.join(held)}")
 print(f"the other {sum(OUTCOMES[result['outcome']] == 'due' for result in descriptor)} make it illegal")
@@ -153,7 +156,7 @@ print(f"the other {sum(OUTCOMES[result['outcome']] == 'due' for result in descri
 # </details>
 
 # %%
-pair = Tcgen05Instruction("tcgen05.mma.sp.cta_group::2.kind::f16", m=128, n=32, misaligned="follow")
+pair = Tcgen05Target("tcgen05.mma.sp.cta_group::2.kind::f16", m=128, n=32, misaligned="follow")
 assert pair.layout.layout == "C"
 assert pair.run(fault("base_e", mask=1 << 20))[0]["rows"] == 128
 assert pair.run(fault("e", lane=0))[0]["rows"] == 1
@@ -183,7 +186,7 @@ assert OUTCOMES[neighbour.run(fault("selector", "selector", value=1))[0]["outcom
 # </details>
 
 # %%
-whole = Tcgen05Instruction(OPCODE, m=128, n=32, misaligned="follow")
+whole = Tcgen05Target(OPCODE, m=128, n=32, misaligned="follow")
 result = whole.run(fault("base_e", mask=1 << 20))[0]
 assert "legality" not in words(result)
 assert "alignment" in words(result)

@@ -14,9 +14,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import isa
+import simulator
 from simulator.resources import folder
-from simulator.studies.gemm import estimate, parse_tile
-from simulator.timing.config import config_names, load_config
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
@@ -142,7 +141,7 @@ OPCODES = {
     "dense": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
     "sparse": "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32",
 }
-h100 = load_config("h100_sxm")
+h100 = simulator.load_config("h100_sxm")
 with (folder("configs") / "measurements" / "h100_uniform.csv").open() as lines:
     measured = {
         (r["ptx"], int(r["chains"]), int(r["warps"])): float(r["cycles_per_instruction_per_warp"])
@@ -156,7 +155,8 @@ for name, opcode in OPCODES.items():
     rate[name] = m * n * k / interval
     known = h100.tensor_class(form).interval
     print(
-        f"{name:7} m{m}n{n}k{k}: interval {known} in the config, {interval:.2f} measured: {rate[name]:.0f} FMA/clk as named, per sub-core"
+        f"{name:7} m{m}n{n}k{k}: interval {known} in the config, {interval:.2f} measured: "
+        f"{rate[name]:.0f} FMA/clk as named, per sub-core"
     )
 print(f"gain, measured: {rate['sparse'] / rate['dense']:.2f}")
 
@@ -169,11 +169,12 @@ print(f"gain, measured: {rate['sparse'] / rate['dense']:.2f}")
 
 # %%
 print(f"{'config':14}{'dense':>7}{'sparse':>8}{'gain':>7}  rests on")
-for name in config_names():
-    config = load_config(name)
+for name in simulator.config_names():
+    config = simulator.load_config(name)
     dense, sparse = (config.tensor_class(isa.mma_form(opcode)) for opcode in OPCODES.values())
     print(
-        f"{name:14}{dense.interval:7}{sparse.interval:8}{2 * dense.interval / sparse.interval:7.2f}  {config.status('tensor ' + sparse.name)}"
+        f"{name:14}{dense.interval:7}{sparse.interval:8}{2 * dense.interval / sparse.interval:7.2f}",
+        f" {config.status('tensor ' + sparse.name)}",
     )
 
 # %% [markdown]
@@ -185,7 +186,7 @@ for name in config_names():
 from simulator.studies.validation.sparse_tcgen05 import predictions
 
 print(f"{'kind::f16, K = 32':34}{'2 dense':>9}{'sparse':>8}{'gain':>7}  bound by, status")
-for p in predictions(load_config("b200"))[:8]:
+for p in predictions(simulator.load_config("b200"))[:8]:
     name = f"cta_group::{p.mma.cta_group} M = {p.mma.m}, N = {p.mma.n}"
     print(f"{name:34}{p.dense:9.0f}{p.sparse:8.0f}{p.speedup:7.2f}  {p.bound}, {p.status}")
 
@@ -214,13 +215,14 @@ def on_the_chip(sparse):
 
 gemms = {}
 for name in OPCODES:
-    tile = parse_tile("128x128x64", "f16", warps=(2, 4), stages=4, sparse=name == "sparse")
-    gemms[name] = estimate(tile, 4096, 4096, 4096)
+    tile = simulator.gemm.parse_tile("128x128x64", "f16", warps=(2, 4), stages=4, sparse=name == "sparse")
+    gemms[name] = simulator.gemm.estimate(tile, 4096, 4096, 4096)
     e = gemms[name]
     print(f"{name:7} {e.cycles:,} cycles simulated, {on_the_chip(name == 'sparse'):,.0f} measured; bound by {e.bound}")
     print(f"        {tile.stage_bytes:,} bytes of A, B and metadata an iteration")
 print(
-    f"gain: {gemms['dense'].cycles / gemms['sparse'].cycles:.2f} simulated, {on_the_chip(False) / on_the_chip(True):.2f} measured"
+    f"gain: {gemms['dense'].cycles / gemms['sparse'].cycles:.2f} simulated, "
+    f"{on_the_chip(False) / on_the_chip(True):.2f} measured"
 )
 
 figure, axes = plt.subplots(figsize=(6, 2))
@@ -294,6 +296,6 @@ from dataclasses import replace
 faster = replace(
     h100, tensor=tuple(replace(c, interval=6) if c.name == "sparse, full k, f32" else c for c in h100.tensor)
 )
-changed = estimate(gemms["sparse"].tile, 4096, 4096, 4096, faster)
+changed = simulator.gemm.estimate(gemms["sparse"].tile, 4096, 4096, 4096, faster)
 print(f"{gemms['sparse'].cycles:,} -> {changed.cycles:,} cycles")
 assert 1 <= gemms["sparse"].cycles / changed.cycles < 1.1

@@ -16,16 +16,12 @@ import numpy as np
 
 import isa
 import simulator
-from isa.fragments.metadata import stored_columns
-from simulator.layout import form_layout
-from simulator.views.drawing import draw
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 form = isa.mma_form(OPCODE)
 for operand in (form.a, form.b, form.c, form.d):
-    print(
-        f"{operand.name}: {operand.shape[0]:2} x {operand.shape[1]:2} {operand.type.name}, {operand.registers} registers a lane"
-    )
+    size = f"{operand.shape[0]:2} x {operand.shape[1]:2} {operand.type.name}"
+    print(f"{operand.name}: {size}, {operand.registers} registers a lane")
 
 # %% [markdown]
 # A of a sparse form is stored compressed: 16 rows of 16 elements, for 32 logical columns. B is whole.
@@ -60,11 +56,11 @@ for element in range(2):
 # light are groups in turn.
 
 # %%
-found = form_layout(OPCODE)
-draw(found, "a", palette="safe")
+found = simulator.layout.form_layout(OPCODE)
+simulator.drawing.draw(found, "a", palette="safe")
 
 # %%
-draw(found, "d", palette="safe")
+simulator.drawing.draw(found, "d", palette="safe")
 
 # %% [markdown]
 # B as a table of `lane.register`, a cell for two neighbouring rows, which share a register:
@@ -115,7 +111,7 @@ print(
 
 # %%
 codes = rng.choice(isa.TWO_OF_FOUR.ordered, form.metadata.shape).astype(np.uint32)
-columns = stored_columns(codes, isa.TWO_OF_FOUR)
+columns = isa.stored_columns(codes, isa.TWO_OF_FOUR)
 print("formula:", isa.TWO_OF_FOUR.formula)
 print("row 5, codes", " ".join(f"{code:04b}" for code in codes[5]))
 print("row 5, stored columns 0 to 15 are logical", *columns[5])

@@ -12,10 +12,7 @@ import numpy as np
 
 import isa
 import simulator
-from isa.fragments.metadata import stored_columns
-from simulator.layout import Choice, form_layout, select
 from simulator.layout.queries import where
-from simulator.views.drawing import draw
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.{}.row.col.{}"
 f32_forms = (("m16n8k32", "f16"), ("m16n8k16", "f16"), ("m16n8k16", "tf32"))
@@ -34,9 +31,8 @@ s8, s4 = (
 for form in (tf32, f16, s8, s4):
     pattern = form.metadata.sparsity
     codes = " ".join(f"{code:04b}" for code in form.metadata.codes)
-    print(
-        f"{form.a_type.name:5}{pattern.name:14} chunk of {pattern.chunk} columns, {pattern.stored} stored; codes {codes}"
-    )
+    chunk = f"chunk of {pattern.chunk} columns, {pattern.stored} stored"
+    print(f"{form.a_type.name:5}{pattern.name:14} {chunk}; codes {codes}")
 
 # %% [markdown]
 # * 2:4: bits 1..0 are the column of the first stored element, bits 3..2 that of the second.
@@ -50,7 +46,7 @@ for form in (tf32, f16, s8, s4):
 for form in (f16, s4, tf32):
     print(f"{form.metadata.sparsity.name:14} logical column = {form.metadata.sparsity.formula}")
 for code in (0b0100, 0b1101, 0b1110):
-    picked = [stored_columns(np.array([[code]]), form.metadata.sparsity)[0].tolist() for form in (f16, s4)]
+    picked = [isa.stored_columns(np.array([[code]]), form.metadata.sparsity)[0].tolist() for form in (f16, s4)]
     print(f"code {code:04b}: 2:4 keeps columns {picked[0]}, 4:8 keeps {picked[1]}")
 
 # %% [markdown]
@@ -80,7 +76,7 @@ for name, formula in f16.metadata.mapping.formulas().items():
     print(f"{name:9}= {formula}")
 
 # %%
-draw(form_layout(f16.opcode), "e", palette="safe")
+simulator.drawing.draw(simulator.layout.form_layout(f16.opcode), "e", palette="safe")
 
 # %% [markdown]
 # Rows g and g + 8 share a register: the low half is row g. With 8-bit and narrower elements a register is one row
@@ -135,9 +131,9 @@ print(f"row {g + 8} of step {s}:    ", " ".join(f"{c:04b}" for c in reversed(ste
 # one, and the word of lane 6.
 
 # %%
-step = form_layout(f16_short.opcode, Choice(selector=2))
-selection = select(step, register)
-draw(step, "e", selection=selection, palette="safe", lane=6)
+step = simulator.layout.form_layout(f16_short.opcode, simulator.layout.Choice(selector=2))
+selection = simulator.layout.select(step, register)
+simulator.drawing.draw(step, "e", selection=selection, palette="safe", lane=6)
 
 # %% [markdown]
 # One element, asked for by its logical coordinates: where is it, which code decides, or is it pruned? (`tcsim where` on
@@ -205,8 +201,8 @@ assert (lane, 4 * code) == (22, 12)
 
 # %%
 for word, pair, single in ((0x4, [0, 1], 0), (0xE, [2, 3], 1)):
-    assert stored_columns(np.array([[word]]), isa.TWO_OF_FOUR)[0].tolist() == pair
-    assert stored_columns(np.array([[word]]), isa.ONE_OF_TWO)[0].tolist() == [single]
+    assert isa.stored_columns(np.array([[word]]), isa.TWO_OF_FOUR)[0].tolist() == pair
+    assert isa.stored_columns(np.array([[word]]), isa.ONE_OF_TWO)[0].tolist() == [single]
 
 # %% [markdown]
 # **3.** How many bits of metadata does one m16n8k32 f16 read, and how many does a warp's register hold? For which of

@@ -17,8 +17,6 @@ import numpy as np
 
 import isa
 import simulator
-from isa.fragments.metadata import stored_columns
-from isa.undefined import metadata_findings
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
@@ -80,7 +78,7 @@ recording = next(r for r in recordings if (r.form, r.selector, r.metadata) == (f
 codes = form.metadata.gather(e, selector=0)
 print(
     f"{len(outputs)} cases, {codes.size} codes:",
-    {name: int(found.sum()) for name, found in metadata_findings(form, codes).items()},
+    {name: int(found.sum()) for name, found in isa.metadata_findings(form, codes).items()},
 )
 d = simulator.mma_sp(OPCODE, a, b, c, e, selector=0, target="sm_90a")
 print(f"{outputs.size} words of D, {int(np.bitwise_count(d ^ outputs).sum())} bits differ between chip and simulator")
@@ -99,10 +97,10 @@ def as_f16(patterns):
 A, B = as_f16(form.a.gather(a[0])), as_f16(form.b.gather(b[0]))
 C, D = (form.d.gather(x[0]).view(np.float32) for x in (c, outputs))
 row = int(
-    np.argmax(metadata_findings(form, codes[0])["invalid-metadata"].sum(axis=1))
+    np.argmax(isa.metadata_findings(form, codes[0])["invalid-metadata"].sum(axis=1))
 )  # the row with the most equal indices
 print(f"row {row}: codes", " ".join(f"{code:04b}" for code in codes[0, row]))
-columns = stored_columns(codes[0], isa.TWO_OF_FOUR)[row]
+columns = isa.stored_columns(codes[0], isa.TWO_OF_FOUR)[row]
 print("columns of B:    ", *columns)
 for n in range(3):
     by_hand = float(A[row] @ B[columns, n] + C[row, n])
@@ -201,7 +199,8 @@ predicted = np.array([halves[code >> 2] << 16 | halves[code & 3] & 0xE000 for co
 for code in (0b0100, 0b1110, 0b0000, 0b0110, 0b1101, 0b1011):
     legal = "legal  " if code in isa.ONE_OF_TWO.ordered else "illegal"
     print(
-        f"{code:04b} {legal} h{code >> 2} above h{code & 3}: {predicted[code]:08x}, D {seen[code]:08x} = {seen.view(np.float32)[code]:.7g}"
+        f"{code:04b} {legal} h{code >> 2} above h{code & 3}: {predicted[code]:08x}, D "
+        f"{seen[code]:08x} = {seen.view(np.float32)[code]:.7g}"
     )
 print("all 16 as predicted:", bool((seen == predicted).all()))
 
@@ -221,7 +220,8 @@ for r in recordings:
         )
         right = [int(np.sum(found == r.outputs)) for found in (spliced, nearest)]
         print(
-            f"m16n8k{f.k:<2} selector {r.selector}: of {r.outputs.size} words right: splice {right[0]}, whole element {right[1]}"
+            f"m16n8k{f.k:<2} selector {r.selector}: of {r.outputs.size} words right: "
+            f"splice {right[0]}, whole element {right[1]}"
         )
 
 # %% [markdown]
@@ -266,7 +266,8 @@ text = f""".trace 1
 .warps 1
 .warp 0 {{
     mov.u32 %r12, 0xEEEE0EEE;
-    {OPCODE} {{%r8, %r9, %r10, %r11}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5, %r6, %r7}}, {{%r8, %r9, %r10, %r11}}, %r12, 0x0;
+    {OPCODE}
+        {{%r8, %r9, %r10, %r11}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5, %r6, %r7}}, {{%r8, %r9, %r10, %r11}}, %r12, 0x0;
 }}
 """
 path = Path(tempfile.mkdtemp()) / "bad.trace"
@@ -288,7 +289,7 @@ except isa.UndefinedBehavior as error:
 # </details>
 
 # %%
-assert stored_columns(np.array([[14, 14, 14, 0b0101]]), isa.TWO_OF_FOUR)[0, 6:].tolist() == [13, 13]
+assert isa.stored_columns(np.array([[14, 14, 14, 0b0101]]), isa.TWO_OF_FOUR)[0, 6:].tolist() == [13, 13]
 
 # %% [markdown]
 # **2.** Of the 16 codes, how many does a check of legality catch: with `::ordered_metadata`, without, with tf32?

@@ -17,12 +17,11 @@ import numpy as np
 
 import isa
 import simulator
-from isa.tensor_memory.address import TmemAddress
 from isa.tensor_memory.datapath import LAYOUTS, check_addresses, datapath, violations
 from isa.tensor_memory.metadata import tmem_metadata
 from isa.tensor_memory.scales import tmem_scales
 from simulator.resources import folder
-from simulator.views.drawing import datapath_figure
+from simulator.tables import aligned
 
 # %% [markdown]
 # ## Seven layouts
@@ -31,15 +30,13 @@ from simulator.views.drawing import datapath_figure
 # layouts use 16 of every 32 lanes, and the address says which.
 
 # %%
-print(
-    f"{'':7}{'M':>4}{'cta_group':>11}{'rows':>6}{'parts of N':>12}{'base lane':>11}   {'lane of D[row][n], N = 128':34}{'evidence'}"
-)
+rows = []
 for name, layout in LAYOUTS.items():
     lane = layout.d(128).formulas()["lane"]
     bases = " or ".join(map(str, layout.base_lanes))
-    print(
-        f"{name:7}{layout.m:4}{layout.cta_group:11}{layout.rows:6}{layout.parts:12}{bases:>11}   {lane:34}{layout.evidence}"
-    )
+    rows.append((name, layout.m, layout.cta_group, layout.rows, layout.parts, bases, lane, layout.evidence))
+HEAD = ("", "M", "cta_group", "rows", "parts of N", "base lane", "lane of D[row][n], N = 128", "evidence")
+print(*aligned([HEAD, *rows], "<>>>>><"), sep="\n")
 for text in ("128 1 sparse", "128 2 dense", "128 2 sparse", "64 1 sparse", "64 1 sparse ws"):
     m, group, kind, *ws = text.split()
     print(f"{text:15} -> layout {datapath(int(m), int(group), kind == 'sparse', bool(ws)).name}")
@@ -48,7 +45,7 @@ for text in ("128 1 sparse", "128 2 dense", "128 2 sparse", "64 1 sparse", "64 1
 # The 128 lanes of each, in blocks of 16; hatched lanes are not used:
 
 # %%
-datapath_figure("safe")
+simulator.drawing.datapath_figure("safe")
 
 # %% [markdown]
 # ## Halves, and what must agree
@@ -67,7 +64,7 @@ for base in f.base_lanes:
         f"lane = {f.d(128, base).formulas()['lane']}",
     )
 for d, meta in (((0, 0), (0, 64)), ((16, 0), (0, 64)), ((8, 0), (8, 64)), ((16, 0), (16, 65))):
-    found = violations(f, TmemAddress(*d), sp_meta=TmemAddress(*meta))
+    found = violations(f, isa.TmemAddress(*d), sp_meta=isa.TmemAddress(*meta))
     print(f"d at {d}, metadata at {meta}:", "; ".join(str(violation) for violation in found) or "legal")
 
 # %% [markdown]
@@ -140,7 +137,8 @@ for step, (pair, selector) in enumerate(((0, 0), (0, 1), (2, 0), (2, 1))):
 for layout in (LAYOUTS["D"], LAYOUTS["G"]):
     formulas = layout.a(16).formulas()
     print(
-        f"A, 16 bits, layout {layout.name}: lane = {formulas['lane']};  column = {formulas['column']};  element = {formulas['element']}"
+        f"A, 16 bits, layout {layout.name}: lane = {formulas['lane']};  column = "
+        f"{formulas['column']};  element = {formulas['element']}"
     )
 for operand in "ab":
     scales = tmem_scales("mxf4nvf4", operand, m=128, n=192, vector="4X", sparse=True)
@@ -175,7 +173,8 @@ both = np.vstack([columns(memory["f16_tcgen05_m64_both"], f.d(192, base)) for ba
 print("D of both traces, bit for bit:", bool((whole == both).all()))
 for name, report in runs.items():
     print(
-        f"{name:22} {report.cycles:,} cycles, {report.throughput.fma_per_clk_sm:,.0f} FMA/clk/SM (assumed: rates of .sp)"
+        f"{name:22} {report.cycles:,} cycles, {report.throughput.fma_per_clk_sm:,.0f} "
+        "FMA/clk/SM (assumed: rates of .sp)"
     )
 
 # %% [markdown]
@@ -206,9 +205,9 @@ assert cell == [88, 1, 5]
 # </details>
 
 # %%
-found = violations(datapath(128, sparse=True), TmemAddress(0, 0), sp_meta=TmemAddress(0, 33))
+found = violations(datapath(128, sparse=True), isa.TmemAddress(0, 0), sp_meta=isa.TmemAddress(0, 33))
 assert [violation.name for violation in found] == ["odd-metadata-column"]
-check_addresses(datapath(128, sparse=True), TmemAddress(0, 0), sp_meta=TmemAddress(0, 32))
+check_addresses(datapath(128, sparse=True), isa.TmemAddress(0, 0), sp_meta=isa.TmemAddress(0, 32))
 
 # %% [markdown]
 # **3.** How many of the 512 columns does one accumulator of M = 128, N = 256 leave for metadata and scales, and how

@@ -24,7 +24,6 @@ from IPython.display import SVG
 import isa
 import simulator
 from simulator.resources import folder
-from simulator.timing.config import load_config
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
@@ -35,7 +34,7 @@ FORMS = {
     "dense, small k": "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
     "sparse, small k": "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
 }
-h100 = load_config("h100_sxm")
+h100 = simulator.load_config("h100_sxm")
 for name, opcode in FORMS.items():
     form = isa.mma_form(opcode)
     found = h100.tensor_class(form)
@@ -53,7 +52,8 @@ FOLDER = Path(tempfile.mkdtemp())
 
 
 def trace(opcode, warps, chains, length=96, runs=10, counter=False):
-    """A file in which each warp repeats `length` instructions that take turns in `chains` accumulators, with or without a counter."""
+    """A file in which each warp repeats `length` instructions that take turns in `chains` accumulators, with or without
+    a counter."""
     form = isa.mma_form(opcode)
 
     def registers(first, count):
@@ -214,7 +214,6 @@ for k, took in sorted(loops.items()):
 # copies. Registers are what many chains cost:
 
 # %%
-from simulator.studies.gemm import parse_tile
 from simulator.studies.gemm.estimate import occupancy
 
 with (folder("configs") / "measurements" / "h100_gemm_chip.csv").open() as lines:
@@ -224,13 +223,12 @@ with (folder("configs") / "measurements" / "h100_gemm_chip.csv").open() as lines
 print(f"{'tile, warps':22}{'chains':>7}{'needed':>8}{'registers':>11}{'CTAs on an SM':>15}{'measured TFLOPS':>17}")
 for text in ("64x64x64 2x2", "128x64x64 2x2", "128x128x64 2x2", "128x128x64 2x4", "128x256x64 2x4", "256x128x64 4x2"):
     shape, warps = text.split()[0], tuple(int(n) for n in text.split()[1].split("x"))
-    tile = parse_tile(shape, "f16", warps=warps, stages=4)
+    tile = simulator.gemm.parse_tile(shape, "f16", warps=warps, stages=4)
     resident, known = occupancy(tile, h100), h100.tensor_class(tile.form)
     row = chip[f"f16_{shape}_w{warps[0]}x{warps[1]}_s4", "4096", "4096"]
     needed = known.latency / known.interval / ceil(tile.warps * resident / 4)
-    print(
-        f"{text:22}{tile.tiles_m * tile.tiles_n:7}{needed:8.2f}{tile.registers:11}{resident:15}{float(row['tflops']):17,.0f}"
-    )
+    measured, tiles = float(row["tflops"]), tile.tiles_m * tile.tiles_n
+    print(f"{text:22}{tiles:7}{needed:8.2f}{tile.registers:11}{resident:15}{measured:17,.0f}")
 
 # %% [markdown]
 # `chains` is what a warp has, `needed` what would fill the pipe with so many warps. None of these kernels lacks chains.
@@ -247,7 +245,8 @@ with (ROOT / "tests" / "hardware" / "results" / "traces.csv").open() as lines:
         busy = np.mean([share for unit, share in report.utilisation.items() if "tensor" in unit])
         took = int(r["cycles"])
         print(
-            f"{r['trace']:12} {took:6,} measured, {report.cycles:6,} simulated ({report.cycles / took - 1:+.1%}); tensor pipes busy {busy:.0%}"
+            f"{r['trace']:12} {took:6,} measured, {report.cycles:6,} simulated "
+            f"({report.cycles / took - 1:+.1%}); tensor pipes busy {busy:.0%}"
         )
 
 # %% [markdown]

@@ -18,10 +18,10 @@ import numpy as np
 import isa
 import simulator
 from simulator.arithmetic import product
-from simulator.studies.accuracy import accuracy
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
+accuracy = simulator.accuracy.accuracy
 ROOT = next(folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / "tests" / "golden").is_dir())
 
 # %% [markdown]
@@ -223,7 +223,8 @@ reports = {arithmetic: simulator.run("digits/f16", arithmetic=arithmetic) for ar
 print(f"digits/f16: largest distance of an instruction's result from the exact one {reports['chip'].largest_ulp} ulp")
 chip, exact = (report.arrays["d_f16"].view(np.float32) for report in reports.values())
 print(
-    f"layer: {np.mean(chip != exact):.0%} of the outputs differ, by at most {np.abs(chip - exact).max():.1e} (largest {np.abs(exact).max():.1f})"
+    f"layer: {np.mean(chip != exact):.0%} of the outputs differ, by at most "
+    f"{np.abs(chip - exact).max():.1e} (largest {np.abs(exact).max():.1f})"
 )
 
 # %% [markdown]

@@ -72,7 +72,8 @@ wrong = (d.view(np.uint32) != golden.view(np.uint32)).any(axis=(1, 2))
 print(f"{FAULTS} faults: {int(wrong.sum())} change D")
 contributes = np.isin(np.arange(32), form.metadata.places(0)[0])
 print(
-    f"in lanes that do not contribute: {int((~contributes[lane]).sum())}, of which {int(wrong[~contributes[lane]].sum())} change D"
+    f"in lanes that do not contribute: {int((~contributes[lane]).sum())}, of which "
+    f"{int(wrong[~contributes[lane]].sum())} change D"
 )
 
 # %% [markdown]
@@ -197,7 +198,8 @@ for row in range(128):
             changed.append(int(np.sum(moved.argmax(axis=0) != digits)))
 changed = np.array(changed)
 print(
-    f"{len(changed):,} faults that stay: {np.mean(changed == 0):.1%} change no prediction, the worst changes {changed.max()} of {len(digits)}"
+    f"{len(changed):,} faults that stay: {np.mean(changed == 0):.1%} change no prediction, "
+    f"the worst changes {changed.max()} of {len(digits)}"
 )
 
 # %% [markdown]
@@ -224,7 +226,8 @@ for n in (50, 200, 800, 3200):
     low, high = wilson(hits, n)
     holds = np.mean((low <= silent.mean()) & (silent.mean() <= high))
     print(
-        f"n = {n:5}: first sample {low[0]:.3f} to {high[0]:.3f}, truth {silent.mean():.3f}; {holds:.1%} of 2,000 intervals hold it"
+        f"n = {n:5}: first sample {low[0]:.3f} to {high[0]:.3f}, truth {silent.mean():.3f}; "
+        f"{holds:.1%} of 2,000 intervals hold it"
     )
     for i in range(12):
         inside = low[i] <= silent.mean() <= high[i]
@@ -250,12 +253,12 @@ plt.show()
 # the 1,024 faults of the first section again, and what four detectors would have said.
 
 # %%
-from simulator.faults import SDC, Instruction, single_bits
+from simulator.faults import SDC, MmaTarget, single_bits
 from simulator.faults.outcomes import flag
 
 a, e, b = operands(0, 0, 0)
 given = (("a", a[None]), ("b", b[None]), ("c", np.zeros((1, 4, 32), np.uint32)), ("e", e[None, None]))
-subject = Instruction(OPCODE, given=given)
+subject = MmaTarget(OPCODE, given=given)
 faults = single_bits(subject, "e", where="all")
 results = subject.run(faults)
 number = np.arange(1024)
@@ -267,7 +270,8 @@ harmful = results["outcome"] == SDC
 for name in ("legality", "parity", "secded", "abft"):
     seen = (results["detectors"] & flag(name)) > 0
     print(
-        f"{name:<9} sees {seen[harmful].mean():6.1%} of {harmful.sum()} corruptions, {(seen & ~harmful).sum()} false alarms"
+        f"{name:<9} sees {seen[harmful].mean():6.1%} of {harmful.sum()} "
+        f"corruptions, {(seen & ~harmful).sum()} false alarms"
     )
 
 # %% [markdown]

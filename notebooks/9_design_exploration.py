@@ -14,15 +14,14 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 
 import simulator
 from simulator.resources import folder
-from simulator.studies.gemm import estimate, kernel_trace, parse_tile
-from simulator.studies.roofline import roofline
-from simulator.timing.config import load_config
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
+pd.options.display.precision = 2
 FOLDER = Path(tempfile.mkdtemp())
 
 # %% [markdown]
@@ -40,21 +39,29 @@ lines[start:end] = [line.replace("interval = 8", "interval = 4") for line in lin
 lines[end] = 'source = "assumed: what if sparse instructions had twice the multipliers"'
 lines = ['name = "wide"' if line == 'name = "h100_sxm"' else line for line in lines]
 (FOLDER / "wide.toml").write_text("\n".join(lines) + "\n")
-for config in ("h100_sxm", FOLDER / "wide.toml"):
-    report = simulator.run("digits/f16", config, arithmetic="none")
-    print(
-        f"{report.config:9} {report.cycles:,} cycles, {report.throughput.fma_per_clk_sm:.0f} FMA/clk/SM",
-        *report.assumed,
-        sep="\n          ",
-    )
+reports = [simulator.run("digits/f16", config, arithmetic="none") for config in ("h100_sxm", FOLDER / "wide.toml")]
+print(*reports[1].assumed, sep="\n")
+study = pd.concat([report.to_frame() for report in reports], ignore_index=True)
+study[["config", "cycles", "time_us", "throughput_fma_per_clk_sm", "tensor_share", "shared_memory_share"]]
 
 # %% [markdown]
-# Twice the multipliers, and nothing happens (4 cycles more, even: warps fall into another rhythm). The same change from
-# Python, and others, with `dataclasses.replace`:
+# `to_frame()` gives a report as one row of a pandas DataFrame, with the units in the names of its columns;
+# `pandas.concat` makes a table of many. Twice the multipliers, and nothing happens (4 cycles more, even: warps fall
+# into another rhythm). What the warps do instead is in another frame of each report, `stalls_frame()`: a row for each
+# warp and cause.
+
+# %%
+stalls = pd.concat([report.stalls_frame().assign(config=report.config) for report in reports])
+table = stalls.pivot_table(index=["cause", "description"], columns="config", values="share").query("h100_sxm > 0.01")
+table.sort_values("h100_sxm", ascending=False)
+
+# %% [markdown]
+# Half of the time a value is on its way from shared memory. The same change from Python, and others, with
+# `dataclasses.replace`:
 
 
 # %%
-h100 = load_config("h100_sxm")
+h100 = simulator.load_config("h100_sxm")
 
 
 def pipes(config, share):
@@ -77,27 +84,29 @@ chips = {
 }
 
 # %% [markdown]
-# The GEMM's main loop is the difference of two lengths of the kernel that `simulator.studies.gemm` writes, here for a 128 x 128
-# x 64 tile on 4 warps, operands by cp.async, three tiles in shared memory.
+# The GEMM's main loop is the difference of two lengths of the kernel that `simulator.gemm` writes, here for a 128 x 128
+# x 64 tile on 4 warps, operands by cp.async, three tiles in shared memory. `simulator.run` takes the text of a trace as
+# well as its path.
 
 # %%
-TILE = parse_tile("128x128x64", "f16", warps=(2, 2), stages=3)
-for k in (384, 768):
-    (FOLDER / f"gemm_{k}.trace").write_text(kernel_trace(TILE, k))
+TILE = simulator.gemm.parse_tile("128x128x64", "f16", warps=(2, 2), stages=3)
 
 
-def iteration(config):
+def iteration(config, tile=TILE):
     """Cycles of an iteration of the GEMM's main loop."""
-    few, many = (simulator.run(FOLDER / f"gemm_{k}.trace", config, arithmetic="none").cycles for k in (384, 768))
+    texts = [simulator.gemm.kernel_trace(tile, k) for k in (384, 768)]
+    few, many = (simulator.run(text, config, arithmetic="none").cycles for text in texts)
     return (many - few) / ((768 - 384) // 64)
 
 
-results = {}
-print(f"{'':38}{'digits/f16':>16}{'GEMM iteration':>18}")
-for name, config in chips.items():
-    results[name] = [simulator.run("digits/f16", config, arithmetic="none").cycles, iteration(config)]
-    cells = [f"{took:,.0f} ({first / took:.2f}x)" for took, first in zip(results[name], results["H100"], strict=True)]
-    print(f"{name:38}{cells[0]:>16}{cells[1]:>18}")
+results = pd.DataFrame(
+    {
+        "digits_cycles": [simulator.run("digits/f16", config, arithmetic="none").cycles for config in chips.values()],
+        "gemm_iteration_cycles": [iteration(config) for config in chips.values()],
+    },
+    index=list(chips),
+)
+results.join((results.loc["H100"] / results).add_suffix("_speedup"))
 
 # %% [markdown]
 # ## Who waits for what
@@ -111,16 +120,11 @@ for name, config in chips.items():
 # both limits.
 
 # %%
+LIMITS = ("achieved", "tensor_limit", "memory_limit")
 runs = []
 for name in ("H100", "twice the tensor pipes", "half the bandwidth of shared memory"):
     runs += [simulator.run("digits/f16", replace(chips[name], name=name), arithmetic="none")]
-found = roofline(runs)
-for point in found.points:
-    limits = f"tensor {point.tensor_limit:5,.0f}, {point.memory} {point.memory_limit:3,.0f}"
-    print(
-        f"{point.config:36} {point.intensity:.2f} FMA/byte; limits: {limits}; achieved {point.achieved:3,.0f}, {point.share:.0%} of the lower"
-    )
-
+found = simulator.roofline.roofline(runs)
 figure, axes = plt.subplots(figsize=(6, 2.8))
 intensity = np.logspace(0, 6, 100, base=2)
 for number, point in enumerate(found.points):
@@ -133,6 +137,8 @@ axes.set(xlabel="multiply-adds for each byte of shared memory", ylabel="FMA/clk/
 axes.legend(frameon=False, fontsize=8, loc="lower right")
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
+frame = found.to_frame().set_index("config")
+frame[["memory", "intensity_fma_per_byte", *(f"{name}_fma_per_clk" for name in LIMITS), "share", "bound"]]
 
 # %% [markdown]
 # ## Where the knee is
@@ -188,12 +194,15 @@ def counted(tile, config=h100):
     return tensor, loaded / 128
 
 
-print(f"{'':16}{'sparse':>28}{'dense':>28}")
-print(f"{'tile, warps':16}" + f"{'tensor':>10}{'shared':>10}{'ratio':>8}" * 2)
+rows = []
 for text in ("64x64x64 2x2", "128x64x64 2x2", "128x128x64 2x2", "128x128x64 2x4", "128x256x64 2x4", "256x128x64 4x2"):
     shape, warps = text.split()[0], tuple(int(n) for n in text.split()[1].split("x"))
-    pairs = [counted(parse_tile(shape, "f16", warps=warps, stages=3, sparse=sparse)) for sparse in (True, False)]
-    print(f"{text:16}" + "".join(f"{tensor:10.0f}{loaded:10.0f}{tensor / loaded:8.2f}" for tensor, loaded in pairs))
+    for sparse in (True, False):
+        tile = simulator.gemm.parse_tile(shape, "f16", warps=warps, stages=3, sparse=sparse)
+        rows.append((text, "sparse" if sparse else "dense", *counted(tile)))
+counts = pd.DataFrame(rows, columns=["tile, warps", "A", "tensor_cycles", "shared_cycles"])
+counts["ratio"] = counts.tensor_cycles / counts.shared_cycles
+counts.pivot(index="tile, warps", columns="A", values=["tensor_cycles", "shared_cycles", "ratio"])
 
 # %% [markdown]
 # A's rows are read by every warp along N, B's by every warp along M. A ratio of 1 is balance. Sparsity takes a third of
@@ -205,16 +214,16 @@ for text in ("64x64x64 2x2", "128x64x64 2x2", "128x128x64 2x2", "128x128x64 2x4"
 # moves:
 
 # %%
-big = parse_tile("128x128x64", "f16", warps=(2, 4), stages=4)
+big = simulator.gemm.parse_tile("128x128x64", "f16", warps=(2, 4), stages=4)
 questions = {
     "H100": h100,
     "half the bandwidth of shared memory": chips["half the bandwidth of shared memory"],
     "half of L2's bandwidth": replace(h100, l2=replace(h100.l2, read_bytes=h100.l2.read_bytes // 2)),
 }
-chip = {name: estimate(big, 4096, 4096, 1024, config) for name, config in questions.items()}
-for name, e in chip.items():
-    shares = ", ".join(f"{unit} {e.shares[unit]:.0%}" for unit in ("tensor", "shared memory", "L2 reads", "stores"))
-    print(f"{name:36}{e.cycles:9,} cycles ({chip['H100'].cycles / e.cycles:.2f}x), bound by {e.bound:14} {shares}")
+answers = [simulator.gemm.estimate(big, 4096, 4096, 1024, config).to_frame() for config in questions.values()]
+chip = pd.concat(answers, keys=questions).droplevel(1)
+chip["speedup"] = chip.cycles["H100"] / chip.cycles
+chip[["cycles", "speedup", "bound", "tensor_share", "shared_memory_share", "L2_reads_share", "stores_share"]]
 
 # %% [markdown]
 # What such a number is worth: main loops of GEMMs on one SM are within 4.2 % of an H100, whole f16 GEMMs within 5 %
@@ -250,9 +259,10 @@ assert list(took.values()) == sorted(took.values())
 # </details>
 
 # %%
-slow_pipes, slow_memory = results["half the tensor rate"], results["half the bandwidth of shared memory"]
-assert slow_pipes[0] < 1.2 * results["H100"][0] < slow_memory[0]
-assert min(slow_pipes[1], slow_memory[1]) > 1.2 * results["H100"][1]
+slower = results.loc[["half the tensor rate", "half the bandwidth of shared memory"]] / results.loc["H100"]
+assert slower.digits_cycles.iloc[0] < 1.2 < slower.digits_cycles.iloc[1]
+assert slower.gemm_iteration_cycles.min() > 1.2
+slower
 
 # %% [markdown]
 # **3.** Dense instead of sparse on a chip whose dense instruction has interval 4: is the GEMM tile faster than sparse
@@ -268,7 +278,6 @@ dense = replace(
     h100, tensor=tuple(replace(c, interval=4) if c.name == "dense, full k, f32" else c for c in h100.tensor)
 )
 tile = replace(TILE, sparse=False)
-for k in (384, 768):
-    (FOLDER / f"gemm_{k}.trace").write_text(kernel_trace(tile, k))
-print(f"dense at 4: {iteration(dense):.0f} cycles an iteration, sparse at 8: {results['H100'][1]:.0f}")
-assert iteration(dense) > results["H100"][1]
+took, sparse = iteration(dense, tile), results.gemm_iteration_cycles["H100"]
+print(f"dense at 4: {took:.0f} cycles an iteration, sparse at 8: {sparse:.0f}")
+assert took > sparse

@@ -2,8 +2,8 @@
 
     python notebooks/build.py            # all; or the names of some: python notebooks/build.py 4 8
 
-The scripts are the source (jupytext's percent format). The same scripts give the same bytes: cells are numbered, nothing carries a time, and of
-pictures only the pixels are kept. Needs the extra `dev`.
+The scripts are the source (jupytext's percent format). The same scripts give the same bytes: cells are numbered,
+nothing carries a time, and of pictures only the pixels are kept. Needs the extra `dev`.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ def main(names: list[str]) -> int:
     ]
     if not chosen:
         print(
-            f"build.py: no lesson is called {' or '.join(names)}; there are {', '.join(script.stem for script in scripts())}",
+            f"build.py: no lesson is called {' or '.join(names)}; there are "
+            f"{', '.join(script.stem for script in scripts())}",
             file=sys.stderr,
         )
         return 2

@@ -1,37 +1,53 @@
-"""Errors of the simulator: what is wrong, where, and what would be right."""
+"""Errors of the simulator: what is wrong, where, and what would be right.
+
+All of them derive from `Error`, which `isa.errors` defines because `isa` imports nothing of the simulator.
+"""
 
 from __future__ import annotations
 
-from isa.errors import IsaError
+from isa.errors import Error, IsaError, UndefinedBehavior
+
+__all__ = [
+    "ConfigError",
+    "DeadlockError",
+    "Error",
+    "IsaError",
+    "MissingDependency",
+    "TraceError",
+    "UndefinedBehavior",
+    "ViewError",
+    "check_option",
+]
 
 
-class TraceError(ValueError):
+class TraceError(Error, ValueError):
     """A trace, or the data that it names, that cannot be read.
 
     Attributes:
         path: the file.
         line, column: place in it, counted from 1; 0 where it concerns the whole file.
-        reason: what is wrong.
-        legal: what would be right, possibly empty.
+        rule, reason, legal, position, operand: as in `Error`; the position is that in its line, counted from 0.
     """
 
-    def __init__(self, path: str, line: int, column: int, reason: str, legal: str = "") -> None:
-        super().__init__(path, line, column, reason, legal)
+    def __init__(
+        self, path: str, line: int, column: int, reason: str, legal: str = "", rule: str = "", operand: str = ""
+    ) -> None:
+        super().__init__(path, line, column, reason, legal, rule, operand)
         self.path, self.line, self.column, self.reason, self.legal = path, line, column, reason, legal
+        self.rule, self.operand, self.position = rule, operand, column - 1
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
         return f"{place}: {self.reason}; legal: {self.legal}" if self.legal else f"{place}: {self.reason}"
 
 
-class ConfigError(ValueError):
+class ConfigError(Error, ValueError):
     """A configuration that describes no machine.
 
     Attributes:
         path: the file, or the name that was asked for.
         key: the entry, as a dotted path; empty where it concerns the whole file.
-        reason: what is wrong.
-        legal: what would be right, possibly empty.
+        reason, legal: as in `Error`.
     """
 
     def __init__(self, path: str, key: str, reason: str, legal: str = "") -> None:
@@ -43,19 +59,22 @@ class ConfigError(ValueError):
         return f"{place}: {self.reason}; legal: {self.legal}" if self.legal else f"{place}: {self.reason}"
 
 
-class DeadlockError(RuntimeError):
+class DeadlockError(Error, RuntimeError):
     """Nothing is left to happen, but warps are unfinished.
 
     Attributes:
         waiting: one line for each group of warps: who waits where for what.
+        reason: these lines as one.
     """
+
+    rule = "deadlock"
 
     def __init__(self, waiting: tuple[str, ...]) -> None:
         super().__init__(waiting)
-        self.waiting = waiting
+        self.waiting, self.reason = waiting, "; ".join(waiting)
 
     def __str__(self) -> str:
-        return "deadlock: " + "; ".join(self.waiting)
+        return f"deadlock: {self.reason}"
 
 
 def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
@@ -64,17 +83,29 @@ def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
         raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))
 
 
-class ViewError(ValueError):
-    """A view of a run that cannot be had: a timeline, stalls, a roofline.
-
-    Attributes:
-        reason: what is wrong.
-        legal: what would be right.
-    """
+class ViewError(Error, ValueError):
+    """A view of a run that cannot be had: a timeline, stalls, a roofline. Attributes as in `Error`."""
 
     def __init__(self, reason: str, legal: str) -> None:
         super().__init__(reason, legal)
         self.reason, self.legal = reason, legal
+
+    def __str__(self) -> str:
+        return f"{self.reason}; legal: {self.legal}"
+
+
+class MissingDependency(Error, ImportError):  # noqa: N818 - what is missing, not what went wrong in it
+    """A package that is needed for this alone, and is not installed.
+
+    Attributes:
+        package: its name.
+        extra: the extra of tcsim that installs it.
+    """
+
+    def __init__(self, package: str, purpose: str, extra: str) -> None:
+        super().__init__(package, purpose, extra)
+        self.package, self.extra = package, extra
+        self.reason, self.legal = f"{purpose} needs {package}, which is not installed", f"pip install 'tcsim[{extra}]'"
 
     def __str__(self) -> str:
         return f"{self.reason}; legal: {self.legal}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,13 @@ from typing import Any
 import pytest
 
 from simulator.cli import main
+from tests.support.cases import EXHAUSTIVE
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where exhaustive tests are not left out, properties are tried with all their examples."""
+    if "not exhaustive" not in config.getoption("markexpr"):
+        os.environ[EXHAUSTIVE] = "1"
 
 
 @pytest.fixture

@@ -94,8 +94,9 @@ class Field:
             return bool(code)
         return self.named(variant).get(code, code << self.shift)
 
-    def code(self, value: Value, variant: str) -> int:
-        """The code of an attribute's value; IsaError if the field cannot hold it."""
+    def code(self, value: Value, variant: str, rule: str = "") -> int:
+        """The code of an attribute's value; IsaError, of this rule, if the field cannot hold it."""
+        wrong: dict[str, Any] = {"rule": rule, "operand": self.name}
         names = self.named(variant)
         for code, name in names.items():
             if name == value and isinstance(name, str) == isinstance(value, str):
@@ -103,13 +104,14 @@ class Field:
         legal = ", ".join(str(name) for name in names.values())
         number = _whole(value)
         if number is None or any(not isinstance(name, str) for name in names.values()):
-            raise IsaError(str(value), -1, f"{self.name} cannot be {value!r}", legal or "a whole number")
+            raise IsaError(str(value), -1, f"{self.name} cannot be {value!r}", legal or "a whole number", **wrong)
         if number % (1 << self.shift):
             raise IsaError(
                 str(value),
                 -1,
                 f"{self.name} = {number} is not a multiple of {1 << self.shift}",
                 f"a multiple of {1 << self.shift}",
+                **wrong,
             )
         if not 0 <= number >> self.shift < 1 << self.width:
             top = ((1 << self.width) - 1) << self.shift
@@ -118,6 +120,7 @@ class Field:
                 -1,
                 f"{self.name} = {number} does not fit bits {self.bits}",
                 f"0 to {top}" + f" or {legal}" * bool(legal),
+                **wrong,
             )
         return number >> self.shift
 
@@ -143,6 +146,8 @@ class Descriptor:
     TABLE: ClassVar[tuple[Field, ...]] = ()
     WIDTH: ClassVar[int] = 32
     SOURCE: ClassVar[str] = ""
+    RULE: ClassVar[str] = ""  # `Error.rule` of what is wrong with such a word
+    RULE_OF_FIELD: ClassVar[Mapping[str, str]] = {}  # where a field has a rule of its own
 
     reserved: int = field(default=0, kw_only=True)
 
@@ -158,13 +163,16 @@ class Descriptor:
 
     def __post_init__(self) -> None:
         for item in self._named():
-            object.__setattr__(
-                self, item.name, item.value(item.code(getattr(self, item.name), self.variant), self.variant)
-            )
+            code = item.code(getattr(self, item.name), self.variant, self.rule_of(item.name))
+            object.__setattr__(self, item.name, item.value(code, self.variant))
         allowed = sum(item.mask for item in self.table if item.name == "reserved")
         if not isinstance(self.reserved, int) or self.reserved & ~allowed:
             raise IsaError(
-                hex(self.reserved), -1, "reserved bits outside the reserved fields", f"bits of 0x{allowed:x}"
+                hex(self.reserved),
+                -1,
+                "reserved bits outside the reserved fields",
+                f"bits of 0x{allowed:x}",
+                rule=self.RULE,
             )
 
     def encode(self) -> int:
@@ -214,7 +222,14 @@ class Descriptor:
         bad = [found for found in findings if found.severity is not Severity.WARNING]
         if bad:
             rights = "; ".join(f"{found.place}: {found.right}" for found in bad)
-            raise IsaError(f"0x{self.encode():0{self.WIDTH // 4}x}", -1, "; ".join(str(found) for found in bad), rights)
+            word, reason = f"0x{self.encode():0{self.WIDTH // 4}x}", "; ".join(map(str, bad))
+            first = next((found for found in bad if found.field in self.RULE_OF_FIELD), bad[0])
+            raise IsaError(word, -1, reason, rights, rule=self.rule_of(first.field), operand=first.field)
+
+    @classmethod
+    def rule_of(cls, field_name: str) -> str:
+        """`Error.rule` of what is wrong with a field."""
+        return cls.RULE_OF_FIELD.get(field_name, cls.RULE)
 
     def _named(self) -> list[Field]:
         return [item for item in self.table if item.name != "reserved"]

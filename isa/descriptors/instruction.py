@@ -3,7 +3,7 @@ families.
 
 ptxas never looks into a descriptor, constant or not, so what is checked here is checked nowhere else. A family is one
 table of `Field`; encoding, decoding, `str()`, the check of reserved bits and the page docs/descriptors.md (`python -m
-isa.descriptors.instruction`) all come from it.
+isa.descriptors.page`) all come from it.
 
 Sources: PTX ISA 9.0, 9.7.16.4.2 (tables 42 to 44), 9.7.16.2.1 (shapes), 9.7.16.10.8 (sparsity); PTX ISA 9.4 (bits 12,
     26 and 29, sm_107);
@@ -16,8 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
-from isa.descriptors.bitfields import Descriptor, Field, Finding, Severity, Value, reserved, unpack_word
+from isa.descriptors.bitfields import Descriptor, Field, Finding, Severity, Value, unpack_word
+from isa.descriptors.fields import FAMILIES, TYPES_OF_KIND
 from isa.errors import IsaError
+from isa.fragments.metadata import stored_k
 from isa.targets import Availability, Target, parse_target
 
 PTX_IDESC = "PTX ISA 9.0, 9.7.16.4.2"
@@ -25,102 +27,8 @@ PTX_SHAPES = "PTX ISA 9.0, 9.7.16.2.1"
 PTX_SELECTOR = "PTX ISA 9.0, 9.7.16.10.8.4"
 PTX_TRANSPOSE = "PTX ISA 9.0, 9.7.16.10, tables 49, 50 and 52"
 
-_F8: Mapping[int, Value] = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
-_TYPES: Mapping[str, Mapping[int, Value]] = {
-    "f16": {0: "f16", 1: "bf16"}, "tf32": {2: "tf32"}, "f8f6f4": _F8, "i8": {0: "u8", 1: "s8"},
-    "mxf8f6f4": _F8, "mxf4": {1: "e2m1"}, "mxf4nvf4": {1: "e2m1"},
-}  # fmt: skip
-_D_TYPES = {"f16": ("f16", "f32"), "tf32": ("f32",), "f8f6f4": ("f16", "f32"), "i8": ("s32",)}
-_NEGATE, _MAJOR = {0: "as stored", 1: "negated"}, {0: "K-major", 1: "MN-major (transposed)"}
-_SPARSE = Field("sparse", 2, 1, "must be 1 exactly with .sp", flag=True, words={0: "dense", 1: "sparse"})
-_A_TYPE = Field("a_type", 7, 3, "type of A", names=_TYPES)
-_MIDDLE = (
-    Field("negate_a", 13, 1, "sign of A (not for i8)", flag=True, words=_NEGATE),
-    Field("negate_b", 14, 1, "sign of B (not for i8)", flag=True, words=_NEGATE),
-    Field(
-        "transpose_a",
-        15,
-        1,
-        "major-ness of A in shared memory (K-major only for mxf4, mxf4nvf4)",
-        flag=True,
-        words=_MAJOR,
-    ),
-    Field(
-        "transpose_b",
-        16,
-        1,
-        "major-ness of B in shared memory (K-major only for mxf4, mxf4nvf4)",
-        flag=True,
-        words=_MAJOR,
-    ),
-    Field("n", 17, 6, "N, without its three lowest bits", shift=3),
-)
-_PLAIN = (
-    Field(
-        "selector",
-        0,
-        2,
-        "sparsity selector: the column of the pair at sp-meta that holds the metadata; 0 or 1 for f16 and tf32, 0 otherwise",
-        words={0: "first column (8-bit kinds: both)", 1: "second column", 2: "no known meaning", 3: "no known meaning"},
-    ),
-    _SPARSE,
-    Field("saturate", 3, 1, "of the s32 result; i8 only", flag=True, words={0: "wraps", 1: "saturates"}),
-    Field("d_type", 4, 2, "type of D", names={"": {0: "f16", 1: "f32", 2: "s32"}}),
-    reserved(6, 1),
-    _A_TYPE,
-    Field("b_type", 10, 3, "type of B", names=_TYPES),
-    *_MIDDLE,
-    reserved(23, 1),
-    Field("m", 24, 5, "M, without its four lowest bits", shift=4),
-    reserved(29, 1, "reserved (PTX ISA 9.4: selects K, sm_107 only)", right="0 below sm_107"),
-    Field("max_shift", 30, 2, "largest column shift of B, for reuse in .ws", names={"": {0: 0, 1: 8, 2: 16, 3: 32}}),
-)
-_MX_HEAD = (reserved(0, 2, "reserved (no sparsity selector in the mx kinds: taken as 0)"), _SPARSE, reserved(3, 1))
-_MX_B_ID = Field(
-    "b_scale_id", 4, 2, "first byte of B's scale factors in their column: 0-3 with 1X, 0 or 2 with 2X, 0 with 4X"
-)
-_MX_TAIL = (
-    *_MIDDLE,
-    Field(
-        "scale_type",
-        23,
-        1,
-        "type of both scale matrices; ue4m3 for mxf4nvf4 with 4X (block16) only",
-        names={"": {0: "ue4m3", 1: "ue8m0"}},
-    ),
-    reserved(24, 3, "reserved (bit 26: PTX ISA 9.4, sm_107 only)", right="0 below sm_107"),
-    Field("m", 27, 2, "M, without its seven lowest bits", shift=7),
-    Field("a_scale_id", 29, 2, "first byte of A's scale factors, like b_scale_id"),
-)
-_MXF8 = (
-    *_MX_HEAD,
-    _MX_B_ID,
-    reserved(6, 1),
-    _A_TYPE,
-    Field("b_type", 10, 3, "type of B", names=_TYPES),
-    *_MX_TAIL,
-    reserved(31, 1),
-)
-_MXF4 = (
-    *_MX_HEAD,
-    _MX_B_ID,
-    reserved(6, 1),
-    _A_TYPE,
-    Field("b_type", 10, 2, "type of B", names=_TYPES),
-    Field(
-        "sparsity_version",
-        12,
-        1,
-        "what a metadata code means; below sm_107 only pairs are defined (PTX ISA 9.4; reserved before)",
-        words={0: "4:8 in pairs", 1: "2:4 by element"},
-    ),
-    *_MX_TAIL,
-    Field("k96", 31, 1, "K; 96 is dense and sm_103a only", flag=True, words={0: "64 dense, 128 sparse", 1: "96 dense"}),
-)
-FAMILIES: Mapping[str, tuple[Field, ...]] = {
-    "f16": _PLAIN, "tf32": _PLAIN, "f8f6f4": _PLAIN, "i8": _PLAIN, "mxf8f6f4": _MXF8, "mxf4": _MXF4, "mxf4nvf4": _MXF4,
-}  # fmt: skip
 KINDS = tuple(FAMILIES)
+_D_TYPES = {"f16": ("f16", "f32"), "tf32": ("f32",), "f8f6f4": ("f16", "f32"), "i8": ("s32",)}
 _BYTES_OF_K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32, "mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}
 _ALL = Availability("100a 103a 110a 100f 103f 110f")
 _ONLY_A = Availability("100a 103a 110a")
@@ -174,6 +82,8 @@ class InstructionDescriptor(Descriptor):
 
     TITLE: ClassVar[str] = "instruction descriptor"
     SOURCE: ClassVar[str] = PTX_IDESC
+    RULE: ClassVar[str] = "idesc"
+    RULE_OF_FIELD: ClassVar[Mapping[str, str]] = dict.fromkeys(("a_scale_id", "b_scale_id", "scale_type"), "scale-ids")
 
     kind: str
     m: int = field(kw_only=True)
@@ -206,6 +116,7 @@ class InstructionDescriptor(Descriptor):
                     -1,
                     f".kind::{self.kind} has no field '{attribute.name}'",
                     ", ".join(sorted(own - {"reserved"})),
+                    rule="idesc",
                 )
         super().__post_init__()
 
@@ -228,6 +139,17 @@ class InstructionDescriptor(Descriptor):
     def k(self) -> int:
         """Logical K of one instruction (twice the stored columns of A if sparse)."""
         return 96 if self.k96 else _BYTES_OF_K[self.kind] * (2 if self.sparse else 1)
+
+    @property
+    def k_stored(self) -> int:
+        """Columns of A that are stored."""
+        return stored_k(self.k, self.sparse)
+
+    @property
+    def result_type(self) -> str:
+        """The type of D, which the kind says where the field does not."""
+        types = _D_TYPES.get(self.kind, ("f32",))
+        return str(self.d_type) if len(types) > 1 else types[0]
 
     def __repr__(self) -> str:
         values = [f"{item.name}={getattr(self, item.name)!r}" for item in self._named()]
@@ -276,99 +198,101 @@ class InstructionDescriptor(Descriptor):
             raise IsaError(str(cta_group), -1, f"unknown cta_group {cta_group}", "1 or 2")
         if scale_vec not in _VECTORS.get(self.kind, {"": 1}):
             legal = ", ".join(name or "none" for name in _VECTORS.get(self.kind, {"": 1}))
-            raise IsaError(scale_vec, -1, f".kind::{self.kind} has no vector size '{scale_vec}'", legal)
+            raise IsaError(scale_vec, -1, f".kind::{self.kind} has no vector size '{scale_vec}'", legal, rule="idesc")
         chip = parse_target(target)
-        found = [
+        findings = [
             *self.reserved_findings(),
             *self._sparsity(sparse, chip),
             *self._types(),
             *self._majors(cta_group, a_in_tmem),
         ]
-        found += self._shape(cta_group, self.sparse if sparse is None else sparse, ws, ashift)
+        findings += self._shape(cta_group, self.sparse if sparse is None else sparse, ws, ashift)
         if not ws and self.max_shift:
-            found.append(self.finding("max_shift", Severity.UNDEFINED, "a maximum shift without .ws", "0"))
+            findings.append(self.finding("max_shift", Severity.UNDEFINED, "a maximum shift without .ws", "0"))
         if self.kind.startswith("mx"):
-            found += self._scales(scale_vec)
+            findings += self._scales(scale_vec)
         if self.k96:
             if self.sparse:
-                found.append(self.finding("k96", Severity.ILLEGAL, "K = 96 is dense only", "0 with .sp"))
+                findings.append(self.finding("k96", Severity.ILLEGAL, "K = 96 is dense only", "0 with .sp"))
             if str(chip) != "sm_103a":
-                found.append(self.finding("k96", Severity.ILLEGAL, f"{chip} has no K = 96", "0, or sm_103a"))
-        return found
+                findings.append(self.finding("k96", Severity.ILLEGAL, f"{chip} has no K = 96", "0, or sm_103a"))
+        return findings
 
     def check(self, **how: Any) -> None:
         """IsaError with everything that `validate(**how)` finds illegal or undefined."""
         self.refuse(self.validate(**how))
 
     def _sparsity(self, sp: bool | None, chip: Target) -> list[Finding]:
-        found = []
+        findings = []
         here = _I8 if self.kind == "i8" else _ONLY_A if self.kind in ("mxf4", "mxf4nvf4") and self.sparse else _ALL
         if chip not in here:
             rule = f"{chip} has no .kind::{self.kind}" + ", sparse" * self.sparse
-            found.append(Finding("kind", "", rule, str(here), "PTX ISA 9.0, 9.7.16 and ptxas 13.0", Severity.ILLEGAL))
+            findings.append(
+                Finding("kind", "", rule, str(here), "PTX ISA 9.0, 9.7.16 and ptxas 13.0", Severity.ILLEGAL)
+            )
         if sp is not None and sp != self.sparse:
             rule = f"the sparsity bit is {int(self.sparse)} in an instruction {'with' if sp else 'without'} .sp"
-            found.append(self.finding("sparse", Severity.ILLEGAL, rule, str(int(sp))))
+            findings.append(self.finding("sparse", Severity.ILLEGAL, rule, str(int(sp))))
         if self.selector:
             if not self.sparse:
-                found.append(self.finding("selector", Severity.WARNING, "a sparsity selector without sparsity", "0"))
+                findings.append(self.finding("selector", Severity.WARNING, "a sparsity selector without sparsity", "0"))
             elif self.kind in ("f8f6f4", "i8"):
                 rule = f"the sparsity selector of .kind::{self.kind} must be 0, not {self.selector}"
-                found.append(self.finding("selector", Severity.ILLEGAL, rule, "0", PTX_SELECTOR))
+                findings.append(self.finding("selector", Severity.ILLEGAL, rule, "0", PTX_SELECTOR))
             elif self.selector > 1:
                 rule = f"sparsity selector {self.selector} has no known meaning (inferred: PTX's table says 0-3)"
-                found.append(self.finding("selector", Severity.UNDEFINED, rule, "0 or 1", PTX_SELECTOR))
+                findings.append(self.finding("selector", Severity.UNDEFINED, rule, "0 or 1", PTX_SELECTOR))
         if self.sparsity_version and self.sparse:
             rule = "sparsity version 1 (2:4 by element) exists on sm_107 only"
-            found.append(
+            findings.append(
                 self.finding(
                     "sparsity_version", Severity.UNDEFINED, rule, f"0 on {chip}", "PTX ISA 9.4, instruction descriptor"
                 )
             )
         elif self.sparsity_version:
-            found.append(
+            findings.append(
                 self.finding("sparsity_version", Severity.ILLEGAL, "a sparsity version without sparsity: reserved", "0")
             )
-        return found
+        return findings
 
     def _types(self) -> list[Finding]:
-        found = []
+        findings = []
         for name in ("a_type", "b_type"):
             if isinstance(value := getattr(self, name), int):
-                legal = ", ".join(f"{code} ({known})" for code, known in _TYPES[self.kind].items())
-                found.append(
+                legal = ", ".join(f"{code} ({known})" for code, known in TYPES_OF_KIND[self.kind].items())
+                findings.append(
                     self.finding(name, Severity.ILLEGAL, f"code {value} is no type of .kind::{self.kind}", legal)
                 )
         if self.kind in _D_TYPES:
             legal = ", ".join(_D_TYPES[self.kind])
             if self.d_type not in _D_TYPES[self.kind]:
-                found.append(
+                findings.append(
                     self.finding("d_type", Severity.ILLEGAL, f"D of .kind::{self.kind} cannot be {self.d_type}", legal)
                 )
             elif self.kind == "f16" and self.d_type == "f16" and "bf16" in (self.a_type, self.b_type):
-                found.append(self.finding("d_type", Severity.ILLEGAL, "D in f16 needs A and B in f16", "f32"))
+                findings.append(self.finding("d_type", Severity.ILLEGAL, "D in f16 needs A and B in f16", "f32"))
         if self.kind == "f16" and self.a_type != self.b_type:
             rule = "A and B of different types: PTX does not say that they may be; CUTLASS never does it (inferred)"
-            found.append(self.finding("b_type", Severity.WARNING, rule, str(self.a_type), "CUTLASS"))
+            findings.append(self.finding("b_type", Severity.WARNING, rule, str(self.a_type), "CUTLASS"))
         if self.saturate and self.kind != "i8":
-            found.append(self.finding("saturate", Severity.ILLEGAL, f".kind::{self.kind} cannot saturate", "0"))
+            findings.append(self.finding("saturate", Severity.ILLEGAL, f".kind::{self.kind} cannot saturate", "0"))
         for name in ("negate_a", "negate_b"):
             if self.kind == "i8" and getattr(self, name):
-                found.append(self.finding(name, Severity.ILLEGAL, ".kind::i8 cannot negate", "0"))
-        return found
+                findings.append(self.finding(name, Severity.ILLEGAL, ".kind::i8 cannot negate", "0"))
+        return findings
 
     def _majors(self, cta_group: int, a_in_tmem: bool) -> list[Finding]:
-        found = []
+        findings = []
         for name, element in (("transpose_a", self.a_type), ("transpose_b", self.b_type)):
             if getattr(self, name) and self.kind in ("mxf4", "mxf4nvf4"):
-                found.append(
+                findings.append(
                     self.finding(name, Severity.ILLEGAL, f".kind::{self.kind} cannot transpose", "0", PTX_TRANSPOSE)
                 )
             elif getattr(self, name) and element in ("e2m3", "e3m2", "e2m1"):
                 rule = f"{element} transposed: only 8-, 16- and 32-bit types are listed (inferred)"
-                found.append(self.finding(name, Severity.WARNING, rule, "0", f"{PTX_TRANSPOSE}; CUTLASS"))
+                findings.append(self.finding(name, Severity.WARNING, rule, "0", f"{PTX_TRANSPOSE}; CUTLASS"))
         if self.transpose_a and a_in_tmem:
-            found.append(
+            findings.append(
                 self.finding(
                     "transpose_a",
                     Severity.ILLEGAL,
@@ -384,31 +308,36 @@ class InstructionDescriptor(Descriptor):
             and (self.n % step or not step <= self.n <= 256)
         ):
             rule = f"N = {self.n} with 8-bit B transposed and cta_group::{cta_group}"
-            found.append(self.finding("n", Severity.ILLEGAL, rule, f"{step} to 256 in steps of {step}", PTX_TRANSPOSE))
-        return found
+            findings.append(
+                self.finding("n", Severity.ILLEGAL, rule, f"{step} to 256 in steps of {step}", PTX_TRANSPOSE)
+            )
+        return findings
 
     def _shape(self, cta_group: int, sparse: bool, ws: bool, ashift: bool) -> list[Finding]:
         how: dict[str, Any] = {"cta_group": cta_group, "sparse": sparse, "ws": ws}
         form = f".kind::{self.kind}, cta_group::{cta_group}" + ", .sp" * sparse + ", .ws" * ws
-        found = []
+        findings = []
         for name, legal in (("m", legal_m(self.kind, **how)), ("n", legal_n(self.kind, **how))):
             if (value := getattr(self, name)) not in legal:
-                right = _steps(legal) or "no such form"
-                found.append(
+                right = steps(legal) or "no such form"
+                findings.append(
                     self.finding(name, Severity.ILLEGAL, f"{name.upper()} = {value} with {form}", right, PTX_SHAPES)
                 )
             elif name == "n":
                 step, who = strict_n(self.kind, self.m, **how)
                 if value % step:
-                    rule = f"N = {value} with M = {self.m}, {form}: legal in PTX's table, {who} wants a multiple of {step} (one source)"
-                    found.append(self.finding("n", Severity.WARNING, rule, f"a multiple of {step}", who))
+                    rule = (
+                        f"N = {value} with M = {self.m}, {form}: legal in PTX's table, {who} wants a "
+                        f"multiple of {step} (one source)"
+                    )
+                    findings.append(self.finding("n", Severity.WARNING, rule, f"a multiple of {step}", who))
                 elif self.kind == "i8" and value == 24:
                     rule = (
                         "N = 24 with .kind::i8: legal in PTX's table, CUTLASS takes 8 or multiples of 16 (one source)"
                     )
-                    found.append(self.finding("n", Severity.WARNING, rule, "16 or 32", "CUTLASS"))
+                    findings.append(self.finding("n", Severity.WARNING, rule, "16 or 32", "CUTLASS"))
         if ashift and self.m not in (128, 256):
-            found.append(
+            findings.append(
                 self.finding(
                     "m",
                     Severity.ILLEGAL,
@@ -417,19 +346,19 @@ class InstructionDescriptor(Descriptor):
                     "PTX ISA 9.0, 9.7.16.10 (tcgen05.mma)",
                 )
             )
-        return found
+        return findings
 
     def _scales(self, scale_vec: str) -> list[Finding]:
-        found = []
+        findings = []
         count = _VECTORS[self.kind][scale_vec]
         legal = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}[count]
         for name in ("a_scale_id", "b_scale_id"):
             if (value := getattr(self, name)) not in legal:
                 rule = f"scale factor id {value} with {count} factors a row (scale_vec::{count}X)"
-                found.append(self.finding(name, Severity.ILLEGAL, rule, " or ".join(map(str, legal))))
+                findings.append(self.finding(name, Severity.ILLEGAL, rule, " or ".join(map(str, legal))))
         if self.scale_type == "ue4m3" and (self.kind != "mxf4nvf4" or scale_vec in ("2X", "block32")):
             rule = f"ue4m3 scales with .kind::{self.kind}" + (f" {scale_vec}" if self.kind == "mxf4nvf4" else "")
-            found.append(
+            findings.append(
                 self.finding(
                     "scale_type",
                     Severity.UNDEFINED,
@@ -438,100 +367,13 @@ class InstructionDescriptor(Descriptor):
                     f"{PTX_IDESC}; PTX ISA 9.4 (undefined below sm_107)",
                 )
             )
-        return found
+        return findings
 
 
-# The page docs/descriptors.md
-
-
-def table_markdown(table: tuple[Field, ...]) -> str:
-    """The table of one family as Markdown."""
-    lines = ["| bits | field | meaning | values |", "| --- | --- | --- | --- |"]
-    for item in table:
-        if item.name == "reserved":
-            values = f"must be {item.right}"
-        elif item.names:
-            own = {kind: names for kind, names in item.names.items() if not kind or FAMILIES[kind] is table}
-            listed = {
-                kind: ", ".join(f"{code} = {name}" for code, name in names.items()) for kind, names in own.items()
-            }
-            values = "; ".join(f"{kind}: {names}" if kind else names for kind, names in listed.items())
-        elif item.words:
-            values = "; ".join(f"{code} = {word}" for code, word in item.words.items())
-        else:
-            values = f"code << {item.shift}" if item.shift else f"0 to {(1 << item.width) - 1}"
-        lines.append(f"| {item.bits} | `{item.name}` | {item.meaning} | {values} |")
-    return "\n".join(lines)
-
-
-def shapes_markdown() -> str:
-    """The legal M and N of every kind."""
-    lines = ["| kind | form | cta_group | M | N |", "| --- | --- | --- | --- | --- |"]
-    for kind in KINDS:
-        for ws, sparse, cta_group in ((w, s, c) for w in (False, True) for s in (False, True) for c in (1, 2)):
-            m, n = (legal(kind, cta_group=cta_group, sparse=sparse, ws=ws) for legal in (legal_m, legal_n))
-            if m and n:
-                form = ".mma" + ".ws" * ws + ".sp" * sparse
-                lines.append(f"| {kind} | `{form}` | {cta_group} | {' '.join(map(str, m))} | {_steps(n)} |")
-    return "\n".join(lines)
-
-
-def _steps(numbers: tuple[int, ...]) -> str:
+def steps(numbers: tuple[int, ...]) -> str:
     """Numbers, the evenly spaced run at their end shortened."""
     if len(numbers) < 4:
         return " ".join(map(str, numbers))
     step = numbers[-1] - numbers[-2]
     start = next(i for i in range(len(numbers)) if numbers[i:] == tuple(range(numbers[i], numbers[-1] + 1, step)))
     return " ".join([*map(str, numbers[:start]), f"{numbers[start]} to {numbers[-1]} step {step}"])
-
-
-def markdown() -> str:
-    """docs/descriptors.md."""
-    from isa.descriptors.zero_column_mask import mask_markdown
-    from isa.shared_memory.descriptor import smem_markdown
-
-    parts = [_INTRODUCTION]
-    for kinds, number in ((("f16", "tf32", "f8f6f4", "i8"), 42), (("mxf8f6f4",), 43), (("mxf4", "mxf4nvf4"), 44)):
-        parts += [
-            f"### Kinds {', '.join(kinds)}",
-            f"PTX ISA 9.0, 9.7.16.4.2, table {number}.",
-            table_markdown(FAMILIES[kinds[0]]),
-        ]
-    parts += [_RULES, shapes_markdown(), smem_markdown(), mask_markdown()]
-    return "\n\n".join(parts) + "\n"
-
-
-_INTRODUCTION = """# Descriptors of tcgen05
-
-This page is generated: `python -m isa.descriptors.instruction > docs/descriptors.md`.
-
-`tcgen05.mma` takes its shape, its types and the layout of its operands from descriptors in registers. ptxas checks none of them, not even
-constants. `isa.descriptors.instruction`, `isa.shared_memory.descriptor` and `isa.descriptors.zero_column_mask` hold them as values: `decode` reads a word, `encode` writes it,
-`str()` explains every field, `validate` lists everything that is wrong (illegal, undefined, or a warning where some source is stricter than
-PTX), `check` raises `IsaError` with the list. Reserved bits that are set are kept and reported.
-
-```python
->>> from isa.descriptors.instruction import InstructionDescriptor
->>> idesc = InstructionDescriptor("f16", m=128, n=256, a_type="bf16", b_type="bf16", sparse=True, selector=1)
->>> hex(idesc.encode())
-'0x8400495'
->>> for finding in InstructionDescriptor.decode(0x8400496, "f16").validate(target="sm_100a"):
-...     print(finding)
-undefined: selector (bits 0-1): sparsity selector 2 has no known meaning (inferred: PTX's table says 0-3); right: 0 or 1 (PTX ISA 9.0, 9.7.16.10.8.4)
-
-```
-
-## Instruction descriptor
-
-32 bits. `.kind::f16` and `.kind::tf32` compile to the same machine code, so that hardware cannot see a word of one kind in an instruction
-of the other."""
-
-_RULES = """### Legal M and N
-
-By PTX's table (9.7.16.2.1). Others are stricter, which `validate` reports as warnings (one source each): for sparse f8f6f4 CUTLASS wants N in
-multiples of 16 with M = 128 and of 32 with cta_group::2, for i8 it does without N = 24; JAX takes sparse N in multiples of 16 only.
-8-bit B transposed needs N in multiples of 16 (cta_group::1) or 32 (cta_group::2)."""
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")

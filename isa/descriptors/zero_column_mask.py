@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.descriptors.bitfields import Field, Finding, Severity, SingleTableDescriptor, reserved
-from isa.descriptors.instruction import table_markdown
+from isa.descriptors.fields import table_markdown
 from isa.errors import IsaError
 
 PTX_MASK = "PTX ISA 9.0, 9.7.16.4.3"
@@ -69,6 +69,7 @@ class ZeroColumnMask(SingleTableDescriptor):
     TABLE: ClassVar[tuple[Field, ...]] = TABLE
     WIDTH: ClassVar[int] = 64
     SOURCE: ClassVar[str] = PTX_MASK
+    RULE: ClassVar[str] = "zero-column-mask"
 
     start_count_0: int = field(default=0, kw_only=True)
     start_count_1: int = field(default=0, kw_only=True)
@@ -102,7 +103,13 @@ class ZeroColumnMask(SingleTableDescriptor):
         """
         parts = _sub_masks(m)
         if n < 0 or n % parts:
-            raise IsaError(str(n), -1, f"N = {n} does not divide into {parts} sub-masks", f"a multiple of {parts}")
+            raise IsaError(
+                str(n),
+                -1,
+                f"N = {n} does not divide into {parts} sub-masks",
+                f"a multiple of {parts}",
+                rule="zero-column-mask",
+            )
         if not self.non_zero_mask:
             return np.zeros(n, dtype=np.bool_)
         place = np.arange(n // parts) % (self.zeroed_run + self.used_run)
@@ -130,9 +137,9 @@ class ZeroColumnMask(SingleTableDescriptor):
             max_shift: what the instruction descriptor gives as maximum shift (0, 8, 16 or 32), if known.
         """
         parts, limit = _sub_masks(m), 16 if m == 32 else 32
-        found = self.reserved_findings()
+        findings = self.reserved_findings()
         if self.column_shift > limit:
-            found.append(
+            findings.append(
                 self.finding(
                     "column_shift", Severity.ILLEGAL, f"a shift of {self.column_shift} with M = {m}", f"0 to {limit}"
                 )
@@ -141,15 +148,15 @@ class ZeroColumnMask(SingleTableDescriptor):
             rule = (
                 f"a shift of {self.column_shift} beyond the instruction descriptor's maximum of {max_shift} (inferred)"
             )
-            found.append(
+            findings.append(
                 self.finding(
                     "column_shift", Severity.UNDEFINED, rule, f"0 to {max_shift}", f"{PTX_MASK}; 9.7.16.4.2, bits 30-31"
                 )
             )
         if n is not None and (n <= 0 or n % parts):
             rule = f"N = {n} does not divide into {parts} sub-masks"
-            found.append(self.finding("non_zero_mask", Severity.ILLEGAL, rule, f"N a multiple of {parts}"))
-        return found
+            findings.append(self.finding("non_zero_mask", Severity.ILLEGAL, rule, f"N a multiple of {parts}"))
+        return findings
 
     def check(self, **how: Any) -> None:
         """IsaError with everything that `validate(**how)` finds illegal or undefined."""
@@ -158,7 +165,7 @@ class ZeroColumnMask(SingleTableDescriptor):
 
 def _sub_masks(m: int) -> int:
     if m not in SUB_MASKS:
-        raise IsaError(str(m), -1, f"M = {m} has no zero-column mask", "32, 64 or 128")
+        raise IsaError(str(m), -1, f"M = {m} has no zero-column mask", "32, 64 or 128", rule="zero-column-mask")
     return SUB_MASKS[m]
 
 
@@ -170,13 +177,14 @@ def mask_markdown() -> str:
 
 {table_markdown(TABLE)}
 
-The mask has N bits, a 1 for a column of B that counts as zero. M = 128 has one sub-mask of N bits, M = 64 two of N/2, M = 32 four of N/4, over
-consecutive columns. A sub-mask is cut from a periodic pattern, lowest bit first: `use_span + 1` zeros and `skip_span + 1` ones in turn, the
-ones first if its `first_span` is set, without the first `start_count` bits. The instruction reads columns `column_shift` to
-`column_shift + N - 1` of B (that the mask counts from the shifted column is inferred).
+The mask has N bits, a 1 for a column of B that counts as zero. M = 128 has one sub-mask of N bits, M = 64 two of N/2,
+M = 32 four of N/4, over consecutive columns. A sub-mask is cut from a periodic pattern, lowest bit first: `use_span +
+1` zeros and `skip_span + 1` ones in turn, the ones first if its `first_span` is set, without the first `start_count`
+bits. The instruction reads columns `column_shift` to `column_shift + N - 1` of B (that the mask counts from the
+shifted column is inferred).
 
-Table 45 describes skip span as columns where B is used and use span as columns of zeros. Its own examples, and CUTLASS, have it the other way
-round, as above.
+Table 45 describes skip span as columns where B is used and use span as columns of zeros. Its own examples, and
+CUTLASS, have it the other way round, as above.
 
 ```python
 >>> from isa.descriptors.zero_column_mask import ZeroColumnMask

@@ -1,111 +1,25 @@
-"""Every instruction form that tcsim knows, one row each.
+"""The forms of `mma` and `mma.sp`: what each row of `isa.forms.mma_rows` stands for, with the fragments of its
+operands.
 
-The table of the matrix instructions is in `isa.forms.mma_rows`; the rest (loads, stores, moves, integer arithmetic,
-barriers) is in `isa.forms.plain`. Decoding, printing, legality, operand sizes, targets and the documentation table are
-read from these rows.
+Decoding, printing, legality, operand sizes, targets and the documentation table are read from these forms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property, lru_cache
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from isa.errors import IsaError
 from isa.forms.mma_rows import MMA_ROWS, ORDERED_SINCE_PTX, MmaRow
-from isa.fragments.metadata import Metadata, metadata_operand
+from isa.forms.record import Form, Role, Shape, Time, version
+from isa.fragments.metadata import Metadata, metadata_operand, stored_k
 from isa.fragments.registers import Fragment, a_fragment, accumulator_fragment, b_fragment, quad_pair_fragment
 from isa.fragments.scales import ScaleOperand, scale_operand
-from isa.targets import Availability, Target, parse_target
-from isa.types import F64, MATRIX_TYPES, PACKED_E2M1, ElementType
-
-
-class Shape(Enum):
-    """How an operand is written."""
-
-    VECTOR = "vector"  # {%r0, %r1}
-    SCALAR = "scalar"  # %r0 or {%r0}
-    REGISTER = "register"  # %r0
-    IMMEDIATE = "immediate"  # a constant expression
-    VALUE = "value"  # register or constant
-    ADDRESS = "address"  # [%r0 + 16]
-    MATRIX = "descriptor or address"  # %rd0, a constant, or [%r0 + 16]
-    PREDICATE = "predicate"  # %p0, !%p0 or a constant
-    PAIR = "register and predicate"  # %r0|%p0
-
-
-@dataclass(frozen=True)
-class Role:
-    """One operand of a form.
-
-    Attributes:
-        name: operand letter as in PTX.
-        shape: how it is written.
-        count: registers in it.
-        output: whether the instruction writes it.
-        optional: whether it may be left out.
-        limit: values of an immediate that are taken: 0 .. limit - 1 (0: any).
-        lax: how many of the last of them are undefined all the same.
-        constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
-            (0d3FF0000000000000), "float" (1.0).
-        special: whether special registers may be read.
-        multiple: a constant must be a multiple of this.
-        spare: further registers of a vector that ptxas takes, and drops.
-        choices: for each element of a vector (for a constant alone: first) the constants that are legal.
-        width: bits of its registers.
-        packs: whether a vector of two registers of 32 bits may stand for one of 64.
-    """
-
-    name: str
-    shape: Shape
-    count: int = 1
-    output: bool = False
-    optional: bool = False
-    limit: int = 0
-    lax: int = 0
-    constants: tuple[str, ...] = ()
-    special: bool = False
-    multiple: int = 1
-    choices: tuple[tuple[int, ...], ...] = ()
-    spare: int = 0
-    width: int = 32
-    packs: bool = False
-
-
-@dataclass(frozen=True)
-class Form:
-    """One instruction form.
-
-    Attributes:
-        opcode: the canonical spelling, all qualifiers included, no operands.
-        roles: operands in PTX order.
-        since_ptx: first PTX version.
-        targets: which targets have it.
-        section: PTX section that defines it.
-        unit: the unit of an SM that executes it: "tensor", "shared", "global", "copies" (groups of cp.async), "alu",
-            "barrier".
-    """
-
-    opcode: str
-    roles: tuple[Role, ...]
-    since_ptx: str
-    targets: Availability
-    section: str
-    unit: str
-
-    @property
-    def since_target(self) -> int:
-        """The lowest sm number that has it."""
-        return self.targets.lowest
-
-    def supports(self, target: Target) -> bool:
-        return target in self.targets
-
-
-PTX = "9.0"  # the PTX version that texts are judged by unless told otherwise: that of ptxas 13.0
+from isa.targets import Availability, Target
+from isa.types import MATRIX_TYPES, PACKED_E2M1, ElementType
 
 _C_CONSTANTS = {
     "f16": (),
@@ -115,7 +29,7 @@ _C_CONSTANTS = {
 }  # ptxas 13.0: what may stand in the vector of C
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MmaForm(Form):
     """A matrix instruction with one choice of types: D = A * B + C.
 
@@ -144,6 +58,16 @@ class MmaForm(Form):
     b_layout: str = "col"
     rounding: str = ""
 
+    __hash__ = Form.__hash__
+
+    @property
+    def is_matrix(self) -> bool:
+        return True
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.sparse
+
     @property
     def blocks(self) -> int:
         """Independent products, each of m * n * k: 4 for `mma.m8n8k4` of f16, whose operands are stacked
@@ -162,7 +86,7 @@ class MmaForm(Form):
 
     def notes(self, target: Target | None = None) -> tuple[str, ...]:
         """What a user of this form should know, on this target or on any."""
-        found = [self.row.note] if self.row.note else []
+        notes = [self.row.note] if self.row.note else []
         if (
             self.sparse
             and not self.ordered
@@ -170,17 +94,17 @@ class MmaForm(Form):
             and not self.native(target)
             and self.row.emulated_plain
         ):
-            found.append(
+            notes.append(
                 f"plain .sp is slow on {target}: ptxas sorts the metadata by a routine; .sp::ordered_metadata is native"
             )
         elif target is not None and not self.native(target):
-            found.append(f"{target} has no such instruction: ptxas writes a sequence for it")
-        return tuple(found)
+            notes.append(f"{target} has no such instruction: ptxas writes a sequence for it")
+        return tuple(notes)
 
     @property
     def k_stored(self) -> int:
         """Columns of A that the registers hold: K, or K / 2 in a sparse form."""
-        return self.k // 2 if self.sparse else self.k
+        return stored_k(self.k, self.sparse)
 
     @cached_property
     def a(self) -> Fragment:
@@ -239,7 +163,7 @@ def operand_fragment(row: MmaRow, name: str, element: ElementType, layout: str =
     if row.blocks > 1:
         return quad_pair_fragment(name, element, layout)
     if name == "a":
-        return a_fragment(m, k // 2 if row.sparse else k, element)
+        return a_fragment(m, stored_k(k, row.sparse), element)
     return b_fragment(k, n, element) if name == "b" else accumulator_fragment(name, m, n, element)
 
 
@@ -307,10 +231,11 @@ def _form(row: MmaRow, variant: Variant) -> MmaForm:
     }
     a_layout, _, b_layout = variant.layouts.partition(".")
     layouts = {"a": a_layout, "b": b_layout}
-    roles = [
-        _matrix_role(row, operand_fragment(row, name, element, layouts.get(name, "")))
-        for name, element in types.items()
-    ]
+    roles = []
+    for name, element in types.items():
+        registers = operand_fragment(row, name, element, layouts.get(name, "")).registers
+        spare = row.spare_b if name == "b" else 0
+        roles.append(_matrix_role(name, element.name, registers, element.register_bits, spare))
     if row.sparse:
         selectors = metadata_operand(m, k, types["a"], variant.ordered).selectors
         roles += [
@@ -327,32 +252,28 @@ def _form(row: MmaRow, variant: Variant) -> MmaForm:
                 Role(f"{name}_ids", Shape.VECTOR, 2, constants=("integer",), choices=(scale.byte_ids, scale.thread_ids))
             )
     since = max(row.since_ptx, ORDERED_SINCE_PTX, key=version) if variant.ordered else row.since_ptx
+    opcode = mma_opcode(row, variant)
     return MmaForm(
-        mma_opcode(row, variant), tuple(roles), since, Availability(row.targets), row.section, "tensor",
-        m, n, k, types["d"], types["a"], types["b"], types["c"], row.sparse, variant.ordered, variant.saturate, row,
-        a_layout, b_layout, variant.rounding,
+        opcode=opcode, name="mma", qualifiers=tuple(opcode.split(".")[1:]), roles=tuple(roles), since_ptx=since,
+        targets=Availability(row.targets), section=row.section, time=Time.TENSOR,
+        m=m, n=n, k=k, d_type=types["d"], a_type=types["a"], b_type=types["b"], c_type=types["c"],
+        sparse=row.sparse, ordered=variant.ordered, saturate=variant.saturate, row=row,
+        a_layout=a_layout, b_layout=b_layout, rounding=variant.rounding,
     )  # fmt: skip
 
 
-def _matrix_role(row: MmaRow, fragment: Fragment) -> Role:
+@lru_cache(maxsize=256)
+def _matrix_role(name: str, type_name: str, registers: int, register_bits: int, spare: int) -> Role:
     """How operand a, b, c or d is written. ptxas 13.0 takes constants in C, and in A and B of f64."""
-    name, element = fragment.name, fragment.type
-    constants = _C_CONSTANTS[element.name] if name == "c" else ("double",) if element is F64 and name != "d" else ()
-    spare = row.spare_b if name == "b" else 0
+    constants = _C_CONSTANTS[type_name] if name == "c" else ("double",) if type_name == "f64" and name != "d" else ()
     return Role(
-        name,
-        Shape.VECTOR,
-        fragment.registers,
-        output=name == "d",
-        constants=constants,
-        spare=spare,
-        width=element.register_bits,
+        name, Shape.VECTOR, registers, output=name == "d", constants=constants, spare=spare, width=register_bits
     )
 
 
-def version(text: str) -> tuple[int, ...]:
-    """`"8.10"` -> (8, 10), to compare PTX versions."""
-    return tuple(int(part) for part in text.split("."))
+def is_mma(form: Form) -> TypeGuard[MmaForm]:
+    """Whether a form is one of `mma` or `mma.sp`, whose operands are fragments in registers."""
+    return form.is_matrix and not form.asynchronous
 
 
 @lru_cache(maxsize=1)
@@ -363,14 +284,3 @@ def mma_forms() -> dict[str, MmaForm]:
         for form in _expand(row):
             forms.setdefault(form.opcode, form)
     return forms
-
-
-def mma_form(opcode: str, target: str | Target | None = None, ptx: str = PTX) -> MmaForm:
-    """The form of a canonical or reordered opcode without operands; IsaError if there is none or the target or PTX
-    version lacks it."""
-    from isa.ptx.opcodes import read_opcode
-
-    form = read_opcode(opcode, parse_target(target) if target is not None else None, ptx=ptx)
-    if not isinstance(form, MmaForm):
-        raise IsaError(opcode, 0, f"'{opcode}' is not a matrix instruction", "mma or mma.sp")
-    return form

@@ -50,9 +50,18 @@ class Sparsity:
     unordered: tuple[int, ...]
 
     @property
+    def splices(self) -> bool:
+        """Whether an undefined code joins halves of two elements (1:2), instead of picking some element."""
+        return self.stored == 1
+
+    def columns(self, k: int) -> int:
+        """Columns of A that are stored of k logical ones."""
+        return k * self.stored // self.chunk
+
+    @property
     def formula(self) -> str:
         """The logical column of a stored one, from `code`, the metadata of its chunk; evaluated by `stored_columns`."""
-        if self.stored == 1:
+        if self.splices:
             return f"{self.chunk} * column + code / 8"
         chunk = f"{self.chunk} * (column / {self.stored})"
         if self.unit == 1:
@@ -63,6 +72,11 @@ class Sparsity:
 TWO_OF_FOUR = Sparsity("2:4", 4, 2, 1, _ASCENDING, _DIFFERENT)
 FOUR_OF_EIGHT = Sparsity("4:8 in pairs", 8, 4, 2, _ASCENDING, _DIFFERENT)
 ONE_OF_TWO = Sparsity("1:2", 2, 1, 1, (0b0100, 0b1110), (0b0100, 0b1110))
+
+
+def stored_k(k: int, sparse: bool) -> int:
+    """Columns of A that are stored: half of K in a sparse form, since every pattern keeps half."""
+    return TWO_OF_FOUR.columns(k) if sparse else k
 
 
 def sparsity_of(element: ElementType) -> Sparsity:
@@ -128,7 +142,11 @@ class Metadata:
         range."""
         if not 0 <= selector < self.selectors:
             raise IsaError(
-                str(selector), -1, f"sparsity selector {selector} is out of range", _selector_range(self.selectors)
+                str(selector),
+                -1,
+                f"sparsity selector {selector} is out of range",
+                _selector_range(self.selectors),
+                rule="selector-out-of-range",
             )
         lane, code = self.mapping.grid
         return lane[..., selector], code[..., selector]
@@ -178,7 +196,7 @@ def stored_columns(codes: Bits, sparsity: Sparsity) -> NDArray[np.int64]:
     """
     codes = np.asarray(codes).astype(np.int64)
     base = sparsity.chunk * np.arange(codes.shape[-1])
-    if sparsity is ONE_OF_TWO:
+    if sparsity.splices:
         return base + ((codes & 3) >> 1)
     index = np.stack([codes & 3, codes >> 2], axis=-1)
     columns = index[..., None] * sparsity.unit + np.arange(sparsity.unit)
@@ -189,6 +207,6 @@ def spliced(codes: Bits, sparsity: Sparsity) -> NDArray[np.bool_]:
     """Where a 1:2 code joins 16-bit halves of two elements (every code but 0b0100 and 0b1110); all False for the other
     patterns."""
     codes = np.asarray(codes)
-    if sparsity is not ONE_OF_TWO:
+    if not sparsity.splices:
         return np.zeros(codes.shape, np.bool_)
     return ~np.isin(codes, ONE_OF_TWO.ordered)

@@ -170,7 +170,7 @@ def quad_pair_fragment(name: str, element: ElementType, layout: str = "") -> Fra
 
 
 @cache
-def ldmatrix_fragment(matrices: int, transposed: bool, element: ElementType) -> Fragment:
+def matrix_rows_fragment(matrices: int, transposed: bool, element: ElementType) -> Fragment:
     """Destination of `ldmatrix .m8n8.xN{.trans}.b16`: register i holds 8 x 8 matrix i; row = 8 * i + row in it. PTX ISA
     9.7.14.5.15."""
     inner, outer = ("row", "column") if transposed else ("column", "row")
@@ -184,7 +184,7 @@ def ldmatrix_fragment(matrices: int, transposed: bool, element: ElementType) -> 
 
 
 @cache
-def ldmatrix_addresses(matrices: int) -> Mapping:
+def matrix_row_addresses(matrices: int) -> Mapping:
     """Which lane's address names which row of which 8 x 8 matrix of `ldmatrix .xN`; other lanes' addresses are not
     used. PTX ISA 9.7.14.5.15."""
     used = 8 * matrices

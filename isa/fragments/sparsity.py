@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isa.errors import IsaError
-from isa.fragments.metadata import ONE_OF_TWO, Sparsity, stored_columns
+from isa.fragments.metadata import Sparsity, stored_columns
 from isa.types import Bits, ElementType
 
 Mask = NDArray[np.bool_]
@@ -28,7 +28,7 @@ def prune(values: ArrayLike, sparsity: Sparsity) -> Mask:
     """
     magnitude = np.abs(np.asarray(values, dtype=np.float64)).astype(np.float32)
     chunks = _chunks(magnitude, sparsity).sum(axis=-1)
-    if sparsity is ONE_OF_TWO:
+    if sparsity.splices:
         first = chunks[..., 0] > chunks[..., 1]
         kept = np.stack([first, ~first], axis=-1)
     else:
@@ -75,16 +75,15 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
         raise IsaError(
             "",
             -1,
-            f"row {outer[-1] if outer else 0}, columns {first} to {last} keep more elements than {sparsity.name} stores",
+            f"row {outer[-1] if outer else 0}, columns {first} to {last} keep more elements than "
+            f"{sparsity.name} stores",
             f"at most {room}{' pairs' if sparsity.unit > 1 else ''} in each chunk: prune first (isa.prune)",
         )
     count = wanted.shape[-1]
     preference = np.where(wanted, -1, np.arange(count)[::-1])
     index = np.sort(np.argsort(preference, axis=-1, kind="stable")[..., :room], axis=-1)
     stored = np.take_along_axis(chunks, index[..., None], axis=-2)
-    codes = (
-        np.where(index[..., 0] == 0, 0b0100, 0b1110) if sparsity is ONE_OF_TWO else index[..., 0] | index[..., 1] << 2
-    )
+    codes = np.where(index[..., 0] == 0, 0b0100, 0b1110) if sparsity.splices else index[..., 0] | index[..., 1] << 2
     return stored.reshape(*patterns.shape[:-1], -1), codes.astype(np.uint32)
 
 
@@ -116,6 +115,7 @@ def expand(stored: Bits, codes: Bits, sparsity: Sparsity) -> Bits:
             -1,
             f"row {row}, chunk {chunk}: metadata code {bad:#06b} is undefined for {sparsity.name}",
             ", ".join(f"{c:#06b}" for c in sparsity.unordered),
+            rule="undefined-metadata",
         )
     matrix = np.zeros((*stored.shape[:-1], codes.shape[-1] * sparsity.chunk), np.uint32)
     np.put_along_axis(matrix, stored_columns(codes, sparsity), stored, axis=-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.errors import IsaError
 from isa.metadata_formats.formats import metadata_format
@@ -11,7 +12,7 @@ from isa.types import Bits, ElementType
 
 
 def convert(
-    stored: Words,
+    stored: NDArray[np.integer],
     source: str,
     target: str,
     *,

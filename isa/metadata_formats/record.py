@@ -146,7 +146,7 @@ class MetadataFormat:
         stored: Words = np.bitwise_or.reduce(words, axis=-1).astype(self.dtype)
         return stored.reshape(self.shape(rows, chunks))
 
-    def load(self, stored: Words, rows: int | None = None, chunks: int | None = None) -> Bits:
+    def load(self, stored: NDArray[np.integer], rows: int | None = None, chunks: int | None = None) -> Bits:
         """The inverse of `store`; padding is dropped.
 
         Args:
@@ -183,7 +183,7 @@ class MetadataFormat:
         lines = mapping.formulas()
         return {name: line for name, line in lines.items() if line != "0"}
 
-    def _guess(self, stored: Words, rows: int | None, chunks: int | None) -> tuple[int, int]:
+    def _guess(self, stored: NDArray[np.integer], rows: int | None, chunks: int | None) -> tuple[int, int]:
         """Rows and chunks that the shape of the array tells, where they are not given."""
         count = stored.size * self.codes_per_word
         if rows is None and self.inner and stored.ndim == 2 + len(self.inner):
@@ -196,19 +196,19 @@ class MetadataFormat:
         return rows, chunks if chunks is not None else count // rows
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)  # arrays as large as a matrix of codes
 def _positions(format: MetadataFormat, rows: int, chunks: int) -> Integers:
-    found = np.empty((rows, chunks), np.int64)
+    positions = np.empty((rows, chunks), np.int64)
     for first_row, first_word, mapping in _mappings(format, rows, chunks):
         place: Integers = np.zeros(mapping.shape, np.int64)
         for (_, size), index in zip(mapping.places, mapping.grid, strict=True):
             place = place * size + index
-        found[first_row : first_row + mapping.shape[0]] = place + first_word * format.codes_per_word
-    found.setflags(write=False)
-    return found
+        positions[first_row : first_row + mapping.shape[0]] = place + first_word * format.codes_per_word
+    positions.setflags(write=False)
+    return positions
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)  # arrays as large as a matrix of codes
 def _mappings(format: MetadataFormat, rows: int, chunks: int) -> tuple[tuple[int, int, Mapping], ...]:
     tile_rows, tile_chunks = format.tile
     digits = [(1 << bit, 2, axis, stride) for bit, (axis, stride) in enumerate(format.digits)]
@@ -235,7 +235,7 @@ def _grouped(
     size, pair = tile_rows * tile_chunks, 2 * tile_chunks
     full = rows // format.group_rows
     places = (("word", rows * chunks // format.codes_per_word), ("code", format.codes_per_word))
-    found = []
+    parts = []
     for first, groups, height in (
         (0, full, format.group_rows),
         (full * format.group_rows, 1, rows % format.group_rows),
@@ -250,21 +250,21 @@ def _grouped(
                 (rows * pair, chunks // pair, "chunk", pair),
             ]
             first_word = first * pair // format.codes_per_word
-            found.append((first, first_word, _mapping(places, here, groups * height, chunks)))
-    return tuple(found)
+            parts.append((first, first_word, _mapping(places, here, groups * height, chunks)))
+    return tuple(parts)
 
 
 def _mapping(
     places: tuple[tuple[str, int], ...], digits: list[tuple[int, int, str, int]], rows: int, chunks: int
 ) -> Mapping:
     """Digits of the flat position (step, size, axis, stride) cut at the borders of the places."""
-    found: list[Digit] = []
+    pieces: list[Digit] = []
     for step, size, axis, stride in digits:
         start = 1
         for name, extent in reversed(places):
             top = start * extent
             low, high = max(step, start), min(step * size, top)
             if size > 1 and low < high:
-                found.append(Digit(name, low // start, high // low, axis, stride * (low // step)))
+                pieces.append(Digit(name, low // start, high // low, axis, stride * (low // step)))
             start = top
-    return Mapping(places, (("row", rows), ("chunk", chunks)), tuple(found))
+    return Mapping(places, (("row", rows), ("chunk", chunks)), tuple(pieces))

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from isa.errors import IsaError
-from isa.forms.mma import PTX, MmaForm
+from isa.forms.record import PTX
+from isa.forms.table import FIRST_NAMES
 from isa.ptx.decoder import decode
 from isa.ptx.instruction import Instruction
-from isa.ptx.opcodes import NAMES, read_opcode
+from isa.ptx.opcodes import read_opcode
 from isa.targets import Target, parse_target
 
 JUDGED = (
@@ -70,7 +71,7 @@ def read_ptx(text: str, target: str | Target | None = None) -> Iterator[Statemen
 
 def notes(instruction: Instruction, target: Target | None = None) -> tuple[str, ...]:
     """What a user of a legal instruction should know, on this target or on any."""
-    of_form = instruction.form.notes(target) if isinstance(instruction.form, MmaForm) else ()
+    of_form = instruction.form.notes(target)
     undefined = tuple(f"ptxas takes this, but it is undefined: {name}" for name in instruction.undefined)
     return (*of_form, *instruction.remarks, *undefined)
 
@@ -78,7 +79,7 @@ def notes(instruction: Instruction, target: Target | None = None) -> tuple[str, 
 def _judge(line: int, text: str, target: Target | None, version: str) -> Statement:
     match = _START.match(text)
     name = match[1] if match else ""
-    if match is None or (name not in NAMES and name not in JUDGED):
+    if match is None or (name not in FIRST_NAMES and name not in JUDGED):
         return Statement(line, text)
     if name not in JUDGED:
         try:

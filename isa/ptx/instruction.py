@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from isa.forms.mma import Form, MmaForm
+from isa.forms.record import Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,28 +149,30 @@ class Instruction:
 
     def __getitem__(self, role: str) -> Operand:
         """The operand of that role, e.g. `ins["a"]`; KeyError if the form has none or it was left out."""
-        for described, operand in zip(self.form.roles, self.operands, strict=False):
-            if described.name == role:
-                return operand
-        raise KeyError(role)
+        return self.by_role[role]
+
+    @cached_property
+    def by_role(self) -> dict[str, Operand]:
+        """Each operand by the name of its role; without those that were left out."""
+        return {role.name: operand for role, operand in zip(self.form.roles, self.operands, strict=False)}
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
         """Names of the registers that are read, in order, address bases included."""
-        found: list[str] = []
+        names: list[str] = []
         for role, operand in zip(self.form.roles, self.operands, strict=False):
             if not role.output or isinstance(operand, Address):
-                found += register_names(operand)
-        return tuple(found)
+                names += register_names(operand)
+        return tuple(names)
 
     @cached_property
     def writes(self) -> tuple[str, ...]:
         """Names of the registers that are written, in order."""
-        found: list[str] = []
+        names: list[str] = []
         for role, operand in zip(self.form.roles, self.operands, strict=False):
             if role.output:
-                found += register_names(operand)
-        return tuple(found)
+                names += register_names(operand)
+        return tuple(names)
 
     @property
     def selector(self) -> int:
@@ -182,8 +184,9 @@ class Instruction:
     @property
     def undefined(self) -> tuple[str, ...]:
         """Names of the undefined cases (`isa.undefined.RULES`) that the text alone shows."""
-        if isinstance(self.form, MmaForm) and self.form.sparse and self.selector >= self.form.metadata.selectors:
-            return ("selector-out-of-range",)
+        for role, operand in zip(self.form.roles, self.operands, strict=False):
+            if role.lax and isinstance(operand, Immediate) and operand.value >= role.limit - role.lax:
+                return ("selector-out-of-range",)
         return ()
 
 

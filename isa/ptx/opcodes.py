@@ -1,50 +1,23 @@
-"""From an opcode's text to its form, with an error that says which qualifier is wrong and what would be right.
-
-Qualifiers of `mma` may stand in any order, as ptxas takes them; only the two layouts and the four types keep theirs.
-"""
+"""From an opcode's text to its form, with an error that says which qualifier is wrong and what would be right."""
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import NamedTuple, NoReturn
 
 from isa.errors import IsaError
-from isa.forms.mma import PTX, Form, MmaForm, mma_forms, spelled, version
-from isa.forms.mma_rows import DENSE_SECTION, MMA_ROWS, SPARSE_SECTION
-from isa.forms.plain import PLAIN_ROWS, plain_forms
-from isa.forms.tcgen05 import FAMILIES, read_family
-from isa.targets import Target
-from isa.types import F64, MATRIX_TYPES, SCALE_TYPES
+from isa.forms.mma import MmaForm, is_mma
+from isa.forms.mma_rows import DENSE_SECTION, SPARSE_SECTION
+from isa.forms.record import PTX, Form, version
+from isa.forms.table import FAMILIES, FIRST_NAMES, NAMES, rows_by_name
+from isa.forms.tcgen05 import MMA_NAMES
+from isa.ptx.mma import read_mma
+from isa.ptx.opcode_text import OpcodeText
+from isa.ptx.slots import read_slots
+from isa.ptx.tcgen05_mma import read_tcgen05_mma
+from isa.targets import Target, parse_target
 
-_SHAPE = re.compile(r"m\d+n\d+k\d+")
-_SPARSE = ("sp", "sp::ordered_metadata")
-_LAYOUTS = ("row", "col")
-_KINDS = tuple(f"kind::{name}" for name in dict.fromkeys(row.kind for row in MMA_ROWS if row.kind))
-_VECTORS = ("scale_vec::1X", "scale_vec::2X", "scale_vec::4X")
-_ROUNDINGS = tuple(dict.fromkeys(rounding for row in MMA_ROWS for rounding in row.roundings))
-_OPERATIONS = tuple(dict.fromkeys(part for row in MMA_ROWS for part in row.operation.split(".") if part))
-_KNOWN = (
-    *_SPARSE,
-    "sync",
-    "aligned",
-    *_LAYOUTS,
-    *_KINDS,
-    "block_scale",
-    *_VECTORS,
-    "satfinite",
-    *_ROUNDINGS,
-    *MATRIX_TYPES,
-    *SCALE_TYPES,
-    *_OPERATIONS,
-)
 _LONGEST = 512  # characters of an opcode; the longest known has 117
-_ROLES = ("D", "A", "B", "C")
-NAMES = tuple(dict.fromkeys(("mma", *(row.name for row in PLAIN_ROWS), *FAMILIES)))
 
 
 def read_opcode(
@@ -55,349 +28,101 @@ def read_opcode(
     `start` and `text` place the opcode in a longer text, for errors. Raises IsaError for anything that is not in the
     table, and for a form that `target` (None: any) or PTX version `ptx` does not have.
     """
+    whole = opcode if text is None else text
     if len(opcode) > _LONGEST:
-        raise IsaError(
-            opcode if text is None else text, start, f"an opcode of {len(opcode)} characters", f"at most {_LONGEST}"
-        )
-    reader = _Reader(opcode, start, opcode if text is None else text)
+        raise IsaError(whole, start, f"an opcode of {len(opcode)} characters", f"at most {_LONGEST}")
+    form = _known(opcode)
+    if form is None or not _available(form, target, ptx):
+        reader = OpcodeText(opcode, start, whole, NAMES)
+        try:
+            form = _read(reader)
+            _check_available(reader, form, target, ptx)
+        except IsaError as error:
+            raise error.stated_in(_section(opcode)) from None
+    return form
+
+
+def find_form(opcode: str, target: str | Target | None = None) -> Form:
+    """The form of an opcode without operands, in any PTX version, qualifiers in any order that ptxas takes; IsaError if
+    there is none or the target lacks it."""
+    return read_opcode(opcode, parse_target(target) if target is not None else None, ptx=_NEWEST)
+
+
+def mma_form(opcode: str, target: str | Target | None = None, ptx: str = PTX) -> MmaForm:
+    """The form of a canonical or reordered opcode of `mma` without operands; IsaError if there is none or the target or
+    PTX version lacks it."""
+    form = read_opcode(opcode, parse_target(target) if target is not None else None, ptx=ptx)
+    if not is_mma(form):
+        raise IsaError(opcode, 0, f"'{opcode}' is not a matrix instruction", "mma or mma.sp")
+    return form
+
+
+def complete_opcode(opcode: str) -> str:
+    """Fills in the qualifiers that every form of the instruction has."""
+    parts = opcode.strip().split(".")
+    name, given = parts[0], parts[1:]
+    if name == "tcgen05":
+        name, given = ".".join(parts[:2]), parts[2:]
+    slots = {slot for row in rows_by_name().get(name, ()) for slot in row.slots}
+    fixed = tuple(q for q in ("sync", "aligned") if any(q in slot for slot in slots))
+    if name == "mma":
+        fixed = ("sync", "aligned", "row", "col")
+    layouts_given = any(part in ("row", "col") for part in given)
+    missing = [q for q in fixed if q not in given and not (layouts_given and q in ("row", "col"))]
+    return ".".join((name, *missing, *given))
+
+
+_NEWEST = "99.0"
+
+
+@lru_cache(maxsize=8192)
+def _known(opcode: str) -> Form | None:
+    """The form of a correct opcode, remembered; None for a wrong one."""
     try:
-        return _read(reader, target, ptx)
-    except IsaError as error:
-        raise error.stated_in(_section(reader)) from None
+        return _read(OpcodeText(opcode, 0, opcode, NAMES))
+    except IsaError:
+        return None
 
 
-def _section(reader: _Reader) -> str:
-    """Where PTX defines the instruction that an opcode seems to mean."""
+def _read(reader: OpcodeText) -> Form:
     if reader.name == "mma":
-        return SPARSE_SECTION if any(q.startswith("sp") for q in reader.qualifiers) else DENSE_SECTION
-    if reader.name == "tcgen05":
-        return "PTX ISA 9.0, 9.7.16 (tcgen05)"
-    return next((f"PTX ISA 9.0, {row.section} ({row.name})" for row in PLAIN_ROWS if row.name == reader.name), "")
+        return read_mma(reader)
+    if reader.name in MMA_NAMES:
+        return read_tcgen05_mma(reader)
+    if reader.name:
+        return read_slots(reader)
+    first = reader.opcode.split(".", 1)[0]
+    names = [name for name in NAMES if name.split(".")[0] == first]
+    close = get_close_matches(reader.opcode, names, 1, 0.5) if names else get_close_matches(first, FIRST_NAMES, 1)
+    unknown = reader.opcode if names else first
+    hint = f", did you mean '{close[0]}'?" if close else ""
+    reader.fail(None, f"unknown instruction '{unknown}'{hint}", names or FIRST_NAMES)
 
 
-def _read(reader: _Reader, target: Target | None, ptx: str) -> Form:
-    if reader.name in FAMILIES:
-        form: Form = read_family(reader.opcode, reader.start, reader.text)
-    else:
-        form = _mma(reader) if reader.name == "mma" else _plain(reader)
+def _available(form: Form, target: Target | None, ptx: str) -> bool:
+    return (target is None or form.supports(target)) and _in_version(form, ptx)
+
+
+def _in_version(form: Form, ptx: str) -> bool:
+    return form.since_ptx == "1.0" or version(form.since_ptx) <= version(ptx)
+
+
+def _check_available(reader: OpcodeText, form: Form, target: Target | None, ptx: str) -> None:
     if target is not None and not form.supports(target):
-        reader.fail(0, f"'{form.opcode}' is not available on {target}: it needs {form.targets}", str(form.targets))
-    if form.since_ptx != "1.0" and version(form.since_ptx) > version(ptx):
-        reader.fail(
-            0, f"'{form.opcode}' is not in PTX {ptx}: it needs {form.since_ptx}", f"PTX {form.since_ptx} or later"
-        )
-    return form
+        reader.fail(None, f"'{form.opcode}' is not available on {target}: it needs {form.targets}", str(form.targets))
+    if not _in_version(form, ptx):
+        reason = f"'{form.opcode}' is not in PTX {ptx}: it needs {form.since_ptx}"
+        reader.fail(None, reason, f"PTX {form.since_ptx} or later")
 
 
-class _Reader:
-    """An opcode split at its dots, with the place of each part."""
-
-    def __init__(self, opcode: str, start: int, text: str) -> None:
-        self.opcode, self.start, self.text = opcode, start, text
-        self.name, *self.qualifiers = opcode.split(".")
-        lengths = [len(part) + 1 for part in (self.name, *self.qualifiers)]
-        self.places = [start + sum(lengths[: i + 1]) for i in range(len(self.qualifiers))]
-
-    def problem(self, place: int, reason: str, legal: str | Iterable[str] = "") -> IsaError:
-        return IsaError(self.text, place or self.start, reason, legal if isinstance(legal, str) else ", ".join(legal))
-
-    def fail(self, place: int, reason: str, legal: str | Iterable[str] = "") -> NoReturn:
-        raise self.problem(place, reason, legal)
-
-
-def _plain(reader: _Reader) -> Form:
-    once = [
-        q for i, q in enumerate(reader.qualifiers) if q != "sync" or "sync" not in reader.qualifiers[:i]
-    ]  # ptxas 13.0 takes it twice
-    form = plain_forms().get(".".join((reader.name, *once))) or _any_order().get(_order_free(reader.name, once))
-    if form is not None:
-        return form
-    if reader.name not in NAMES:
-        near = get_close_matches(reader.name, NAMES, 1)
-        reader.fail(0, f"unknown instruction '{reader.name}'" + (f", did you mean '{near[0]}'?" if near else ""), NAMES)
-    same = [opcode for opcode in plain_forms() if opcode.split(".")[0] == reader.name]
-    known = {q for opcode in same for q in opcode.split(".")[1:]}
-    for place, qualifier in zip(reader.places, reader.qualifiers, strict=True):
-        if qualifier not in known:
-            reader.fail(
-                place,
-                f"'.{qualifier}' is not a qualifier of '{reader.name}'",
-                get_close_matches(reader.opcode, same, 3, 0.3) or same[:3],
-            )
-    reader.fail(
-        0,
-        f"'{reader.opcode}' is not a form of '{reader.name}': a qualifier is missing, doubled or out of place",
-        get_close_matches(reader.opcode, same, 3, 0.3),
-    )
-
-
-_FREE = ("ldmatrix", "ld", "st", "barrier")  # ptxas 13.0 takes their qualifiers in any order, but for a first .cta
-
-
-def _order_free(name: str, qualifiers: Sequence[str]) -> tuple[str, ...]:
-    first = ["cta"] if qualifiers[:1] == ["cta"] or qualifiers[:1] == ("cta",) else []
-    return (name, *first, *sorted(qualifiers[len(first) :]))
-
-
-@lru_cache(maxsize=1)
-def _any_order() -> dict[tuple[str, ...], Form]:
-    return {_order_free(form.name, form.qualifiers): form for form in plain_forms().values() if form.name in _FREE}
-
-
-@dataclass
-class _Parts:
-    """The qualifiers of an mma, sorted into slots, with their places."""
-
-    single: dict[str, str] = field(default_factory=dict)
-    types: list[str] = field(default_factory=list)
-    layouts: list[str] = field(default_factory=list)
-    operations: list[str] = field(default_factory=list)
-    places: dict[str, int] = field(default_factory=dict)
-
-    def opcode(self) -> str:
-        """The canonical opcode, `.scale_vec` and the rounding only if they are written."""
-        one = self.single
-        middle = [one.get(slot, "") for slot in ("kind", "block_scale", "scale_vec", "satfinite", "rounding")]
-        last = ".".join(filter(None, (one.get("scale_type", ""), *self.operations)))
-        return spelled(one.get("sparse", ""), one["shape"], ".".join(self.layouts), middle, self.types, last)
-
-
-def _mma(reader: _Reader) -> MmaForm:
-    """Sorts the qualifiers into slots, then looks the row up. Everything that is wrong goes into one error."""
-    form = _mma_opcodes().get(reader.opcode)
-    if form is not None:
-        return form
-    parts, problems = _Parts(), []
-    for place, qualifier in zip(reader.places, reader.qualifiers, strict=True):
-        parts.places.setdefault(qualifier, place)
-        slot = _slot(qualifier)
-        if slot == "type":
-            parts.types.append(qualifier)
-        elif slot == "layout":
-            parts.layouts.append(qualifier)
-        elif slot == "operation":
-            parts.operations.append(qualifier)
-        elif slot is None:
-            near = get_close_matches(qualifier, _KNOWN, 1)
-            hint = f", did you mean '.{near[0]}'?" if near else ""
-            problems.append(reader.problem(place, f"'.{qualifier}' is not a qualifier of mma{hint}", _KNOWN))
-        elif slot in ("sync", "satfinite") and slot in parts.single:
-            continue  # ptxas 13.0 takes these twice
-        elif slot in parts.single:
-            problems.append(
-                reader.problem(
-                    place,
-                    f"'.{qualifier}' repeats or contradicts '.{parts.single[slot]}'",
-                    f".{parts.single[slot]} once",
-                )
-            )
-        else:
-            parts.single[slot] = qualifier
-    problems += _missing(reader, parts)
-    if problems:
-        raise IsaError.together(problems)
-    form = _mma_opcodes().get(parts.opcode())
-    if form is None:
-        raise _no_row(reader, parts)
-    return form
-
-
-def _missing(reader: _Reader, parts: _Parts) -> list[IsaError]:
-    problems = []
-    for slot, legal in (("sync", ".sync"), ("aligned", ".aligned"), ("shape", "a shape such as .m16n8k32")):
-        if slot not in parts.single:
-            problems.append(
-                reader.problem(
-                    0,
-                    f"'{reader.opcode}' lacks {legal}",
-                    "mma{.sp}.sync.aligned.SHAPE.row.col{.kind}{.satfinite}.D.A.B.C",
-                )
-            )
-    legal_layouts = _legal_layouts(parts)
-    if ".".join(parts.layouts) not in legal_layouts:
-        given = ".".join(parts.layouts) or "none"
-        place = parts.places.get(parts.layouts[0], 0) if parts.layouts else 0
-        rule = "A is read by rows and B by columns" if len(legal_layouts) == 1 else "one for A and one for B"
-        problems.append(
-            reader.problem(place, f"layouts '{given}': {rule}", [f".{layouts}" for layouts in legal_layouts])
-        )
-    if len(parts.types) != len(_ROLES) and all(_slot(qualifier) for qualifier in reader.qualifiers):
-        legal = "four, of D, A, B and C in this order, e.g. .f32.f16.f16.f32"
-        problems.append(reader.problem(0, f"{len(parts.types)} element types in '{reader.opcode}'", legal))
-    return problems
-
-
-def _legal_layouts(parts: _Parts) -> tuple[str, ...]:
-    """The layouts of A and B that go with the shape and the inputs: but for m8n8k4 of f16, rows and columns."""
-    shape, inputs = parts.single.get("shape"), parts.types[1:3]
-    rows = [
-        row
-        for row in MMA_ROWS
-        if len(row.layouts) > 1 and "m{}n{}k{}".format(*row.shape) == shape and set(inputs) == {row.inputs}
-    ]
-    return rows[0].layouts if rows and "sparse" not in parts.single else ("row.col",)
-
-
-def _slot(qualifier: str) -> str | None:
-    if qualifier in MATRIX_TYPES:
-        return "type"
-    if qualifier in SCALE_TYPES:
-        return "scale_type"
-    if qualifier in _LAYOUTS:
-        return "layout"
-    if qualifier in _SPARSE:
-        return "sparse"
-    if qualifier in ("sync", "aligned", "satfinite", "block_scale"):
-        return qualifier
-    if qualifier in _OPERATIONS:
-        return "operation"
-    if qualifier in _ROUNDINGS:
-        return "rounding"
-    if qualifier in _KINDS:
-        return "kind"
-    if qualifier in _VECTORS:
-        return "scale_vec"
-    return "shape" if _SHAPE.fullmatch(qualifier) else None
-
-
-@lru_cache(maxsize=1)
-def _mma_opcodes() -> dict[str, MmaForm]:
-    """Every opcode in canonical order, with `.scale_vec` left out and the default rounding written too where they may
-    be."""
-    found = dict(mma_forms())
-    for form in mma_forms().values():
-        if form.row.implied_vector:
-            found[re.sub(r"\.scale_vec::\dX", "", form.opcode)] = form
-        if form.rounding and f".{form.rounding}." not in form.opcode:
-            found[form.opcode.replace(".row.col.", f".row.col.{form.rounding}.")] = form
-    return found
-
-
-class _Profile(NamedTuple):
-    """The properties of a form in words, to compare with those of a text that no form has."""
-
-    spelling: str
-    inputs: str
-    shape: str
-    accumulators: str
-    kind: str
-    scale: str
-    saturation: str
-    rounding: str
-    operation: str
-
-
-@lru_cache(maxsize=1)
-def _profiles() -> dict[bool, list[tuple[_Profile, MmaForm]]]:
-    """The profiles of all forms, sparse and dense."""
-    found: dict[bool, list[tuple[_Profile, MmaForm]]] = {True: [], False: []}
-    for form in mma_forms().values():
-        vector, _, scale_type = form.row.scale.partition(" ")
-        kind = (f".kind::{form.row.kind}" if form.row.kind else "no .kind") + (
-            f".block_scale.scale_vec::{vector}" if vector else ""
-        )
-        profile = _Profile(
-            form.opcode.split(".sync")[0],
-            f"{form.a_type} x {form.b_type}",
-            f"m{form.m}n{form.n}k{form.k}",
-            f"D {form.d_type}, C {form.c_type}",
-            kind,
-            scale_type or "no scale type",
-            ".satfinite" if form.saturate else "no .satfinite",
-            _rounded("" if form.rounding in form.row.roundings[:1] else form.rounding),
-            _joined(form.row.operation),
-        )
-        found[form.sparse].append((profile, form))
-    return found
-
-
-def _no_row(reader: _Reader, parts: _Parts) -> IsaError:
-    """Says for each property whether any of the nearest forms has it."""
-    one, (d, a, b, c) = parts.single, parts.types
-    wanted = _Profile(
-        "mma." + one["sparse"] if "sparse" in one else "mma",
-        f"{a} x {b}",
-        one["shape"],
-        f"D {d}, C {c}",
-        _written_kind(one),
-        one.get("scale_type", "no scale type"),
-        ".satfinite" if "satfinite" in one else "no .satfinite",
-        _rounded("" if F64.name in (a, b) and one.get("rounding") == _ROUNDINGS[0] else one.get("rounding", "")),
-        _joined(".".join(parts.operations)),
-    )
-    places = _Profile(
-        one.get("sparse", ""),
-        a,
-        one["shape"],
-        d,
-        one.get("kind", one.get("block_scale", "")),
-        one.get("scale_type", ""),
-        "satfinite",
-        one.get("rounding", ""),
-        "".join(parts.operations[:1]),
-    )
-    kinship = _profiles()["sparse" in one]
-    shared = [sum(map(operator.mul, map(operator.eq, profile, wanted), _WEIGHTS)) for profile, _ in kinship]
-    best = max(shared)
-    nearest = [pair for pair, count in zip(kinship, shared, strict=True) if count == best]
-    problems = []
-    for number, name in enumerate(_Profile._fields):
-        legal = list(dict.fromkeys(profile[number] for profile, _ in nearest))
-        if wanted[number] not in legal:
-            reason = _REASONS[name].format(value=wanted[number], a=a, b=b, shape=one["shape"])
-            problems.append(reader.problem(parts.places.get(places[number], 0), reason, legal))
-    if not problems:
-        problems.append(
-            reader.problem(
-                0, f"no form of mma has all of '{reader.opcode}' together", [form.opcode for _, form in nearest][:3]
-            )
-        )
-    return IsaError.together(problems)
-
-
-def _rounded(rounding: str) -> str:
-    """A rounding modifier in words; the default is none."""
-    return f".{rounding}" if rounding else "no rounding modifier"
-
-
-def _joined(operation: str) -> str:
-    return f".{operation}" if operation else "no bit operation"
-
-
-_WEIGHTS = (
-    1,
-    8,
-    4,
-    2,
-    3,
-    1,
-    1,
-    1,
-    1,
-)  # of the fields of _Profile: what makes forms near, first of all the inputs, then the shape
-_REASONS = {
-    "spelling": "these types have no plain '{value}' form",
-    "inputs": "no such form multiplies {value}",
-    "shape": "{a} by {b} has no shape {value}",
-    "accumulators": "{a} by {b} in {shape} does not accumulate {value}",
-    "kind": "{a} by {b} in {shape} does not go with {value}",
-    "scale": "{a} by {b} in {shape} does not go with {value}",
-    "saturation": "{a} by {b} does not go with {value}: only integer forms saturate",
-    "rounding": "{a} by {b} does not go with {value}: only f64 forms have a rounding modifier",
-    "operation": "{a} by {b} does not go with {value}: b1 is joined and counted, all else multiplied",
-}
-
-
-@lru_cache(maxsize=1)
-def _implied() -> dict[str, str]:
-    """The scale vector of each kind that may leave it out."""
-    return {f"kind::{row.kind}": row.scale.partition(" ")[0] for row in MMA_ROWS if row.implied_vector}
-
-
-def _written_kind(one: dict[str, str]) -> str:
-    kind = "." + one["kind"] if "kind" in one else "no .kind"
-    if "block_scale" not in one:
-        return kind + (f".{one['scale_vec']} without .block_scale" if "scale_vec" in one else "")
-    implied = _implied().get(one.get("kind", ""), "")
-    vector = one.get("scale_vec", f"scale_vec::{implied}" if implied else "")
-    return f"{kind}.block_scale" + (f".{vector}" if vector else " without .scale_vec")
+def _section(opcode: str) -> str:
+    """Where PTX defines the instruction that an opcode seems to mean."""
+    first, *qualifiers = opcode.split(".")
+    if first == "mma":
+        return SPARSE_SECTION if any(q.startswith("sp") for q in qualifiers) else DENSE_SECTION
+    if first == "tcgen05":
+        return "PTX ISA 9.0, 9.7.16 (tcgen05)"
+    if first in FAMILIES:
+        return ""
+    rows = (row for name, rows in rows_by_name().items() if name.split(".")[0] == first for row in rows)
+    return next((f"PTX ISA 9.0, {row.section} ({first})" for row in rows), "")

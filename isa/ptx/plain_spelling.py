@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from isa.forms.mma import Form, Role, Shape
+from isa.forms.record import Form, Role, Shape
 from isa.ptx.instruction import Address, Immediate, Operand, Register, Vector
 
 _REGISTER = r"(%(?!laneid\b|warpid\b|nwarpid\b|p\d*\b)[A-Za-z][\w$]*|[A-Za-z][\w$]*)"
@@ -50,7 +50,11 @@ def plan(form: Form) -> Plan | None:
     readers: list[Callable[[Groups], Operand | None]] = []
     first = 0
     for role in form.roles:
-        built = None if role.optional or role.choices or role.multiple != 1 or role.width != 32 else _part(role, first)
+        built = (
+            None
+            if role.optional or role.choices or role.multiple != 1 or role.width != 32 or role.widths or role.sink
+            else _part(role, first)
+        )
         if built is None:
             return None
         text, reader, groups = built
@@ -91,13 +95,13 @@ _MOST_REGISTERS = 65536
 
 def _register(name: str | None) -> Register:
     """The register of that name, the same object each time."""
-    found = _registers.get(name)
-    if found is None:
+    register = _registers.get(name)
+    if register is None:
         assert name is not None
         if len(_registers) >= _MOST_REGISTERS:
             _registers.clear()
-        found = _registers[name] = Register(name)
-    return found
+        register = _registers[name] = Register(name)
+    return register
 
 
 def _vector(names: Groups) -> Vector:

@@ -50,7 +50,7 @@ class Cursor:
         if match is None:
             self.fail(
                 "no instruction found" if self.at >= len(self.text) else "an instruction's name was expected",
-                "e.g. mma.sp...., ldmatrix...., ld.shared....",
+                "e.g. mma.sp...., ld.shared....",
             )
         place, self.at = self.at, match.end()
         self.skip()

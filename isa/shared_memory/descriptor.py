@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from isa.descriptors.bitfields import Field, Finding, Severity, SingleTableDescriptor, Value, reserved
-from isa.descriptors.instruction import KINDS, PTX_TRANSPOSE, table_markdown
+from isa.descriptors.fields import table_markdown
+from isa.descriptors.instruction import KINDS, PTX_TRANSPOSE
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
 
@@ -103,6 +104,7 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
     TABLE: ClassVar[tuple[Field, ...]] = TABLE
     WIDTH: ClassVar[int] = 64
     SOURCE: ClassVar[str] = PTX_SMEM
+    RULE: ClassVar[str] = "smem-descriptor"
 
     start_address: int = field(default=0, kw_only=True)
     leading_offset: int = field(default=0, kw_only=True)
@@ -116,7 +118,13 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
     def mode(self) -> Swizzle:
         """The swizzle mode; IsaError for codes 3, 5 and 7."""
         if isinstance(self.swizzle, int):
-            raise IsaError(str(self.swizzle), -1, f"swizzle code {self.swizzle} is invalid", ", ".join(SWIZZLES))
+            raise IsaError(
+                str(self.swizzle),
+                -1,
+                f"swizzle code {self.swizzle} is invalid",
+                ", ".join(SWIZZLES),
+                rule="smem-descriptor",
+            )
         return SWIZZLES[self.swizzle]
 
     def byte_address(self, row: int, byte: int = 0, *, transposed: bool = False, element_bytes: int = 1) -> int:
@@ -141,6 +149,7 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
                 -1,
                 "no place in the matrix",
                 f"not negative, bytes in steps of {element_bytes}",
+                rule="smem-descriptor",
             )
         if self.leading_absolute:
             raise IsaError(
@@ -148,10 +157,15 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
                 -1,
                 "the layout of absolute leading addresses is not modelled",
                 "leading_absolute = 0",
+                rule="smem-descriptor",
             )
         if not transposed and self.swizzle == "128B, 32B atoms":
             raise IsaError(
-                "128B, 32B atoms", -1, "no K-major layout is documented for this swizzle", "128B, 64B, 32B, none"
+                "128B, 32B atoms",
+                -1,
+                "no K-major layout is documented for this swizzle",
+                "128B, 64B, 32B, none",
+                rule="smem-descriptor",
             )
         if not transposed and mode.units > 1 and byte >= 16 * mode.units:
             raise IsaError(
@@ -159,6 +173,7 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
                 -1,
                 f"a K-major row has {16 * mode.units} bytes with this swizzle",
                 f"0 to {16 * mode.units - 1}",
+                rule="smem-descriptor",
             )
         return mode.apply(
             self.start_address + self.unit_offset(row, unit, transposed=transposed) + byte % 16, self.base_offset << 7
@@ -213,18 +228,18 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
             raise IsaError(str(kind), 0, f"unknown kind '{kind}'", ", ".join(KINDS))
         if operand not in ("a", "b"):
             raise IsaError(operand, 0, f"unknown operand '{operand}'", "a, b")
-        found = self.reserved_findings()
+        findings = self.reserved_findings()
         if self.version != VERSION:
-            found.append(self.finding("version", Severity.ILLEGAL, f"bits 46-48 are {self.version:#05b}", "0b001"))
+            findings.append(self.finding("version", Severity.ILLEGAL, f"bits 46-48 are {self.version:#05b}", "0b001"))
         if isinstance(self.swizzle, int):
-            found.append(
+            findings.append(
                 self.finding("swizzle", Severity.ILLEGAL, f"swizzle code {self.swizzle} is invalid", "0, 1, 2, 4 or 6")
             )
         else:
-            found += self._base(pattern_start)
-        found += self._absolute(parse_target(target), transposed)
-        found += self._majors(kind, operand, transposed, sparse)
-        return found
+            findings += self._base(pattern_start)
+        findings += self._absolute(parse_target(target), transposed)
+        findings += self._majors(kind, operand, transposed, sparse)
+        return findings
 
     def check(self, **how: Any) -> None:
         """IsaError with everything that `validate(**how)` finds illegal or undefined."""
@@ -291,7 +306,10 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
             rule = f"K-major {name} in 128B swizzle with 32B atoms: no such layout (not in PTX)"
             return finding(Severity.UNDEFINED, rule, "swizzle 0, 2, 4 or 6", "CUTLASS, make_umma_desc (one source)")
         if sparse and operand == "b" and not transposed and self.swizzle == "32B":
-            rule = "sparse K-major B needs 64 contiguous bytes of K, a 32B swizzle row has 32 (not in PTX; JAX refuses it, inferred)"
+            rule = (
+                "sparse K-major B needs 64 contiguous bytes of K, a 32B swizzle row has 32 (not in PTX; "
+                "JAX refuses it, inferred)"
+            )
             return finding(Severity.UNDEFINED, rule, "swizzle 0, 2 or 4", "JAX (one source)")
         return []
 
@@ -299,7 +317,8 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
 def smem_markdown() -> str:
     """The part of docs/descriptors.md on this descriptor."""
     modes = "\n".join(
-        f"| {mode.code} | {name} | {mode.pattern if mode.bits else '-'} | Swizzle<{mode.bits},{mode.base},{mode.distance}> "
+        f"| {mode.code} | {name} | {mode.pattern if mode.bits else '-'} | "
+        f"Swizzle<{mode.bits},{mode.base},{mode.distance}> "
         f"| `{_k_major(name, mode)}` | `{_mn_major(mode)}` |"
         for name, mode in SWIZZLES.items()
     )
@@ -309,16 +328,17 @@ def smem_markdown() -> str:
 
 {table_markdown(TABLE)}
 
-Canonical layouts, in elements (T = elements in 16 bytes), CuTe notation; LBO is `leading_offset`, SBO `stride_offset`. The swizzle is a
-function of the address, so that a start address may be advanced inside the pattern: 32 bytes of A and, with sparse A, 64 bytes of B for each
-K step. Sparse A is the packed M x K/2 matrix.
+Canonical layouts, in elements (T = elements in 16 bytes), CuTe notation; LBO is `leading_offset`, SBO
+`stride_offset`. The swizzle is a function of the address, so that a start address may be advanced inside the pattern:
+32 bytes of A and, with sparse A, 64 bytes of B for each K step. Sparse A is the packed M x K/2 matrix.
 
 | code | swizzle | aligned to | on byte addresses | K-major | MN-major |
 | --- | --- | --- | --- | --- | --- |
 {modes}
 
-Rules: transposed tf32 takes swizzle 1 only, every other kind any but 1, mxf4 and mxf4nvf4 nothing. Not in PTX, one source each: swizzle 1 has no
-K-major layout (CUTLASS); sparse K-major B does not fit the 32-byte row of swizzle 6 (JAX). `byte_address` computes the byte that holds an element."""
+Rules: transposed tf32 takes swizzle 1 only, every other kind any but 1, mxf4 and mxf4nvf4 nothing. Not in PTX, one
+source each: swizzle 1 has no K-major layout (CUTLASS); sparse K-major B does not fit the 32-byte row of swizzle 6
+(JAX). `byte_address` computes the byte that holds an element."""
 
 
 def _k_major(name: str, mode: Swizzle) -> str:

@@ -34,7 +34,8 @@ LINE = 128  # bytes of a line of the 128B swizzle, and of a core matrix
 # What the layout refuses, by name (`IsaError.text`), and who says so.
 REFUSED: dict[str, str] = {
     "smem-major": f"{PTX_STRIDES}; CUTLASS, make_umma_desc: no K-major layout with 32-byte atoms",
-    "smem-row-crosses-swizzle": f"{PTX_STRIDES}: the leading offset is not used in a K-major swizzle (inferred: so nothing says where the rest is)",
+    "smem-row-crosses-swizzle": f"{PTX_STRIDES}: the leading offset is not used in a K-major swizzle "
+    "(inferred: so nothing says where the rest is)",
     "smem-absolute-leading": f"{PTX_STRIDES}.2.1",
     "smem-window": f"{PTX_SMEM}: addresses have 18 bits (assumed: no wrap)",
     "smem-memory": "PTX ISA 9.0, 5.1.7 (shared state space)",
@@ -57,7 +58,7 @@ class Operand(NamedTuple):
 
 def refuse(name: str, reason: str, legal: str) -> NoReturn:
     """IsaError with a name of `REFUSED`."""
-    raise IsaError(name, -1, reason, legal, section=REFUSED[name])
+    raise IsaError(name, -1, reason, legal, section=REFUSED[name], rule="smem-descriptor")
 
 
 def smem_operand(idesc: InstructionDescriptor, operand: str, *, cta_group: int = 1) -> Operand:
@@ -71,10 +72,12 @@ def smem_operand(idesc: InstructionDescriptor, operand: str, *, cta_group: int =
         raise IsaError(operand, 0, f"unknown operand '{operand}'", "a, b")
     name = idesc.a_type if operand == "a" else idesc.b_type
     if isinstance(name, int):
-        raise IsaError(str(name), -1, f"code {name} is no type of .kind::{idesc.kind}", "a code of the kind")
+        raise IsaError(
+            str(name), -1, f"code {name} is no type of .kind::{idesc.kind}", "a code of the kind", rule="idesc"
+        )
     size, columns, transposed = idesc.n, idesc.k, idesc.transpose_b
     if operand == "a":
-        size, columns, transposed = idesc.m, idesc.k // 2 if idesc.sparse else idesc.k, idesc.transpose_a
+        size, columns, transposed = idesc.m, idesc.k_stored, idesc.transpose_a
     return Operand(size // cta_group, columns, operand_element(name, idesc.kind), MN if transposed else K)
 
 
@@ -141,13 +144,6 @@ def operand_bits(
         + index % how.per_unit * how.bits
     )
     return found if major == K else found.T
-
-
-def operand_addresses(
-    descriptor: SharedMemoryDescriptor, *, major: str, rows: int, columns: int, element: str | ElementType
-) -> Integers:
-    """Byte addresses, int64 [row, k], of the byte that holds each element's lowest bit."""
-    return operand_bits(descriptor, major=major, rows=rows, columns=columns, element=element) >> 3
 
 
 def read_operand(

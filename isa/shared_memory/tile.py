@@ -65,7 +65,9 @@ class Tile:
 
     def __post_init__(self) -> None:
         if self.swizzle not in SWIZZLES:
-            raise IsaError(self.swizzle, 0, f"unknown swizzle '{self.swizzle}'", "; ".join(SWIZZLES))
+            raise IsaError(
+                self.swizzle, 0, f"unknown swizzle '{self.swizzle}'", "; ".join(SWIZZLES), rule="smem-descriptor"
+            )
         if self.major not in (K, MN):
             raise IsaError(self.major, 0, f"unknown major-ness '{self.major}'", "K, MN")
         if self.major == K and self._mode.base == 5:

@@ -35,7 +35,12 @@ class TmemAddress:
         for what, value, size in (("lane", self.lane, TMEM_LANES), ("column", self.column, COLUMNS)):
             if not 0 <= value < size:
                 raise IsaError(
-                    str(value), -1, f"{what} {value} is outside Tensor Memory", f"0 to {size - 1}", section=SECTION
+                    str(value),
+                    -1,
+                    f"{what} {value} is outside Tensor Memory",
+                    f"0 to {size - 1}",
+                    section=SECTION,
+                    rule="tmem-bounds",
                 )
 
     @classmethod
@@ -69,13 +74,3 @@ def warp_lanes(warp: int) -> range:
     9.7.16.8: published."""
     start = QUARTER * (warp % (TMEM_LANES // QUARTER))
     return range(start, start + QUARTER)
-
-
-def check_warp(warp: int, first: int, count: int) -> None:
-    """IsaError if a warp may not touch lanes `first` .. `first + count - 1`."""
-    own = warp_lanes(warp)
-    if count < 1 or first not in own or first + count - 1 not in own:
-        reason = f"warp {warp} touches lanes {first} to {first + count - 1}"
-        raise IsaError(
-            str(first), -1, reason, f"lanes {own.start} to {own.stop - 1} (quarter {warp % 4})", section=ACCESS
-        )

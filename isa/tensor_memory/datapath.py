@@ -110,6 +110,7 @@ class DatapathLayout:
                 f"N = {n} in layout {self.name}",
                 f"a multiple of {self.parts} up to {LARGEST_N}",
                 section=SECTION,
+                rule="idesc",
             )
         return _d(self, n, self.checked(base_lane))
 
@@ -174,7 +175,7 @@ def datapath(m: int, cta_group: int = 1, sparse: bool = False, ws: bool = False)
             if cta_group == 2
             else "cta_group 1 or 2"
         )
-        raise IsaError(str(m), -1, f"no data path layout for M = {m} with {form}", legal, section=SECTION)
+        raise IsaError(str(m), -1, f"no data path layout for M = {m} with {form}", legal, section=SECTION, rule="idesc")
     return LAYOUTS[name]
 
 
@@ -209,7 +210,10 @@ def violations(
                 )
             )
         elif address.lane != d.lane and d.lane in layout.base_lanes:
-            rule = f"lane {address.lane}, but d is at lane {d.lane}: layout {layout.name} works on one half of every 32 lanes"
+            rule = (
+                f"lane {address.lane}, but d is at lane {d.lane}: layout {layout.name} works on one half "
+                f"of every 32 lanes"
+            )
             found.append(Violation("half-mismatch", name, rule, f"lane {d.lane} in all of d, a and sp_meta", ALIGNMENT))
     if sp_meta is not None and sp_meta.column % 2:
         rule = f"column {sp_meta.column} is not the first of a pair"
@@ -233,7 +237,10 @@ def check_addresses(
     found = violations(layout, d, a=a, sp_meta=sp_meta)
     if found:
         raise IsaError.together(
-            [IsaError("", -1, f"{v.name}: {v.operand}: {v.rule}", v.right, section=v.section) for v in found]
+            [
+                IsaError("", -1, f"{v.name}: {v.operand}: {v.rule}", v.right, section=v.section, rule="tmem-alignment")
+                for v in found
+            ]
         )
 
 

@@ -34,14 +34,13 @@ from isa.fragments.metadata import (
     ONE_OF_TWO,
     TWO_OF_FOUR,
     Sparsity,
-    stored_columns,
 )
 from isa.mapping import Digit, Fixed, Mapping
 from isa.shared_memory.packing import Bytes
 from isa.tensor_memory.address import TMEM_LANES
+from isa.tensor_memory.copies import copy
 from isa.tensor_memory.datapath import HALF, DatapathLayout, datapath
-from isa.tensor_memory.moves import copy, typed
-from isa.types import Bits, pack, unpack
+from isa.types import Bits, pack, typed, unpack
 
 CODES_SECTION = "PTX ISA 9.0, 9.7.16.10.8.1 to 9.7.16.10.8.3 (sparse matrices)"
 SELECTOR_SECTION = "PTX ISA 9.0, 9.7.16.10.8.4 (sparsity selector)"
@@ -117,6 +116,7 @@ class TmemMetadata:
                 f"sparsity selector {selector} with .kind::{self.kind}",
                 legal,
                 section=SELECTOR_SECTION,
+                rule="idesc",
             )
         return _mapping(self.layout, self.kind in _SELECTED, int(selector), self.layout.checked(base_lane))
 
@@ -133,13 +133,6 @@ class TmemMetadata:
                 section=SELECTOR_SECTION,
             )
         return self._every(words, selector, base_lane)[..., copy]
-
-    def disagreements(self, words: Bits, selector: int = 0, base_lane: int = 0) -> NDArray[np.bool_]:
-        """Where the copies in cells uint32 [..., 128 lanes, 2 columns] differ: [..., row, chunk]; nowhere if there is
-        but one."""
-        codes = self._every(words, selector, base_lane)
-        differ: NDArray[np.bool_] = (codes != codes[..., :1]).any(axis=-1)
-        return differ
 
     def scatter(self, codes: Bits, selector: int = 0, base_lane: int = 0, rest: Bits | None = None) -> Bits:
         """Codes uint32 [..., row, chunk] -> cells uint32 [..., 128 lanes, 2 columns], all copies; all other bits keep
@@ -181,11 +174,6 @@ class TmemMetadata:
             "zero-chunk": harmless,
             "unordered-metadata": (codes == UNORDERED) & self.legal(codes),
         }
-
-    def logical_columns(self, codes: Bits) -> NDArray[np.int64]:
-        """Codes [..., chunk] -> the logical column of every stored element [..., chunk * stored], as
-        `isa.fragments.metadata.stored_columns`."""
-        return stored_columns(codes, self.sparsity)
 
     def tile_image(self, codes: Bits, base_lane: int = 0) -> Bytes:
         """Codes uint32 [..., row, 32 chunks] -> bytes uint8 [..., 128, 16] in shared memory, for one
@@ -256,6 +244,7 @@ def tmem_metadata(kind: str, m: int, cta_group: int = 1, ws: bool = False) -> Tm
             f"M = {m} with {form}",
             " or ".join(map(str, legal)) or "no such form",
             section="PTX ISA 9.0, 9.7.16.2.1",
+            rule="idesc",
         )
     layout = datapath(m, cta_group, sparse=True, ws=ws)
     sparsity = ONE_OF_TWO if kind == "tf32" else FOUR_OF_EIGHT if kind in ("mxf4", "mxf4nvf4") else TWO_OF_FOUR

@@ -32,9 +32,9 @@ from isa.forms.tcgen05_rows import KIND_ROWS
 from isa.mapping import Digit, Fixed, Mapping
 from isa.shared_memory.packing import Bytes
 from isa.tensor_memory.address import QUARTER, TMEM_LANES
+from isa.tensor_memory.copies import copy
 from isa.tensor_memory.datapath import datapath
-from isa.tensor_memory.moves import copy, typed
-from isa.types import Bits, pack, unpack
+from isa.types import Bits, pack, typed, unpack
 
 SECTION = "PTX ISA 9.0, 9.7.16.10.7 (block scaling)"
 BYTES = 4
@@ -70,11 +70,12 @@ def scale_factors(kind: str, vector: str = "") -> int:
             f".kind::{kind} has no scale factors",
             ", ".join(r.kind for r in KIND_ROWS if r.vectors),
             section=SECTION,
+            rule="idesc",
         )
     known = {v.spelling.removeprefix("scale_vec::"): v.factors for v in row.vectors}
     if vector.removeprefix("scale_vec::") not in known:
         legal = ", ".join(name or "none" for name in known)
-        raise IsaError(vector, 0, f".kind::{kind} has no vector size '{vector}'", legal, section=SECTION)
+        raise IsaError(vector, 0, f".kind::{kind} has no vector size '{vector}'", legal, section=SECTION, rule="idesc")
     return known[vector.removeprefix("scale_vec::")]
 
 
@@ -129,7 +130,14 @@ class TmemScales:
         """
         if id not in self.ids:
             legal = " or ".join(map(str, self.ids))
-            raise IsaError(str(id), -1, f"scale factor id {id} with {self.factors} factors", legal, section=SECTION)
+            raise IsaError(
+                str(id),
+                -1,
+                f"scale factor id {id} with {self.factors} factors",
+                legal,
+                section=SECTION,
+                rule="scale-ids",
+            )
         return _mapping(self, int(id))
 
     def gather(self, words: Bits, id: int = 0) -> Gathered:
@@ -232,6 +240,7 @@ def tmem_scales(
                 f"{name} = {value} with {form}",
                 f"one of {', '.join(map(str, right))}",
                 section="PTX ISA 9.0, 9.7.16.2.1",
+                rule="idesc",
             )
     if operand not in ("a", "b"):
         raise IsaError(str(operand), 0, f"unknown operand '{operand}'", "a or b")
@@ -239,7 +248,9 @@ def tmem_scales(
     parts = layout.parts if operand == "b" else 1
     if n % (QUARTER * parts) and parts > 1:
         reason = f"scale factors of B with N = {n} in layout {layout.name}: no source says where they lie"
-        raise IsaError(str(n), -1, reason, f"a multiple of {QUARTER * parts}", section="CUTLASS tmem_sf_frg")
+        raise IsaError(
+            str(n), -1, reason, f"a multiple of {QUARTER * parts}", section="CUTLASS tmem_sf_frg", rule="idesc"
+        )
     return _scales(operand, layout.rows if operand == "a" else n, factors, parts)
 
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from isa.types import Bits
-from simulator.arithmetic.chain import Words, chain_f64
-from simulator.arithmetic.compiled import Kernel, library, matrix_layout, supports
+from simulator.arithmetic.chain import ROUNDINGS, Words, chain_in_numpy
+from simulator.arithmetic.compiled import WIDTH, Chain, Kernel, library, matrix_layout, supports
 from simulator.arithmetic.sums import Operands, Sum, add_in_numpy
 from simulator.arithmetic.threads import spread
 
@@ -49,3 +49,20 @@ def _kernel(how: Sum) -> Kernel:
 def _compiled(how: Sum, operands: Operands, d: Bits) -> None:
     x = operands
     _kernel(how)(d, x.a, x.b, x.c, x.codes, x.scale_a, x.scale_b)
+
+
+def chain_f64(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
+    """f64 patterns: A [case, m, k], B [case, k, n], C [case, m, n] -> D [case, m, n]; `rounding` is one of
+    `ROUNDINGS`."""
+    if library() is not None:
+        return _chain_compiled(a, b, c, ROUNDINGS.index(rounding))
+    return chain_in_numpy(a, b, c, rounding)
+
+
+def _chain_compiled(a: Words, b: Words, c: Words, rounding: int) -> Words:
+    n = c.shape[2]
+    wide = -n % WIDTH  # columns that the kernel needs, and nobody else
+    b, c = (np.pad(x, ((0, 0), (0, 0), (0, wide))) for x in (b, c)) if wide else (b, c)
+    d = np.empty(c.shape, np.uint64)
+    Chain(a.shape[1], n + wide, a.shape[2])(d, a, b, c, rounding)
+    return d[..., :n]

@@ -30,29 +30,14 @@ _QUIET = np.uint64(1 << 51)
 _INVALID = np.uint64(0xFFF8 << 48)
 
 
-def chain_f64(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
+def chain_in_numpy(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
     """f64 patterns: A [case, m, k], B [case, k, n], C [case, m, n] -> D [case, m, n]; `rounding` is one of
     `ROUNDINGS`."""
-    from simulator.arithmetic import compiled
-
-    if compiled.library() is not None:
-        return _compiled(a, b, c, ROUNDINGS.index(rounding))
     total = c.copy()
     for k in range(a.shape[2]):
         x, y = np.broadcast_arrays(a[:, :, k, None], b[:, None, k, :])
         total = multiply_add(x, y, total, rounding)
     return total
-
-
-def _compiled(a: Words, b: Words, c: Words, rounding: int) -> Words:
-    from simulator.arithmetic.compiled import WIDTH, Chain
-
-    n = c.shape[2]
-    wide = -n % WIDTH  # columns that the kernel needs, and nobody else
-    b, c = (np.pad(x, ((0, 0), (0, 0), (0, wide))) for x in (b, c)) if wide else (b, c)
-    d = np.empty(c.shape, np.uint64)
-    Chain(a.shape[1], n + wide, a.shape[2])(d, a, b, c, rounding)
-    return d[..., :n]
 
 
 def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
@@ -87,8 +72,8 @@ def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
 
 
 def exact_f64(a: Words, b: Words, c: Words) -> Words:
-    """The exact sum of products and C, rounded once to nearest even; patterns as for `chain_f64`. For reference: one
-    output after the other."""
+    """The exact sum of products and C, rounded once to nearest even; patterns as for `chain_in_numpy`. For reference:
+    one output after the other."""
     x, y, z = (v.view(np.float64) for v in (a, b, c))
     result = np.empty(c.shape)
     for case, row, column in np.ndindex(c.shape):

@@ -42,7 +42,8 @@ def _rule(rule: SumRule) -> Sequence[str]:
         return rule.name, "-", "-", "-", "to nearest even", "no tensor-core sum: one multiply-add after the other"
     remarks = [
         f"groups of {rule.group} products added exactly first, aligned by their scales" if rule.group else "",
-        f"inputs converted to {rule.through}; two steps, columns 0, 1 of every four first; C added last, to nearest even"
+        f"inputs converted to {rule.through}; two steps, columns 0, 1 of every four first; C added last, to "
+        f"nearest even"
         if rule.through
         else "",
     ]

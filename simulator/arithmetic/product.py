@@ -176,7 +176,10 @@ def _check_types(family: str, target: Target, types: tuple[ElementType, ...]) ->
         if names[0] in inputs.split():
             right = set(names[2:]) <= set(results.split()) and types[2].bits <= types[3].bits
             if family not in families or names[1] not in inputs.split() or not right:
-                legal = f"A and B of {inputs.replace(' ', ', ')}; C and D of {results.replace(' ', ', ')}; {', '.join(families)}"
+                legal = (
+                    f"A and B of {inputs.replace(' ', ', ')}; C and D of {results.replace(' ', ', ')}; "
+                    f"{', '.join(families)}"
+                )
                 raise IsaError(
                     " ".join(names),
                     -1,

@@ -21,7 +21,8 @@ MEASURED_HERE = "measured here"
 MEASURED_BY_OTHERS = "measured by others"
 INFERRED = "inferred"
 
-_F16_FLOOR = 112  # by how much the floor of an f16 result lies above that of an f32 result: the difference of their smallest exponents
+# By how much the floor of an f16 result lies above that of an f32 result: the difference of their smallest exponents
+_F16_FLOOR = 112
 
 
 @dataclass(frozen=True)

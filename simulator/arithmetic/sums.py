@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.fragments.metadata import ONE_OF_TWO, Sparsity, spliced, stored_columns
+from isa.fragments.metadata import Sparsity, spliced, stored_columns
 from isa.types import Bits, ElementType
 from simulator.arithmetic.chain import chain_f16
 from simulator.arithmetic.exact import exact_sum
@@ -65,7 +65,7 @@ class Sum:
     @property
     def stored(self) -> int:
         """Columns of A that are stored."""
-        return self.k * self.sparsity.stored // self.sparsity.chunk if self.sparsity else self.k
+        return self.sparsity.columns(self.k) if self.sparsity else self.k
 
     @cached_property
     def steps(self) -> tuple[tuple[int, ...], ...]:
@@ -149,7 +149,7 @@ def _products(how: Sum, operands: Operands) -> Decoded:
         decode(_planes(how, a), how.a_type, how.through),
         how.scale_type is not None and not (how.rule and how.rule.group),
     )
-    if codes is not None and how.sparsity is ONE_OF_TWO and spliced(codes, how.sparsity).any():
+    if codes is not None and how.sparsity is not None and how.sparsity.splices and spliced(codes, how.sparsity).any():
         right = decode(_select_halves(how, b, codes), how.b_type, how.through)
     else:
         whole, places = decode(b, how.b_type, how.through), _places(how, codes, len(b))

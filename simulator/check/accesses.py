@@ -97,12 +97,12 @@ def _stream(access: Access) -> tuple[object, ...]:
 
 def kind_of(event: Event) -> str | None:
     """mma, cp, shift, ld or st; None for what is not asynchronous."""
-    return KINDS.get(getattr(event.instruction.form, "name", ""))
+    return KINDS.get(event.instruction.form.name)
 
 
 def group_of(event: Event) -> int:
     """1 or 2; 0 where the instruction names no cta_group."""
-    return int(getattr(event.instruction.form, "cta_group", 0))
+    return event.instruction.form.cta_group
 
 
 def unit_of(event: Event, kind: str, warp: int, mask: int) -> tuple[object, ...]:
@@ -135,17 +135,17 @@ class Touch:
 
 def touches(event: Event) -> list[Raw]:
     """The regions of an event with their roles, reads before writes."""
-    found = []
+    touched = []
     for write, regions in ((False, event.reads), (True, event.writes)):
         for region in regions:
             if region.space not in _SPACES:
                 continue
             where = region.role, write, region.space, region.cta
             if len(event.threads) > 1 and region.cells.ndim > 1 and region.cells.shape[0] == len(event.threads):
-                found += [Raw(place, *where, cells) for place, cells in enumerate(region.cells)]
+                touched += [Raw(place, *where, cells) for place, cells in enumerate(region.cells)]
             else:
-                found.append(Raw(-1, *where, region.cells))
-    return found
+                touched.append(Raw(-1, *where, region.cells))
+    return touched
 
 
 @dataclass
@@ -234,7 +234,7 @@ class Partition:
 
     def of(self, index: int, place: int) -> list[Touch]:
         """What the warp at this place of an event touches."""
-        return [touch for at, touch in self._touches[index] if at in (-1, place)]
+        return [touch for owner, touch in self._touches[index] if owner in (-1, place)]
 
     def states(self, touch: Touch) -> Iterator[tuple[State, list[int]]]:
         """The states of a region's cells, each with its atoms; they may change while this runs."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simulator.execute.barrier import barrier_of
 from simulator.execute.events import Event
+from simulator.state.mbarrier import PhaseCounter
 
 Clock = NDArray[np.int32]
 Actor = tuple[int, int]  # CTA, warp
@@ -68,24 +69,28 @@ def join(into: list[Clock], known: Iterable[Clock]) -> list[Clock]:
 
 
 @dataclass
-class Mbarrier:
-    """An mbarrier, replayed from the log."""
+class Mbarrier(PhaseCounter):
+    """An mbarrier, replayed from the log.
 
-    owner: int
-    made: int
-    line: int
-    expected: int
-    pending: int
-    transactions: int = 0
+    Attributes:
+        owner, created: the component of the warp that initialised it, and that warp's count then.
+        line: of the mbarrier.init.
+        released: what those who arrived have released so far.
+        phases: what each completed phase has released.
+    """
+
+    owner: int = 0
+    created: int = 0
+    line: int = 0
     released: list[Clock] = field(default_factory=list)
     phases: list[list[Clock]] = field(default_factory=list)
 
-    def settle(self) -> None:
-        if self.pending <= 0 and not self.transactions:
-            self.pending = self.expected
+    def arrived(self) -> None:
+        """After arrivals or bytes: hands on what is released if they complete the phase."""
+        if self.settle():
             self.phases.append(list(self.released))
 
-    def awaited(self, parity: int | None) -> list[Clock]:
+    def handed_on(self, parity: int | None) -> list[Clock]:
         """What the phase that a wait of this parity is for has released."""
         if not self.phases:
             return []
@@ -97,7 +102,7 @@ class Mbarrier:
 
 def departures(events: Sequence[Event], warps: int) -> dict[tuple[int, int], tuple[int, list[Actor]]]:
     """For each warp that leaves a barrier, (number of event, place in it): which time that is, and who left with it."""
-    found: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
+    left: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
     filling: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
     turn = 0
     for index, event in enumerate(events):
@@ -109,9 +114,9 @@ def departures(events: Sequence[Event], warps: int) -> dict[tuple[int, int], tup
             if key not in filling:
                 turn += 1
                 filling[key] = turn, []
-            found[index, place] = filling[key]
+            left[index, place] = filling[key]
             members = filling[key][1]
             members.append((event.cta, warp))
             if len(members) >= wanted:
                 del filling[key]
-    return found
+    return left

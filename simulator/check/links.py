@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from isa.errors import IsaError
+from isa.forms.tcgen05 import is_tcgen05_mma
 from simulator.check.accesses import Access, Cells, Operation
-
-if TYPE_CHECKING:
-    from simulator.check.found import Commit
 
 VERSIONS = ("9.0", "9.4")
 _INPUTS = ("A", "metadata", "scale factors of A", "scale factors of B")
@@ -61,11 +59,11 @@ class Rules:
         elif self.ptx == "9.0":
             listed = pair in (("cp", "mma"), ("shift", "mma"), ("mma", "shift"))
         else:
-            listed = self._late(pair, before, after)
+            listed = self._within_a_warp(pair, before, after)
         return listed and (self.ptx == "9.0" or first.actor == second.actor)
 
     @staticmethod
-    def _late(pair: tuple[str, str], before: Access, after: Access) -> bool:
+    def _within_a_warp(pair: tuple[str, str], before: Access, after: Access) -> bool:
         if pair[0] == "mma":
             return pair[1] in ("mma", "cp", "shift") and before.role in _INPUTS and after.write
         if pair == ("cp", "mma"):
@@ -76,7 +74,16 @@ class Rules:
 
 
 def _kind(operation: Operation) -> str:
-    return str(getattr(operation.event.instruction.form, "kind", ""))
+    form = operation.event.instruction.form
+    return form.kind if is_tcgen05_mma(form) else ""
+
+
+class Commit(NamedTuple):
+    """A tcgen05.commit: how much of its unit it covers, its line, and the mbarriers (CTA, offset)."""
+
+    covered: int
+    line: int
+    barriers: tuple[tuple[int, int], ...]
 
 
 class Ends(NamedTuple):
@@ -121,20 +128,26 @@ def explain(link: Link, ends: Ends, rules: Rules, *, other: bool) -> Missing:
 def _words(link: Link, ends: Ends) -> tuple[str, str]:
     first, last = ends.before.line, ends.after.line
     operation = ends.before.operation
-    group = f"cta_group::{max(int(getattr(operation.event.instruction.form, 'cta_group', 1)), 1)}"
+    group = f"cta_group::{max(operation.event.instruction.form.cta_group, 1)}"
     commit = f"tcgen05.commit.{group}.mbarrier::arrive::one.b64 [mbar]"
     wait = "mbarrier.try_wait.parity"
     match link:
         case Link.COMMIT:
             return (
                 f"no tcgen05.commit of its thread and {group} follows line {first}",
-                f"insert '{commit}' after line {first}, in the same thread, and '{wait}' on that mbarrier before line {last}",
+                (
+                    f"insert '{commit}' after line {first}, in the same "
+                    f"thread, and '{wait}' on that mbarrier before line {last}"
+                ),
             )
         case Link.MBARRIER:
             assert ends.commit is not None
             place = " and ".join(f"shared[{offset}]" for _, offset in ends.commit.barriers) or "an mbarrier"
             return (
-                f"the tcgen05.commit of line {ends.commit.line} covers it, but nothing waits for {place} before line {last}",
+                (
+                    f"the tcgen05.commit of line {ends.commit.line} covers "
+                    f"it, but nothing waits for {place} before line {last}"
+                ),
                 f"insert '{wait}' on the mbarrier at {place} before line {last}",
             )
         case Link.WAIT_LD | Link.WAIT_ST:
@@ -146,7 +159,10 @@ def _words(link: Link, ends: Ends) -> tuple[str, str]:
             )
         case Link.BEFORE:
             return (
-                "the barrier between the two warps orders no tcgen05 instructions: no tcgen05.fence::before_thread_sync stands before it",
+                (
+                    "the barrier between the two warps orders no tcgen05 instructions: "
+                    "no tcgen05.fence::before_thread_sync stands before it"
+                ),
                 f"insert 'tcgen05.fence::before_thread_sync' after line {first} and before the barrier",
             )
         case Link.AFTER:
@@ -180,4 +196,7 @@ def _synchronise(ends: Ends) -> str:
         return f"insert 'fence.proxy.async.shared::cta' and {barrier} after line {first} and before line {last}"
     if after.unit < 0:
         return f"insert {barrier} after the wait for line {first} and before line {last}"
-    return f"insert 'tcgen05.fence::before_thread_sync' and {barrier} after line {first}, and 'tcgen05.fence::after_thread_sync' before line {last}"
+    return (
+        f"insert 'tcgen05.fence::before_thread_sync' and {barrier} after line "
+        f"{first}, and 'tcgen05.fence::after_thread_sync' before line {last}"
+    )

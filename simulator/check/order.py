@@ -13,12 +13,11 @@ Assumed: the lanes of a warp are in step, so a fence or an arrival of one lane s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.ptx.instruction import Immediate
 from simulator.check.accesses import (
     ALLOC,
     COMMITTED,
@@ -34,12 +33,10 @@ from simulator.check.accesses import (
     touches,
     unit_of,
 )
-from simulator.check.clocks import Actor, Clock, Knowledge, Mbarrier, departures, join
-from simulator.check.found import Commit, Early, Overlap, Result, Stray, Unwritten
 from simulator.check.links import Ends, Link, Rules, explain
+from simulator.check.order_result import Early, Overlap, Result, Unwritten
+from simulator.check.synchronisation import Synchronisation, Values
 from simulator.execute.events import Event
-
-Values = Mapping[tuple[int, str], int]  # (number of the event, operand) -> its value, where it is in a register
 
 
 def check_order(
@@ -61,15 +58,23 @@ def check_order(
         written: for each CTA the cells of Tensor Memory that are initial data.
         ended: whether all programs came to their end.
     """
-    engine = _Engine(events, Rules(ptx), warps, values or {}, written or {})
+    checker = _Checker(events, Rules(ptx), warps, values or {}, written or {})
     for index, event in enumerate(events):
-        engine.take(index, event)
+        if not checker.synchronise(index, event):
+            checker.access(index, event)
     if ended:
-        engine.end()
-    return engine.result
+        checker.end()
+    return checker.result
 
 
-class _Engine:
+class _Checker(Synchronisation):
+    """Follows a log access by access.
+
+    Attributes:
+        last: the last operation of each unit.
+        owners: the tcgen05.alloc of each atom of Tensor Memory.
+    """
+
     def __init__(
         self,
         events: Sequence[Event],
@@ -78,57 +83,11 @@ class _Engine:
         values: Values,
         written: Mapping[int, NDArray[np.int64]],
     ) -> None:
-        self.rules, self.values, self.result = rules, values, Result()
-        self.numbers: dict[tuple[object, ...], int] = {}
-        actors = sorted({(event.cta, warp) for event in events for warp, _ in event.threads})
-        for actor in actors:
-            self.numbers["warp", *actor] = len(self.numbers)
-        self.ctas = sorted({cta for cta, _ in actors})
-        self.warps = warps or max((sum(cta == other for other, _ in actors) for cta in self.ctas), default=0)
-        for event in events:
-            for warp, mask in event.threads:
-                if (kind := kind_of(event)) is not None:
-                    self.numbers.setdefault(unit_of(event, kind, warp, mask), len(self.numbers))
-        size = len(self.numbers)
-        self.known = {actor: Knowledge.nothing(size) for actor in actors}
-        self.count = [0] * size  # of warps: what they issued; of units: what was issued to them
-        self.done: dict[int, Clock] = {}  # of a unit: what is complete once all of it is
-        self.commits: dict[int, list[Commit]] = {}
-        self.waited: dict[int, int] = {}  # of loads and stores: how many a wait covered
+        super().__init__(events, warps, values)
+        self.rules = rules
         self.last: dict[int, Operation] = {}
-        self.owners: dict[tuple[int, int], Operation] = {}  # of an atom of Tensor Memory: its tcgen05.alloc
+        self.owners: dict[tuple[int, int], Operation] = {}
         self.partition = Partition([touches(event) for event in events], written)
-        self.mbarriers: dict[tuple[int, int], Mbarrier] = {}
-        self.departures = departures(events, self.warps)
-        self.gathered: dict[int, tuple[Clock, Clock, Clock]] = {}
-        self.arrived: dict[Actor, int] = {}
-        self.departed: dict[Actor, int] = {}
-        self.cluster: dict[int, list[Clock]] = {}
-        self.handlers: dict[str, Callable[[int, Event], None]] = {
-            "tcgen05.wait::ld": self.wait_move,
-            "tcgen05.wait::st": self.wait_move,
-            "tcgen05.commit": self.commit,
-            "tcgen05.fence::before_thread_sync": self.fence_before,
-            "tcgen05.fence::after_thread_sync": self.fence_after,
-            "fence.proxy": self.fence_proxy,
-            "fence": self.fence,
-            "mbarrier.init": self.init,
-            "mbarrier.inval": self.inval,
-            "bar": self.barrier,
-        }
-
-    def take(self, index: int, event: Event) -> None:
-        form = event.instruction.form
-        name: str = getattr(form, "name", "")
-        handler = self.handlers.get(name)
-        if handler is not None:
-            handler(index, event)
-        elif name.startswith("mbarrier."):
-            (self.wait if "_wait" in name else self.arrive)(index, event)
-        elif name == "barrier":
-            (self.cluster_barrier if ".cluster" in form.opcode else self.barrier)(index, event)
-        else:
-            self.access(index, event)
 
     # Accesses
 
@@ -197,8 +156,8 @@ class _Engine:
     def overlaps(self, operation: Operation, touched: Sequence[Touch]) -> None:
         """Operands in Tensor Memory that share cells; two sets of scale factors may."""
         tmem = [touch for touch in touched if touch.space == "tmem" and not (touch.role == "D" and not touch.write)]
-        for at, first in enumerate(tmem):
-            for second in tmem[at + 1 :]:
+        for position, first in enumerate(tmem):
+            for second in tmem[position + 1 :]:
                 both = first.atoms & second.atoms
                 if both and first.cta == second.cta and not (first.role[:5] == second.role[:5] == "scale"):
                     one, two = (
@@ -270,158 +229,6 @@ class _Engine:
         if all(commit.covered < sequence for commit in self.commits.get(unit, ())):
             return Link.COMMIT
         return Link.SYNC if any(other.seen[unit] >= sequence for other in self.known.values()) else Link.MBARRIER
-
-    # What orders
-
-    def wait_move(self, _index: int, event: Event) -> None:
-        kind = event.instruction.form.opcode.split(".")[1][-2:]
-        for warp, _ in event.threads:
-            unit = self.numbers.get((kind, event.cta, warp))
-            if unit is not None:
-                self.waited[unit] = self.count[unit]
-                self.known[event.cta, warp].complete(unit, self.count[unit])
-
-    def fence_before(self, _index: int, event: Event) -> None:
-        for warp, _ in event.threads:
-            known = self.known[event.cta, warp]
-            np.maximum(known.fenced, known.ordered, out=known.fenced)
-
-    def fence_after(self, _index: int, event: Event) -> None:
-        for warp, _ in event.threads:
-            known = self.known[event.cta, warp]
-            np.maximum(known.ordered, known.received, out=known.ordered)
-
-    def fence_proxy(self, _index: int, event: Event) -> None:
-        """fence.proxy.async; that of global memory alone says nothing here."""
-        qualifiers = event.instruction.form.opcode.split(".")
-        if "async" in qualifiers and "global" not in qualifiers:
-            for warp, _ in event.threads:
-                known = self.known[event.cta, warp]
-                np.maximum(known.proxied, known.seen, out=known.proxied)
-
-    def fence(self, _index: int, event: Event) -> None:
-        for warp, _ in event.threads:
-            known = self.known[event.cta, warp]
-            known.acquire_relaxed()
-            known.snapshot = known.released()
-
-    def barrier(self, index: int, event: Event) -> None:
-        """A warp leaves a barrier: those that left it together had all arrived when the first of them left."""
-        for place, (warp, _) in enumerate(event.threads):
-            number, members = self.departures[index, place]
-            if number not in self.gathered:
-                joined: list[Clock] = []
-                for actor in members:
-                    joined = join(joined, self.known[actor].released())
-                self.gathered[number] = (joined[0], joined[1], joined[2])
-            self.known[event.cta, warp].acquire(self.gathered[number])
-
-    def cluster_barrier(self, _index: int, event: Event) -> None:
-        relaxed = "relaxed" in event.instruction.form.opcode
-        for warp, _ in event.threads:
-            actor = event.cta, warp
-            if ".arrive" in event.kind:
-                self.arrived[actor] = turn = self.arrived.get(actor, 0) + 1
-                known = self.known[actor].snapshot if relaxed else self.known[actor].released()
-                if known is not None:
-                    self.cluster[turn] = join(self.cluster.get(turn, []), known)
-            else:
-                self.departed[actor] = turn = self.departed.get(actor, 0) + 1
-                if turn in self.cluster:
-                    seen, ordered, proxied = self.cluster[turn]
-                    self.known[actor].acquire((seen, ordered, proxied))
-
-    # mbarriers
-
-    def number(self, index: int, event: Event, role: str, default: int) -> int:
-        try:
-            operand = event.instruction[role]
-        except KeyError:
-            return default
-        return operand.value if isinstance(operand, Immediate) else self.values.get((index, role), default)
-
-    def init(self, index: int, event: Event) -> None:
-        count = self.number(index, event, "count", 1)
-        for region in event.writes:
-            for offset in region.cells.ravel().tolist():
-                warp = event.threads[0][0]
-                number = self.numbers["warp", event.cta, warp]
-                self.count[number] += 1
-                known = self.known[event.cta, warp]
-                known.seen[number] = known.ordered[number] = self.count[number]
-                self.mbarriers[region.cta, offset] = Mbarrier(number, self.count[number], event.line, count, count)
-
-    def inval(self, _index: int, event: Event) -> None:
-        for region in event.writes:
-            for offset in region.cells.ravel().tolist():
-                self.mbarriers.pop((region.cta, offset), None)
-
-    def named(self, event: Event, regions: Iterable[object]) -> list[tuple[tuple[int, int], Mbarrier]]:
-        """The mbarriers of an event; a use that comes before their initialisation is met."""
-        found = []
-        for region in event.writes if regions is event.writes else event.reads:
-            for offset in region.cells.ravel().tolist():
-                place = region.cta, offset
-                barrier = self.mbarriers.get(place)
-                if barrier is None:
-                    continue
-                if any(self.known[event.cta, warp].seen[barrier.owner] < barrier.made for warp, _ in event.threads):
-                    self.result.strays.setdefault((event.line, barrier.line), Stray(event, barrier.line, place))
-                found.append((place, barrier))
-        return found
-
-    def arrive(self, index: int, event: Event) -> None:
-        """arrive, arrive_drop, expect_tx, complete_tx."""
-        opcode, barriers = event.kind, self.named(event, event.writes)
-        qualifiers = opcode.split(".")
-        bytes_each = self.number(index, event, "tx_count", 0)
-        arrives = qualifiers[1].startswith("arrive")
-        count = self.number(index, event, "count", 1) if arrives else 0
-        lanes = [mask.bit_count() for _, mask in event.threads]
-        for place, (_, barrier) in enumerate(barriers):
-            many = lanes[place] if len(barriers) == len(lanes) else max(sum(lanes) // len(barriers), 1)
-            speakers = event.threads[place : place + 1] if len(barriers) == len(lanes) else event.threads
-            if arrives:
-                for warp, _ in speakers:
-                    known = self.known[event.cta, warp]
-                    released = known.snapshot if "relaxed" in qualifiers else known.released()
-                    if released is not None:
-                        barrier.released = join(barrier.released, released)
-            barrier.transactions += many * (-bytes_each if "complete_tx" in qualifiers else bytes_each)
-            barrier.pending -= count * many
-            barrier.expected -= count * many if "arrive_drop" in qualifiers else 0
-            barrier.settle()
-
-    def commit(self, _index: int, event: Event) -> None:
-        group = group_of(event)
-        for warp, mask in event.threads:
-            actor = event.cta, warp
-            known = self.known[actor]
-            self.fence_before(0, event)
-            unit = self.numbers.get(("tc", *actor, mask, group))
-            released = known.released()
-            if unit is not None and unit in self.done:
-                done = self.done[unit]
-                released = np.maximum(released[0], done), np.maximum(released[1], done), released[2]
-            barriers = self.named(event, event.writes)
-            if unit is not None:
-                self.commits.setdefault(unit, []).append(
-                    Commit(self.count[unit], event.line, tuple(place for place, _ in barriers))
-                )
-            for _, barrier in barriers:
-                barrier.released = join(barrier.released, released)
-                barrier.pending -= 1
-                barrier.settle()
-
-    def wait(self, index: int, event: Event) -> None:
-        parity: int | None = self.number(index, event, "parity", -1)
-        for _, barrier in self.named(event, event.reads):
-            known = barrier.awaited(None if parity == -1 else parity)
-            for warp, _ in event.threads:
-                if known and "relaxed" in event.kind.split("."):
-                    self.known[event.cta, warp].relaxed += [(known[0], known[1], known[2])]
-                elif known:
-                    self.known[event.cta, warp].acquire((known[0], known[1], known[2]))
 
     # The end
 

@@ -160,9 +160,9 @@ def record(program: Program) -> Recording:
 
 def _written(machines: Iterable[CtaState]) -> dict[int, NDArray[np.int64]]:
     """Cells that `.load` filled."""
-    found = {}
+    written = {}
     for machine in machines:
         if "tmem" in vars(machine):
             lane, column = np.nonzero(machine.tmem.written)
-            found[machine.rank] = lane.astype(np.int64) * COLUMNS + column
-    return found
+            written[machine.rank] = lane.astype(np.int64) * COLUMNS + column
+    return written

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from isa.errors import UndefinedBehavior
 from simulator.check.accesses import DEALLOC, Access, describe
-from simulator.check.found import Overlap, Result
 from simulator.check.links import Link, Missing
 from simulator.check.order import check_order
+from simulator.check.order_result import Overlap, Result
 from simulator.check.record import Recording, record
-from simulator.check.results import unwaited_results
-from simulator.check.rules import CHECK_RULES, UNDEFINED_FIXES, rule_of_refusal, stated
+from simulator.check.rules import CHECK_RULES, NOT_EXECUTABLE, UNDEFINED_FIXES, stated
+from simulator.check.unwaited import unwaited_results
 from simulator.errors import DeadlockError, TraceError
 from simulator.program import load
 from simulator.program.program import Program
+from simulator.tables import Table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,15 @@ class Report:
 
     def csv(self) -> str:
         """One row for each finding."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(("trace", *(field.name for field in fields(Finding))))
-        writer.writerows((self.trace, *asdict(finding).values()) for finding in self.findings)
-        return out.getvalue()
+        return self._rows().csv()
+
+    def to_frame(self) -> DataFrame:
+        """The findings as a pandas DataFrame: trace, and the attributes of `Finding`."""
+        return self._rows().frame()
+
+    def _rows(self) -> Table:
+        columns = ("trace", *(field.name for field in fields(Finding)))
+        return Table(columns, [(self.trace, *asdict(finding).values()) for finding in self.findings])
 
 
 def check(trace: str | Path | Program, ptx: str = "9.0") -> Report:
@@ -111,9 +118,9 @@ def check(trace: str | Path | Program, ptx: str = "9.0") -> Report:
         written=recording.written,
         ended=recording.stop is None,
     )
-    found = [*_executed(recording), *_ordered(result, program), *_static(program)]
-    raced = any(finding.rule == Link.RACE.value and finding.other for finding in found)
-    kept = [finding for finding in found if not (raced and finding.rule == Link.RACE.value and not finding.other)]
+    findings = [*_executed(recording), *_ordered(result, program), *_static(program)]
+    raced = any(finding.rule == Link.RACE.value and finding.other for finding in findings)
+    kept = [finding for finding in findings if not (raced and finding.rule == Link.RACE.value and not finding.other)]
     return Report(
         program.name or str(program.path),
         ptx,
@@ -138,9 +145,9 @@ def _executed(recording: Recording) -> Iterator[Finding]:
     if isinstance(stop, UndefinedBehavior):
         match = re.match(r"(?s).*?:(\d+): (.*)", stop.where)
         line, where = (int(match[1]), match[2]) if match else (0, stop.where)
-        yield _finding(stop.name, line, 0, f"{where}; the run stops here")
+        yield _finding(stop.rule, line, 0, f"{where}; the run stops here")
     elif isinstance(stop, TraceError):
-        yield _finding(rule_of_refusal(stop.reason), stop.line, 0, f"{stop.reason}; the run stops here", stop.legal)
+        yield _finding(stop.rule or NOT_EXECUTABLE, stop.line, 0, f"{stop.reason}; the run stops here", stop.legal)
     elif isinstance(stop, DeadlockError):
         match = re.search(r"in line (\d+)", str(stop))
         yield _finding("deadlock", int(match[1]) if match else 0, 0, "; ".join(stop.waiting))
@@ -173,10 +180,16 @@ def _ordered(result: Result, trace: Program) -> Iterator[Finding]:
         yield _of_overlap(overlap, trace)
     for early in result.early.values():
         line = early.allocation.line
-        what = f"{_name(early.access)} uses columns that tcgen05.alloc of line {line} gives to another warp, and nothing orders the two"
+        what = (
+            f"{_name(early.access)} uses columns that tcgen05.alloc of line "
+            f"{line} gives to another warp, and nothing orders the two"
+        )
         yield _finding("tmem-alloc-unordered", early.access.line, line, what)
     for stray in result.strays.values():
-        what = f"{stray.event.kind} uses the mbarrier at shared[{stray.place[1]}], which line {stray.init_line} of another warp initialises"
+        what = (
+            f"{stray.event.kind} uses the mbarrier at shared[{stray.place[1]}], "
+            f"which line {stray.init_line} of another warp initialises"
+        )
         yield _finding("mbarrier-init-unordered", stray.event.line, stray.init_line, what)
     raced = {missing.ends.before.line for missing in result.missing.values()}
     for operation, peer in result.unfinished:
@@ -195,7 +208,10 @@ def _of_missing(missing: Missing, trace: Program, count: int) -> Finding:
     does, did = ("writes" if after.write else "reads"), ("writes" if before.write else "reads")
     if after.operation.kind == DEALLOC:
         does = "gives back"
-    what = f"{_name(after)} {does} {where}{_role(after)}, which {_name(before)} of line {before.line} {did}{_role(before)}: {missing.reason}"
+    what = (
+        f"{_name(after)} {does} {where}{_role(after)}, which {_name(before)} "
+        f"of line {before.line} {did}{_role(before)}: {missing.reason}"
+    )
     return _finding(missing.link.value, after.line, before.line, what, missing.fix, count)
 
 
@@ -218,6 +234,9 @@ def _role(access: Access) -> str:
 
 def _static(trace: Program) -> Iterator[Finding]:
     for use in unwaited_results(trace):
-        what = f"{use.opcode} reads {', '.join(use.registers)}, which tcgen05.ld of line {use.load} fills: no tcgen05.wait::ld stands between"
+        what = (
+            f"{use.opcode} reads {', '.join(use.registers)}, which tcgen05.ld "
+            f"of line {use.load} fills: no tcgen05.wait::ld stands between"
+        )
         fix = f"insert 'tcgen05.wait::ld.sync.aligned' between line {use.load} and line {use.line}"
         yield _finding("missing-wait-ld", use.line, use.load, what, fix)

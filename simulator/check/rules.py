@@ -3,7 +3,6 @@ do about it."""
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from isa.undefined import RULES as UNDEFINED
@@ -67,7 +66,8 @@ CHECK_RULES: dict[str, CheckRule] = {
     "peer-exited": CheckRule(
         "the other CTA of a pair must not end before a cta_group::2 instruction is complete",
         "PTX ISA 9.0, 9.7.16.10 (tcgen05.mma, cta_group::2)",
-        "a wait in the other CTA: tcgen05.commit with .multicast::cluster and an mbarrier there, or barrier.cluster after the wait",
+        "a wait in the other CTA: tcgen05.commit with .multicast::cluster "
+        "and an mbarrier there, or barrier.cluster after the wait",
     ),
     "mbarrier-init-unordered": CheckRule(
         "an mbarrier is used by another warp only after its mbarrier.init",
@@ -95,7 +95,8 @@ CHECK_RULES: dict[str, CheckRule] = {
         "the arrival or tcgen05.commit that is waited for",
     ),
     "tmem-alignment": CheckRule(
-        "D, A and metadata lie at lane 0, in layouts C and F all at lane 0 or all at lane 16; metadata at an even column",
+        "D, A and metadata lie at lane 0, in layouts C and F all "
+        "at lane 0 or all at lane 16; metadata at an even column",
         "PTX ISA 9.0, 9.7.16.10.8.5 (alignment restriction)",
         "one lane for all of them, an even column for metadata",
     ),
@@ -105,7 +106,8 @@ CHECK_RULES: dict[str, CheckRule] = {
         "a base lane in the warp's own quarter",
     ),
     "barrier-use": CheckRule(
-        "mbarriers are initialised once, lie aligned in shared memory, and get the arrivals that they expect; barrier.cluster arrives, then waits",
+        "mbarriers are initialised once, lie aligned in shared memory, and get "
+        "the arrivals that they expect; barrier.cluster arrives, then waits",
         "PTX ISA 9.0, 9.7.13.15 (mbarrier), 9.7.13.3 (barrier.cluster)",
         "mbarrier.init by one thread before; counts as the programs arrive",
     ),
@@ -136,33 +138,13 @@ CHECK_RULES: dict[str, CheckRule] = {
 }
 """Everything that this package adds to `isa.undefined.RULES`."""
 
-_REFUSALS: tuple[tuple[str, str], ...] = (
-    (r"by \d+ (of the 32 )?threads|in \d+ of the \d+ threads", "aligned-threads"),
-    (r"mbarrier|arrivals at|barrier of the cluster|transaction count|wait for parity", "barrier-use"),
-    (r"misaligned access", "misaligned-address"),
-    (r"access to \d+ bytes|CTA's shared memory|in shared memory of CTA", "shared-memory-bounds"),
-    (r"outside Tensor Memory|^columns? \d|reaches column", "tmem-bounds"),
-    (r"base-lane|half-mismatch|odd-metadata-column", "tmem-alignment"),
-    (r"of warp \d+ at lane|tcgen05\.(shift|cp\S*) at lane", "warp-quarter"),
-    (r"scale factor id|_scale_id|scale_type", "scale-ids"),
-    (r"column_shift|non_zero|_span|zero-column", "zero-column-mask"),
-    (
-        r"start_address|_offset|leading_absolute|swizzle|version|matrix reaches|smem-|core matrix|canonical",
-        "smem-descriptor",
-    ),
-    (r"idesc|spars|selector|kind::|\b[MNK] = |[abd]_type|reserved|transpose|negate|saturate|max_shift", "idesc"),
-)  # what a message of the executor is about
-
-
-def rule_of_refusal(reason: str) -> str:
-    """The rule that an error of the executor is about, from its words."""
-    return next((name for pattern, name in _REFUSALS if re.search(pattern, reason)), "not-executable")
+NOT_EXECUTABLE = "not-executable"  # the rule of a refusal that names none
 
 
 def stated(name: str) -> tuple[str, str]:
     """(rule, section) of a name of either table."""
-    found = CHECK_RULES.get(name) or UNDEFINED[name]
-    return found.rule, found.section
+    rule = CHECK_RULES.get(name) or UNDEFINED[name]
+    return rule.rule, rule.section
 
 
 UNDEFINED_FIXES: dict[str, str] = {
@@ -176,7 +158,9 @@ UNDEFINED_FIXES: dict[str, str] = {
     "tmem-bounds": "an address within lanes 0 to 127 and columns 0 to 511",
     "undefined-metadata": "one of the codes of docs/tensor_memory.md; for tf32 0b0100 or 0b1110",
     "collector-use-without-fill": "collector::...::fill by an earlier instruction with the same operand, or no ::use",
-    "tmem-copies-differ": "the same words in every copy: tcgen05.cp with .warpx2 or .warpx4, or a tcgen05.st by each warp",
+    "tmem-copies-differ": (
+        "the same words in every copy: tcgen05.cp with .warpx2 or .warpx4, or a tcgen05.st by each warp"
+    ),
     "uneven-operand": "the same value in all lanes of the warp",
     "shared-memory-race": "bar.sync between the two accesses",
     "read-before-write": "write the register first",

@@ -47,8 +47,8 @@ examples:
   tcsim gemm --tile 128x256x64 --type f16                 a GEMM of 4096 x 4096 x 4096 on the whole chip
   tcsim validate                                          how far the model is from silicon
 
-Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the answer is no (illegal, undefined), 2 bad use or unreadable input.
-`tcsim VERB --help` explains a verb."""
+Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the answer is no (illegal, undefined), 2 bad use or
+unreadable input. `tcsim VERB --help` explains a verb."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.cli import BAD, DONE, say
+from simulator.cli import say
+from simulator.cli.answer import UnreadableError, answer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from simulator.studies.accuracy import Accuracy
-
 DESCRIPTION = """\
-What a chip's sums do to dot products: errors against the correctly rounded exact result in ulp (histogram, percentiles, worst case, bias), for chips
-side by side, and beside them plain f32: a chain of fused multiply-adds, and pairwise sums.
+What a chip's sums do to dot products: errors against the correctly rounded exact result in ulp (histogram,
+percentiles, worst case, bias), for chips side by side, and beside them plain f32: a chain of fused multiply-adds, and
+pairwise sums.
 
-Dot products longer than an instruction's K are chains of instructions that round the accumulator each time, as the main loop of a matrix
-product does.
-Each line says on what evidence the chip's sum is known: measured here, measured by others, or inferred.
+Dot products longer than an instruction's K are chains of instructions that round the accumulator each time, as the
+main loop of a matrix product does. Each line says on what evidence the chip's sum is known: measured here, measured
+by others, or inferred.
 """
 
 EPILOG = """\
@@ -44,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--targets",
         metavar="LIST",
-        help="chips, e.g. sm_89,sm_90:wgmma,sm_100:tcgen05; mma if no family is named (default: all that have the types)",
+        help="chips, e.g. sm_89,sm_90:wgmma,sm_100:tcgen05; mma if no family is named (default: all with the types)",
     )
     add(
         "--sparse",
@@ -81,83 +80,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from isa.errors import IsaError
+    return answer(lambda: _accuracy(options), [options.plot], output=options.out)
+
+
+def _accuracy(options: argparse.Namespace) -> str:
     from simulator.studies.accuracy import accuracy
-
-    try:
-        _check(options)
-        a, b = (None if path is None else _load(path) for path in (options.a, options.b))
-        result = accuracy(
-            options.type,
-            options.k,
-            b_type=options.b_type,
-            targets=options.targets,
-            result=options.result,
-            sparse=options.sparse,
-            distribution=options.distribution,
-            scale=options.scale,
-            count=options.count,
-            seed=options.seed,
-            a=a,
-            b=b,
-        )
-        for note in result.notes:
-            say(note)
-        _write(options, result)
-    except IsaError as error:
-        say(error)
-        return BAD
-    except OSError as error:
-        say(
-            f"{error.filename or 'output'}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists"
-        )
-        return BAD
-    return DONE
-
-
-def _check(options: argparse.Namespace) -> None:
-    """What would fail only after the work is done."""
-    from isa.errors import IsaError
+    from simulator.studies.accuracy.plot import write_plot
+    from simulator.views.plots import check_plot
 
     if options.plot:
-        from simulator.views.plots import check_plot
-
         check_plot(options.plot)
-    if options.out and not Path(options.out).resolve().parent.is_dir():
-        raise IsaError(
-            "", -1, f"{options.out}: cannot be written, there is no such folder", "a file in a folder that exists"
-        )
+    a, b = (None if path is None else _load(path) for path in (options.a, options.b))
+    result = accuracy(
+        options.type,
+        options.k,
+        b_type=options.b_type,
+        targets=options.targets,
+        result=options.result,
+        sparse=options.sparse,
+        distribution=options.distribution,
+        scale=options.scale,
+        count=options.count,
+        seed=options.seed,
+        a=a,
+        b=b,
+    )
+    for note in result.notes:
+        say(note)
+    if options.plot:
+        write_plot(result, options.plot)
+    named = Path(options.out).suffix.lstrip(".") if options.out else ""
+    chosen = options.format or (named if named in FORMATS else "table")
+    return {"table": result.table, "json": result.json, "csv": result.csv}[chosen]()
 
 
 def _load(path: str) -> NDArray[Any]:
     import numpy as np
 
-    from isa.errors import IsaError
-
     legal = "a .npy file of one matrix, as numpy.save writes it"
     try:
         array = np.load(path, allow_pickle=False)
     except OSError as error:
-        raise IsaError("", -1, f"{path}: cannot be read ({error.strerror or error})", legal) from None
+        raise UnreadableError(f"{path}: cannot be read ({error.strerror or error})", legal) from None
     except (ValueError, EOFError) as error:
-        raise IsaError("", -1, f"{path}: is no matrix ({str(error).splitlines()[0]})", legal) from None
+        raise UnreadableError(f"{path}: is no matrix ({str(error).splitlines()[0]})", legal) from None
     if not isinstance(array, np.ndarray):
-        raise IsaError("", -1, f"{path}: holds several arrays (.npz)", legal)
+        raise UnreadableError(f"{path}: holds several arrays (.npz)", legal)
     return array
-
-
-def _write(options: argparse.Namespace, result: Accuracy) -> None:
-    named = Path(options.out).suffix.lstrip(".") if options.out else ""
-    chosen = options.format or (named if named in FORMATS else "table")
-    text = {"table": result.table, "json": result.json, "csv": result.csv}[chosen]()
-    if options.out:
-        from simulator.files import complete
-
-        with complete(options.out) as stream:
-            stream.write(text.encode())
-    else:
-        sys.stdout.write(text)
-    if options.plot:
-        from simulator.studies.accuracy.plot import write_plot
-
-        write_plot(result, options.plot)

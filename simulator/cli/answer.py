@@ -1,56 +1,74 @@
-"""How verbs answer: what errors mean (one line on stderr, and an exit code), and where the text goes."""
+"""How every verb answers: what errors mean (one line on stderr, and an exit code), and where the text goes."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from isa.errors import Error, IsaError, UndefinedBehavior
 from simulator.cli import BAD, DONE, NO, say
 
+FOLDER = "a file in a folder that exists"
 
-def answer(work: Callable[[], str], written: Sequence[str] = ()) -> int:
-    """Does the work of a verb that runs traces, and prints what it returns.
+
+class UnreadableError(Error):
+    """Something that a verb was given cannot be read: exit code 2 whatever the verb does."""
+
+    def __init__(self, reason: str, legal: str = "") -> None:
+        super().__init__(reason, legal)
+        self.reason, self.legal = reason, legal
+
+    def __str__(self) -> str:
+        return f"{self.reason}; legal: {self.legal}" if self.legal else self.reason
+
+
+def answer(
+    work: Callable[[], str | tuple[str, int]],
+    written: Sequence[str | None] = (),
+    *,
+    illegal: int = BAD,
+    output: str | None = None,
+) -> int:
+    """Does the work of a verb, and prints what it returns.
 
     Args:
-        work: writes files, if any, and returns what is for stdout.
-        written: the files.
+        work: writes files, if any, and returns what is for stdout, with an exit code if that is not DONE.
+        written: the files; their folders must exist before the work begins.
+        illegal: the exit code for an IsaError: NO where the verb was asked whether something is legal.
+        output: a file for the text, in place of stdout.
 
     Returns:
-        An exit code: DONE, NO for undefined behaviour, BAD for what cannot be read, run, shown or written.
+        An exit code: DONE; NO for undefined behaviour; BAD for what cannot be read, run, shown or written.
     """
-    from isa import IsaError, UndefinedBehavior
-    from simulator.errors import ConfigError, DeadlockError, TraceError, ViewError
-
+    files = [path for path in (*written, output) if path]
     try:
-        text = work()
+        check_folders(files)
+        result = work()
+        text, code = result if isinstance(result, tuple) else (result, DONE)
+        if output and code == DONE:
+            from simulator.files import complete
+
+            with complete(output) as stream:
+                stream.write(text.encode())
+            return DONE
     except UndefinedBehavior as error:
         say(f"undefined behaviour: {error}")
         return NO
-    except (ConfigError, DeadlockError, TraceError, ViewError, IsaError) as error:
+    except Error as error:
         say(error)
-        return BAD
+        return illegal if isinstance(error, IsaError) else BAD
     except OSError as error:
-        if not written:
+        if not files:
             raise
-        say(
-            f"{' or '.join(written)}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists"
-        )
+        say(f"{' or '.join(files)}: cannot be written ({error.strerror or error}); legal: {FOLDER}")
         return BAD
     sys.stdout.write(text)
-    return DONE
+    return code
 
 
-def written(text: str, path: str | None) -> int:
-    """Writes a text to a file, complete or not at all, or to stdout where there is no path; an exit code."""
-    from simulator.files import complete
-
-    if path is None:
-        sys.stdout.write(text)
-        return DONE
-    try:
-        with complete(path) as stream:
-            stream.write(text.encode())
-    except OSError as error:
-        say(f"{path}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
-        return BAD
-    return DONE
+def check_folders(files: Sequence[str]) -> None:
+    """UnreadableError if a file is to be written to a folder that is not there."""
+    for path in files:
+        if not Path(path).resolve().parent.is_dir():
+            raise UnreadableError(f"{path}: cannot be written, there is no such folder", FOLDER)

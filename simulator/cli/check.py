@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from simulator.cli import BAD, DONE, NO, say
+from simulator.cli import DONE, NO
+from simulator.cli.answer import answer
 
 DESCRIPTION = """\
-Runs a trace and reports, with line numbers, the rule and the fix, what asynchronous code may not rely on: missing commits, waits and fences, races
-in Tensor Memory and shared memory, and what PTX leaves undefined.
+Runs a trace and reports, with line numbers, the rule and the fix, what asynchronous code may not rely on: missing
+commits, waits and fences, races in Tensor Memory and shared memory, and what PTX leaves undefined.
 
 TRACE is a file, or the name of one that comes with tcsim. Exit code 0 clean, 1 findings, 2 a trace that cannot be read.
 """
@@ -32,13 +32,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from simulator.check import check
-    from simulator.errors import TraceError
+    return answer(lambda: _check(options))
 
-    try:
-        report = check(options.trace, options.ptx)
-    except TraceError as error:
-        say(error)
-        return BAD
-    sys.stdout.write({"table": report.table, "json": report.json, "csv": report.csv}[options.format]())
-    return NO if report.findings else DONE
+
+def _check(options: argparse.Namespace) -> tuple[str, int]:
+    from simulator.check import check
+
+    report = check(options.trace, options.ptx)
+    text = {"table": report.table, "json": report.json, "csv": report.csv}[options.format]()
+    return text, NO if report.findings else DONE

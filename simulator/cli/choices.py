@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from isa import IsaError
-from simulator.cli import BAD, DONE, NO, say
+from simulator.cli import NO, say
+from simulator.cli.answer import UnreadableError, answer
 
 if TYPE_CHECKING:
     from simulator.layout import Choice, FormLayout, Selection
 
 FORM = """\
-FORM is an opcode; .sync.aligned and .row.col may be left out: mma.sp.m16n8k32.f32.f16.f16.f32, ldmatrix.m8n8.x4.shared.b16,
-tcgen05.mma.sp.cta_group::1.kind::f16, tcgen05.ld.16x256b.x4.b32."""
+FORM is an opcode; .sync.aligned and .row.col may be left out: mma.sp.m16n8k32.f32.f16.f16.f32,
+ldmatrix.m8n8.x4.shared.b16, tcgen05.mma.sp.cta_group::1.kind::f16, tcgen05.ld.16x256b.x4.b32."""
 METADATA = """\
---metadata is random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one a lane), or a file: .npy, .npz, or
-words in hexadecimal."""
+--metadata is random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one a
+lane), or a file: .npy, .npz, or words in hexadecimal."""
 
 
 def add_form(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
@@ -48,44 +48,32 @@ def add_form(parser: argparse.ArgumentParser, *, optional: bool = False) -> None
     parser.add_argument("--metadata", metavar="HEX|random|FILE", help="what the metadata registers hold")
 
 
-def answer(options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str]) -> int:
-    """Writes to stdout what is made of the form and the metadata (None if there is none), and returns the exit code;
-    see `text_of`."""
-    text, code = text_of(options, made)
-    sys.stdout.write(text)
-    return code
-
-
-def text_of(options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str]) -> tuple[str, int]:
-    """What is made of the form and the metadata, and DONE; or nothing, NO or BAD, and a line on stderr says why.
+def answer_about(
+    options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str], output: str | None = None
+) -> int:
+    """Writes what is made of the form and the metadata (None if there is none); the exit code.
 
     NO is for a form, a choice or an element that does not exist, BAD for metadata that cannot be read.
     """
+    return answer(lambda: _text(options, made), illegal=NO, output=output)
+
+
+def _text(options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str]) -> str:
     from simulator.layout import form_layout, read_metadata
 
-    selection = None
-    try:
-        found = form_layout(options.form, _choice(options))
-        if options.metadata is not None and found.sparsity is not None:
-            try:
-                selection = read_metadata(found, options.metadata)
-            except IsaError as error:
-                say(error)
-                return "", BAD
-        elif options.metadata is not None:
-            raise IsaError(
-                found.opcode,
-                -1,
-                f"'{found.opcode}' has no metadata",
-                "an mma.sp or tcgen05.mma.sp form, or no --metadata",
-            )
-        text = made(found, selection)
-    except IsaError as error:
-        say(error)
-        return "", NO
+    selection, found = None, form_layout(options.form, _choice(options))
+    if options.metadata is not None and found.sparsity is None:
+        legal = "an mma.sp or tcgen05.mma.sp form, or no --metadata"
+        raise IsaError(found.opcode, -1, f"'{found.opcode}' has no metadata", legal)
+    if options.metadata is not None:
+        try:
+            selection = read_metadata(found, options.metadata)
+        except IsaError as error:
+            raise UnreadableError(str(error)) from None
+    text = made(found, selection)
     if selection is not None and selection.report:
         say(selection.report)
-    return text, DONE
+    return text
 
 
 def _choice(options: argparse.Namespace) -> Choice:

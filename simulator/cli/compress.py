@@ -6,6 +6,7 @@ import argparse
 import json
 
 from simulator.cli import matrices, say
+from simulator.cli.answer import answer
 
 DESCRIPTION = f"""\
 Compresses a pruned matrix to the bytes of cuSPARSELt 0.8's buffer on an H100 (values, metadata, room), or to
@@ -39,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return matrices.answer(lambda: _compress(options))
+    return answer(lambda: _compress(options), [options.output])
 
 
 def _compress(options: argparse.Namespace) -> str:
@@ -57,26 +58,25 @@ def _compress(options: argparse.Namespace) -> str:
     patterns, rounded = as_patterns(given, options.type)
     how = {"order": options.order, "op": options.op, "operand": options.operand}
     if options.form == "cusparselt.buffer":
-        found: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {
+        arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {
             "data": compress(patterns, options.type, **how)
         }
     elif not Arrangement(**how).along_columns:
         raise IsaError("", -1, f"{options.form} with K along the rows", "the transposed matrix, or cusparselt.buffer")
     else:
-        found = convert({"data": patterns}, "dense", options.form, options.type)
+        arrays = convert({"data": patterns}, "dense", options.form, options.type)
     if options.output:
-        matrices.write(options.output, found)
+        matrices.write(options.output, arrays)
     if rounded:
         say(f"{rounded} of {patterns.size} numbers were rounded to {options.type}")
-    sizes = {name: array.nbytes for name, array in found.items()}
+    sizes = {name: array.nbytes for name, array in arrays.items()}
     summary = summarise(patterns, patterns, options.type, **how)
-    bits = 4 if options.type == "e2m1" else 8 * patterns.itemsize
-    dense = patterns.size * bits // 8
+    dense = patterns.nbytes
     if options.format == "json":
         content = {"bytes": sizes, "dense_bytes": dense, "form": options.form, "matrix": summary.as_dict()}
         return json.dumps(content, indent=2) + "\n"
     shown = "".join(
-        f"{name:<20} {array.dtype.name} {list(array.shape)}, {array.nbytes} bytes\n" for name, array in found.items()
+        f"{name:<20} {array.dtype.name} {list(array.shape)}, {array.nbytes} bytes\n" for name, array in arrays.items()
     )
     total = sum(sizes.values())
     return f"{summary.table()}\n{shown}{'size':<20} {total} of {dense} bytes dense: {total / dense:.2%}\n"

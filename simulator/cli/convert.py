@@ -6,6 +6,7 @@ import argparse
 import json
 
 from simulator.cli import matrices
+from simulator.cli.answer import answer
 
 DESCRIPTION = """\
 Rewrites a sparse matrix, or its metadata alone, from one form to another.
@@ -38,18 +39,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return matrices.answer(lambda: _list(options) if options.list else _convert(options))
+    return answer(lambda: _list(options) if options.list else _convert(options), [options.output])
 
 
 def _list(options: argparse.Namespace) -> str:
     from isa.metadata_formats import format_names, metadata_format
 
-    found = [metadata_format(name, options.type) for name in format_names(options.type)]
+    formats = [metadata_format(name, options.type) for name in format_names(options.type)]
     if options.format == "json":
-        rows = [{"name": f.name, "title": f.title, "atom": f.atom, "evidence": f.evidence} for f in found]
+        rows = [{"name": f.name, "title": f.title, "atom": f.atom, "evidence": f.evidence} for f in formats]
         return json.dumps(rows, indent=2) + "\n"
-    wide = max(len(f.name) for f in found)
-    return "".join(f"{f.name:<{wide}}  {f.tile[0]:>3} x {f.tile[1]:<3} {f.evidence:<10} {f.title}\n" for f in found)
+    wide = max(len(f.name) for f in formats)
+    return "".join(f"{f.name:<{wide}}  {f.tile[0]:>3} x {f.tile[1]:<3} {f.evidence:<10} {f.title}\n" for f in formats)
 
 
 def _convert(options: argparse.Namespace) -> str:
@@ -69,9 +70,9 @@ def _convert(options: argparse.Namespace) -> str:
     matrices.check_output(options.output)
     arrays = {name or "data": array for name, array in matrices.read(options.input).items()}
     how = {"rows": options.rows, "columns": options.columns}
-    found = convert(arrays, options.source, options.target, options.type, **how)
-    matrices.write(options.output, found)
+    converted = convert(arrays, options.source, options.target, options.type, **how)
+    matrices.write(options.output, converted)
     if options.format == "json":
-        shapes = {name: {"type": array.dtype.name, "shape": list(array.shape)} for name, array in found.items()}
+        shapes = {name: {"type": array.dtype.name, "shape": list(array.shape)} for name, array in converted.items()}
         return json.dumps({"output": options.output, "arrays": shapes}, indent=2) + "\n"
-    return "".join(f"{name:<8} {array.dtype.name} {list(array.shape)}\n" for name, array in found.items())
+    return "".join(f"{name:<8} {array.dtype.name} {list(array.shape)}\n" for name, array in converted.items())

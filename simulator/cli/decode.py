@@ -8,17 +8,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from isa import Instruction, IsaError, MmaForm, decode, parse_target
+from isa import Instruction, IsaError, MmaForm, Target, decode, parse_target
+from isa.forms.mma import is_mma
 from isa.ptx.files import Statement, notes, read_ptx
 from isa.undefined import RULES
-from simulator.cli import BAD, DONE, NO, say
+from simulator.cli import DONE, NO, say
+from simulator.cli.answer import UnreadableError, answer
+from simulator.tables import aligned
 
 DESCRIPTION = """\
-Explains one PTX instruction: its form, operands, types, metadata, and since when and on what it exists. Or judges a PTX file as a compiler writes
-it: matrix instructions, loads, stores, integer arithmetic, barriers; instructions of other families are passed over and counted.
+Explains one PTX instruction: its form, operands, types, metadata, and since when and on what it exists. Or judges a
+PTX file as a compiler writes it: matrix instructions, loads, stores, integer arithmetic, barriers; instructions of
+other families are passed over and counted.
 
-TEXT is the instruction, a file (its name ends in .ptx), or - to read an instruction from stdin. Exit code 1 if anything is not legal: the error says
-what is wrong, where, and what would be right.
+TEXT is the instruction, a file (its name ends in .ptx), or - to read an instruction from stdin. Exit code 1 if
+anything is not legal: the error says what is wrong, where, and what would be right.
 """
 
 
@@ -30,67 +34,59 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    judge = _file if options.text.endswith(".ptx") else _instruction
+    return answer(lambda: judge(options), illegal=NO)
+
+
+def _instruction(options: argparse.Namespace) -> str:
+    """Explains one instruction; IsaError if it is not legal."""
     text = options.text
-    if text.endswith(".ptx"):
-        return _file(text, options)
     if text == "-":
         try:
             text = sys.stdin.read()
         except UnicodeDecodeError:
-            say("stdin is not UTF-8 text; legal: one PTX instruction")
-            return BAD
-    try:
-        target = parse_target(options.target) if options.target else None
-    except IsaError as error:
-        say(error)
-        return BAD
-    try:
-        instruction = decode(text, target)
-    except IsaError as error:
-        say(error)
-        return NO
+            raise UnreadableError("stdin is not UTF-8 text", "one PTX instruction") from None
+    target = _target(options.target)
+    instruction = decode(text, target)
     facts = describe(instruction) | {"notes": list(notes(instruction, target))}
-    if options.format == "json":
-        print(json.dumps(facts, indent=2))
-    else:
-        sys.stdout.write(_table(facts))
-    return DONE
+    return json.dumps(facts, indent=2) + "\n" if options.format == "json" else _table(facts)
 
 
-def _file(name: str, options: argparse.Namespace) -> int:
-    """Judges a PTX file; exit code 1 if anything in it is wrong."""
+def _target(name: str | None) -> Target | None:
     try:
-        text = Path(name).read_text(encoding="utf-8")
-        found = list(read_ptx(text, options.target))
-    except (OSError, UnicodeDecodeError) as error:
-        say(f"{name}: cannot be read as PTX ({error}); legal: a text file")
-        return BAD
+        return parse_target(name) if name else None
     except IsaError as error:
-        say(f"{name}: {error}")
-        return BAD
+        raise UnreadableError(str(error)) from None
+
+
+def _file(options: argparse.Namespace) -> tuple[str, int]:
+    """Judges a PTX file; exit code 1 if anything in it is wrong."""
+    name = options.text
+    try:
+        found = list(read_ptx(Path(name).read_text(encoding="utf-8"), options.target))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"{name}: cannot be read as PTX ({error})", "a text file") from None
+    except IsaError as error:
+        raise UnreadableError(f"{name}: {error}") from None
     judged = [statement for statement in found if not statement.passed_over]
     wrong = [statement for statement in judged if statement.error is not None]
-    if options.format == "json":
-        facts = {
-            "file": name,
-            "judged": len(judged),
-            "wrong": len(wrong),
-            "passed_over": len(found) - len(judged),
-            "instructions": [_row(s) for s in judged],
-        }
-        print(json.dumps(facts, indent=1))
-    else:
-        for statement in judged:
-            mark = "no " if statement.error else "ok "
-            print(f"{name}:{statement.line}: {mark} {statement.instruction or statement.text}")
-            for note in statement.notes:
-                print(f"{name}:{statement.line}:     note: {note}")
-        print(
-            f"{len(judged)} instructions judged, {len(wrong)} wrong, {len(found) - len(judged)} of other families passed over"
-        )
+    facts = {"file": name, "judged": len(judged), "wrong": len(wrong), "passed_over": len(found) - len(judged)}
     for statement in wrong:
         say(f"{name}:{statement.line}: {statement.error}")
-    return NO if wrong else DONE
+    if options.format == "json":
+        text = json.dumps(facts | {"instructions": [_row(s) for s in judged]}, indent=1) + "\n"
+    else:
+        lines = [line for statement in judged for line in _judged(name, statement)]
+        passed = f"{facts['passed_over']} of other families passed over"
+        text = "\n".join([*lines, f"{len(judged)} instructions judged, {len(wrong)} wrong, {passed}", ""])
+    return text, NO if wrong else DONE
+
+
+def _judged(name: str, statement: Statement) -> list[str]:
+    """The lines on one instruction of a file."""
+    place = f"{name}:{statement.line}:"
+    first = f"{place} {'no ' if statement.error else 'ok '} {statement.instruction or statement.text}"
+    return [first, *(f"{place}     note: {note}" for note in statement.notes)]
 
 
 def _row(statement: Statement) -> dict[str, Any]:
@@ -119,7 +115,7 @@ def describe(instruction: Instruction) -> dict[str, Any]:
         "writes": list(instruction.writes),
         "undefined": [{"name": name, "rule": RULES[name].rule} for name in instruction.undefined],
     }
-    if isinstance(form, MmaForm):
+    if is_mma(form):
         facts |= {
             "shape": {"m": form.m, "n": form.n, "k": form.k},
             "fma": form.fma,
@@ -155,6 +151,12 @@ def _metadata(form: MmaForm, instruction: Instruction) -> dict[str, Any]:
     return facts
 
 
+def _holds(operand: dict[str, Any]) -> str:
+    if "type" not in operand:
+        return ""
+    return f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers"
+
+
 def _table(facts: dict[str, Any]) -> str:
     lines = [facts["instruction"], ""]
     if "shape" in facts:
@@ -168,13 +170,10 @@ def _table(facts: dict[str, Any]) -> str:
         )
         lines.append(f"  {product}, {facts['fma']:,} {what}")
     lines.append(f"  since PTX {facts['since']['ptx']}, {facts['since']['target']}; {facts['source']}")
-    for operand in facts["operands"]:
-        holds = (
-            f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers"
-            if "type" in operand
-            else ""
-        )
-        lines.append(f"  {operand['role']:<11} {operand['direction']:<8} {operand['text']:<34} {holds}".rstrip())
+    rows = [
+        (*(operand[key] for key in ("role", "direction", "text")), _holds(operand)) for operand in facts["operands"]
+    ]
+    lines += aligned(rows, widths=(11, 8, 34, 0), gap=" ", indent="  ")
     if "metadata" in facts:
         meta = facts["metadata"]
         lanes = ", ".join(map(str, meta["lanes"])) if len(meta["lanes"]) < 32 else "all"

@@ -42,7 +42,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return choices.answer(options, lambda found, selection: _answer(options, found, selection))
+    return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
 
 
 def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:

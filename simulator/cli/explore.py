@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from isa import IsaError
 from simulator.cli import BAD, DONE, NO, say
-from simulator.cli.answer import written
+from simulator.cli.answer import answer
+from simulator.files import complete
 
 DESCRIPTION = """\
-Writes one HTML file that shows where the fragments of every form live: click an element, a lane or a bit of the metadata, and see what belongs
-together.
+Writes one HTML file that shows where the fragments of every form live: click an element, a lane or a bit of the
+metadata, and see what belongs together.
 
-FORM is the form that it shows first, an opcode as for `tcsim layout`; the page holds all of mma, mma.sp, ldmatrix and tcgen05.mma. It needs no
-network.
+FORM is the form that it shows first, an opcode as for `tcsim layout`; the page holds all of mma, mma.sp, ldmatrix and
+tcgen05.mma. It needs no network.
 """
 OUTPUT = "tcsim-explorer.html"
 PORT = 8000
@@ -39,18 +39,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     from simulator.views.explorer import FIRST, page
 
-    try:
+    path = options.output or (OUTPUT if options.serve is None else None)
+    text = ""
+
+    def work() -> str:
+        nonlocal text
         text = page(options.form or FIRST, options.palette)
-    except IsaError as error:
-        say(error)
-        return NO
-    if options.output or options.serve is None:
-        path = options.output or OUTPUT
-        code = written(text, path)
-        if code != DONE:
-            return code
-        print(path)
-    return DONE if options.serve is None else _serve(text.encode(), options.serve)
+        if path:
+            with complete(path) as stream:
+                stream.write(text.encode())
+        return f"{path}\n" if path else ""
+
+    code = answer(work, [path], illegal=NO)
+    return code if code != DONE or options.serve is None else _serve(text.encode(), options.serve)
 
 
 def _port(text: str) -> int:

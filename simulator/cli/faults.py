@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulator.cli import BAD, say
 from simulator.cli.answer import answer
@@ -26,7 +26,7 @@ number of workers, and a run that was killed goes on where it stopped.
 """
 EPILOG = """\
 examples:
-  tcsim faults list faults/metadata.toml --output list.csv
+  tcsim faults list campaigns/metadata.toml --output list.csv
   tcsim faults run list.csv --output results.csv --workers 2
   tcsim faults report results.csv
   tcsim faults report results.csv --output report.html
@@ -136,15 +136,16 @@ def _run(options: argparse.Namespace) -> str:
     from simulator.faults.table import read_head
 
     if options.parquet:
-        from simulator.faults.parquet import check_parquet
+        from simulator.faults.results import check_parquet
 
         check_parquet()
-    how = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
+    how: dict[str, Any] = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
+    how |= _progress()
     start, found = time.monotonic(), read_head(Path(options.list))
-    run_list(found, Path(options.output), progress=_progress(), **how)
+    run_list(found, Path(options.output), **how)
     say(f"{found.rows:,} faults in {time.monotonic() - start:.1f} s; {_peak()} MB in the largest process")
     if options.parquet:
-        from simulator.faults.parquet import to_parquet
+        from simulator.faults.results import to_parquet
 
         to_parquet(Path(options.output), Path(options.parquet))
     return ""
@@ -158,10 +159,10 @@ def _peak() -> int:
     return most >> (20 if sys.platform == "darwin" else 10)
 
 
-def _progress() -> Progress | None:
+def _progress() -> dict[str, Progress]:
     """A line on a terminal: done, rate, what is left."""
     if not sys.stderr.isatty():
-        return None
+        return {}
     start, first = time.monotonic(), [-1]
 
     def show(done: int, count: int) -> None:
@@ -173,13 +174,13 @@ def _progress() -> Progress | None:
         end = "\n" if done >= count else ""
         print(f"\rtcsim: {done:,} of {count:,} faults, {rate:,.0f}/s{left}   ", end=end, file=sys.stderr, flush=True)
 
-    return show
+    return {"progress": show}
 
 
 def _replay(options: argparse.Namespace) -> str:
-    from simulator.faults.replay import fault_of, replay, text
     from simulator.faults.run import subject_of
     from simulator.faults.table import read_head
+    from simulator.views.faults.replay import fault_of, replay, text
 
     found = read_head(Path(options.list))
     shown = replay(subject_of(found, options.policy or ""), fault_of(found, options.id))
@@ -187,9 +188,9 @@ def _replay(options: argparse.Namespace) -> str:
 
 
 def _report(options: argparse.Namespace) -> str:
-    from simulator.faults import report
-    from simulator.faults.summary import summarise
     from simulator.files import complete
+    from simulator.studies.faults.summary import summarise
+    from simulator.views.faults import report
 
     summary = summarise(options.results)
     format = options.format or ("html" if str(options.output or "").endswith(".html") else "table")
@@ -203,7 +204,7 @@ def _report(options: argparse.Namespace) -> str:
 
 
 def _forms(options: argparse.Namespace) -> str:
-    from simulator.faults.forms import as_csv, as_markdown, as_text, every_form
+    from simulator.studies.faults.forms import as_csv, as_markdown, as_text, every_form
 
     rows = every_form(options.target, options.cases, options.seed, options.policy)
     return {"table": as_text, "markdown": as_markdown, "csv": as_csv}[options.format](rows)
@@ -211,7 +212,7 @@ def _forms(options: argparse.Namespace) -> str:
 
 def _cost(options: argparse.Namespace) -> str:
     from isa import IsaError
-    from simulator.faults.cost import as_text, costs
+    from simulator.studies.faults.cost import as_text, costs
     from simulator.studies.gemm.tile import Tile
 
     sizes = options.tile.split("x"), options.warps.split("x")

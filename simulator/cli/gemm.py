@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.cli import BAD, DONE, product, say
+from simulator.cli import product
+from simulator.cli.answer import UnreadableError, answer
 
 if TYPE_CHECKING:
-    from simulator.studies.gemm import Estimate
+    from simulator.studies.gemm import Estimate, Tile
 
 DESCRIPTION = """\
-What D[m][n] = A[m][k] * B[n][k]^T costs on a chip: the kernel of a tile (cp.async, ldmatrix, mma.sp, several tiles in shared memory) is written
-as a trace, run on one SM with its share of L2, and multiplied by the waves of CTAs. A is 2:4 sparse unless --dense is given.
+What D[m][n] = A[m][k] * B[n][k]^T costs on a chip: the kernel of a tile (cp.async, ldmatrix, mma.sp, several tiles in
+shared memory) is written as a trace, run on one SM with its share of L2, and multiplied by the waves of CTAs. A is
+2:4 sparse unless --dense is given.
 
 --trace FILE writes the kernel of one CTA as a trace and stops.
 
-With matrices (--a, --b) it multiplies them as cuSPARSELt does on that chip: values, error and time. docs/sparselt_matmul.md
+With matrices (--a, --b) it multiplies them as cuSPARSELt does on that chip: values, error and time.
+docs/sparselt_matmul.md has the whole story.
 """
 EPILOG = """\
 examples:
@@ -57,55 +58,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from isa import IsaError
-    from simulator.errors import ConfigError
-    from simulator.files import complete
-    from simulator.studies.gemm import estimate, kernel_trace, parse_tile
-
     if product.wanted(options):
         return product.execute(options)
+    if options.trace:
+        return answer(lambda: _kernel(options), output=options.trace)
+    return answer(lambda: _estimate(options))
+
+
+def _kernel(options: argparse.Namespace) -> str:
+    from simulator.studies.gemm import kernel_trace
+
+    return kernel_trace(_tile(options), options.k)
+
+
+def _estimate(options: argparse.Namespace) -> str:
+    from simulator.studies.gemm import estimate
+
+    found = estimate(_tile(options), options.m, options.n, options.k, options.config)
+    return json.dumps(asdict(found), indent=2) + "\n" if options.format == "json" else _table(found)
+
+
+def _tile(options: argparse.Namespace) -> Tile:
+    from simulator.studies.gemm import parse_tile
+
     warps = None
     if options.warps is not None:
         parts = options.warps.split("x")
         if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-            say(f"--warps '{options.warps}' is not a pair of numbers; legal: WMxWN, e.g. 2x4")
-            return BAD
+            raise UnreadableError(f"--warps '{options.warps}' is not a pair of numbers", "WMxWN, e.g. 2x4")
         warps = int(parts[0]), int(parts[1])
-    try:
-        if options.tile == "best":
-            options.tile = product.best_tile(options, options.m, options.n, options.k)
-        tile = parse_tile(options.tile, options.type, warps=warps, stages=options.stages, sparse=not options.dense)
-        if options.trace:
-            if not Path(options.trace).resolve().parent.is_dir():
-                say(
-                    f"{options.trace}: cannot be written, there is no such folder; legal: a file in a folder that exists"
-                )
-                return BAD
-            with complete(options.trace) as stream:
-                stream.write(kernel_trace(tile, options.k).encode())
-            return DONE
-        found = estimate(tile, options.m, options.n, options.k, options.config)
-    except IsaError as error:
-        say(f"{error.reason}; legal: {error.legal}")
-        return BAD
-    except ConfigError as error:
-        say(error)
-        return BAD
-    except OSError as error:
-        say(f"{options.trace}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists")
-        return BAD
-    sys.stdout.write(json.dumps(asdict(found), indent=2) + "\n" if options.format == "json" else _table(found))
-    return DONE
+    if options.tile == "best":
+        options.tile = product.best_tile(options, options.m, options.n, options.k)
+    return parse_tile(options.tile, options.type, warps=warps, stages=options.stages, sparse=not options.dense)
 
 
 def _table(found: Estimate) -> str:
     """For a person."""
-    waves = f"{found.waves} wave{'s' if found.waves > 1 else ''} of {found.wave_cycles:,} cycles (last {found.last_cycles:,})"
+    waves = f"{found.waves} wave{'s' if found.waves > 1 else ''} of {found.wave_cycles:,} cycles"
+    time = f"{found.cycles:,} cycles, with the launch {found.time_us:,.1f} us"
     lines = [
         f"{found.tile}: {found.m} x {found.n} x {found.k} on {found.config}",
-        f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time, {waves}",
+        f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time, {waves} (last {found.last_cycles:,})",
         f"  main loop {found.iteration_cycles:,.0f} cycles an iteration and CTA",
-        f"  kernel {found.cycles:,} cycles, with the launch {found.time_us:,.1f} us: {found.tflops:,.0f} TFLOPS (pruned products counted)",
+        f"  kernel {time}: {found.tflops:,.0f} TFLOPS (pruned products counted)",
         f"  bound by: {found.bound}",
     ]
     lines += [

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isa import IsaError
 from simulator.cli import BAD, DONE, NO, choices, say
-from simulator.cli.answer import written
+from simulator.cli.answer import answer
 
 if TYPE_CHECKING:
     from simulator.layout import FormLayout, Operand, Selection
 
 DESCRIPTION = f"""\
-Shows which bits of which lane's register, or which cells of Tensor Memory, hold each element of an operand: text, CSV, JSON, Markdown, pictures.
+Shows which bits of which lane's register, or which cells of Tensor Memory, hold each element of an operand: text,
+CSV, JSON, Markdown, pictures.
 
-{choices.FORM} `datapath` shows the data path layouts A to G of tcgen05 side by side.
-Cells of the matrix view say T<lane> <register>[high:low]; those of the lane view say (row, column). A of a sparse form is the stored matrix:
-the metadata says which logical column of its window each element is. Formulas divide like integers.
+{choices.FORM} `datapath` shows the data path layouts A to G of tcgen05 side by side. Cells of the matrix view say
+T<lane> <register>[high:low]; those of the lane view say (row, column). A of a sparse form is the stored matrix: the
+metadata says which logical column of its window each element is. Formulas divide like integers.
 {choices.METADATA}
 With it codes and logical columns stand in the cells.
 """
@@ -79,51 +78,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     if options.check:
-        return _check()
+        return answer(_check)
     if options.metadata_format is not None:
-        return _metadata_format(options)
+        return answer(lambda: _metadata_format(options), illegal=NO, output=options.output)
     if options.form is None:
         say("layout: FORM is missing; see 'tcsim layout --help'")
         return BAD
     format = options.format or _SUFFIXES.get(Path(options.output or "").suffix.lower(), "table")
     if options.form == "datapath":
-        try:
-            made = _datapath(options, format)
-        except IsaError as error:
-            say(error)
-            return NO
-        return written(made, options.output)
-    made, code = choices.text_of(options, lambda found, selection: _made(found, selection, options, format))
-    return code if code != DONE else written(made, options.output)
+        return answer(lambda: _datapath(options, format), illegal=NO, output=options.output)
+    return choices.answer_about(
+        options, lambda found, selection: _made(found, selection, options, format), options.output
+    )
 
 
-def _metadata_format(options: argparse.Namespace) -> int:
+def _metadata_format(options: argparse.Namespace) -> str:
     from isa.metadata_formats import metadata_format
     from simulator.views.drawing.metadata_formats import as_csv, as_json, as_text, draw_format
     from simulator.views.drawing.page import html
 
-    try:
-        found = metadata_format(options.metadata_format, options.type)
-        format = options.format or _SUFFIXES.get(Path(options.output or "").suffix.lower(), "table")
-        if format in ("svg", "html"):
-            picture = draw_format(found, options.palette)
-            made = picture.svg if format == "svg" else html(picture, options.palette)
-        elif format in ("csv", "json"):
-            made = as_csv(found) if format == "csv" else as_json(found)
-        else:
-            made = as_text(found, markdown=format == "markdown")
-    except IsaError as error:
-        say(error)
-        return NO
-    return written(made, options.output)
+    layout = metadata_format(options.metadata_format, options.type)
+    format = options.format or _SUFFIXES.get(Path(options.output or "").suffix.lower(), "table")
+    if format in ("svg", "html"):
+        picture = draw_format(layout, options.palette)
+        return picture.svg if format == "svg" else html(picture, options.palette)
+    if format in ("csv", "json"):
+        return as_csv(layout) if format == "csv" else as_json(layout)
+    return as_text(layout, markdown=format == "markdown")
 
 
-def _check() -> int:
+def _check() -> tuple[str, int]:
     from simulator.layout.check import check_formulas
 
     checked = check_formulas()
-    sys.stdout.write(checked.text())
-    return NO if checked.wrong else DONE
+    return checked.text(), NO if checked.wrong else DONE
 
 
 def _made(found: FormLayout, selection: Selection | None, options: argparse.Namespace, format: str) -> str:

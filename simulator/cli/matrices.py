@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.cli import BAD, DONE, say
+from simulator.cli.answer import UnreadableError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,17 +30,16 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 
 def read(path: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a file: {"": array} for .npy. IsaError if it cannot be read, or holds objects."""
+    """The arrays of a file: {"": array} for .npy. UnreadableError if it cannot be read, or holds objects."""
     from zipfile import BadZipFile
 
     import numpy as np
 
-    from isa import IsaError
     from simulator.files import BROKEN_ARRAYS
 
     legal = "a .npy or .npz file of numbers"
     if Path(path).suffix not in (".npy", ".npz"):
-        raise IsaError("", -1, f"{path}: the name says no format", legal)
+        raise UnreadableError(f"{path}: the name says no format", legal)
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -51,66 +49,37 @@ def read(path: str) -> dict[str, NDArray[Any]]:
     except BROKEN_ARRAYS as error:
         strange = "pickle" in str(error) or "Object arrays" in str(error) or isinstance(error, BadZipFile)
         reason = "there is no array of numbers in it" if strange else getattr(error, "strerror", None) or error
-        raise IsaError("", -1, f"{path}: cannot be read ({reason})", legal) from None
+        raise UnreadableError(f"{path}: cannot be read ({reason})", legal) from None
 
 
 def read_one(path: str, key: str | None) -> NDArray[Any]:
-    """One array of a file. IsaError if there is none of that name, or several and no name."""
-    from isa import IsaError
-
+    """One array of a file. UnreadableError if there is none of that name, or several and no name."""
     arrays = read(path)
     if key is None and len(arrays) == 1:
         return next(iter(arrays.values()))
     if key is None or key not in arrays:
         what = f"no array '{key}'" if key is not None else f"{len(arrays)} arrays"
-        raise IsaError("", -1, f"{path}: {what}", f"--key with one of: {', '.join(map(repr, arrays))}")
+        raise UnreadableError(f"{path}: {what}", f"--key with one of: {', '.join(map(repr, arrays))}")
     return arrays[key]
 
 
 def check_output(path: str) -> None:
-    """IsaError, before anything is computed, if results could not be written there."""
-    from isa import IsaError
-
+    """UnreadableError, before anything is computed, if its name says no format."""
     if Path(path).suffix not in (".npy", ".npz"):
-        raise IsaError("", -1, f"{path}: the name says no format", "a name that ends in .npy or .npz")
-    if not Path(path).resolve().parent.is_dir():
-        raise IsaError("", -1, f"{path}: cannot be written, there is no such folder", "a file in a folder that exists")
+        raise UnreadableError(f"{path}: the name says no format", "a name that ends in .npy or .npz")
 
 
 def write(path: str, arrays: dict[str, NDArray[np.generic]]) -> None:
-    """Writes arrays, complete or not at all: one to .npy, any number to .npz. IsaError for several in an .npy."""
+    """Writes arrays, complete or not at all: one to .npy, any number to .npz; UnreadableError for several in .npy."""
     import numpy as np
 
-    from isa import IsaError
     from simulator.files import complete
 
     if Path(path).suffix == ".npy" and len(arrays) != 1:
-        raise IsaError("", -1, f"{path}: {' and '.join(arrays)} are {len(arrays)} arrays", "a name that ends in .npz")
+        raise UnreadableError(f"{path}: {' and '.join(arrays)} are {len(arrays)} arrays", "a name that ends in .npz")
     with complete(path) as stream:
         if Path(path).suffix == ".npy":
             np.save(stream, next(iter(arrays.values())), allow_pickle=False)
         else:
             named: dict[str, Any] = {name or "data": array for name, array in arrays.items()}
             np.savez_compressed(stream, allow_pickle=False, **named)
-
-
-def answer(work: Callable[[], str]) -> int:
-    """Does the work and prints what it returns; BAD and one line on stderr for whatever cannot be read, done or
-    written."""
-    import sys
-
-    from isa import IsaError
-
-    try:
-        text = work()
-    except IsaError as error:
-        say(error)
-        return BAD
-    except OSError as error:
-        say(f"{error.filename or 'file'}: {error.strerror or error}; legal: a file in a folder that can be written")
-        return BAD
-    except MemoryError:
-        say("there is not enough memory for this matrix; legal: a smaller one")
-        return BAD
-    sys.stdout.write(text)
-    return DONE

@@ -6,7 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from simulator.cli import BAD, matrices, say
+from simulator.cli import matrices, say
+from simulator.cli.answer import answer
 
 if TYPE_CHECKING:
     from simulator.studies.sparselt.product import Product
@@ -42,13 +43,7 @@ def wanted(options: argparse.Namespace) -> bool:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from simulator.errors import ConfigError
-
-    try:
-        return matrices.answer(lambda: _multiply(options))
-    except ConfigError as error:
-        say(error)
-        return BAD
+    return answer(lambda: _multiply(options), [options.output])
 
 
 def best_tile(options: argparse.Namespace, m: int, n: int, k: int) -> str:

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from simulator.cli import matrices, say
+from simulator.cli.answer import answer
 
 DESCRIPTION = f"""\
 Prunes a matrix to structured sparsity, byte for byte as cuSPARSELt 0.8 does on an H100 ("tile", "strip"), or PyTorch
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return matrices.answer(lambda: _prune(options))
+    return answer(lambda: _prune(options), [options.output, options.picture])
 
 
 def _prune(options: argparse.Namespace) -> str:
@@ -64,4 +65,4 @@ def _prune(options: argparse.Namespace) -> str:
         say(f"{rounded} of {patterns.size} numbers were rounded to {options.type}")
     if options.format == "json":
         return json.dumps(summary.as_dict() | {"rounded": rounded}, indent=2) + "\n"
-    return summary.table() if options.format == "table" else str(summary.to_frame().to_csv(index=False))
+    return summary.table() if options.format == "table" else summary.strips.csv()

@@ -7,8 +7,9 @@ import argparse
 from simulator.cli.answer import answer
 
 DESCRIPTION = """\
-How far traces are from their limits: operational intensity (multiply-adds for each byte that a memory moves), what a run achieves, what the tensor
-cores allow for its own matrix instructions, and what each memory of the config allows at that intensity.
+How far traces are from their limits: operational intensity (multiply-adds for each byte that a memory moves), what a
+run achieves, what the tensor cores allow for its own matrix instructions, and what each memory of the config allows
+at that intensity.
 
 TRACE is a file or the name of one that comes with tcsim, TRACE@CONFIG runs it on another config than --config says.
 """
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return answer(lambda: _roofline(options), [options.output] if options.output else [])
+    return answer(lambda: _roofline(options), [options.output])
 
 
 def _roofline(options: argparse.Namespace) -> str:

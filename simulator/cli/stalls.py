@@ -7,10 +7,12 @@ import argparse
 from simulator.cli.answer import answer
 
 DESCRIPTION = """\
-Where the cycles of a trace went: for each line of the trace (or warp, sub-core, SM) how often it issued, and how long warps waited, by cause.
+Where the cycles of a trace went: for each line of the trace (or warp, sub-core, SM) how often it issued, and how long
+warps waited, by cause.
 
-Every table sums to cycles x warps. A wait for operands, a unit or the scheduler counts for the instruction that was to issue; a wait for a barrier,
-an mbarrier, the completion of tcgen05.ld or st, or the end of a loop counts for the instruction before.
+Every table sums to cycles x warps. A wait for operands, a unit or the scheduler counts for the instruction that was
+to issue; a wait for a barrier, an mbarrier, the completion of tcgen05.ld or st, or the end of a loop counts for the
+instruction before.
 """
 
 EPILOG = """\

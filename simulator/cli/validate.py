@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.cli import BAD, DONE, NO, say
+from simulator.cli import DONE, NO, say
+from simulator.cli.answer import UnreadableError, answer
+from simulator.tables import Table, aligned
 
 if TYPE_CHECKING:
     from simulator.studies.validation.sparse_tcgen05 import Headline, Prediction
@@ -15,10 +17,12 @@ if TYPE_CHECKING:
     from simulator.timing.config import Config
 
 DESCRIPTION = """\
-Runs everything that was measured or published through the timing model and prints the errors: each group of rows by its parts, and its worst rows.
+Runs everything that was measured or published through the timing model and prints the errors: each group of rows by
+its parts, and its worst rows.
 
---short runs a part of the rows that stands for all (under a minute). --record writes each group's mean and worst error to a file; --check compares
-with it: exit code 1, and a line for each figure, if a group's error has grown. The file that comes with tcsim holds both forms.
+--short runs a part of the rows that stands for all (under a minute). --record writes each group's mean and worst
+error to a file; --check compares with it: exit code 1, and a line for each figure, if a group's error has grown. The
+file that comes with tcsim holds both forms.
 
 --headline: what the model predicts for tcgen05.mma.sp, of which nothing is published (b200, b300, jetson_thor).
 """
@@ -50,34 +54,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from isa.errors import IsaError
-    from simulator.errors import ConfigError
+    return answer(lambda: _validated(options), [options.plot, options.record])
 
-    try:
-        _check_options(options)
-        return _headline(options) if options.headline else _validate(options)
-    except (ConfigError, IsaError) as error:
-        say(error)
-        return BAD
-    except OSError as error:
-        say(
-            f"{error.filename or 'output'}: cannot be written ({error.strerror or error}); legal: a file in a folder that exists"
-        )
-        return BAD
+
+def _validated(options: argparse.Namespace) -> str | tuple[str, int]:
+    _check_options(options)
+    return _headline(options) if options.headline else _validate(options)
 
 
 def _check_options(options: argparse.Namespace) -> None:
     """What would fail only after the work is done."""
-    from isa.errors import IsaError
     from simulator.studies.validation.record import read_record
 
     if options.worst < 0:
-        raise IsaError(str(options.worst), -1, f"--worst {options.worst}", "0 or more")
+        raise UnreadableError(f"--worst {options.worst}", "0 or more")
     if options.headline and not options.config:
-        raise IsaError("", -1, "--headline needs --config", "a config with [tcgen05], such as b200")
+        raise UnreadableError("--headline needs --config", "a config with [tcgen05], such as b200")
     if options.headline and (options.plot or options.group or options.record is not None or options.check is not None):
-        raise IsaError(
-            "", -1, "--headline is for predictions, which have no errors", "--headline with --config and --format"
+        raise UnreadableError(
+            "--headline is for predictions, which have no errors", "--headline with --config and --format"
         )
     if options.plot:
         from simulator.views.plots import check_plot
@@ -86,8 +81,6 @@ def _check_options(options: argparse.Namespace) -> None:
     path = _record_path(options)
     if options.check is not None or (options.record is not None and path.exists()):
         read_record(path)
-    if not path.resolve().parent.is_dir():
-        raise IsaError("", -1, f"{path}: cannot be written, there is no such folder", "a file in a folder that exists")
 
 
 def _record_path(options: argparse.Namespace) -> Path:
@@ -96,7 +89,7 @@ def _record_path(options: argparse.Namespace) -> Path:
     return Path(options.record or options.check or shipped())
 
 
-def _validate(options: argparse.Namespace) -> int:
+def _validate(options: argparse.Namespace) -> tuple[str, int]:
     from simulator.studies.validation import report, validate
 
     results: list[Result] = []
@@ -104,20 +97,21 @@ def _validate(options: argparse.Namespace) -> int:
         results.append(result)
         if sys.stderr.isatty():
             say(f"{result.config} {result.group.name}: {len(result.rows)} rows")
-    printed = {"csv": report.as_csv, "json": report.as_json}.get(options.format)
-    if printed is not None:
-        sys.stdout.write(printed(results))
-    else:
-        sys.stdout.write((report.markdown if options.format == "markdown" else report.table)(results, options.worst))
+    texts = {
+        "csv": lambda: report.as_csv(results),
+        "json": lambda: report.as_json(results),
+        "markdown": lambda: report.markdown(results, options.worst),
+        "table": lambda: report.table(results, options.worst),
+    }
     if options.plot:
         from simulator.studies.validation.plot import write_plot
 
         write_plot(results, options.plot)
-    return _recorded(options, results)
+    return texts[options.format](), _recorded(options, results)
 
 
 def _recorded(options: argparse.Namespace, results: list[Result]) -> int:
-    """Writes or checks the record."""
+    """Writes or checks the record; the exit code."""
     from simulator.studies.validation.record import missing, read_record, worse, write_record
 
     form, path = "short" if options.short else "full", _record_path(options)
@@ -137,8 +131,7 @@ def _recorded(options: argparse.Namespace, results: list[Result]) -> int:
 # Predictions
 
 
-def _headline(options: argparse.Namespace) -> int:
-    import csv
+def _headline(options: argparse.Namespace) -> str:
     import json
     from dataclasses import asdict
 
@@ -148,39 +141,34 @@ def _headline(options: argparse.Namespace) -> int:
     config = load_config(options.config)
     lines, sparse = headline(config), predictions(config)
     if options.format == "csv":
-        writer = csv.DictWriter(sys.stdout, list(asdict(lines[0])), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(line) for line in lines)
-    elif options.format == "json":
+        return Table.of(asdict(line) for line in lines).csv()
+    if options.format == "json":
         report = {
             "headline": [asdict(line) for line in lines],
             "predictions": [asdict(p) | {"speedup": p.speedup} for p in sparse],
         }
-        print(json.dumps(report, indent=1))
-    else:
-        sys.stdout.write(_headline_table(config, lines) + _sparse_table(sparse))
-    return DONE
+        return json.dumps(report, indent=1) + "\n"
+    return _headline_table(config, lines) + _sparse_table(sparse)
 
 
 def _sparse_table(sparse: list[Prediction]) -> str:
     from simulator.studies.validation.tcgen05 import name_of
 
-    lines = ["", "steady interval of one sparse MMA and of the two dense MMAs that it replaces, cycles"]
-    lines.append(f"{'sparse MMA':<62} {'dense':>7} {'sparse':>7} {'speed-up':>8}  {'bound by':<10} status")
-    for p in sparse:
-        lines.append(
-            f"{name_of(p.mma):<62} {p.dense:>7.1f} {p.sparse:>7.1f} {p.speedup:>8.2f}  {p.bound:<10} {p.status}"
-        )
-    return "\n".join(lines) + "\n"
+    rows = [("sparse MMA", "dense", "sparse", "speed-up", " bound by", "status")]
+    rows += [
+        (name_of(p.mma), f"{p.dense:.1f}", f"{p.sparse:.1f}", f"{p.speedup:.2f}", f" {p.bound}", p.status)
+        for p in sparse
+    ]
+    title = "steady interval of one sparse MMA and of the two dense MMAs that it replaces, cycles"
+    return "\n".join(["", title, *aligned(rows, "<>>><<", widths=(62, 7, 7, 8, 11, 0), gap=" "), ""])
 
 
 def _headline_table(config: Config, lines: list[Headline]) -> str:
-    text = [
-        f"f16, cta_group::2, M = N = 256, K = 4096 on {config.name}, operands in place: from the first issue until the commit is seen"
+    rows = [("", "MMAs", "cycles", "FMA/clk/SM", "speed-up", " bound by", "status")]
+    rows += [
+        (h.title, f"{h.mmas}", f"{h.cycles}", f"{h.fma_per_clk_sm:.0f}", f"{h.speedup:.2f}", f" {h.bound}", h.status)
+        for h in lines
     ]
-    text.append(f"{'':<45} {'MMAs':>5} {'cycles':>7} {'FMA/clk/SM':>10} {'speed-up':>8}  {'bound by':<10} status")
-    for h in lines:
-        text.append(
-            f"{h.title:<45} {h.mmas:>5} {h.cycles:>7} {h.fma_per_clk_sm:>10.0f} {h.speedup:>8.2f}  {h.bound:<10} {h.status}"
-        )
-    return "\n".join(text) + "\n"
+    title = f"f16, cta_group::2, M = N = 256, K = 4096 on {config.name}, operands in place"
+    head = f"{title}: from the first issue until the commit is seen"
+    return "\n".join([head, *aligned(rows, "<>>>><<", widths=(45, 5, 7, 10, 8, 11, 0), gap=" "), ""])

@@ -16,8 +16,9 @@ DESCRIPTION = f"""\
 What a lane's register (or a cell of Tensor Memory) holds: which elements, and of a sparse A which logical columns.
 
 {choices.FORM}
-REGISTER is an operand and a number: a1 is the second register of operand a (PTX numbers elements, not registers, in its a0, a1, ...); e, scale_a
-and scale_b are one register. In Tensor Memory the number is a column from the operand's address on: e1, d12.
+REGISTER is an operand and a number: a1 is the second register of operand a (PTX numbers elements, not registers, in
+its a0, a1, ...); e, scale_a and scale_b are one register. In Tensor Memory the number is a column from the operand's
+address on: e1, d12.
 {choices.METADATA}
 """
 EPILOG = """\
@@ -51,7 +52,7 @@ def _register(text: str) -> tuple[str, int]:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return choices.answer(options, lambda found, selection: _answer(options, found, selection))
+    return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
 
 
 def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:

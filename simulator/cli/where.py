@@ -15,7 +15,8 @@ DESCRIPTION = f"""\
 Which bits of which lane's register (or cell of Tensor Memory) hold an element, and who holds its metadata.
 
 {choices.FORM}
-For A of a sparse form COL is the logical column: without metadata the answer names the codes that decide, with metadata one place, or "pruned".
+For A of a sparse form COL is the logical column: without metadata the answer names the codes that decide, with
+metadata one place, or "pruned".
 {choices.METADATA}
 """
 EPILOG = """\
@@ -44,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return choices.answer(options, lambda found, selection: _answer(options, found, selection))
+    return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
 
 
 def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from isa import Instruction, IsaError
-from isa.forms.mma import Form
-from isa.forms.plain import PlainForm
+from isa.forms.record import Form, Time
 from isa.ptx.instruction import Immediate
 from simulator.state.mbarrier import Clocks, joined
 from simulator.state.registers import WARP_SIZE
@@ -20,7 +19,7 @@ from simulator.state.shared import AddressError
 
 def is_cluster_barrier(form: Form) -> bool:
     """Whether this is a form of barrier.cluster."""
-    return isinstance(form, PlainForm) and form.unit == "barrier" and "cluster" in form.qualifiers
+    return form.time is Time.CLUSTER_BARRIER
 
 
 def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
@@ -29,11 +28,7 @@ def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
     Raises:
         IsaError: operands that are no constants, or a thread count that is no multiple of 32.
     """
-    if (
-        not isinstance(instruction.form, PlainForm)
-        or instruction.form.unit != "barrier"
-        or is_cluster_barrier(instruction.form)
-    ):
+    if instruction.form.time is not Time.BARRIER:
         return None
     number, *rest = instruction.operands
     if not isinstance(number, Immediate) or not all(isinstance(operand, Immediate) for operand in rest):
@@ -103,6 +98,7 @@ class ClusterBarrier:
             raise AddressError(
                 f"warp {actor[1]} of CTA {actor[0]} arrives twice at the barrier of the cluster",
                 "barrier.cluster.wait between",
+                rule="barrier-use",
             )
         self.arrived[actor] += 1
         self.released = joined(self.released, known)
@@ -113,6 +109,7 @@ class ClusterBarrier:
             raise AddressError(
                 f"warp {actor[1]} of CTA {actor[0]} waits at the barrier of the cluster without arriving",
                 "barrier.cluster.arrive before",
+                rule="barrier-use",
             )
         self.waited[actor] += 1
         return self.waited[actor] - 1

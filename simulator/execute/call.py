@@ -7,7 +7,8 @@ from typing import get_args
 import numpy as np
 
 from isa.errors import IsaError
-from isa.forms.mma import MmaForm, mma_form
+from isa.forms.mma import MmaForm
+from isa.ptx.opcodes import mma_form
 from isa.targets import Target
 from isa.types import Bits
 from simulator.errors import check_option
@@ -153,5 +154,9 @@ def _check_selector(form: MmaForm, selector: int) -> None:
     instead."""
     if not isinstance(selector, (int, np.integer)) or not 0 <= selector < form.metadata.selectors + form.lax_selectors:
         raise IsaError(
-            str(selector), -1, f"sparsity selector {selector} is out of range for {form.opcode}", selectors(form)
+            str(selector),
+            -1,
+            f"sparsity selector {selector} is out of range for {form.opcode}",
+            selectors(form),
+            rule="selector-out-of-range",
         )

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError
-from isa.forms.plain import PlainForm
+from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, Fact, FetchFacts, Idle, WaitGroupFacts
 from simulator.execute.memory import as_bytes_of, extended, filled, raced, region
 from simulator.execute.operands import addresses, reader, writer
+from simulator.execute.registry import prepares
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES, touched
 from simulator.state.mbarrier import joined
 from simulator.state.registers import Warps
@@ -29,13 +30,14 @@ from simulator.state.shared import AddressError, Addresses, wavefronts
 _BULK_UNIT = 16  # bytes that address and size are multiples of; PTX ISA 9.0, 9.7.9.25.4.1
 
 
-def load_global(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("ld.global")
+def load_global(instruction: Instruction, form: Form) -> Executor:
     """ld.global: PTX ISA 9.0, 9.7.9.8."""
-    at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
-    size = form.width // 8 * form.vector
+    read_addresses, write = addresses(instruction["address"]), writer(instruction["d"], form.role("d").width)
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where = filled(machine, at(machine, warps))
+        where = filled(machine, read_addresses(machine, warps))
         write(machine, warps, np.swapaxes(extended(machine.memory.read(where, size), form), 1, 2))
         machine.note(instruction, warps)
         return Outcome(facts=_fetched(machine, "load", where, size))
@@ -43,13 +45,14 @@ def load_global(instruction: Instruction, form: PlainForm) -> Executor:
     return run
 
 
-def store_global(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("st.global")
+def store_global(instruction: Instruction, form: Form) -> Executor:
     """st.global: PTX ISA 9.0, 9.7.9.11."""
-    at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
-    size = form.width // 8 * form.vector
+    read_addresses, read = addresses(instruction["address"]), reader(instruction["a"], form.role("a").width)
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where, data = at(machine, warps), as_bytes_of(np.swapaxes(read(machine, warps), 1, 2), form)
+        where, data = read_addresses(machine, warps), as_bytes_of(np.swapaxes(read(machine, warps), 1, 2), form)
         lanes = machine.threads(warps)
         machine.memory.write(where[lanes], data[lanes])
         machine.note(instruction, warps)
@@ -64,23 +67,14 @@ def _fetched(machine: CtaState, kind: str, where: Addresses, size: int) -> tuple
     return tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, strict=True))
 
 
-def copy(instruction: Instruction, form: PlainForm) -> Executor:
-    """cp.async and its groups: PTX ISA 9.0, 9.7.9.25.3."""
-    match form.qualifiers[1]:
-        case "commit_group":
-            return _commit(instruction)
-        case "wait_group" | "wait_all":
-            return _wait(instruction, form)
-        case "bulk":
-            return _bulk(instruction)
-    return _copy(instruction, form)
-
-
-def _copy(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("cp.async.ca", "cp.async.cg")
+def copy(instruction: Instruction, form: Form) -> Executor:
+    """cp.async: PTX ISA 9.0, 9.7.9.25.3.1."""
     to, source, size = addresses(instruction["to"]), addresses(instruction["from"]), instruction["size"]
     assert isinstance(size, Immediate)
     width, kind = size.value, "cached copy" if "ca" in form.qualifiers else "copy"
-    count = reader(instruction.operands[3]) if len(instruction.operands) > 3 else None
+    partial = instruction.by_role.get("filled")
+    count = reader(partial) if partial is not None else None
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where, origin, lanes = to(machine, warps), source(machine, warps), machine.threads(warps)
@@ -120,7 +114,10 @@ def _whole(machine: CtaState, instruction: Instruction) -> None:
         raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none")
 
 
-def _commit(instruction: Instruction) -> Executor:
+@prepares("cp.async.commit_group")
+def commit_group(instruction: Instruction, form: Form) -> Executor:
+    """PTX ISA 9.0, 9.7.9.25.3.2."""
+
     def run(machine: CtaState, warps: Warps) -> Outcome:
         _whole(machine, instruction)
         for warp in warps.tolist():
@@ -131,9 +128,11 @@ def _commit(instruction: Instruction) -> Executor:
     return run
 
 
-def _wait(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("cp.async.wait_group", "cp.async.wait_all")
+def wait_groups(instruction: Instruction, form: Form) -> Executor:
+    """PTX ISA 9.0, 9.7.9.25.3.3; wait_all commits first, and waits for every group."""
+    count = instruction.by_role.get("groups", Immediate(0))
     every = "wait_all" in form.qualifiers
-    count = instruction["groups"] if not every else Immediate(0)
     assert isinstance(count, Immediate)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -148,7 +147,8 @@ def _wait(instruction: Instruction, form: PlainForm) -> Executor:
     return run
 
 
-def _bulk(instruction: Instruction) -> Executor:
+@prepares("cp.async.bulk")
+def bulk_copy(instruction: Instruction, form: Form) -> Executor:
     """cp.async.bulk to shared memory, complete_tx on an mbarrier: PTX ISA 9.0, 9.7.9.25.4.1."""
     places, size = [addresses(instruction[name]) for name in ("to", "from", "mbarrier")], reader(instruction["size"])
 
@@ -159,7 +159,9 @@ def _bulk(instruction: Instruction) -> Executor:
             lanes = np.flatnonzero(active)
             if len(lanes) > 1:
                 reason = f"cp.async.bulk by {len(lanes)} threads of warp {int(warps[row])}: each would copy"
-                raise AddressError(reason, "one thread: @%p0 cp.async.bulk, as elect.sync chooses it")
+                raise AddressError(
+                    reason, "one thread: @%p0 cp.async.bulk, as elect.sync chooses it", rule="aligned-threads"
+                )
             for lane in lanes.tolist():
                 where, origin, barrier, count = (int(values[row, lane]) for values in given)
                 facts[row] = _bulk_copy(machine, int(warps[row]), where, origin, barrier, count)
@@ -174,16 +176,16 @@ def _bulk_copy(machine: CtaState, warp: int, where: int, origin: int, barrier: i
     if size % _BULK_UNIT:
         raise AddressError(f"cp.async.bulk of {size} bytes", f"a multiple of {_BULK_UNIT}")
     target, offset = machine.located(where)
-    holder, at = machine.located(barrier)
+    holder, barrier_offset = machine.located(barrier)
     pieces = np.arange(0, size, _BULK_UNIT, dtype=np.int64)
     machine.memory.check(origin + pieces, _BULK_UNIT, _BULK_UNIT)
     data = machine.memory.data[origin : origin + size].reshape(1, -1, _BULK_UNIT)
     if size:
         raced(machine, target.shared.write((offset + pieces)[None], data, machine.actors(np.array([warp], np.intp))))
-    phase = holder.mbarriers.at(at)
+    phase = holder.mbarriers.at(barrier_offset)
     phase.released = joined(
         phase.released, machine.release(warp)
     )  # the bytes are seen by whoever sees the phase complete
-    holder.mbarriers.complete(at, size)
+    holder.mbarriers.complete(barrier_offset, size)
     lines = -(-(origin % LINE_BYTES + size) // LINE_BYTES) if size else 0
-    return BulkFacts((holder.rank, at), size, lines)
+    return BulkFacts((holder.rank, barrier_offset), size, lines)

@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.plain import SPECIAL_REGISTERS
+from isa.forms.record import SPECIAL_REGISTERS
 from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits
@@ -156,7 +156,9 @@ class CtaState:
                 "is in no CTA's shared memory" if rank > 1 else f"is in shared memory of CTA {rank}, and there is none"
             )
             raise AddressError(
-                f"address {address:#x} {what}", "an offset in shared memory, or what mapa.shared::cluster gives"
+                f"address {address:#x} {what}",
+                "an offset in shared memory, or what mapa.shared::cluster gives",
+                rule="shared-memory-bounds",
             )
         return self.ctas[rank], offset
 

@@ -19,15 +19,15 @@ that takes no unit's time, is `Idle`.
 | tcgen05.cp | CopyFacts | the same queue | after issue |
 | tcgen05.shift | ShiftFacts | the same queue | after issue |
 | tcgen05.commit | CommitFacts | the same queue; arrives when all earlier work of the warp is complete | after issue |
-| tcgen05.ld, tcgen05.st | MoveFacts | the sub-core's path to Tensor Memory | after issue; registers that ld writes are ready later |
+| tcgen05.ld, tcgen05.st | MoveFacts | the sub-core's path to Tensor Memory | after issue; ld's registers come later |
 | tcgen05.wait::ld, ::st | MoveWaitFacts | none | when the warp's own ld, or st, are complete |
 | mbarrier.init | InitFacts | none | after issue |
 | mbarrier.arrive | ArriveFacts | none | after issue |
 | mbarrier.try_wait (test_wait in a loop) | WaitFacts | none | when the phase of that parity is complete |
-| barrier.cluster.arrive, .wait | ArriveFacts(CLUSTER, 1) of each warp; WaitFacts(CLUSTER, number of its waits before, modulo 2) | none | as above |
+| barrier.cluster.arrive, .wait | ArriveFacts(CLUSTER, 1); WaitFacts(CLUSTER, waits mod 2) | none | as above |
 | mbarrier.expect_tx, complete_tx | ExpectFacts | none | after issue |
-| ld.global, st.global, cp.async | FetchFacts | the way to global memory | after issue; registers, or the group, come later |
-| cp.async.commit_group; wait_group, wait_all | CommitGroupFacts; WaitGroupFacts | none | after issue; when the warp's groups but the last are |
+| ld.global, st.global, cp.async | FetchFacts | the way to global memory | after issue; data come later |
+| cp.async.commit_group; wait_group, wait_all | CommitGroupFacts; WaitGroupFacts | none | after issue; when complete |
 | cp.async.bulk | BulkFacts | the way to global memory; its bytes count on the mbarrier | after issue |
 | alloc, dealloc, fences, inval, test_wait that is not waited for | Idle | none | after issue |
 
@@ -42,6 +42,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from isa.fragments.metadata import stored_k
 
 Barrier = tuple[int, int]  # an mbarrier: rank of the CTA whose shared memory it lies in, byte offset there
 CLUSTER: Barrier = (-1, 0)  # the barrier of all CTAs, barrier.cluster
@@ -71,6 +73,21 @@ class MmaFacts:
     a_in_tmem: bool
     a_bits: int
     b_bits: int
+
+    @property
+    def k_stored(self) -> int:
+        """Columns of A that are stored."""
+        return stored_k(self.k, self.sparse)
+
+    @property
+    def fma(self) -> int:
+        """Multiply-adds as named, pruned products included."""
+        return self.m * self.n * self.k
+
+    @property
+    def performed_fma(self) -> int:
+        """Multiply-adds that are performed."""
+        return self.m * self.n * self.k_stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +227,9 @@ def cycle(facts: Sequence[Fact]) -> tuple[Fact, ...]:
     assert facts
     # Prefix function of Knuth, Morris and Pratt: the longest proper border of the sequence gives its shortest period.
     border = [0] * len(facts)
-    for at in range(1, len(facts)):
-        length = border[at - 1]
-        while length and facts[at] != facts[length]:
+    for place in range(1, len(facts)):
+        length = border[place - 1]
+        while length and facts[place] != facts[length]:
             length = border[length - 1]
-        border[at] = length + (facts[at] == facts[length])
+        border[place] = length + (facts[place] == facts[length])
     return tuple(facts[: len(facts) - border[-1]])

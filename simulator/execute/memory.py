@@ -7,22 +7,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.plain import PlainForm
+from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, writer
+from simulator.execute.registry import prepares
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
 
 
-def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("ldmatrix")
+def load_matrices(instruction: Instruction, form: Form) -> Executor:
     """ldmatrix: PTX ISA 9.0, 9.7.14.5.15."""
-    at, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.matrix
+    read_addresses, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.fragment
+    assert fragment is not None
     rows = fragment.shape[0]
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where = at(machine, warps)[:, :rows]
+        where = read_addresses(machine, warps)[:, :rows]
         data, races = machine.shared.read(where, 16, machine.actors(warps))
         raced(machine, races + _under_way(machine, where, 16))
         matrix = data.view("<u2").astype(np.uint32)
@@ -33,13 +36,14 @@ def load_matrices(instruction: Instruction, form: PlainForm) -> Executor:
     return run
 
 
-def load(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("ld.shared", "ld.shared::cta")
+def load(instruction: Instruction, form: Form) -> Executor:
     """ld.shared: PTX ISA 9.0, 9.7.9.8."""
-    at, write = addresses(instruction["address"]), writer(instruction["d"], form.roles[0].width)
-    size = form.width // 8 * form.vector
+    read_addresses, write = addresses(instruction["address"]), writer(instruction["d"], form.role("d").width)
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where = at(machine, warps)
+        where = read_addresses(machine, warps)
         if machine.active is None:
             data, races = machine.shared.read(where, size, machine.actors(warps))
         else:
@@ -53,13 +57,14 @@ def load(instruction: Instruction, form: PlainForm) -> Executor:
     return run
 
 
-def store(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("st.shared", "st.shared::cta")
+def store(instruction: Instruction, form: Form) -> Executor:
     """st.shared: PTX ISA 9.0, 9.7.9.11."""
-    at, read = addresses(instruction["address"]), reader(instruction["a"], form.roles[1].width)
-    size = form.width // 8 * form.vector
+    read_addresses, read = addresses(instruction["address"]), reader(instruction["a"], form.role("a").width)
+    size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where = at(machine, warps)
+        where = read_addresses(machine, warps)
         words = np.swapaxes(read(machine, warps), 1, 2)
         data = as_bytes_of(words, form)
         if machine.active is None:
@@ -87,7 +92,7 @@ def _under_way(machine: CtaState, where: Addresses, size: int) -> int:
     return int((machine.copies.under_way[where[..., None] + np.arange(size)] > 0).sum())
 
 
-def extended(data: NDArray[np.uint8], form: PlainForm) -> NDArray[Any]:
+def extended(data: NDArray[np.uint8], form: Form) -> NDArray[Any]:
     """Bytes [warp, lane, size] -> uint32 (64 bits: uint64) [warp, lane, element], signed types sign-extended. PTX ISA
     9.0, 9.4.1."""
     if form.width == 32:
@@ -98,7 +103,7 @@ def extended(data: NDArray[np.uint8], form: PlainForm) -> NDArray[Any]:
     return data.view(f"<{kind}{form.width // 8}").astype(np.int32).view(np.uint32)
 
 
-def as_bytes_of(words: NDArray[Any], form: PlainForm) -> NDArray[np.uint8]:
+def as_bytes_of(words: NDArray[Any], form: Form) -> NDArray[np.uint8]:
     """Registers [warp, lane, element] as the bytes [warp, lane, byte] that a store of this form writes."""
     warps, lanes, elements = words.shape
     whole = _as_bytes(words).reshape(warps, lanes, elements, max(form.width // 8, 4))
@@ -121,8 +126,8 @@ def _read_some(machine: CtaState, where: Addresses, size: int, warps: Warps) -> 
     """As `SharedMemory.read`; zero in the lanes that read nothing."""
     data, races = np.zeros((*where.shape, size), np.uint8), 0
     for row, lanes in enumerate(machine.threads(warps)):
-        found, raced = machine.shared.read(where[row : row + 1, lanes], size, machine.actors(warps[row : row + 1]))
-        data[row, lanes], races = found[0], races + raced
+        bytes_read, raced = machine.shared.read(where[row : row + 1, lanes], size, machine.actors(warps[row : row + 1]))
+        data[row, lanes], races = bytes_read[0], races + raced
     return data, races
 
 

@@ -59,12 +59,12 @@ _ready: dict[
 
 def _prepare(form: MmaForm, target: Target, arithmetic: str, selector: int, a_ids: Ids, b_ids: Ids) -> _Ready:
     key = form.opcode, target.number, arithmetic, selector, a_ids, b_ids
-    found = _ready.get(key)
-    if found is None:
+    ready = _ready.get(key)
+    if ready is None:
         how = _sum(form, target, arithmetic)
         layout = fragment_layout(form, selector, a_ids, b_ids) if library() is not None and supports(how) else None
-        found = _ready[key] = _Ready(how, Kernel(how, layout) if layout is not None else None)
-    return found
+        ready = _ready[key] = _Ready(how, Kernel(how, layout) if layout is not None else None)
+    return ready
 
 
 def _sum(form: MmaForm, target: Target, arithmetic: str) -> Sum:
@@ -145,8 +145,8 @@ def _multiply_add(form: MmaForm, a: Bits, b: Bits, c: Bits, target: Target, arit
         spread(len(d), form.fma, lambda part: _chain(form)(d[part], left[part], right[part], addend[part], rounding))
         return cast(Bits, d)
     left, right, addend = (cast(Words, fragment.gather(x)) for fragment, x in ((form.a, a), (form.b, b), (form.c, c)))
-    found = exact_f64(left, right, addend) if arithmetic == "exact" else add_f64(left, right, addend, form.rounding)
-    return form.d.scatter(cast(Bits, found))
+    result = exact_f64(left, right, addend) if arithmetic == "exact" else add_f64(left, right, addend, form.rounding)
+    return form.d.scatter(cast(Bits, result))
 
 
 _chains: dict[str, Chain] = {}
@@ -175,7 +175,7 @@ def undefined_cases(form: MmaForm, e: Bits, selector: int) -> dict[str, int]:
     codes = form.metadata.gather(e, selector)
     if bool(form.metadata.legal(codes).all()):
         return {}
-    counts = {name: int(found.any(axis=(-2, -1)).sum()) for name, found in metadata_findings(form, codes).items()}
+    counts = {name: int(broken.any(axis=(-2, -1)).sum()) for name, broken in metadata_findings(form, codes).items()}
     return {name: count for name, count in counts.items() if count}
 
 
@@ -185,12 +185,13 @@ def first_undefined(form: MmaForm, e: Bits, selector: int) -> UndefinedBehavior:
     if not 0 <= selector < form.metadata.selectors:
         return undefined_behavior(
             "selector-out-of-range",
-            f"{form.opcode}, selector {selector} (legal: {selectors(form)}): assemblers let it through, but an H100 stops the kernel with an "
+            f"{form.opcode}, selector {selector} (legal: {selectors(form)}): assemblers let it through, but an "
+            f"H100 stops the kernel with an "
             "illegal-instruction error (measured November 2026)",
         )
-    found = first_metadata_finding(form, form.metadata.gather(e, selector), selector)
-    assert found is not None, "nothing is undefined here"
-    return found
+    finding = first_metadata_finding(form, form.metadata.gather(e, selector), selector)
+    assert finding is not None, "nothing is undefined here"
+    return finding
 
 
 def selectors(form: MmaForm) -> str:

@@ -77,8 +77,8 @@ def predicate(operand: Operand) -> Callable[[CtaState, Warps], Lanes]:
     number = place_of(register.name).number
 
     def read(machine: CtaState, warps: Warps) -> Lanes:
-        found: Lanes = machine.registers.read(warps, [number], Sort.PREDICATE)[:, 0]
-        return ~found if negated else found
+        values: Lanes = machine.registers.read(warps, [number], Sort.PREDICATE)[:, 0]
+        return ~values if negated else values
 
     return read
 
@@ -99,7 +99,7 @@ def addresses(operand: Operand) -> Callable[[CtaState, Warps], Addresses]:
 
     def read_wide(machine: CtaState, warps: Warps) -> Addresses:
         assert base is not None
-        found = scalar(base, machine, warps, sort) + np.uint64(offset % (1 << 64))
-        return np.minimum(found, _FAR).astype(np.int64)
+        address = scalar(base, machine, warps, sort) + np.uint64(offset % (1 << 64))
+        return np.minimum(address, _FAR).astype(np.int64)
 
     return read_wide if sort is Sort.WIDE else read

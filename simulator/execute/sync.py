@@ -6,19 +6,19 @@ noted in the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.plain import PlainForm
-from isa.forms.tcgen05 import FamilyForm, PlainFamilyForm
-from isa.ptx.instruction import Immediate, Instruction, Operand, Sink
+from isa.forms.record import Form
+from isa.ptx.instruction import Immediate, Instruction, Sink
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, PendingWait
 from simulator.execute.dynamic_info import CLUSTER, ArriveFacts, ExpectFacts, Fact, Idle, InitFacts, WaitFacts
 from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, writer
+from simulator.execute.registry import prepares
 from simulator.state.mbarrier import Mbarrier, Mbarriers, parity_of, pending_of
 from simulator.state.registers import WARP_SIZE, Warps
 from simulator.state.shared import AddressError
@@ -64,39 +64,43 @@ def _parties(machine: CtaState, warps: Warps, where: NDArray[np.int64], *numbers
 
 def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | None, ...]:
     """The fact of each warp; None where its threads do several things at once."""
-    found: list[Fact | None] = [Idle()] * len(warps)
+    facts: list[Fact | None] = [Idle()] * len(warps)
     seen: set[int] = set()
     for party, fact in parties:
-        found[party.row] = None if party.row in seen else fact
+        facts[party.row] = None if party.row in seen else fact
         seen.add(party.row)
-    return tuple(found)
+    return tuple(facts)
 
 
 def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:
     """The objects named, for the log."""
     if not machine.wants_accesses:
         return ()
-    found: dict[int, list[int]] = {}
+    offsets_of: dict[int, list[int]] = {}
     for party in parties:
         cta, offset = machine.located(party.address)
-        found.setdefault(cta.rank, []).append(offset)
-    return tuple(Region("mbarrier", rank, np.array(offsets, np.int64)) for rank, offsets in sorted(found.items()))
+        offsets_of.setdefault(cta.rank, []).append(offset)
+    return tuple(Region("mbarrier", rank, np.array(offsets, np.int64)) for rank, offsets in sorted(offsets_of.items()))
 
 
 # mbarrier: PTX ISA 9.0, 9.7.13.15
 
 
-def _initialise(instruction: Instruction, _form: FamilyForm) -> Executor:
-    at, count = addresses(instruction["address"]), reader(instruction["count"])
+@prepares("mbarrier.init")
+def initialise(instruction: Instruction, form: Form) -> Executor:
+    """The count of arrivals that completes a phase; by one thread."""
+    read_addresses, count = addresses(instruction["address"]), reader(instruction["count"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0]))
+        parties = list(_parties(machine, warps, read_addresses(machine, warps), count(machine, warps)[:, 0]))
         facts: list[tuple[_Party, Fact]] = []
         for party in parties:
             cta, offset = machine.located(party.address)
             if len(party.lanes) > 1:
                 raise AddressError(
-                    f"mbarrier.init at shared[{offset}] by {len(party.lanes)} threads", "one thread: @%p0 mbarrier.init"
+                    f"mbarrier.init at shared[{offset}] by {len(party.lanes)} threads",
+                    "one thread: @%p0 mbarrier.init",
+                    rule="aligned-threads",
                 )
             cta.mbarriers.init(offset, party.numbers[0])
             facts.append((party, InitFacts((cta.rank, offset), party.numbers[0])))
@@ -106,17 +110,20 @@ def _initialise(instruction: Instruction, _form: FamilyForm) -> Executor:
     return run
 
 
-def _invalidate(instruction: Instruction, _form: FamilyForm) -> Executor:
-    at = addresses(instruction["address"])
+@prepares("mbarrier.inval")
+def invalidate(instruction: Instruction, form: Form) -> Executor:
+    """Makes the object plain memory again; by one thread."""
+    read_addresses = addresses(instruction["address"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        parties = list(_parties(machine, warps, at(machine, warps)))
+        parties = list(_parties(machine, warps, read_addresses(machine, warps)))
         for party in parties:
             cta, offset = machine.located(party.address)
             if len(party.lanes) > 1:
                 raise AddressError(
                     f"mbarrier.inval at shared[{offset}] by {len(party.lanes)} threads",
                     "one thread: @%p0 mbarrier.inval",
+                    rule="aligned-threads",
                 )
             cta.mbarriers.inval(offset)
         machine.note(instruction, warps, writes=_region(machine, parties))
@@ -125,44 +132,50 @@ def _invalidate(instruction: Instruction, _form: FamilyForm) -> Executor:
     return run
 
 
-def _transact(method: Callable[[Mbarriers, int, int], None]) -> Callable[[Instruction, FamilyForm], Executor]:
+@prepares("mbarrier.expect_tx", "mbarrier.complete_tx")
+def count_transactions(instruction: Instruction, form: Form) -> Executor:
     """expect_tx and complete_tx: every thread changes the transaction count."""
-
-    def build(instruction: Instruction, form: FamilyForm) -> Executor:
-        at, count, expects = addresses(instruction["address"]), reader(instruction["tx_count"]), "expect" in form.name
-
-        def run(machine: CtaState, warps: Warps) -> Outcome:
-            parties = list(_parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0]))
-            facts: list[tuple[_Party, Fact]] = []
-            for party in parties:
-                cta, offset = machine.located(party.address)
-                many = party.numbers[0] * len(party.lanes)
-                method(cta.mbarriers, offset, many)
-                facts.append((party, ExpectFacts((cta.rank, offset), many if expects else -many)))
-            machine.note(instruction, warps, writes=_region(machine, parties))
-            return Outcome(facts=_facts(facts, warps))
-
-        return run
-
-    return build
-
-
-def _arrive(instruction: Instruction, form: FamilyForm) -> Executor:
-    """arrive, arrive_drop, with and without expect_tx and noComplete."""
-    at, given = (
+    read_addresses, count, expects = (
         addresses(instruction["address"]),
-        {role.name: operand for role, operand in zip(form.roles, instruction.operands, strict=False)},
+        reader(instruction["tx_count"]),
+        "expect" in form.name,
     )
+    change = Mbarriers.expect if expects else Mbarriers.complete
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        parties = list(_parties(machine, warps, read_addresses(machine, warps), count(machine, warps)[:, 0]))
+        facts: list[tuple[_Party, Fact]] = []
+        for party in parties:
+            cta, offset = machine.located(party.address)
+            many = party.numbers[0] * len(party.lanes)
+            change(cta.mbarriers, offset, many)
+            facts.append((party, ExpectFacts((cta.rank, offset), many if expects else -many)))
+        machine.note(instruction, warps, writes=_region(machine, parties))
+        return Outcome(facts=_facts(facts, warps))
+
+    return run
+
+
+@prepares("mbarrier.arrive", "mbarrier.arrive.expect_tx", "mbarrier.arrive_drop", "mbarrier.arrive_drop.expect_tx")
+def arrive(instruction: Instruction, form: Form) -> Executor:
+    """arrive, arrive_drop, with and without expect_tx and noComplete."""
+    read_addresses = addresses(instruction["address"])
     count, bytes_each = (
-        reader(given.get(name, Immediate(default))) for name, default in (("count", 1), ("tx_count", 0))
+        reader(instruction.by_role.get(name, Immediate(default))) for name, default in (("count", 1), ("tx_count", 0))
     )
     drop, complete = "arrive_drop" in form.name, "noComplete" not in form.qualifiers
-    state: Operand = given.get("state", Sink())
+    state = instruction.by_role.get("state", Sink())
     write = None if isinstance(state, Sink) else writer(state, 64)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         parties = list(
-            _parties(machine, warps, at(machine, warps), count(machine, warps)[:, 0], bytes_each(machine, warps)[:, 0])
+            _parties(
+                machine,
+                warps,
+                read_addresses(machine, warps),
+                count(machine, warps)[:, 0],
+                bytes_each(machine, warps)[:, 0],
+            )
         )
         states = np.zeros((len(warps), 1, WARP_SIZE), np.uint64)
         facts: list[tuple[_Party, Fact]] = []
@@ -186,7 +199,9 @@ def _arrive(instruction: Instruction, form: FamilyForm) -> Executor:
     return run
 
 
-def _pending_count(instruction: Instruction, _form: FamilyForm) -> Executor:
+@prepares("mbarrier.pending_count")
+def pending_count(instruction: Instruction, form: Form) -> Executor:
+    """How many arrivals a state says that the phase lacks."""
     read, write = reader(instruction["state"], 64), writer(instruction["count"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -214,10 +229,11 @@ class _Awaited(NamedTuple):
         return f"phase {self.phase} of the mbarrier at {place}, which lacks {self.barrier.lacks() or 'nothing'}"
 
 
-def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
+@prepares("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity")
+def wait(instruction: Instruction, form: Form) -> Executor:
     """test_wait, which tells, and try_wait, which waits: a trace has no branch that would try it again."""
     parity = form.name.endswith("parity")
-    at, want = (
+    read_addresses, want = (
         addresses(instruction["address"]),
         reader(instruction["parity" if parity else "state"], 32 if parity else 64),
     )
@@ -228,9 +244,11 @@ def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
         if not parity:
             wanted = parity_of(wanted)
         elif (wanted > 1)[machine.threads(warps)].any():
-            raise AddressError(f"a wait for parity {int(wanted[machine.threads(warps)].max())}", "0 or 1")
+            raise AddressError(
+                f"a wait for parity {int(wanted[machine.threads(warps)].max())}", "0 or 1", rule="barrier-use"
+            )
         phases = []
-        for party in _parties(machine, warps, at(machine, warps), wanted):
+        for party in _parties(machine, warps, read_addresses(machine, warps), wanted):
             cta, offset = machine.located(party.address)
             phases.append(
                 _Awaited(party, cta, offset, cta.mbarriers.at(offset), cta.mbarriers.awaited(offset, party.numbers[0]))
@@ -270,27 +288,35 @@ def _wait(instruction: Instruction, form: FamilyForm) -> Executor:
 # Fences, and barriers of a cluster
 
 
-def _fence(instruction: Instruction, form: FamilyForm) -> Executor:
-    idle = isinstance(form, PlainFamilyForm)
+@prepares("fence", "fence.proxy")
+def fence(instruction: Instruction, form: Form) -> Executor:
+    """A fence is noted, and orders nothing that is not in order already."""
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         machine.note(instruction, warps)
-        return Outcome(facts=(Idle(),) * len(warps)) if idle else NOTHING
+        return Outcome(facts=(Idle(),) * len(warps))
 
     return run
 
 
-def cluster_barrier(instruction: Instruction, form: PlainForm) -> Executor:
+@prepares("bar", "barrier", "barrier.cta")
+def cta_barrier(instruction: Instruction, form: Form) -> Executor:
+    """bar.sync changes no register; whoever walks the program waits for it. PTX ISA 9.0, 9.7.13.1."""
+    return lambda _machine, _warps: NOTHING
+
+
+@prepares("barrier.cluster")
+def cluster_barrier(instruction: Instruction, form: Form) -> Executor:
     """barrier.cluster.arrive and .wait. PTX ISA 9.0, 9.7.13.3."""
     arrives, orders = "arrive" in form.qualifiers, "relaxed" not in form.qualifiers
 
-    def arrive(machine: CtaState, warps: Warps) -> Outcome:
+    def arrive_at_cluster(machine: CtaState, warps: Warps) -> Outcome:
         for warp in map(int, warps):
             machine.cluster.arrive((machine.rank, warp), machine.release(warp) if orders else [])
         machine.note(instruction, warps)
         return Outcome(facts=(ArriveFacts(CLUSTER, 1),) * len(warps))
 
-    def wait(machine: CtaState, warps: Warps) -> Outcome:
+    def wait_for_cluster(machine: CtaState, warps: Warps) -> Outcome:
         barrier, actors = machine.cluster, [(machine.rank, int(warp)) for warp in warps]
         facts = tuple(WaitFacts(CLUSTER, barrier.wait(actor) % 2) for actor in actors)
 
@@ -309,22 +335,4 @@ def cluster_barrier(instruction: Instruction, form: PlainForm) -> Executor:
         )
         return Outcome(block=block, facts=facts)
 
-    return arrive if arrives else wait
-
-
-SYNCHRONISATION: dict[str, Callable[[Instruction, FamilyForm], Executor]] = {
-    "mbarrier.init": _initialise,
-    "mbarrier.inval": _invalidate,
-    "mbarrier.expect_tx": _transact(Mbarriers.expect),
-    "mbarrier.complete_tx": _transact(Mbarriers.complete),
-    **dict.fromkeys(
-        ("mbarrier.arrive", "mbarrier.arrive.expect_tx", "mbarrier.arrive_drop", "mbarrier.arrive_drop.expect_tx"),
-        _arrive,
-    ),
-    "mbarrier.pending_count": _pending_count,
-    **dict.fromkeys(
-        ("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity"), _wait
-    ),
-    "fence": _fence,
-    "fence.proxy": _fence,
-}
+    return arrive_at_cluster if arrives else wait_for_cluster

@@ -4,91 +4,50 @@ legality   a check of the codes that are read: one is not defined for the form
 ordered    a stricter check: the indices of every code that is read must ascend (1:2: one of the two legal codes)
 parity     one parity bit a metadata word, checked when the word is read
 secded     seven check bits a metadata word (Hsiao 1970): one flipped bit is corrected, two are seen; counts if it sees
-or rightly corrects abft       row and column checksums of the product (Huang and Abraham 1984): a difference above the
-rounding of fault-free runs
+           or rightly corrects
+abft       row and column checksums of the product (Huang and Abraham 1984): a difference above the rounding of
+           fault-free runs
+alignment  addresses that break a rule of the data path layout, and `race`, shared-memory races: runs say these
 """
 
 from __future__ import annotations
-
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.fragments.metadata import Sparsity
 from isa.types import Bits
-from simulator.faults.outcomes import flag
 
 Mask = NDArray[np.bool_]
 Reals = NDArray[np.float64]
 
 
-def ordered(codes: Bits, sparsity: Sparsity) -> Mask:
-    """Whether any code of [case, row, chunk] does not ascend."""
+def code_checks(codes: Bits, legal: Mask, sparsity: Sparsity) -> tuple[Mask, Mask]:
+    """Of codes [case, row, chunk] and whether each is defined: whether any is not, and whether any does not ascend."""
     table = np.ones(16, np.bool_)
     table[list(sparsity.ordered)] = False
-    return np.asarray(table[codes].any(axis=(1, 2)))
-
-
-def parity(changed: Bits) -> Mask:
-    """Whether an odd number of bits has changed in any word of [case, word]."""
-    return np.asarray((np.bitwise_count(changed) % 2 == 1).any(axis=1))
-
-
-@lru_cache(maxsize=1)
-def hsiao() -> Bits:
-    """The columns of a (39, 32) code: 32 different words of 7 bits, three of them set."""
-    columns = [value for value in range(128) if value.bit_count() == 3]
-    return np.array(columns[:32], np.uint32)
-
-
-@lru_cache(maxsize=1)
-def _by_byte() -> Bits:
-    """The syndrome of each value of each byte of a word: [byte, value]."""
-    bits = np.arange(256)[:, None] >> np.arange(8) & 1
-    return np.stack(
-        [
-            np.bitwise_xor.reduce(np.where(bits == 1, hsiao()[low : low + 8], np.uint32(0)), axis=1)
-            for low in range(0, 32, 8)
-        ]
-    )
-
-
-def syndromes(changed: Bits) -> Bits:
-    """Of each changed word [...]: the exclusive or of the columns of its changed bits."""
-    table = _by_byte()
-    found: Bits = np.bitwise_xor.reduce(
-        [table[byte][changed >> np.uint32(8 * byte) & np.uint32(255)] for byte in range(4)]
-    )
-    return found
-
-
-def secded(changed: Bits) -> Mask:
-    """Whether the faults of [case, word] are seen, or corrected to what was written: in no word is a change missed or
-    made worse."""
-    found = syndromes(changed)
-    weight = np.bitwise_count(changed)
-    single = np.zeros(128, np.bool_)
-    single[[*hsiao(), *(1 << bit for bit in range(7))]] = True
-    corrects = single[found]  # as one flipped bit, of data or of the check bits
-    wrong = (weight > 0) & ((found == 0) | (corrects & (weight > 1)))
-    return np.asarray((weight > 0).any(axis=1) & ~wrong.any(axis=1))
+    return np.asarray((~legal).any(axis=(1, 2))), np.asarray(table[codes].any(axis=(1, 2)))
 
 
 class Checksums:
     """Row and column checksums of D = A * B + C, in float64, with tolerances from fault-free runs.
 
-    The tolerance of a sum is the largest difference that any fault-free case shows, times `slack`: checksums are exact
-    here, so that what differs is the chip's rounding of D.
+    The tolerance of a sum is the largest difference that any fault-free case shows: checksums are exact here, so
+    that what differs is the chip's rounding of D.
     """
 
-    def __init__(self, golden: Reals, exact: Reals, slack: float = 1.0) -> None:
+    def __init__(self, golden: Reals, exact: Reals) -> None:
         """`golden`: D as the chip gives it; `exact`: the exact A * B + C; both [case, row, column], of cases without
         faults."""
         with np.errstate(invalid="ignore"):
             self.exact_rows, self.exact_columns = exact.sum(axis=2), exact.sum(axis=1)
-            self.row_tolerance = slack * _largest(golden.sum(axis=2), self.exact_rows)
-            self.column_tolerance = slack * _largest(golden.sum(axis=1), self.exact_columns)
+            self.row_tolerance = _largest(golden.sum(axis=2), self.exact_rows)
+            self.column_tolerance = _largest(golden.sum(axis=1), self.exact_columns)
+
+    def widen(self, other: Checksums) -> None:
+        """Takes the tolerances of other fault-free runs where they are larger."""
+        self.row_tolerance = max(self.row_tolerance, other.row_tolerance)
+        self.column_tolerance = max(self.column_tolerance, other.column_tolerance)
 
     def sees(self, d: Reals, case: NDArray[np.integer]) -> Mask:
         """Whether D [fault, row, column] of these cases fails either check. A sum that is infinite or NaN without
@@ -107,11 +66,3 @@ def _largest(sums: Reals, exact: Reals) -> float:
 
 def _fits(sums: Reals, exact: Reals, tolerance: float) -> Mask:
     return np.where(np.isfinite(exact), np.abs(sums - exact) <= tolerance, ~np.isfinite(sums))
-
-
-def flags(**seen: Mask) -> NDArray[np.uint8]:
-    """The field `detectors` of results."""
-    total = np.zeros(len(next(iter(seen.values()))), np.uint8)
-    for name, mask in seen.items():
-        total |= np.where(mask, flag(name), 0).astype(np.uint8)
-    return total

@@ -1,10 +1,9 @@
-"""What a fault did: masked, silent data corruption and how large, detected, a crash or a hang; and which detectors saw
-it.
+"""What a fault did, and the one judge of it: masked, silent data corruption and how large, detected, a crash or a hang;
+and which detectors saw it.
 
-masked     D is the same, bit for bit. unread: no bit that the instruction reads has changed; same: the fault changed
-nothing (a bit that is stuck at
-           the value it has); equal: what is read changed, D did not
-sdc        D differs, and nothing stopped
+masked     the result is the same, bit for bit. unread: no bit that is read has changed; same: the fault changed nothing
+           (a bit that is stuck at the value it has); equal: what is read changed, the result did not
+sdc        the result differs, and nothing stopped
 detected   a check that the policy puts in front of the core stopped the instruction
 due        the chip stops by itself (illegal instruction, misaligned address)
 hang       the program does not end
@@ -12,6 +11,8 @@ hang       the program does not end
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,42 +20,25 @@ from numpy.typing import NDArray
 
 from isa.types import Bits, ElementType
 from simulator.arithmetic.convert import to_float64
-from simulator.arithmetic.formats import ulp_distance
+from simulator.arithmetic.formats import integers, ulp_distance
+from simulator.faults import table
 
 OUTCOMES = ("masked", "sdc", "detected", "due", "hang")
 REASONS = (
-    "",
-    "unread",
-    "same",
-    "equal",
-    "invalid-code",
-    "illegal-instruction",
-    "misaligned-address",
-    "race",
-    "deadlock",
+    "", "unread", "same", "equal", "invalid-code", "illegal-instruction", "misaligned-address", "race", "deadlock",
     "illegal",
-)
+)  # fmt: skip
 DETECTORS = ("legality", "ordered", "parity", "secded", "abft", "alignment", "race")
 FIELDS: tuple[tuple[str, str], ...] = (
-    ("id", "i8"),
-    ("outcome", "u1"),
-    ("reason", "u1"),
-    ("elements", "u4"),
-    ("rows", "u4"),
-    ("columns", "u4"),
-    ("max_ulp", "i8"),
-    ("max_abs", "f8"),
-    ("max_rel", "f8"),
-    ("nonfinite", "u4"),
-    ("first_row", "i4"),
-    ("first_column", "i4"),
-    ("detectors", "u1"),
-    ("class_changed", "i4"),
-)
+    ("id", "i8"), ("outcome", "u1"), ("reason", "u1"), ("elements", "u4"), ("rows", "u4"), ("columns", "u4"),
+    ("max_ulp", "i8"), ("max_abs", "f8"), ("max_rel", "f8"), ("nonfinite", "u4"), ("first_row", "i4"),
+    ("first_column", "i4"), ("detectors", "u1"), ("class_changed", "i4"),
+)  # fmt: skip
 DTYPE = np.dtype(list(FIELDS))
 Results = NDArray[Any]
+Mask = NDArray[np.bool_]
 MASKED, SDC, DETECTED, DUE, HANG = range(len(OUTCOMES))
-_NAMES = {"outcome": OUTCOMES, "reason": REASONS}
+NAMED = {"outcome": OUTCOMES, "reason": REASONS}
 
 
 def empty(ids: NDArray[np.integer]) -> Results:
@@ -74,29 +58,85 @@ def flag(name: str) -> int:
     return 1 << DETECTORS.index(name)
 
 
-def compare(results: Results, got: Bits, golden: Bits, element: ElementType) -> None:
-    """Classifies D [fault, row, column] against what it should be, and says how large the difference is.
+def flags(**seen: Any) -> NDArray[np.uint8]:
+    """The field `detectors` of results, from what each detector saw [fault]."""
+    return np.asarray(np.sum([np.where(mask, flag(name), 0) for name, mask in seen.items()], axis=0), np.uint8)
+
+
+def stop(results: Results, where: Any, outcome: int, why: Any) -> None:
+    """Faults that end the run: there is no result to compare."""
+    blank = empty(results["id"])
+    blank["outcome"], blank["reason"], blank["detectors"] = outcome, why, results["detectors"]
+    results[where] = blank[where]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What runs with faults came to, all [fault].
+
+    Attributes:
+        got: their results as elements, uint32 [fault, row, column]; where a run stopped, anything.
+        seen: by detector, whether it saw something.
+        stopped: the reason why a run stopped, a number of `REASONS`; 0: it ended.
+        refused: whether a check in front of the core sees why it stopped.
+    """
+
+    got: Bits
+    seen: dict[str, Any]
+    stopped: NDArray[np.uint8]
+    refused: Mask | None = None
+
+
+def judge(
+    results: Results, edits: Any, found: Observed, golden: Bits, element: ElementType | None, policy: str
+) -> None:
+    """Fills in the outcomes of faults that were run.
+
+    Args:
+        edits: whether anything has `changed`, and whether something that is `read` has.
+        golden: what the results should be.
+        element: their type; None: words of 32 bits.
+    """
+    compare(results, found.got, golden, element)
+    masked = results["outcome"] == MASKED
+    why = np.where(edits.changed, np.where(edits.read, reason("equal"), reason("unread")), reason("same"))
+    results["reason"] = np.where(masked, why, 0)
+    results["detectors"] = flags(**found.seen)
+    stopped = found.stopped != 0
+    stop(results, stopped, DUE, found.stopped)
+    results["outcome"][found.stopped == reason("deadlock")] = HANG
+    if policy == "raise" and "legality" in found.seen:
+        stop(results, found.seen["legality"] & ~stopped, DETECTED, reason("invalid-code"))
+        if found.refused is not None:
+            stop(results, found.refused & stopped, DETECTED, found.stopped)
+
+
+def compare(results: Results, got: Bits, golden: Bits, element: ElementType | None) -> None:
+    """Classifies results [fault, row, column] against what they should be, and says how large the difference is.
 
     `max_ulp`: representable numbers apart; NaN counts as 2^bits - 1 from any number. `max_abs`, `max_rel` (of what it
-    should be): over elements that are finite in both; `nonfinite`: elements that were finite and are not now.
+    should be): over elements that are finite in both; `nonfinite`: elements that were finite and are not now. Of words
+    without a type `elements` counts bits, and `max_ulp` is -1.
     """
     differs = got != golden
     changed = differs.any(axis=(1, 2))
     results["outcome"] = np.where(changed, SDC, MASKED)
-    results["reason"] = np.where(changed, 0, reason("equal"))
     where = np.flatnonzero(changed)
     if not len(where):
         return
     mask, x, y = differs[where], got[where], golden[where]
     part = results[where]
-    part["elements"] = mask.sum(axis=(1, 2))
     part["rows"], part["columns"] = mask.any(axis=2).sum(axis=1), mask.any(axis=1).sum(axis=1)
     flat = mask.reshape(len(where), -1).argmax(axis=1)
     part["first_row"], part["first_column"] = np.divmod(flat, mask.shape[2])
+    if element is None:
+        part["elements"], part["max_ulp"] = np.bitwise_count(x ^ y).sum(axis=(1, 2)), -1
+        results[where] = part
+        return
+    part["elements"] = mask.sum(axis=(1, 2))
     case, row, column = np.nonzero(mask)
     x, y = x[case, row, column], y[case, row, column]
-    ulps = ulp_distance(x, y, element)
-    np.maximum.at(part["max_ulp"], case, ulps)
+    np.maximum.at(part["max_ulp"], case, ulp_distance(x, y, element))
     now, was = to_float64(x, element), to_float64(y, element)
     finite = np.isfinite(now) & np.isfinite(was)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -110,13 +150,18 @@ def compare(results: Results, got: Bits, golden: Bits, element: ElementType) -> 
     results[where] = part
 
 
+def numbers(patterns: Bits, element: ElementType) -> NDArray[np.float64]:
+    """What elements mean."""
+    return to_float64(patterns, element) if element.is_float else integers(patterns, element).astype(np.float64)
+
+
 def texts(results: Results) -> list[str]:
     """The rows as lines of CSV."""
     columns = []
     for name, kind in FIELDS:
         values = results[name].tolist()
-        if name in _NAMES:
-            columns.append([_NAMES[name][value] for value in values])
+        if name in NAMED:
+            columns.append([NAMED[name][value] for value in values])
         elif name == "detectors":
             columns.append([_seen(value) for value in values])
         else:
@@ -124,14 +169,14 @@ def texts(results: Results) -> list[str]:
     return [",".join(row) for row in zip(*columns, strict=True)]
 
 
-_SEEN: dict[int, str] = {}
-
-
+@cache
 def _seen(flags: int) -> str:
     """Names of the detectors that saw it, with + between."""
-    if flags not in _SEEN:
-        _SEEN[flags] = "+".join(name for i, name in enumerate(DETECTORS) if flags >> i & 1)
-    return _SEEN[flags]
+    return "+".join(name for i, name in enumerate(DETECTORS) if flags >> i & 1)
 
 
-HEADER = ",".join(name for name, _ in FIELDS)
+def to_frame(results: Results) -> Any:
+    """Results as a pandas DataFrame: outcome, reason and detectors as words, all else as numbers."""
+    frame = table.to_frame(results, NAMED)
+    frame["detectors"] = [_seen(value) for value in results["detectors"].tolist()]
+    return frame

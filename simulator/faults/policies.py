@@ -11,14 +11,22 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+
+from isa.descriptors.instruction import InstructionDescriptor
 from isa.forms.mma import MmaForm
-from isa.fragments.metadata import ONE_OF_TWO, Sparsity
+from isa.fragments.metadata import Sparsity
+from isa.tensor_memory.address import COLUMNS, TmemAddress
 from isa.types import Bits
 from simulator.arithmetic.formats import decode
 from simulator.execute.mma import Scales, execute_mma
+from simulator.execute.tcgen05.example import Shape, put_a, stored_a
+from simulator.execute.tcgen05.fetch import Cta
+from simulator.execute.tcgen05.multiply import Call
+from simulator.faults.detectors import Mask, code_checks
 
 POLICIES = ("hardware", "raise", "zero", "saturate")
 
@@ -27,7 +35,7 @@ def saturated(sparsity: Sparsity) -> Bits:
     """Each of the 16 codes as a defined one: uint32 [16]."""
     codes = np.arange(16, dtype=np.uint32)
     low, high = codes & 3, codes >> 2
-    if sparsity is ONE_OF_TWO:
+    if sparsity.splices:
         return np.where(high >= 2, 0b1110, 0b0100).astype(np.uint32)
     low = np.minimum(low, 2)
     found: Bits = (low | np.maximum(high, low + 1) << 2).astype(np.uint32)
@@ -35,43 +43,21 @@ def saturated(sparsity: Sparsity) -> Bits:
 
 
 def multiply(
-    form: MmaForm,
-    a: Bits,
-    b: Bits,
-    c: Bits,
-    e: Bits,
-    selector: int,
-    policy: str,
-    *,
-    target: str,
-    arithmetic: str,
-    scales: Scales | None,
+    form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits, selector: int, policy: str, *, scales: Scales | None, **how: Any
 ) -> Bits:
     """D of each case under a policy, but for `raise` and selectors that are out of range, which compute nothing: as
-    `execute_mma`."""
+    `execute_mma`, which gets `how`."""
     codes = form.metadata.gather(e, selector)
     broken = ~form.metadata.legal(codes)
-    if policy in ("hardware", "raise") or not broken.any():
-        return execute_mma(form, a, b, c, e, selector, target=target, arithmetic=arithmetic, scales=scales)
+    if policy == "zero" and broken.any():
+        return _without(form, a, b, c, e, selector, broken, scales=scales, **how)
     if policy == "saturate":
-        mended = np.where(broken, saturated(form.metadata.sparsity)[codes], codes)
-        e = form.metadata.scatter(mended, selector, e)
-        return execute_mma(form, a, b, c, e, selector, target=target, arithmetic=arithmetic, scales=scales)
-    return _without(form, a, b, c, e, selector, broken, target=target, arithmetic=arithmetic, scales=scales)
+        e = form.metadata.scatter(np.where(broken, saturated(form.metadata.sparsity)[codes], codes), selector, e)
+    return execute_mma(form, a, b, c, e, selector, scales=scales, **how)
 
 
 def _without(
-    form: MmaForm,
-    a: Bits,
-    b: Bits,
-    c: Bits,
-    e: Bits,
-    selector: int,
-    broken: NDArray[np.bool_],
-    *,
-    target: str,
-    arithmetic: str,
-    scales: Scales | None,
+    form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits, selector: int, broken: Mask, *, scales: Scales | None, **how: Any
 ) -> Bits:
     """Chunks that are broken [case, row, chunk] form no product: their stored elements are zero.
 
@@ -83,24 +69,52 @@ def _without(
     codes = np.where(broken, form.metadata.codes[0], form.metadata.gather(e, selector))
     a = form.a.scatter(np.where(stored, np.uint32(0), form.a.gather(a)))
     e = form.metadata.scatter(codes, selector, e)
-    d = execute_mma(form, a, b, c, e, selector, target=target, arithmetic=arithmetic, scales=scales)
+    d = execute_mma(form, a, b, c, e, selector, scales=scales, **how)
     if not form.b_type.is_float:
         return d
     matrix = form.b.gather(b)
     bad = np.logical_not(np.isfinite(decode(matrix, form.b_type).value))
-    chunk_bad: NDArray[np.bool_] = np.logical_or.reduce(bad.reshape(len(b), -1, sparsity.chunk * form.n), axis=-1)
-    meets: NDArray[np.bool_] = np.logical_or.reduce(broken & chunk_bad[:, None, :], axis=-1)
+    chunk_bad: Mask = np.logical_or.reduce(bad.reshape(len(b), -1, sparsity.chunk * form.n), axis=-1)
+    meets: Mask = np.logical_or.reduce(broken & chunk_bad[:, None, :], axis=-1)
     case, row = np.nonzero(meets)
     if len(case):
         gone = np.repeat(broken[case, row], sparsity.chunk, axis=-1)[:, :, None] & bad[case]
         mended = form.b.scatter(np.where(gone, np.uint32(0), matrix[case]))
         taken = None if scales is None else Scales(scales.a[case], scales.b[case], scales.a_ids, scales.b_ids)
-        again = form.d.gather(
-            execute_mma(
-                form, a[case], mended, c[case], e[case], selector, target=target, arithmetic=arithmetic, scales=taken
-            )
-        )
+        again = execute_mma(form, a[case], mended, c[case], e[case], selector, scales=taken, **how)
         whole = form.d.gather(d)
-        whole[case, row] = again[np.arange(len(case)), row]
+        whole[case, row] = form.d.gather(again)[np.arange(len(case)), row]
         d = form.d.scatter(whole)
     return d
+
+
+def mend(shape: Shape, ctas: Sequence[Cta], call: Call, idesc: InstructionDescriptor, policy: str) -> tuple[bool, bool]:
+    """Looks at the metadata that will be read: whether a code is not defined, and whether one does not ascend; under
+    "zero" and "saturate" changes those that are not defined, or the elements of A with them.
+
+    Nothing of a dense instruction, or where the selector, M or the address is not one: execution refuses these, or says
+    what it met.
+    """
+    undefined = unordered = False
+    metadata = shape.metadata if shape.form.sparse else None
+    address = TmemAddress.from_word(call.sp_meta)
+    if metadata is None or idesc.selector not in metadata.selectors or idesc.m != shape.idesc.m:
+        return False, False
+    if address.lane not in metadata.layout.base_lanes or address.column > COLUMNS - 2:
+        return False, False
+    at, sparsity = slice(address.column, address.column + 2), metadata.sparsity
+    for cta in ctas:
+        cells = cta.tmem.words[:, at]
+        codes = metadata.gather(cells, idesc.selector, address.lane)
+        legal = metadata.legal(codes)
+        illegal, descending = code_checks(codes[None], legal[None], sparsity)
+        undefined, unordered = undefined or bool(illegal[0]), unordered or bool(descending[0])
+        if not illegal[0] or policy not in ("zero", "saturate"):
+            continue
+        right = saturated(sparsity)[codes] if policy == "saturate" else np.uint32(metadata.codes[0])
+        mended = np.where(legal, codes, right).astype(np.uint32)
+        cta.tmem.words[:, at] = metadata.scatter(mended, idesc.selector, address.lane, cells)
+        if policy == "zero":  # so that nothing is added for them
+            kept = np.repeat(legal, sparsity.stored, axis=-1)
+            put_a(shape, cta, np.where(kept, stored_a(shape, cta), np.uint32(0)).astype(np.uint32))
+    return undefined, unordered

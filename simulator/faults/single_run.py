@@ -1,17 +1,18 @@
-"""One faulty run of a trace by the ordinary executor, whatever the fault does to it: errors, deadlocks and races
+"""One faulty run of a program by the ordinary executor, whatever the fault does to it: errors, deadlocks and races
 included."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa import IsaError, UndefinedBehavior
-from isa.forms.mma import MmaForm
-from isa.forms.tcgen05 import Tcgen05MmaForm
-from isa.ptx.instruction import Instruction
+from isa.forms.mma import MmaForm, is_mma
+from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
+from isa.ptx.instruction import Immediate, Instruction
 from isa.tensor_memory.address import TmemAddress
 from isa.tensor_memory.metadata import tmem_metadata
 from simulator.errors import DeadlockError, TraceError
@@ -19,17 +20,21 @@ from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import addresses, reader
 from simulator.execute.tcgen05.fetch import Cta, codes, instruction_descriptor
+from simulator.faults.detectors import code_checks
 from simulator.faults.injection import FaultInjection
-from simulator.faults.lockstep import judged, with_selector
-from simulator.faults.outcomes import DUE, HANG, SDC
-from simulator.faults.program import Program
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
 from simulator.simulation.group import Group
 from simulator.simulation.observer import Observer
+from simulator.simulation.session import Session
 from simulator.state.registers import Warps
 
-_ALIGNMENT = ("base-lane", "half-mismatch", "odd-metadata-column")  # of isa.tensor_memory.datapath.violations
+_STOPS = {  # the rule that an error states -> the reason of the outcome; any other is "illegal"
+    "selector-out-of-range": "illegal-instruction",
+    "tmem-alignment": "misaligned-address",
+    "misaligned-address": "misaligned-address",
+    "deadlock": "deadlock",
+}
 _LEGALITY = ("invalid-metadata", "unordered-metadata", "invalid-metadata-tf32", "undefined-metadata")
 
 
@@ -38,14 +43,13 @@ class Run:
     """What a faulty run came to.
 
     Attributes:
-        outcome, reason: of `simulator.faults.outcomes`; SDC stands for a run that ended, whatever its results.
+        reason: why it stopped, of `simulator.faults.outcomes`; empty for one that ended, whatever its results.
         arrays: what `.store` names; empty where the run did not end.
         met: undefined cases, by name.
         legality, ordered, alignment: whether the detectors saw something.
         said: the error's text.
     """
 
-    outcome: int
     reason: str
     arrays: dict[str, Array]
     met: Counter[str]
@@ -56,76 +60,72 @@ class Run:
 
 
 class SingleRun(Observer):
-    """An observer that applies one strike, and looks at the metadata that matrix instructions read."""
+    """Applies one injection to a run, and looks at the metadata that matrix instructions read."""
 
-    def __init__(self, program: Program, strike: FaultInjection) -> None:
-        self.program, self.strike = program, strike
+    def __init__(self, session: Session, injection: FaultInjection) -> None:
+        self.session, self.injection = session, injection
         self.illegal = self.unordered = False
         self._index = -1
 
     def run(self) -> Run:
         """The whole run."""
-        machines = self.program.machines()
-        outcome, reason, said, alignment = SDC, "", "", False
+        machines = self.session.copies()
+        reason, said, rule = "", "", ""
         arrays: dict[str, Array] = {}
         try:
-            arrays = self.program.run(self, machines=machines).arrays
-        except DeadlockError as error:
-            outcome, reason, said = HANG, "deadlock", str(error)
-        except UndefinedBehavior as error:
-            reason = "illegal-instruction" if error.name == "selector-out-of-range" else "illegal"
-            outcome, said = DUE, str(error)
-        except (TraceError, IsaError) as error:
-            said = str(error)
-            alignment = any(name in said for name in _ALIGNMENT)
-            outcome, reason = DUE, "misaligned-address" if alignment or "misaligned" in said else "illegal"
+            arrays = self.session.run(self, machines=machines).arrays
+        except (DeadlockError, UndefinedBehavior, TraceError, IsaError) as error:
+            said, rule = str(error), error.rule
+            reason = _STOPS.get(rule, "illegal")
         met = sum((machine.met for machine in machines), Counter[str]())
         legality = self.illegal or any(met[name] for name in _LEGALITY) or reason == "illegal-instruction"
-        return Run(outcome, reason, arrays, met, legality, self.unordered, alignment, said)
+        return Run(reason, arrays, met, legality, self.unordered, rule == "tmem-alignment", said)
 
     # As an observer
 
     def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
-        strike = self.strike
-        mine = machine.rank == strike.cta and strike.local in group.warps
+        injection, instruction = self.injection, operation.instruction
+        mine = machine.rank == injection.cta and injection.local in group.warps
         if mine:
             self._index = index
-        if strike.first <= self._index < strike.last and (mine or strike.site != "registers"):
-            strike.hit(self.program_machine(machine))
-        instruction = operation.instruction
+        if injection.first <= self._index < injection.last and (mine or injection.site != "registers"):
+            injection.hit(machine.ctas[injection.cta] if machine.peer is not None else machine)
         form = instruction.form
-        if isinstance(form, MmaForm) and form.sparse:
-            changed = (
-                mine
-                and strike.site == "selector"
-                and strike.first <= index < strike.last
-                and strike.value != instruction.selector
-            )
-            if changed:
-                strike.changed = True
-                return _two(instruction, with_selector(instruction, strike.value), group.warps, strike.local, self)
+        if is_mma(form) and form.sparse:
+            struck = mine and injection.site == "selector" and injection.first <= index < injection.last
+            if struck and injection.value != instruction.selector:
+                injection.changed = True
+                return self._two(instruction, with_selector(instruction, injection.value), group.warps)
             self._look(instruction, form, machine, group.warps)
-        elif isinstance(form, Tcgen05MmaForm) and form.sparse:
+        elif is_tcgen05_mma(form) and form.sparse:
             self._look_at_cells(instruction, form, machine, group.warps)
         return None
 
-    def program_machine(self, machine: CtaState) -> CtaState:
-        """The CTA that the fault is in."""
-        return machine.ctas[self.strike.cta] if machine.peer is not None else machine
-
     def finished(self, machines: list[CtaState]) -> None:
-        strike = self.strike
-        behind = len(self.program.sequences[strike.warp])
-        if strike.first == behind or (strike.first < behind < strike.last):
-            strike.hit(machines[strike.cta])
+        injection, behind = self.injection, len(self.session.sequences[self.injection.warp])
+        if injection.first == behind or (injection.first < behind < injection.last):
+            injection.hit(machines[injection.cta])
+
+    def _two(self, right: Instruction, wrong: Instruction, warps: Warps) -> Executor:
+        """One warp executes another instruction than the rest of its group."""
+        form, struck = right.form, warps == self.injection.local
+        assert is_mma(form)
+
+        def run(machine: CtaState, _warps: Warps) -> Outcome:
+            for instruction, some in ((wrong, warps[struck]), (right, warps[~struck])):
+                if len(some):
+                    self._look(instruction, form, machine, some)
+                    executor(instruction)(machine, some)
+            return NOTHING
+
+        return run
 
     # Detectors
 
     def _look(self, instruction: Instruction, form: MmaForm, machine: CtaState, warps: Warps) -> None:
         if instruction.selector < form.metadata.selectors:
-            illegal, unordered = judged(
-                form.metadata.gather(reader(instruction["e"])(machine, warps)[:, 0], instruction.selector), form
-            )
+            words = reader(instruction["e"])(machine, warps)[:, 0]
+            illegal, unordered = metadata_checks(form, words, instruction.selector)
             self.illegal |= bool(illegal.any())
             self.unordered |= bool(unordered.any())
 
@@ -140,23 +140,23 @@ class SingleRun(Observer):
                 address = TmemAddress.from_word(int(where[row, 0]))
                 for cta in machine.ctas if form.cta_group == 2 else (machine,):
                     found = codes(Cta(cta.tmem, cta.shared.data), address, idesc, metadata)
-                    low, high = found & np.uint32(3), found >> np.uint32(2)
-                    legal = np.isin(found, metadata.sparsity.ordered) if form.kind == "tf32" else low < high
-                    self.unordered |= not bool(legal.all())
+                    self.unordered |= bool(code_checks(found, metadata.legal(found), metadata.sparsity)[1].any())
             except (IsaError, UndefinedBehavior, IndexError):
                 return
 
 
-def _two(right: Instruction, wrong: Instruction, warps: Warps, warp: int, watch: SingleRun) -> Executor:
-    """One warp executes another instruction than the rest of its group."""
+def metadata_checks(
+    form: MmaForm, words: NDArray[np.uint32], selector: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Of metadata words [case, lane] that an instruction reads: `code_checks`."""
+    found = form.metadata.gather(words, selector)
+    return code_checks(found, form.metadata.legal(found), form.metadata.sparsity)
 
-    def run(machine: CtaState, _warps: Warps) -> Outcome:
-        rest, form = warps[warps != warp], right.form
-        assert isinstance(form, MmaForm)
-        for instruction, some in ((wrong, np.array([warp])), (right, rest)):
-            if len(some):
-                watch._look(instruction, form, machine, some)
-                executor(instruction)(machine, some)
-        return NOTHING
 
-    return run
+def with_selector(instruction: Instruction, value: int) -> Instruction:
+    """The matrix instruction with another sparsity selector."""
+    names = [role.name for role in instruction.form.roles]
+    operands = [
+        Immediate(value) if name == "f" else operand for name, operand in zip(names, instruction.operands, strict=False)
+    ]
+    return replace(instruction, operands=tuple(operands))

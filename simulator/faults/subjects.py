@@ -1,132 +1,84 @@
-"""The subjects of campaigns: one `mma.sp`, one `tcgen05.mma`, or a trace; from the keys of a campaign file or of a
-list, and back."""
+"""Targets from the keys of a campaign file or of a list, and their titles: one `mma.sp`, one `tcgen05.mma`, or a
+trace."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
 from isa import IsaError, parse_target
-from simulator.arithmetic.rows import sum_row
 from simulator.errors import ConfigError
-from simulator.faults.instruction import Instruction
-from simulator.faults.space import KINDS
-from simulator.faults.tcgen05 import Tcgen05Instruction
-from simulator.faults.tcgen05_space import alignment
-from simulator.faults.trace import TraceSubject
-from simulator.layout import Choice
+from simulator.execute.mma import Arithmetic
+from simulator.faults.mma_target import MmaTarget
+from simulator.faults.program_target import ProgramTarget
+from simulator.faults.target import FaultTarget
+from simulator.faults.tcgen05_target import MISALIGNED, Tcgen05Target
+from simulator.layout import Choice as Choices
+from simulator.toml_tables import Between, Choice, Tables
 
-KINDS["align"] = alignment  # of addresses in Tensor Memory: the one kind that `space` does not know
-Any_ = Instruction | Tcgen05Instruction | TraceSubject
-COMMON: Mapping[str, type] = {"target": str, "cases": int, "seed": int, "arithmetic": str, "selector": int}
-MMA: Mapping[str, type] = {"opcode": str, **COMMON, "scale_a": list, "scale_b": list}
-TCGEN05: Mapping[str, type] = {
-    "opcode": str,
-    **COMMON,
-    "m": int,
-    "n": int,
-    "base_lane": int,
-    "a_in_tmem": bool,
-    "element": str,
-    "d_type": str,
-    "misaligned": str,
-}
-TRACE: Mapping[str, type] = {"trace": str, "config": str, "target": str, "arithmetic": str}
 MOST_CASES = 1 << 16
+_ARITHMETIC = Annotated[str, Choice(get_args(Arithmetic))]
+_COMMON: dict[str, Any] = {
+    "opcode": str, "target": str, "cases": Annotated[int, Between(1, MOST_CASES, "sets of operands")], "seed": int,
+    "arithmetic": _ARITHMETIC, "selector": int,
+}  # fmt: skip
+_ELEMENTS = ("", "f16", "bf16", "tf32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "s8", "u8")
+KEYS: Mapping[str, Mapping[str, Any]] = {
+    "mma": _COMMON | {"scale_a": tuple[int, int], "scale_b": tuple[int, int]},
+    "tcgen05": _COMMON
+    | {"m": int, "n": int, "base_lane": int, "a_in_tmem": bool, "element": Annotated[str, Choice(_ELEMENTS)]}
+    | {"d_type": Annotated[str, Choice(("", "f16", "f32", "s32"))], "misaligned": Annotated[str, Choice(MISALIGNED)]},
+    "trace": {"trace": str, "config": str, "target": str, "arithmetic": _ARITHMETIC},
+}  # of each sort of subject: its keys, and what their values may be
 
 
-def keys_of(values: Mapping[str, Any]) -> Mapping[str, type]:
-    """The keys that a subject with these may have."""
-    if "trace" in values:
-        return TRACE
-    return TCGEN05 if str(values.get("opcode", "")).startswith("tcgen05") else MMA
+def sort_of(values: Mapping[str, Any]) -> str:
+    """Which of `KEYS` a subject with these values is."""
+    tcgen05 = str(values.get("opcode", "")).startswith("tcgen05")
+    return "trace" if "trace" in values else "tcgen05" if tcgen05 else "mma"
 
 
-def make(path: str, values: Mapping[str, Any], policy: str) -> Any_:
-    """The subject.
+def make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
+    """The target.
 
     Raises:
         ConfigError: values that are none, a form that is none, a target without it; `path` is where they stand.
     """
     try:
-        subject = _make(path, values, policy)
-        _ = subject.layout, subject.sites
+        target = _make(path, values, policy)
+        _ = target.layout, target.sites
     except ConfigError as error:
         raise ConfigError(path, error.key, error.reason, error.legal) from None
     except IsaError as error:
         raise ConfigError(path, "subject.opcode", str(error)) from None
-    return subject
+    return target
 
 
-def _make(path: str, values: Mapping[str, Any], policy: str) -> Any_:
-    if "trace" in values:
-        given = {key: values[key] for key in ("config", "target", "arithmetic") if key in values}
-        beside = Path(path).parent / values["trace"]
-        return TraceSubject(str(beside) if beside.is_file() else values["trace"], policy=policy, **given)
-    if not 1 <= values.get("cases", 1) <= MOST_CASES:
-        raise ConfigError(path, "subject.cases", f"{values['cases']} sets of operands", f"1 to {MOST_CASES}")
-    if keys_of(values) is TCGEN05:
-        return Tcgen05Instruction(policy=policy, **values)
-    ids = [tuple(values.get(key, [0, 0])) for key in ("scale_a", "scale_b")]
-    for key, pair in zip(("scale_a", "scale_b"), ids, strict=True):
-        if len(pair) != 2 or not all(isinstance(value, int) for value in pair):
-            raise ConfigError(path, f"subject.{key}", f"{list(pair)}", "[byte-id, thread-id]")
-    choice = Choice(selector=values.get("selector", 0), scale_a=ids[0], scale_b=ids[1])
-    given = {key: values[key] for key in ("target", "cases", "seed", "arithmetic") if key in values}
-    subject = Instruction(values["opcode"], choice=choice, policy=policy, **given)
-    target = parse_target(subject.target)
-    if not subject.form.supports(target):
-        raise ConfigError(path, "subject.target", f"{target} has no '{subject.form.opcode}'", str(subject.form.targets))
-    return subject
-
-
-def describe(subject: Any_) -> dict[str, Any]:
-    """A subject as plain values, for `make`."""
-    if isinstance(subject, TraceSubject):
-        values = {
-            "trace": str(subject.path),
-            "config": subject.config,
-            "target": subject.target,
-            "arithmetic": subject.arithmetic,
-        }
-        return {key: value for key, value in values.items() if value is not None}
-    if isinstance(subject, Tcgen05Instruction):
-        return {key: value for key, value in subject.__getstate__().items() if key != "policy"}
-    choice = subject.choice
-    about = {
-        "opcode": subject.opcode,
-        "target": subject.target,
-        "cases": subject.cases,
-        "seed": subject.seed,
-        "arithmetic": subject.arithmetic,
-    }
-    return about | {"selector": choice.selector, "scale_a": list(choice.scale_a), "scale_b": list(choice.scale_b)}
+def _make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
+    sort, tables = sort_of(values), Tables(path, {})
+    if not {"opcode", "trace"} & values.keys():
+        legal = "an opcode, such as mma.sp.m16n8k32.f32.f16.f16.f32, or a trace"
+        raise ConfigError(path, "subject.opcode", "is missing", legal)
+    tables.known("subject", values, KEYS[sort])
+    given = {key: tables.value("subject", values, key, KEYS[sort][key]) for key in values}
+    if sort == "trace":
+        name = given.pop("trace")
+        beside = Path(path).parent / name
+        return ProgramTarget(str(beside) if beside.is_file() else name, policy=policy, **given)
+    if sort == "tcgen05":
+        return Tcgen05Target(policy=policy, **given)
+    choice = Choices(**{key: given.pop(key) for key in ("selector", "scale_a", "scale_b") if key in given})
+    target = MmaTarget(given.pop("opcode"), choice=choice, policy=policy, **given)
+    chip = parse_target(target.target)
+    if not target.form.supports(chip):
+        raise ConfigError(path, "subject.target", f"{chip} has no '{target.form.opcode}'", str(target.form.targets))
+    return target
 
 
 def title(values: Mapping[str, Any]) -> str:
-    """What a described subject is, for reports."""
+    """What a described target is, for reports."""
     if "trace" in values:
         return f"trace {values['trace']}" + (f" on {values['config']}" if "config" in values else "")
     shape = f", M = {values['m']}, N = {values['n']}, base lane {values['base_lane']}" if "m" in values else ""
     return f"{values['opcode']}{shape} on {values['target']}, {values['cases']} sets of operands"
-
-
-def rule_of(subject: Any_) -> str:
-    """The arithmetic that the results rest on, and its evidence."""
-    if subject.arithmetic != "chip":
-        return "exact"
-    if isinstance(subject, TraceSubject):
-        return "the chip's, see tcsim run"
-    if isinstance(subject, Tcgen05Instruction):
-        return f"tcgen05 of {subject.target}" + ", sparse: inferred" * subject.form.sparse
-    if not subject.form.a_type.is_float:
-        return "exact"
-    row = sum_row(subject.form, parse_target(subject.target))
-    return f"{row.family} sm_{'/'.join(map(str, row.targets))}, {row.inputs}{', sparse' * row.sparse}: {row.evidence}"
-
-
-def under(subject: Any_, policy: str) -> Any_:
-    """The same subject under another policy."""
-    return replace(subject, policy=policy)

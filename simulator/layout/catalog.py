@@ -13,23 +13,23 @@ from typing import Any
 
 from isa import IsaError, MmaForm, Sparsity, parse_target
 from isa.descriptors.instruction import legal_m, legal_n
-from isa.forms.mma import Form
-from isa.forms.plain import PlainForm
-from isa.forms.tcgen05 import PlainFamilyForm, Tcgen05MmaForm
+from isa.forms.mma import is_mma
+from isa.forms.record import Form
+from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.fragments.metadata import CODE_BITS
-from isa.fragments.registers import ldmatrix_addresses
-from isa.ptx.opcodes import read_opcode
+from isa.fragments.registers import matrix_row_addresses
+from isa.ptx.opcodes import complete_opcode, read_opcode
 from isa.tensor_memory.address import CELL_BITS, QUARTER
+from isa.tensor_memory.copies import copy
 from isa.tensor_memory.datapath import datapath
 from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
-from isa.tensor_memory.moves import copy, move
+from isa.tensor_memory.moves import move
 from isa.tensor_memory.scales import tmem_scales
 from simulator.layout.operand import Operand
 
 _MEASURED = "measured: NVIDIA H100 80GB, November 2026"
 _H100 = parse_target("sm_90a")
 _ANY_PTX = "99.0"  # a layout is the same in every PTX version that has the form
-_LDMATRIX = "PTX ISA 9.0, 9.7.14.5.15 (ldmatrix)"
 _STORED_BITS = {
     "f16": 16,
     "tf32": 32,
@@ -104,7 +104,7 @@ class FormLayout:
     @property
     def k_stored(self) -> int:
         """Columns of A that are stored."""
-        return self.k // 2 if self.sparsity else self.k
+        return self.sparsity.columns(self.k) if self.sparsity else self.k
 
     @property
     def rows(self) -> int:
@@ -147,16 +147,16 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
     """
     choice = choice or Choice()
     found = read_opcode(complete_opcode(form), ptx=_ANY_PTX)
-    if isinstance(found, MmaForm):
+    if is_mma(found):
         _refuse(found, choice, "m", "n", "base_lane", "half_split")
         return _mma(found, choice)
-    if isinstance(found, Tcgen05MmaForm):
+    if is_tcgen05_mma(found):
         _refuse(found, choice, "half_split")
         return _tcgen05(found, choice)
-    if isinstance(found, PlainForm) and found.name == "ldmatrix":
+    if found.fragment is not None:
         _refuse(found, choice, *_EVERY)
-        return _ldmatrix(found, choice)
-    if isinstance(found, PlainFamilyForm) and found.name in ("tcgen05.ld", "tcgen05.st", "tcgen05.cp"):
+        return _loaded_matrices(found)
+    if found.shape:
         _refuse(found, choice, *(name for name in _EVERY if name != "half_split"))
         return _moved(found, choice)
     raise IsaError(
@@ -182,19 +182,7 @@ def _refuse(form: Form, choice: Choice, *names: str) -> None:
             )
 
 
-def complete_opcode(form: str) -> str:
-    """Fills in the qualifiers that every form of the instruction has."""
-    parts = form.strip().split(".")
-    name, given = parts[0], parts[1:]
-    fixed = {"mma": ("sync", "aligned", "row", "col"), "ldmatrix": ("sync", "aligned")}.get(name, ())
-    if form.strip().startswith(("tcgen05.ld", "tcgen05.st")):
-        name, given, fixed = ".".join(parts[:2]), parts[2:], ("sync", "aligned")
-    layouts_given = any(part in ("row", "col") for part in given)
-    missing = [q for q in fixed if q not in given and not (layouts_given and q in ("row", "col"))]
-    return ".".join((name, *missing, *given))
-
-
-# mma and ldmatrix
+# mma and loads of matrices
 
 
 def _mma(form: MmaForm, choice: Choice) -> FormLayout:
@@ -203,7 +191,10 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
     if form.sparse:
         metadata = form.metadata
         metadata.places(choice.selector)  # IsaError for one that is out of range
-        what = f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of {metadata.sparsity.chunk} columns"
+        what = (
+            f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of "
+            f"{metadata.sparsity.chunk} columns"
+        )
         whole, chosen = metadata.mapping, {"selector": choice.selector}
         mapping, pair = whole.at(**chosen), tuple(chosen.items())
         evidence = _MEASURED if on_h100(form) else "published"
@@ -216,7 +207,10 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
     if form.row.scale:
         for name, ids in (("scale_a", choice.scale_a), ("scale_b", choice.scale_b)):
             scale = getattr(form, name)
-            what = f"scale factors of {name[-1].upper()}, {scale.type}, {scale.shape[0]} x {scale.shape[1]}, byte-id {ids[0]}, thread-id {ids[1]}"
+            what = (
+                f"scale factors of {name[-1].upper()}, {scale.type}, {scale.shape[0]} x {scale.shape[1]}, "
+                f"byte-id {ids[0]}, thread-id {ids[1]}"
+            )
             mapping = scale.mapping(*ids)
             operands[name] = Operand(
                 form.opcode, name, what, scale.type.bits, mapping, "PTX ISA 9.0, 9.7.14.3 (block scaling)", "published"
@@ -236,7 +230,10 @@ def _fragment(form: MmaForm, name: str) -> Operand:
     fragment = getattr(form, name)
     what = "stored matrix A" if name == "a" and form.sparse else f"matrix {name.upper()}"
     rows, columns = fragment.shape
-    text = f"{what}, {fragment.type}, {rows} x {columns}, {fragment.registers} register{'s' * (fragment.registers > 1)} a lane"
+    text = (
+        f"{what}, {fragment.type}, {rows} x {columns}, {fragment.registers} "
+        f"register{'s' * (fragment.registers > 1)} a lane"
+    )
     logical = form.metadata.sparsity.formula if name == "a" and form.sparse else ""
     evidence = _MEASURED if on_h100(form) else "published"
     bits = fragment.type.bits
@@ -253,20 +250,24 @@ def _fragment(form: MmaForm, name: str) -> Operand:
     )
 
 
-def _ldmatrix(form: PlainForm, choice: Choice) -> FormLayout:
-    count = form.roles[0].count
+def _loaded_matrices(form: Form) -> FormLayout:
+    """What a load of 8 x 8 matrices gives to each lane, and whose address names which row."""
+    section = f"{form.section} ({form.name})"
+    assert form.fragment is not None
     d = Operand(
         form.opcode,
         "d",
         "destination, rows as addressed by lanes 0, 1, ...",
         16,
-        form.matrix.mapping,
-        _LDMATRIX,
+        form.fragment.mapping,
+        section,
         _MEASURED,
     )
     what = "lanes whose address names each row of each matrix"
-    whose = Operand(form.opcode, "address", what, 32, ldmatrix_addresses(count), _LDMATRIX, "published")
-    return FormLayout(form.opcode, form, choice, {"d": d, "address": whose})
+    whose = Operand(
+        form.opcode, "address", what, 32, matrix_row_addresses(form.fragment.registers), section, "published"
+    )
+    return FormLayout(form.opcode, form, Choice(), {"d": d, "address": whose})
 
 
 # tcgen05
@@ -373,8 +374,8 @@ def _scales(form: Tcgen05MmaForm, choice: Choice, name: str, ids: tuple[int, int
     return found
 
 
-def _moved(form: PlainFamilyForm, choice: Choice) -> FormLayout:
-    if form.name == "tcgen05.cp":
+def _moved(form: Form, choice: Choice) -> FormLayout:
+    if form.access is None:  # tcgen05.cp, which moves no registers
         _refuse(form, choice, "half_split")
         found = copy(form.shape, form.multicast)
         what = "cells <-> bytes of a matrix in shared memory, from the base address on"

@@ -16,10 +16,10 @@ import numpy as np
 
 from isa import IsaError, mma_forms, stored_columns
 from isa.descriptors.instruction import legal_m, legal_n
-from isa.forms.plain import plain_forms
-from isa.forms.tcgen05 import Tcgen05MmaForm, read_family
-from isa.forms.tcgen05_rows import family_opcodes
+from isa.forms.table import family_opcodes, plain_forms
+from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.mapping import Integers
+from isa.ptx.opcodes import find_form
 from simulator.layout.catalog import SWEPT, Choice, FormLayout, form_layout
 from simulator.layout.operand import Operand
 
@@ -74,7 +74,10 @@ class Checked:
     def text(self) -> str:
         """The result in words."""
         lines = [
-            f"{self.forms:,} forms, {self.operands:,} operands with every selector, id, base lane, M and N (of N: {', '.join(map(str, SWEPT))})"
+            (
+                f"{self.forms:,} forms, {self.operands:,} operands with every selector, id, base lane, M and N "
+                f"(of N: {', '.join(map(str, SWEPT))})"
+            )
         ]
         count = f"{len(self.wrong)} differ from the mapping"
         lines.append(f"{self.formulas:,} printed formulas, evaluated at {self.cells:,} places and coordinates: {count}")
@@ -83,14 +86,14 @@ class Checked:
 
 def every_layout() -> Iterator[FormLayout]:
     """Every form with every choice: selectors, ids, base lanes, M, and N of `SWEPT` that are legal."""
-    for opcode in (*mma_forms(), *(name for name, form in plain_forms().items() if form.name == "ldmatrix")):
+    for opcode in (*mma_forms(), *(name for name, form in plain_forms().items() if form.fragment is not None)):
         yield from _with_choices(form_layout(opcode))
     for opcode in family_opcodes():
         if opcode.startswith(("tcgen05.ld.sync", "tcgen05.st", "tcgen05.cp")):
             yield form_layout(opcode)
         elif opcode.startswith("tcgen05.mma") and "collector" not in opcode and "ashift" not in opcode:
-            form = read_family(opcode)
-            assert isinstance(form, Tcgen05MmaForm)
+            form = find_form(opcode)
+            assert is_tcgen05_mma(form)
             for m, n in product(*_sizes(form)):
                 yield from _with_choices(form_layout(opcode, Choice(m=m, n=n)))
 
@@ -136,7 +139,7 @@ def check_formulas() -> Checked:
     return Checked(len(forms), operands, formulas, cells, tuple(wrong))
 
 
-def _check(operand: Operand, found: FormLayout) -> tuple[int, int, list[str]]:
+def _check(operand: Operand, layout: FormLayout) -> tuple[int, int, list[str]]:
     """Formulas, cells, and formulas that are wrong, of one operand."""
     mapping, printed = operand.general or operand.mapping, operand.formulas()
     coordinates = dict(zip((name for name, _ in mapping.axes), np.indices(mapping.shape), strict=True))
@@ -148,7 +151,7 @@ def _check(operand: Operand, found: FormLayout) -> tuple[int, int, list[str]]:
             (grid, coordinates.get(name)) if name in coordinates and name not in grid else (coordinates, grid.get(name))
         )
         if name == "logical column":
-            count, good = _check_logical(operand, found)
+            count, good = _check_logical(operand, layout)
         else:
             assert expected is not None
             got = np.broadcast_to(evaluate(printed[name], **known), expected.shape)
@@ -159,12 +162,12 @@ def _check(operand: Operand, found: FormLayout) -> tuple[int, int, list[str]]:
     return len(printed), cells, wrong
 
 
-def _check_logical(operand: Operand, found: FormLayout) -> tuple[int, bool]:
+def _check_logical(operand: Operand, layout: FormLayout) -> tuple[int, bool]:
     """The formula of the logical column, for every defined code at every stored column."""
-    sparsity = found.sparsity
+    sparsity = layout.sparsity
     assert sparsity is not None
-    codes = np.array(found.codes, np.uint32)[:, None] * np.ones(found.k_stored // sparsity.stored, np.uint32)
+    codes = np.array(layout.codes, np.uint32)[:, None] * np.ones(layout.k_stored // sparsity.stored, np.uint32)
     expected = stored_columns(codes, sparsity)
-    stored = np.arange(found.k_stored)
+    stored = np.arange(layout.k_stored)
     values = {operand.axes[1]: stored, "code": codes.astype(np.int64)[:, stored // sparsity.stored]}
     return expected.size, bool((evaluate(operand.logical, **values) == expected).all())

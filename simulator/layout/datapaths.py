@@ -3,12 +3,9 @@ says so."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-
 from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.datapath import LAYOUTS
+from simulator.tables import Table
 
 HEAD = (
     "layout",
@@ -25,6 +22,11 @@ HEAD = (
 _N = 64
 
 
+def table() -> Table:
+    """The layouts as a table."""
+    return Table(HEAD, rows())
+
+
 def rows() -> list[tuple[str, ...]]:
     """One row for each layout and base lane, formulas from the mapping."""
     found: list[tuple[str, ...]] = []
@@ -38,23 +40,17 @@ def rows() -> list[tuple[str, ...]]:
 
 def as_text(*, markdown: bool = False) -> str:
     """A table; `/` divides integers."""
-    lines = [HEAD, *rows()]
     if markdown:
-        table = [HEAD, tuple("---" for _ in HEAD), *rows()]
-        return "\n".join("| " + " | ".join(line) + " |" for line in table) + "\n"
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table_lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-    about = f"{TMEM_LANES} lanes of Tensor Memory; rows are those of one CTA; C and F use 16 lanes of each 32, D, A and metadata the same ones"
-    return "\n".join([*table_lines, "", about, ""])
+        return table().markdown()
+    about = "rows are those of one CTA; C and F use 16 lanes of each 32, D, A and metadata the same ones"
+    return f"{table().text('<')}\n{TMEM_LANES} lanes of Tensor Memory; {about}\n"
 
 
 def as_csv() -> str:
     """The same as CSV."""
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([HEAD, *rows()])
-    return out.getvalue()
+    return table().csv()
 
 
 def as_json() -> str:
     """The same as a list of objects."""
-    return json.dumps([dict(zip(HEAD, line, strict=True)) for line in rows()], indent=1) + "\n"
+    return table().json()

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError, Sparsity, stored_columns
-from isa.forms.mma import MmaForm
+from isa.forms.mma import is_mma
 from isa.fragments.metadata import spliced
 from isa.fragments.registers import WARP_SIZE
 from isa.mapping import Integers
@@ -28,7 +28,10 @@ from isa.undefined import RULES, metadata_findings
 from simulator.files import BROKEN_ARRAYS
 from simulator.layout.catalog import FormLayout, on_h100
 
-HELP = "random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one a lane), or a file of words"
+HELP = (
+    "random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one "
+    "a lane), or a file of words"
+)
 _HEX = re.compile(r"(0[xX])?[0-9a-fA-F]{1,8}")
 
 
@@ -90,7 +93,10 @@ class Selection:
             return ""
         row, chunk = map(int, np.argwhere(broken)[0])
         count = int(broken.sum())
-        codes = f"{count} metadata code{'s are' if count > 1 else ' is'} not defined; row {row}, chunk {chunk}: {int(self.codes[row, chunk]):#06b}"
+        codes = (
+            f"{count} metadata code{'s are' if count > 1 else ' is'} not defined; row {row}, chunk "
+            f"{chunk}: {int(self.codes[row, chunk]):#06b}"
+        )
         return f"{codes} ({self.problem(row, chunk)}); shown is {self.source}"
 
 
@@ -100,21 +106,21 @@ def halves(code: int) -> tuple[int, int]:
     return code & 3, code >> 2
 
 
-def select(found: FormLayout, words: Bits) -> Selection:
+def select(layout: FormLayout, words: Bits) -> Selection:
     """What these words of metadata select in a sparse form; IsaError for a dense one or another shape."""
-    sparsity = _sparsity(found)
+    sparsity = _sparsity(layout)
     words = np.asarray(words, np.uint32)
-    shape = _shape(found)
+    shape = _shape(layout)
     if words.shape != shape:
         raise IsaError("", -1, f"metadata of shape {words.shape}", f"uint32 {list(shape)}")
-    if found.metadata is not None:
-        codes = found.metadata.gather(words, found.choice.selector, found.choice.base_lane)
-        findings = {name: hit for name, hit in found.metadata.findings(codes).items() if name == "undefined-metadata"}
+    if layout.metadata is not None:
+        codes = layout.metadata.gather(words, layout.choice.selector, layout.choice.base_lane)
+        findings = {name: hit for name, hit in layout.metadata.findings(codes).items() if name == "undefined-metadata"}
     else:
-        assert isinstance(found.form, MmaForm)
-        codes = found.form.metadata.gather(words, found.choice.selector)
-        findings = metadata_findings(found.form, codes)
-    known = isinstance(found.form, MmaForm) and on_h100(found.form)
+        assert is_mma(layout.form)
+        codes = layout.form.metadata.gather(words, layout.choice.selector)
+        findings = metadata_findings(layout.form, codes)
+    known = is_mma(layout.form) and on_h100(layout.form)
     source = (
         "what an H100 was measured to select"
         if known
@@ -125,57 +131,57 @@ def select(found: FormLayout, words: Bits) -> Selection:
     )
 
 
-def read_metadata(found: FormLayout, text: str) -> Selection:
+def read_metadata(layout: FormLayout, text: str) -> Selection:
     """The metadata that a text describes (see above).
 
     Raises:
         IsaError: a dense form, a text that is none of these, or a file that cannot be read or does not hold so many
             words.
     """
-    _sparsity(found)
+    _sparsity(layout)
     name, _, seed = text.partition(":")
     if name == "random" and (seed.isdecimal() or ":" not in text):
-        return select(found, random_words(found, int(seed or 0)))
+        return select(layout, random_words(layout, int(seed or 0)))
     parts = text.split(",")
     if all(_HEX.fullmatch(part.strip()) for part in parts):
-        return select(found, _filled(found, [int(part, 16) for part in parts], f"'{text}'"))
-    return select(found, _from_file(found, Path(text)))
+        return select(layout, _filled(layout, [int(part, 16) for part in parts], f"'{text}'"))
+    return select(layout, _from_file(layout, Path(text)))
 
 
-def random_words(found: FormLayout, seed: int = 0) -> Bits:
+def random_words(layout: FormLayout, seed: int = 0) -> Bits:
     """Words with random defined codes, ascending ones where the form takes others too; bits that are not read are
     random, too."""
     generator = np.random.default_rng(seed)
-    words = generator.integers(0, 1 << 32, _shape(found), dtype=np.uint32)
-    shape = found.operands["e"].shape[:2]
-    codes = generator.choice(np.array(_sparsity(found).ordered, np.uint32), shape)
-    if found.metadata is not None:
-        return found.metadata.scatter(codes, found.choice.selector, found.choice.base_lane, words)
-    assert isinstance(found.form, MmaForm)
-    return found.form.metadata.scatter(codes, found.choice.selector, words)
+    words = generator.integers(0, 1 << 32, _shape(layout), dtype=np.uint32)
+    shape = layout.operands["e"].shape[:2]
+    codes = generator.choice(np.array(_sparsity(layout).ordered, np.uint32), shape)
+    if layout.metadata is not None:
+        return layout.metadata.scatter(codes, layout.choice.selector, layout.choice.base_lane, words)
+    assert is_mma(layout.form)
+    return layout.form.metadata.scatter(codes, layout.choice.selector, words)
 
 
-def _sparsity(found: FormLayout) -> Sparsity:
-    if found.sparsity is None:
-        raise IsaError(found.opcode, -1, f"'{found.opcode}' has no metadata", "an mma.sp or tcgen05.mma.sp form")
-    return found.sparsity
+def _sparsity(layout: FormLayout) -> Sparsity:
+    if layout.sparsity is None:
+        raise IsaError(layout.opcode, -1, f"'{layout.opcode}' has no metadata", "an mma.sp or tcgen05.mma.sp form")
+    return layout.sparsity
 
 
-def _shape(found: FormLayout) -> tuple[int, ...]:
-    return (TMEM_LANES, PAIR) if found.metadata is not None else (WARP_SIZE,)
+def _shape(layout: FormLayout) -> tuple[int, ...]:
+    return (TMEM_LANES, PAIR) if layout.metadata is not None else (WARP_SIZE,)
 
 
-def _filled(found: FormLayout, words: list[int], source: str) -> Bits:
-    shape = _shape(found)
+def _filled(layout: FormLayout, words: list[int], source: str) -> Bits:
+    shape = _shape(layout)
     count = int(np.prod(shape))
     if len(words) not in (1, count) or max(words) >> 32:
         raise IsaError(source, -1, f"{source} holds {len(words)} words", f"1 word for all, or {count}, of 32 bits each")
     return np.resize(np.array(words, np.uint32), shape)
 
 
-def _from_file(found: FormLayout, path: Path) -> Bits:
+def _from_file(layout: FormLayout, path: Path) -> Bits:
     """Words of a file; IsaError if it holds none, or another number of them."""
-    shape = _shape(found)
+    shape = _shape(layout)
     try:
         if path.suffix in (".npy", ".npz"):
             return _from_array(path, shape)
@@ -194,7 +200,7 @@ def _from_file(found: FormLayout, path: Path) -> Bits:
             f"{path}: {f'{wrong!r} is no word in hexadecimal' if wrong else 'holds nothing'}",
             "words such as 0xEE44EE44",
         )
-    return _filled(found, [int(part, 16) for part in parts], str(path))
+    return _filled(layout, [int(part, 16) for part in parts], str(path))
 
 
 def _from_array(path: Path, shape: tuple[int, ...]) -> Bits:

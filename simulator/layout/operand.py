@@ -190,7 +190,8 @@ class Operand:
     def name_of(self, place: Place) -> str:
         """The place as tables write it: `T9 a1[31:16]`, `T9 e[3:0]`; of Tensor Memory `L70 e.col1[7:4]`, columns from
         the operand's address on."""
-        return f"{'L' if self.tmem else 'T'}{place.lane} {self.word_name(place.word)}{self.bits_name(place.low, place.high)}".rstrip()
+        lane = f"{'L' if self.tmem else 'T'}{place.lane}"
+        return f"{lane} {self.word_name(place.word)}{self.bits_name(place.low, place.high)}".rstrip()
 
     def word_name(self, word: int) -> str:
         """The register or column: `a1`, `e`, `d.col3`."""

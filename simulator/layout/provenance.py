@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from isa import IsaError, MmaForm, stored_columns
-from isa.fragments.metadata import ONE_OF_TWO
+from isa import IsaError, stored_columns
+from isa.forms.mma import is_mma
 from simulator.layout.catalog import FormLayout
 from simulator.layout.metadata import Selection, halves
 from simulator.layout.operand import Operand
+from simulator.tables import aligned
 
 INDEX_BITS = 2  # of a code choose one stored element, or pair
 
@@ -78,8 +79,7 @@ class Provenance:
         head = ["stored" if self.terms[0].code else "k", "A", "", "B", "is at", "chosen by"]
         body = [self._row(term, sign) for term in self.terms]
         head += ["scale factors"] if self.terms[0].scales else []
-        widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        lines += [("  " + "  ".join(map(str.ljust, row, widths))).rstrip() for row in (head, *body)]
+        lines += aligned([head, *body], indent="  ")
         return "\n".join(lines) + "\n"
 
     def _row(self, term: Term, sign: str) -> list[str]:
@@ -118,49 +118,49 @@ class Provenance:
         return {**about, "b_column": self.b_column, "terms": terms}
 
 
-def explain(found: FormLayout, row: int, column: int, selection: Selection | None = None) -> Provenance:
+def explain(layout: FormLayout, row: int, column: int, selection: Selection | None = None) -> Provenance:
     """The provenance of D[row][column].
 
     Raises:
         IsaError: the form multiplies nothing, or has no such element.
     """
-    if not found.multiplies:
-        raise IsaError(found.opcode, -1, f"'{found.opcode}' multiplies nothing", "mma, mma.sp or tcgen05.mma")
-    d = found.operands["d"]
+    if not layout.multiplies:
+        raise IsaError(layout.opcode, -1, f"'{layout.opcode}' multiplies nothing", "mma, mma.sp or tcgen05.mma")
+    d = layout.operands["d"]
     place = d.places(row, column)[0]
     c = (
-        found.operands["c"].name_of(found.operands["c"].places(row, column)[0])
-        if "c" in found.operands
+        layout.operands["c"].name_of(layout.operands["c"].places(row, column)[0])
+        if "c" in layout.operands
         else d.name_of(place)
     )
-    operation = found.form.row.operation if isinstance(found.form, MmaForm) else ""
-    terms = tuple(_term(found, row, column, stored, selection) for stored in range(found.k_stored))
-    return Provenance(d.form, row, column, d.name_of(place), c, terms, operation, found.b_column(row, column))
+    operation = layout.form.row.operation if is_mma(layout.form) else ""
+    terms = tuple(_term(layout, row, column, stored, selection) for stored in range(layout.k_stored))
+    return Provenance(d.form, row, column, d.name_of(place), c, terms, operation, layout.b_column(row, column))
 
 
-def _term(found: FormLayout, row: int, column: int, stored: int, selection: Selection | None) -> Term:
-    a = _names(found.operands["a"], row, stored)[0]
-    rows, about = _chosen(found, row, stored, selection)
-    b = found.operands.get("b")
-    names = tuple(_names(b, k, found.b_column(row, column))[0] for k in rows) if b is not None else ()
-    return Term(stored, a, rows, names, scales=_scale_names(found, row, column, rows[0]), **about)
+def _term(layout: FormLayout, row: int, column: int, stored: int, selection: Selection | None) -> Term:
+    a = _names(layout.operands["a"], row, stored)[0]
+    rows, about = _chosen(layout, row, stored, selection)
+    b = layout.operands.get("b")
+    names = tuple(_names(b, k, layout.b_column(row, column))[0] for k in rows) if b is not None else ()
+    return Term(stored, a, rows, names, scales=_scale_names(layout, row, column, rows[0]), **about)
 
 
 def _chosen(
-    found: FormLayout, row: int, stored: int, selection: Selection | None
+    layout: FormLayout, row: int, stored: int, selection: Selection | None
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
     """Rows of B that a stored element meets, and how its metadata says so."""
-    sparsity = found.sparsity
+    sparsity = layout.sparsity
     if sparsity is None:
         return (stored,), {}
     chunk, inside = divmod(stored, sparsity.stored)
-    place = found.operands["e"].places(row, chunk)[0]
-    low = place.low + (0 if sparsity is ONE_OF_TWO else INDEX_BITS * (inside // sparsity.unit))
-    high = place.high if sparsity is ONE_OF_TWO else low + INDEX_BITS - 1
-    name = found.operands["e"].name_of
+    place = layout.operands["e"].places(row, chunk)[0]
+    low = place.low + (0 if sparsity.splices else INDEX_BITS * (inside // sparsity.unit))
+    high = place.high if sparsity.splices else low + INDEX_BITS - 1
+    name = layout.operands["e"].name_of
     about: dict[str, Any] = {"chunk": chunk, "code": name(place), "index": name(place._replace(low=low, high=high))}
     if selection is None:
-        columns = {int(stored_columns(np.array([code], np.uint32), sparsity)[inside]) for code in found.codes}
+        columns = {int(stored_columns(np.array([code], np.uint32), sparsity)[inside]) for code in layout.codes}
         return tuple(sorted(sparsity.chunk * chunk + column for column in columns)), about
     about["value"] = int(selection.codes[row, chunk])
     if selection.joined[row, chunk]:
@@ -170,13 +170,13 @@ def _chosen(
     return (int(selection.columns[row, stored]),), about
 
 
-def _scale_names(found: FormLayout, row: int, column: int, k: int) -> tuple[str, ...]:
+def _scale_names(layout: FormLayout, row: int, column: int, k: int) -> tuple[str, ...]:
     """Where the factors of this slice of K are."""
-    if not found.factors:
+    if not layout.factors:
         return ()
-    factor = k // (found.k // found.factors)
+    factor = k // (layout.k // layout.factors)
     return tuple(
-        _names(found.operands[name], index, factor)[0] for name, index in (("scale_a", row), ("scale_b", column))
+        _names(layout.operands[name], index, factor)[0] for name, index in (("scale_a", row), ("scale_b", column))
     )
 
 

@@ -80,7 +80,7 @@ class Answer:
 
 
 def where(
-    found: FormLayout, name: str, row: int, column: int, selection: Selection | None = None, *, stored: bool = False
+    layout: FormLayout, name: str, row: int, column: int, selection: Selection | None = None, *, stored: bool = False
 ) -> Answer:
     """Which bits of which lane's register (or cell) hold an element.
 
@@ -94,18 +94,18 @@ def where(
     Raises:
         IsaError: no such operand or element.
     """
-    operand = found.operand(name)
-    if found.sparsity is not None and operand.name == "a" and not stored:
-        return _where_logical(found, operand, row, column, selection)
+    operand = layout.operand(name)
+    if layout.sparsity is not None and operand.name == "a" and not stored:
+        return _where_logical(layout, operand, row, column, selection)
     subject = f"{element_name(operand)}[{row}][{column}]"
     facts = [_held(operand, place, number) for number, place in enumerate(operand.places(row, column))]
-    if found.sparsity is not None and operand.name == "a":
+    if layout.sparsity is not None and operand.name == "a":
         facts += [
-            *_stored_facts(found, row, column, selection),
-            _metadata_fact(found, row, column // found.sparsity.stored, selection),
+            *_stored_facts(layout, row, column, selection),
+            _metadata_fact(layout, row, column // layout.sparsity.stored, selection),
         ]
     elif operand.name == "e" and selection is not None:
-        facts.append(_metadata_fact(found, row, column, selection))
+        facts.append(_metadata_fact(layout, row, column, selection))
     return Answer(subject, operand.form, tuple(facts), tuple(substituted(operand, row, column)), source(operand))
 
 
@@ -130,15 +130,15 @@ def _held(operand: Operand, place: Place, copy: int = 0, more: str = "", **data:
     return Fact("held by", text, {"place": name, **place._asdict(), "copy": copy, **data})
 
 
-def _where_logical(found: FormLayout, operand: Operand, row: int, column: int, selection: Selection | None) -> Answer:
-    assert found.sparsity is not None
-    if not 0 <= column < found.k:
-        raise IsaError(str(column), -1, f"A has no column {column}", f"0 to {found.k - 1}")
+def _where_logical(layout: FormLayout, operand: Operand, row: int, column: int, selection: Selection | None) -> Answer:
+    assert layout.sparsity is not None
+    if not 0 <= column < layout.k:
+        raise IsaError(str(column), -1, f"A has no column {column}", f"0 to {layout.k - 1}")
     operand.places(row, 0)  # IsaError for a row that does not exist
-    chunk = column // found.sparsity.chunk
+    chunk = column // layout.sparsity.chunk
     facts = []
     if selection is None:
-        held, pruned = deciding_codes(found.sparsity, found.codes, column)
+        held, pruned = deciding_codes(layout.sparsity, layout.codes, column)
         for at, codes in held.items():
             more = f"stored column {at}, if the code is {listed(codes)}"
             facts += [
@@ -154,23 +154,23 @@ def _where_logical(found: FormLayout, operand: Operand, row: int, column: int, s
                 _held(operand, place, i, f"stored column {at}", stored_column=at)
                 for i, place in enumerate(operand.places(row, at))
             ]
-        facts += _unheld(found, row, column, selection, stored)
-    facts.append(_metadata_fact(found, row, chunk, selection))
+        facts += _unheld(layout, row, column, selection, stored)
+    facts.append(_metadata_fact(layout, row, chunk, selection))
     lines = [line for at in stored for line in substituted(operand, row, at)]
     return Answer(
         f"A[{row}][{column}]",
         operand.form,
         tuple(facts),
-        tuple(lines + _metadata_lines(found, row, chunk)),
+        tuple(lines + _metadata_lines(layout, row, chunk)),
         source(operand),
     )
 
 
-def _unheld(found: FormLayout, row: int, column: int, selection: Selection, stored: list[int]) -> list[Fact]:
+def _unheld(layout: FormLayout, row: int, column: int, selection: Selection, stored: list[int]) -> list[Fact]:
     """What there is to say of a logical column that no stored element holds, or that two hold."""
     chunk = column // selection.sparsity.chunk
     if selection.joined[row, chunk]:
-        return [Fact("note", joined_text(found, selection, row, chunk))]
+        return [Fact("note", joined_text(layout, selection, row, chunk))]
     if len(stored) > 1:
         return [Fact("note", "the code has equal indices: both stored elements multiply the same row of B")]
     if stored:
@@ -219,34 +219,37 @@ def listed(codes: Iterable[int]) -> str:
     return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]])) if texts else "none"
 
 
-def _stored_facts(found: FormLayout, row: int, column: int, selection: Selection | None) -> list[Fact]:
+def _stored_facts(layout: FormLayout, row: int, column: int, selection: Selection | None) -> list[Fact]:
     """Which logical column a stored element is."""
-    assert found.sparsity is not None
+    assert layout.sparsity is not None
     if selection is None:
-        every = columns_by_code(found.sparsity, found.codes, column)
+        every = columns_by_code(layout.sparsity, layout.codes, column)
         return [
             Fact("element", f"A[{row}][{k}], if the code is {listed(codes)}", {"row": row, "column": k, "codes": codes})
             for k, codes in every.items()
         ]
-    chunk = column // found.sparsity.stored
+    chunk = column // layout.sparsity.stored
     if selection.joined[row, chunk]:
-        return [Fact("note", joined_text(found, selection, row, chunk))]
+        return [Fact("note", joined_text(layout, selection, row, chunk))]
     k = int(selection.columns[row, column])
     return [Fact("element", f"A[{row}][{k}]", {"row": row, "column": k})]
 
 
-def _metadata_fact(found: FormLayout, row: int, chunk: int, selection: Selection | None) -> Fact:
+def _metadata_fact(layout: FormLayout, row: int, chunk: int, selection: Selection | None) -> Fact:
     """Who holds the code of a chunk, and what it is."""
-    assert found.sparsity is not None
-    metadata = found.operands["e"]
+    assert layout.sparsity is not None
+    metadata = layout.operands["e"]
     places = metadata.places(row, chunk)
-    first, size = chunk * found.sparsity.chunk, found.sparsity.chunk
+    first, size = chunk * layout.sparsity.chunk, layout.sparsity.chunk
     more = f"code of row {row}, chunk {chunk} (columns {first} to {first + size - 1})"
     data: dict[str, Any] = {"place": metadata.name_of(places[0]), **places[0]._asdict(), "row": row, "chunk": chunk}
-    if len(found.selectors) > 1:
-        more += f", selector {found.choice.selector}"
+    if len(layout.selectors) > 1:
+        more += f", selector {layout.choice.selector}"
     if len(places) > 1:
-        more += f", and {len(places) - 1} cop{'ies' if len(places) > 2 else 'y'}: {', '.join(metadata.name_of(place) for place in places[1:])}"
+        more += (
+            f", and {len(places) - 1} cop{'ies' if len(places) > 2 else 'y'}: "
+            f"{', '.join(metadata.name_of(place) for place in places[1:])}"
+        )
     if selection is not None:
         code = int(selection.codes[row, chunk])
         problem = selection.problem(row, chunk)
@@ -259,7 +262,7 @@ def _metadata_fact(found: FormLayout, row: int, chunk: int, selection: Selection
 
 
 def what(
-    found: FormLayout,
+    layout: FormLayout,
     name: str,
     lane: int,
     word: int = 0,
@@ -279,26 +282,28 @@ def what(
     Raises:
         IsaError: no such operand, lane, register or bits.
     """
-    operand = found.operand(name)
+    operand = layout.operand(name)
     high, low = bits or (operand.word_bits - 1, 0)
     elements = operand.elements(lane, word, low, high)
     place = Place(lane, word, low, high)
     facts: list[Fact] = []
     lines: list[str] = []
     for element in elements:
-        facts += _contents(found, operand, element, selection)
+        facts += _contents(layout, operand, element, selection)
         lines += _placed(operand, lane, word, element)
     if not elements:
-        facts = [Fact("nothing", _reason(found, operand, lane, word, low, high))]
+        facts = [Fact("nothing", _reason(layout, operand, lane, word, low, high))]
     return Answer(operand.name_of(place), operand.form, tuple(facts), tuple(lines), source(operand))
 
 
-def _contents(found: FormLayout, operand: Operand, element: tuple[int, ...], selection: Selection | None) -> list[Fact]:
+def _contents(
+    layout: FormLayout, operand: Operand, element: tuple[int, ...], selection: Selection | None
+) -> list[Fact]:
     row, column = element[:2]
     at = next(place for place in operand.places(*element))
     data: dict[str, Any] = {"place": operand.name_of(at), **at._asdict()}
-    if operand.name == "e" and found.sparsity is not None:
-        first, size = column * found.sparsity.chunk, found.sparsity.chunk
+    if operand.name == "e" and layout.sparsity is not None:
+        first, size = column * layout.sparsity.chunk, layout.sparsity.chunk
         text = (
             f"{data['place']:<16}code of row {row}, chunk {column}: A[{row}][{first}] to A[{row}][{first + size - 1}]"
         )
@@ -311,20 +316,20 @@ def _contents(found: FormLayout, operand: Operand, element: tuple[int, ...], sel
     if len(element) > 2 and operand.shape[2] > 1:
         text += f", {operand.axes[2]} {element[2]}"
     facts = [Fact("element", text, {**data, "row": row, "column": column})]
-    if operand.name == "a" and found.sparsity is not None:
-        for fact in _stored_facts(found, row, column, selection):
+    if operand.name == "a" and layout.sparsity is not None:
+        for fact in _stored_facts(layout, row, column, selection):
             facts.append(replace(fact, text=f"{'':<16}{fact.text}"))
-        facts.append(_metadata_fact(found, row, column // found.sparsity.stored, selection))
+        facts.append(_metadata_fact(layout, row, column // layout.sparsity.stored, selection))
     return facts
 
 
-def _reason(found: FormLayout, operand: Operand, lane: int, word: int, low: int, high: int) -> str:
+def _reason(layout: FormLayout, operand: Operand, lane: int, word: int, low: int, high: int) -> str:
     """Why these bits hold nothing: nothing does, or another selector reads them."""
     others = []
-    for selector in found.selectors if operand.name == "e" else ():
-        if selector != found.choice.selector:
+    for selector in layout.selectors if operand.name == "e" else ():
+        if selector != layout.choice.selector:
             other = (
-                form_layout(found.opcode, replace(found.choice, selector=selector))
+                form_layout(layout.opcode, replace(layout.choice, selector=selector))
                 .operand("e")
                 .elements(lane, word, low, high)
             )
@@ -332,7 +337,7 @@ def _reason(found: FormLayout, operand: Operand, lane: int, word: int, low: int,
             held = " and ".join(f"row {row}, {_run('chunk', chunks)}" for row, chunks in rows.items())
             others += [f"with selector {selector} the codes of {held}"] if other else []
     if others:
-        return f"not read with selector {found.choice.selector}; {'; '.join(others)}"
+        return f"not read with selector {layout.choice.selector}; {'; '.join(others)}"
     return "no element of the operand is held there" + (
         "" if operand.name not in ("scale_a", "scale_b") else " with these ids"
     )
@@ -364,8 +369,8 @@ def _placed(operand: Operand, lane: int, word: int, element: tuple[int, ...]) ->
     return [_line(axis, plain[axis], filled[axis], value) for axis, value in zip(operand.axes, element, strict=True)]
 
 
-def _metadata_lines(found: FormLayout, row: int, chunk: int) -> list[str]:
-    return [f"metadata {line}" for line in substituted(found.operands["e"], row, chunk)]
+def _metadata_lines(layout: FormLayout, row: int, chunk: int) -> list[str]:
+    return [f"metadata {line}" for line in substituted(layout.operands["e"], row, chunk)]
 
 
 def _line(name: str, plain: str, filled: str, value: int) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simulator.layout.metadata import Selection
 from simulator.layout.operand import Operand, Place
+from simulator.tables import Table, aligned
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _PLACE = ("lane", "word", "low", "high")
 
@@ -53,21 +55,29 @@ def _concrete(operand: Operand, selection: Selection | None) -> list[Any] | None
 
 
 def as_csv(found: Sequence[Operand], selection: Selection | None = None) -> str:
-    """All elements, one a line. The second coordinate stands under `column`, whatever it is called; copies only where
+    """All elements, one a line; see `table`."""
+    return table(found, selection).csv()
+
+
+def to_frame(found: Sequence[Operand] | Mapping[str, Operand], selection: Selection | None = None) -> DataFrame:
+    """The same as a pandas DataFrame, one row for each element: `to_frame(form_layout(OPCODE).operands)`."""
+    return table(list(found.values()) if isinstance(found, Mapping) else found, selection).frame()
+
+
+def table(found: Sequence[Operand], selection: Selection | None = None) -> Table:
+    """One row for each element. The second coordinate stands under `column`, whatever it is called; copies only where
     there are any."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     tmem, copies = found[0].tmem, any(len(operand.axes) > 2 for operand in found)
     more = ["code_or_logical_column"] if selection is not None else []
     places = ["lane", "tmem_column" if tmem else "register", "low_bit", "high_bit"]
-    writer.writerow(("operand", "row", "column", *["copy"] * copies, *places, *more))
+    rows: list[tuple[Any, ...]] = []
     for operand in found:
         names = ("row", "column", *["copy"] * copies, *_PLACE)
         columns = [operand.table[name].tolist() for name in names]
         if more:
             columns.append(_concrete(operand, selection) or [""] * len(columns[0]))
-        writer.writerows(zip([operand.name] * len(columns[0]), *columns, strict=True))
-    return out.getvalue()
+        rows += zip([operand.name] * len(columns[0]), *columns, strict=True)
+    return Table(("operand", "row", "column", *["copy"] * copies, *places, *more), rows)
 
 
 def as_json(operand: Operand, selection: Selection | None = None) -> dict[str, Any]:
@@ -98,11 +108,9 @@ def as_text(
     head, body = _by_element(operand, selection) if view == "matrix" else _by_lane(operand, selection)
     formulas = [f"  {name} = {text}" for name, text in operand.formulas().items()]
     if markdown:
-        table = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *body)]
-        return "\n".join([f"### {operand.title}", "", *table, "", *(f"-{line[1:]}" for line in formulas), ""]) + "\n"
-    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-    table = ["  ".join(map(str.rjust, row, widths)) for row in (head, *body)]
-    return "\n".join([operand.title, *formulas, "", *table, ""])
+        lines = Table(tuple(head), body).markdown().splitlines()
+        return "\n".join([f"### {operand.title}", "", *lines, "", *(f"-{line[1:]}" for line in formulas), ""]) + "\n"
+    return "\n".join([operand.title, *formulas, "", *aligned([head, *body], ">"), ""])
 
 
 def places_text(operand: Operand) -> list[str]:
@@ -127,7 +135,10 @@ def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str
         lanes = operand.grid["lane"][0, 0]
         lines.append(
             [
-                f"and {copies - 1} cop{'ies' if copies > 2 else 'y'}, lanes +{', +'.join(map(str, lanes[1:] - lanes[0]))}",
+                (
+                    f"and {copies - 1} cop{'ies' if copies > 2 else 'y'}, lanes "
+                    f"+{', +'.join(map(str, lanes[1:] - lanes[0]))}"
+                ),
                 *[""] * columns,
             ]
         )

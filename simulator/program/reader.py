@@ -9,29 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-from isa import Instruction, IsaError, Target, decode, parse_target
-from isa.forms.mma import Role
-from isa.forms.tcgen05 import FamilyForm
-from isa.forms.tcgen05_operands import SizedRole
-from isa.ptx.instruction import Address, Operand, Pair, Register, Vector, register_names
+from isa import IsaError, parse_target
 from isa.tensor_memory.address import COLUMNS
 from simulator.errors import TraceError
-from simulator.execute.barrier import barrier_of
-from simulator.execute.cta_state import CLUSTER_REGISTERS, SPECIAL
 from simulator.program.blocks import Block, Node, Repeat, Step
+from simulator.program.instructions import MAX_REGISTERS, InstructionReader
 from simulator.program.program import TEXT, Load, Program, Store
 from simulator.program.statements import BLOCKS, HEADER, Statement, directive, lines_of, lines_of_file, statements
 from simulator.resources import folder
-from simulator.state.registers import SORT_OF_BITS, Sort, register_place
+from simulator.state.registers import Sort
 
 VERSION = 1
-MAX_REGISTERS = (
-    255  # PTX ISA 9.0, 11.4.2 (.maxnreg); CUDA programming guide, table of compute capabilities: registers of a thread
-)
 MAX_WARPS = 32  # 1,024 threads of a CTA, likewise
 MAX_SHARED = 232448  # 227 KB, the most that a CTA of any target has (sm_90, sm_100), likewise
 MAX_GLOBAL = 1 << 30  # bytes; a limit of tcsim
@@ -40,7 +31,10 @@ MAX_REPEAT = 10**12
 MAX_DEPTH = 64
 
 _QUOTED = r'"[^"\n]+"'
-_PLACE = r"(?:cta(?P<cta>\w+)\.)?(?:%(?P<sort>rd|rs|r|p)(?P<register>\d+)|(?P<memory>shared|tmem|global)\s*\[\s*(?P<offset>\w+)\s*\])"
+_PLACE = (
+    r"(?:cta(?P<cta>\w+)\.)?(?:%(?P<sort>rd|rs|r|p)(?P<register>\d+)"
+    r"|(?P<memory>shared|tmem|global)\s*\[\s*(?P<offset>\w+)\s*\])"
+)
 _LOAD = re.compile(rf"\.load\s+{_PLACE}\s*,\s*(?P<file>{_QUOTED})\s*,\s*(?P<key>{_QUOTED})\s*;?$")
 _STORE = re.compile(rf"\.store\s+(?P<name>{_QUOTED})\s*,\s*{_PLACE}\s*,\s*(?P<count>\w+)\s*;?$")
 _CTAS = re.compile(r"\.cta\s+([\d\s,-]+?)\s*\{$")
@@ -114,13 +108,13 @@ class _Where(NamedTuple):
     cta: int | None = None
 
 
-class _Builder:
+class _Builder(InstructionReader):
     """Turns statements into a program."""
 
     def __init__(self, path: Path, name: str) -> None:
-        self.path, self.name = path, name
+        super().__init__(path)
+        self.name = name
         self.header: dict[str, str] = {}
-        self.target: Target | None = None
         self.warps = 0
         self.shared = 0
         self.memory = 0
@@ -128,17 +122,8 @@ class _Builder:
         self.stores: list[Store] = []
         self.blocks: list[Block] = []
         self.open: list[_Open] = []
-        self.counts = [0] * len(Sort)
         self.owners: dict[tuple[int, int], int] = {}
         self.named: dict[int, Statement] = {}  # CTAs that .load and .store name
-        self.group: tuple[str, int] | None = None  # the first cta_group that an instruction names, and its line
-
-    def fail(self, statement: Statement, reason: str, legal: str = "", offset: int = 0) -> NoReturn:
-        """TraceError at `offset` characters into the statement, which may span lines."""
-        before = statement.text[:offset]
-        line = statement.line + before.count("\n")
-        column = statement.column + offset if "\n" not in before else offset - before.rfind("\n")
-        raise TraceError(str(self.path), line, column, reason.replace("\n", " "), legal)
 
     def add(self, statement: Statement) -> None:
         text = statement.text
@@ -242,42 +227,55 @@ class _Builder:
                 '.load %r0, "file.npz", "key"; or .load shared[0], ...; or .load global[0], ...; or .load tmem[0], ...'
             )
             self.fail(statement, "malformed .load", f"{legal}; cta1. before a place for one CTA")
-        at = self.place(statement, match)
+        where = self.place(statement, match)
         load = Load(
             match["file"][1:-1],
             match["key"][1:-1],
-            at.register,
-            at.shared,
+            where.register,
+            where.shared,
             statement.line,
-            at.tmem,
-            at.sort,
-            at.cta,
-            at.memory,
+            where.tmem,
+            where.sort,
+            where.cta,
+            where.memory,
         )
         self.loads.append(load)
 
     def store(self, statement: Statement) -> None:
         match = _STORE.match(statement.text)
         if match is None:
-            legal = '.store "name", %r0, COUNT; or .store "name", shared[0], BYTES; or global[0], BYTES; or tmem[0], COLUMNS;'
+            legal = (
+                '.store "name", %r0, COUNT; or .store "name", shared[0], BYTES; or global[0], BYTES; '
+                "or tmem[0], COLUMNS;"
+            )
             self.fail(statement, "malformed .store", legal)
-        at = self.place(statement, match)
-        if at.register is not None:
-            most, what = MAX_REGISTERS - at.register, "the number of registers"
-        elif at.tmem is not None:
-            most, what = COLUMNS - at.tmem, "the number of columns"
-        elif at.memory is not None:
-            most, what = self.memory - at.memory, "the number of bytes"
+        where = self.place(statement, match)
+        if where.register is not None:
+            most, what = MAX_REGISTERS - where.register, "the number of registers"
+        elif where.tmem is not None:
+            most, what = COLUMNS - where.tmem, "the number of columns"
+        elif where.memory is not None:
+            most, what = self.memory - where.memory, "the number of bytes"
         else:
-            most, what = self.shared - (at.shared or 0), "the number of bytes"
+            most, what = self.shared - (where.shared or 0), "the number of bytes"
         count = self.number(statement, match["count"], match.start("count"), 1, most, what)
         name = match["name"][1:-1]
         if any(name == other.name for other in self.stores):
             self.fail(statement, f"two .store statements named '{name}'", "a name of its own for each")
-        if at.register is not None:
-            self.counts[at.sort] = max(self.counts[at.sort], at.register + count)
+        if where.register is not None:
+            self.counts[where.sort] = max(self.counts[where.sort], where.register + count)
         self.stores.append(
-            Store(name, at.register, at.shared, count, statement.line, at.tmem, at.sort, at.cta, at.memory)
+            Store(
+                name,
+                where.register,
+                where.shared,
+                count,
+                statement.line,
+                where.tmem,
+                where.sort,
+                where.cta,
+                where.memory,
+            )
         )
 
     def cta_block(self, statement: Statement) -> None:
@@ -308,14 +306,14 @@ class _Builder:
 
     def ranges(self, statement: Statement, match: re.Match[str], count: int, what: str) -> tuple[int, ...]:
         """The numbers of "0-3,6", each below `count`."""
-        found: list[int] = []
+        numbers_named: list[int] = []
         for part in match[1].split(","):
             ends = [piece.strip() for piece in part.split("-")]
             numbers = [self.number(statement, end, match.start(1), 0, count - 1, f"a {what} number") for end in ends]
             if len(numbers) > 2 or numbers[0] > numbers[-1]:
                 self.fail(statement, f"'{part.strip()}' is not a range of {what}s", "FIRST-LAST", match.start(1))
-            found += range(numbers[0], numbers[-1] + 1)
-        return tuple(found)
+            numbers_named += range(numbers[0], numbers[-1] + 1)
+        return tuple(numbers_named)
 
     def warp_list(self, statement: Statement, match: re.Match[str]) -> tuple[int, ...]:
         warps = self.ranges(statement, match, self.warps, "warp")
@@ -358,70 +356,6 @@ class _Builder:
             for cta in self.open[-1].ctas if self.open else (0,):
                 self.blocks.append(Block(block.warps, body, block.statement.line, cta))
 
-    def instruction(self, statement: Statement) -> Instruction:
-        try:
-            instruction = _decoded(statement.text, self.target)
-            barrier_of(instruction)
-        except IsaError as error:
-            self.fail(statement, error.reason, error.legal, max(error.position, 0))
-        guard = instruction.guard
-        if guard is not None:
-            self.check_register(statement, guard.predicate.name, (1,), "a guard")
-        for role, operand in zip(instruction.form.roles, instruction.operands, strict=False):
-            self.check_registers(statement, instruction, role, operand)
-        if isinstance(instruction.form, FamilyForm):
-            self.check_group(statement, instruction.form)
-        return instruction
-
-    def check_group(self, statement: Statement, form: FamilyForm) -> None:
-        """A kernel has one cta_group: PTX ISA 9.0, 9.7.16.5, and ptxas 13.0."""
-        if form.cta_group:
-            group = f".cta_group::{form.cta_group}"
-            self.group = self.group or (group, statement.line)
-            if group != self.group[0]:
-                place = max(statement.text.find(group), 0)
-                self.fail(
-                    statement,
-                    f"{group} beside {self.group[0]} of line {self.group[1]}",
-                    "one cta_group in the whole trace",
-                    place,
-                )
-
-    def check_registers(self, statement: Statement, instruction: Instruction, role: Role, operand: Operand) -> None:
-        widths = role.bits if isinstance(role, SizedRole) else (role.width,)
-        if isinstance(operand, Address):
-            widths = (32, 64)
-        if isinstance(operand, Vector) and role.packs:
-            widths = (32,)
-        if isinstance(operand, Pair):
-            first, second = operand.elements
-            for part, bits in ((first, 32), (second, 1)):
-                if isinstance(part, Register):
-                    self.check_register(
-                        statement, part.name, (bits,), f"operand {role.name} of {instruction.form.opcode}"
-                    )
-            return
-        for name in register_names(operand):
-            if name not in SPECIAL or (name in CLUSTER_REGISTERS and not role.special):
-                self.check_register(statement, name, widths, f"operand {role.name} of {instruction.form.opcode}")
-
-    def check_register(self, statement: Statement, name: str, widths: tuple[int, ...], what: str) -> None:
-        found = register_place(name)
-        sorts = [SORT_OF_BITS[bits] for bits in widths]
-        if found is None or found.number >= MAX_REGISTERS:
-            legal = " or ".join(f"{sort.prefix}0 to {sort.prefix}{MAX_REGISTERS - 1}" for sort in sorts)
-            legal += f", or {', '.join(SPECIAL)} to read" if Sort.WORD in sorts else ""
-            self.fail(statement, f"'{name}' is not a register of a trace", legal, _place_of(name, statement.text))
-        if found.sort not in sorts:
-            legal = " or ".join(f"{sort.bits} ({sort.prefix}0)" for sort in sorts)
-            self.fail(
-                statement,
-                f"{what} is {name}, a register of {found.sort.bits} bits",
-                legal,
-                _place_of(name, statement.text),
-            )
-        self.counts[found.sort] = max(self.counts[found.sort], found.number + 1)
-
     def finish(self) -> Program:
         if self.open:
             block = self.open[-1].statement
@@ -457,15 +391,3 @@ class _Builder:
             self.memory,
             self.name,
         )
-
-
-def _place_of(name: str, text: str) -> int:
-    """Where a register stands in an instruction's text, not where a longer name or the opcode begins alike."""
-    start = 0 if text.startswith("@") else max(text.find(" "), 0)
-    match = re.search(rf"(?<![\w$%.]){re.escape(name)}(?![\w$])", text[start:])
-    return match.start() + start if match else 0
-
-
-@lru_cache(maxsize=65536)
-def _decoded(text: str, target: Target | None) -> Instruction:
-    return decode(text, target)

@@ -61,16 +61,16 @@ def statements(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Stateme
     text, start = "", (0, 0)
     for number, raw in lines:
         line = _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else "", raw).rstrip("\n\r")
-        at = 0
-        while at < len(line):
+        column = 0
+        while column < len(line):
             if not text:
-                at += len(line[at:]) - len(line[at:].lstrip())
-                if at >= len(line):
+                column += len(line[column:]) - len(line[column:].lstrip())
+                if column >= len(line):
                     break
-                start = (number, at + 1)
-            end, whole = _end_of(text, line, at)
-            text += line[at:end]
-            at = end
+                start = (number, column + 1)
+            end, whole = _end_of(text, line, column)
+            text += line[column:end]
+            column = end
             if len(text) > _MAX_STATEMENT:
                 raise TraceError(
                     str(path),
@@ -104,5 +104,5 @@ def _end_of(text: str, line: str, at: int) -> tuple[int, bool]:
     if begun.startswith("}"):
         return at + 1, True
     mark = "{" if directive(begun) in BLOCKS else ";"
-    found = line.find(mark, at)
-    return (found + 1, True) if found >= 0 else (len(line), False)
+    end = line.find(mark, at)
+    return (end + 1, True) if end >= 0 else (len(line), False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from isa.forms.mma import MmaForm
+from isa.forms.mma import is_mma
 from simulator.execute.dynamic_info import BulkFacts, CopyFacts, Fact, FetchFacts, MmaFacts
 from simulator.program.lowering import Operation
 from simulator.simulation.report import Traffic, Work
@@ -32,7 +32,7 @@ def work_of(
     lines = 0
     for op, times in operations:
         form = op.instruction.form
-        if isinstance(form, MmaForm):
+        if is_mma(form):
             fma, performed = fma + form.fma * times, performed + form.performed_fma * times
             cycles += config.tensor_cycles(form) * times / config.sm.sub_cores
     for fact, times in facts.items():

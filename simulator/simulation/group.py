@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.tcgen05 import FamilyForm
-from simulator.execute.barrier import is_cluster_barrier
 from simulator.execute.dynamic_info import Fact
-from simulator.program.lowering import Code, Operation
+from simulator.program.lowering import Code
 
 
 @dataclass
@@ -36,21 +34,13 @@ class Group:
 def grouped(codes: list[Code]) -> list[Group]:
     """One group a block; one a warp where warps may part: where some of them wait for something that the others need
     not wait for."""
-    operations = [op for code in codes for op in code.operations]
     part = any(
-        (op.barrier and (op.barrier[1] is not None or op.instruction.guard)) or _parting(op) for op in operations
+        (op.barrier and (op.barrier[1] is not None or op.instruction.guard)) or op.instruction.form.parts_warps
+        for code in codes
+        for op in code.operations
     )
     return [
         Group(code, np.array(warps, np.intp))
         for code in codes
         for warps in ([[w] for w in code.warps] if part else [list(code.warps)])
     ]
-
-
-def _parting(op: Operation) -> bool:
-    form = op.instruction.form
-    return (
-        form.unit in ("tcgen05", "tmem")
-        or is_cluster_barrier(form)
-        or (isinstance(form, FamilyForm) and "_wait" in form.name)
-    )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError, UndefinedBehavior
-from isa.forms.mma import MmaForm
+from isa.forms.record import Time
 from simulator.errors import DeadlockError, TraceError
 from simulator.execute.barrier import Barriers
 from simulator.execute.cta_state import CtaState, Executor, PendingWait
@@ -67,14 +67,15 @@ class Executed:
     @property
     def warnings(self) -> list[str]:
         """What a user should know about the run."""
-        found: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        unwritten: dict[tuple[int, int], set[tuple[int, int]]] = {}
         for group in self.groups:
             for key, warps in group.unwritten.items():
-                found.setdefault(key, set()).update((group.code.cta, warp) for warp in warps)
+                unwritten.setdefault(key, set()).update((group.code.cta, warp) for warp in warps)
         name = self.machine.registers.numbering.name
         return [
-            f"line {line}: {name(register)} is read before anything wrote it, in {len(warps)} warp{'s' if len(warps) > 1 else ''} (it reads as 0)"
-            for (register, line), warps in sorted(found.items(), key=lambda item: (item[0][1], item[0][0]))
+            f"line {line}: {name(register)} is read before anything wrote it, in "
+            f"{len(warps)} warp{'s' if len(warps) > 1 else ''} (it reads as 0)"
+            for (register, line), warps in sorted(unwritten.items(), key=lambda item: (item[0][1], item[0][0]))
         ]
 
     @property
@@ -192,9 +193,9 @@ class Interpreter:
         """The error with its place in the trace."""
         if isinstance(error, UndefinedBehavior):
             return UndefinedBehavior(
-                error.name, f"{self.program.path}:{line}: {error.where}", error.rule, error.section
+                error.rule, f"{self.program.path}:{line}: {error.where}", error.reason, error.section
             )
-        return TraceError(str(self.program.path), line, 0, error.reason, error.legal)
+        return TraceError(str(self.program.path), line, 0, error.reason, error.legal, error.rule, error.operand)
 
     def describe(self) -> tuple[str, ...]:
         """Who waits for what."""
@@ -226,8 +227,8 @@ class Interpreter:
                 seen[item.index] = item.instruction.guard is None
                 _note_unwritten(group, item, machine)
             if observers:
-                found = [observer.before(machine, group, item, index) for observer in observers]
-                instead = next((executes for executes in found if executes is not None), None)
+                substitutes = [observer.before(machine, group, item, index) for observer in observers]
+                instead = next((executes for executes in substitutes if executes is not None), None)
             if item.barrier is None:
                 block = self.execute(group, item, machine, instead)
                 if block is not None:
@@ -265,8 +266,13 @@ class Interpreter:
         assert guard is not None
         lanes = guarded_lanes(guard, machine, group.warps)
         if lanes.any() != lanes.all():
-            reason = f"'{item.instruction.form.opcode}' in {int(lanes.sum())} of the {lanes.size} threads of warp {int(group.warps[0])}"
-            raise TraceError(str(self.program.path), item.line, 0, reason, "all threads of a warp, or none")
+            reason = (
+                f"'{item.instruction.form.opcode}' in {int(lanes.sum())} of "
+                f"the {lanes.size} threads of warp {int(group.warps[0])}"
+            )
+            raise TraceError(
+                str(self.program.path), item.line, 0, reason, "all threads of a warp, or none", rule="aligned-threads"
+            )
         return bool(lanes.any())
 
 
@@ -291,6 +297,6 @@ def _idle_loops(code: Code) -> set[int]:
     idle = set()
     for end in (item for item in code.items if isinstance(item, LoopEnd)):
         body = code.items[end.start : end.index]
-        if all(isinstance(item, LoopEnd) or isinstance(item.instruction.form, MmaForm) for item in body):
+        if all(isinstance(item, LoopEnd) or item.instruction.form.time is Time.TENSOR for item in body):
             idle.add(end.loop)
     return idle

@@ -1,29 +1,30 @@
-"""What a run gave: cycles, throughput, where the time went, what was undefined, how exact the result is."""
+"""What a run gave: cycles, throughput, where the time went, what was undefined, how exact the result is.
+
+A `Report` is text for a person (`table`), JSON or CSV, and pandas DataFrames: `to_frame` is one row of numbers, so that
+the reports of a study become one table with `pandas.concat`; `instructions_frame`, `stalls_frame` and `units_frame` say
+what they are made of.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-WAIT_NAMES = {
-    "issued": "an instruction issued",
-    "dependency": "operand of an unfinished matrix or integer instruction",
-    "tensor": "tensor pipe taken",
-    "shared": "operand still on its way from shared memory",
-    "barrier": "at a barrier",
-    "issue": "ready, another warp issued",
-    "alu": "integer pipe taken",
-    "branch": "end of a loop",
-    "finished": "program over",
-    "tcgen05": "queue of the tcgen05 unit full",
-    "tmem": "tcgen05.ld or st not complete, or the path to Tensor Memory taken",
-    "mbarrier": "phase of an mbarrier not complete",
-    "global": "group of copies not complete, or operand on its way from global memory",
+from simulator.tables import Table, aligned
+from simulator.timing.model import StallReason
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+REASONS = {reason.name.lower(): reason.description for reason in StallReason}
+"""What the names in `Report.waits` mean."""
+ARITHMETIC = {
+    "chip": "bit for bit the chip's",
+    "exact": "exact sum, rounded once",
+    "none": "not computed (time alone)",
 }
 
 
@@ -101,7 +102,7 @@ class Report:
         time_us: the same at the config's clock, in microseconds.
         instructions: executed instructions by opcode, warps counted one by one.
         utilisation: share of the cycles for which each unit was taken, 0 to 1.
-        waits: for each warp, cycles by cause (WAIT_NAMES); each sums to `cycles`.
+        waits: for each warp, cycles by cause (REASONS); each sums to `cycles`.
         undefined: undefined cases met, by name.
         arithmetic: "chip", "exact" or "none".
         largest_ulp: largest distance of an element of D from the exact result of the same operands, in units in the
@@ -171,11 +172,69 @@ class Report:
 
     def csv(self) -> str:
         """One row for each number: section, name, value."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(("section", "name", "value"))
-        writer.writerows(self._rows())
-        return out.getvalue()
+        return Table(("section", "name", "value"), self._rows()).csv()
+
+    def to_frame(self) -> DataFrame:
+        """The numbers of the run in one row of a pandas DataFrame; shares are 0 to 1.
+
+        Units are taken together: `tensor_share` is the mean of all tensor pipes. The columns `stall_..._share`, one for
+        each cause, are parts of all warps' cycles, and sum to 1.
+        """
+        t, m = self.throughput, self.memory
+        record: dict[str, Any] = {
+            "trace": self.trace,
+            "config": self.config,
+            "target": self.target,
+            "warps": self.warps,
+            "cycles": self.cycles,
+            "time_us": self.time_us,
+            "throughput_fma_per_clk_sm": t.fma_per_clk_sm,
+            "performed_fma_per_clk_sm": t.performed_fma_per_clk_sm,
+            "sm_tflops": t.tflops_sm,
+            "chip_tflops": t.tflops_chip,
+            "instructions": sum(self.instructions.values()),
+            "matrix_instructions": self.matrix_instructions,
+            "shared_accesses": m.accesses,
+            "shared_bytes": m.bytes,
+            "shared_wavefronts": m.wavefronts,
+            "bank_conflict_wavefronts": m.conflicts,
+            "undefined": sum(self.undefined.values()),
+            "arithmetic": self.arithmetic,
+            "largest_error_ulp": self.largest_ulp,
+            "compared_instructions": self.compared,
+            "skipped_cycles": self.skipped_cycles,
+            "assumed_tables": len(self.assumed),
+        }
+        units = self.units_frame()
+        means = units.groupby("unit", sort=False)["share"].mean()
+        record |= {f"{str(unit).replace(' ', '_')}_share": share for unit, share in means.items()}
+        total = sum(self._all_waits().values())
+        record |= {f"stall_{cause}_share": cycles / max(total, 1) for cause, cycles in self._all_waits().items()}
+        return Table.of([record]).frame()
+
+    def instructions_frame(self) -> DataFrame:
+        """How often each instruction was executed, warps counted one by one: opcode, count."""
+        return Table(("opcode", "count"), list(self.instructions.items())).frame()
+
+    def stalls_frame(self) -> DataFrame:
+        """Where the cycles of each warp went: warp, cause, cycles, share of the run, and what the cause means."""
+        columns = ("warp", "cause", "cycles", "share", "description")
+        rows = [
+            (warp, cause, cycles, cycles / max(self.cycles, 1), REASONS[cause])
+            for warp, row in self.waits.items()
+            for cause, cycles in row.items()
+        ]
+        return Table(columns, rows).frame()
+
+    def units_frame(self) -> DataFrame:
+        """For which share of the cycles each unit was taken: place ("sub-core 0", or "" for those of the whole SM),
+        unit, share."""
+        rows = []
+        for name, share in self.utilisation.items():
+            words = name.split(" ")
+            own = 2 if words[0] in ("sub-core", "SM") else 0
+            rows.append((" ".join(words[:own]), " ".join(words[own:]), share))
+        return Table(("place", "unit", "share"), rows).frame()
 
     def _rows(self) -> list[tuple[str, str, Any]]:
         table = self.as_dict()
@@ -219,44 +278,34 @@ class Report:
         t, m = self.throughput, self.memory
         exact = "not compared"
         if self.largest_ulp is not None:
-            of = (
-                ""
-                if self.compared >= self.matrix_instructions
-                else f" (first {self.compared:,} of {self.matrix_instructions:,} matrix instructions)"
-            )
+            some = self.compared < self.matrix_instructions
+            of = f" (first {self.compared:,} of {self.matrix_instructions:,} matrix instructions)" if some else ""
             exact = f"{self.largest_ulp:,} ulp{of}"
+        shared = f"{m.accesses:,} accesses, {m.bytes:,} bytes, {m.wavefronts:,} wavefronts"
         return [
             ("cycles", f"{self.cycles:,}"),
             ("time", f"{self.time_us:,.3f} us at the config's clock"),
             ("throughput", f"{t.fma_per_clk_sm:,.1f} FMA/clk/SM as named, {t.performed_fma_per_clk_sm:,.1f} performed"),
             ("", f"{t.tflops_sm:.3f} TFLOPS of one SM, {t.tflops_chip:,.1f} TFLOPS of the chip"),
-            (
-                "shared memory",
-                f"{m.accesses:,} accesses, {m.bytes:,} bytes, {m.wavefronts:,} wavefronts, {m.conflicts:,} of them bank conflicts",
-            ),
-            (
-                "arithmetic",
-                {
-                    "chip": "bit for bit the chip's",
-                    "exact": "exact sum, rounded once",
-                    "none": "not computed (time alone)",
-                }[self.arithmetic],
-            ),
+            ("shared memory", f"{shared}, {m.conflicts:,} of them bank conflicts"),
+            ("arithmetic", ARITHMETIC[self.arithmetic]),
             ("largest distance from the exact result", exact),
         ]
 
     def _wait_lines(self) -> list[str]:
-        causes = [cause for cause in WAIT_NAMES if any(row[cause] for row in self.waits.values())]
-        header = f"  {'warp':>6}" + "".join(f"{cause:>12}" for cause in causes)
-        rows = [f"  {warp:>6}" + "".join(f"{row[cause]:>12,}" for cause in causes) for warp, row in self.waits.items()]
-        total = f"  {'all':>6}" + "".join(
-            f"{sum(row[cause] for row in self.waits.values()) / max(self.cycles * len(self.waits), 1):>12.1%}"
-            for cause in causes
-        )
-        return [header, *rows, total]
+        """A row for each warp, a column for each cause that took any cycle, and what part of all cycles each took."""
+        every = self._all_waits()
+        causes = [cause for cause in REASONS if every[cause]]
+        rows = [[f"{warp}", *(f"{row[cause]:,}" for cause in causes)] for warp, row in self.waits.items()]
+        total = max(self.cycles * len(self.waits), 1)
+        last = ["all", *(f"{every[cause] / total:.1%}" for cause in causes)]
+        return aligned([["warp", *causes], *rows, last], ">", widths=(6, 11), gap=" ", indent="  ")
+
+    def _all_waits(self) -> dict[str, int]:
+        """Cycles of all warps together by cause."""
+        return {cause: sum(row[cause] for row in self.waits.values()) for cause in REASONS}
 
 
 def _columns(rows: list[tuple[str, str]]) -> list[str]:
-    width = max((len(first) for first, _ in rows), default=0)
-    align = ">" if rows and rows[0][0][:1].strip().isdigit() else "<"
-    return [f"  {first:{align}{width}}  {second}" for first, second in rows]
+    align = "><" if rows and rows[0][0][:1].strip().isdigit() else "<"
+    return aligned(rows, align, indent="  ")

@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.mma import MmaForm
-from isa.forms.plain import PlainForm
+from isa.forms.mma import is_mma
+from isa.forms.record import Unit
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import MmaFacts
@@ -22,7 +22,7 @@ from simulator.simulation.timed import costs_of
 from simulator.state.registers import WARP_SIZE
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config
-from simulator.timing.model import StallReason, Unit
+from simulator.timing.model import StallReason
 from simulator.timing.result import Timing
 from simulator.timing.tcgen05 import sources
 
@@ -39,12 +39,11 @@ def report_of(program: Program, config: Config | None, executed: Executed, timin
     for op, times in program.operations:
         form = op.instruction.form
         counts[form.opcode] += times
-        if isinstance(form, MmaForm):
+        if form.fma:
             fma, performed, matrix = fma + form.fma * times, performed + form.performed_fma * times, matrix + times
     for mma, times in executed.work.items():
         if isinstance(mma, MmaFacts):
-            named = mma.m * mma.n * mma.k * times
-            fma, performed, matrix = fma + named, performed + (named // 2 if mma.sparse else named), matrix + times
+            fma, performed, matrix = fma + mma.fma * times, performed + mma.performed_fma * times, matrix + times
     throughput, seconds = Throughput(0.0, 0.0, 0.0, 0.0), 0.0
     if config is not None:
         cycles = max(timing.cycles, 1) * program.ctas  # of all SMs together
@@ -104,8 +103,8 @@ def _memory(program: Program, executed: Executed) -> Memory:
             op = code.items[index]
             assert isinstance(op, Operation)
             form = op.instruction.form
-            assert isinstance(form, PlainForm)
-            each = 4 * form.matrix.registers if form.name == "ldmatrix" else form.width // 8 * form.vector
+            assert form.access is not None
+            each = form.access.bytes
             lanes = [group.lanes[index] for group in executed.groups if group.code is code and index in group.lanes]
             if lanes:  # a guard left threads out
                 bytes_moved = np.concatenate([np.stack(rows).ravel() for rows in lanes]) * each
@@ -137,18 +136,21 @@ def _assumed(config: Config | None, program: Program, executed: Executed) -> lis
     inferred = {}
     for op, _ in program.operations:
         form = op.instruction.form
-        if isinstance(form, MmaForm):
-            found = config.tensor_class(form) if config is not None else None
-            tables |= {f"tensor {found.name}"} if found else {"sequences"}
+        table = form.time.table
+        if is_mma(form):
+            tensor = config.tensor_class(form) if config is not None else None
+            tables |= {f"tensor {tensor.name}"} if tensor else {"sequences"}
             if form.a_type.is_float and machine.arithmetic == "chip":
                 row = sum_row(form, machine.target)
                 if row.evidence == INFERRED:
                     inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
-        elif isinstance(form, PlainForm):
-            tables |= {"memory" if form.unit in ("global", "copies") else form.unit}
-            if config is not None and form.unit == "alu" and any(role.width == 64 for role in form.roles):
+        elif not form.asynchronous:
+            tables |= {table}
+            if config is not None and form.time.assumed:
+                inferred[f"[{table}] assumed: {form.time.assumed}"] = True
+            if config is not None and table == "alu" and any(role.width == 64 for role in form.roles):
                 inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True
-        elif form.unit == "mbarrier":
+        elif table == "mbarrier":
             tables |= {"mbarrier" if config is not None and config.mbarrier is not None else "tcgen05.mbarrier"}
             if config is not None and "_tx." in form.opcode:
                 inferred["[mbarrier] assumed: transaction counts take no time of their own"] = True

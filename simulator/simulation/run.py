@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from simulator.errors import ViewError
+from simulator.errors import ViewError, check_option
 from simulator.execute.cta_state import ARITHMETIC
 from simulator.execute.mma import Policy
 from simulator.program.program import Program
@@ -49,10 +49,8 @@ def run(
         DeadlockError: a barrier that not all warps reach.
         ViewError: a timeline that has been used, or of a run without a config.
     """
-    if arithmetic not in ARITHMETIC:
-        raise ValueError(f"arithmetic '{arithmetic}' is not known; legal: {', '.join(ARITHMETIC)}")
-    if undefined not in POLICIES:
-        raise ValueError(f"policy '{undefined}' for undefined behaviour is not known; legal: {', '.join(POLICIES)}")
+    check_option("arithmetic", arithmetic, ARITHMETIC)
+    check_option("undefined", undefined, POLICIES)
     if timeline is not None and (timeline.used or config is None or config == NO_CONFIG):
         what = (
             "the timeline is that of another run"
@@ -66,7 +64,7 @@ def run(
         return report_of(session.program, None, executed, Timing(0, {}, [], [], 0, 0))
     session.check()
     executed = session.run(machines=session.fresh())
-    timing = session.time(executed, skip=skip, recorder=None if timeline is None else timeline.recorder)
+    timing = session.time(executed, skip=skip, observer=None if timeline is None else timeline.recorder)
     report = report_of(session.program, session.config, executed, timing)
     if timeline is not None:
         timeline.close(report.trace, session.program, session.config, session.program.codes, timing)

@@ -18,7 +18,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.tcgen05 import FamilyForm
 from isa.targets import Target, parse_target
 from simulator.errors import ConfigError
 from simulator.execute.barrier import ClusterBarrier
@@ -36,6 +35,7 @@ from simulator.state.mbarrier import OrderedMemory
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode
+from simulator.timing.observer import TimingObserver
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 
@@ -98,19 +98,19 @@ class Session:
 
     def copies(self) -> list[CtaState]:
         """Copies of the initial state, to run or to change."""
-        found = self._empty()
-        for machine, loaded in zip(found, self.initial, strict=True):
+        copied = self._empty()
+        for machine, loaded in zip(copied, self.initial, strict=True):
             machine.registers.copy_from(loaded.registers)
             machine.shared.data[:] = loaded.shared.data
             if "tmem" in vars(loaded):
                 machine.tmem.words[:], machine.tmem.written[:] = loaded.tmem.words, loaded.tmem.written
-        found[0].memory.data[:] = self.initial[0].memory.data
-        return found
+        copied[0].memory.data[:] = self.initial[0].memory.data
+        return copied
 
     def _empty(self) -> list[CtaState]:
         program, machines = self.program, list[CtaState]()
         cluster = ClusterBarrier((code.cta, warp) for code in program.codes if code.items for warp in code.warps)
-        ordered = program.ctas > 1 or any(isinstance(op.instruction.form, FamilyForm) for op, _ in program.operations)
+        ordered = program.ctas > 1 or any(op.instruction.form.asynchronous for op, _ in program.operations)
         outside = GlobalMemory(program.global_bytes)
         for rank in range(program.ctas):
             machine = CtaState(
@@ -152,11 +152,11 @@ class Session:
     @cached_property
     def sequences(self) -> dict[int, NDArray[np.int32]]:
         """By warp, the places of its dynamic instructions in its code."""
-        found: dict[int, NDArray[np.int32]] = {}
+        sequences: dict[int, NDArray[np.int32]] = {}
         for code in self.program.codes:
             sequence = np.array([operation.index for operation in in_order(code)], np.int32)
-            found |= {code.cta * self.program.warps + warp: sequence for warp in code.warps}
-        return found
+            sequences |= {code.cta * self.program.warps + warp: sequence for warp in code.warps}
+        return sequences
 
     def operation(self, warp: int, index: int) -> Operation | None:
         """A dynamic instruction; None behind the last."""
@@ -184,7 +184,12 @@ class Session:
         return compiled(self.program, self.chip)
 
     def time(
-        self, executed: Executed | None = None, *, skip: bool = True, sms: int = 1, recorder: Recorder | None = None
+        self,
+        executed: Executed | None = None,
+        *,
+        skip: bool = True,
+        sms: int = 1,
+        observer: TimingObserver | None = None,
     ) -> Timing:
         """The cycles of a run.
 
@@ -192,7 +197,7 @@ class Session:
             executed: the run for its values; None: one that computes no matrix results.
             skip: whether repetitions of a loop may be skipped; the cycles are the same.
             sms: SMs of the chip that do the same at the same time and share L2.
-            recorder: is told what happens when.
+            observer: is told what happens when.
 
         Raises:
             ConfigError: something that takes a time that the config does not tell.
@@ -201,7 +206,7 @@ class Session:
         executed = executed or self._without_results()
         codes = timed_codes(self.program, self._compiled, executed, self.chip)
         total, ctas = self.program.numbering.total, self.program.ctas
-        return simulate(self.chip, codes, self.program.warps, total, skip=skip, ctas=ctas, sms=sms, recorder=recorder)
+        return simulate(self.chip, codes, self.program.warps, total, skip=skip, ctas=ctas, sms=sms, observer=observer)
 
     def _without_results(self) -> Executed:
         machines = self.copies()
@@ -214,14 +219,14 @@ class Session:
         """By warp, the cycle in which each of its dynamic instructions issues; errors as `time`."""
         self.check()
         recorder = Recorder((0, _FOREVER))
-        self.time(skip=False, recorder=recorder)
+        self.time(skip=False, observer=recorder)
         cycles: dict[int, list[int]] = {warp: [] for warp in self.sequences}
         for issue in recorder.issues:
             cycles[issue.warp].append(issue.cycle)
         assert all(len(cycles[warp]) == len(self.sequences[warp]) for warp in cycles), (
             "one issue for each dynamic instruction"
         )
-        return {warp: np.array(found, np.int64) for warp, found in cycles.items()}
+        return {warp: np.array(issued, np.int64) for warp, issued in cycles.items()}
 
     def instruction_at(self, warp: int, cycle: NDArray[np.integer]) -> NDArray[np.int64]:
         """The first dynamic instruction that a warp issues in these cycles or later; their number where it issues none

@@ -1,4 +1,5 @@
-"""What a program takes on a chip: its codes with their times, compiled once, and what a run has found out about them."""
+"""What a program takes on a chip: its codes with their times, compiled once, and what a run has found out about
+them."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.tcgen05 import FamilyForm
 from simulator.errors import ConfigError, TraceError
 from simulator.execute.dynamic_info import Fact
 from simulator.program.lowering import Code
 from simulator.program.program import Program
 from simulator.simulation.interpreter import Executed
 from simulator.state.registers import WARP_SIZE
+from simulator.timing.compile import bind, compile_code
 from simulator.timing.config import Config
-from simulator.timing.model import TimedCode, bind, compile_code
+from simulator.timing.model import TimedCode
 
 _VALUES_ALONE = "config none: values without time"
 Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
@@ -79,14 +80,14 @@ def _check_times(program: Program, config: Config) -> None:
     for op, _ in program.operations:
         form, guard = op.instruction.form, op.instruction.guard
         what = ""
-        if isinstance(form, FamilyForm):
+        if form.asynchronous:
             what = f"'{form.opcode}'" if "arrive_drop" in form.name else ""
-        elif guard is not None and form.unit not in ("alu", "shared", "global", "copies"):
+        elif guard is not None and form.time.table not in ("alu", "shared", "memory"):
             what = f"'{form.opcode}' behind {guard}"
         if what:
             raise ConfigError(
                 config.path,
-                form.unit,
+                form.time.table,
                 f"line {op.line} of {program.path.name}: there is no time for {what}",
                 _VALUES_ALONE,
             )
@@ -100,22 +101,25 @@ def _everywhere(code: Code, program: Program) -> Code:
 def _facts(code: Code, program: Program, executed: Executed, config: Config) -> dict[int, dict[int, list[Fact]]]:
     """For each operation of a code that has some: the facts of each warp's executions; ConfigError where one fact does
     not say it all."""
-    found: dict[int, dict[int, list[Fact]]] = {}
+    by_index: dict[int, dict[int, list[Fact]]] = {}
     for group in executed.groups:
         for index, rows in group.facts.items() if group.code is code else ():
             for warp, facts in rows.items():
                 known = [fact for fact in facts if fact is not None]
                 if len(known) < len(facts):
                     item = code.items[index]
-                    reason = f"line {item.line} of {program.path.name}: there is no time for threads of one warp that name different mbarriers"
+                    reason = (
+                        f"line {item.line} of {program.path.name}: there is no time "
+                        "for threads of one warp that name different mbarriers"
+                    )
                     raise ConfigError(
                         config.path,
                         "mbarrier",
                         reason,
                         f"one mbarrier for each warp, or {_VALUES_ALONE}",
                     )
-                found.setdefault(index, {})[code.cta * program.warps + warp] = known
-    return found
+                by_index.setdefault(index, {})[code.cta * program.warps + warp] = known
+    return by_index
 
 
 def costs_of(code: Code, executed: Executed) -> Costs:

@@ -32,8 +32,8 @@ class GlobalMemory:
     def read(self, addresses: Addresses, width: int) -> NDArray[np.uint8]:
         """Bytes uint8 [..., width] at `addresses` [...]; AddressError outside of the memory or where misaligned."""
         self.check(addresses, width, width)
-        found: NDArray[np.uint8] = self.data[addresses[..., None] + np.arange(width)]
-        return found
+        data: NDArray[np.uint8] = self.data[addresses[..., None] + np.arange(width)]
+        return data
 
     def write(self, addresses: Addresses, values: NDArray[np.uint8]) -> None:
         """Writes uint8 [..., width]; of accesses to the same byte the last in order wins (PTX leaves open which)."""
@@ -48,13 +48,16 @@ class GlobalMemory:
             bad = int(addresses[outside].ravel()[0])
             reason = f"access to {width} bytes at global[{bad}], outside of the {self.data.size} bytes of global memory"
             raise AddressError(
-                reason, f"0 to {self.data.size - width}, see .global" if self.data.size >= width else "see .global"
+                reason,
+                f"0 to {self.data.size - width}, see .global" if self.data.size >= width else "see .global",
+                rule="shared-memory-bounds",
             )
         misaligned = addresses % alignment != 0
         if misaligned.any():
             raise AddressError(
                 f"misaligned access to {width} bytes at global[{int(addresses[misaligned].ravel()[0])}]",
                 f"a multiple of {alignment}",
+                rule="misaligned-address",
             )
 
 
@@ -67,8 +70,8 @@ def touched(addresses: Addresses, width: int, unit: int, active: Lanes | None = 
     places = np.sort(addresses // unit if active is None else np.where(active, addresses // unit, -1), axis=1)
     fresh = np.ones(places.shape, np.bool_)
     fresh[:, 1:] = places[:, 1:] != places[:, :-1]
-    found: NDArray[np.int64] = (fresh & (places >= 0)).sum(axis=1)
-    return found
+    counts: NDArray[np.int64] = (fresh & (places >= 0)).sum(axis=1)
+    return counts
 
 
 @dataclass

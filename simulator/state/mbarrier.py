@@ -43,31 +43,39 @@ class OrderedMemory(SharedMemory):
 
 
 @dataclass
-class Mbarrier:
-    """One mbarrier object.
+class PhaseCounter:
+    """The arithmetic of an mbarrier: arrivals and bytes that its phase lacks, and how many phases are complete.
+
+    The interpreter, the timing engine and the order checker keep one each, with what else they know of the object.
 
     Attributes:
         expected: arrivals of each phase.
         pending: arrivals that the current phase still lacks.
         transactions: bytes that it still lacks; below 0 while more have come than were announced.
         phase: phases completed.
-        word: the bits in shared memory.
-        released, completed: what those who arrived have released, in all phases and in the completed ones; one array
-            for each CTA's memory.
     """
 
     expected: int
     pending: int
     transactions: int = 0
     phase: int = 0
-    word: int = 0
-    released: list[Clocks] = field(default_factory=list)
-    completed: list[Clocks] = field(default_factory=list)
 
-    def bits(self) -> int:
-        """The object as it is in shared memory."""
-        tx = self.transactions & _TX_MASK
-        return self.pending | self.expected << 20 | tx << 40 | (self.phase & 1) << _PARITY | 1 << _VALID
+    @property
+    def parity(self) -> int:
+        """Of the current phase: 0 or 1."""
+        return self.phase & 1
+
+    def settle(self) -> bool:
+        """Ends the phase if nothing is lacking; returns whether it did."""
+        if self.pending > 0 or self.transactions:
+            return False
+        self.phase += 1
+        self.pending = self.expected
+        return True
+
+    def awaited(self, parity: int) -> int:
+        """Number of the phase that a wait for this parity is for: complete once `phase` is above it."""
+        return self.phase if self.parity == parity else self.phase - 1
 
     def lacks(self) -> str:
         """What the current phase waits for."""
@@ -79,6 +87,26 @@ class Mbarrier:
                 f"{self.transactions} bytes" if self.transactions > 0 else f"an expect_tx of {-self.transactions} bytes"
             )
         return " and ".join(parts)
+
+
+@dataclass
+class Mbarrier(PhaseCounter):
+    """One mbarrier object.
+
+    Attributes:
+        word: the bits in shared memory.
+        released, completed: what those who arrived have released, in all phases and in the completed ones; one array
+            for each CTA's memory.
+    """
+
+    word: int = 0
+    released: list[Clocks] = field(default_factory=list)
+    completed: list[Clocks] = field(default_factory=list)
+
+    def bits(self) -> int:
+        """The object as it is in shared memory."""
+        tx = self.transactions & _TX_MASK
+        return self.pending | self.expected << 20 | tx << 40 | self.parity << _PARITY | 1 << _VALID
 
 
 class Mbarriers:
@@ -96,11 +124,13 @@ class Mbarriers:
         """A new object that expects `count` arrivals, in phase 0."""
         self._check(address)
         if not 1 <= count <= MOST:
-            raise AddressError(f"mbarrier.init with a count of {count}", f"1 to {MOST}")
+            raise AddressError(f"mbarrier.init with a count of {count}", f"1 to {MOST}", rule="barrier-use")
         for other in self.live:
             if abs(other - address) < SIZE:
                 reason = f"mbarrier.init at shared[{address}], where the mbarrier at shared[{other}] is valid"
-                raise AddressError(reason, "one mbarrier.init, by one thread; mbarrier.inval before the next")
+                raise AddressError(
+                    reason, "one mbarrier.init, by one thread; mbarrier.inval before the next", rule="barrier-use"
+                )
         barrier = self.live[address] = Mbarrier(count, count)
         self._write(address, barrier)
         return barrier
@@ -118,11 +148,12 @@ class Mbarriers:
             legal = "mbarrier.init before; " + (
                 ", ".join(f"shared[{place}]" for place in sorted(self.live)) or "there is none yet"
             )
-            raise AddressError(f"no mbarrier at shared[{address}]", legal)
+            raise AddressError(f"no mbarrier at shared[{address}]", legal, rule="barrier-use")
         if barrier.word != self._read(address):
             raise AddressError(
                 f"the mbarrier at shared[{address}] was overwritten by a store",
                 "mbarrier instructions alone, until mbarrier.inval",
+                rule="barrier-use",
             )
         return barrier
 
@@ -147,11 +178,13 @@ class Mbarriers:
             raise AddressError(
                 f"{count} arrivals at the mbarrier at shared[{address}], whose phase lacks {barrier.lacks() or 'none'}",
                 legal,
+                rule="barrier-use",
             )
         if not complete and count == barrier.pending:
             raise AddressError(
                 f"an arrival with .noComplete ends the phase of the mbarrier at shared[{address}]",
                 f"at most {barrier.pending - 1}",
+                rule="barrier-use",
             )
         self._transact(address, barrier, expect)
         barrier.pending -= count
@@ -173,8 +206,7 @@ class Mbarriers:
 
     def awaited(self, address: int, parity: int) -> int:
         """Number of the phase that a wait for this parity is for: done once the object's `phase` is above it."""
-        phase = self.at(address).phase
-        return phase if phase & 1 == parity else phase - 1
+        return self.at(address).awaited(parity)
 
     def _transact(self, address: int, barrier: Mbarrier, count: int) -> None:
         barrier.transactions += count
@@ -182,13 +214,12 @@ class Mbarriers:
             raise AddressError(
                 f"a transaction count of {barrier.transactions} at the mbarrier at shared[{address}]",
                 f"-{MOST} to {MOST}",
+                rule="barrier-use",
             )
 
     def _settle(self, address: int, barrier: Mbarrier) -> None:
         """Ends the phase if nothing is lacking, and writes the object."""
-        if not barrier.pending and not barrier.transactions:
-            barrier.phase += 1
-            barrier.pending = barrier.expected
+        if barrier.settle():
             barrier.completed = list(barrier.released)
         self._write(address, barrier)
 
@@ -196,9 +227,15 @@ class Mbarriers:
         size = self.shared.data.size
         if not 0 <= address <= size - SIZE:
             legal = f"0 to {size - SIZE}, see .shared" if size >= SIZE else "a trace with .shared of 8 bytes at least"
-            raise AddressError(f"an mbarrier at shared[{address}], outside of the {size} bytes of shared memory", legal)
+            raise AddressError(
+                f"an mbarrier at shared[{address}], outside of the {size} bytes of shared memory",
+                legal,
+                rule="barrier-use",
+            )
         if address % SIZE:
-            raise AddressError(f"an mbarrier at shared[{address}] is misaligned", f"a multiple of {SIZE}")
+            raise AddressError(
+                f"an mbarrier at shared[{address}] is misaligned", f"a multiple of {SIZE}", rule="barrier-use"
+            )
 
     def _read(self, address: int) -> int:
         return int.from_bytes(self.shared.data[address : address + SIZE].tobytes(), "little")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.errors import Error
 from isa.types import Bits
 
 BANKS = 32  # CUDA programming guide, compute capabilities 5.x and later: 32 banks of 4 bytes
@@ -14,16 +15,13 @@ LINE_BYTES = BANKS * BANK_BYTES
 Addresses = NDArray[np.int64]
 
 
-class AddressError(ValueError):
-    """An access outside of shared memory, or misaligned: a GPU stops the kernel.
+class AddressError(Error, ValueError):
+    """An access outside of memory, or misaligned, or a use of a barrier that the chip stops: attributes as in
+    `Error`."""
 
-    Attributes:
-        reason, legal: as in the other errors.
-    """
-
-    def __init__(self, reason: str, legal: str) -> None:
-        super().__init__(reason, legal)
-        self.reason, self.legal = reason, legal
+    def __init__(self, reason: str, legal: str, rule: str = "") -> None:
+        super().__init__(reason, legal, rule)
+        self.reason, self.legal, self.rule = reason, legal, rule
 
     def __str__(self) -> str:
         return f"{self.reason}; legal: {self.legal}"
@@ -70,12 +68,14 @@ class SharedMemory:
             raise AddressError(
                 f"access to {width} bytes at shared[{bad}], outside of the {self.data.size} bytes of shared memory",
                 f"0 to {self.data.size - width}, see .shared",
+                rule="shared-memory-bounds",
             )
         misaligned = addresses % width != 0
         if misaligned.any():
             raise AddressError(
                 f"misaligned access to {width} bytes at shared[{int(addresses[misaligned][0])}]",
                 f"a multiple of {width}",
+                rule="misaligned-address",
             )
 
 

@@ -85,10 +85,6 @@ class TensorMemory:
         """No allocation may follow."""
         self.relinquished = True
 
-    def leaked(self) -> list[Allocation]:
-        """What must not be left when the kernel ends."""
-        return list(self.allocations)
-
     def read(self, lanes: Places, columns: Places, where: str = "") -> Bits:
         """uint32 at the given places (arrays that broadcast)."""
         self.check(lanes, columns, where)

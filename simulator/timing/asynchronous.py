@@ -13,21 +13,33 @@ as a block, and that accumulators in Tensor Memory cost nothing.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import simpy
 
+from isa.forms.record import Unit
 from simulator.errors import DeadlockError
-from simulator.execute.dynamic_info import CLUSTER, Barrier, CommitFacts
+from simulator.execute.dynamic_info import (
+    CLUSTER,
+    ArriveFacts,
+    Barrier,
+    CommitFacts,
+    ExpectFacts,
+    InitFacts,
+    MoveFacts,
+    MoveWaitFacts,
+    WaitFacts,
+)
+from simulator.state.mbarrier import PhaseCounter
 from simulator.timing.events import LANDING, QUEUE, At
-from simulator.timing.model import Job, Unit
+from simulator.timing.machine import Machine
+from simulator.timing.model import Job, StallReason, TimedOperation
+from simulator.timing.observer import Issue
+from simulator.timing.pipes import Pipes
+from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.tcgen05 import Cost
-
-if TYPE_CHECKING:
-    from simulator.timing.cores import Warp
-    from simulator.timing.engine import Sm
-    from simulator.timing.recorder import Issue
+from simulator.timing.warp import Warp
 
 
 class Entry(NamedTuple):
@@ -35,36 +47,32 @@ class Entry(NamedTuple):
 
     warp: Warp
     job: Job
-    issue: Issue | None = None  # for a recorder
+    issue: Issue | None = None  # for an observer
 
 
 @dataclass
-class Phase:
-    """An mbarrier: arrivals that complete a phase, those still missing, parity of the current phase, warps that wait
-    (with their parity), bytes.
+class WaitedFor(PhaseCounter):
+    """An mbarrier, with the warps that wait for it and the parity that each waits for."""
 
-    Attributes:
-        bytes: that the phase still lacks; below 0 while more have come than were announced.
-    """
-
-    count: int
-    missing: int
-    parity: int
-    waiting: list[tuple[Warp, int]]
-    bytes: int = 0
+    waiting: list[tuple[Warp, int]] = field(default_factory=list)
 
 
 class Asynchronous:
-    """The units of a CTA, or of the CTAs of a pair, each on an SM of its own."""
+    """The units of a CTA, or of the CTAs of a pair, each on an SM of its own.
 
-    def __init__(self, sm: Sm, ctas: int, length: int) -> None:
-        self.sm, self.length, self.recorder = sm, length, sm.recorder
+    Args:
+        length: instructions that a queue holds.
+    """
+
+    def __init__(self, machine: Machine, shared: SharedMemory, length: int) -> None:
+        self.machine, self.shared, self.length, self.observer = machine, shared, length, machine.observer
+        ctas = machine.ctas
         self.queues: list[deque[Entry]] = [deque() for _ in range(ctas)]
         self.free = [0] * ctas  # when each unit takes the next instruction
-        self.opened = [0] * ctas  # when each queue had room again after it was full
+        self.room_since = [0] * ctas  # when each queue had room again after it was full
         self.ticks: list[At | None] = [None] * ctas  # the next look at each queue
         self.flights: dict[At, tuple[Barrier, ...]] = {}  # arrivals on their way
-        self.phases: dict[Barrier, Phase] = {}
+        self.phases: dict[Barrier, WaitedFor] = {}
 
     def full(self, cta: int) -> bool:
         return len(self.queues[cta]) >= self.length
@@ -78,10 +86,42 @@ class Asynchronous:
         """Whether nothing is queued or on its way."""
         return not (self.flights or any(self.queues))
 
+    def launch(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Issues an operation; returns the cycles until its registers are written."""
+        job = warp.job(operation)
+        if job is None:
+            return 1
+        match job.fact:
+            case MoveFacts(store=store) if job.cost is not None:
+                core.free[Unit.TMEM] = now + job.cost.interval
+                self.machine.counters.tensor_memory[core.number] += job.cost.interval
+                for register in operation.writes:
+                    warp.ready[register] = now + job.cost.latency
+                warp.moves[store] = max(warp.moves[store], now + job.cost.latency)
+                return job.cost.latency
+            case MoveWaitFacts(store=store):
+                warp.wait_until(warp.moves[store], StallReason.TMEM)
+            case InitFacts(barrier=barrier, count=count):
+                self.init(barrier, count)
+            case ExpectFacts(barrier=barrier, count=count):
+                self.transact(barrier, count, now)
+            case ArriveFacts(barrier=barrier, count=count, expect=expect):
+                warp.arrived |= barrier == CLUSTER
+                if expect:
+                    self.transact(barrier, expect, now)
+                self.fly((barrier,) * count, now + self.machine.mbarrier_latency)
+            case WaitFacts(barrier=barrier, parity=parity):
+                warp.blocked = StallReason.MBARRIER if self.wait(warp, barrier, parity) else None
+            case _ if operation.unit is Unit.TCGEN05:
+                assert self.machine.config.tcgen05 is not None
+                core.free[Unit.TCGEN05] = now + self.machine.config.tcgen05.queue.issue
+                self.submit(warp, job, now)
+        return 1
+
     # The queue
 
     def submit(self, warp: Warp, job: Job, now: int) -> None:
-        self.queues[warp.cta].append(Entry(warp, job, self.recorder.current if self.recorder is not None else None))
+        self.queues[warp.cta].append(Entry(warp, job, self.observer.current if self.observer is not None else None))
         self.pump(warp.cta, now)
 
     def pump(self, cta: int, now: int) -> None:
@@ -92,105 +132,111 @@ class Asynchronous:
             if isinstance(fact, CommitFacts):
                 arrival = max(warp.complete, now + 1)
                 self.fly(fact.barriers, arrival)
-                if self.recorder is not None:
-                    self.recorder.start(issue, now, arrival)
+                if self.observer is not None:
+                    self.observer.start(issue, now, arrival)
             elif cost is not None:
                 units = range(len(self.free)) if getattr(fact, "cta_group", 1) == 2 else (cta,)
                 start = max(self.free[unit] for unit in units)
                 if start > now:
                     self.look(cta, start)
                     break
-                if self.recorder is not None:
-                    self.recorder.start(issue, now, now)
+                if self.observer is not None:
+                    self.observer.start(issue, now, now)
                 self.start(warp, cost, units, now)
             queue.popleft()
         if was_full and not self.full(cta):
-            self.opened[cta] = now
-            self.sm.wake_cores(cta, now)
+            self.room_since[cta] = now
+            self.machine.wake_cores(cta, now)
 
     def look(self, cta: int, at: int) -> None:
         tick = self.ticks[cta]
         if tick is None or tick.at != at:
-            self.ticks[cta] = At(self.sm.env, at, QUEUE + cta, lambda event: self.looked(cta, event))
+            self.ticks[cta] = At(self.machine.env, at, QUEUE + cta, lambda event: self.looked(cta, event))
 
     def looked(self, cta: int, event: simpy.Event) -> None:
         if event is self.ticks[cta]:
             self.ticks[cta] = None
-            self.pump(cta, int(self.sm.env.now))
-            self.sm.check_done()
+            self.pump(cta, int(self.machine.env.now))
+            self.machine.check_done()
 
     def start(self, warp: Warp, cost: Cost, units: range | tuple[int, ...], now: int) -> None:
         """Takes the units, and shared memory for the operands."""
         late = 0
         for unit in units:
             if cost.operands:
-                begin = self.sm.shared.block(unit, now, cost.operands)
-                self.sm.count_shared(unit, cost.operands)
+                begin = self.shared.block(unit, now, cost.operands)
+                self.machine.counters.shared[unit] += cost.operands
                 late = max(late, begin - now)
         interval = max(cost.interval, late + cost.operands)
         for unit in units:
             self.free[unit] = now + interval
-            self.sm.count_unit(unit, cost, interval)
+            self.count(unit, cost, interval, now)
         warp.complete = max(warp.complete, now + late + cost.latency)
-        self.sm.end = max(self.sm.end, warp.complete)
-        if self.recorder is not None:
-            self.recorder.complete(now + late + cost.latency)
+        self.machine.end = max(self.machine.end, warp.complete)
+        if self.observer is not None:
+            self.observer.complete(now + late + cost.latency)
+
+    def count(self, unit: int, cost: Cost, interval: int, now: int) -> None:
+        """The unit of an SM has taken an instruction."""
+        self.machine.counters.tcgen05[unit] += interval
+        self.machine.counters.products[unit] += cost.tensor
+        if self.observer is not None:
+            self.observer.serve("tcgen05", unit, now, now + interval)
 
     # mbarriers
 
     def fly(self, barriers: tuple[Barrier, ...], at: int) -> None:
         """One arrival on each of these at a later cycle."""
-        self.flights[At(self.sm.env, at, LANDING, self.landed)] = barriers
+        self.flights[At(self.machine.env, at, LANDING, self.landed)] = barriers
 
     def landed(self, event: simpy.Event) -> None:
         assert isinstance(event, At)
-        now = int(self.sm.env.now)
+        now = int(self.machine.env.now)
         for barrier in self.flights.pop(event):
             self.arrive(barrier, now)
-        self.sm.end = max(self.sm.end, now)
-        self.sm.check_done()
+        self.machine.end = max(self.machine.end, now)
+        self.machine.check_done()
 
     def init(self, barrier: Barrier, count: int) -> None:
-        self.phases[barrier] = Phase(count, count, 0, [])
+        self.phases[barrier] = WaitedFor(count, count)
 
-    def phase(self, barrier: Barrier) -> Phase:
-        found = self.phases.get(barrier)
-        if found is None:
+    def phase(self, barrier: Barrier) -> WaitedFor:
+        known = self.phases.get(barrier)
+        if known is None:
             raise DeadlockError((f"{_named(barrier)} is used before mbarrier.init",))
-        return found
+        return known
 
     def arrive(self, barrier: Barrier, now: int) -> None:
         """One arrival; at the last of a phase the waiting warps can issue in this cycle."""
         phase = self.phase(barrier)
-        phase.missing -= 1
+        phase.pending -= 1
         self.settle(barrier, phase, now)
 
     def transact(self, barrier: Barrier, count: int, now: int) -> None:
         """Bytes that are announced (`count` above 0) or have come; they are seen at `now`, which may be later than this
         cycle."""
         phase = self.phase(barrier)
-        phase.bytes += count
+        phase.transactions += count
         if count < 0:
-            self.settle(barrier, phase, now + (self.sm.mbarrier_latency - 1 if phase.waiting else 0))
+            self.settle(barrier, phase, now + (self.machine.mbarrier_latency - 1 if phase.waiting else 0))
 
-    def settle(self, barrier: Barrier, phase: Phase, now: int) -> None:
+    def settle(self, barrier: Barrier, phase: WaitedFor, now: int) -> None:
         """Completes the phase if nothing is missing any more."""
-        if phase.missing > 0 or phase.bytes:
+        if not phase.settle():
             return
-        phase.missing, phase.parity = phase.count, phase.parity ^ 1
-        if self.recorder is not None and (barrier != CLUSTER or self.sm.ctas > 1):
-            self.recorder.flip(_named(barrier), max(barrier[0], 0), phase.parity ^ 1, now)
+        if self.observer is not None and (barrier != CLUSTER or self.machine.ctas > 1):
+            self.observer.flip(_named(barrier), max(barrier[0], 0), phase.parity ^ 1, now)
         if barrier == CLUSTER:
-            for warp in self.sm.warps:
+            for warp in self.machine.warps:
                 warp.arrived = False
         released, phase.waiting = phase.waiting, []
         for warp, _ in released:
-            self.sm.release(warp, now)
+            self.machine.release(warp, now)
 
     def leave(self, warp: Warp, now: int) -> None:
         """A warp has ended: the barrier of the cluster does not wait for it any more."""
         phase = self.phases[CLUSTER]
-        phase.count -= 1
+        phase.expected -= 1
         if not warp.arrived:
             self.arrive(CLUSTER, now)
 
@@ -205,9 +251,10 @@ class Asynchronous:
     def describe(self) -> list[str]:
         """Who waits for which mbarrier, for a deadlock's message."""
         return [
-            f"warps {', '.join(str(warp.id) for warp, _ in phase.waiting)} wait for parity {phase.waiting[0][1]} of {_named(barrier)}, "
-            f"which lacks {phase.missing} of {phase.count} arrivals"
-            + (f" and {phase.bytes} bytes" if phase.bytes else "")
+            f"warps {', '.join(str(warp.id) for warp, _ in phase.waiting)} "
+            f"wait for parity {phase.waiting[0][1]} of {_named(barrier)}, "
+            f"which lacks {phase.pending} of {phase.expected} arrivals"
+            + (f" and {phase.transactions} bytes" if phase.transactions else "")
             for barrier, phase in sorted(self.phases.items())
             if phase.waiting
         ]
@@ -217,13 +264,20 @@ class Asynchronous:
         for no release."""
         queues = tuple(tuple((entry.warp.id, entry.job.fact) for entry in queue) for queue in self.queues)
         times = tuple(
-            (max(free - now, 0), opened - now if opened > oldest else None)
-            for free, opened in zip(self.free, self.opened, strict=True)
+            (max(free - now, 0), since - now if since > oldest else None)
+            for free, since in zip(self.free, self.room_since, strict=True)
         )
         ticks = tuple(None if tick is None else tick.at - now for tick in self.ticks)
         flights = tuple((flight.at - now, barriers) for flight, barriers in self.flights.items())
         phases = tuple(
-            (barrier, p.count, p.missing, p.parity, p.bytes, tuple((warp.id, parity) for warp, parity in p.waiting))
+            (
+                barrier,
+                p.expected,
+                p.pending,
+                p.parity,
+                p.transactions,
+                tuple((warp.id, parity) for warp, parity in p.waiting),
+            )
             for barrier, p in self.phases.items()
         )
         return (queues, times, ticks, flights, phases)

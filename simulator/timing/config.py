@@ -1,21 +1,19 @@
 """A GPU as the timing engine sees it: read from a TOML file in which every table names its source.
 
-The format is described in docs/configs.md. No number of a chip stands in the code.
+The format is described in docs/configs.md. No number of a chip stands in the code; what a number may be stands beside
+its field (`simulator.timing.tables` and its neighbours).
 """
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 from isa import IsaError, MmaForm, Target, parse_target
-from isa.types import MATRIX_TYPES
-from simulator.errors import ConfigError
 from simulator.resources import folder
+from simulator.timing import tcgen05_config as tcgen05
 from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
 from simulator.timing.sequences_config import Sequences, read_sequences
 from simulator.timing.tables import (
@@ -31,13 +29,10 @@ from simulator.timing.tables import (
     Shared,
     Sm,
     TensorClass,
-    known_kinds,
 )
-from simulator.timing.tcgen05_config import Tcgen05, read_tcgen05
+from simulator.toml_tables import Tables, fields_of, read_toml
 
 STATUSES = ("measured", "published", "assumed")
-POLICIES = ("oldest", "greedy-oldest", "greedy-round-robin", "round-robin")
-T = TypeVar("T", str, int)
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ class Config:
     barrier: Barrier
     shared: Shared
     tensor: tuple[TensorClass, ...]
-    tcgen05: Tcgen05 | None = None
+    tcgen05: tcgen05.Tcgen05 | None = None
     schedule: Schedule = NO_SCHEDULE
     pipe: Pipe = NO_PIPE
     memory: Memory | None = None
@@ -93,7 +88,7 @@ class Config:
         return self.sources[table].split(":")[0]
 
 
-_TABLES: dict[str, type] = {
+_REQUIRED: dict[str, type] = {
     "chip": Chip,
     "sm": Sm,
     "issue": Issue,
@@ -102,7 +97,6 @@ _TABLES: dict[str, type] = {
     "barrier": Barrier,
     "shared": Shared,
 }
-_LATE = ("result_from", "result_until", "ports")
 _OPTIONAL: dict[str, type] = {
     "schedule": Schedule,
     "pipe": Pipe,
@@ -112,29 +106,6 @@ _OPTIONAL: dict[str, type] = {
     "hbm": Hbm,
     "launch": Launch,
 }
-_MAY_BE_ZERO = (
-    *_LATE,
-    "compare",
-    "fetch",
-    "sparse_after_dense",
-    "three_registers",
-    "access",
-    "cycles",
-    "minimum",
-    "change_latency",
-    "register_latency",
-    "arrival",
-    "port_cycles",
-    "warp_interval",
-    "wavefront_interval",
-    "store_latency",
-    "operand_latency",
-    "overlap_latency",
-    "pipe_cycles",
-    "write_cycles",
-    "cached_cycles",
-)
-_TOP = ("name", "title", "target", "tensor", "tcgen05", "sequences", *_TABLES, *_OPTIONAL)
 
 
 def config_names() -> list[str]:
@@ -149,198 +120,101 @@ def load_config(name: str | Path) -> Config:
         ConfigError: no such config, bad TOML, unknown or missing keys, impossible values; says which and what would be
             right.
     """
-    path = folder("configs") / f"{name}.toml"
-    try:
-        if not path.is_file() or "/" in str(name):
-            path = Path(name)
-        table = tomllib.loads(path.read_bytes().decode("utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(str(path), "", f"not a TOML file: {error}", "TOML, see docs/configs.md") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(str(path), "", f"not UTF-8 text: {error}", "TOML in UTF-8") from None
-    except RecursionError:
-        raise ConfigError(
-            str(path), "", "not a TOML file that can be read: values nested too deeply", "TOML, see docs/configs.md"
-        ) from None
-    except (OSError, ValueError) as error:
-        near = [known for known in config_names() if known.startswith(str(name))] or get_close_matches(
-            str(name), config_names(), 1
-        )
-        why = getattr(error, "strerror", None) or error
-        hint = f", did you mean '{near[0]}'?" if near else ""
-        raise ConfigError(
-            str(name), "", f"no such config{hint} ({why})", f"{', '.join(config_names())}, or the path of a TOML file"
-        ) from None
-    return Reader(str(path), table).config()
+    return _Reader(read_toml(name, folder("configs"), "config", "docs/configs.md")).config()
 
 
-class Reader:
-    """Checks a parsed file entry by entry."""
+@dataclass(frozen=True)
+class _Heading:
+    """What stands at the top of a config, outside of any table."""
 
-    def __init__(self, path: str, table: dict[str, Any]) -> None:
-        self.path, self.table = path, table
+    name: str
+    title: str
+    target: str
+
+
+class _Reader:
+    """The tables of a config, each with its source.
+
+    Attributes:
+        sources: for each table that was read, where its numbers come from.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
         self.sources: dict[str, str] = {}
 
-    def fail(self, key: str, reason: str, legal: str = "") -> NoReturn:
-        raise ConfigError(self.path, key, reason, legal)
-
     def config(self) -> Config:
-        self.known("", self.table, _TOP)
-        text = {key: self.string("", self.table, key) for key in ("name", "title", "target")}
+        """All of it."""
+        tables = self.tables
+        heading = tables.record(_Heading, "", also=("tensor", "tcgen05", "sequences", *_REQUIRED, *_OPTIONAL))
         try:
-            target = parse_target(text["target"])
+            target = parse_target(heading.target)
         except IsaError as error:
-            self.fail("target", error.reason, error.legal)
-        parts = {name: self.part(name, kind, self.table.get(name)) for name, kind in _TABLES.items()}
-        if parts["issue"].policy not in POLICIES:
-            self.fail("issue.policy", f"unknown policy '{parts['issue'].policy}'", ", ".join(POLICIES))
-        parts |= {
-            name: self.part(name, kind, self.table[name]) for name, kind in _OPTIONAL.items() if name in self.table
-        }
-        tensor = self.tensor_classes()
-        tcgen05 = read_tcgen05(self, self.table["tcgen05"]) if "tcgen05" in self.table else None
-        if "sequences" in self.table:
-            parts["sequences"] = self.sequences(tensor)
-        return Config(
-            self.path,
-            text["name"],
-            text["title"],
-            target,
-            **parts,
-            tensor=tensor,
-            tcgen05=tcgen05,
-            sources=self.sources,
-        )
+            tables.fail("target", error.reason, error.legal)
+        kinds = _REQUIRED | {name: kind for name, kind in _OPTIONAL.items() if name in tables.values}
+        parts = {name: self.part(kind, name) for name, kind in kinds.items()}
+        parts["tensor"] = tuple(self.rows(TensorClass, "tensor"))
+        if "tcgen05" in tables.values:
+            parts["tcgen05"] = self.tcgen05()
+        if "sequences" in tables.values:
+            parts["sequences"] = self.sequences(parts["tensor"])
+        return Config(tables.path, heading.name, heading.title, target, **parts, sources=self.sources)
 
-    def known(self, where: str, table: dict[str, Any], keys: tuple[str, ...]) -> None:
-        for key in table:
-            if key not in keys:
-                near = get_close_matches(key, keys, 1)
-                self.fail(
-                    f"{where}{key}", "unknown key" + (f", did you mean '{near[0]}'?" if near else ""), ", ".join(keys)
-                )
+    def part(self, kind: type, where: str, values: Any = None, *, title: str = "", also: tuple[str, ...] = ()) -> Any:
+        """A table with its source, which is noted under its title."""
+        values = self.tables.find(where) if values is None else values
+        if isinstance(values, Mapping):
+            self.tables.known(where, values, (*fields_of(kind), *also, "source"))
+            self.source(title or where, where, values)
+        return self.tables.record(kind, where, values, also=(*also, "source"))
 
-    def part(self, name: str, kind: Any, table: Any) -> Any:
-        """A table of numbers and texts as the dataclass `kind`."""
-        if not isinstance(table, dict):
-            self.fail(
-                name,
-                "missing table" if table is None else "not a table",
-                f"[{name}] with {', '.join(f.name for f in fields(kind))} and source",
-            )
-        types = {f.name: f.type for f in fields(kind) if f.name != "known"}
-        self.known(f"{name}.", table, (*types, "source"))
-        self.source(name, table)
-        readers: dict[str, Callable[..., Any]] = {
-            "int": self.integer,
-            "float": self.number,
-            "str": self.string,
-            "bool": self.boolean,
-        }
-        return kind(**{key: readers[str(type_name)](f"{name}.", table, key) for key, type_name in types.items()})
+    def rows(self, kind: type, where: str) -> list[Any]:
+        """An array of tables that each have a name of their own, and a source."""
+        found: list[Any] = []
+        for place, row in self.tables.rows(where):
+            self.tables.known(place, row, (*fields_of(kind), "source"))
+            name = self.tables.value(place, row, "name", str)
+            if name in {other.name for other in found}:
+                self.tables.fail(f"{place}.name", f"two tables of {where} named '{name}'", "a name of its own for each")
+            found.append(self.part(kind, place, row, title=f"{where.replace('.', ' ')} {name}"))
+        return found
+
+    def source(self, title: str, where: str, values: Mapping[str, Any]) -> None:
+        """Notes where the numbers of a table come from."""
+        value = values.get("source")
+        if not isinstance(value, str) or value.split(":")[0] not in STATUSES or ":" not in value:
+            reason = "missing" if value is None else f"{value!r}"
+            self.tables.fail(f"{where}.source", reason, "'measured: ...', 'published: ...' or 'assumed: ...'")
+        self.sources[title] = value
+
+    def tcgen05(self) -> tcgen05.Tcgen05:
+        """`[tcgen05]` and the tables within it."""
+        parts = {"copy": tcgen05.Copy, "tmem": tcgen05.Tmem, "mbarrier": tcgen05.Mbarrier}
+        queue = self.part(tcgen05.Queue, "tcgen05", also=("kind", "shape", "sparse", *parts))
+        read = {name: self.part(kind, f"tcgen05.{name}") for name, kind in parts.items()}
+        kinds = tuple(self.rows(tcgen05.Kind, "tcgen05.kind"))
+        shapes = tuple(self.rows(tcgen05.Shape, "tcgen05.shape"))
+        for number, shape in enumerate(shapes):
+            legal = tcgen05.ROWS[shape.cta_group]
+            if not set(shape.rows) <= set(legal):
+                reason, right = f"{list(shape.rows)}", f"a list of {', '.join(map(str, legal))}"
+                self.tables.fail(f"tcgen05.shape[{number}].rows", reason, right)
+        sparse = tuple(self.rows(tcgen05.Sparse, "tcgen05.sparse"))
+        return tcgen05.Tcgen05(queue, kinds, shapes, sparse, **read)
 
     def sequences(self, tensor: tuple[TensorClass, ...]) -> Sequences:
         """`[sequences]` with what its file holds, of which every matrix instruction needs a class."""
-        found: Sequences = self.part("sequences", Sequences, self.table["sequences"])
-        known = sorted(path.stem for path in (folder("configs") / "sequences").glob("*.json"))
-        if found.file not in known:
-            self.fail("sequences.file", f"no sequences named '{found.file}'", ", ".join(known))
+        found: Sequences = self.part(Sequences, "sequences")
+        key, names = "sequences.file", sorted(path.stem for path in (folder("configs") / "sequences").glob("*.json"))
+        if found.file not in names:
+            self.tables.fail(key, f"no sequences named '{found.file}'", ", ".join(names))
         path = folder("configs") / "sequences" / f"{found.file}.json"
         try:
-            read = read_sequences(path)
+            known = read_sequences(path)
         except (OSError, ValueError) as error:
-            self.fail("sequences.file", f"{path.name}: {error}", "a file that tests/hardware/sequences.py wrote")
-        for form in {form for sequence in read.values() for form in sequence.tensor}:
+            self.tables.fail(key, f"{path.name}: {error}", "a file that tests/hardware/sequences.py wrote")
+        for form in {form for sequence in known.values() for form in sequence.tensor}:
             if not any(c.matches(form) for c in tensor):
-                self.fail(
-                    "sequences.file",
-                    f"no [[tensor]] class matches '{form.opcode}', which a sequence uses",
-                    "a class for it",
-                )
-        return replace(found, known=read)
-
-    def tensor_classes(self) -> tuple[TensorClass, ...]:
-        rows = self.table.get("tensor")
-        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-            self.fail("tensor", "at least one [[tensor]] table is needed", "see docs/configs.md")
-        keys = tuple(f.name for f in fields(TensorClass))
-        classes: list[TensorClass] = []
-        for number, row in enumerate(rows):
-            where = f"tensor[{number}]."
-            self.known(where, row, (*keys, "source"))
-            name = self.string(where, row, "name")
-            if name in {c.name for c in classes}:
-                self.fail(f"{where}name", f"two tensor classes named '{name}'", "a name of its own for each")
-            self.source(f"tensor {name}", row, where)
-            values: dict[str, Any] = {
-                "sparse": self.boolean(where, row, "sparse"),
-                "blocking": self.boolean(where, {"blocking": False} | row, "blocking"),
-            }
-            values |= {key: self.integer(where, row, key) for key in ("rows", "row_bytes", "latency", "interval")}
-            values |= {key: self.integer(where, row, key) for key in _LATE if key in row}
-            values |= {key: self.types(where, row, key) for key in ("inputs", "accumulators")}
-            if "stall" in row:
-                values["stall"] = self.integer(where, row, "stall")
-            if "ordered" in row:
-                values["ordered"] = self.boolean(where, row, "ordered")
-            if "kinds" in row:
-                values["kinds"] = tuple(self.choices(where, row, "kinds", known_kinds()))
-            classes.append(TensorClass(name, **values))
-        return tuple(classes)
-
-    def value(self, where: str, table: dict[str, Any], key: str) -> Any:
-        if key not in table:
-            self.fail(f"{where}{key}", "missing", f"{key} = ...")
-        return table[key]
-
-    def string(self, where: str, table: dict[str, Any], key: str) -> str:
-        value = self.value(where, table, key)
-        if not isinstance(value, str) or not value:
-            self.fail(f"{where}{key}", f"{value!r}", "a text")
-        return value
-
-    def integer(self, where: str, table: dict[str, Any], key: str) -> int:
-        value = self.value(where, table, key)
-        low = 0 if key in _MAY_BE_ZERO else 1
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= 10**9:
-            self.fail(f"{where}{key}", f"{value!r}", f"an integer, {low} or more")
-        return value
-
-    def boolean(self, where: str, table: dict[str, Any], key: str) -> bool:
-        value = self.value(where, table, key)
-        if not isinstance(value, bool):
-            self.fail(f"{where}{key}", f"{value!r}", "true or false")
-        return value
-
-    def number(self, where: str, table: dict[str, Any], key: str) -> float:
-        value = self.value(where, table, key)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < 1e9:
-            self.fail(f"{where}{key}", f"{value!r}", "a positive number")
-        return float(value)
-
-    def types(self, where: str, table: dict[str, Any], key: str) -> tuple[str, ...]:
-        value = self.value(where, table, key)
-        if (
-            not isinstance(value, list)
-            or not value
-            or any(not isinstance(v, str) or v not in MATRIX_TYPES for v in value)
-        ):
-            self.fail(f"{where}{key}", f"{value!r}", f"a list of element types: {', '.join(MATRIX_TYPES)}")
-        return tuple(value)
-
-    def choices(self, where: str, table: dict[str, Any], key: str, legal: Sequence[T]) -> list[T]:
-        """A list of some of the legal values, none twice."""
-        value = self.value(where, table, key)
-        good = isinstance(value, list) and value and all(type(v) is type(legal[0]) and v in legal for v in value)
-        if not good or len(set(value)) < len(value):
-            self.fail(f"{where}{key}", f"{value!r}", f"a list of {', '.join(map(str, legal))}")
-        return list(value)
-
-    def source(self, name: str, table: dict[str, Any], where: str | None = None) -> None:
-        key = f"{name if where is None else where.rstrip('.')}.source"
-        value = table.get("source")
-        if not isinstance(value, str) or value.split(":")[0] not in STATUSES or ":" not in value:
-            self.fail(
-                key, "missing" if value is None else f"{value!r}", "'measured: ...', 'published: ...' or 'assumed: ...'"
-            )
-        self.sources[name] = value
+                reason = f"no [[tensor]] class matches '{form.opcode}', which a sequence uses"
+                self.tables.fail(key, reason, "a class for it")
+        return replace(found, known=known)

@@ -13,20 +13,21 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import simpy
 
+from isa.forms.record import Unit
 from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
 from simulator.state.global_memory import LINE_BYTES
+from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.events import LANDING, At
-from simulator.timing.model import StallReason, TimedOperation, Unit
-
-if TYPE_CHECKING:
-    from simulator.timing.cores import SubCore, Warp
-    from simulator.timing.engine import Sm
-    from simulator.timing.memory_config import L2, Memory
-    from simulator.timing.recorder import Issue
+from simulator.timing.machine import Machine
+from simulator.timing.memory_config import L2, Memory
+from simulator.timing.model import StallReason, TimedOperation
+from simulator.timing.observer import Issue
+from simulator.timing.pipes import Pipes
+from simulator.timing.shared_memory import SharedMemory
+from simulator.timing.warp import Warp
 
 _BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
 
@@ -49,7 +50,7 @@ class Flight:
     group: Group | None = None
     bulk: BulkFacts | None = None
     bytes: int = 0
-    issue: Issue | None = None  # for a recorder
+    issue: Issue | None = None  # for an observer
 
 
 @dataclass(slots=True)
@@ -65,24 +66,37 @@ class Groups:
 class GlobalMemory:
     """The way of each SM to L2, and what is under way."""
 
-    def __init__(self, sm: Sm, memory: Memory, l2: L2 | None = None, sms: int = 1) -> None:
-        self.sm, self.memory, self.sms, self.recorder = sm, memory, sms, sm.recorder
+    def __init__(
+        self,
+        machine: Machine,
+        shared: SharedMemory,
+        queues: Asynchronous | None,
+        memory: Memory,
+        l2: L2 | None = None,
+        sms: int = 1,
+    ) -> None:
+        self.machine, self.shared, self.queues, self.observer = machine, shared, queues, machine.observer
+        self.memory, self.sms = memory, sms
         self.rates = (l2.read_bytes, l2.write_bytes) if l2 is not None and sms > 1 else None
-        self.l2_free = [0] * (2 * sm.ctas)  # when L2 serves this SM next: reads, then writes; in cycles times the rate
-        self.free = [0] * sm.ctas  # when the path brings the next line
-        self.store_free = [0] * sm.ctas  # when it takes the next store
-        self.groups = {warp.id: Groups() for warp in sm.warps}
-        self.turn = [0] * len(sm.warps)  # when the next access of each warp to global memory may begin to pass the pipe
-        self.out = [0] * len(sm.warps)  # when the last of each warp had asked for its last line
+        self.l2_free = [0] * (
+            2 * machine.ctas
+        )  # when L2 serves this SM next: reads, then writes; in cycles times the rate
+        self.free = [0] * machine.ctas  # when the path brings the next line
+        self.store_free = [0] * machine.ctas  # when it takes the next store
+        self.groups = {warp.id: Groups() for warp in machine.warps}
+        self.turn = [0] * len(
+            machine.warps
+        )  # when the next access of each warp to global memory may begin to pass the pipe
+        self.out = [0] * len(machine.warps)  # when the last of each warp had asked for its last line
         self.flights: dict[At, Flight] = {}  # by when they arrive
 
     @property
     def idle(self) -> bool:
         return not self.flights
 
-    def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+    def launch(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Issues an operation; returns the cycles until its registers are written."""
-        job = self.sm.job(warp, operation)
+        job = warp.job(operation)
         for register in operation.writes:
             warp.ready[register], warp.producers[register] = now + 1, Unit.GLOBAL
         match job.fact if job is not None else None:
@@ -98,7 +112,7 @@ class GlobalMemory:
                 self.wait(warp, groups, now)
         return 1
 
-    def fetch(self, core: SubCore, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
+    def fetch(self, core: Pipes, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
         """A load, a store or a copy of a warp."""
         rules, cta = self.memory, warp.cta
         copies = fact.kind in ("copy", "cached copy")
@@ -122,14 +136,14 @@ class GlobalMemory:
         self.fly(arrival, Flight(warp, fact.wavefronts, group))
         return 1
 
-    def send(self, core: SubCore, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
+    def send(self, core: Pipes, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
         """Takes the sub-core's port, the pipe to shared memory for a while, then the path; when the last line has been
         asked for."""
-        rules, shared = self.memory, self.sm.shared
+        rules, shared = self.memory, self.shared
         sent = max(now, shared.port[core.number])
         shared.port[core.number] = sent + rules.port_cycles
-        if self.recorder is not None:
-            self.recorder.serve("shared", warp.cta, sent, shared.port[core.number], core.number)
+        if self.observer is not None:
+            self.observer.serve("shared", warp.cta, sent, shared.port[core.number], core.number)
         warp.access = now + shared.rule.warp_interval
         warp.sent = shared.port[core.number] + shared.rule.operand_latency
         for register in operation.reads:
@@ -138,10 +152,10 @@ class GlobalMemory:
         follows = (
             shared.turn[place] == self.out[place]
         )  # another access to global memory, which passes the pipe without waiting for its path
-        at = max(sent, self.turn[place] if follows else shared.turn[place])
-        last = shared.place(warp.cta, at, rules.pipe_cycles, now)[1] if rules.pipe_cycles else at
+        soonest = max(sent, self.turn[place] if follows else shared.turn[place])
+        last = shared.place(warp.cta, soonest, rules.pipe_cycles, now)[1] if rules.pipe_cycles else soonest
         self.turn[place] = last + shared.rule.wavefront_interval
-        self.sm.count_shared(warp.cta, rules.pipe_cycles * shared.rule.cycles)
+        self.machine.counters.shared[warp.cta] += rules.pipe_cycles * shared.rule.cycles
         out = self.bring(warp.cta, last, cycles)
         shared.turn[place] = self.out[place] = out  # what the warp sends to shared memory next keeps behind it
         return out
@@ -150,31 +164,31 @@ class GlobalMemory:
         """Takes the path for lines that can arrive from `soonest` on; when the last of them does."""
         start = max(soonest, self.free[cta])
         self.free[cta] = start + cycles
-        self.sm.count_path(cta, cycles)
-        if self.recorder is not None:
-            self.recorder.serve("path from L2", cta, start, start + cycles)
+        self.machine.counters.path[cta] += cycles
+        if self.observer is not None:
+            self.observer.serve("path from L2", cta, start, start + cycles)
         return start + cycles
 
     def share(self, cta: int, at: int, size: int, *, write: bool = False) -> int:
         """When L2 has served so many bytes that could be there (or go) at `at`."""
         if self.rates is None:
             return at
-        rate, place = self.rates[write], cta + self.sm.ctas * write
+        rate, place = self.rates[write], cta + self.machine.ctas * write
         self.l2_free[place] = max(at * rate, self.l2_free[place] + size * self.sms)
         return -(-self.l2_free[place] // rate)
 
-    def bulk(self, core: SubCore, warp: Warp, fact: BulkFacts, now: int) -> int:
+    def bulk(self, core: Pipes, warp: Warp, fact: BulkFacts, now: int) -> int:
         """A bulk copy: its thread goes on after `bulk_cycles`, the lines come in pieces."""
         rules, soonest = self.memory, now + self.memory.bulk_latency
-        warp.gate, warp.gate_cause = max(warp.gate, now + rules.bulk_cycles), StallReason.GLOBAL
+        warp.wait_until(now + rules.bulk_cycles, StallReason.GLOBAL)
         lines = max(fact.lines, 1)
         for first in range(0, lines, _BULK_LINES):
             piece = min(_BULK_LINES, lines - first)
             last = first + piece == lines
-            at = self.share(
+            arrival = self.share(
                 warp.cta, self.bring(warp.cta, soonest, -(-piece * LINE_BYTES // rules.bulk_bytes)), piece * LINE_BYTES
             )
-            self.fly(at, Flight(warp, piece, None, fact, fact.bytes if last else 0))
+            self.fly(arrival, Flight(warp, piece, None, fact, fact.bytes if last else 0))
         return 1
 
     # Groups
@@ -191,7 +205,7 @@ class GlobalMemory:
         if any(group.missing for group in self.awaited(groups)):
             warp.blocked = StallReason.GLOBAL
         else:
-            warp.gate, warp.gate_cause = max(warp.gate, self.complete(groups, now)), StallReason.GLOBAL
+            warp.wait_until(self.complete(groups, now), StallReason.GLOBAL)
 
     @staticmethod
     def awaited(groups: Groups) -> list[Group]:
@@ -207,36 +221,36 @@ class GlobalMemory:
     # Arrivals
 
     def fly(self, at: int, flight: Flight) -> None:
-        flight.issue = self.recorder.current if self.recorder is not None else None
-        self.flights[At(self.sm.env, at, LANDING, self.landed)] = flight
+        flight.issue = self.observer.current if self.observer is not None else None
+        self.flights[At(self.machine.env, at, LANDING, self.landed)] = flight
 
     def landed(self, event: simpy.Event) -> None:
         """Lines have come: they are written to shared memory, and count for their group or mbarrier."""
         assert isinstance(event, At)
-        flight, now = self.flights.pop(event), int(self.sm.env.now)
+        flight, now = self.flights.pop(event), int(self.machine.env.now)
         written = now
-        if self.recorder is not None:
-            self.recorder.resume(flight.issue)
+        if self.observer is not None:
+            self.observer.resume(flight.issue)
         if cycles := flight.wavefronts * self.memory.write_cycles:
-            written = self.sm.shared.block(flight.warp.cta, now, cycles) + cycles
-            self.sm.count_shared(flight.warp.cta, cycles)
-        self.sm.end = max(self.sm.end, written)
-        if self.recorder is not None:
-            self.recorder.complete(written)
+            written = self.shared.block(flight.warp.cta, now, cycles) + cycles
+            self.machine.counters.shared[flight.warp.cta] += cycles
+        self.machine.end = max(self.machine.end, written)
+        if self.observer is not None:
+            self.observer.complete(written)
         if flight.group is not None:
             flight.group.missing -= 1
             flight.group.written = max(flight.group.written, written)
             self.look(flight.warp, now)
         elif flight.bulk is not None and flight.bytes:
-            assert self.sm.queues is not None
-            self.sm.queues.transact(flight.bulk.barrier, -flight.bytes, written)
-        self.sm.check_done()
+            assert self.queues is not None
+            self.queues.transact(flight.bulk.barrier, -flight.bytes, written)
+        self.machine.check_done()
 
     def look(self, warp: Warp, now: int) -> None:
         """Releases the warp if what it waits for is complete."""
         groups = self.groups[warp.id]
         if warp.blocked is StallReason.GLOBAL and not any(group.missing for group in self.awaited(groups)):
-            self.sm.release(warp, max(self.complete(groups, now), now), StallReason.GLOBAL)
+            self.machine.release(warp, max(self.complete(groups, now), now), StallReason.GLOBAL)
 
     def state(self, now: int) -> tuple[object, ...]:
         """What decides the future, relative to `now`."""
@@ -253,8 +267,8 @@ class GlobalMemory:
             (number, g.allowed, tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open)))
             for number, g in self.groups.items()
         )
-        times = tuple(max(at - now, 0) for at in (*self.free, *self.store_free, *self.turn))
-        follows = tuple(self.sm.shared.turn[place] == out for place, out in enumerate(self.out))
+        times = tuple(max(cycle - now, 0) for cycle in (*self.free, *self.store_free, *self.turn))
+        follows = tuple(self.shared.turn[place] == out for place, out in enumerate(self.out))
         rates = self.rates or (1, 1)
-        l2 = tuple(max(at - now * rates[place >= self.sm.ctas], 0) for place, at in enumerate(self.l2_free))
+        l2 = tuple(max(cycle - now * rates[place >= self.machine.ctas], 0) for place, cycle in enumerate(self.l2_free))
         return (times, follows, l2, flights, groups)

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from simulator.timing.tables import Cycles, Delay
+from simulator.toml_tables import Between
+
+BytesPerCycle = Annotated[int, Between(1, 1_048_576, "bytes a cycle")]
 
 
 @dataclass(frozen=True)
@@ -23,17 +29,17 @@ class Memory:
         bulk_cycles: until the thread that issued it issues again.
     """
 
-    latency: int
-    copy_latency: int
-    line_cycles: int
-    cached_cycles: int
-    port_cycles: int
-    pipe_cycles: int
-    write_cycles: int
-    store_bytes: int
-    bulk_latency: int
-    bulk_bytes: int
-    bulk_cycles: int
+    latency: Cycles
+    copy_latency: Cycles
+    line_cycles: Cycles
+    cached_cycles: Delay
+    port_cycles: Delay
+    pipe_cycles: Delay
+    write_cycles: Delay
+    store_bytes: BytesPerCycle
+    bulk_latency: Cycles
+    bulk_bytes: BytesPerCycle
+    bulk_cycles: Cycles
 
 
 @dataclass(frozen=True)
@@ -41,28 +47,28 @@ class Mbarrier:
     """`[mbarrier]`: cycles from an arrival until a warp that waits for the phase can issue, for chips without
     `[tcgen05]`."""
 
-    latency: int
+    latency: Cycles
 
 
 @dataclass(frozen=True)
 class L2:
     """`[l2]`: bytes in a cycle that all SMs together read from L2, and write to it, and its size in bytes."""
 
-    read_bytes: int
-    write_bytes: int
-    capacity: int
+    read_bytes: BytesPerCycle
+    write_bytes: BytesPerCycle
+    capacity: Annotated[int, Between(1, 1 << 40, "bytes")]
 
 
 @dataclass(frozen=True)
 class Hbm:
     """`[hbm]`: device memory: cycles beyond those of L2, and bytes in a cycle of the whole chip."""
 
-    latency: int
-    bytes: int
+    latency: Cycles
+    bytes: BytesPerCycle
 
 
 @dataclass(frozen=True)
 class Launch:
     """`[launch]`: nanoseconds that a kernel takes beyond the time from its first CTA's begin to the last one's end."""
 
-    overhead_ns: int
+    overhead_ns: Annotated[int, Between(1, 1_000_000_000, "ns")]

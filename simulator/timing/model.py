@@ -1,63 +1,46 @@
-"""What the engine needs to know of each operation, compiled once from the code and the config."""
+"""What the timing engine runs: operations with their times, loops, and the reasons for which warps wait."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from isa.forms.mma import MmaForm
-from isa.forms.plain import PlainForm
-from isa.forms.tcgen05 import FamilyForm, Tcgen05MmaForm
-from isa.ptx.instruction import Register, Vector
-from simulator.errors import ConfigError
-from simulator.execute import dynamic_info as known
-from simulator.execute.dynamic_info import Fact, Idle, cycle
-from simulator.program.lowering import Code, LoopEnd, Operation
-from simulator.state.registers import Numbering
+from isa.forms.record import Time, Unit
+from simulator.execute.dynamic_info import Fact
 from simulator.timing import sequences_config
-from simulator.timing.config import Config
-from simulator.timing.tables import kind_of
-from simulator.timing.tcgen05 import Cost, cost
-
-
-class Unit(IntEnum):
-    """Units of an SM. Each sub-core has a tensor pipe, an integer pipe, a port to shared memory and a path to its lanes
-    of Tensor Memory."""
-
-    TENSOR = 0
-    ALU = 1
-    SHARED = 2
-    BARRIER = 3
-    TCGEN05 = 4  # the queue of the SM: tcgen05.mma, cp, shift, commit
-    TMEM = 5  # tcgen05.ld, st
-    SYNC = 6  # mbarriers, waits, fences: an issue slot, and perhaps a wait
-    GLOBAL = 7  # groups of cp.async: an issue slot, and perhaps a wait; accesses to global memory go through the port to shared memory
-    FMA = 8  # the second integer pipe of a sub-core: multiply-add, float additions; in sequences alone
-    CONTROL = 9  # calls and returns in sequences
+from simulator.timing.tcgen05 import Cost
 
 
 class StallReason(IntEnum):
-    """Where a warp's cycles go. Those of a warp sum to the cycles of the run."""
+    """Where a warp's cycles go. Those of a warp sum to the cycles of the run.
 
-    ISSUED = 0  # an instruction issued in this cycle
-    DEPENDENCY = 1  # an operand comes from a matrix or integer instruction that is not finished
-    TENSOR = 2  # the tensor pipe of the sub-core is taken
-    SHARED = 3  # an operand is still on its way from shared memory, or the port to it is taken
-    BARRIER = 4  # at a barrier
-    ISSUE = 5  # ready, but another warp of the sub-core issued
-    ALU = 6  # the integer pipe is taken
-    BRANCH = 7  # the end of a loop
-    FINISHED = 8  # the warp's program is over
-    TCGEN05 = 9  # the queue of the tcgen05 unit is full
-    TMEM = 10  # tcgen05.ld or st is not complete, or the path to Tensor Memory is taken
-    MBARRIER = 11  # a phase of an mbarrier is not complete
-    GLOBAL = 12  # a group of copies is not complete, or an operand is on its way from global memory
-    SEQUENCE = 13  # a further machine instruction of the sequence that stands for an instruction issued in this cycle
+    Attributes:
+        description: what the warp does, or waits for.
+    """
+
+    description: str
+
+    ISSUED = 0, "an instruction issued"
+    DEPENDENCY = 1, "operand of an unfinished matrix or integer instruction"
+    TENSOR = 2, "tensor pipe of the sub-core taken"
+    SHARED = 3, "operand on its way from shared memory, or the port to it taken"
+    BARRIER = 4, "at a barrier"
+    ISSUE = 5, "ready, but another warp of the sub-core issued"
+    ALU = 6, "integer pipe taken"
+    BRANCH = 7, "end of a loop"
+    FINISHED = 8, "program over"
+    TCGEN05 = 9, "queue of the tcgen05 unit full"
+    TMEM = 10, "tcgen05.ld or st not complete, or the path to Tensor Memory taken"
+    MBARRIER = 11, "phase of an mbarrier not complete"
+    GLOBAL = 12, "group of copies not complete, or operand on its way from global memory"
+    SEQUENCE = 13, "a further machine instruction of the sequence that stands for an instruction issued"
+
+    def __new__(cls, value: int, description: str) -> Self:
+        reason = int.__new__(cls, value)
+        reason._value_, reason.description = value, description
+        return reason
 
 
 class Job(NamedTuple):
@@ -76,17 +59,17 @@ class TimedOperation:
         interval: cycles for which the unit takes no other instruction (shared memory: no other of the same warp).
         blocking: whether the warp issues nothing else for `latency` cycles.
         sent: registers that an access to shared memory sends: its addresses, and the values of a store.
-        late: cycles that integer results come later to this operation than to others of its unit: from another pipe, or
-            to the address of a load that writes the same register.
-        name: of the instruction.
+        forwarding_penalty: cycles that integer results come later to this operation than to others of its unit: from
+            another pipe, or to the address of a load that writes the same register.
+        time: the timing class of an integer instruction, which says what pipe it goes to; else None.
         costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for
             shared memory.
         column: for each warp its place in a row of `costs`.
         sparse: whether it is a sparse matrix instruction.
         result_from, result_until, ports: of its `TensorClass`.
-        least: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
-        stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first `held` of
-            them for operands of the next instruction, the rest for `cause`.
+        shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
+        stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first
+            `operand_stall` of them for operands of the next instruction, the rest for `stall_reason`.
         compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation;
             else 0.
         jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that
@@ -109,8 +92,8 @@ class TimedOperation:
     line: int
     blocking: bool = False
     sent: int = 1
-    late: int = 0
-    name: str = ""
+    forwarding_penalty: int = 0
+    time: Time | None = None
     barrier: tuple[int, int | None] | None = None
     costs: list[list[int]] | None = None
     column: dict[int, int] | None = None
@@ -119,10 +102,10 @@ class TimedOperation:
     result_from: int = 0
     result_until: int = 0
     ports: int = 0
-    least: int = 1
+    shortest_stall: int = 1
     stall: int = 1
-    held: int = 1
-    cause: StallReason = StallReason.ISSUED
+    operand_stall: int = 1
+    stall_reason: StallReason = StallReason.ISSUED
     compare: int = 0
     place: int = 0
     emulated: tuple[sequences_config.Sequence, dict[int | str, int]] | None = None
@@ -178,58 +161,6 @@ class TimedCode:
                     item.place = place
 
 
-Facts = Mapping[int, Mapping[int, Sequence[Fact]]]
-
-
-Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
-
-
-def compile_code(code: Code, config: Config, costs: Costs | None = None, facts: Facts | None = None) -> TimedCode:
-    """Looks up the time of every operation; `costs` and `facts` as `bind`, where they are known already.
-
-    Raises:
-        ConfigError: an instruction that the config has no time for.
-    """
-    items: list[TimedOperation | TimedLoop] = []
-    for item in code.items:
-        if isinstance(item, LoopEnd):
-            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, True, unread(items[item.start :])))
-        else:
-            items.append(_timed(item, config))
-    _pipes(items, config)
-    ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
-    timed = TimedCode(code.warps, items, nesting(items), ends)
-    if costs or facts:
-        bind(timed, config, costs or {}, facts or {})
-    return timed
-
-
-def bind(code: TimedCode, config: Config, costs: Costs, facts: Facts) -> None:
-    """Fills in what only a run can tell, in place of what was there.
-
-    Args:
-        costs: for the index of each operation that uses shared memory: the warps, and wavefronts [execution, warp].
-        facts: for the index of each operation of tcgen05, mbarrier, fence and barrier.cluster, and each warp that runs
-            it: the facts of its executions, as they came or as a `facts.cycle`. A warp without facts takes an issue
-            slot alone.
-
-    Raises:
-        ConfigError: the config has no times for them.
-        ValueError: a fact that is none of its operation's unit.
-    """
-    for place, item in enumerate(code.items):
-        if isinstance(item, TimedLoop):
-            item.constant = all(part.constant for part in code.items[item.start : place])
-        elif item.jobs is not None:
-            item.jobs, latency = _jobs(item.unit, facts.get(place, {}), config, item.line)
-            if item.unit in _TIMED_BY_JOBS:
-                item.latency = latency
-        elif item.costs is not None:
-            warps, table = costs.get(place, ((), _ONE_WAVEFRONT))
-            rows = table[:1] if (table == table[:1]).all() else table
-            item.costs, item.column = rows.tolist(), {warp: column for column, warp in enumerate(warps)}
-
-
 def unread(body: Sequence[TimedOperation | TimedLoop]) -> tuple[int, ...]:
     """Registers that are loaded from shared memory in one run of the body and overwritten in the next, and not read
     between."""
@@ -255,199 +186,17 @@ def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
     return [tuple(chain) for chain in inside]
 
 
-def _timed(op: Operation, config: Config) -> TimedOperation:
-    form = op.instruction.form
-    if isinstance(form, FamilyForm):
-        _check_family(op, form, config)
-        unit = Unit.TCGEN05 if form.name in QUEUED else Unit.TMEM if form.name in MOVES else Unit.SYNC
-        return asynchronous(unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
-    if isinstance(form, MmaForm):
-        found = config.tensor_class(form)
-        sequence = config.sequences.find(form) if config.sequences is not None and found is None else None
-        if sequence is not None:
-            return TimedOperation(Unit.TENSOR, 1, 1, op.reads, op.writes, op.line, emulated=(sequence, _operands(op)))
-        if found is None:
-            raise ConfigError(
-                config.path,
-                "tensor",
-                f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'",
-                _described(form),
-            )
-        return matrix(form, config, op.reads, op.writes, op.line)
-    assert isinstance(form, PlainForm)
-    if form.unit == "barrier" and op.barrier is None:  # of the cluster
-        return asynchronous(Unit.SYNC, {}, config, reads=op.reads, writes=op.writes, line=op.line)
-    if form.unit in ("global", "copies"):
-        return _global(op, form, config)
-    if op.barrier is not None:
-        return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
-    if form.unit == "alu":
-        either = form.name in _EITHER
-        return TimedOperation(
-            Unit.ALU,
-            config.alu.latency,
-            config.alu.interval,
-            op.reads,
-            op.writes,
-            op.line,
-            name=form.name,
-            either=either,
-        )
-    words = max(form.width * form.vector // 32, 1)
-    latency = config.shared.latency + (config.shared.register_latency * (words - 1) if form.name == "ld" else 0)
-    sent = 1 if op.writes else 1 + words
-    late = 0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency
-    return TimedOperation(
-        Unit.SHARED,
-        latency,
-        config.shared.warp_interval,
-        op.reads,
-        op.writes,
-        op.line,
-        sent=sent,
-        late=late,
-        costs=_ONE_WAVEFRONT.tolist(),
-        column={},
-    )
+def operations_of(code: TimedCode) -> list[TimedOperation]:
+    """Its operations, without the ends of loops."""
+    return [item for item in code.items if isinstance(item, TimedOperation)]
 
 
-_MULTIPLIES = ("mad", "mul")  # integer instructions of the pipe that multiplies
-_EITHER = ("add", "sub", "mov")  # and of either pipe; all others are of the other one
+def registers_of(codes: list[TimedCode], registers: int) -> int:
+    """Registers of a warp, those of sequences included."""
+    named = (1 + max((*op.reads, *op.writes), default=0) for code in codes for op in operations_of(code))
+    return max([registers, *named])
 
 
-def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
-    """Says which integer instructions wait for the other pipe: ptxas lets additions alternate between the two."""
-    pipes: dict[
-        int, bool
-    ] = {}  # by the register that an integer instruction wrote last, whether it was in the pipe that multiplies
-    for _ in range(2):  # the second time with what the end of a loop leaves
-        for item in items:
-            if not isinstance(item, TimedOperation):
-                continue
-            if item.unit is Unit.ALU:
-                before = [pipes[register] for register in item.reads if register in pipes]
-                ours = item.name in _MULTIPLIES or (item.name in _EITHER and bool(before) and not before[-1])
-                item.late = config.alu.change_latency if any(pipe is not ours for pipe in before) else 0
-                pipes.update(dict.fromkeys(item.writes, ours))
-            else:
-                for register in item.writes:
-                    pipes.pop(register, None)
-
-
-def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[int, ...], line: int) -> TimedOperation:
-    """A matrix instruction of the chip, for which the config has a class."""
-    found = config.tensor_class(form)
-    assert found is not None
-    operation = TimedOperation(
-        Unit.TENSOR, found.latency, found.interval, reads, writes, line, found.blocking, sparse=found.sparse
-    )
-    operation.result_from, operation.result_until, operation.ports, operation.least = (
-        found.result_from,
-        found.result_until,
-        found.ports,
-        found.stall,
-    )
-    return operation
-
-
-def asynchronous(
-    unit: Unit,
-    facts: Mapping[int, Sequence[Fact]],
-    config: Config,
-    *,
-    reads: tuple[int, ...] = (),
-    writes: tuple[int, ...] = (),
-    line: int = 0,
-) -> TimedOperation:
-    """An operation of the units TCGEN05, TMEM or SYNC, by the facts of each warp's executions.
-
-    Raises:
-        ConfigError: the config has no times for them.
-        ValueError: a fact that is none of this unit's.
-    """
-    jobs, latency = _jobs(unit, facts, config, line)
-    return TimedOperation(unit, latency, 0, reads, writes, line, jobs=jobs)
-
-
-def _jobs(
-    unit: Unit, facts: Mapping[int, Sequence[Fact]], config: Config, line: int
-) -> tuple[dict[int, tuple[Job, ...]], int]:
-    """What the executions of each warp do, and the shortest time until a result; errors as `asynchronous`."""
-    jobs: dict[int, tuple[Job, ...]] = {}
-    costs: dict[Fact, Cost | None] = {}
-    for warp, executions in facts.items():
-        for fact in set(executions) - costs.keys():
-            if isinstance(fact, _KNOWN) and not isinstance(fact, FACTS[unit]):
-                raise ValueError(
-                    f"line {line}: {type(fact).__name__} is no fact of an instruction of the unit {unit.name}"
-                )
-            try:
-                free = isinstance(fact, _WITHOUT_COST) or (
-                    isinstance(fact, FACTS[Unit.SYNC]) and config.mbarrier is not None
-                )
-                costs[fact] = None if free else cost(config, fact)
-            except ConfigError as error:
-                where = f"line {line} of the trace: " if line else ""
-                raise ConfigError(error.path, error.key, where + error.reason, error.legal) from None
-        if executions:
-            jobs[warp] = tuple(Job(fact, costs[fact]) for fact in cycle(executions))
-    latency = min((found.latency for found in costs.values() if found is not None), default=1)
-    return jobs, latency
-
-
-def _operands(op: Operation) -> dict[int | str, int]:
-    """The number of the register of each operand: a0, b1, c2, d3, e."""
-    found: dict[int | str, int] = {}
-    for role, operand in zip(op.instruction.form.roles, op.instruction.operands, strict=False):
-        elements = operand.elements if isinstance(operand, Vector) else (operand,)
-        for i, element in enumerate(elements):
-            for number in Numbering().numbers((str(element),)) if isinstance(element, Register) else ():
-                found["e" if role.name == "e" else f"{role.name}{i}"] = number
-    return found
-
-
-QUEUED = ("tcgen05.mma", "tcgen05.cp", "tcgen05.shift", "tcgen05.commit")
-MOVES = ("tcgen05.ld", "tcgen05.st", "tcgen05.ld.red")
-FACTS: dict[Unit, tuple[type, ...]] = {
-    Unit.TCGEN05: (known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts),
-    Unit.TMEM: (known.MoveFacts,),
-    Unit.SYNC: (known.MoveWaitFacts, known.InitFacts, known.ArriveFacts, known.ExpectFacts, known.WaitFacts),
-    Unit.GLOBAL: (known.CommitGroupFacts, known.WaitGroupFacts),
-    Unit.SHARED: (known.FetchFacts, known.BulkFacts),
-}
-_WITHOUT_COST = (Idle, *FACTS[Unit.GLOBAL], *FACTS[Unit.SHARED])
-_TIMED_BY_JOBS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)  # whose latency is that of what they do
-_ONE_WAVEFRONT = np.ones((1, 0), np.int64)
-_KNOWN = tuple(kind for kinds in FACTS.values() for kind in kinds)
-
-
-def _global(op: Operation, form: PlainForm, config: Config) -> TimedOperation:
-    """An access to global memory, or what commits and waits for copies."""
-    if config.memory is None:
-        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
-        raise ConfigError(config.path, "memory", reason, "a config with [memory], such as h100_sxm")
-    unit = Unit.GLOBAL if form.unit == "copies" else Unit.SHARED
-    made = asynchronous(unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
-    made.latency = config.memory.latency if form.name == "ld" else 1
-    return made
-
-
-def _check_family(op: Operation, form: FamilyForm, config: Config) -> None:
-    """ConfigError where the config cannot time the instruction, whatever its operands are."""
-    if form.name.startswith("fence"):
-        return
-    if config.tcgen05 is None and (form.unit != "mbarrier" or config.mbarrier is None):
-        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
-        raise ConfigError(config.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
-    if config.tcgen05 is not None and isinstance(form, Tcgen05MmaForm) and config.tcgen05.kind(form.kind) is None:
-        legal = ", ".join(name for kind in config.tcgen05.kinds for name in kind.kinds)
-        raise ConfigError(
-            config.path, "tcgen05.kind", f"line {op.line} of the trace: no table for '{form.opcode}'", legal
-        )
-
-
-def _described(form: MmaForm) -> str:
-    """What a class for this form would say."""
-    kind = f'kinds with "{kind_of(form)}", ' if kind_of(form) else ""
-    shape = f"{kind}sparse = {str(form.sparse).lower()}, rows = {form.m}, row_bytes = {form.k_stored * form.a_type.bits // 8}"
-    return f"{shape}, inputs with {form.a_type} and {form.b_type}, accumulators with {form.d_type}"
+def has_jobs(codes: list[TimedCode], units: tuple[Unit, ...]) -> bool:
+    """Whether the programs have operations of these units that do something after issue."""
+    return any(op.unit in units and op.jobs for code in codes for op in operations_of(code))

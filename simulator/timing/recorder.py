@@ -2,27 +2,26 @@
 recorder tells nothing.
 
 Two things are kept. A ledger for each instruction of each program: its issues, and the cycles that warps waited for it,
-by `StallReason`. It lies at the end of the engine's own counters, so that a skipped period counts as often as it repeats. And,
+by `StallReason`. It lies in the engine's own counters, so that a skipped period counts as often as it repeats. And,
 of a window of cycles, every issue and every time that a unit was taken; no repetition is skipped before the window's
 end, so that all of them are seen.
 
-Units and causes come from the enums `Unit` and `StallReason`: what is added there shows up by itself. A server that belongs to
-the SM (not to a sub-core) says with `serve` when it works.
+Units and causes come from the enums `Unit` and `StallReason`: what is added there shows up by itself. A server
+that belongs to the SM (not to a sub-core) says with `serve` when it works.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from simulator.timing.model import StallReason, TimedCode, TimedOperation, Unit
+from isa.forms.record import Unit
+from simulator.timing.counters import REASONS, Counters
+from simulator.timing.model import StallReason, TimedCode, TimedOperation
+from simulator.timing.observer import Issue, Stall, TimingObserver
+from simulator.timing.pipes import Pipes
+from simulator.timing.warp import Warp
 
-if TYPE_CHECKING:
-    from simulator.timing.cores import SubCore, Warp
-    from simulator.timing.engine import Sm
-
-_WAITS = len(StallReason)
 _COMPILED = (
     StallReason.DEPENDENCY,
     StallReason.TENSOR,
@@ -30,40 +29,6 @@ _COMPILED = (
 )  # waits before an instruction that are written into the one before
 _PIPES = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 Window = tuple[int, int]  # first cycle, and the one after the last
-
-
-class Stall(NamedTuple):
-    """Cycles from `begin` to before `end` in which a warp could not issue."""
-
-    cause: StallReason
-    begin: int
-    end: int
-
-
-@dataclass(slots=True)
-class Issue:
-    """One issue.
-
-    Attributes:
-        warp: number over all CTAs.
-        place: of the instruction in the warp's program.
-        core: the sub-core, counted over all SMs.
-        cycle: when it issued.
-        done: when its result is there (of work that goes on after issue: when that is complete).
-        started: when the unit took it: the cycle of issue, later for work that queues.
-        stalls: where the warp's time went since its last issue, in order.
-        producer: the issue whose result was waited for, if that was an operand.
-    """
-
-    warp: int
-    place: int
-    core: int
-    unit: Unit
-    cycle: int
-    done: int
-    started: int
-    stalls: tuple[Stall, ...]
-    producer: Issue | None = field(default=None, repr=False)
 
 
 class Busy(NamedTuple):
@@ -93,7 +58,7 @@ class Flip(NamedTuple):
     cycle: int
 
 
-class Recorder:
+class Recorder(TimingObserver):
     """Listens to one run.
 
     Attributes:
@@ -109,13 +74,14 @@ class Recorder:
 
     def __init__(self, window: Window = (0, 0)) -> None:
         self.window = window
+        self.steps_until = window[1]
         self.last: dict[int, int] = {}
         self.issues: list[Issue] = []
         self.taken: list[Busy] = []
         self.flips: list[Flip] = []
         self.tails: dict[int, Stall] = {}
         self.steps: dict[int, list[Stall]] = {}
-        self.current: Issue | None = None  # what units are taken for
+        self.current = None  # what units are taken for
         self._issuing: Issue | None = None
         self._interval, self._unit = 0, Unit.TENSOR  # of the operation that issues
         self._begun: dict[
@@ -125,38 +91,35 @@ class Recorder:
 
     # The engine calls these
 
-    def attach(self, sm: Sm, codes: Sequence[TimedCode]) -> None:
-        """Before the run: room for the ledger behind the engine's counters."""
-        self._sm, self._codes = sm, list(codes)
-        self._skip = sm.skip
-        sm.skip = sm.skip and self.window[1] <= 0
+    def attach(
+        self, counters: Counters, warps: Sequence[Warp], codes: Sequence[TimedCode], sub_cores: int, margin: int
+    ) -> None:
+        self._counters, self._codes, self._sub_cores, self._margin = counters, list(codes), sub_cores, margin
         self._first: dict[int, int] = {}  # by the identity of a program: where its ledger begins
         for code in self._codes:
-            self._first[id(code)] = len(sm.counted)
-            sm.counted.extend([0] * (_WAITS * code.places))
+            self._first[id(code)] = len(counters.ledger)
+            counters.ledger.extend([0] * (REASONS * code.places))
         self._places = dict.fromkeys(
-            (warp.id for warp in sm.warps), (0, False)
-        )  # what each warp issued last, and whether it blocks
+            (warp.id for warp in warps), (0, False)
+        )  # what each issued last, whether it blocks
 
-    def issue(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
+    def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
         """A warp issues; called before the operation starts."""
-        counted = self._sm.counted
-        row = self._first[id(warp.code)] + _WAITS * operation.place
+        counted = self._counters.ledger
+        row = self._first[id(warp.code)] + REASONS * operation.place
         blocked = self._places[warp.id][1]
         for cause, begin, end in stalls:
-            if begin < warp.gate and (blocked or cause not in _COMPILED):
-                self.wait(warp, cause, end - begin, counted)
+            if begin < warp.issue_not_before and (blocked or cause not in _COMPILED):
+                self.wait(warp, cause, end - begin)
             else:
                 counted[row + cause] += end - begin
         counted[row + (StallReason.SEQUENCE if operation.part else StallReason.ISSUED)] += 1
         self._places[warp.id] = operation.place, operation.blocking
         self.last[warp.id] = now
         first, last = self.window
-        if now >= last:
-            self._sm.skip = self._skip
-            if not stalls or stalls[0].begin >= last:  # an issue behind the window counts if a stall reaches into it
-                self.current = self._issuing = None
-                return
+        if now >= last and (not stalls or stalls[0].begin >= last):  # it counts if a stall reaches into the window
+            self.current = self._issuing = None
+            return
         self._interval, self._unit = operation.interval, operation.unit
         if operation.part:
             begun = None if operation.early else self._begun.get((warp.id, operation.place))
@@ -173,7 +136,7 @@ class Recorder:
             self._writers[warp.id, register] = issue
         self.current = self._issuing = self._begun[warp.id, operation.place] = issue
 
-    def issued(self, core: SubCore, now: int, done: int) -> None:
+    def issued(self, core: Pipes, now: int, done: int) -> None:
         """The operation of the last issue works, or queues."""
         issue = self._issuing
         if issue is not None:
@@ -185,9 +148,7 @@ class Recorder:
                 if self._unit is Unit.SHARED
                 else core.free[self._unit]
             )
-            self._keep(
-                self._unit.name.lower(), core.number, core.number // self._sm.config.sm.sub_cores, now, free, issue
-            )
+            self._keep(self._unit.name.lower(), core.number, core.number // self._sub_cores, now, free, issue)
 
     def resume(self, issue: Issue | None) -> None:
         """What goes on now belongs to that issue."""
@@ -216,9 +177,9 @@ class Recorder:
         if self.window[0] <= now < self.window[1]:
             self.flips.append(Flip(name, sm, parity, now))
 
-    def wait(self, warp: Warp, cause: StallReason, cycles: int, counted: list[int]) -> None:
+    def wait(self, warp: Warp, cause: StallReason, cycles: int) -> None:
         """The warp could not go on after its last issue: a barrier, a wait, a loop's end."""
-        counted[self._first[id(warp.code)] + _WAITS * self._places[warp.id][0] + cause] += cycles
+        self._counters.ledger[self._first[id(warp.code)] + REASONS * self._places[warp.id][0] + cause] += cycles
 
     def state(self) -> tuple[object, ...]:
         """What decides, beyond the engine's own state, what will be recorded."""
@@ -226,23 +187,24 @@ class Recorder:
 
     def end(self, warp: Warp, stall: Stall) -> None:
         """The warp's program is over, and so is the wait with which it has ended."""
-        self.wait(warp, stall.cause, stall.end - stall.begin, self._sm.counted)
+        self.wait(warp, stall.cause, stall.end - stall.begin)
         self.tails[warp.id] = stall
 
     # Afterwards
 
     def ledger(self) -> list[list[list[int]]]:
-        """For each program and each of its items: cycles by `StallReason`, all of its warps together; `ISSUED` are issues.
+        """For each program and each of its items: cycles by `StallReason`, all of its warps together; `ISSUED` counts
+        issues.
 
         A wait for operands, a unit or the scheduler counts for the instruction that was to issue, one for a barrier, an
         mbarrier, completion or the end of a loop for the instruction that came before it.
         """
-        counted = self._sm.counted
-        found = []
+        counted = self._counters.ledger
+        ledgers = []
         for code in self._codes:
             first = self._first[id(code)]
-            found.append([counted[first + _WAITS * i : first + _WAITS * (i + 1)] for i in range(code.places)])
-        return found
+            ledgers.append([counted[first + REASONS * i : first + REASONS * (i + 1)] for i in range(code.places)])
+        return ledgers
 
     def _keep(self, name: str, core: int | None, sm: int, begin: int, end: int, entry: Issue) -> None:
         if end > begin and end > self.window[0] and begin < self.window[1]:
@@ -250,10 +212,16 @@ class Recorder:
 
     def _producer(self, warp: Warp, operation: TimedOperation, stalls: Sequence[Stall]) -> Issue | None:
         """Who wrote the operand that came last, if the warp waited for its operands."""
-        compiled = [stall.begin for stall in stalls if stall.cause is StallReason.DEPENDENCY and stall.end == warp.held]
-        begin = next((stall.begin for stall in stalls if stall.end == warp.wanted), compiled[0] if compiled else None)
+        compiled = [
+            stall.begin
+            for stall in stalls
+            if stall.cause is StallReason.DEPENDENCY and stall.end == warp.operands_not_before
+        ]
+        begin = next(
+            (stall.begin for stall in stalls if stall.end == warp.operands_ready), compiled[0] if compiled else None
+        )
         if begin is None:
             return None
         writers = (self._writers.get((warp.id, register)) for register in (*operation.reads, *operation.writes))
         last = max((writer for writer in writers if writer is not None), key=lambda writer: writer.done, default=None)
-        return last if last is not None and last.done + self._sm.margin > begin else None
+        return last if last is not None and last.done + self._margin > begin else None

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isa.forms.record import Unit
 from simulator.timing.config import Config
-from simulator.timing.model import StallReason, TimedLoop, TimedOperation, Unit
+from simulator.timing.model import StallReason, TimedLoop, TimedOperation
 
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 _PIPE = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}
@@ -26,7 +27,7 @@ _INTEGER = (Unit.ALU, Unit.FMA)
 
 
 def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
-    """Fills in `stall`, `held`, `cause` and `compare` of every operation."""
+    """Fills in `stall`, `operand_stall`, `stall_reason` and `compare` of every operation."""
     starts = {item.start for item in items if isinstance(item, TimedLoop)}
     block = _Block(config, loop=False)
     for place, item in enumerate(items):
@@ -75,28 +76,33 @@ class _Block:
         if self.last is None:
             self.begin(operation, 0)
             return
-        free = max(self.at + self.last.least, self.free.get(operation.unit, 0))
-        wanted = max((self.available(register, operation) for register in operation.reads), default=0)
+        free = max(self.at + self.last.shortest_stall, self.free.get(operation.unit, 0))
+        operands_ready = max((self.available(register, operation) for register in operation.reads), default=0)
         if self.last.blocking:
-            wanted = max(wanted, self.at + self.last.latency)
+            operands_ready = max(operands_ready, self.at + self.last.latency)
         for register in operation.writes:
-            wanted = max(wanted, self.ready.get(register, (0, Unit.ALU))[0] - operation.latency + 1)
+            operands_ready = max(operands_ready, self.ready.get(register, (0, Unit.ALU))[0] - operation.latency + 1)
         if operation.unit is Unit.CONTROL:  # a call finds everything arrived
-            wanted = max((wanted, *(self.available(register, operation) for register in self.ready)))
-        at = max(free, wanted)
+            operands_ready = max((operands_ready, *(self.available(register, operation) for register in self.ready)))
+        cycle = max(free, operands_ready)
         if not (self.waiting and self.first and _unlike(self.last, operation)):
-            self.place(at)
+            self.place(cycle)
         self.first = False
-        at = self.pad(at)
-        self.last.stall, self.last.held = at - self.at, (at if wanted >= free else max(wanted, self.at + 1)) - self.at
-        self.last.cause = _PIPE.get(operation.unit, StallReason.DEPENDENCY)
-        self.begin(operation, at)
+        cycle = self.pad(cycle)
+        self.last.stall, self.last.operand_stall = (
+            cycle - self.at,
+            (cycle if operands_ready >= free else max(operands_ready, self.at + 1)) - self.at,
+        )
+        self.last.stall_reason = _PIPE.get(operation.unit, StallReason.DEPENDENCY)
+        self.begin(operation, cycle)
 
     def available(self, register: int, consumer: TimedOperation) -> int:
-        at, producer = self.ready.get(register, (0, Unit.ALU))
+        cycle, producer = self.ready.get(register, (0, Unit.ALU))
         return (
-            at + extra(self.config, producer, consumer.unit) + (consumer.late if producer is Unit.ALU else 0)
-            if at
+            cycle
+            + extra(self.config, producer, consumer.unit)
+            + (consumer.forwarding_penalty if producer is Unit.ALU else 0)
+            if cycle
             else 0
         )
 
@@ -123,7 +129,12 @@ class _Block:
 
     def begin(self, operation: TimedOperation, at: int) -> None:
         self.last, self.at, self.slot = operation, at, at
-        operation.stall, operation.held, operation.cause, operation.compare = 1, 1, StallReason.ISSUED, 0
+        operation.stall, operation.operand_stall, operation.stall_reason, operation.compare = (
+            1,
+            1,
+            StallReason.ISSUED,
+            0,
+        )
         if operation.unit not in _FIXED:
             for register in operation.writes:
                 self.ready.pop(register, None)
@@ -136,13 +147,13 @@ class _Block:
         """The end of the block: what has a fixed latency arrives, and a loop branches."""
         if self.last is None:
             return
-        at = self.at + self.last.least
+        cycle = self.at + self.last.shortest_stall
         if self.config.loop.drain:
-            at = max((at, *(ready for ready, _ in self.ready.values())))
+            cycle = max((cycle, *(ready for ready, _ in self.ready.values())))
         if branch:
-            self.place(at)
-            at = max(at, self.at + self.last.least + self.config.loop.cycles)
+            self.place(cycle)
+            cycle = max(cycle, self.at + self.last.shortest_stall + self.config.loop.cycles)
         if self.last.blocking:
-            at = max(at, self.at + self.last.latency)
-        self.last.stall, self.last.held = at - self.at, 1
-        self.last.cause = StallReason.BRANCH if branch else StallReason.DEPENDENCY
+            cycle = max(cycle, self.at + self.last.latency)
+        self.last.stall, self.last.operand_stall = cycle - self.at, 1
+        self.last.stall_reason = StallReason.BRANCH if branch else StallReason.DEPENDENCY

@@ -22,8 +22,10 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any
 
+from isa.forms.record import Unit
+from simulator.timing.compile import matrix
 from simulator.timing.config import Config
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, matrix, nesting
+from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.sequences_config import Row, Sequence, Sequences, Value
 from simulator.timing.sequences_order import in_order
 
@@ -156,10 +158,10 @@ class _Expansion:
         }
         for number, row in enumerate(sequence.rows):
             sources = [values[name] for name in row.reads if name in values]
-            level = depth if row.near else max((source.level for source in sources), default=0)
+            level = depth if row.around_shuffle else max((source.level for source in sources), default=0)
             result = any(isinstance(name, str) for name in row.writes)
             key = (sequence.number, number, *(source.number for source in sources))
-            if result or row.shuffled or key not in self.made:
+            if result or row.after_shuffle or key not in self.made:
                 targets = []
                 for i, name in enumerate(row.writes):
                     self.numbers += 1
@@ -195,9 +197,9 @@ class _Expansion:
         self, row: Row, op: TimedOperation, reads: tuple[int, ...], writes: tuple[int, ...], movable: int = 0
     ) -> TimedOperation:
         """A machine instruction of a sequence with its times."""
-        found = self.times(row, op.line, reads, writes)
-        found.place, found.part, found.movable = op.place, True, movable
-        return found
+        operation = self.times(row, op.line, reads, writes)
+        operation.place, operation.part, operation.movable = op.place, True, movable
+        return operation
 
     def times(self, row: Row, line: int, reads: tuple[int, ...], writes: tuple[int, ...]) -> TimedOperation:
         alu, rules = self.config.alu, self.rules
@@ -275,36 +277,36 @@ class _Expansion:
 
     def ordered(self, out: Nested) -> Nested:
         """The instructions as the compiler would order them: those that can move, between those that cannot."""
-        found: Nested = []
+        items: Nested = []
         run: list[TimedOperation] = []
         for item in (*out, None):
             if isinstance(item, TimedOperation) and (item.movable or (item.unit in _MOVABLE and not item.part)):
                 run.append(item)
                 continue
-            found += in_order(run, self.config, self.rules.window) if any(op.movable for op in run) else run
+            items += in_order(run, self.config, self.rules.window) if any(op.movable for op in run) else run
             run = []
             if item is not None:
-                found.append(item)
-        return found
+                items.append(item)
+        return items
 
     def finished(self, items: list[Item]) -> list[Item]:
         """Values in registers, which are free again after their last use; and the first operation of an instruction
         counts for it."""
         inside = nesting(items)
         ends = {item.loop: i for i, item in enumerate(items) if isinstance(item, TimedLoop)}
-        made: dict[int, int] = {}
+        makers: dict[int, int] = {}
         uses: dict[int, int] = {}
         for i, item in enumerate(items):
             if isinstance(item, TimedOperation):
                 for register in (*item.writes, *item.reads):
-                    around = [loop for loop in inside[i] if loop not in inside[made.setdefault(register, i)]]
+                    around = [loop for loop in inside[i] if loop not in inside[makers.setdefault(register, i)]]
                     uses[register] = max(uses.get(register, 0), ends[around[0]] if around else i)
         names: dict[int, int] = {}
         free: list[int] = []
         leaving: dict[int, list[int]] = {}
         met: set[int] = set()
         used = self.base
-        found: list[Item] = []
+        kept: list[Item] = []
         for i, item in enumerate(items):
             if isinstance(item, TimedOperation):
                 for register in (r for r in item.writes if r >= self.base and r not in names):
@@ -316,16 +318,16 @@ class _Expansion:
                 first = item.part and home and item.place not in met
                 met |= {item.place} if first else set()
                 reads, writes = (tuple(names.get(r, r) for r in registers) for registers in (item.reads, item.writes))
-                found.append(
+                kept.append(
                     replace(
                         item, reads=reads, writes=writes, part=item.part and not first, early=item.part and not home
                     )
                 )
             else:
-                found.append(item)
+                kept.append(item)
             for name in leaving.pop(i, ()):
                 heappush(free, name)
-        return found
+        return kept
 
 
 def _flat(out: Nested, into: list[Item]) -> list[Item]:

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from isa import MmaForm, mma_forms
+from simulator.timing.tables import Cycles, Delay, Slots
+from simulator.toml_tables import Between
 
 KINDS = ("alu", "imad", "float", "shuffle", "call", "return")
 Value = int | str
@@ -27,16 +29,16 @@ class Row:
     Attributes:
         kind: of `KINDS`, or "tensor".
         form: of a matrix instruction.
-        shuffled: whether it is a shuffle or needs the result of one.
-        near: whether it is one of these or makes what a shuffle needs.
+        after_shuffle: whether it is a shuffle, or reads what comes from one.
+        around_shuffle: the same, or whether a shuffle reads what comes from it.
     """
 
     kind: str
     writes: tuple[Value, ...]
     reads: tuple[Value, ...]
     form: MmaForm | None = None
-    shuffled: bool = False
-    near: bool = False
+    after_shuffle: bool = False
+    around_shuffle: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,13 @@ class Sequences:
     """
 
     file: str
-    float_interval: int
-    shuffle: int
-    call: int
-    fetch: int
-    window: int
-    temporaries: int
-    known: Mapping[str, Sequence] = field(default_factory=dict, compare=False, repr=False)
+    float_interval: Cycles
+    shuffle: Cycles
+    call: Cycles
+    fetch: Delay
+    window: Slots
+    temporaries: Annotated[int, Between(1, 255, "registers")]
+    known: Mapping[str, Sequence] = field(default_factory=dict, compare=False, repr=False, metadata={"toml": False})
 
     def find(self, form: MmaForm) -> Sequence | None:
         return self.known.get(form.opcode)
@@ -105,21 +107,20 @@ def read_sequences(path: Path) -> Mapping[str, Sequence]:
 
 
 def _rows(rows: list[list[Any]]) -> tuple[Row, ...]:
-    """The rows, with what shuffles have to do with them."""
-    found = [_row(row) for row in rows]
-    shuffled: set[Value] = set()
-    needed: set[Value] = set()
-    for place, row in enumerate(found):
-        if row.kind == "shuffle" or shuffled & set(row.reads):
-            found[place] = replace(row, shuffled=True)
-            shuffled |= set(row.writes)
-    for place, row in reversed(list(enumerate(found))):
-        if row.kind == "shuffle" or needed & set(row.writes):
-            needed |= set(row.reads)
-            found[place] = replace(found[place], near=True)
-        if row.shuffled or found[place].shuffled:
-            found[place] = replace(found[place], near=True)
-    return tuple(found)
+    """The rows, each with its place before and after shuffles, which values lead to."""
+    read = [_row(row) for row in rows]
+    from_shuffles: set[Value] = set()
+    after = []
+    for row in read:
+        after.append(row.kind == "shuffle" or bool(from_shuffles & set(row.reads)))
+        from_shuffles |= set(row.writes) if after[-1] else set()
+    into_shuffles: set[Value] = set()
+    marked: list[Row] = []
+    for row, behind in zip(reversed(read), reversed(after), strict=True):
+        before = row.kind == "shuffle" or bool(into_shuffles & set(row.writes))
+        into_shuffles |= set(row.reads) if before else set()
+        marked.append(replace(row, after_shuffle=behind, around_shuffle=before or behind))
+    return tuple(reversed(marked))
 
 
 def _row(row: list[Any]) -> Row:

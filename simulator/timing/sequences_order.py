@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from isa.forms.record import Unit
 from simulator.timing.config import Config
-from simulator.timing.model import TimedOperation, Unit
+from simulator.timing.model import TimedOperation
 from simulator.timing.schedule import extra
 
 
@@ -17,9 +18,9 @@ def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list
     first matrix instruction of one before it has its operands: how many overlap is said by `movable`.
     """
     before = _before(run)
-    left, at = list(range(len(run))), [0] * len(run)
+    left, cycles = list(range(len(run))), [0] * len(run)
     free: dict[Unit, int] = {}
-    found: list[TimedOperation] = []
+    ordered: list[TimedOperation] = []
     now, waiting = -1, set(left)
     while left:
         best, soonest, pipe = -1, 0, Unit.ALU
@@ -30,16 +31,16 @@ def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list
             unit = Unit.FMA if op.either and free.get(Unit.FMA, 0) <= free.get(Unit.ALU, 0) else op.unit
             start = max(now + 1, free.get(unit, 0))
             for j, kind in before[i]:
-                start = max(start, at[j] + _distance(run[j], op, unit, kind, config))
+                start = max(start, cycles[j] + _distance(run[j], op, unit, kind, config))
             if best < 0 or start < soonest:
                 best, soonest, pipe = i, start, unit
-        now = at[best] = soonest
+        now = cycles[best] = soonest
         op = run[best]
         free[pipe] = now + (op.interval if op.unit is not Unit.SHARED else config.shared.warp_interval)
-        found.append(op if pipe is op.unit else replace(op, unit=pipe))
+        ordered.append(op if pipe is op.unit else replace(op, unit=pipe))
         left.remove(best)
         waiting.discard(best)
-    return found
+    return ordered
 
 
 def _distance(first: TimedOperation, second: TimedOperation, unit: Unit, kind: str, config: Config) -> int:
@@ -56,7 +57,7 @@ def _before(run: Sequence[TimedOperation]) -> list[list[tuple[int, str]]]:
     begun: dict[int, int] = {}  # the number of each sequence, by its place
     products: dict[int, int] = {}  # its first matrix instruction
     shuffle = -1
-    found: list[list[tuple[int, str]]] = []
+    earlier: list[list[tuple[int, str]]] = []
     for i, op in enumerate(run):
         links = [(writer[r], "read") for r in op.reads if r in writer]
         for register in op.writes:
@@ -78,5 +79,5 @@ def _before(run: Sequence[TimedOperation]) -> list[list[tuple[int, str]]]:
             readers.setdefault(register, []).append(i)
         for register in op.writes:
             writer[register], readers[register] = i, []
-        found.append(links)
-    return found
+        earlier.append(links)
+    return earlier

@@ -14,14 +14,14 @@ little: cycles that are taken, and when ports and warps are free again.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from simulator.timing.model import TimedOperation, Unit
-
-if TYPE_CHECKING:
-    from simulator.timing.cores import SubCore, Warp
-    from simulator.timing.recorder import Recorder
-    from simulator.timing.tables import Shared
+from isa.forms.record import Unit
+from simulator.timing.model import TimedOperation
+from simulator.timing.observer import TimingObserver
+from simulator.timing.pipes import Pipes
+from simulator.timing.tables import Shared
+from simulator.timing.warp import Warp
 
 
 class Access(NamedTuple):
@@ -42,8 +42,8 @@ class Access(NamedTuple):
 class SharedMemory:
     """Shared memory of each SM of a run."""
 
-    def __init__(self, rule: Shared, sms: int, cores: int, warps: int) -> None:
-        self.rule = rule
+    def __init__(self, rule: Shared, sms: int, cores: int, warps: int, observer: TimingObserver | None = None) -> None:
+        self.rule, self.observer = rule, observer
         self.first = [0] * sms  # cycle of the lowest bit of `taken`
         self.taken = [0] * sms  # a bit for each cycle in which a wavefront is served
         self.port = [0] * cores  # when each sub-core's port takes the next access
@@ -51,26 +51,25 @@ class SharedMemory:
             deque() for _ in range(cores)
         ]  # first wavefronts of the accesses that each sub-core issued last
         self.turn = [0] * warps  # when the next access of each warp may begin
-        self.recorder: Recorder | None = None
 
-    def serve(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> Access:
+    def serve(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int) -> Access:
         """Gives an access that is issued now its place."""
         rule, values = self.rule, operation.sent - 1
         sent = max(now, self.port[core.number])
         self.port[core.number] = sent + operation.sent * rule.port_cycles
-        if self.recorder is not None:
-            self.recorder.serve("shared", warp.cta, sent, self.port[core.number], core.number)
-        at = sent + (values * rule.port_cycles + rule.store_latency if values else 0)
-        count = wavefronts(warp, operation)
+        if self.observer is not None:
+            self.observer.serve("shared", warp.cta, sent, self.port[core.number], core.number)
+        soonest = sent + (values * rule.port_cycles + rule.store_latency if values else 0)
+        count = warp.wavefronts(operation)
         if values:
-            core.carried = self.port[core.number]
-        first, last = self.place(warp.cta, max(at, self.turn[warp.place]), count, now)
+            core.stores_until = self.port[core.number]
+        first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now)
         self.wait(core, first, now)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else rule.cycles)
         return Access(count * rule.cycles, ready, self.port[core.number] + rule.operand_latency)
 
-    def wait(self, core: SubCore, first: int, now: int) -> None:
+    def wait(self, core: Pipes, first: int, now: int) -> None:
         """Counts an access that waits for its first wavefront, and says when the sub-core has room for another."""
         queue = self.queues[core.number]
         queue.append(first)
@@ -93,8 +92,8 @@ class SharedMemory:
                 )  # past the cycles that are taken without a gap
             taken |= width << place
             begun, last = place if number == 0 else begun, place
-            if self.recorder is not None:
-                self.recorder.serve("shared memory", sm, self.first[sm] + place, self.first[sm] + place + rule.cycles)
+            if self.observer is not None:
+                self.observer.serve("shared memory", sm, self.first[sm] + place, self.first[sm] + place + rule.cycles)
             place += rule.wavefront_interval
         self.taken[sm] = taken
         return self.first[sm] + begun, self.first[sm] + last
@@ -103,8 +102,8 @@ class SharedMemory:
         """Takes `cycles` in one piece, after all that has a place; returns the first."""
         begin = max(now, self.first[sm] + self.taken[sm].bit_length())
         self.taken[sm] |= ((1 << cycles) - 1) << begin - self.first[sm]
-        if self.recorder is not None:
-            self.recorder.serve("shared memory", sm, begin, begin + cycles)
+        if self.observer is not None:
+            self.observer.serve("shared memory", sm, begin, begin + cycles)
         return begin
 
     def state(self, now: int) -> tuple[object, ...]:
@@ -113,16 +112,5 @@ class SharedMemory:
             bits >> max(now - first, 0) << max(first - now, 0)
             for bits, first in zip(self.taken, self.first, strict=True)
         )
-        queues = tuple(tuple(max(at - now, 0) for at in queue) for queue in self.queues)
-        return (taken, queues, *(max(at - now, 0) for at in (*self.port, *self.turn)))
-
-
-def wavefronts(warp: Warp, operation: TimedOperation) -> int:
-    """Of this execution."""
-    assert operation.costs is not None
-    assert operation.column is not None
-    run = 0
-    if len(operation.costs) > 1:
-        run = warp.runs.get(warp.pc, 0)
-        warp.runs[warp.pc] = run + 1
-    return operation.costs[run][operation.column[warp.id]]
+        queues = tuple(tuple(max(cycle - now, 0) for cycle in queue) for queue in self.queues)
+        return (taken, queues, *(max(cycle - now, 0) for cycle in (*self.port, *self.turn)))

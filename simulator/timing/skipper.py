@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from simulator.timing.cores import Warp
+from simulator.execute.barrier import Barriers
+from simulator.timing.asynchronous import Asynchronous
+from simulator.timing.cores import SubCore
+from simulator.timing.counters import REASONS
+from simulator.timing.global_memory import GlobalMemory
+from simulator.timing.machine import Machine
 from simulator.timing.model import StallReason, TimedLoop
+from simulator.timing.shared_memory import SharedMemory
+from simulator.timing.warp import Warp
 
-if TYPE_CHECKING:
-    from simulator.timing.engine import Sm
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of an SM whose state decides what follows.
+
+    Attributes:
+        barriers: of each CTA, and when its barrier unit takes the next arrival.
+        margin: cycles for which a result can matter after it is there.
+    """
+
+    machine: Machine
+    cores: list[SubCore]
+    shared: SharedMemory
+    barriers: list[Barriers]
+    barrier_free: list[int]
+    queues: Asynchronous | None
+    memory: GlobalMemory | None
+    margin: int
 
 
 class Skipper:
@@ -22,17 +45,17 @@ class Skipper:
 
     LIMIT = 4096
 
-    def __init__(self, sm: Sm) -> None:
-        self.sm = sm
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.machine = parts, parts.machine
         self.skipped = 0
         # For each depth of loops: when a state was met (skipped cycles counted), the runs of the loops then, and what
         # had been counted.
-        self.seen: dict[int, dict[tuple[object, ...], tuple[int, list[int], list[int]]]] = {}
+        self.seen: dict[int, dict[tuple[object, ...], tuple[int, list[int], tuple[list[int], ...]]]] = {}
 
     def look(self, reference: Warp, loop: TimedLoop) -> None:
         if loop.count - reference.counts[loop.loop] < 2:
             return
-        sm, now = self.sm, int(self.sm.env.now)
+        sm, now = self.machine, int(self.machine.env.now)
         chosen = [self.loop_of(warp, loop.depth) for warp in sm.warps]
         if any(which is not None and not which.constant for which in chosen):
             return
@@ -44,10 +67,14 @@ class Skipper:
             return
         if len(seen) >= self.LIMIT:
             seen.clear()
-        seen[key] = (now + self.skipped, counts, list(sm.counted))
+        seen[key] = (now + self.skipped, counts, sm.counters.snapshot())
 
     def jump(
-        self, chosen: list[TimedLoop | None], counts: list[int], now: int, before: tuple[int, list[int], list[int]]
+        self,
+        chosen: list[TimedLoop | None],
+        counts: list[int],
+        now: int,
+        before: tuple[int, list[int], tuple[list[int], ...]],
     ) -> None:
         then, old_counts, old_counted = before
         steps = [new - old for new, old in zip(counts, old_counts, strict=True)]
@@ -59,18 +86,20 @@ class Skipper:
         periods = min(limits, default=0)
         if periods <= 0:
             return
-        counted = [new + periods * (new - old) for new, old in zip(self.sm.counted, old_counted, strict=True)]
-        for warp, which, step in zip(self.sm.warps, chosen, steps, strict=True):
+        counters, waited = self.machine.counters, dict[Warp, int]()
+        for warp, which, step in zip(self.machine.warps, chosen, steps, strict=True):
             if which is not None:
                 warp.counts[which.loop] += periods * step
             if warp.blocked and not (warp.done and warp.blocked is StallReason.BARRIER):
-                row = slice(warp.base, warp.base + len(StallReason))
-                known = sum(self.sm.counted[row]) - sum(old_counted[row])
-                waited = periods * (now - then - known)  # its wait is counted when it ends, from `last` on
-                counted[warp.base + warp.blocked] += waited
-                if self.sm.recorder is not None:
-                    self.sm.recorder.wait(warp, warp.blocked, waited, counted)
-        self.sm.counted = counted
+                row = slice(warp.base, warp.base + REASONS)
+                known = sum(counters.stalls[row]) - sum(old_counted[0][row])
+                waited[warp] = periods * (now - then - known)  # its wait is counted when it ends, from `last` on
+        counters.repeat(old_counted, periods)
+        for warp, cycles in waited.items():
+            assert warp.blocked is not None
+            counters.stalls[warp.base + warp.blocked] += cycles
+            if self.machine.observer is not None:
+                self.machine.observer.wait(warp, warp.blocked, cycles)
         self.skipped += periods * (now - then)
 
     @staticmethod
@@ -82,51 +111,62 @@ class Skipper:
         return warp.code.ends[inside[depth]] if len(inside) > depth else None
 
     def state(self, chosen: list[TimedLoop | None], now: int) -> tuple[object, ...]:
-        sm = self.sm
+        sm, parts = self.machine, self.parts
         waiting = tuple(
             (cta, number, tuple(warps))
-            for cta, b in enumerate(sm.barriers)
+            for cta, b in enumerate(parts.barriers)
             for number, warps in sorted(b.arrived.items())
             if warps
         )
         minimum = sm.config.loop.minimum
-        servers = tuple(max(at - now, 0) for at in sm.barrier_free)
-        parts: list[object] = [
+        servers = tuple(max(cycle - now, 0) for cycle in parts.barrier_free)
+        state: list[object] = [
             max(sm.end - now, 0),
             servers,
-            sm.shared.state(now),
+            parts.shared.state(now),
             waiting,
-            *(core.state(now) for core in sm.cores),
+            *(core.state(now) for core in parts.cores),
         ]
-        if sm.recorder is not None:
-            parts.append(sm.recorder.state())
-        if sm.queues is not None:
-            parts.append(
-                sm.queues.state(
+        if sm.observer is not None:
+            state.append(sm.observer.state())
+        if parts.queues is not None:
+            state.append(
+                parts.queues.state(
                     now, min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)
                 )
             )
-        if sm.memory is not None:
-            parts.append(sm.memory.state(now))
+        if parts.memory is not None:
+            state.append(parts.memory.state(now))
         for warp, which in zip(sm.warps, chosen, strict=True):
             if warp.done:
-                parts.append(warp.blocked)
+                state.append(warp.blocked)
                 continue
             ready = tuple(
-                (at - now, warp.producers[r]) if at + sm.margin > now else 0 for r, at in enumerate(warp.ready)
+                (cycle - now, warp.producers[r]) if cycle + parts.margin > now else 0
+                for r, cycle in enumerate(warp.ready)
             )
-            pinned = (max(warp.access - now, 0), max(warp.sent - now, 0), *(max(at - now, 0) for at in warp.pinned))
-            starts = tuple(max(at + minimum - now, 0) for at in warp.starts)
+            pinned = (
+                max(warp.access - now, 0),
+                max(warp.sent - now, 0),
+                *(max(cycle - now, 0) for cycle in warp.pinned),
+            )
+            starts = tuple(max(cycle + minimum - now, 0) for cycle in warp.starts)
             counts = tuple(
                 -1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts)
             )
             since = now if warp.blocked else warp.last  # what has passed before a release is counted as waiting for it
-            gate = (warp.gate - now, warp.gate_cause, warp.held - now) if warp.gate > since else None
-            wanted = (warp.wanted - now, warp.cause) if warp.wanted > since else None
-            parts.append((warp.pc, warp.blocked, since - now, gate, wanted, counts, starts, ready, pinned))
-            if sm.memory is not None and sm.queues is None:
-                parts.append(tuple(sorted(warp.turns.items())))
-            if sm.queues is not None:
-                moves = tuple(max(at - now, 0) for at in (warp.complete, *warp.moves))
-                parts.append((moves, warp.arrived, tuple(sorted(warp.turns.items()))))
-        return tuple(parts)
+            compiled = None
+            if warp.issue_not_before > since:
+                reason, operands = warp.issue_not_before_reason, warp.operands_not_before
+                compiled = (warp.issue_not_before - now, reason, operands - now)
+            operands_ready = None
+            if warp.operands_ready > since:
+                operands_ready = (warp.operands_ready - now, warp.operands_reason)
+            place = warp.pc, warp.blocked, since - now
+            state.append((*place, compiled, operands_ready, counts, starts, ready, pinned))
+            if parts.memory is not None and parts.queues is None:
+                state.append(tuple(sorted(warp.turns.items())))
+            if parts.queues is not None:
+                moves = tuple(max(cycle - now, 0) for cycle in (warp.complete, *warp.moves))
+                state.append((moves, warp.arrived, tuple(sorted(warp.turns.items()))))
+        return tuple(state)

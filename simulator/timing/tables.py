@@ -4,34 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Annotated
 
 from isa import MmaForm
 from isa.forms.mma import mma_forms
+from isa.types import MATRIX_TYPES
+from simulator.toml_tables import Between, Choice
+
+POLICIES = ("oldest", "greedy-oldest", "greedy-round-robin", "round-robin")
+LONGEST = 100_000  # cycles: more than anything within an SM takes
+Cycles = Annotated[int, Between(1, LONGEST, "cycles")]
+Delay = Annotated[int, Between(0, LONGEST, "cycles")]
+Slots = Annotated[int, Between(1, 4096, "entries")]
 
 
 @dataclass(frozen=True)
 class Chip:
     """`[chip]`: SMs of the chip and the clock that times and TFLOPS are given at."""
 
-    sms: int
-    clock_mhz: float
+    sms: Annotated[int, Between(1, 1024)]
+    clock_mhz: Annotated[float, Between(0, 10_000, "MHz", exclusive=True)]
 
 
 @dataclass(frozen=True)
 class Sm:
     """`[sm]`: sub-cores, and what one CTA can have of an SM."""
 
-    sub_cores: int
-    warps: int
-    registers: int
-    shared_bytes: int
+    sub_cores: Annotated[int, Between(1, 16)]
+    warps: Annotated[int, Between(1, 128)]
+    registers: Annotated[int, Between(1, 1_048_576, "32-bit registers")]
+    shared_bytes: Annotated[int, Between(1, 4_194_304, "bytes")]
 
 
 @dataclass(frozen=True)
 class Issue:
     """`[issue]`: which of the ready warps of a sub-core goes first."""
 
-    policy: str
+    policy: Annotated[str, Choice(POLICIES)]
 
 
 @dataclass(frozen=True)
@@ -44,8 +53,8 @@ class Loop:
         drain: whether compiled code lets the results of matrix and integer instructions arrive before it branches.
     """
 
-    cycles: int
-    minimum: int
+    cycles: Delay
+    minimum: Delay
     drain: bool
 
 
@@ -60,9 +69,9 @@ class Schedule:
             0: no such instructions.
     """
 
-    stall: int
-    nop: int
-    compare: int
+    stall: Cycles
+    nop: Cycles
+    compare: Delay
 
 
 @dataclass(frozen=True)
@@ -78,9 +87,9 @@ class Pipe:
             reads registers.
     """
 
-    sparse_after_dense: int
-    three_registers: int
-    access: int
+    sparse_after_dense: Delay
+    three_registers: Delay
+    access: Delay
 
 
 NO_SCHEDULE, NO_PIPE = Schedule(10**9, 1, 0), Pipe(0, 0, 0)  # of a config without these tables
@@ -99,11 +108,11 @@ class Alu:
         interval: cycles between two issues on one sub-core.
     """
 
-    latency: int
-    tensor_latency: int
-    address_latency: int
-    change_latency: int
-    interval: int
+    latency: Cycles
+    tensor_latency: Cycles
+    address_latency: Cycles
+    change_latency: Delay
+    interval: Cycles
 
 
 @dataclass(frozen=True)
@@ -111,8 +120,8 @@ class Barrier:
     """`[barrier]`: the barrier unit takes one warp every `arrival` cycles; `latency` cycles after the last, the warps
     can issue."""
 
-    arrival: int
-    latency: int
+    arrival: Delay
+    latency: Cycles
 
 
 @dataclass(frozen=True)
@@ -132,16 +141,30 @@ class Shared:
         overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
     """
 
-    cycles: int
-    wavefront_interval: int
-    port_cycles: int
-    warp_interval: int
-    queue: int
-    latency: int
-    register_latency: int
-    store_latency: int
-    operand_latency: int
-    overlap_latency: int
+    cycles: Cycles
+    wavefront_interval: Delay
+    port_cycles: Delay
+    warp_interval: Delay
+    queue: Slots
+    latency: Cycles
+    register_latency: Delay
+    store_latency: Delay
+    operand_latency: Delay
+    overlap_latency: Delay
+
+
+def kind_of(form: MmaForm) -> str:
+    """How `TensorClass.kinds` names a form's kind: "", "f8f6f4", "mxf4.block_scale"."""
+    return form.row.kind + (".block_scale" if form.row.scale else "")
+
+
+@lru_cache(maxsize=1)
+def known_kinds() -> tuple[str, ...]:
+    """Every kind of mma."""
+    return tuple(dict.fromkeys(kind_of(form) for form in mma_forms().values()))
+
+
+ElementTypes = tuple[Annotated[str, Choice(MATRIX_TYPES, "element types")], ...]
 
 
 @dataclass(frozen=True)
@@ -172,19 +195,19 @@ class TensorClass:
 
     name: str
     sparse: bool
-    rows: int
-    row_bytes: int
-    inputs: tuple[str, ...]
-    accumulators: tuple[str, ...]
-    latency: int
-    interval: int
+    rows: Annotated[int, Between(1, 64)]
+    row_bytes: Annotated[int, Between(1, 256, "bytes")]
+    inputs: ElementTypes
+    accumulators: ElementTypes
+    latency: Cycles
+    interval: Cycles
     blocking: bool = False
-    stall: int = 1
+    stall: Cycles = 1
     ordered: bool | None = None
-    kinds: tuple[str, ...] = ("",)
-    result_from: int = 0
-    result_until: int = 0
-    ports: int = 0
+    kinds: tuple[Annotated[str, Choice(known_kinds())], ...] = ("",)
+    result_from: Delay = 0
+    result_until: Delay = 0
+    ports: Delay = 0
 
     def matches(self, form: MmaForm) -> bool:
         return (
@@ -197,14 +220,3 @@ class TensorClass:
             and form.b_type.name in self.inputs
             and form.d_type.name in self.accumulators
         )
-
-
-def kind_of(form: MmaForm) -> str:
-    """How `TensorClass.kinds` names a form's kind: "", "f8f6f4", "mxf4.block_scale"."""
-    return form.row.kind + (".block_scale" if form.row.scale else "")
-
-
-@lru_cache(maxsize=1)
-def known_kinds() -> tuple[str, ...]:
-    """Every kind of mma."""
-    return tuple(dict.fromkeys(kind_of(form) for form in mma_forms().values()))

@@ -93,7 +93,7 @@ def mma_cost(config: Config, mma: MmaFacts) -> Cost:
         legal = ", ".join(name for table in known for name in table.kinds)
         raise ConfigError(config.path, f"tcgen05.{key}", f"no table for .kind::{mma.kind} on {config.name}", legal)
     width = tables.queue.operand_bytes
-    rows, stored = mma.m // mma.cta_group, mma.k // 2 if mma.sparse else mma.k
+    rows, stored = mma.m // mma.cta_group, mma.k_stored
     tensor = _up(shape.share * rows * mma.n * mma.k, rated.rate)
     a_bits = 0 if mma.a_in_tmem else rows * stored * mma.a_bits
     operands = _up(a_bits * mma.cta_group + mma.n * mma.k * mma.b_bits, 8 * width * mma.cta_group)

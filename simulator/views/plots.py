@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isa.errors import IsaError
+from simulator.errors import MissingDependency, ViewError
 from simulator.files import complete
 
 if TYPE_CHECKING:
@@ -21,29 +21,24 @@ DASHES = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
 
 
 def check_plot(path: str | Path) -> None:
-    """IsaError if a plot could not be written there: no matplotlib, no folder, or a name that says no format."""
+    """ViewError if a plot could not be written there: no folder, or a name that says no format; MissingDependency
+    without matplotlib."""
     if Path(path).suffix.lower() not in FORMATS:
-        raise IsaError(
-            "",
-            -1,
-            f"{path}: the name of a plot says its format",
-            ", ".join(f"a name that ends in {suffix}" for suffix in FORMATS),
-        )
+        legal = ", ".join(f"a name that ends in {suffix}" for suffix in FORMATS)
+        raise ViewError(f"{path}: the name of a plot says its format", legal)
     if not Path(path).resolve().parent.is_dir():
-        raise IsaError("", -1, f"{path}: cannot be written, there is no such folder", "a file in a folder that exists")
+        raise ViewError(f"{path}: cannot be written, there is no such folder", "a file in a folder that exists")
     try:
         import matplotlib as _  # noqa: F401
     except ImportError:
-        raise IsaError(
-            "", -1, "a plot needs matplotlib, which is not installed", "pip install 'tcsim[plots]', or no plot"
-        ) from None
+        raise MissingDependency("matplotlib", "a plot", "plots") from None
 
 
 def save(draw: Callable[[], Figure], path: str | Path, *, font: float = 9, dpi: int = 160) -> None:
     """Writes what `draw` draws, as the format that the name says.
 
     Raises:
-        IsaError: see `check_plot`.
+        ViewError, MissingDependency: see `check_plot`.
         OSError: the file cannot be written.
     """
     check_plot(path)

@@ -12,7 +12,7 @@ import numpy as np
 import isa
 import simulator
 from simulator.execute.mma import execute_mma
-from simulator.faults import Instruction, single_bits
+from simulator.faults import MmaTarget, single_bits
 from simulator.layout import form_layout
 from simulator.program import load
 from simulator.resources import folder
@@ -63,7 +63,7 @@ def pairs() -> list[Pair]:
     def ours(arrays: tuple[np.ndarray, ...], arithmetic: str = "chip") -> Callable[[], object]:  # type: ignore[type-arg]
         return lambda: execute_mma(form, *arrays, 0, target=target, arithmetic=arithmetic)  # type: ignore[arg-type]
 
-    subject = Instruction(OPCODE, cases=8)
+    subject = MmaTarget(OPCODE, cases=8)
     faults = single_bits(subject, "e")
     drawn, small = form_layout("mma.m16n8k256.s32.b1.b1.s32.and.popc").operands["a"], form_layout(OPCODE).operands["a"]
     loop = folder("traces") / "digits" / "f16.trace"
@@ -138,8 +138,8 @@ def repeated(count: int) -> Callable[[], object]:
     """The timing engine alone on a loop of 120 matrix instructions in 8 warps."""
     from simulator.program.blocks import Block, Repeat
     from simulator.program.lowering import linearise
+    from simulator.timing.compile import compile_code
     from simulator.timing.engine import simulate
-    from simulator.timing.model import compile_code
 
     config = load_config("h100_sxm")
     block = Block(tuple(range(8)), (Repeat(count, stream(isa.mma_form(OPCODE), 4), 1),), 1)

@@ -66,13 +66,16 @@ def main() -> None:
     print(f"  numpy's float64 product      {plain:8.3f} s  median")
     print(f"  exact, rounded once to f32   {exact:8.3f} s  median")
     print(
-        f"  ratio                        {statistics.median(ratios):8.2f}    median, {min(ratios):.2f} lowest, {max(ratios):.2f} highest"
+        f"  ratio                        {statistics.median(ratios):8.2f}    median, {min(ratios):.2f} lowest, "
+        f"{max(ratios):.2f} highest"
     )
     print(
-        f"  most memory of the process   {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:8.2f} GiB, operands of both included"
+        f"  most memory of the process   {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:8.2f} GiB, "
+        f"operands of both included"
     )
     print(
-        f"  checked against fractions    {SAMPLES:8,}    sampled elements, {wrong_samples(a, b, exact_gemm(a, b))} wrong"
+        f"  checked against fractions    {SAMPLES:8,}    sampled elements, "
+        f"{wrong_samples(a, b, exact_gemm(a, b))} wrong"
     )
 
 

@@ -253,7 +253,8 @@ def main(given: list[str] | None = None) -> int:
     )
     columns = ("ours/s", "other/s", "ratio", "lowest", "highest", "ns/product")
     print(
-        f"{'instruction, on one core':90} {'against':71} {columns[0]:>11} {columns[1]:>11} {' '.join(f'{c:>7}' for c in columns[2:])}"
+        f"{'instruction, on one core':90} {'against':71} {columns[0]:>11} {columns[1]:>11} "
+        f"{' '.join(f'{c:>7}' for c in columns[2:])}"
     )
     for row, form in chosen(options.only, server is not None):
         rate = measure(row, form, server, options.seconds)
@@ -264,7 +265,8 @@ def main(given: list[str] | None = None) -> int:
         for usual in (".sync.aligned", ".row.col", "::ordered_metadata"):
             name = name.replace(usual, "")
         print(
-            f"{name:90} {row.architecture + ' ' + row.spec:71} {mine:11,.0f} {other:11,.0f} {statistics.median(ratios):7.1f} {min(ratios):7.1f} "
+            f"{name:90} {row.architecture + ' ' + row.spec:71} {mine:11,.0f} {other:11,.0f} "
+            f"{statistics.median(ratios):7.1f} {min(ratios):7.1f} "
             f"{max(ratios):7.1f} {1e9 / mine / products:10.2f}",
             flush=True,
         )

@@ -142,7 +142,10 @@ def table(path: Path) -> int:
     total = cases = count = 0
     for found in sets(path):
         wrong = int(found.differing().sum())
-        what = f"{found.gpu:6} {found.target:8} {found.family:12} {found.a_type!s:6} {found.d_type!s:6} {found.a.shape[1]:3}"
+        what = (
+            f"{found.gpu:6} {found.target:8} {found.family:12} {found.a_type!s:6} {found.d_type!s:6} "
+            f"{found.a.shape[1]:3}"
+        )
         print(f"{what} {len(found.c):7} {wrong:9}")
         total, cases, count = total + wrong, cases + len(found.c), count + 1
     print(f"{f'all {count} sets':46} {cases:7} {total:9}")

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from isa.forms.mma import MmaForm, mma_forms
 from isa.targets import parse_target
 from isa.types import Bits
-from simulator.faults import space, table
-from simulator.faults.instruction import BATCH, Instruction
+from simulator.faults import kinds, table
+from simulator.faults.mma_target import BATCH, MmaTarget
 from simulator.layout import Choice
 
 HERE = Path(__file__).resolve().parent
@@ -80,13 +80,13 @@ class Recording:
     outputs: Bits | None = field(default=None, repr=False)
 
     @cached_property
-    def instruction(self) -> Instruction:
+    def instruction(self) -> MmaTarget:
         """The injector's subject."""
         return self.under("hardware")
 
-    def under(self, policy: str) -> Instruction:
+    def under(self, policy: str) -> MmaTarget:
         """The subject under a policy of `simulator.faults.policies`."""
-        return Instruction(
+        return MmaTarget(
             self.opcode,
             TARGET,
             Choice(self.selector),
@@ -128,7 +128,7 @@ class Recording:
 
     def read(self) -> NDArray[np.bool_]:
         """Of each fault: whether it changes a bit that the instruction reads."""
-        return np.asarray(self.instruction.faulty(self.faults)[1])
+        return np.asarray(self.instruction.faulty(self.faults)[1].read)
 
 
 def selectors(faults: table.Faults, selector: int) -> Bits:
@@ -136,24 +136,24 @@ def selectors(faults: table.Faults, selector: int) -> Bits:
     return np.where(faults["site"] == table.SITES.index("selector"), faults["value"], selector).astype(np.uint32)
 
 
-def simulate(instruction: Instruction, faults: table.Faults) -> Bits:
+def simulate(instruction: MmaTarget, faults: table.Faults) -> Bits:
     """D of each fault, by the injector's own path."""
     parts = []
     for first in range(0, len(faults), BATCH):
         rows = faults[first : first + BATCH]
         registers, _ = instruction.faulty(rows)
-        parts.append(instruction.execute(registers, selectors(rows, instruction.choice.selector), rows))
+        parts.append(instruction.execute(registers, rows))
     return np.concatenate(parts)
 
 
 # Every fault of a kind, of which only digests are recorded
 
-EVERY = (space.Group("every bit", "e", "flip", where="all"), space.Group("every code", "e", "code", codes="all"))
+EVERY = (kinds.Group("every bit", "e", "flip", where="all"), kinds.Group("every code", "e", "code", codes="all"))
 
 
-def every(instruction: Instruction, group: space.Group) -> table.Faults:
+def every(instruction: MmaTarget, group: kinds.Group) -> table.Faults:
     """All faults of a group in order of lane, mask and value, the cases in turn."""
-    population = space.population(group, instruction.sites["e"], instruction.layout, 1)
+    population = kinds.population(group, instruction.sites["e"], instruction.layout, 1)
     faults = population.make(np.arange(population.size))
     faults = faults[np.lexsort((faults["value"], faults["mask"], faults["lane"]))]
     faults["id"] = np.arange(len(faults))

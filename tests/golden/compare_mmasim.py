@@ -122,7 +122,8 @@ def table(found: Iterator[tuple[Instruction, Cases]]) -> tuple[int, int]:
         for target in instruction.targets:
             different = differing(instruction, cases, target)
             print(
-                f"{str(instruction).replace('|', ' '):86} {target:8} {len(cases):7} {different.size:10} {int(different.sum()):9}",
+                f"{str(instruction).replace('|', ' '):86} {target:8} {len(cases):7} {different.size:10} "
+                f"{int(different.sum()):9}",
                 flush=True,
             )
             sums[1:] += len(cases), different.size, different.sum()

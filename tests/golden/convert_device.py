@@ -94,7 +94,7 @@ def inputs(source: str) -> np.ndarray:
         cut = np.uint32(1) << rng.integers(0, 24, 1 << 16).astype(np.uint32)
         digits = rng.integers(0, 1 << 23, 1 << 16).astype(np.uint32) & ~(cut - np.uint32(1))
         sign = rng.integers(0, 2, 1 << 16).astype(np.uint32) << np.uint32(31)
-        near = [0x4F000000, 0x4EFFFFFF, 0x4F000001, 0x3F000000, 0x3F000001]  # 2^31, 0.5
+        near = [0x4F000000, 0x4EFFFFFF, 0x4F000001, 0x3F000000, 0x3F000001]  # 2^31, 0.5  # type: ignore[assignment]
         corners = np.array([0, 1, 0x7F800000, 0x7F800001, 0x7FC00000, 0x7FFFFFFF, *near], np.uint32)
         return np.unique(np.concatenate([sign | exponents | digits, corners, corners | np.uint32(1 << 31)]))
     assert source == "f64"
@@ -143,7 +143,8 @@ def _evaluate(instruction: str, source: str, result: str, *, upper: bool = False
     return lines
 
 
-_HEAD = """.reg .pred %p<4>; .reg .b8 %b<4>; .reg .b16 %h<4>; .reg .b32 %r<100>; .reg .b64 %rd<20>; .reg .f32 %f<10>; .reg .f64 %d<4>;
+_HEAD = """.reg .pred %p<4>; .reg .b8 %b<4>; .reg .b16 %h<4>; .reg .b32 %r<100>; .reg .b64 %rd<20>;
+.reg .f32 %f<10>; .reg .f64 %d<4>;
     mov.f32 %f9, 0f00000000;
     mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
     mad.lo.u32 %r4, %r1, %r2, %r3;
@@ -247,7 +248,7 @@ class Device:
         self("cuMemcpyDtoH_v2", array.ctypes.data_as(ctypes.c_void_p), pointer, ctypes.c_size_t(array.nbytes))
         return array
 
-    def launch(self, kernel: str, blocks: int, threads: int, *parameters: ctypes._SimpleCData) -> None:
+    def launch(self, kernel: str, blocks: int, threads: int, *parameters: ctypes._SimpleCData) -> None:  # type: ignore[type-arg]
         function = ctypes.c_void_p()
         self("cuModuleGetFunction", ctypes.byref(function), self.module, kernel.encode())
         pointers = (ctypes.c_void_p * len(parameters))(
@@ -288,7 +289,8 @@ def run(folder: Path, output: Path, date: str) -> None:
         )
         print(instruction, len(given), "inputs", flush=True)
     about = {"gpu": device.name, "date": date, "differing_halves": differing, "numpy": np.__version__}
-    np.savez_compressed(output, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    words = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    np.savez_compressed(output, about=words, **arrays)  # type: ignore[arg-type]
     print(output, output.stat().st_size, "bytes")
 
 

@@ -31,7 +31,7 @@ import numpy as np
 if __package__:
     from tests.golden.convert_device import inputs
 else:
-    from convert_device import inputs
+    from convert_device import inputs  # type: ignore[no-redef]
 
 HERE = Path(__file__).resolve().parent
 _SUFFIXED = tuple(f"{number}{suffix}" for number in (100, 103, 110, 120, 121) for suffix in ("", "a", "f"))
@@ -88,7 +88,10 @@ def host(nvcc: str, output: Path) -> None:
     print(output, output.stat().st_size, "bytes,", len(arrays), "arrays")
 
 
-_DECLARATIONS = ".reg .f32 %f<4>; .reg .f64 %d<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; .reg .s8 %s<4>; .reg .u8 %u<4>; .reg .b8 %b<4>;"
+_DECLARATIONS = (
+    ".reg .f32 %f<4>; .reg .f64 %d<4>; .reg .b16 %h<4>; .reg .b32 %r<4>; .reg .s8 %s<4>; .reg .u8 "
+    "%u<4>; .reg .b8 %b<4>;"
+)
 _REGISTERS = {
     "f32": "f",
     "f64": "d",

@@ -260,7 +260,8 @@ def main(given: list[str] | None = None) -> int:
         arrays["mutations"] = np.frombuffer(json.dumps(index).encode(), np.uint8)
         write(options.subset, arrays, compress=True)
         print(
-            f"{len(chosen)} instructions, {sum(len(a) for a in arrays.values()) - len(arrays['mutations'])} dot products",
+            f"{len(chosen)} instructions, {sum(len(a) for a in arrays.values()) - len(arrays['mutations'])} dot "
+            f"products",
             file=sys.stderr,
         )
     if options.folder:

@@ -18,15 +18,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-from isa.forms.mma import Role, Shape
-from isa.forms.tcgen05 import FamilyForm, Tcgen05MmaForm, read_family
-from isa.forms.tcgen05_operands import SizedRole
-from isa.forms.tcgen05_rows import family_opcodes
+from isa.forms.record import Form, Role, Shape
+from isa.forms.table import family_opcodes
+from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.ptx.opcodes import find_form
 
 TABLE = Path(__file__).parent / "ptxas_tcgen05.csv.gz"
 TARGETS = ("sm_100a", "sm_103a", "sm_110a", "sm_100f", "sm_103f", "sm_110f", "sm_120a", "sm_90a", "sm_80")
 FRESH = 2000
-_DECLARED = ".reg .pred %p<64>; .reg .b16 %rs<64>; .reg .b32 %r<512>; .reg .b64 %rd<64>; .reg .f32 %f<64>; .shared .align 16 .b64 bar[4];"
+_DECLARED = (
+    ".reg .pred %p<64>; .reg .b16 %rs<64>; .reg .b32 %r<512>; .reg .b64 %rd<64>; .reg .f32 %f<64>; "
+    ".shared .align 16 .b64 bar[4];"
+)
 _PREFIX = {1: "%p", 16: "%rs", 32: "%r", 64: "%rd"}
 
 
@@ -71,16 +74,15 @@ def judge(texts: list[str], target: str) -> list[bool]:
 
 def legal_text(opcode: str, generator: random.Random) -> str:
     """A legal instruction with this opcode."""
-    form = read_family(opcode)
+    form = find_form(opcode)
     roles = [role for role in form.roles if not (role.optional and generator.randrange(2))]
     if any(role.name == "lanes" for role in roles):
         roles = [role for role in roles if role.name != "ignored"]
     return f"{opcode} {', '.join(_operand(role, form, generator) for role in roles)}".rstrip() + ";"
 
 
-def _operand(role: Role, form: FamilyForm, generator: random.Random) -> str:
-    assert isinstance(role, SizedRole)
-    bits = generator.choice([b for b in role.bits if b != 16 or role.bits == (16,)])
+def _operand(role: Role, form: Form, generator: random.Random) -> str:
+    bits = generator.choice([b for b in role.widths or (32,) if b != 16 or role.widths == (16,)])
     register = f"{_PREFIX[bits]}{generator.randrange(64)}"
     integer = str(generator.randrange(role.limit or 1000) * role.multiple + (1 if role.positive else 0))
     match role.shape:
@@ -92,7 +94,9 @@ def _operand(role: Role, form: FamilyForm, generator: random.Random) -> str:
             return _address(f"%r{generator.randrange(64)}", generator)
         case Shape.MATRIX | Shape.VALUE:
             constant = (
-                str(generator.choice(role.values)) if role.values else generator.choice([integer, hex(int(integer))])
+                str(generator.choice(role.choices[0]))
+                if role.choices
+                else generator.choice([integer, hex(int(integer))])
             )
             return generator.choice([register, constant])
         case Shape.PREDICATE:
@@ -224,7 +228,7 @@ def fresh_texts(count: int, seed: int) -> list[str]:
     families: dict[str, list[str]] = {}
     for opcode in family_opcodes():
         if "x64" not in opcode and "x128" not in opcode and "x32." not in opcode:  # short ones
-            families.setdefault(read_family(opcode).name, []).append(opcode)
+            families.setdefault(find_form(opcode).name, []).append(opcode)
     texts = []
     for number in range(count):
         name = generator.choice(

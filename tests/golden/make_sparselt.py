@@ -17,7 +17,8 @@ import numpy as np
 TARGET = Path(__file__).parent / "sparselt.npz"
 TORCH = ("f16|32x64", "bf16|32x64", "s8|32x64", "f32|32x64", "f16|96x192", "s8|160x256", "f32|160x256")
 ARRANGED = ("f16|32x96", "bf16|32x32", "f32|24x40", "s8|64x160", "e4m3|32x32", "e5m2|32x96")
-TILES = "64x128|special"
+TILES = ("torchtile|f16|64x128|special|", "torchtile|bf16|64x128|special|", "torchtile|f16|128x128|special|in")
+BUFFERS = "torchtile|f16|128x128|special|default|cusparselt|"
 
 
 def subset(data: Path, arranged: Path) -> dict[str, np.ndarray]:
@@ -35,7 +36,8 @@ def subset(data: Path, arranged: Path) -> dict[str, np.ndarray]:
     for path in sorted(arranged.glob("*.npz")):
         with np.load(path) as found:
             for key in found.files:
-                if any(key.startswith(f"arranged|{name}|special|") for name in ARRANGED) or TILES in key:
+                matrices = any(key.startswith(f"arranged|{name}|special|") for name in ARRANGED)
+                if matrices or key.startswith((*TILES, BUFFERS)):
                     kept[key] = found[key]
     return kept
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from isa import MmaForm, mma_forms, parse_target
-from isa.forms.mma import PTX, version
+from isa.forms.record import PTX, version
 from tests.hardware.sass import Instruction, listings
 
 FILE = Path(__file__).parent / "ptxas_stalls.csv"
@@ -41,7 +41,7 @@ def chosen(target: str) -> list[MmaForm]:
 def kernel(name: str, form: MmaForm) -> str:
     """PTX of the loop, on operands from memory."""
     inputs: dict[str, list[str]] = {}
-    loads, lines = [], []
+    loads, lines = [], []  # type: ignore[var-annotated]
     for role in form.roles:
         if role.name in ("a", "b", "e", "scale_a", "scale_b"):
             inputs[role.name] = [f"%x{len(loads) + i}" for i in range(role.count)]
@@ -61,7 +61,10 @@ def kernel(name: str, form: MmaForm) -> str:
     return "\n".join(
         [
             f".visible .entry {name}(.param .u64 p, .param .u32 n) {{",
-            f"    .reg .b32 %x<{len(loads)}>; .reg .b32 %d<{len(accumulators)}>; .reg .b32 %i, %n; .reg .b64 %p; .reg .pred %q;",
+            (
+                f"    .reg .b32 %x<{len(loads)}>; .reg .b32 %d<{len(accumulators)}>; .reg .b32 %i, %n; .reg .b64 %p; "
+                f".reg .pred %q;"
+            ),
             "    ld.param.u64 %p, [p]; ld.param.u32 %n, [n]; cvta.to.global.u64 %p, %p; mov.b32 %i, 0;",
             *(f"    ld.global.b32 {register}, [%p + {4 * number}];" for number, register in enumerate(loads)),
             *(f"    mov.b32 {register}, 0;" for register in accumulators),

@@ -9,7 +9,7 @@
     faults from there
 
 From the root of the repository. Every fault of one form and selector is one warp of one launch. The operands of case 0
-and 1 are those that `simulator.faults.instruction.Instruction` draws; `CASES` says what the others are. Besides the
+and 1 are those that `simulator.faults.mma_target.MmaTarget` draws; `CASES` says what the others are. Besides the
 listed faults, of which all results are kept, every single flipped bit of the metadata register and each of the 16 codes
 in every chunk run, of which digests are kept. Selectors that are out of range but that ptxas lets through run in a
 process each, for they stop the kernel.
@@ -43,7 +43,10 @@ SEED = 20261121
 CASES = (
     "normal numbers; integers: any",
     "normal numbers; integers: any",
-    "one of eight elements of B special (zero, infinity, NaN, subnormal, largest); integers: smallest and largest, C at the upper limit",
+    (
+        "one of eight elements of B special (zero, infinity, NaN, subnormal, largest); integers: smallest and "
+        "largest, C at the upper limit"
+    ),
     "B subnormal, A large, C small; integers: smallest and largest, C at the lower limit",
     "any finite bits; integers: any, C too",
     "special elements in A, B and C; integers: half of B zero",
@@ -56,11 +59,11 @@ CASES = (
 def operands(form: MmaForm, selector: int) -> dict[str, Bits]:
     """Registers uint32 [case, word, lane] of `CASES`; A, B and C depend on shape and types alone, the codes on the
     spelling too."""
-    from simulator.faults.instruction import Instruction
+    from simulator.faults.mma_target import MmaTarget
     from simulator.layout import Choice
     from tests.golden.compare_faults import OPERANDS, TARGET, operand_key
 
-    drawn = Instruction(form.opcode, TARGET, Choice(selector), len(CASES), SEED).golden
+    drawn = MmaTarget(form.opcode, TARGET, Choice(selector), len(CASES), SEED).golden
     registers = {name: drawn[name].copy() for name in OPERANDS}
     rng = np.random.default_rng([SEED, zlib.crc32(operand_key(form).encode())])
     patterns = special_floats if form.a_type.is_float else special_integers
@@ -95,7 +98,7 @@ def special_integers(rng: np.random.Generator, form: MmaForm, case: int) -> dict
 
 
 def special_floats(rng: np.random.Generator, form: MmaForm, case: int) -> dict[str, Bits]:
-    from simulator.studies.accuracy.operands import draw
+    from simulator.arithmetic.random_operands import draw
 
     shapes = {"a": (form.m, form.k_stored), "b": (form.k, form.n), "c": (form.m, form.n)}
     types = {name: getattr(form, f"{name}_type") for name in "abc"}
@@ -158,7 +161,7 @@ def sprinkled(rng: np.random.Generator, patterns: Bits, element: ElementType, on
 def groups() -> list[tuple[Any, int]]:
     """Groups of faults, and how many of each are drawn for a form and selector; of codes and selectors: for each
     value."""
-    from simulator.faults.space import Group
+    from simulator.faults.kinds import Group
 
     return [
         (Group("bit", "e", "flip"), 14),
@@ -185,20 +188,20 @@ def groups() -> list[tuple[Any, int]]:
 
 def draw_faults(form: MmaForm, selector: int, first: int) -> Any:
     """The faults of one form and selector; ids from `first` on."""
-    from simulator.faults import space
-    from simulator.faults.instruction import Instruction
+    from simulator.faults import kinds
+    from simulator.faults.mma_target import MmaTarget
     from simulator.layout import Choice
     from tests.golden.compare_faults import TARGET
 
-    subject = Instruction(form.opcode, TARGET, Choice(selector), len(CASES), SEED)
+    subject = MmaTarget(form.opcode, TARGET, Choice(selector), len(CASES), SEED)
     rng = np.random.default_rng([SEED, zlib.crc32(form.opcode.encode()), selector])
     parts = []
     for number, (group, count) in enumerate(groups()):
         if group.where == "dead" and form.metadata.selectors == 1:
             continue  # every bit is read
-        population = space.population(group, subject.sites[group.site], subject.layout, len(CASES))
+        population = kinds.population(group, subject.sites[group.site], subject.layout, len(CASES))
         if group.kind == "code":
-            values = len(space.code_values(group, subject.layout))
+            values = len(kinds.code_values(group, subject.layout))
             places = population.size // len(CASES) // values
             index = np.concatenate(
                 [rng.choice(places, count, replace=False) * values + value for value in range(values)]
@@ -216,7 +219,7 @@ def draw_faults(form: MmaForm, selector: int, first: int) -> Any:
         parts.append(rows[rows["value"] < form.metadata.selectors] if group.kind == "selector" else rows)
     faults = np.concatenate(parts)
     faults["id"] = first + np.arange(len(faults))
-    return space.drawn(faults, SEED)
+    return kinds.drawn(faults, SEED)
 
 
 def make_list(folder: Path) -> None:
@@ -256,7 +259,10 @@ def kernel(name: str, form: MmaForm, selector: int) -> str:
     vectors = {letter: "{" + ", ".join(f"%{letter}{i}" for i in range(count)) + "}" for letter, count in words.items()}
     size = 128 * (words["a"] + words["b"] + words["c"])
     lines = [
-        f".visible .entry {name}(.param .u64 operands, .param .u64 metadata, .param .u64 cases, .param .u64 outputs, .param .u32 faults)",
+        (
+            f".visible .entry {name}(.param .u64 operands, .param .u64 metadata, .param .u64 cases, .param .u64 "
+            f"outputs, .param .u32 faults)"
+        ),
         "{",
     ]
     lines += [

@@ -23,7 +23,8 @@ import sass
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_programs.json"
 SOURCE = (
-    "measured: given, H100 80GB, November 2026; random, H100 80GB HBM3, 2026-11-21; held out, H200 (the same SM), 2026-11-21; "
+    "measured: given, H100 80GB, November 2026; random, H100 80GB HBM3, 2026-11-21; held out, H200 (the same SM), "
+    "2026-11-21; "
     "cycles of an iteration from two loop counts, one CTA on one SM"
 )
 

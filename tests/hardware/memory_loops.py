@@ -28,7 +28,7 @@ KINDS = {"LDSM": r"ldmatrix", "LDS": r"ld\.", "STS": r"st\."}
 
 def addresses(program: p.Program) -> dict[str, p.Words]:
     """What the address registers of each kind of access hold at the start, relative to the start of shared memory."""
-    found = {}
+    found = {}  # type: ignore[var-annotated]
     for kind, opcode in KINDS.items():
         for line in (line for part in program.parts for line in part.body):
             if match := re.match(rf"{opcode}.*\[%r(\d+)", line):

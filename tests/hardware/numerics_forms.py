@@ -128,7 +128,7 @@ def _forms() -> list[Form]:
         for t, both in product(("f32.f16.f16.f32", "f32.f16.f16.f16", "f16.f16.f16.f16"), layouts)
     ]
     clamp = ("", ".satfinite")
-    shapes = ((8, 8, 32), (16, 8, 32), (16, 8, 64))
+    shapes = ((8, 8, 32), (16, 8, 32), (16, 8, 64))  # type: ignore[assignment]
     forms += [
         _mma("int4", shape, f"s32.{a}.{b}.s32", qualifiers=q) for shape, a, b, q in product(shapes, four, four, clamp)
     ]
@@ -136,11 +136,11 @@ def _forms() -> list[Form]:
         _mma("int4", (16, 8, k), f"s32.{a}.{b}.s32", qualifiers=q, name=ordered)
         for k, a, b, q in product((64, 128), four, four, clamp)
     ]
-    shapes = ((8, 8, 16), (16, 8, 16), (16, 8, 32))
+    shapes = ((8, 8, 16), (16, 8, 16), (16, 8, 32))  # type: ignore[assignment]
     forms += [
         _mma("int8", shape, f"s32.{a}.{b}.s32", qualifiers=q) for shape, a, b, q in product(shapes, eight, eight, clamp)
     ]
-    shapes = ((8, 8, 128), (16, 8, 128), (16, 8, 256))
+    shapes = ((8, 8, 128), (16, 8, 128), (16, 8, 256))  # type: ignore[assignment]
     forms += [
         _mma("b1", shape, "s32.b1.b1.s32", operation=operation)
         for shape, operation in product(shapes, (".xor.popc", ".and.popc"))
@@ -228,7 +228,8 @@ def _load(letter: str, element: str, words: int, first: int) -> str:
 def _store(element: str, words: int) -> str:
     if element == "f64":
         lines = [
-            f"mov.b64 {{%t0, %t1}}, %d{i // 2};\nst.global.b32 [%out+{128 * i}], %t0;\nst.global.b32 [%out+{128 * (i + 1)}], %t1;"
+            f"mov.b64 {{%t0, %t1}}, %d{i // 2};\nst.global.b32 [%out+{128 * i}], %t0;\nst.global.b32 "
+            f"[%out+{128 * (i + 1)}], %t1;"
             for i in range(0, words, 2)
         ]
     else:
@@ -243,7 +244,8 @@ def _kernel(number: int, form: Form) -> str:
 .reg .b64 %in, %out, %wide, %desc;
 .reg .b32 %lane, %warp, %case, %cases, %x, %y, %z, %n, %t0, %t1, %e;
 .reg .pred %beyond, %first, %add;
-{_declaration("a", form.a, na)}{_declaration("b", form.b, nb)}{_declaration("c", form.c, nc)}{_declaration("d", form.d, nd)}
+{_declaration("a", form.a, na)}{_declaration("b", form.b, nb)}{_declaration("c", form.c, nc)}
+{_declaration("d", form.d, nd)}
 {".shared .align 128 .b8 tile_" + str(number) + "[2048];" if form.wgmma else ""}
 ld.param.u64 %in, [inputs];
 ld.param.u64 %out, [outputs];

@@ -283,7 +283,7 @@ def uniform(form: Form, a: list[int], b: list[int], c: int) -> NDArray[np.uint32
         element = form.a if letter == "a" else form.b
         per = max(32 // BITS[element], 1)
         shift = 13 if element == "tf32" else 0
-        k = np.array(
+        k = np.array(  # type: ignore[assignment]
             [[[k_of(form, letter, w, lane, j) for j in range(per)] for lane in range(LANES)] for w in range(words)]
         )
         patterns = np.array(values, np.uint64)[k] << np.uint64(shift)
@@ -462,9 +462,9 @@ def _questions(form: Form) -> list[tuple[str, tuple[float | str, float | str], l
         ask("floor: -2^-26", [(0, -(two**-12), two**-14)])
         ask("floor: -2^-25", [(0, -(two**-11), two**-14)], "-0")
     if form.d == "f32":
-        for x in range(28, 36):
-            ask(f"floor: C 2^-149 - 2^-{126 + x}", [(0, two**-126, -(two**-x))], two**-149)
-            ask(f"floor: 2^-149 - 2^-{126 + x}", [(0, two**-126, two**-23), (1, two**-126, -(two**-x))])
+        for x in range(28, 36):  # type: ignore[assignment]
+            ask(f"floor: C 2^-149 - 2^-{126 + x}", [(0, two**-126, -(two**-x))], two**-149)  # type: ignore[operator]
+            ask(f"floor: 2^-149 - 2^-{126 + x}", [(0, two**-126, two**-23), (1, two**-126, -(two**-x))])  # type: ignore[operator]
         ask("floor: smallest * smallest", [(0, tiny, tiny)])
         ask("floor: -smallest * smallest", [(0, tiny, -tiny)], "-0")
         ask("floor: smallest * smallest * 3", [(0, tiny, tiny), (1, tiny, tiny), (2, tiny, tiny)])

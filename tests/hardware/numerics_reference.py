@@ -424,7 +424,7 @@ def sparse_fp8_sequence(form: Form, words: Registers, tid_x: Integers) -> Regist
     first = np.where(even[:, None], low, _up(high, 1))
     second = np.where(even[:, None], _down(low, 1), high)
     packed = [
-        sum((e >> np.uint32(8 * i + 4 * odd) & np.uint32(15)) << np.uint32(4 * i) for i in range(4)).astype(np.uint32)
+        sum((e >> np.uint32(8 * i + 4 * odd) & np.uint32(15)) << np.uint32(4 * i) for i in range(4)).astype(np.uint32)  # type: ignore[union-attr]
         for odd in (0, 1)
     ]  # type: ignore[union-attr]
     neighbour = _down(packed[0] | packed[1] << np.uint32(16), 1)

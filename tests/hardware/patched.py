@@ -159,7 +159,8 @@ def run(folder: Path, results: Path, date: str) -> None:
     columns = ("kind", "first", "second", "third", "n", "stall", "warps", "cycles")
     with (results / "patched.csv").open("w", newline="") as file:
         file.write(
-            f"# {device.name}, {date}; one CTA on one SM; cycles of an iteration, best of 3 launches for each loop count\n"
+            f"# {device.name}, {date}; one CTA on one SM; cycles of an iteration, best of 3 launches for each "
+            f"loop count\n"
         )
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()

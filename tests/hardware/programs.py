@@ -58,7 +58,8 @@ class Form:
     def opcode(self) -> str:
         sparse = (".sp::ordered_metadata" if self.ordered else ".sp") if self.sparse else ""
         saturate = ".satfinite" if self.satfinite else ""
-        return f"mma{sparse}.sync.aligned.m{self.m}n{self.n}k{self.k}.row.col{saturate}.{self.d}.{self.a}.{self.b}.{self.d}"
+        shape, types = f"m{self.m}n{self.n}k{self.k}", f"{self.d}.{self.a}.{self.b}.{self.d}"
+        return f"mma{sparse}.sync.aligned.{shape}.row.col{saturate}.{types}"
 
     @property
     def na(self) -> int:
@@ -841,7 +842,10 @@ def ptx_kernel(program: Program) -> str:
         loop = _loop(program.parts[0], 0, program.counter)
         if len(program.sub_cores) < 4:
             mask = sum(1 << core for core in program.sub_cores)
-            choose = f"and.b32 %core, %warp, 3; shr.b32 %core, {mask}, %core; and.b32 %core, %core, 1; setp.eq.u32 %other, %core, 0;"
+            choose = (
+                f"and.b32 %core, %warp, 3; shr.b32 %core, {mask}, %core; and.b32 %core, %core, 1; "
+                f"setp.eq.u32 %other, %core, 0;"
+            )
             loop = f"""
     {choose}
     @%other bra.uni DONE;
@@ -859,12 +863,15 @@ OTHER:
 DONE:"""
     keep = "\n    ".join(f"xor.b32 %acc, %acc, %r{r};" for r in program.live)
     return f"""
-.visible .entry {program.name}(.param .u64 p_in, .param .u64 p_shared, .param .u64 p_sink, .param .u64 p_start, .param .u64 p_stop, .param .u32 p_n)
+.visible .entry {program.name}(.param .u64 p_in, .param .u64 p_shared, .param .u64 p_sink, .param .u64 p_start,
+.param .u64 p_stop, .param .u32 p_n)
 {{
     .shared .align 1024 .b8 memory[{SHARED_BYTES}];
-    .reg .b32 %r<{TABLE_REGISTERS}>; .reg .b32 %it, %n, %thread, %lane, %warp, %threads, %i, %word, %base, %acc, %where, %core;
+    .reg .b32 %r<{TABLE_REGISTERS}>; .reg .b32 %it, %n, %thread, %lane, %warp, %threads, %i, %word, %base, %acc,
+    %where, %core;
     .reg .b32 %zero_loaded, %n_loaded;
-    .reg .b64 %in, %shared, %sink, %start, %stop, %t0, %t1, %offset; .reg .pred %p<16>; .reg .pred %again, %other, %hit, %first;
+    .reg .b64 %in, %shared, %sink, %start, %stop, %t0, %t1, %offset; .reg .pred %p<16>;
+    .reg .pred %again, %other, %hit, %first;
     ld.param.u64 %in, [p_in]; ld.param.u64 %shared, [p_shared]; ld.param.u64 %sink, [p_sink];
     ld.param.u64 %start, [p_start]; ld.param.u64 %stop, [p_stop]; ld.param.u32 %n, [p_n];
     mov.u32 %thread, %tid.x; mov.u32 %threads, %ntid.x; and.b32 %lane, %thread, 31; shr.u32 %warp, %thread, 5;

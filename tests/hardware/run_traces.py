@@ -280,7 +280,8 @@ class _Generator:
             else (pool if self.rng.random() < 0.9 else F32).pick(self.rng, form.c.registers)
         )
         if form.a_type.name in EMULATED and set(c) & set(d):
-            c = d  # ptxas 13.0 writes wrong code for 8-bit floats whose D and C share registers in another order (README.md)
+            # ptxas 13.0 writes wrong code for 8-bit floats whose D and C share registers in another order (README.md)
+            c = d
         a, b = self.operand(form.a_type.name, form.a.registers), self.operand(form.b_type.name, form.b.registers)
         return [f"{form.opcode} {vector(d)}, {vector(a)}, {vector(b)}, {vector(c)}"]
 
@@ -324,7 +325,10 @@ class _Generator:
         lines, address = self.random_address(16, self.rng.randrange(1, 4))
         return [
             *lines,
-            f"ldmatrix.sync.aligned.m8n8.x{count}{trans}{space}.b16 {vector(self.data().pick(self.rng, count))}, {address};",
+            (
+                f"ldmatrix.sync.aligned.m8n8.x{count}{trans}{space}.b16 {vector(self.data().pick(self.rng, count))}, "
+                f"{address};"
+            ),
         ]
 
     def access(self) -> tuple[str, int, int]:
@@ -666,7 +670,8 @@ def compare(build_folder: Path, output: Path, date: str) -> int:
                 )
                 error = f"{report.cycles / best - 1:+.1%}, an iteration {ours_per_iteration / per_iteration - 1:+.1%}"
                 print(
-                    f"{name}: cycles measured {best} simulated {report.cycles}, iteration {per_iteration} and {ours_per_iteration:.2f}: {error}"
+                    f"{name}: cycles measured {best} simulated {report.cycles}, iteration {per_iteration} and "
+                    f"{ours_per_iteration:.2f}: {error}"
                 )
                 line: dict[str, Any] = {
                     "trace": "digits/" + name.removeprefix("digits_"),

@@ -228,7 +228,8 @@ def trace_text(body: list[Instruction]) -> tuple[list[str], dict[str, list[int]]
                 count = int(name.split(".")[-1]) if name.split(".")[-1] in ("2", "4") else 1
                 transposed = ".trans" if "MT88" in name else ""
                 lines.append(
-                    f"ldmatrix.sync.aligned.m8n8.x{count}{transposed}.shared.b16 {_registers(operands[0], count)}, {_address(operands[1])};"
+                    f"ldmatrix.sync.aligned.m8n8.x{count}{transposed}.shared.b16 "
+                    f"{_registers(operands[0], count)}, {_address(operands[1])};"
                 )
             elif family == "LDS":
                 target = _registers(operands[0], width) if vector else _one(operands[0])

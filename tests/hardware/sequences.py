@@ -105,9 +105,8 @@ def kernel(name: str, form: MmaForm) -> str:
     registers = ", ".join(r for names in groups.values() for r in names)
     return (
         f".visible .entry {name}(.param .u64 p) {{\n.reg .b32 {registers}, %lane;\n.reg .b64 %in, %off;\n"
-        "ld.param.u64 %in, [p];\ncvta.to.global.u64 %in, %in;\nmov.u32 %lane, %tid.x;\nmul.wide.u32 %off, %lane, 4;\nadd.u64 %in, %in, %off;\n"
-        + "\n".join(lines)
-        + "\nret;\n}\n"
+        "ld.param.u64 %in, [p];\ncvta.to.global.u64 %in, %in;\nmov.u32 %lane, %tid.x;\nmul.wide.u32 %off, %lane, "
+        "4;\nadd.u64 %in, %in, %off;\n" + "\n".join(lines) + "\nret;\n}\n"
     )
 
 

@@ -76,7 +76,8 @@ def pipe(rows: list[Row], emulated: bool) -> tuple[float, float, str]:
 def mma(results: Path) -> None:
     print("\n== mma and mma.sp: latency and issue interval on one sub-core, cycles ==")
     print(
-        "   native: one chain / many chains. emulated: best time of one warp alone / time each at full load (its chain is not what limits)"
+        "   native: one chain / many chains. emulated: best time of one warp alone / time each at full load (its "
+        "chain is not what limits)"
     )
     rows = read(results, "mma")
     for (instruction, fresh, emulated), some in grouped(rows, "instruction", "fresh", "emulated").items():
@@ -86,7 +87,8 @@ def mma(results: Path) -> None:
         adds = f", with {some[0]['adds_per_instruction']} adds" if some[0]["adds_per_instruction"] != "0" else ""
         kind = {"none": "", "b": " B changes", "all": " A, B, e change"}[fresh] + adds
         print(
-            f"{instruction.replace('.sync.aligned', '').replace('.row.col', ''):58s}{latency:7.1f}{interval:7.1f}  {rest}{kind}"
+            f"{instruction.replace('.sync.aligned', '').replace('.row.col', ''):58s}{latency:7.1f}{interval:7.1f} "
+            f" {rest}{kind}"
         )
     plain, added = (at(rows, program=f"mma_spo_m16n8k32_f32_f16_f16_c4_{kind}", warps=32) for kind in ("none", "all"))
     each = (cost(added) - cost(plain)) / on_sub_core(added) / int(added["adds_per_instruction"])
@@ -97,9 +99,8 @@ def operands(results: Path) -> None:
     print("\n== chains through other operands, cycles per link, one warp ==")
     for row in read(results, "operand"):
         if row["warps"] == "1":
-            print(
-                f"{row['instruction'].replace('.sync.aligned', '').replace('.row.col', '')[:52]:54s}{row['chain']:50s}{cost(row):8.2f}"
-            )
+            name = row["instruction"].replace(".sync.aligned", "").replace(".row.col", "")
+            print(f"{name[:52]:54s}{row['chain']:50s}{cost(row):8.2f}")
 
 
 def alu(results: Path) -> None:
@@ -147,7 +148,8 @@ def shared(results: Path) -> None:
     ).items():
         one = at(some, warps=1)
         print(
-            f"{instruction.replace('.sync.aligned.m8n8', ''):34s} pitch {pitch:>4s}  wavefronts {wavefronts(one):3d}  latency {cost(one):6.1f}"
+            f"{instruction.replace('.sync.aligned.m8n8', ''):34s} pitch {pitch:>4s}  wavefronts "
+            f"{wavefronts(one):3d}  latency {cost(one):6.1f}"
         )
     narrow = [r for r in rows if r["kind"] == "chase" and ".v" not in r["instruction"] and r["warps"] == "1"]
     print(
@@ -175,7 +177,8 @@ def shared(results: Path) -> None:
         }
         slope = (counts[16] - counts[8]) / 8
         print(
-            f"{instruction.replace('.sync.aligned.m8n8', ''):34s} one warp: {slope:5.2f} cycles each (8 to 16 loads in a loop body)"
+            f"{instruction.replace('.sync.aligned.m8n8', ''):34s} one warp: {slope:5.2f} cycles each (8 to 16 "
+            f"loads in a loop body)"
         )
     for row in rows:
         if row["warps"] == "1" and row["kind"] not in ("chase", "independent"):
@@ -198,7 +201,8 @@ def barrier(results: Path) -> None:
     for warps in (1, 8, 32):
         chain, none, late = (by[f"barrier_{kind}_n48", warps] for kind in ("chain", "none", "late"))
         print(
-            f"{warps:3d} warps: 48 IMAD and a barrier {chain:.1f}, without the barrier {none:.1f}, IMAD by warp 0 alone {late:.1f}"
+            f"{warps:3d} warps: 48 IMAD and a barrier {chain:.1f}, without the barrier {none:.1f}, IMAD by warp 0 "
+            f"alone {late:.1f}"
         )
 
 
@@ -228,7 +232,8 @@ def loop(results: Path) -> None:
     for row in rows:
         if row["instruction"] == "lop3.b32" and row["warps"] == "1":
             print(
-                f"   {row['mma_per_iteration']:>2s} independent LOP3 in the body, one warp: {row['cycles_per_iteration']} cycles an iteration"
+                f"   {row['mma_per_iteration']:>2s} independent LOP3 in the body, one warp: "
+                f"{row['cycles_per_iteration']} cycles an iteration"
             )
 
 

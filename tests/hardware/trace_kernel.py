@@ -36,8 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import Instruction
-from isa.forms.mma import MmaForm, Role, Shape
-from isa.forms.plain import SPECIAL_REGISTERS, PlainForm
+from isa.forms.mma import MmaForm
+from isa.forms.record import SPECIAL_REGISTERS, Role, Shape
 from isa.ptx.instruction import Address, Immediate, Operand, Register, Scalar, Sink, Vector
 from simulator.program.blocks import Node, Repeat
 from simulator.program.data import load_all
@@ -75,10 +75,10 @@ def shared_words(trace: Program) -> int:
 
 def initial_state(trace: Program) -> tuple[Words, Words]:
     """`initial` and `image`: what every `.load` brings, zero elsewhere."""
-    from simulator.execute.cta_state import Machine
+    from simulator.execute.cta_state import CtaState
     from simulator.state import RegisterFile, SharedMemory
 
-    machine = Machine(
+    machine = CtaState(
         RegisterFile(trace.warps, trace.registers),
         SharedMemory(trace.shared_bytes, trace.warps),
         trace.warps,
@@ -112,13 +112,16 @@ def ptx_module(trace: Program, target: str = "sm_90a", *, timed: bool = False) -
 .target {target}
 .address_size 64
 .extern .shared .align 1024 .b8 memory[];
-.visible .entry trace(.param .u64 p_initial, .param .u64 p_image, .param .u64 p_counts, .param .u64 p_registers, .param .u64 p_shared,
+.visible .entry trace(.param .u64 p_initial, .param .u64 p_image, .param .u64 p_counts, .param .u64 p_registers,
+.param .u64 p_shared,
     .param .u64 p_clocks, .param .u64 p_base)
 {{
     .reg .b32 %r<256>;{declared}
-    .reg .b32 %thread, %lane, %warp, %threads, %i, %word, %place, %probe, %never, %mask, %memory; .reg .pred %hit, %first, %again, %mine;
+    .reg .b32 %thread, %lane, %warp, %threads, %i, %word, %place, %probe, %never, %mask, %memory;
+    .reg .pred %hit, %first, %again, %mine;
     .reg .b64 %in, %image, %counts, %out, %shared, %clocks, %base, %t0, %t1, %offset;
-    ld.param.u64 %in, [p_initial]; ld.param.u64 %image, [p_image]; ld.param.u64 %counts, [p_counts]; ld.param.u64 %out, [p_registers];
+    ld.param.u64 %in, [p_initial]; ld.param.u64 %image, [p_image]; ld.param.u64 %counts, [p_counts];
+    ld.param.u64 %out, [p_registers];
     ld.param.u64 %shared, [p_shared]; ld.param.u64 %clocks, [p_clocks]; ld.param.u64 %base, [p_base];
     mov.u32 %thread, %tid.x; mov.u32 %threads, %ntid.x; and.b32 %lane, %thread, 31; shr.u32 %warp, %thread, 5;
     mul.wide.u32 %offset, %lane, 4; add.u64 %in, %in, %offset; add.u64 %out, %out, %offset;
@@ -227,7 +230,8 @@ class _Writer:
         form = instruction.form
         if isinstance(operand, Address):
             return self.address(operand, before)
-        braces = role.shape is Shape.VECTOR and (isinstance(form, MmaForm) or form.name == "ldmatrix")  # type: ignore[attr-defined]
+        named = getattr(form, "name", "")
+        braces = role.shape is Shape.VECTOR and (isinstance(form, MmaForm) or named == "ldmatrix")
         if isinstance(operand, Vector):
             return (
                 "{" + ", ".join(self.scalar(instruction, part, before, vector=True) for part in operand.elements) + "}"
@@ -249,11 +253,11 @@ class _Writer:
         if isinstance(part, Immediate):
             if not isinstance(form, MmaForm) or not vector:
                 value = (part.value + (1 << 31)) % (1 << 32) - (1 << 31)  # as the simulator reads it: modulo 2^32
-                return str(part.value if form.unit == "barrier" or isinstance(form, MmaForm) else value)
+                return str(part.value if form.time.table == "barrier" or isinstance(form, MmaForm) else value)
             return self.extra(f"{part.value & 0xFFFFFFFF:#x}", before)
         if isinstance(part, Sink):
             return "_" if vector else f"%extra{self.new()}"
-        if part.name in SPECIAL_REGISTERS and not (isinstance(form, PlainForm) and form.name == "mov"):
+        if part.name in SPECIAL_REGISTERS and form.name != "mov":
             return self.extra(part.name, before)
         return part.name
 
@@ -284,7 +288,10 @@ def _dispatch(trace: Program, writer: _Writer) -> Iterator[str]:
         yield programs[0]
         return
     for number, block in enumerate(trace.blocks):
-        yield f"    and.b32 %i, %mask, {sum(1 << warp for warp in block.warps):#x}; setp.ne.u32 %mine, %i, 0; @%mine bra.uni BLOCK{number};"
+        yield (
+            f"    and.b32 %i, %mask, {sum(1 << warp for warp in block.warps):#x}; setp.ne.u32 %mine, %i, 0; "
+            f"@%mine bra.uni BLOCK{number};"
+        )
     yield "    bra.uni DONE;"
     for number, program in enumerate(programs):
         yield f"BLOCK{number}:\n{program}\n    bra.uni DONE;"

@@ -34,7 +34,10 @@ TF32 = "mma.sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32"
 S4 = "mma.sp.sync.aligned.m16n8k128.row.col.s32.s4.s4.s32"
 DENSE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 STACKED = "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32"
-SCALED = "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3"
+SCALED = (
+    "mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X"
+    ".f32.e2m1.e2m1.f32.ue4m3"
+)
 LOADS = "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16"
 TMEM = "tcgen05.mma.sp.cta_group::1.kind::f16"
 TMEM_SCALED = "tcgen05.mma.sp.cta_group::2.kind::mxf4nvf4.block_scale.scale_vec::4X"
@@ -100,7 +103,7 @@ def choice_of(record: dict[str, Any]) -> Choice:
     """The choice that the page says it shows."""
     sizes = {name: record[name] for name in ("m", "n")} if record["tmem"] else {}
     ids = {name: tuple(map(int, text.split("."))) for name, text in record["ids"].items()}
-    return Choice(selector=record["selector"], base_lane=record["base"], **sizes, **ids)
+    return Choice(selector=record["selector"], base_lane=record["base"], **sizes, **ids)  # type: ignore[arg-type]
 
 
 @cache

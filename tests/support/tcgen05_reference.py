@@ -332,7 +332,7 @@ def operands(case: Case, rng: np.random.Generator) -> Operands:
 # What is computed
 
 
-def expand(stored: NDArray, codes: Words, kind: str) -> NDArray:
+def expand(stored: NDArray, codes: Words, kind: str) -> NDArray:  # type: ignore[type-arg]
     """Stored A [row, stored] to A [row, k], zero where nothing is stored; loops over the chunks, descending codes
     included."""
     chunk = CHUNK[kind]
@@ -554,7 +554,7 @@ def d_cells(case: Case, column: int) -> tuple[NDArray[np.int64], NDArray[np.int6
     return row + 32 * (n // (case.n // 4)), column + n % (case.n // 4)
 
 
-def put(words: Words, lane: NDArray, column: NDArray | int, bit: NDArray | int, width: int, fields: Words) -> None:
+def put(words: Words, lane: NDArray, column: NDArray | int, bit: NDArray | int, width: int, fields: Words) -> None:  # type: ignore[type-arg]
     """Writes fields of `width` bits into cells, and leaves the other bits alone; a field at a time in each cell."""
     lane, column, bit = np.broadcast_arrays(lane, column, bit)
     for b in np.unique(bit):

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 import isa
 import simulator
 from isa import UndefinedBehavior
-from isa.forms.plain import plain_forms
+from isa.forms.table import plain_forms
 from simulator import DeadlockError, TraceError
 from simulator.program import reader
+from tests.support.cases import examples
 
 OPCODES = [*isa.mma_forms(), *plain_forms()]
 TARGETS = (None, "sm_75", "sm_80", "sm_90a", "sm_120a")
@@ -135,7 +136,8 @@ TRACE = """.trace 1
     mov.u32 %r1, %laneid; // comment
     .repeat 3 { .repeat 2 { add.u32 %r1,
         %r1, 1; bar.sync 0, 64; } }
-    mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9, %r10, %r11},
+    mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9,
+    %r10, %r11},
         {%r0, %r1, %r2, %r3}, %r9, 0;
 }
 .warp 2 { ld.shared.v2.b32 {%r1, %r2}, [%r0+8]; }
@@ -159,7 +161,8 @@ ASYNCHRONOUS = """.trace 1
         tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r1+8], 64;
         ld.shared.u32 %r2, [%r1+8];
         barrier.cluster.arrive; barrier.cluster.wait;
-        .repeat 3 { @%p0 tcgen05.mma.cta_group::2.kind::f16 [%r2], %rd4, %rd5, %r9, %p1; mov.pred %p1, 1; add.s64 %rd4, %rd4, 2; }
+        .repeat 3 { @%p0 tcgen05.mma.cta_group::2.kind::f16 [%r2], %rd4, %rd5, %r9, %p1; mov.pred %p1, 1;
+        add.s64 %rd4, %rd4, 2; }
         @%p0 tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [%r1];
         tcgen05.st.sync.aligned.32x32b.x2.b32 [%r2+4], {%r8, %r9};
         tcgen05.wait::st.sync.aligned;
@@ -298,7 +301,7 @@ def test_damaged_traces_run_or_say_why_not(tmp_path: Path) -> None:
         cells=np.arange(512, dtype=np.uint32).reshape(128, 4),
     )
     ends: Counter[str] = Counter()
-    for _ in range(400):
+    for _ in range(examples(400)):
         text = ASYNCHRONOUS
         for _ in range(generator.randrange(1, 4)):
             places = [i for i, letter in enumerate(text) if letter.isdigit() or letter in ";!@"]
@@ -315,7 +318,7 @@ def test_damaged_traces_run_or_say_why_not(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")), st.sampled_from(TARGETS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @example("mma.\u0660", None)
 @example("add.s32 %r0, %r1, \u0661;", None)
 @example(".", "sm_80")
@@ -324,7 +327,7 @@ def test_any_text(text: str, target: str | None) -> None:
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example(b"\x1f\x8b")
 @example(b".trace 1\n.target sm_90a\n.warps 1_0\n")
 @example(b".trace 1\n.target sm_90a\n.warps \xd9\xa1\n.warp \xd9\xa0 { }")
@@ -340,12 +343,12 @@ def fuzz(seed: int, texts: int, traces: int, path: Path) -> tuple[int, int]:
 
 
 def test_fuzz(tmp_path: Path) -> None:
-    texts, traces = fuzz(0, 4000, 1500, tmp_path / "x.trace")
-    assert 150 < texts < 3600, "the inputs should be legal often enough, and illegal too"
-    assert 75 < traces < 1400
+    texts, traces = fuzz(0, 1600, 600, tmp_path / "x.trace")
+    assert 60 < texts < 1440, "the inputs should be legal often enough, and illegal too"
+    assert 30 < traces < 560
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("TCSIM_FUZZ_SEEDS", "1"))))
 def test_many(tmp_path: Path, seed: int) -> None:
     """100,000 inputs a seed; TCSIM_FUZZ_SEEDS=10 makes a million (some ten minutes of a core)."""

@@ -96,7 +96,7 @@ def test_exercises_come_with_answers_that_are_checked(script: Path) -> None:
         assert "assert" in _join(cells[number + 1]["source"])
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @each
 def test_running_the_script_gives_the_outputs_that_are_checked_in(script: Path) -> None:
     build = pytest.importorskip("notebooks.build", reason="needs the extra dev")

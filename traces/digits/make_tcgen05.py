@@ -9,16 +9,23 @@ is written, its bytes are read back through them and compared with the matrices 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-import tcgen05_plan
-from digits_plan import HERE, SIZE, Words
 from make_traces import LIMITS, Arrays, activations, encode, vector
 from numpy.typing import NDArray
-from tcgen05_plan import (
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # a checkout that is not installed
+
+from isa.shared_memory.tile import Tile
+from isa.tensor_memory.address import TmemAddress
+from isa.tensor_memory.metadata import PAIR, TILE_CHUNKS
+from simulator.applications import digits_tcgen05 as tcgen05_plan
+from simulator.applications.digits_plan import HERE, SIZE, Words
+from simulator.applications.digits_tcgen05 import (
     BLOCK,
     LOAD_COLUMNS,
     META_AT,
@@ -35,16 +42,12 @@ from tcgen05_plan import (
     TmemPlan,
 )
 
-from isa.shared_memory.tile import Tile
-from isa.tensor_memory.address import TmemAddress
-from isa.tensor_memory.metadata import PAIR, TILE_CHUNKS
-
 Reals = NDArray[np.float64]
 
 LARGEST_E2M1, LARGEST_UE4M3 = 6.0, 448.0
 
 
-# ---- operands ---------------------------------------------------------------------------------------------------------------------------------
+# ---- operands --------------------------------------------------------------------------------------------------------
 
 
 def pruned(name: str, weights: Arrays) -> tuple[Reals, NDArray[np.bool_], Reals]:
@@ -183,7 +186,7 @@ def check(plan: TmemPlan, data: Arrays, weights: Arrays, images: Arrays) -> None
         raise ValueError(f"{plan.name}: a tile is not at the beginning of a swizzle pattern")
 
 
-# ---- text -------------------------------------------------------------------------------------------------------------------------------------
+# ---- text ------------------------------------------------------------------------------------------------------------
 
 TID, LANE, BASE, TADDR, SCRATCH, BIAS, CONTROL, IDESC, OTHER, BARRIER, D = 0, 1, 2, 3, 4, 5, 7, 8, 10, 11, 16
 A_DESC, B_DESC, A_STEP, B_STEP, COPY = range(5)
@@ -224,7 +227,8 @@ class Program:
         self.put(f"mov.u32 %r{CONTROL}, {self.plan.control_at};")
         if first:
             self.note(
-                "one warp allocates; one of its threads initialises the mbarriers, and will issue everything asynchronous"
+                "one warp allocates; one of its threads initialises the mbarriers, and will issue everything "
+                "asynchronous"
             )
             self.put(f"setp.eq.u32 %p0, %r{TID}, 0;")
             self.put(f"tcgen05.alloc.{self.group}.sync.aligned.shared::cta.b32 {moved(CONTROL, SLOT)}, 512;")
@@ -241,7 +245,8 @@ class Program:
     def places(self) -> None:
         plan = self.plan
         self.note(
-            "this warp's part of D: lanes from 32 * (warp % 4) on, columns from 192 * (warp / 4) on; and the mbarrier that tells that it is done"
+            "this warp's part of D: lanes from 32 * (warp % 4) on, columns from 192 * (warp / 4) on; and the "
+            "mbarrier that tells that it is done"
         )
         self.put(f"shr.u32 %r{SCRATCH}, %r{TID}, 5;", "warp")
         self.put(f"and.b32 %r{TADDR}, %r{SCRATCH}, 3;")
@@ -321,7 +326,8 @@ class Program:
         plan = self.plan
         tile = plan.x_tiles[block.image // N]
         self.note(
-            f"rows {block.row} to {block.row + plan.layout.rows - 1} of W, images {block.image} to {block.image + N - 1}"
+            f"rows {block.row} to {block.row + plan.layout.rows - 1} of W, images {block.image} to "
+            f"{block.image + N - 1}"
         )
         if plan.scaled:
             number = block.image // N
@@ -402,28 +408,44 @@ def programs(plan: TmemPlan) -> Iterator[str]:
 def header(plan: TmemPlan) -> Iterator[str]:
     """The comments before the directives."""
     sparse = {"2of4": "2:4", "1of2": "1:2, a special case of 2:4", "4of8": "4:8 in pairs"}
-    yield f"The hidden layer of a handwritten-digits network with tcgen05.mma.sp, .kind::{plan.kind}, {plan.images} test images:"
+    yield (
+        f"The hidden layer of a handwritten-digits network with tcgen05.mma.sp, .kind::{plan.kind}, "
+        f"{plan.images} test images:"
+    )
     yield f"    D[128 x {plan.images}] = W[128 x 128, {sparse[plan.networks[0]]}] * X[128 x {plan.images}] + bias"
     if plan.group > 1:
-        yield f"and in CTA 1 of the pair the hidden layer of another network ({sparse[plan.networks[1]]}) on the same images: M = 256."
+        yield (
+            f"and in CTA 1 of the pair the hidden layer of another network ({sparse[plan.networks[1]]}) on the "
+            f"same images: M = 256."
+        )
     if not (plan.scaled or plan.type == "f16"):
         yield "W (per row), X and bias are scaled; D * w_scale * x_scale, both in the data file, is the layer's result."
     if plan.scaled:
-        yield f"W and X are e2m1 with a factor in ue4m3 for every {BLOCK} logical columns, and a number for each matrix:"
+        yield (
+            f"W and X are e2m1 with a factor in ue4m3 for every {BLOCK} logical columns, and a number for each matrix:"
+        )
         yield "D * w_scale * x_scale, both in the data file, is the layer's result."
-    yield "8 warps: thread 0 issues copies and MMAs; warps 0-3 bring home columns 0-191 of D, warps 4-7 columns 192-383."
+    yield (
+        "8 warps: thread 0 issues copies and MMAs; warps 0-3 bring home columns 0-191 of D, warps 4-7 columns 192-383."
+    )
     yield "Written by make_tcgen05.py; classify.py finishes the classification."
     yield ""
     yield f"Tensor Memory, data path layout {plan.layout.name}"
     for warps in (0, 1):
         for block in plan.blocks(warps):
             where = f"columns {block.column}-{block.column + N - 1}" + f", lane {block.lane}" * plan.layout.half
-            yield f"    {where:<25s} D: rows {block.row}-{block.row + plan.layout.rows - 1}, images {block.image}-{block.image + N - 1}"
+            yield (
+                f"    {where:<25s} D: rows {block.row}-{block.row + plan.layout.rows - 1}, images "
+                f"{block.image}-{block.image + N - 1}"
+            )
     yield f"    {f'columns {META_AT}-{META_AT + 4 * plan.meta_images - 1}':<25s} sparsity metadata"
     if plan.scaled:
         last = SCALE_B_AT + SCALE_B_COLUMNS * len(plan.x_tiles) - 1
         yield f"    {f'columns {SCALE_A_AT}-{SCALE_A_AT + 3}':<25s} scale factors of A"
-        yield f"    {f'columns {SCALE_B_AT}-{last}':<25s} scale factors of B, {SCALE_B_COLUMNS} columns for each 192 images"
+        yield (
+            f"    {f'columns {SCALE_B_AT}-{last}':<25s} scale factors of B, {SCALE_B_COLUMNS} columns for each "
+            f"192 images"
+        )
     yield ""
     yield f"Shared memory{' of each CTA' if plan.group > 1 else ''}, {plan.shared_bytes} bytes"
     tile, x = plan.w_tile, plan.x_tiles[0]
@@ -435,7 +457,10 @@ def header(plan: TmemPlan) -> Iterator[str]:
         plan.meta_images > 1
     )
     if plan.scaled:
-        yield f"    {plan.scale_a_at:<7d} scale factors of A: 32 rows of 16 bytes; of B at {plan.scale_b_at}: {2 * len(plan.x_tiles)} such images"
+        yield (
+            f"    {plan.scale_a_at:<7d} scale factors of A: 32 rows of 16 bytes; of B at {plan.scale_b_at}: "
+            f"{2 * len(plan.x_tiles)} such images"
+        )
     yield f"    {plan.bias_at:<7d} bias: 128 words"
     yield f"    {plan.control_at:<7d} two mbarriers; the address that tcgen05.alloc writes"
 

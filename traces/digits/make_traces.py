@@ -9,11 +9,18 @@ which the program computes make `ldmatrix` deliver exactly the fragments that `m
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from digits_plan import (
+from numpy.typing import NDArray
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # a checkout that is not installed
+
+from isa.fragments.registers import matrix_rows_fragment
+from isa.types import ELEMENT_TYPES
+from simulator.applications.digits_plan import (
     CHUNK,
     GROUP,
     HERE,
@@ -30,17 +37,13 @@ from digits_plan import (
     smallest_word,
     swizzle,
 )
-from numpy.typing import NDArray
-
-from isa.fragments.registers import ldmatrix_fragment
-from isa.types import ELEMENT_TYPES
 
 Arrays = dict[str, NDArray[np.generic]]
 
 LIMITS = {"s8": 127.0, "e4m3": 448.0}  # largest magnitude that is used; other types are not scaled
 
 
-# ---- operands ---------------------------------------------------------------------------------------------------------------------------------
+# ---- operands --------------------------------------------------------------------------------------------------------
 
 
 def encode(numbers: NDArray[np.float64] | Floats, name: str) -> Words:
@@ -114,7 +117,7 @@ def operands(plan: Plan, weights: Arrays, images: Arrays) -> Arrays:
     }
 
 
-# ---- addresses --------------------------------------------------------------------------------------------------------------------------------
+# ---- addresses -------------------------------------------------------------------------------------------------------
 
 
 def a_address(plan: Plan, tid: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -137,7 +140,7 @@ def check(plan: Plan, data: Arrays) -> None:
     shared = np.zeros(SHARED, np.uint8)
     shared[: plan.e_at] = data["w"].view(np.uint8).ravel()
     shared[plan.x_at :] = data["x"].view(np.uint8).ravel()
-    halves = ldmatrix_fragment(4, False, ELEMENT_TYPES["f16"])
+    halves = matrix_rows_fragment(4, False, ELEMENT_TYPES["f16"])
     tid = np.arange(LANES)
     stored = data["w"][:, : SIZE // 2].astype(np.uint32)
     x = swizzle(data["x"]).astype(np.uint32)
@@ -171,7 +174,7 @@ def check(plan: Plan, data: Arrays) -> None:
         raise ValueError(f"{plan.name}: weights and activations overlap")
 
 
-# ---- text -------------------------------------------------------------------------------------------------------------------------------------
+# ---- text ------------------------------------------------------------------------------------------------------------
 
 TID, LANE, SCRATCH, A_ADDRESS, B_EVEN, B_ODD, D_ADDRESS = range(7)
 BIAS, META, A, B, ACC, HEAD = 8, 12, 16, 48, 112, 120
@@ -212,7 +215,8 @@ class Program:
         self.put(f"shl.b32 %r{SCRATCH}, %r{SCRATCH}, 4;")
         self.put(f"mad.lo.u32 %r{A_ADDRESS}, %r{A_ADDRESS}, {plan.w_pitch}, %r{SCRATCH};")
         self.note(
-            "B: image lane % 8, 16-byte chunk lane / 8, exchanged by XOR with the image; odd steps begin 4 chunks on (64 bytes), also by XOR"
+            "B: image lane % 8, 16-byte chunk lane / 8, exchanged by XOR with the image; odd steps begin 4 chunks "
+            "on (64 bytes), also by XOR"
         )
         self.put(f"and.b32 %r{B_EVEN}, %r{LANE}, 7;", "image")
         self.put(f"shr.u32 %r{SCRATCH}, %r{LANE}, 3;")
@@ -222,7 +226,8 @@ class Program:
         self.put(f"add.u32 %r{B_EVEN}, %r{B_EVEN}, {plan.x_at};")
         self.put(f"xor.b32 %r{B_ODD}, %r{B_EVEN}, 64;")
         self.note(
-            "D: a warp's 16 rows of a tile are 512 bytes, two halves of 8 bytes a lane: 512 * warp + 8 * lane = 16 * tid - 8 * lane"
+            "D: a warp's 16 rows of a tile are 512 bytes, two halves of 8 bytes a lane: 512 * warp + 8 * lane = "
+            "16 * tid - 8 * lane"
         )
         self.put(f"shl.b32 %r{D_ADDRESS}, %r{TID}, 4;")
         self.put(f"shl.b32 %r{SCRATCH}, %r{LANE}, 3;")
@@ -236,10 +241,12 @@ class Program:
         self.note(f"A for all {plan.steps} steps, once: the weights stay in registers")
         for step in range(plan.steps):
             self.put(
-                f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {vector(A + 4 * step, 4)}, {address(A_ADDRESS, 2 * CHUNK * step)};"
+                f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {vector(A + 4 * step, 4)}, "
+                f"{address(A_ADDRESS, 2 * CHUNK * step)};"
             )
         self.note(
-            f"metadata: {4 * size} bytes a thread, and the bias of rows lane / 4 and lane / 4 + 8 as the start of every sum"
+            f"metadata: {4 * size} bytes a thread, and the bias of rows lane / 4 and lane / 4 + 8 as the start of "
+            f"every sum"
         )
         self.put(f"shl.b32 %r{SCRATCH}, %r{TID}, {(4 * size).bit_length() - 1};")
         self.put(f"ld.shared.v{size}.b32 {vector(META, size)}, {address(SCRATCH, plan.e_at)};")
@@ -262,7 +269,8 @@ class Program:
                 offset = step // 2 * 128 + (image + tile * TILE) * plan.x_pitch
                 source = B_ODD if step % 2 else B_EVEN
                 self.put(
-                    f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {vector(B + 8 * step + 4 * tile, 4)}, {address(source, offset)};"
+                    f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {vector(B + 8 * step + 4 * tile, 4)}, "
+                    f"{address(source, offset)};"
                 )
         for step in range(plan.steps):
             for tile in range(2):
@@ -325,7 +333,10 @@ def header(plan: Plan) -> list[str]:
             f"Only the first {plan.images} of the 384 test images: at {pitch} bytes each, more do not fit beside W."
         )
     lines += [
-        "One CTA of 8 warps; warp w owns output rows 16w .. 16w + 15. Written by make_traces.py; classify.py finishes the classification.",
+        (
+            "One CTA of 8 warps; warp w owns output rows 16w .. 16w + 15. Written by make_traces.py; classify.py "
+            "finishes the classification."
+        ),
         "",
         "Registers of a warp",
         "    %r0-%r2      thread, lane, scratch",
@@ -333,7 +344,10 @@ def header(plan: Plan) -> list[str]:
         "    %r4, %r5     addresses of B for even and odd steps",
         "    %r6          address of D",
         f"{span(BIAS, 4)}bias: C of the first step",
-        f"{span(META, plan.e_registers)}metadata: {'one register for two steps, selectors 0 and 1' if both else 'one register a step'}",
+        (
+            f"{span(META, plan.e_registers)}metadata: "
+            f"{'one register for two steps, selectors 0 and 1' if both else 'one register a step'}"
+        ),
         f"{span(A, 4 * plan.steps)}A: {plan.steps} steps of 4 registers, loaded once",
         f"{span(B, 8 * plan.steps)}B of 16 images: {plan.steps} steps of two tiles of 4 registers",
         f"{span(ACC, 8)}D of 16 images: two tiles of 4 registers",
@@ -341,18 +355,31 @@ def header(plan: Plan) -> list[str]:
     if plan.head:
         room = SHARED // TILE_BYTES * TILE
         lines.append(
-            f"{span(HEAD, plan.head_registers)}D of the first {plan.head} images, to the end: shared memory has room for {room}"
+            f"{span(HEAD, plan.head_registers)}D of the first {plan.head} images, to the end: shared memory has "
+            f"room for {room}"
         )
     lines += [
         "",
         f"Shared memory, {SHARED} bytes",
-        f"    0       W, the stored half: 128 rows of {row} bytes, padded to {plan.w_pitch}: any 8 neighbouring rows touch 32 different banks",
+        (
+            f"    0       W, the stored half: 128 rows of {row} bytes, padded to {plan.w_pitch}: any 8 neighbouring "
+            f"rows touch 32 different banks"
+        ),
         f"    {plan.e_at:<7d} metadata: {4 * plan.e_registers} bytes a thread",
         f"    {plan.bias_at:<7d} bias: 128 words",
-        f"    {plan.x_at:<7d} X: {plan.images} images of {pitch} bytes, to the end; 16-byte chunk c of image n lies at chunk c XOR (n mod 8):",
+        (
+            f"    {plan.x_at:<7d} X: {plan.images} images of {pitch} bytes, to the end; 16-byte chunk c of image n "
+            f"lies at chunk c XOR (n mod 8):"
+        ),
         "            the same chunk of 8 neighbouring images touches 32 different banks",
-        f"    0       D, growing: for every 8 images a block [128 outputs][8 images] of 32 bits, {TILE_BYTES} bytes. It takes the place of W,",
-        "            then of activations that all warps have read. 16 lanes store 128 bytes without a gap: no bank conflict either",
+        (
+            f"    0       D, growing: for every 8 images a block [128 outputs][8 images] of 32 bits, {TILE_BYTES} "
+            f"bytes. It takes the place of W,"
+        ),
+        (
+            "            then of activations that all warps have read. 16 lanes store 128 bytes without a gap: no "
+            "bank conflict either"
+        ),
     ]
     directives = [
         ".trace 1",

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.fragments.metadata import ONE_OF_TWO, Sparsity, stored_columns
+from isa.fragments.metadata import Sparsity, stored_columns
 from isa.types import Bits, ElementType
 from simulator.arithmetic.compiled.build import LIBRARY, digest
 from simulator.arithmetic.formats import decode
@@ -251,7 +251,7 @@ class Kernel:
             how.order[:: sparsity.stored] // sparsity.stored
         )  # in the order of summation, which keeps chunks together
         assert np.array_equal(how.order, (chunk[:, None] * sparsity.stored + np.arange(sparsity.stored)).ravel())
-        plan.chunks, plan.in_chunk, plan.halves = len(chunk), sparsity.stored, sparsity is ONE_OF_TWO
+        plan.chunks, plan.in_chunk, plan.halves = len(chunk), sparsity.stored, sparsity.splices
         table, shifts = (x.reshape(how.m, len(chunk))[:, chunk] for x in (e.table, e.shifts))
         plan.e_stride, plan.e_words, plan.e_shifts = (
             e.stride,
@@ -260,7 +260,7 @@ class Kernel:
         )
         plan.place = self._pointer(how.n * stored_columns(np.arange(16, dtype=np.uint32)[:, None], sparsity), np.int32)
         plan.b_start = self._pointer(how.n * sparsity.chunk * np.repeat(chunk, sparsity.stored), np.int32)
-        if sparsity is not ONE_OF_TWO:
+        if not sparsity.splices:
             self._runs(plan, how, sparsity, chunk, table, shifts)
 
     def _runs(

@@ -33,7 +33,8 @@ from simulator.arithmetic.formats import Reals
 __all__ = ["exact_gemm"]
 
 _TILE = 1024  # rows and columns of the result worked on at once: 8 MiB of float64
-_CHUNK = 1024  # products added by one call of the BLAS: fewer make the bound of the error tighter, and the call less efficient
+# products added by one call of the BLAS: fewer make the bound of the error tighter, and the call less efficient
+_CHUNK = 1024
 _FEW = 1 << 22  # products of undecided elements that are cheap to add one by one (tens of milliseconds)
 _SHARE = 32  # or one such product in so many of the tile: about what a product of slices costs
 _SLICED = 1 << 22  # elements of an operand cut into slices at once: 32 MiB a slice

@@ -1,5 +1,4 @@
-"""Executes the tcgen05 family: `executor` turns a decoded instruction into a function on machines and warps, as
-`simulator.execute.dispatch` wants it.
+"""Executes the tcgen05 family.
 
 Asynchronous instructions do their work at once, in the order in which warps are walked; whether a program may rely on
 that order is what `tcsim check` says, from the log. PTX ISA 9.0, 9.7.16.
@@ -14,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import IsaError
-from isa.forms.tcgen05 import FamilyForm, PlainFamilyForm, Tcgen05MmaForm
+from isa.forms.record import Form
+from isa.forms.tcgen05 import is_tcgen05_mma
 from isa.ptx.instruction import Immediate, Instruction, Operand
-from isa.tensor_memory.moves import Move, copy, move
+from isa.tensor_memory.copies import copy
+from isa.tensor_memory.moves import Move, move
 from isa.undefined import undefined_behavior
 from simulator.execute.cta_state import CtaState, Executor, Outcome, PendingWait
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
 from simulator.execute.operands import addresses, predicate, reader, writer
+from simulator.execute.registry import prepares
 from simulator.execute.tcgen05 import regions
 from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.moves import copy_in, load, shift, store
@@ -28,19 +30,6 @@ from simulator.execute.tcgen05.multiply import Call, facts_of, multiply
 from simulator.state.registers import Warps
 
 Values = Callable[[CtaState, Warps], NDArray[Any]]
-
-
-def executor(instruction: Instruction, form: FamilyForm) -> Executor:
-    """The function that executes this instruction; IsaError for the few that are decoded but not executed."""
-    if isinstance(form, Tcgen05MmaForm):
-        return _mma(instruction, form)
-    assert isinstance(form, PlainFamilyForm)
-    build = _FAMILY.get(form.name)
-    if build is None:
-        raise IsaError(
-            form.opcode, -1, f"'{form.name}' is decoded, but not executed", ", ".join(("tcgen05.mma", *_FAMILY))
-        )
-    return build(instruction, form)
 
 
 class _Thread(NamedTuple):
@@ -51,7 +40,7 @@ class _Thread(NamedTuple):
     lane: int
 
 
-def _single(machine: CtaState, warps: Warps, form: FamilyForm) -> Iterator[_Thread]:
+def _single(machine: CtaState, warps: Warps, form: Form) -> Iterator[_Thread]:
     """The thread of each warp; IsaError if several of a warp would do the same again."""
     for row, active in enumerate(machine.threads(warps)):
         lanes = np.flatnonzero(active)
@@ -61,26 +50,27 @@ def _single(machine: CtaState, warps: Warps, form: FamilyForm) -> Iterator[_Thre
                 -1,
                 f"'{form.name}' by {len(lanes)} threads of warp {int(warps[row])}",
                 "one thread: @%p0 after elect.sync",
+                rule="aligned-threads",
             )
         if len(lanes):
             yield _Thread(row, int(warps[row]), int(lanes[0]))
 
 
 def _together(
-    machine: CtaState, warps: Warps, form: FamilyForm, *values: NDArray[Any]
+    machine: CtaState, warps: Warps, form: Form, *values: NDArray[Any]
 ) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     """Row, warp and values of each warp, for .sync.aligned: all threads, and the same in all of them."""
     for row, active in enumerate(machine.threads(warps)):
         if not active.all():
             reason = f"'{form.name}' by {int(active.sum())} of the 32 threads of warp {int(warps[row])}"
-            raise IsaError(form.opcode, -1, reason, "all threads of a warp (.sync.aligned)")
+            raise IsaError(form.opcode, -1, reason, "all threads of a warp (.sync.aligned)", rule="aligned-threads")
         for value in values:
             if (value[row] != value[row, :1]).any():
                 raise undefined_behavior("uneven-operand", f"{form.opcode}, warp {int(warps[row])}")
         yield row, int(warps[row]), tuple(int(value[row, 0]) for value in values)
 
 
-def _ctas(machine: CtaState, form: FamilyForm) -> tuple[CtaState, ...]:
+def _ctas(machine: CtaState, form: Form) -> tuple[CtaState, ...]:
     """The CTAs that an instruction works on."""
     if form.cta_group < 2:
         return (machine,)
@@ -98,8 +88,10 @@ def _as_cta(machine: CtaState) -> Cta:
 # tcgen05.mma
 
 
-def _mma(instruction: Instruction, form: Tcgen05MmaForm) -> Executor:
-    given = {role.name: operand for role, operand in zip(form.roles, instruction.operands, strict=False)}
+@prepares("tcgen05.mma", "tcgen05.mma.ws")
+def _mma(instruction: Instruction, form: Form) -> Executor:
+    assert is_tcgen05_mma(form)
+    given = instruction.by_role
     words: dict[str, Values] = {}
     for name in ("d", "sp_meta", "scale_a", "scale_b"):
         if name in given:
@@ -164,33 +156,35 @@ def _constant(operand: Operand) -> int:
 # Moves
 
 
-def _move(instruction: Instruction, form: PlainFamilyForm) -> Move:
+def _move(instruction: Instruction, form: Form) -> Move:
     """The map of a tcgen05.ld or st."""
     split = _constant(instruction["half_split"]) if form.shape == "16x32bx2" else None
     return move(form.shape, form.repeats, form.packed, split)
 
 
-def _load(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    how, at, write = _move(instruction, form), addresses(instruction["taddr"]), writer(instruction["d"])
+@prepares("tcgen05.ld")
+def _load(instruction: Instruction, form: Form) -> Executor:
+    how, read_addresses, write = _move(instruction, form), addresses(instruction["taddr"]), writer(instruction["d"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        found = np.empty((len(warps), how.registers, 32), np.uint32)
-        for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
-            found[row] = load(_as_cta(machine), warp, address, how)
+        values = np.empty((len(warps), how.registers, 32), np.uint32)
+        for row, warp, (address,) in _together(machine, warps, form, read_addresses(machine, warps)):
+            values[row] = load(_as_cta(machine), warp, address, how)
             if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], reads=regions.of_move(machine, address, how))
-        write(machine, warps, found)
+        write(machine, warps, values)
         return Outcome(facts=(MoveFacts(False, how.cells[0].size),) * len(warps))
 
     return run
 
 
-def _store(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    how, at, read = _move(instruction, form), addresses(instruction["taddr"]), reader(instruction["a"])
+@prepares("tcgen05.st")
+def _store(instruction: Instruction, form: Form) -> Executor:
+    how, read_addresses, read = _move(instruction, form), addresses(instruction["taddr"]), reader(instruction["a"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values = read(machine, warps)
-        for row, warp, (address,) in _together(machine, warps, form, at(machine, warps)):
+        for row, warp, (address,) in _together(machine, warps, form, read_addresses(machine, warps)):
             store(_as_cta(machine), warp, address, how, values[row])
             if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], writes=regions.of_move(machine, address, how))
@@ -199,20 +193,21 @@ def _store(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     return run
 
 
-def _wait(store_: bool) -> Callable[[Instruction, PlainFamilyForm], Executor]:
-    def build(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-        def run(machine: CtaState, warps: Warps) -> Outcome:
-            rows = list(_together(machine, warps, form))
-            machine.note(instruction, warps)
-            return Outcome(facts=(MoveWaitFacts(store_),) * len(rows))
+@prepares("tcgen05.wait::ld", "tcgen05.wait::st")
+def _wait(instruction: Instruction, form: Form) -> Executor:
+    stores = form.name.endswith("::st")
 
-        return run
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        rows = list(_together(machine, warps, form))
+        machine.note(instruction, warps)
+        return Outcome(facts=(MoveWaitFacts(stores),) * len(rows))
 
-    return build
+    return run
 
 
-def _copy(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    how, at, descriptor = (
+@prepares("tcgen05.cp")
+def _copy(instruction: Instruction, form: Form) -> Executor:
+    how, read_addresses, descriptor = (
         copy(form.shape, form.multicast),
         addresses(instruction["taddr"]),
         _first(reader(instruction["s_desc"], 64)),
@@ -222,7 +217,7 @@ def _copy(instruction: Instruction, form: PlainFamilyForm) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
-        where, words = at(machine, warps), descriptor(machine, warps)
+        where, words = read_addresses(machine, warps), descriptor(machine, warps)
         group = _ctas(machine, form)
         for row, _, lane in _single(machine, warps, form):
             address, word = int(where[row, lane]), int(words[row, lane])
@@ -235,12 +230,13 @@ def _copy(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     return run
 
 
-def _shift(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    at = addresses(instruction["taddr"])
+@prepares("tcgen05.shift")
+def _shift(instruction: Instruction, form: Form) -> Executor:
+    read_addresses = addresses(instruction["taddr"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
-        where, group = at(machine, warps), _ctas(machine, form)
+        where, group = read_addresses(machine, warps), _ctas(machine, form)
         for row, _, lane in _single(machine, warps, form):
             shift([_as_cta(m) for m in group], int(where[row, lane]))
             if machine.wants_accesses:
@@ -254,11 +250,12 @@ def _shift(instruction: Instruction, form: PlainFamilyForm) -> Executor:
 # Allocation
 
 
-def _allocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    at, columns = addresses(instruction["dst"]), _first(reader(instruction["columns"]))
+@prepares("tcgen05.alloc")
+def _allocate(instruction: Instruction, form: Form) -> Executor:
+    read_addresses, columns = addresses(instruction["dst"]), _first(reader(instruction["columns"]))
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where, counts = at(machine, warps), columns(machine, warps)
+        where, counts = read_addresses(machine, warps), columns(machine, warps)
         machine.note(instruction, warps)
         waiting = [(warp, *values) for _, warp, values in _together(machine, warps, form, where, counts)]
 
@@ -284,11 +281,14 @@ def _allocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     return run
 
 
-def _deallocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    at, columns = _first(reader(instruction["taddr"])), _first(reader(instruction["columns"]))
+@prepares("tcgen05.dealloc")
+def _deallocate(instruction: Instruction, form: Form) -> Executor:
+    read_addresses, columns = _first(reader(instruction["taddr"])), _first(reader(instruction["columns"]))
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        for _, warp, (base, count) in _together(machine, warps, form, at(machine, warps), columns(machine, warps)):
+        for _, warp, (base, count) in _together(
+            machine, warps, form, read_addresses(machine, warps), columns(machine, warps)
+        ):
             machine.tmem.deallocate(base, count, f"warp {warp}: ")
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
@@ -296,7 +296,8 @@ def _deallocate(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     return run
 
 
-def _relinquish(instruction: Instruction, form: PlainFamilyForm) -> Executor:
+@prepares("tcgen05.relinquish_alloc_permit")
+def _relinquish(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         for _ in _together(machine, warps, form):
             machine.tmem.relinquish()
@@ -309,13 +310,14 @@ def _relinquish(instruction: Instruction, form: PlainFamilyForm) -> Executor:
 # Order
 
 
-def _commit(instruction: Instruction, form: PlainFamilyForm) -> Executor:
-    at = addresses(instruction["mbar"])
+@prepares("tcgen05.commit")
+def _commit(instruction: Instruction, form: Form) -> Executor:
+    read_addresses = addresses(instruction["mbar"])
     mask = _first(reader(instruction["cta_mask"], 16)) if "multicast::cluster" in form.qualifiers else None
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
-        where, masks = at(machine, warps), mask(machine, warps) if mask else None
+        where, masks = read_addresses(machine, warps), mask(machine, warps) if mask else None
         for row, warp, lane in _single(machine, warps, form):
             targets = (
                 [int(where[row, lane])]
@@ -334,7 +336,7 @@ def _commit(instruction: Instruction, form: PlainFamilyForm) -> Executor:
     return run
 
 
-def _multicast(machine: CtaState, address: int, mask: int, form: FamilyForm) -> Iterator[int]:
+def _multicast(machine: CtaState, address: int, mask: int, form: Form) -> Iterator[int]:
     """The same offset in every CTA whose bit is set."""
     _, offset = machine.located(address)
     if not mask or mask >> len(machine.ctas):
@@ -351,25 +353,10 @@ def _multicast(machine: CtaState, address: int, mask: int, form: FamilyForm) -> 
             )
 
 
-def _fence(instruction: Instruction, _form: PlainFamilyForm) -> Executor:
+@prepares("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
+def _fence(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
 
     return run
-
-
-_FAMILY: dict[str, Callable[[Instruction, PlainFamilyForm], Executor]] = {
-    "tcgen05.ld": _load,
-    "tcgen05.st": _store,
-    "tcgen05.wait::ld": _wait(False),
-    "tcgen05.wait::st": _wait(True),
-    "tcgen05.cp": _copy,
-    "tcgen05.shift": _shift,
-    "tcgen05.alloc": _allocate,
-    "tcgen05.dealloc": _deallocate,
-    "tcgen05.relinquish_alloc_permit": _relinquish,
-    "tcgen05.commit": _commit,
-    "tcgen05.fence::before_thread_sync": _fence,
-    "tcgen05.fence::after_thread_sync": _fence,
-}

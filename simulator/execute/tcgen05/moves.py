@@ -14,7 +14,8 @@ from isa.mapping import Integers
 from isa.shared_memory.descriptor import SharedMemoryDescriptor
 from isa.shared_memory.tile import read_copy
 from isa.tensor_memory.address import QUARTER, TMEM_LANES, TmemAddress
-from isa.tensor_memory.moves import SHIFT_COLUMNS, Copy, Move, shift_down
+from isa.tensor_memory.copies import Copy
+from isa.tensor_memory.moves import SHIFT_COLUMNS, Move, shift_down
 from isa.types import Bits
 from simulator.execute.tcgen05.fetch import Cta
 

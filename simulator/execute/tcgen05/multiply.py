@@ -101,9 +101,7 @@ class _Plan:
     def types(self) -> tuple[ElementType, ElementType, ElementType]:
         """Of A, B and D."""
         kind = self.idesc.kind
-        result = ELEMENT_TYPES[
-            str(self.idesc.d_type) if kind in ("f16", "f8f6f4") else "s32" if kind == "i8" else "f32"
-        ]
+        result = ELEMENT_TYPES[self.idesc.result_type]
         return operand_element(str(self.idesc.a_type), kind), operand_element(str(self.idesc.b_type), kind), result
 
 
@@ -149,6 +147,8 @@ def multiply(
         _collect(call, cta)
     if not compare:
         return -1
+    if not plan.types[2].is_float:  # sums of integers are exact
+        return 0
     exact = [add(_sum(plan, "exact"), matrices) for matrices in operands]
     return max(
         int(ulp_distance(patterns, right, plan.types[2]).max()) for patterns, right in zip(results, exact, strict=True)
@@ -199,7 +199,7 @@ def _plan(call: Call, target: Target, ctas: Sequence[Cta]) -> _Plan:
         a_in_tmem=bool(form.a_in_tmem),
     )
     if idesc.k96:
-        raise IsaError(hex(call.idesc), -1, "K = 96 is not executed", "K = 64, or 128 with .sp")
+        raise IsaError(hex(call.idesc), -1, "K = 96 is not executed", "K = 64, or 128 with .sp", rule="idesc")
     layout = datapath(idesc.m, group, idesc.sparse, form.ws)
     d = TmemAddress.from_word(call.d)
     a = TmemAddress.from_word(call.a) if form.a_in_tmem else None
@@ -250,7 +250,8 @@ def _check_operands(call: Call) -> None:
     for what, value, legal, shown in given:
         if value not in legal:
             right = "none" if set(legal) == {0} else f"{words} words" if what == "a lane mask" else "0 to 15"
-            raise IsaError(form.opcode, -1, f"{what} {shown}", right)
+            rule = "zero-column-mask" if what == "a zero-column mask" else ""
+            raise IsaError(form.opcode, -1, f"{what} {shown}", right, rule=rule)
     for name, address in (("scale_a", call.scale_a), ("scale_b", call.scale_b)):
         if form.block_scale and TmemAddress.from_word(address).lane:
             raise IsaError(

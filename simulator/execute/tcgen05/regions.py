@@ -16,9 +16,10 @@ from isa.shared_memory.descriptor import SharedMemoryDescriptor
 from isa.shared_memory.layout import smem_operand, touched
 from isa.shared_memory.tile import copy_addresses
 from isa.tensor_memory.address import COLUMNS, QUARTER, TmemAddress
+from isa.tensor_memory.copies import Copy
 from isa.tensor_memory.datapath import DatapathLayout, datapath
 from isa.tensor_memory.metadata import tmem_metadata
-from isa.tensor_memory.moves import SHIFT_COLUMNS, Copy, Move
+from isa.tensor_memory.moves import SHIFT_COLUMNS, Move
 from isa.tensor_memory.scales import tmem_scales
 from simulator.execute.cta_state import CtaState
 from simulator.execute.events import Region
@@ -50,8 +51,8 @@ def of_mma(call: Call, ctas: Sequence[CtaState]) -> Touched:
     reads = [
         Region(space, cta.rank, cells, role)
         for cta in ctas
-        for space, found in (("shared", shared), ("tmem", tmem))
-        for role, cells in found
+        for space, every in (("shared", shared), ("tmem", tmem))
+        for role, cells in every
     ]
     return Touched(tuple(reads), tuple(Region("tmem", cta.rank, d, "D") for cta in ctas))
 
@@ -60,12 +61,12 @@ _cache: dict[tuple[object, ...], Cells] = {}  # the same operands come again in 
 
 
 def _kept(key: tuple[object, ...], make: Callable[[], Cells]) -> Cells:
-    found = _cache.get(key)
-    if found is None:
+    cells = _cache.get(key)
+    if cells is None:
         if len(_cache) > 4096:
             _cache.clear()
-        found = _cache[key] = make()
-    return found
+        cells = _cache[key] = make()
+    return cells
 
 
 def _layout(form: Tcgen05MmaForm, word: int) -> tuple[InstructionDescriptor, DatapathLayout]:
@@ -85,18 +86,18 @@ def _accumulators(form: Tcgen05MmaForm, word: int, d: int) -> Cells:
 
 def _operands(call: Call) -> list[tuple[str, Cells]]:
     """Roles and cells of A, metadata and scale factors, where they are in Tensor Memory."""
-    form, word, found = call.form, call.idesc, list[tuple[str, Cells]]()
+    form, word, cells = call.form, call.idesc, list[tuple[str, Cells]]()
     if form.a_in_tmem:
-        found.append(("A", _kept(("a", form.opcode, word, call.a), lambda: _tmem_a(form, word, call.a))))
+        cells.append(("A", _kept(("a", form.opcode, word, call.a), lambda: _tmem_a(form, word, call.a))))
     if form.sparse:
         metadata = _kept(("e", form.opcode, word, call.sp_meta), lambda: _metadata(form, word, call.sp_meta))
-        found.append(("metadata", metadata))
+        cells.append(("metadata", metadata))
     if form.block_scale:
         for operand, address in (("a", call.scale_a), ("b", call.scale_b)):
             key = operand, "scale", form.opcode, word, address
             factors = _kept(key, partial(_scales, form, word, operand, address))
-            found.append((f"scale factors of {operand.upper()}", factors))
-    return found
+            cells.append((f"scale factors of {operand.upper()}", factors))
+    return cells
 
 
 def _tmem_a(form: Tcgen05MmaForm, word: int, a: int) -> Cells:

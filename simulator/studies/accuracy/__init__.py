@@ -22,9 +22,10 @@ from isa.errors import IsaError
 from isa.types import Bits
 from simulator.arithmetic import SumRule
 from simulator.arithmetic.convert import to_float64
+from simulator.arithmetic.random_operands import DISTRIBUTIONS
 from simulator.studies.accuracy.chips import INPUTS, RESULTS, Chip, Problem, chips, make_problem
 from simulator.studies.accuracy.errors import Errors, Mean, Worst, summarise, worst_of
-from simulator.studies.accuracy.operands import DISTRIBUTIONS, MOST, MOST_K, Drawn, Given, Indices, Reals, given
+from simulator.studies.accuracy.operands import MOST, MOST_K, Drawn, Given, Indices, Reals, given
 from simulator.studies.accuracy.result import Accuracy, Line
 from simulator.studies.accuracy.sums import chip_sum, exact_sum, f32_sums, magnitudes
 

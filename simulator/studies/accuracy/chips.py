@@ -17,7 +17,7 @@ from simulator.arithmetic.product import FAMILIES
 INPUTS = ("f16", "bf16", "tf32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 RESULTS = ("f32", "f16")
 
-_BYTES = 32  # of A along K in one wgmma or tcgen05.mma, dense; PTX ISA 9.0, 9.7.15.2 (wgmma shapes) and 9.7.16.2.1 (tcgen05.mma shapes)
+_BYTES = 32  # of A along K in one wgmma or tcgen05.mma, dense; PTX ISA 9.0, 9.7.15.2 and 9.7.16.2.1 (shapes)
 _ONLY_F32 = ("bf16", "tf32")  # inputs that wgmma and tcgen05 add in f32 alone; PTX ISA 9.0, 9.7.15.2 and 9.7.16.2.1
 _VARIANTS = ("", "a", "f")
 
@@ -43,7 +43,10 @@ class Problem:
         return sparsity_of(self.a_type) if self.sparse else None
 
     def __str__(self) -> str:
-        return f"{self.a_type} x {self.b_type} -> {self.result}{', A sparse ' + self.sparsity.name if self.sparsity else ''}"
+        return (
+            f"{self.a_type} x {self.b_type} -> "
+            f"{self.result}{', A sparse ' + self.sparsity.name if self.sparsity else ''}"
+        )
 
 
 @dataclass(frozen=True)

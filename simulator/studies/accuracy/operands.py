@@ -19,20 +19,14 @@ from isa.errors import IsaError
 from isa.fragments.sparsity import prune
 from isa.types import Bits, ElementType
 from simulator.arithmetic.convert import from_float64, largest, to_float64
+from simulator.arithmetic.random_operands import draw
 from simulator.studies.accuracy.chips import Problem
 
-DISTRIBUTIONS = {
-    "normal": "normal, mean 0, standard deviation `scale`",
-    "uniform": "uniform between -scale and scale",
-    "positive": "uniform between 0 and scale",
-    "lognormal": "scale times e to a standard normal number: positive, and far apart",
-    "bits": "every finite pattern of the type alike",
-}
 MOST = 1 << 24  # results
 MOST_K = 1 << 20
 
 _SMALL, _LARGE = 32, 128  # rows and columns of a drawn matrix at most
-_SMALL_K = 256  # up to which it is small: a product for which a BLAS starts no threads, which costs more than the product on a busy machine
+_SMALL_K = 256  # up to which it is small: a BLAS starts no threads, which cost more than the product where others work
 _ROWS = 1 << 22  # elements of A in a drawn matrix that is not small: 32 MiB as float64
 _TILE = 128  # of given matrices
 _ELEMENTS = 1 << 21  # of A in a batch: 16 MiB as float64
@@ -123,27 +117,6 @@ class Drawn:
         a = draw(rng, (m, self.k), self.problem.a_type, self.distribution, self.scale)
         b = draw(rng, (self.k, n), self.problem.b_type, self.distribution, self.scale)
         return pruned(a, self.problem), b
-
-
-def draw(
-    rng: np.random.Generator, shape: tuple[int, ...], element: ElementType, distribution: str, scale: float
-) -> Bits:
-    """Patterns from a distribution of `DISTRIBUTIONS`: rounded to nearest even, what is too large to the largest finite
-    number."""
-    if distribution == "bits":
-        field = rng.integers(0, (largest(element) >> element.padding) + 1, shape, dtype=np.uint32) << np.uint32(
-            element.padding
-        )
-        return field | rng.integers(0, 2, shape, dtype=np.uint32) << np.uint32(element.sign_bit)
-    if distribution == "normal":
-        numbers = rng.standard_normal(shape)
-    elif distribution == "lognormal":
-        numbers = np.exp(rng.standard_normal(shape))
-    else:
-        numbers = rng.random(shape)
-        if distribution == "uniform":
-            numbers = 2 * numbers - 1
-    return from_float64(numbers * scale, element, satfinite=True)
 
 
 def pruned(a: Bits, problem: Problem) -> Bits:

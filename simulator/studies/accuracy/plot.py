@@ -72,7 +72,10 @@ def _title(accuracy: Accuracy) -> str:
         if about["operands"] == "drawn"
         else "given operands"
     )
-    return f"{accuracy.what}, K = {accuracy.k:,}, {how}\nerrors of {accuracy.count:,} results against the correctly rounded exact ones"
+    return (
+        f"{accuracy.what}, K = {accuracy.k:,}, {how}\nerrors of {accuracy.count:,} "
+        "results against the correctly rounded exact ones"
+    )
 
 
 def _curve(above: Axes, below: Axes, group: list[Line], bins: int, colour: str, dash: Any) -> None:

@@ -3,16 +3,18 @@ person."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isa.types import ElementType
 from simulator.studies.accuracy.chips import Problem
 from simulator.studies.accuracy.errors import PERCENTILES, Errors, Mean, Worst, edges
+from simulator.tables import Table, aligned
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -116,14 +118,19 @@ class Accuracy:
 
     def csv(self) -> str:
         """One row for each line; the worst case without its operands."""
-        out = io.StringIO()
-        header = [name for name, _ in _COLUMNS] + [f"ulp_{edge}" for edge in self.edges]
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(header)
+        return self._lines().csv()
+
+    def to_frame(self) -> DataFrame:
+        """One row for each line as a pandas DataFrame; shares are 0 to 1, `ulp_...` are counts of the histogram."""
+        return self._lines().frame()
+
+    def _lines(self) -> Table:
+        columns = [name for name, _ in _COLUMNS] + [f"ulp_{edge}" for edge in self.edges]
+        rows = []
         for line in self.lines:
             bins = (*line.errors.histogram, *[0] * (len(self.edges) - len(line.errors.histogram)))
-            writer.writerow([get(line, self.problem) for _, get in _COLUMNS] + list(bins))
-        return out.getvalue()
+            rows.append([*(get(line, self.problem) for _, get in _COLUMNS), *bins])
+        return Table(tuple(columns), rows)
 
     def table(self) -> str:
         """The comparison as text for a person."""
@@ -133,11 +140,8 @@ class Accuracy:
         lines += _grid(
             [_HEADER, *([str(line.group), *_cells(line)] for line in self.lines)], left=(1, 2, len(_HEADER) - 1)
         )
-        lines += [
-            "",
-            "#: lines of one number agree in every result; errors in ulp of the exact result; backward: mean |error| / sum |a||b|",
-            "",
-        ]
+        alike, errors = "lines of one number agree in every result", "errors in ulp of the exact result"
+        lines += ["", f"#: {alike}; {errors}; backward: mean |error| / sum |a||b|", ""]
         lines += ["bias: mean of signed errors, negative toward zero, +- standard error", *self._biases(), ""]
         lines += [
             "share of results in percent, by error in ulp: each column from the one before up to its own",
@@ -184,9 +188,8 @@ class Accuracy:
             e = group[0].errors
             if e.special:
                 wrong = f"{e.special_wrong:,} of them wrong" if e.special_wrong else "all of them right"
-                found.append(
-                    f"{name}: {e.special:,} results have no error in ulp: they, or the exact ones, are infinite or NaN; {wrong}"
-                )
+                why = "they, or the exact ones, are infinite or NaN"
+                found.append(f"{name}: {e.special:,} results have no error in ulp: {why}; {wrong}")
             if e.zero_wrong:
                 found.append(
                     f"{name}: {e.zero_wrong:,} results have no error in ulp: the exact ones are zero, and they are not"
@@ -330,10 +333,4 @@ def _share(count: int, total: int) -> str:
 
 def _grid(rows: list[list[str]], left: tuple[int, ...]) -> list[str]:
     """Cells in columns, numbers to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    return aligned(rows, "".join("<" if i in left else ">" for i in range(len(rows[0]))))

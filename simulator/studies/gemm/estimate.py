@@ -8,17 +8,22 @@ once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from isa import IsaError
+from isa.forms.record import Unit
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
+from simulator.tables import Table
 from simulator.timing.config import Config, load_config
-from simulator.timing.model import Unit
 from simulator.timing.result import Timing
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _REGISTER_UNIT = 8  # registers of a thread are given in eights; CUDA programming guide, occupancy
 _OWN_SHARED = 1024  # bytes of shared memory that each CTA takes beside its own, likewise (compute capability 9.0)
@@ -58,6 +63,13 @@ class Estimate:
     tflops: float
     shares: dict[str, float]
     bound: str
+
+    def to_frame(self) -> DataFrame:
+        """The question and the answer in one row of a pandas DataFrame, so that estimates concatenate into a study."""
+        tile = {f"tile_{name}": value for name, value in asdict(self.tile).items()}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("tile", "shares")}
+        shares = {f"{name.replace(' ', '_')}_share": share for name, share in self.shares.items()}
+        return Table.of([tile | own | shares]).frame()
 
 
 def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "h100_sxm") -> Estimate:

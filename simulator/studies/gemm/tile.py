@@ -99,7 +99,8 @@ class Tile:
         name = "mma.sp::ordered_metadata" if self.sparse else "mma"
         accumulator, bits = TYPES[self.type]
         return mma_form(
-            f"{name}.sync.aligned.{_SHAPES[bits, self.sparse]}.row.col.{accumulator}.{self.type}.{self.type}.{accumulator}",
+            f"{name}.sync.aligned.{_SHAPES[bits, self.sparse]}.row.col."
+            f"{accumulator}.{self.type}.{self.type}.{accumulator}",
             "sm_90a",
         )
 
@@ -193,10 +194,10 @@ def parse_tile(
     Raises:
         IsaError: no such tile.
     """
-    found = re.fullmatch(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", text)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", text)
+    if match is None:
         raise IsaError(text, 0, f"'{text}' is not a tile", "BMxBNxBK, e.g. 128x128x64")
-    bm, bn, bk = (int(part) for part in found.groups())
+    bm, bn, bk = (int(part) for part in match.groups())
     if warps is None:
         warps_m, warps_n = max(bm // 64, 1), max(bn // 64, 1)
         while warps_m * warps_n < 4:

@@ -57,12 +57,16 @@ def _up(size: int) -> int:
     return -(-size // 1024) * 1024
 
 
-def kernel_trace(tile: Tile, k: int, *, ctas: int = 1, loads: str = "") -> str:
+def kernel_trace(
+    tile: Tile, k: int, *, ctas: int = 1, loads: str = "", writer: type[KernelWriter] | None = None
+) -> str:
     """The trace of `ctas` CTAs that share an SM, each computing the same tile for a problem of K = k.
 
     Args:
         loads: `.load` statements, if the values matter; without them all operands are zero.
+        writer: what writes the program of a CTA, in place of `KernelWriter`.
     """
+    writer = writer or KernelWriter
     iterations = -(-k // tile.bk)
     where = layout(tile, iterations * tile.bk)
     parts = [
@@ -75,15 +79,15 @@ def kernel_trace(tile: Tile, k: int, *, ctas: int = 1, loads: str = "") -> str:
         *([loads] if loads else []),
     ]
     for cta in range(ctas):
-        writer = _Writer(tile, where, cta, ctas)
+        one = writer(tile, where, cta, ctas)
         first = cta * tile.warps
-        parts += [f".warp {first}-{first + tile.warps - 1} {{", *writer.program(iterations), "}"]
+        parts += [f".warp {first}-{first + tile.warps - 1} {{", *one.program(iterations), "}"]
     parts.append(f'.store "d", global[{where.d}], {tile.bm * tile.bn * 4};')
     return "\n".join(parts) + "\n"
 
 
-class _Writer:
-    """Writes the program of one CTA."""
+class KernelWriter:
+    """Writes the program of one CTA; a subclass may add to it."""
 
     def __init__(self, tile: Tile, where: Layout, cta: int, ctas: int) -> None:
         self.tile, self.where, self.cta = tile, where, cta
@@ -138,8 +142,13 @@ class _Writer:
             columns, shared = row // 16, self.base + (t.bm * t.row_a if name == "b" else 0)
             to = r(f"to {name}")
             yield f"    // {name.upper()}: thread -> row thread / {columns}, 16-byte column thread % {columns}"
-            yield f"    shr.u32 %r{x}, %r{thread}, {columns.bit_length() - 1}; and.b32 %r{y}, %r{thread}, {columns - 1};"
-            yield f"    mul.wide.u32 %rd{_FIRST_WIDE[name]}, %r{x}, {pitch}; shl.b32 %r{to}, %r{y}, 4; cvt.u64.u32 %rd4, %r{to};"
+            yield (
+                f"    shr.u32 %r{x}, %r{thread}, {columns.bit_length() - 1}; and.b32 %r{y}, %r{thread}, {columns - 1};"
+            )
+            yield (
+                f"    mul.wide.u32 %rd{_FIRST_WIDE[name]}, %r{x}, {pitch}; "
+                f"shl.b32 %r{to}, %r{y}, 4; cvt.u64.u32 %rd4, %r{to};"
+            )
             wide = f"%rd{_FIRST_WIDE[name]}"
             yield f"    add.u64 {wide}, {wide}, %rd4; add.u64 {wide}, {wide}, {begin};"
             yield from self.turned(row, x, y, to)
@@ -151,7 +160,10 @@ class _Writer:
             yield f"    and.b32 %r{x}, %r{lane}, 7; shr.u32 %r{y}, %r{lane}, 3;"
         else:
             z = r("z")
-            yield f"    and.b32 %r{x}, %r{lane}, 7; shr.u32 %r{y}, %r{lane}, 4; shl.b32 %r{y}, %r{y}, 3; add.u32 %r{x}, %r{x}, %r{y};"
+            yield (
+                f"    and.b32 %r{x}, %r{lane}, 7; shr.u32 %r{y}, %r{lane}, "
+                f"4; shl.b32 %r{y}, %r{y}, 3; add.u32 %r{x}, %r{x}, %r{y};"
+            )
             yield f"    shr.u32 %r{y}, %r{lane}, 3; and.b32 %r{y}, %r{y}, 1; mov.b32 %r{z}, %r{y};"
         yield from self.fragments("b", f"%r{warp}", -t.warps_m, t.tiles_n * 8, t.row_b, self.base + t.bm * t.row_a)
         if t.sparse:
@@ -161,24 +173,30 @@ class _Writer:
         """to = 16 * (column y, turned by row x)."""
         z = self.take("z")
         if row == 64:
-            yield f"    shr.u32 %r{z}, %r{x}, 1; and.b32 %r{z}, %r{z}, 3; xor.b32 %r{to}, %r{y}, %r{z}; shl.b32 %r{to}, %r{to}, 4;"
+            yield (
+                f"    shr.u32 %r{z}, %r{x}, 1; and.b32 %r{z}, %r{z}, 3; "
+                f"xor.b32 %r{to}, %r{y}, %r{z}; shl.b32 %r{to}, %r{to}, 4;"
+            )
         else:
             yield f"    and.b32 %r{z}, %r{x}, 7; xor.b32 %r{to}, %r{y}, %r{z}; shl.b32 %r{to}, %r{to}, 4;"
 
     def fragments(self, name: str, warp: str, warps: int, rows: int, row: int, shared: int) -> Iterator[str]:
         """Addresses of one step's fragments for each step: %x is the row in an m16 (n8) tile, %y the column."""
         r, x, y, z = self.take, self.take("x"), self.take("y"), self.take("z")
-        at = r(f"at {name}", self.tile.steps)
-        yield from self.turned(row, x, y, at)
-        yield f"    mad.lo.u32 %r{at}, %r{x}, {row}, %r{at};"
+        address = r(f"at {name}", self.tile.steps)
+        yield from self.turned(row, x, y, address)
+        yield f"    mad.lo.u32 %r{address}, %r{x}, {row}, %r{address};"
         along_m = self.tile.warps_m  # warp = warp_m + warps_m * warp_n
         if warps > 0:
             yield from self.modulo(warp, along_m, z)
         else:
             yield from self.divided(warp, along_m, z)
-        yield f"    mad.lo.u32 %r{at}, %r{z}, {rows * row}, %r{at}; add.u32 %r{at}, %r{at}, {shared};"
+        yield (
+            f"    mad.lo.u32 %r{address}, %r{z}, {rows * row}, %r{address}; add.u32 %r{address}, %r{address}, {shared};"
+        )
         for step in range(1, self.tile.steps):
-            yield f"    xor.b32 %r{at + step}, %r{at}, {step * (64 if name == 'b' and self.tile.sparse else 32)};"
+            distance = step * (64 if name == "b" and self.tile.sparse else 32)
+            yield f"    xor.b32 %r{address + step}, %r{address}, {distance};"
 
     @staticmethod
     def modulo(value: str, by: int, to: int) -> Iterator[str]:
@@ -193,13 +211,16 @@ class _Writer:
     def metadata_addresses(self, thread: int, lane: int, warp: int) -> Iterator[str]:
         t, r, z = self.tile, self.take, self.take("z")
         shared = self.base + t.bm * t.row_a + t.bn * t.row_b
-        to, at = r("to e"), r("at e")
+        to, address = r("to e"), r("at e")
         yield "    // metadata: the bytes in their order; lane -> its words of all m16 tiles"
-        yield f"    mul.lo.u32 %r{to}, %r{thread}, {t.size_e}; cvt.u64.u32 %rd2, %r{to}; add.u64 %rd2, %rd2, {self.where.e};"
+        yield (
+            f"    mul.lo.u32 %r{to}, %r{thread}, {t.size_e}; cvt.u64.u32 "
+            f"%rd2, %r{to}; add.u64 %rd2, %rd2, {self.where.e};"
+        )
         yield f"    add.u32 %r{to}, %r{to}, {shared};"
         yield from self.modulo(f"%r{warp}", t.warps_m, z)
         yield f"    shl.b32 %r{z}, %r{z}, 5; add.u32 %r{z}, %r{z}, %r{lane};"
-        yield f"    mul.lo.u32 %r{at}, %r{z}, {4 * t.tiles_m}; add.u32 %r{at}, %r{at}, {shared};"
+        yield f"    mul.lo.u32 %r{address}, %r{z}, {4 * t.tiles_m}; add.u32 %r{address}, %r{address}, {shared};"
 
     def copy(self, slot: int, ahead: int) -> Iterator[str]:
         """Copies the tile that lies `ahead` iterations after the pointers to a place in shared memory."""
@@ -211,11 +232,15 @@ class _Writer:
             rows = t.threads * 16 // row
             for i in range(count):
                 to, source = slot * t.stage_bytes + i * rows * row, ahead * row + i * rows * pitch
-                yield f"    cp.async.cg.shared.global [%r{r(f'to {name}')}+{to}], [%rd{_FIRST_WIDE[name]}+{source}], 16;"
+                yield (
+                    f"    cp.async.cg.shared.global [%r{r(f'to {name}')}+{to}], [%rd{_FIRST_WIDE[name]}+{source}], 16;"
+                )
         if t.sparse:
             kind = "cg" if t.size_e == 16 else "ca"
             to, source = slot * t.stage_bytes, ahead * t.bytes_e
-            yield f"    cp.async.{kind}.shared.global [%r{r('to e')}+{to}], [%rd{_FIRST_WIDE['e']}+{source}], {t.size_e};"
+            yield (
+                f"    cp.async.{kind}.shared.global [%r{r('to e')}+{to}], [%rd{_FIRST_WIDE['e']}+{source}], {t.size_e};"
+            )
         yield "    cp.async.commit_group;"
 
     def advance(self, iterations: int) -> Iterator[str]:
@@ -259,19 +284,19 @@ class _Writer:
         raise AssertionError(t.steps)
 
     def load_metadata(self, slot: int) -> Iterator[str]:
-        t, at = self.tile, self.take("at e")
+        t, address = self.tile, self.take("at e")
         for word in range(t.metadata):
             names = ", ".join(f"%r{self.metadata_of(slot) + word * t.tiles_m + i}" for i in range(t.tiles_m))
             vector = f".v{t.tiles_m}" if t.tiles_m > 1 else ""
             target = f"{{{names}}}" if t.tiles_m > 1 else names
-            yield f"    ld.shared{vector}.b32 {target}, [%r{at}+{slot * t.stage_bytes + word * t.bm * 8}];"
+            yield f"    ld.shared{vector}.b32 {target}, [%r{address}+{slot * t.stage_bytes + word * t.bm * 8}];"
 
     def load(self, slot: int, step: int) -> Iterator[str]:
         t = self.tile
         a, b = self.sets[step % len(self.sets)]
         for m in range(t.tiles_m):
-            at = f"[%r{self.take('at a', t.steps) + step}+{slot * t.stage_bytes + m * 16 * t.row_a}]"
-            yield f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(a + 4 * m, 4)}, {at};"
+            address = f"[%r{self.take('at a', t.steps) + step}+{slot * t.stage_bytes + m * 16 * t.row_a}]"
+            yield f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(a + 4 * m, 4)}, {address};"
         for n in range(0, t.tiles_n, 4 // self.words_b):
             yield (
                 f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(b + self.words_b * n, 4)}, "
@@ -290,7 +315,10 @@ class _Writer:
             for m in range(t.tiles_m):
                 c = _list(self.acc + 4 * (m * t.tiles_n + n), 4)
                 tail = f", %r{self.metadata_of(slot) + word * t.tiles_m + m}, {selector:#x};" if t.sparse else ";"
-                yield f"    {t.form.opcode} {c}, {_list(a + 4 * m, 4)}, {_list(b + self.words_b * n, self.words_b)}, {c}{tail}"
+                yield (
+                    f"    {t.form.opcode} {c}, {_list(a + 4 * m, 4)}, "
+                    f"{_list(b + self.words_b * n, self.words_b)}, {c}{tail}"
+                )
 
     def epilogue(self) -> Iterator[str]:
         """Fragments of D, row by row: PTX ISA 9.0, 9.7.14.5.8 (lane -> row lane / 4, columns 2 * (lane % 4) and the
@@ -299,13 +327,20 @@ class _Writer:
         warp, lane, pitch = self.take("warp"), self.take("lane"), self.where.pitch_d
         yield f"    shr.u32 %r{x}, %r{lane}, 2; and.b32 %r{y}, %r{lane}, 3; shl.b32 %r{y}, %r{y}, 3;"
         yield f"    and.b32 %r{z}, %r{warp}, {t.warps_m - 1}; mad.lo.u32 %r{x}, %r{z}, {t.tiles_m * 16}, %r{x};"
-        yield f"    shr.u32 %r{z}, %r{warp}, {t.warps_m.bit_length() - 1}; mad.lo.u32 %r{y}, %r{z}, {t.tiles_n * 32}, %r{y};"
-        yield f"    mad.lo.u32 %r{x}, %r{x}, {pitch}, %r{y}; cvt.u64.u32 %rd3, %r{x}; add.u64 %rd3, %rd3, {self.where.d};"
+        yield (
+            f"    shr.u32 %r{z}, %r{warp}, {t.warps_m.bit_length() - 1}; "
+            f"mad.lo.u32 %r{y}, %r{z}, {t.tiles_n * 32}, %r{y};"
+        )
+        yield (
+            f"    mad.lo.u32 %r{x}, %r{x}, {pitch}, %r{y}; cvt.u64.u32 %rd3, %r{x}; add.u64 %rd3, %rd3, {self.where.d};"
+        )
         for m in range(t.tiles_m):
             for n in range(t.tiles_n):
                 c = self.acc + 4 * (m * t.tiles_n + n)
                 for half in (0, 1):
-                    yield f"    st.global.v2.b32 [%rd3+{(m * 16 + half * 8) * pitch + n * 32}], {_list(c + 2 * half, 2)};"
+                    yield (
+                        f"    st.global.v2.b32 [%rd3+{(m * 16 + half * 8) * pitch + n * 32}], {_list(c + 2 * half, 2)};"
+                    )
 
 
 def _tail(products: list[str], copies: list[str], loads: list[str]) -> Iterator[str]:

@@ -13,16 +13,18 @@ of these limits is its roof.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simulator.errors import ViewError
 from simulator.simulation.report import Report
+from simulator.tables import Table, aligned
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 COUNTS = ("named", "performed")
 TENSOR = "tensor"
@@ -88,30 +90,35 @@ class Roofline:
         return json.dumps({"count": self.count, "points": [point.as_dict() for point in self.points]}, indent=2) + "\n"
 
     def csv(self) -> str:
-        out = io.StringIO()
-        rows = [point.as_dict() for point in self.points]
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return out.getvalue()
+        return Table.of(point.as_dict() for point in self.points).csv()
+
+    def to_frame(self) -> DataFrame:
+        """The points as a pandas DataFrame, one row for a run and a memory."""
+        named = {
+            "bytes_per_cycle": "memory_bytes_per_cycle",
+            "intensity": "intensity_fma_per_byte",
+            "achieved": "achieved_fma_per_clk",
+            "tensor_limit": "tensor_limit_fma_per_clk",
+            "memory_limit": "memory_limit_fma_per_clk",
+            "limit": "limit_fma_per_clk",
+        }
+        return Table.of(point.as_dict() for point in self.points).frame().rename(columns=named)
 
     def table(self) -> str:
-        wide = max(len(point.trace) for point in self.points)
-        head = f"multiply-adds (FMA) {'as named, pruned products counted' if self.count == 'named' else 'that are performed'}, of one SM"
-        lines = [head, ""]
-        lines.append(
-            f"{'trace':<{wide}} {'config':<12} {'memory':<14} {'FMA':>14} {'bytes':>13} {'FMA/byte':>9} {'FMA/clk':>8} {'tensor limit':>12}"
-            f" {'memory limit':>12} {'share':>6}  bound by"
-        )
+        counted = "as named, pruned products counted" if self.count == "named" else "that are performed"
+        head = ("trace", "config", "memory", "FMA", "bytes", "FMA/byte", "FMA/clk", "tensor limit", "memory limit")
+        rows: list[tuple[str, ...]] = [(*head, "share", " bound by")]
         for p in self.points:
-            intensity, memory = (
-                ("-", "-") if p.intensity == math.inf else (f"{p.intensity:,.2f}", f"{p.memory_limit:,.0f}")
+            moved = p.intensity != math.inf
+            rows.append(
+                (
+                    *(p.trace, p.config, p.memory, f"{p.fma:,.0f}", f"{p.bytes:,}"),
+                    *(f"{p.intensity:,.2f}" if moved else "-", f"{p.achieved:,.1f}", f"{p.tensor_limit:,.0f}"),
+                    *(f"{p.memory_limit:,.0f}" if moved else "-", f"{p.share:.1%}", f" {p.bound}"),
+                )
             )
-            lines.append(
-                f"{p.trace:<{wide}} {p.config:<12} {p.memory:<14} {p.fma:>14,.0f} {p.bytes:>13,} {intensity:>9} {p.achieved:>8,.1f}"
-                f" {p.tensor_limit:>12,.0f} {memory:>12} {p.share:>6.1%}  {p.bound}"
-            )
-        return "\n".join(lines) + "\n"
+        lines = aligned(rows, "<<<>>>>>>><", widths=(0, 12, 14, 14, 13, 9, 8, 12, 12, 6, 0), gap=" ")
+        return "\n".join([f"multiply-adds (FMA) {counted}, of one SM", "", *lines, ""])
 
 
 def roofline(reports: Sequence[Report], count: str = "named") -> Roofline:

@@ -23,7 +23,7 @@ def write_plot(found: Roofline, path: str | Path) -> None:
     """Writes a .png, .svg or .pdf.
 
     Raises:
-        IsaError: no matplotlib, no folder, or a name that says no format.
+        ViewError, MissingDependency: no folder, a name that says no format, or no matplotlib.
         OSError: the file cannot be written.
     """
     save(lambda: draw(found), path, dpi=110)

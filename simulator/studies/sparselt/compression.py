@@ -46,12 +46,12 @@ def compress(patterns: ArrayLike, type: str, *, order: str = "row", op: str = "n
     Raises:
         IsaError: a shape or arrangement that the library does not take, or a matrix that is not pruned along K.
     """
-    found, _ = as_patterns(patterns, type)
-    rows, columns = found.shape
-    arrangement = _checked(found.shape, type, Arrangement(order, op, operand))
-    stored, codes = split(np.asarray(arrangement.by_k(found), found.dtype), type)
+    elements, _ = as_patterns(patterns, type)
+    rows, columns = elements.shape
+    arrangement = _checked(elements.shape, type, Arrangement(order, op, operand))
+    stored, codes = split(np.asarray(arrangement.by_k(elements), elements.dtype), type)
     if type in ("f32", "tf32"):
-        stored = np.where(_finite(stored), stored + HALF_PLACE, stored).astype(found.dtype)
+        stored = np.where(_finite(stored), stored + HALF_PLACE, stored).astype(elements.dtype)
     lying = stored if arrangement.contiguous else stored.T
     buffer = np.zeros(compressed_size(rows, columns, type), np.uint8)
     parts = [np.ascontiguousarray(lying), *(metadata_format(name, type).store(codes) for name in _formats(type))]

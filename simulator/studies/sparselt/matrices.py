@@ -98,10 +98,10 @@ def as_patterns(matrix: ArrayLike, type: str) -> tuple[Patterns, int]:
     if (type, array.dtype.itemsize) in (("f16", 2), ("f32", 4), ("tf32", 4)):
         return array.view(width), 0
     values = array.astype(np.float64)
-    found = from_float64(values, ELEMENT_TYPES[element.name]) if element.bits >= 8 else _to_e2m1(values)
-    back = to_values(found.astype(width), type)
+    nearest = from_float64(values, ELEMENT_TYPES[element.name]) if element.bits >= 8 else _to_e2m1(values)
+    back = to_values(nearest.astype(width), type)
     rounded = int(((back != values) & ~(np.isnan(back) & np.isnan(values))).sum())
-    return found.astype(width), rounded
+    return nearest.astype(width), rounded
 
 
 def to_values(patterns: Patterns, type: str) -> NDArray[np.float64]:

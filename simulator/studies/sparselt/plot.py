@@ -21,7 +21,8 @@ def write_picture(before: ArrayLike, after: ArrayLike, type: str, path: str | Pa
     """Writes a .png, .svg or .pdf of the upper left corner, magnitudes before and after side by side.
 
     Raises:
-        IsaError: no matplotlib, no folder, a name that says no format, or matrices that are none.
+        ViewError, MissingDependency: no folder, a name that says no format, or no matplotlib.
+        IsaError: matrices that are none.
         OSError: the file cannot be written.
     """
     first, second = (np.abs(to_values(as_patterns(matrix, type)[0], type)) for matrix in (before, after))

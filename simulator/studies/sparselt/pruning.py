@@ -51,23 +51,23 @@ def prune(
     Raises:
         IsaError: an unknown word, a type or shape that has no such tiles or strips.
     """
-    found, _ = as_patterns(patterns, type)
-    kept = prune_mask(found, type, algorithm, order=order, op=op, operand=operand)
-    return np.where(kept, found, np.zeros((), found.dtype))
+    elements, _ = as_patterns(patterns, type)
+    kept = prune_mask(elements, type, algorithm, order=order, op=op, operand=operand)
+    return np.where(kept, elements, np.zeros((), elements.dtype))
 
 
 def prune_mask(
     patterns: ArrayLike, type: str, algorithm: str = "tile", *, order: str = "row", op: str = "n", operand: str = "a"
 ) -> Mask:
     """Which elements `prune` keeps, bool [row, column]."""
-    found, _ = as_patterns(patterns, type)
+    elements, _ = as_patterns(patterns, type)
     arrangement = Arrangement(order, op, operand)
     if algorithm in TORCH_ALGORITHMS:
-        return keep_greedily(found, type, algorithm)
+        return keep_greedily(elements, type, algorithm)
     if algorithm not in ALGORITHMS:
         raise IsaError(algorithm, -1, f"no pruning algorithm '{algorithm}'", ", ".join(ALGORITHMS))
     pattern = sparsity(type)
-    by_k = arrangement.by_k(magnitudes(found, type))
+    by_k = arrangement.by_k(magnitudes(elements, type))
     weights = _units(np.asarray(by_k, np.float32), pattern.unit, type)
     kept = _strips(weights, type) if algorithm == "strip" else _tiles(weights, type, arrangement.contiguous)
     turned = arrangement.by_k(np.repeat(kept, pattern.unit, axis=1))
@@ -80,9 +80,9 @@ def prune_check(patterns: ArrayLike, type: str, *, order: str = "row", op: str =
     Zero is a zero of either sign; of f32 subnormal numbers too, as `compress` sees them. (The library's own check wrote
     1 for every matrix on an H100, pruned or not: measured with 0.8. What is answered here is what its text promises.)
     """
-    found, _ = as_patterns(patterns, type)
+    elements, _ = as_patterns(patterns, type)
     pattern = sparsity(type)
-    by_k = Arrangement(order, op, operand).by_k(~is_zero(found, type))
+    by_k = Arrangement(order, op, operand).by_k(~is_zero(elements, type))
     weights = _units(np.asarray(by_k, np.float32), pattern.unit, type)
     room = pattern.stored // pattern.unit
     width = pattern.chunk // pattern.unit

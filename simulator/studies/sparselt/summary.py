@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simulator.studies.sparselt.matrices import Arrangement, as_patterns, sparsity, to_values
+from simulator.tables import Table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -44,12 +45,15 @@ class PruneSummary:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def to_frame(self) -> DataFrame:
+    @property
+    def strips(self) -> Table:
         """The histogram of patterns: columns pattern, strips, share."""
-        import pandas as pd
+        total = max(1, sum(self.patterns.values()))
+        return Table(("pattern", "strips", "share"), [(name, n, n / total) for name, n in self.patterns.items()])
 
-        frame = pd.DataFrame({"pattern": list(self.patterns), "strips": list(self.patterns.values())})
-        return frame.assign(share=frame["strips"] / max(1, frame["strips"].sum()))
+    def to_frame(self) -> DataFrame:
+        """The histogram of patterns as a pandas DataFrame."""
+        return self.strips.frame()
 
     def table(self) -> str:
         lines = [
@@ -60,9 +64,8 @@ class PruneSummary:
         ]
         if self.not_finite:
             lines.append(f"NaN or infinite      {self.not_finite}, not counted in the norm")
-        total = max(1, sum(self.patterns.values()))
         lines += ["", f"{'pattern':<10} {'strips':>9} {'share':>8}"]
-        lines += [f"{pattern:<10} {count:>9} {count / total:>8.2%}" for pattern, count in self.patterns.items()]
+        lines += [f"{pattern:<10} {count:>9} {share:>8.2%}" for pattern, count, share in self.strips.rows]
         return "\n".join(lines) + "\n"
 
 

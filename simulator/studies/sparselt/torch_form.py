@@ -92,9 +92,9 @@ def to_cslt(dense: ArrayLike, type: str) -> Bytes:
     patterns, _ = as_patterns(dense, _known(type))
     buffer, rows, width = compress(patterns, type), len(patterns), patterns.dtype.itemsize
     wide = -(-len(buffer) // (rows * width)) * width
-    found = np.zeros((rows, wide), np.uint8)
-    found.reshape(-1)[: len(buffer)] = buffer
-    return found
+    tensor = np.zeros((rows, wide), np.uint8)
+    tensor.reshape(-1)[: len(buffer)] = buffer
+    return tensor
 
 
 def _known(type: str) -> str:

@@ -58,13 +58,13 @@ def torch_tile(patterns: ArrayLike, type: str, algorithm: str = "largest_values_
     Raises:
         IsaError: another type, shape or algorithm.
     """
-    found, _ = as_patterns(patterns, type)
-    rows, columns = found.shape
+    elements, _ = as_patterns(patterns, type)
+    rows, columns = elements.shape
     if rows % 64 or columns % 64:
         reason = f"PyTorch's tiles: a matrix of {rows} x {columns}"
         raise IsaError("", -1, reason, "rows and columns in multiples of 64")
-    kept = keep(found, type, algorithm)
-    (packed, meta), (packed_t, meta_t) = _pack(found, kept), _pack(found.T, kept.T)
+    kept = keep(elements, type, algorithm)
+    (packed, meta), (packed_t, meta_t) = _pack(elements, kept), _pack(elements.T, kept.T)
     return TorchTile(packed, meta, packed_t, meta_t, _masks(kept))
 
 
@@ -136,15 +136,15 @@ def _sorted(values: Values) -> NDArray[np.int64]:
 @cache
 def _network(count: int) -> tuple[tuple[int, int], ...]:
     """Bose and Nelson's sorting network: pairs to compare, in order."""
-    found: list[tuple[int, int]] = []
+    comparisons: list[tuple[int, int]] = []
 
     def merge(first: int, second: int, length: int, other: int) -> None:
         if (length, other) == (1, 1):
-            found.append((first, second))
+            comparisons.append((first, second))
         elif (length, other) == (1, 2):
-            found.extend([(first, second + 1), (first, second)])
+            comparisons.extend([(first, second + 1), (first, second)])
         elif (length, other) == (2, 1):
-            found.extend([(first, second), (first + 1, second)])
+            comparisons.extend([(first, second), (first + 1, second)])
         else:
             half = length // 2
             middle = (other if length % 2 else other + 1) // 2
@@ -160,7 +160,7 @@ def _network(count: int) -> tuple[tuple[int, int], ...]:
             merge(first, first + half, half, length - half)
 
     sort(0, count)
-    return tuple(found)
+    return tuple(comparisons)
 
 
 def _pack(patterns: Patterns, kept: Mask) -> tuple[Patterns, NDArray[np.uint16]]:

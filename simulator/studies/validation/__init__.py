@@ -27,11 +27,11 @@ MODULES = (
 
 def groups(name: str) -> tuple[Group, ...]:
     """The groups of the config of this name, in the order of `MODULES`."""
-    found: list[Group] = []
+    known: list[Group] = []
     for module in MODULES:
         table: Groups = import_module(f"simulator.studies.validation.{module}").GROUPS
-        found += table.get(name, ())
-    return tuple(found)
+        known += table.get(name, ())
+    return tuple(known)
 
 
 def validate(config: str | Config | None = None, names: Sequence[str] = (), short: bool = False) -> Iterator[Result]:
@@ -55,11 +55,11 @@ def validate(config: str | Config | None = None, names: Sequence[str] = (), shor
             raise ConfigError(
                 chosen[0].path, "name", f"no measured or published rows of {chosen[0].name} come with tcsim", known
             )
-    found = [(one, group) for one in chosen for group in groups(one.name)]
-    legal = dict.fromkeys(group.name for _, group in found)
+    pairs = [(one, group) for one in chosen for group in groups(one.name)]
+    legal = dict.fromkeys(group.name for _, group in pairs)
     for name in names:
         if name not in legal:
             raise ConfigError("--group", name, "no such group", ", ".join(legal))
-    for one, group in found:
+    for one, group in pairs:
         if not names or group.name in names:
             yield Result(one.name, one.title, group, tuple(group.rows(one, short)))

@@ -8,7 +8,6 @@ are the difference of two runs with different loop counts.
 
 from __future__ import annotations
 
-import csv
 from typing import Any
 
 from isa import decode, mma_form
@@ -17,6 +16,7 @@ from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.programs import cycles
+from simulator.tables import read_rows
 from simulator.timing.config import Config
 
 TARGET = "sm_90a"
@@ -27,8 +27,7 @@ SHORT = 12  # of how many streams the short form takes one
 
 def measured() -> list[dict[str, Any]]:
     """The rows of the measurement."""
-    path = folder("configs") / "measurements" / "h100_emulated.csv"
-    return list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#")))
+    return list(read_rows(folder("configs") / "measurements" / "h100_emulated.csv"))
 
 
 def body(form: MmaForm, chains: int, fresh: str, copies: int) -> tuple[Step, ...]:
@@ -68,7 +67,7 @@ def rows(config: Config, short: bool) -> list[Row]:
     names = list(dict.fromkeys(row["program"] for row in table))
     chosen = set(names[:: SHORT if short else 1])
     simulated: dict[tuple[str, int], float] = {}
-    found = []
+    rows = []
     for row in table:
         if row["program"] not in chosen:
             continue
@@ -87,8 +86,8 @@ def rows(config: Config, short: bool) -> list[Row]:
             ("load", load),
             ("warps", warps),
         )
-        found.append(Row(row["program"], keys, float(row["cycles_per_iteration"]), simulated[key]))
-    return found
+        rows.append(Row(row["program"], keys, float(row["cycles_per_iteration"]), simulated[key]))
+    return rows
 
 
 GROUPS = {

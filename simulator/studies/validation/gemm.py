@@ -7,7 +7,6 @@ all SMs, with the kernels that `simulator.studies.gemm` writes.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import re
@@ -20,6 +19,7 @@ from simulator.simulation.session import Session
 from simulator.studies.gemm.estimate import estimate
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.group import Group, Row
+from simulator.tables import read_rows
 from simulator.timing.config import Config
 
 SOURCE = "measured: H100 80GB, 2026-11-21, tests/hardware/gemm"
@@ -36,8 +36,7 @@ def _loops() -> dict[str, dict[str, Any]]:
 
 
 def _table(name: str) -> list[dict[str, str]]:
-    with (folder("configs") / "measurements" / name).open() as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return read_rows(folder("configs") / "measurements" / name)
 
 
 # The main loop on one SM
@@ -76,7 +75,9 @@ def loop_trace(entry: dict[str, Any], runs: int) -> str:
 def _rows(wide: int | str, size: int, per_row: int, lane: int, x: int, y: int) -> Iterator[str]:
     """%rd = where a lane's `size` bytes lie, `per_row` lanes to a row."""
     yield f"shr.u32 %r{x}, %r{lane}, {per_row.bit_length() - 1}; mul.lo.u32 %r{x}, %r{x}, {_PITCH};"
-    yield f"and.b32 %r{y}, %r{lane}, {per_row - 1}; mad.lo.u32 %r{x}, %r{y}, {size}, %r{x}; cvt.u64.u32 %rd{wide}, %r{x};"
+    yield (
+        f"and.b32 %r{y}, %r{lane}, {per_row - 1}; mad.lo.u32 %r{x}, %r{y}, {size}, %r{x}; cvt.u64.u32 %rd{wide}, %r{x};"
+    )
 
 
 def _cycles(text: str, config: Config) -> int:
@@ -140,7 +141,10 @@ def copy_trace(row: int, warps: int, count: int, groups: int, rounds: int) -> st
     ]
     lines += ["mov.u32 %r0, %laneid; mov.u32 %r1, %warpid; shl.b32 %r4, %r0, 4;", *_rows(0, 16, row // 16, 0, 2, 3)]
     lines += [
-        f"mul.wide.u32 %rd1, %r1, {count * step}; add.u64 %rd0, %rd0, %rd1; mad.lo.u32 %r4, %r1, {512 * count * groups}, %r4;",
+        (
+            f"mul.wide.u32 %rd1, %r1, {count * step}; add.u64 %rd0, %rd0, "
+            f"%rd1; mad.lo.u32 %r4, %r1, {512 * count * groups}, %r4;"
+        ),
         f".repeat {rounds} {{",
     ]
     for group in range(groups):

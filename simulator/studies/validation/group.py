@@ -1,8 +1,8 @@
 """What validation compares: rows of measured or published numbers, each beside what the engine says.
 
 A group is everything from one source that is compared in one way. Its module holds the function that runs the rows
-through the engine, and `GROUPS`, the groups of each config that it has rows for; `simulator/studies/validation/__init__.py`
-lists the modules.
+through the engine, and `GROUPS`, the groups of each config that it has rows for; the package's
+`__init__.py` lists the modules.
 """
 
 from __future__ import annotations

@@ -29,9 +29,10 @@ from simulator.program.lowering import linearise
 from simulator.program.program import Program
 from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Numbering, Sort
+from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop, compile_code
+from simulator.timing.model import TimedLoop
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
@@ -97,13 +98,13 @@ class Loop:
         machines = session.fresh()
         self.begin(machines[0])
         executed = session.run(machines=machines)
-        found = []
+        tables_by_part = []
         for code in program.codes:
             group = next(group for group in executed.groups if group.code is code)
             tables = {index: np.stack(rows) for index, rows in group.wavefronts.items()}
             assert all((table == table[0]).all() for table in tables.values())
-            found.append({index: table[:1] for index, table in tables.items()})
-        return found
+            tables_by_part.append({index: table[:1] for index, table in tables.items()})
+        return tables_by_part
 
     def begin(self, machine: CtaState) -> None:
         """The state before the loop."""

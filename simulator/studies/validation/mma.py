@@ -14,7 +14,6 @@ reason in `left_out` are counted, and not compared: misprints, and instructions 
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, partial
@@ -23,6 +22,7 @@ from isa import mma_form
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import BODY, Streams, brief
+from simulator.tables import read_rows
 from simulator.timing.config import Config
 
 FULL_CHAINS, FULL_WARPS = 4, 16
@@ -99,19 +99,18 @@ class Figure:
 @cache
 def figures(config: str) -> tuple[Figure, ...]:
     """The file of a config."""
-    with (folder("configs") / "measurements" / f"{config}_mma.csv").open(newline="", encoding="utf-8") as lines:
-        return tuple(
-            Figure(
-                r["ptx"],
-                int(r["chains"] or 0),
-                int(r["warps"] or 0),
-                r["metric"],
-                float(r["value"]),
-                r["set"],
-                r["left_out"],
-            )
-            for r in csv.DictReader(lines)
+    return tuple(
+        Figure(
+            r["ptx"],
+            int(r["chains"] or 0),
+            int(r["warps"] or 0),
+            r["metric"],
+            float(r["value"]),
+            r["set"],
+            r["left_out"],
         )
+        for r in read_rows(folder("configs") / "measurements" / f"{config}_mma.csv")
+    )
 
 
 def rows(of: Set, metric: str, config: Config, short: bool) -> list[Row]:
@@ -155,13 +154,13 @@ def types(opcode: str) -> str:
 
 def _groups(of: Set) -> list[Group]:
     mine = [figure for figure in figures(of.config) if figure.set == of.name]
-    found = []
+    groups = []
     for metric in dict.fromkeys(figure.metric for figure in mine):
         reasons = Counter(figure.left_out for figure in mine if figure.metric == metric and figure.left_out)
         note = "; ".join(f"{count} left out ({reason})" for reason, count in reasons.items())
         split = ("sparse", "types", "chains", "warps")
         name = f"{of.name}-{metric}"
-        found.append(
+        groups.append(
             Group(
                 name,
                 f"mma and mma.sp: {METRICS[metric]}",
@@ -171,7 +170,7 @@ def _groups(of: Set) -> list[Group]:
                 note=note,
             )
         )
-    return found
+    return groups
 
 
 GROUPS = {

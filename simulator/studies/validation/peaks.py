@@ -6,7 +6,6 @@ not reach the peak, which is that of wgmma and tcgen05.mma.
 
 from __future__ import annotations
 
-import csv
 from functools import cache
 
 from isa import mma_form
@@ -14,6 +13,7 @@ from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.mma import FULL_BODY, FULL_CHAINS, FULL_WARPS, types
 from simulator.studies.validation.streams import Streams, brief
+from simulator.tables import read_rows
 from simulator.timing.config import Config
 
 _FILE = "peaks.csv"
@@ -22,11 +22,10 @@ _FILE = "peaks.csv"
 @cache
 def peaks() -> dict[str, tuple[tuple[str, float, str], ...]]:
     """For each config: opcode, multiply-adds a cycle of an SM as named, source."""
-    found: dict[str, list[tuple[str, float, str]]] = {}
-    with (folder("configs") / "measurements" / _FILE).open(newline="", encoding="utf-8") as lines:
-        for row in csv.DictReader(lines):
-            found.setdefault(row["config"], []).append((row["ptx"], float(row["fma_per_clk_sm"]), row["source"]))
-    return {config: tuple(rows) for config, rows in found.items()}
+    by_config: dict[str, list[tuple[str, float, str]]] = {}
+    for row in read_rows(folder("configs") / "measurements" / _FILE):
+        by_config.setdefault(row["config"], []).append((row["ptx"], float(row["fma_per_clk_sm"]), row["source"]))
+    return {config: tuple(rows) for config, rows in by_config.items()}
 
 
 def rows(config: Config, short: bool) -> list[Row]:
@@ -35,11 +34,11 @@ def rows(config: Config, short: bool) -> list[Row]:
     Raises:
         ConfigError: the config lacks a form.
     """
-    streams, found = Streams(config), []
+    streams, rows = Streams(config), []
     for opcode, published, _ in peaks()[config.name]:
         form = mma_form(opcode)
         simulated = form.fma * FULL_CHAINS * FULL_WARPS / streams.round(form, FULL_CHAINS, FULL_WARPS, FULL_BODY)
-        found.append(
+        rows.append(
             Row(
                 brief(opcode),
                 (("sparse", "sparse" if form.sparse else "dense"), ("types", types(opcode))),
@@ -47,7 +46,7 @@ def rows(config: Config, short: bool) -> list[Row]:
                 simulated,
             )
         )
-    return found
+    return rows
 
 
 def _group(sources: tuple[str, ...]) -> Group:

@@ -25,7 +25,7 @@ def write_plot(results: Sequence[Result], path: str | Path) -> None:
     band.
 
     Raises:
-        IsaError: no matplotlib, no folder, or a name that says no format.
+        ViewError, MissingDependency: no folder, a name that says no format, or no matplotlib.
         OSError: the file cannot be written.
     """
     save(lambda: draw(results), path, font=8)

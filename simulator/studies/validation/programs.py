@@ -42,7 +42,7 @@ def cycles(config: Config, body: tuple[Step, ...], warps: int) -> float:
 
 def rows(config: Config, short: bool) -> list[Row]:
     """Every loop on every number of warps; one of twenty in the short form."""
-    found = []
+    rows = []
     for program in programs()[:: SHORT if short else 1]:
         body = tuple(program["body"])
         simulated: dict[int, float] = {}
@@ -56,14 +56,15 @@ def rows(config: Config, short: bool) -> list[Row]:
                 ("load", "1 to 8 warps" if warps <= 8 else "12 to 32 warps"),
                 ("warps", warps),
             )
-            found.append(Row(program["name"], keys, measured, simulated[alike]))
-    return found
+            rows.append(Row(program["name"], keys, measured, simulated[alike]))
+    return rows
 
 
 _GROUP = Group(
     "programs",
     "loops of unlike matrix instructions, cycles of an iteration",
-    "measured: H100 80GB, November 2026 (set given) and 2026-11-21 (random); held out: H200, the same SM, 2026-11-21, after the rules were settled",
+    "measured: H100 80GB, November 2026 (set given) and 2026-11-21 (random); "
+    "held out: H200, the same SM, 2026-11-21, after the rules were settled",
     rows,
     ("set", "load", "warps"),
 )

@@ -92,7 +92,8 @@ def worse(record: Recorded, results: Sequence[Result], form: str) -> list[str]:
         for name, value in (("mean", result.all.mean), ("worst", result.all.worst)):
             if value > figures[name] + 10**-DIGITS:
                 found.append(
-                    f"{where}: {name} error {_shown(result, value)} has grown, recorded is {_shown(result, figures[name])}"
+                    f"{where}: {name} error {_shown(result, value)} has grown, "
+                    f"recorded is {_shown(result, figures[name])}"
                 )
     return found
 

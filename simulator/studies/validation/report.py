@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.summary import Result, Summary
+from simulator.tables import Table, aligned
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _HEAD = ("rows", "mean", "median", "95th", "worst")
 
@@ -25,12 +28,9 @@ def _numbers(group: Group, found: Summary) -> tuple[str, ...]:
 
 def table(results: Sequence[Result], worst: int) -> str:
     """For a terminal: all groups, then each by its parts, with its worst rows."""
+    rows = [(f"{result.config} {result.group.name}", *_numbers(result.group, result.all)) for result in results]
     width = max(len(result.config) for result in results) + max(len(result.group.name) for result in results) + 2
-    lines = [f"{'config and group':<{width}}" + _right(_HEAD)]
-    lines += [
-        f"{f'{result.config} {result.group.name}':<{width}}" + _right(_numbers(result.group, result.all))
-        for result in results
-    ]
+    lines = _listed([("config and group", *_HEAD), *rows], width)
     for result in results:
         lines += ["", "", *_section(result, worst)]
     return "\n".join(lines) + "\n"
@@ -41,22 +41,27 @@ def _section(result: Result, worst: int) -> list[str]:
     lines = [f"{group.name} on {result.config}: {group.title}", f"  {group.source}"]
     if group.note:
         lines.append(f"  {group.note}")
-    parts = (result.all, *result.parts)
-    width = max(len(found.part) for found in parts) + 2
-    lines += ["", f"  {'':<{width}}" + _right(_HEAD)]
-    lines += [f"  {found.part:<{width}}" + _right(_numbers(group, found)) for found in parts]
-    rows = result.worst(worst)
+    parts = [(part.part, *_numbers(group, part)) for part in (result.all, *result.parts)]
+    lines += ["", *_listed([("", *_HEAD), *parts], max(len(part[0]) for part in parts) + 2, "  ")]
+    rows = _worst(result, worst)
     if rows:
-        width = max(len(described(row)) for row in rows) + 2
-        lines += ["", f"  {'worst rows':<{width}}" + _right(("measured", "simulated", "error"))]
-        for row in rows:
-            numbers = (f"{row.measured:.3f}", f"{row.simulated:.3f}", shown(group, group.error(row)))
-            lines.append(f"  {described(row):<{width}}" + _right(numbers))
+        width = max(len(row[0]) for row in rows) + 2
+        lines += ["", *_listed([("worst rows", "measured", "simulated", "error"), *rows], width, "  ")]
     return lines
 
 
-def _right(texts: Sequence[str]) -> str:
-    return "".join(f"{text:>10}" for text in texts)
+def _worst(result: Result, count: int) -> list[tuple[str, ...]]:
+    """The worst rows in words: what was run, measured, simulated, error."""
+    group = result.group
+    return [
+        (described(row), f"{row.measured:.3f}", f"{row.simulated:.3f}", shown(group, group.error(row)))
+        for row in result.worst(count)
+    ]
+
+
+def _listed(rows: Sequence[Sequence[str]], width: int, indent: str = "") -> list[str]:
+    """A text of this width, then numbers."""
+    return aligned(rows, "<>", widths=(width, 9), gap=" ", indent=indent)
 
 
 def described(row: Row) -> str:
@@ -75,37 +80,41 @@ def described(row: Row) -> str:
 
 def markdown(results: Sequence[Result], worst: int) -> str:
     """For docs/validation.md: a table of all groups, then a section for each config."""
-    lines = [
-        "| config | group | rows | mean | median | 95th | worst |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for result in results:
-        lines.append(f"| {_cells(result.config, result.group.name, *_numbers(result.group, result.all))} |")
+    rows = [(result.config, result.group.name, *_numbers(result.group, result.all)) for result in results]
+    parts = [Table(("config", "group", *_HEAD), rows).markdown("<<>")]
     for name in dict.fromkeys(result.config for result in results):
         mine = [result for result in results if result.config == name]
-        lines += ["", f"## {name}: {mine[0].title}"]
-        for result in mine:
-            lines += _markdown_section(result, worst)
-    return "\n".join(lines) + "\n"
+        parts += [f"\n## {name}: {mine[0].title}\n", *(_markdown_section(result, worst) for result in mine)]
+    return "".join(parts)
 
 
-def _markdown_section(result: Result, worst: int) -> list[str]:
+def _markdown_section(result: Result, worst: int) -> str:
     group = result.group
     note = f" Note: {group.note}." if group.note else ""
-    lines = ["", f"### {group.name}", "", f"{group.title}. Source: {group.source}.{note}", ""]
-    lines += ["| part | rows | mean | median | 95th | worst |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
-    lines += [f"| {_cells(found.part, *_numbers(group, found))} |" for found in (result.all, *result.parts)]
-    rows = result.worst(worst)
-    if rows:
-        lines += ["", "| worst rows | measured | simulated | error |", "| --- | ---: | ---: | ---: |"]
-        for row in rows:
-            numbers = (f"{row.measured:.3f}", f"{row.simulated:.3f}", shown(group, group.error(row)))
-            lines.append(f"| {_cells(f'`{described(row)}`', *numbers)} |")
-    return lines
+    rows = [(part.part, *_numbers(group, part)) for part in (result.all, *result.parts)]
+    text = f"\n### {group.name}\n\n{group.title}. Source: {group.source}.{note}\n\n"
+    text += Table(("part", *_HEAD), rows).markdown("<>")
+    bad = [(f"`{what}`", *numbers) for what, *numbers in _worst(result, worst)]
+    if bad:
+        text += "\n" + Table(("worst rows", "measured", "simulated", "error"), bad).markdown("<>")
+    return text
 
 
-def _cells(*texts: str) -> str:
-    return " | ".join(texts)
+def to_frame(results: Sequence[Result]) -> DataFrame:
+    """Every row of every group as one pandas DataFrame (see `Result.to_frame`)."""
+    import pandas as pd
+
+    return pd.concat([result.to_frame() for result in results], ignore_index=True)
+
+
+def summary_frame(results: Sequence[Result]) -> DataFrame:
+    """Config, group, part, rows, and the mean, median, 95th percentile, worst and signed mean of the errors."""
+    records = [
+        {"config": result.config, "group": result.group.name, "absolute": result.group.absolute} | asdict(part)
+        for result in results
+        for part in (result.all, *result.parts)
+    ]
+    return Table.of(records).frame()
 
 
 def as_json(results: Sequence[Result]) -> str:
@@ -140,12 +149,10 @@ def as_json(results: Sequence[Result]) -> str:
 
 def as_csv(results: Sequence[Result]) -> str:
     """Every row; keys as "name=value" in one column."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("config", "group", "label", "keys", "measured", "simulated", "error"))
+    rows = []
     for result in results:
         for row in result.rows:
             keys = " ".join(f"{name}={value}".replace(" ", "_") for name, value in row.keys)
             numbers = (row.measured, round(row.simulated, 4), round(result.group.error(row), 5))
-            writer.writerow((result.config, result.group.name, row.label, keys, *numbers))
-    return out.getvalue()
+            rows.append((result.config, result.group.name, row.label, keys, *numbers))
+    return Table(("config", "group", "label", "keys", "measured", "simulated", "error"), rows).csv()

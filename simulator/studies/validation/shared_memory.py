@@ -3,7 +3,6 @@ instructions."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
@@ -17,6 +16,7 @@ from simulator.resources import folder
 from simulator.state.registers import WARP_SIZE
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.measured_loops import Loop, Part, Words, read_loops
+from simulator.tables import read_rows
 from simulator.timing.config import Config
 
 SHORT = 12  # of so many loops one is in the short form
@@ -40,8 +40,7 @@ def _measurements(name: str) -> Path:
 
 
 def _table(name: str) -> Iterable[dict[str, str]]:
-    with _measurements(name).open(newline="", encoding="utf-8") as stream:
-        yield from csv.DictReader(stream)
+    return read_rows(_measurements(name))
 
 
 @cache

@@ -35,14 +35,14 @@ class Prediction:
 
 def predictions(config: Config, kind: str = "f16") -> list[Prediction]:
     """Sparse against dense for the usual shapes of a kind, through the engine."""
-    found = []
+    rows = []
     for in_tmem in (False, True):
         for group, m in ((1, 128), (2, 256)):
             for n in (64, 128, 192, 256):
                 bits, k = BITS[kind], 512 // BITS[kind]  # 32 stored bytes of a row of A
                 mma = MmaFacts(kind, m, n, k, group, False, True, in_tmem, bits, bits)
-                found.append(_predicted(config, mma))
-    return found
+                rows.append(_predicted(config, mma))
+    return rows
 
 
 def _predicted(config: Config, mma: MmaFacts) -> Prediction:
@@ -93,7 +93,7 @@ def headline(config: Config, *, m: int = 256, n: int = 256, k: int = 4096) -> li
 
     A tcgen05.cp of 128 x 128 bits brings the metadata of 128 columns of A, for four MMAs.
     """
-    found: list[Headline] = []
+    lines: list[Headline] = []
     copy = CopyFacts(2048, 2048, 2)
     for in_tmem in (False, True):
         dense = MmaFacts("f16", m, n, 16, 2, False, False, in_tmem, 16, 16)
@@ -109,7 +109,7 @@ def headline(config: Config, *, m: int = 256, n: int = 256, k: int = 4096) -> li
             took = stream(config, mma, count, copy=metadata, every=4).cycles - 1
             status = config.status(decisive(config, mma)[0])
             bound = mma_cost(config, mma).bound + (" + cp" if metadata else "")
-            found.append(
+            lines.append(
                 Headline(f"{title}, {where}", count, took, m // 2 * n * k / took, before / took, bound, status)
             )
-    return found
+    return lines

@@ -13,9 +13,9 @@ from isa.ptx.instruction import Immediate, Operand, Register, Vector
 from simulator.errors import ConfigError
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
+from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import compile_code
 from simulator.timing.tables import TensorClass
 
 BODY = 120  # instructions in the body of the loop, about: the loop's end costs nothing then
@@ -27,8 +27,8 @@ _COUNTER, _ACCUMULATORS = 19, 20
 def stream(form: MmaForm, chains: int, length: int = BODY) -> tuple[Step, ...]:
     """`length` instructions that take turns in `chains` accumulators."""
     places = (_ACCUMULATORS + 4 * chain for chain in range(chains))
-    found = [Step(instruction(form, {**_FIRST, "c": place, "d": place}), 1) for place in places]
-    return tuple(found[number % chains] for number in range(length))
+    steps = [Step(instruction(form, {**_FIRST, "c": place, "d": place}), 1) for place in places]
+    return tuple(steps[number % chains] for number in range(length))
 
 
 def instruction(form: MmaForm, first: Mapping[str, int]) -> Instruction:
@@ -67,15 +67,15 @@ class Streams:
 
     def tensor_class(self, form: MmaForm) -> TensorClass:
         """The config's class of a form; ConfigError if it has none."""
-        found = self.config.tensor_class(form)
-        if found is None:
+        tensor = self.config.tensor_class(form)
+        if tensor is None:
             raise ConfigError(
                 self.config.path,
                 "tensor",
                 f"no [[tensor]] class matches '{form.opcode}'",
                 "a class for every measured form",
             )
-        return found
+        return tensor
 
     def round(self, form: MmaForm, chains: int, warps: int, length: int = BODY) -> float:
         """Cycles in which every one of the warps issues an instruction of each chain.

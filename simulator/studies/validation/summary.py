@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.studies.validation.group import Group, Row
+from simulator.tables import Table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -45,35 +50,40 @@ class Result:
     @cached_property
     def all(self) -> Summary:
         """All rows together."""
-        return self.summarise("all", self.rows)
+        if not self.rows:
+            raise ValueError(f"{self.group.name} on {self.config}: no rows")
+        return _summary("all", np.array([self.group.error(row) for row in self.rows]))
 
     @cached_property
     def parts(self) -> tuple[Summary, ...]:
         """The rows split by each key of the group's split that has several values; numbers ascending, others in the
-        order in which they come."""
-        found = []
+        order in which they come. A value that says by itself what it is stands alone: "kind::f16", "held out"."""
+        frame, found = self.to_frame(), []
         for name in self.group.split:
-            values: dict[str | int, list[Row]] = {}
-            for row in self.rows:
-                values.setdefault(dict(row.keys)[name], []).append(row)
-            if len(values) > 1:
-                order = sorted(values, key=lambda value: value if isinstance(value, int) else 0)
-                found += [self.summarise(_part(name, value), values[value]) for value in order]
+            numbers = frame[name].dtype.kind == "i"
+            errors = frame.groupby(name, sort=numbers)["error"]
+            if errors.ngroups > 1:
+                found += [_summary(f"{name} {part}" if numbers else str(part), e.to_numpy()) for part, e in errors]
         return tuple(found)
 
-    def summarise(self, part: str, rows: Sequence[Row]) -> Summary:
-        if not rows:
-            raise ValueError(f"{self.group.name} on {self.config}: no rows")
-        signed = np.array([self.group.error(row) for row in rows])
-        errors = np.abs(signed)
-        numbers = (errors.mean(), np.median(errors), np.percentile(errors, 95), errors.max(), signed.mean())
-        return Summary(part, len(rows), *map(float, numbers))
+    def to_frame(self) -> DataFrame:
+        """The rows as a pandas DataFrame: config, group, label, a column for each key (chains, warps, ...), measured,
+        simulated, and the signed error: relative, or in the group's unit where `absolute` is true."""
+        records = [
+            {"config": self.config, "group": self.group.name, "label": row.label, **dict(row.keys)}
+            | {"measured": row.measured, "simulated": row.simulated, "error": self.group.error(row)}
+            | {"absolute": self.group.absolute}
+            for row in self.rows
+        ]
+        return Table.of(records).frame()
 
     def worst(self, count: int) -> list[Row]:
         """The rows with the largest errors, largest first."""
         return sorted(self.rows, key=lambda row: -abs(self.group.error(row)))[:count]
 
 
-def _part(name: str, value: str | int) -> str:
-    """A value that says by itself what it is stands alone: "kind::f16", "held out"."""
-    return f"{name} {value}" if isinstance(value, int) else value
+def _summary(part: str, signed: NDArray[np.float64]) -> Summary:
+    """The numbers of the signed errors of some rows."""
+    errors = np.abs(signed)
+    numbers = (errors.mean(), np.median(errors), np.percentile(errors, 95), errors.max(), signed.mean())
+    return Summary(part, len(signed), *map(float, numbers))

@@ -11,17 +11,19 @@ that was issued.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from isa.forms.record import Unit
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, InitFacts, MmaFacts, WaitFacts
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
+from simulator.tables import read_rows
+from simulator.timing.compile import asynchronous
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, Unit, asynchronous, nesting
+from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 
 PUBLISHED = {"b200": "b200_tcgen05.csv", "b300": "b300_tcgen05.csv"}
@@ -73,13 +75,13 @@ def rows(metric: str, config: Config, short: bool) -> list[Row]:
     Raises:
         ConfigError: the config lacks a kind or a shape.
     """
-    found: list[Row] = []
+    rows: list[Row] = []
     rates: dict[MmaFacts, dict[int, float]] = {}
     for mma, of, depth, value in _published(folder("configs") / "measurements" / PUBLISHED[config.name]):
         if metric == "latency" == of:
-            found.append(_row(mma, 1, value, cycles(config, mma, 1)))
+            rows.append(_row(mma, 1, value, cycles(config, mma, 1)))
         elif metric in ("stream", "steady") and of == "interval":
-            found.append(
+            rows.append(
                 _row(
                     mma, depth, value, cycles(config, mma, depth) / depth if metric == "stream" else steady(config, mma)
                 )
@@ -91,8 +93,8 @@ def rows(metric: str, config: Config, short: bool) -> list[Row]:
     few, many = DEPTHS
     for mma, took in rates.items():
         simulated = (cycles(config, mma, many) - cycles(config, mma, few)) / (many - few)
-        found.append(_row(mma, many, (took[many] - took[few]) / (many - few), simulated))
-    return found
+        rows.append(_row(mma, many, (took[many] - took[few]) / (many - few), simulated))
+    return rows
 
 
 def _row(mma: MmaFacts, depth: int, published: float, simulated: float) -> Row:
@@ -106,16 +108,11 @@ def _row(mma: MmaFacts, depth: int, published: float, simulated: float) -> Row:
 
 
 def _published(path: Path) -> Iterator[tuple[MmaFacts, str, int, float]]:
-    with path.open(newline="", encoding="utf-8") as lines:
-        for row in csv.DictReader(lines):
-            kind, bits = row["kind"], BITS[row["kind"]]
-            m, n, k, group, depth = (int(row[key]) for key in ("m", "n", "k", "cta_group", "depth"))
-            yield (
-                MmaFacts(kind, m, n, k, group, False, False, row["a"] == "TS", bits, bits),
-                row["metric"],
-                depth,
-                float(row["value"]),
-            )
+    for row in read_rows(path):
+        kind, bits = row["kind"], BITS[row["kind"]]
+        m, n, k, group, depth = (int(row[key]) for key in ("m", "n", "k", "cta_group", "depth"))
+        mma = MmaFacts(kind, m, n, k, group, False, False, row["a"] == "TS", bits, bits)
+        yield mma, row["metric"], depth, float(row["value"])
 
 
 def source(mma: MmaFacts) -> str:

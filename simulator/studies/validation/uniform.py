@@ -3,7 +3,6 @@ accumulators."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from functools import cache
 
@@ -11,6 +10,7 @@ from isa import mma_form
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import Streams, brief
+from simulator.tables import read_rows
 from simulator.timing.config import Config
 
 MEASURED = {"h100_sxm": "h100_uniform.csv"}
@@ -27,14 +27,14 @@ def rows(config: Config, short: bool) -> list[Row]:
         ConfigError: the config lacks a form.
     """
     streams = Streams(config)
-    found = []
+    rows = []
     for opcode, chains, warps, measured in measurements(MEASURED[config.name]):
         if not short or (chains in SHORT_CHAINS and warps in SHORT_WARPS):
             simulated = streams.round(mma_form(opcode), chains, warps) / chains
-            found.append(
+            rows.append(
                 Row(opcode, (("form", brief(opcode)), ("chains", chains), ("warps", warps)), measured, simulated)
             )
-    return found
+    return rows
 
 
 @cache
@@ -44,9 +44,8 @@ def measurements(name: str) -> tuple[tuple[str, int, int, float], ...]:
 
 
 def _read(name: str) -> Iterator[tuple[str, int, int, float]]:
-    with (folder("configs") / "measurements" / name).open(newline="", encoding="utf-8") as lines:
-        for row in csv.DictReader(lines):
-            yield row["ptx"], int(row["chains"]), int(row["warps"]), float(row["cycles_per_instruction_per_warp"])
+    for row in read_rows(folder("configs") / "measurements" / name):
+        yield row["ptx"], int(row["chains"]), int(row["warps"]), float(row["cycles_per_instruction_per_warp"])
 
 
 _GROUP = Group(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from isa.fragments.metadata import ONE_OF_TWO
 from simulator.layout import FormLayout, Selection, form_layout
 from simulator.views.drawing.palettes import colours
 from simulator.views.drawing.registers import attributes, filler, records, short_place
@@ -14,10 +13,10 @@ _WARP = 32
 STRIP = 8  # chunks side by side
 
 
-def code_panels(found: FormLayout, selection: Selection | None, palette: str) -> list[Panel]:
+def code_panels(layout: FormLayout, selection: Selection | None, palette: str) -> list[Panel]:
     """Row x chunk, at most 8 a panel: the lane and the bits that hold each code, and the code; a strong border if it is
     not defined."""
-    operand = found.operands["e"]
+    operand = layout.operands["e"]
     fill, letter = filler(palette, operand), "L" if operand.tmem else "T"
     rows, chunks = operand.shape[:2]
     cells: list[list[Cell | None]] = [[None] * chunks for _ in range(rows)]
@@ -31,7 +30,7 @@ def code_panels(found: FormLayout, selection: Selection | None, palette: str) ->
             lines.append(f"{int(selection.codes[row, chunk]):04b}")
             bold = not selection.legal[row, chunk]
         cells[row][chunk] = Cell(fill(row, lane), tuple(lines), attributes(operand, values), bold)
-    size = found.sparsity.chunk if found.sparsity else 0
+    size = layout.sparsity.chunk if layout.sparsity else 0
     longest = max(len(cell.lines[0]) for line in cells for cell in line if cell)
     width, height = max(48.0, longest * SIZE * GLYPH + 4), 25.0 if selection is not None else 14.0
     panels = []
@@ -53,10 +52,12 @@ def code_panels(found: FormLayout, selection: Selection | None, palette: str) ->
     return panels
 
 
-def ruler_panel(found: FormLayout, selection: Selection | None, palette: str, lane: int, word: int = 0) -> Panel | None:
+def ruler_panel(
+    layout: FormLayout, selection: Selection | None, palette: str, lane: int, word: int = 0
+) -> Panel | None:
     """The 32 bits of one lane's metadata register (or cell), highest first, coloured by the code they belong to; None
     if it holds none."""
-    operand = found.operands["e"]
+    operand = layout.operands["e"]
     shades = colours(palette)
     value = None if selection is None else int(selection.words[(lane, word) if operand.tmem else (lane,)])
     bits: list[Cell | None] = []
@@ -80,7 +81,7 @@ def ruler_panel(found: FormLayout, selection: Selection | None, palette: str, la
         + (f" = 0x{value:08x}" if value is not None else "")
         + "; lo, hi: the two indices of a code, bit 1 or 0"
     )
-    if found.sparsity is ONE_OF_TWO:
+    if layout.sparsity is not None and layout.sparsity.splices:
         title = title.split(";", maxsplit=1)[0] + "; lo, hi: which 16-bit halves make the operand's low and high half"
     return Panel(
         title,
@@ -102,16 +103,16 @@ def _index(bit: int) -> str:
     return f"{'hi' if bit > 1 else 'lo'}{bit % 2}"
 
 
-def selector_panel(found: FormLayout, palette: str) -> Panel | None:
+def selector_panel(layout: FormLayout, palette: str) -> Panel | None:
     """Which lanes (or which column of the pair) each selector reads; None where there is one selector that reads
     all."""
-    operand = found.operands["e"]
-    if len(found.selectors) < 2:
+    operand = layout.operands["e"]
+    if len(layout.selectors) < 2:
         return None
     places = operand.words if operand.tmem else _WARP
     cells: list[list[Cell | None]] = []
-    for selector in found.selectors:
-        other = form_layout(found.opcode, replace(found.choice, selector=selector)).operands["e"]
+    for selector in layout.selectors:
+        other = form_layout(layout.opcode, replace(layout.choice, selector=selector)).operands["e"]
         read = set(other.table["word" if other.tmem else "lane"].tolist())
         shades = colours(palette)
         line: list[Cell | None] = []
@@ -124,7 +125,7 @@ def selector_panel(found: FormLayout, palette: str) -> Panel | None:
             line.append(mark if place in read else Cell("", (), ""))
         cells.append(line)
     what = "column of the pair at sp-meta" if operand.tmem else "lanes whose metadata register"
-    labels = [f"selector {selector}" for selector in found.selectors]
+    labels = [f"selector {selector}" for selector in layout.selectors]
     return Panel(
         f"{what} each selector reads",
         cells,

@@ -26,7 +26,7 @@ _LETTERS = 160  # that fit on a line of it
 
 
 def draw(
-    found: FormLayout,
+    layout: FormLayout,
     operand: str = "all",
     *,
     selection: Selection | None = None,
@@ -50,53 +50,53 @@ def draw(
     colours(palette)
     if view not in ("", *VIEWS):
         raise IsaError(view, -1, f"no view '{view}'", ", ".join(VIEWS))
-    operands = list(found.operands.values()) if operand == "all" else [found.operand(operand)]
+    operands = list(layout.operands.values()) if operand == "all" else [layout.operand(operand)]
     view = view or ("lanes" if operands[0].tmem else "matrix")
-    if lane is not None and found.sparsity is not None:
-        found.operands["e"].elements(lane)  # IsaError for a lane that there is not
+    if lane is not None and layout.sparsity is not None:
+        layout.operands["e"].elements(lane)  # IsaError for a lane that there is not
     title = operands[0].form if operand == "all" else operands[0].title
     if view == "lanes":
-        rows = [[panel] for each in operands for panel in _by_lanes(found, each, palette, selection)]
+        rows = [[panel] for each in operands for panel in _by_lanes(layout, each, palette, selection)]
         if operands[0].tmem:
             rows = flow([panel for row in rows for panel in row], PAGE)
-    elif operand == "all" and {"a", "b", "c"} <= found.operands.keys():
-        rows = _arranged(found, palette, selection)
+    elif operand == "all" and {"a", "b", "c"} <= layout.operands.keys():
+        rows = _arranged(layout, palette, selection)
     else:
-        rows = flow([panel for each in operands for panel in _by_elements(found, each, palette, selection)], PAGE)
-    if found.sparsity is not None and operand in ("all", "e"):
-        rows += _sparse(found, palette, selection, lane)
-    captions = [line for caption in _captions(found, operands, selection) for line in textwrap.wrap(caption, _LETTERS)]
+        rows = flow([panel for each in operands for panel in _by_elements(layout, each, palette, selection)], PAGE)
+    if layout.sparsity is not None and operand in ("all", "e"):
+        rows += _sparse(layout, palette, selection, lane)
+    captions = [line for caption in _captions(layout, operands, selection) for line in textwrap.wrap(caption, _LETTERS)]
     return figure(title, rows, formula_lines(operands), captions)
 
 
-def _by_lanes(found: FormLayout, operand: Operand, palette: str, selection: Selection | None) -> list[Panel]:
+def _by_lanes(layout: FormLayout, operand: Operand, palette: str, selection: Selection | None) -> list[Panel]:
     if operand.tmem:
-        return tmem_panels(found, operand.name, palette, selection)
+        return tmem_panels(layout, operand.name, palette, selection)
     return lane_panels(operand, palette, selection)
 
 
-def _by_elements(found: FormLayout, operand: Operand, palette: str, selection: Selection | None) -> list[Panel]:
+def _by_elements(layout: FormLayout, operand: Operand, palette: str, selection: Selection | None) -> list[Panel]:
     if operand.name == "e":
-        return code_panels(found, selection, palette)
+        return code_panels(layout, selection, palette)
     if operand.name == "a" and selection is not None:
         return matrix_panels(operand, palette, extra=lambda row, column: f"k{logical_text(selection, row, column)}")
     return matrix_panels(operand, palette)
 
 
-def _arranged(found: FormLayout, palette: str, selection: Selection | None) -> list[list[Panel]]:
+def _arranged(layout: FormLayout, palette: str, selection: Selection | None) -> list[list[Panel]]:
     """B above D, A to the left of D; a wide A goes on below. The corner that the field leaves empty has the codes and
     the formulas."""
-    a, b = (_by_elements(found, found.operands[name], palette, selection) for name in "ab")
-    c, d = found.operands["c"], found.operands["d"]
+    a, b = (_by_elements(layout, layout.operands[name], palette, selection) for name in "ab")
+    c, d = layout.operands["c"], layout.operands["d"]
     same = c.mapping == d.mapping and c.bits == d.bits
     results = matrix_panels(d, palette, title=d.what.replace("matrix D", "matrices C and D") if same else "")
     formulas = Panel(
         "",
         [[None]],
         height=0,
-        below=formula_lines([each for each in found.operands.values() if not (same and each is c)]),
+        below=formula_lines([each for each in layout.operands.values() if not (same and each is c)]),
     )
-    codes = code_panels(found, selection, palette) if "e" in found.operands else []
+    codes = code_panels(layout, selection, palette) if "e" in layout.operands else []
     if len(b) == 1:
         corner = formulas
         if len(codes) == 1:
@@ -113,8 +113,8 @@ def _arranged(found: FormLayout, palette: str, selection: Selection | None) -> l
     scales = [
         panel
         for name in ("scale_a", "scale_b")
-        if name in found.operands
-        for panel in matrix_panels(found.operands[name], palette)
+        if name in layout.operands
+        for panel in matrix_panels(layout.operands[name], palette)
     ]
     return rows + flow(scales, PAGE) + flow(codes, PAGE)
 
@@ -132,30 +132,30 @@ def formula_lines(operands: list[Operand]) -> list[str]:
     return lines
 
 
-def _sparse(found: FormLayout, palette: str, selection: Selection | None, lane: int | None) -> list[list[Panel]]:
+def _sparse(layout: FormLayout, palette: str, selection: Selection | None, lane: int | None) -> list[list[Panel]]:
     """What sparsity adds: logical A beside compressed A, the codes and their owners, the bits of one register,
     selectors."""
     panels: list[Panel] = []
-    if selection is not None and "a" in found.operands:
+    if selection is not None and "a" in layout.operands:
         for pair in zip(
-            logical_panels(found, selection, palette), compressed_panels(found, selection, palette), strict=True
+            logical_panels(layout, selection, palette), compressed_panels(layout, selection, palette), strict=True
         ):
             panels += pair
     rows = flow(panels)
-    metadata = found.operands["e"]
+    metadata = layout.operands["e"]
     shown = int(metadata.table["lane"].min()) if lane is None else lane
     words = sorted(set(metadata.table["word"][metadata.table["lane"] == shown].tolist()))
-    rows += [[panel] for word in words[:2] if (panel := ruler_panel(found, selection, palette, shown, word))]
-    selectors = selector_panel(found, palette)
+    rows += [[panel] for word in words[:2] if (panel := ruler_panel(layout, selection, palette, shown, word))]
+    selectors = selector_panel(layout, palette)
     return rows + ([[selectors]] if selectors else [])
 
 
-def _captions(found: FormLayout, operands: list[Operand], selection: Selection | None) -> list[str]:
+def _captions(layout: FormLayout, operands: list[Operand], selection: Selection | None) -> list[str]:
     lines = (
         [LEGEND] if not operands[0].tmem else ["L#: lane of Tensor Memory; columns count from the operand's address on"]
     )
-    if found.unknown:
-        lines += list(found.unknown.values())
+    if layout.unknown:
+        lines += list(layout.unknown.values())
     if selection is not None and selection.report:
         lines.append(selection.report)
     sources = {f"{each.section}; {each.evidence}": each.name for each in operands}

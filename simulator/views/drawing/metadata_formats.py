@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 
 from isa.metadata_formats import MetadataFormat
+from simulator.tables import Table
 from simulator.views.drawing.palettes import DEFAULT, colours
 from simulator.views.drawing.svg import Cell, Panel, Picture, data, figure
 
@@ -66,15 +65,13 @@ def as_text(layout: MetadataFormat, *, markdown: bool = False) -> str:
 
 def as_csv(layout: MetadataFormat) -> str:
     """One line a code of an atom: row, chunk, word, code, the bits of the word."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["row", "chunk", "word", "code", "bits"])
-    positions = layout.positions(*layout.step)
-    for row, line in enumerate(positions):
-        for chunk, position in enumerate(map(int, line)):
-            per = layout.codes_per_word
-            writer.writerow([row, chunk, position // per, position % per, _bits(layout, position)])
-    return out.getvalue()
+    per = layout.codes_per_word
+    rows = [
+        (row, chunk, position // per, position % per, _bits(layout, position))
+        for row, line in enumerate(layout.positions(*layout.step))
+        for chunk, position in enumerate(map(int, line))
+    ]
+    return Table(("row", "chunk", "word", "code", "bits"), rows).csv()
 
 
 def as_json(layout: MetadataFormat) -> str:

@@ -72,7 +72,10 @@ def html(picture: Picture, palette: str, unit: str = "register") -> str:
         else ""
     )
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(picture.title)}</title><style>{_CSS}</style></head><body>\n'
-        f"<p>Hover over a cell to see all that its lane holds; click to keep it. Palette: <select id=palette>{options}</select></p>"
-        f'<p id=said></p>\n<figure style="margin:0">{picture.svg}</figure>\n{formulas}\n<script>{script}</script>\n</body></html>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta '
+        f'charset="utf-8"><title>{escape(picture.title)}</title><style>{_CSS}</style></head><body>\n'
+        f"<p>Hover over a cell to see all that its lane holds; click to keep it. Palette: <select "
+        f"id=palette>{options}</select></p>"
+        f"<p id=said></p>\n<figure "
+        f'style="margin:0">{picture.svg}</figure>\n{formulas}\n<script>{script}</script>\n</body></html>\n'
     )

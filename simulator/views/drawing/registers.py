@@ -29,14 +29,17 @@ def short_place(operand: Operand, word: int, low: int) -> str:
     part = _PART.get(operand.bits, ())
     suffix = f".{part[low // operand.bits]}" if part else f"[{low}]" if operand.bits == 1 else ""
     name = operand.word_name(word)
-    return f"{name.removeprefix(operand.name).removeprefix('.') if operand.tmem or operand.name.startswith('scale') else name}{suffix}"
+    if operand.tmem or operand.name.startswith("scale"):
+        name = name.removeprefix(operand.name).removeprefix(".")
+    return f"{name}{suffix}"
 
 
 def attributes(operand: Operand, values: tuple[int, ...]) -> str:
     """What a cell says of itself: operand, row, column, copy (where there are several), lane, register, bits."""
     row, column, copy, lane, word, low, high = values
     more = f' data-copy="{copy}"' if len(operand.axes) > 2 and operand.shape[2] > 1 else ""
-    return f' data-operand="{operand.name}" data-row="{row}" data-column="{column}"{more} data-lane="{lane}" data-reg="{word}" data-bits="{high}:{low}"'
+    place = f' data-lane="{lane}" data-reg="{word}" data-bits="{high}:{low}"'
+    return f' data-operand="{operand.name}" data-row="{row}" data-column="{column}"{more}{place}'
 
 
 FIELDS = ("row", "column", "copy", "lane", "word", "low", "high")
@@ -158,23 +161,23 @@ def logical_text(selection: Selection, row: int, column: int) -> str:
     )
 
 
-def logical_panels(found: FormLayout, selection: Selection, palette: str, *, strip: int = 2 * STRIP) -> list[Panel]:
+def logical_panels(layout: FormLayout, selection: Selection, palette: str, *, strip: int = 2 * STRIP) -> list[Panel]:
     """A as it is meant, M x K: kept cells in the colour of the lane that stores them, with the stored column in them;
     pruned ones hatched."""
-    operand = found.operands["a"]
+    operand = layout.operands["a"]
     fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
-    width = max(13.0, len(str(found.k_stored - 1)) * SIZE * GLYPH + 3)
+    width = max(13.0, len(str(layout.k_stored - 1)) * SIZE * GLYPH + 3)
     panels = []
-    for first in range(0, found.k, strip):
-        last = min(first + strip, found.k)
+    for first in range(0, layout.k, strip):
+        last = min(first + strip, layout.k)
         cells = [
-            [_logical(found, selection, fill, lanes, row, column) for column in range(first, last)]
+            [_logical(layout, selection, fill, lanes, row, column) for column in range(first, last)]
             for row in range(operand.shape[0])
         ]
-        part = f", column {first} to {last - 1}" if found.k > strip else ""
+        part = f", column {first} to {last - 1}" if layout.k > strip else ""
         labels = (
-            [str(column) if column % found.sparsity.chunk == 0 else "" for column in range(first, last)]
-            if found.sparsity
+            [str(column) if column % layout.sparsity.chunk == 0 else "" for column in range(first, last)]
+            if layout.sparsity
             else []
         )
         panels.append(
@@ -205,14 +208,14 @@ def _logical(
     return Cell(fill(row, int(lanes[row, stored[0]])), ("+".join(map(str, stored)),), about, bold=len(stored) > 1)
 
 
-def compressed_panels(found: FormLayout, selection: Selection, palette: str, *, strip: int = STRIP) -> list[Panel]:
+def compressed_panels(layout: FormLayout, selection: Selection, palette: str, *, strip: int = STRIP) -> list[Panel]:
     """A as it is stored: in each cell its logical column."""
-    operand = found.operands["a"]
+    operand = layout.operands["a"]
     fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
-    width = max(16.0, len(str(found.k - 1)) * SIZE * GLYPH + 4)
+    width = max(16.0, len(str(layout.k - 1)) * SIZE * GLYPH + 4)
     panels = []
-    for first in range(0, found.k_stored, strip):
-        last = min(first + strip, found.k_stored)
+    for first in range(0, layout.k_stored, strip):
+        last = min(first + strip, layout.k_stored)
         cells = [
             [
                 Cell(
@@ -224,7 +227,7 @@ def compressed_panels(found: FormLayout, selection: Selection, palette: str, *, 
             ]
             for row in range(operand.shape[0])
         ]
-        part = f", stored column {first} to {last - 1}" if found.k_stored > strip else ""
+        part = f", stored column {first} to {last - 1}" if layout.k_stored > strip else ""
         labels = [str(column) if column % selection.sparsity.stored == 0 else "" for column in range(first, last)]
         panels.append(
             Panel(

@@ -210,7 +210,8 @@ class Picture:
 _STYLE = f'font-family="{FONT}" font-size="{_n(SIZE)}" text-anchor="middle" stroke-width="0.5"'
 _HATCHING = (
     f'<defs><pattern id="{HATCH}" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    f'<rect width="5" height="5" fill="{PAPER}"/><path d="M0 0V5" stroke="{FAINT}" stroke-width="1.4"/></pattern></defs>'
+    f'<rect width="5" height="5" fill="{PAPER}"/><path d="M0 0V5" stroke="{FAINT}" '
+    f'stroke-width="1.4"/></pattern></defs>'
 )
 
 
@@ -231,7 +232,10 @@ def figure(
         width, y = max(width, len(line) * SIZE * GLYPH), y + 13
     wide, tall = _n(width + 2 * MARGIN), _n(y)
     head = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="tcsim" viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}" {_STYLE} role="img">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="tcsim" viewBox="0 0 {wide} {tall}" '
+            f'width="{wide}" height="{tall}" {_STYLE} role="img">'
+        ),
         f"<title>{escape(title)}</title>",
         _HATCHING,
         f'<style>.tcsim text{{stroke:none}}</style><rect width="{wide}" height="{tall}" fill="{PAPER}"/>',

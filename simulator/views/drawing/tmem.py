@@ -16,10 +16,10 @@ WIDE = 620.0  # pixels for the columns of a panel without text
 _FULL = 16  # slots up to which each cell has text
 
 
-def tmem_panels(found: FormLayout, name: str, palette: str, selection: Selection | None = None) -> list[Panel]:
+def tmem_panels(layout: FormLayout, name: str, palette: str, selection: Selection | None = None) -> list[Panel]:
     """One operand: with text in each cell if it is narrow, else small cells with the rows and columns of each block of
     16 lanes written over."""
-    operand = found.operands[name]
+    operand = layout.operands[name]
     slots = operand.words * operand.parts
     if slots <= _FULL:
         panels = lane_panels(operand, palette, selection, strip=_FULL)
@@ -88,8 +88,14 @@ def datapath_figure(palette: str, n: int = 64) -> Picture:
     mappings of `isa.tensor_memory.datapath`."""
     panels = [_datapath(layout, base, n, palette) for layout in LAYOUTS.values() for base in layout.base_lanes]
     captions = [
-        "Each block is 16 lanes of Tensor Memory x the columns that D takes; hatched: not used. Rows are those of one CTA; with cta_group::2",
-        f"the even rank has the first half of M. N = {n}. Layouts C and F work on one half of every 32 lanes: D, A, metadata must be in the same.",
+        (
+            "Each block is 16 lanes of Tensor Memory x the columns that D takes; hatched: not used. Rows are those "
+            "of one CTA; with cta_group::2"
+        ),
+        (
+            f"the even rank has the first half of M. N = {n}. Layouts C and F work on one half of every 32 lanes: "
+            "D, A, metadata must be in the same."
+        ),
         "Source: PTX ISA 9.0, 9.7.16.10.5; D of layout C: inferred, the others published.",
     ]
     return figure("Data path layouts of tcgen05.mma", flow(panels, 1000), captions=captions)

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from isa import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR, IsaError, MmaForm, Sparsity, mma_forms, stored_columns
+from isa import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR, IsaError, Sparsity, mma_forms, stored_columns
 from isa.descriptors.instruction import legal_m, legal_n
-from isa.forms.mma import Form
-from isa.forms.plain import plain_forms
-from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.forms.mma import is_mma
+from isa.forms.record import Form
+from isa.forms.table import plain_forms
+from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.forms.tcgen05_rows import KIND_ROWS
 from isa.fragments.metadata import spliced
 from isa.fragments.scales import BYTES
@@ -48,7 +49,7 @@ def page_data(first: str) -> Record:
 def shown_form(text: str) -> str:
     """The opcode under which the page has a form; IsaError if there is no such form, or the page does not show it."""
     found = form_layout(text).form
-    if isinstance(found, Tcgen05MmaForm):
+    if is_tcgen05_mma(found):
         same = [opcode for opcode, form in _tcgen05_forms().items() if _essence(form) == _essence(found)]
         assert len(same) == 1
         return same[0]
@@ -86,7 +87,7 @@ def _content() -> Record:
 
 @lru_cache(maxsize=1)
 def _shown() -> tuple[str, ...]:
-    loads = (opcode for opcode in plain_forms() if opcode.startswith("ldmatrix."))
+    loads = (opcode for opcode, form in plain_forms().items() if form.fragment is not None)
     return (*mma_forms(), *loads, *_tcgen05_forms())
 
 
@@ -111,7 +112,7 @@ def _tcgen05_forms() -> dict[str, Tcgen05MmaForm]:
                 if ws and not row.ws:
                     continue
                 form = form_layout(f"tcgen05.mma{ws}{sparse}.cta_group::{group}.kind::{row.kind}{scale}").form
-                assert isinstance(form, Tcgen05MmaForm)
+                assert is_tcgen05_mma(form)
                 found[form.opcode] = form
     return found
 
@@ -130,7 +131,7 @@ def _sparsity(sparsity: Sparsity) -> Record:
         "columns": stored_columns(_ALL_CODES[:, None], sparsity).tolist(),
         "joined": spliced(_ALL_CODES, sparsity).tolist(),
     }
-    if sparsity is ONE_OF_TWO:
+    if sparsity.splices:
         found["halves"] = [halves(code) for code in range(16)]
         found["values"] = _joined_values()
     return found
@@ -160,39 +161,39 @@ class _Tables:
 
     def form(self, opcode: str) -> Record:
         """One form, with all that its opcode leaves open."""
-        found = form_layout(opcode)
+        layout = form_layout(opcode)
         return {
-            **_headline(found),
-            **self._metadata(found),
-            "views": [self._view(found.form, choice) for choice in _choices(found)],
+            **_headline(layout),
+            **self._metadata(layout),
+            "views": [self._view(layout.form, choice) for choice in _choices(layout)],
         }
 
     def _view(self, form: Form, choice: Choice) -> Record:
         """The form for one M, N and base lane: its operands, each by the selector or by the ids that it depends on."""
-        found = form_layout(form.opcode, choice)
+        chosen = form_layout(form.opcode, choice)
         operands: dict[str, dict[str, int]] = {}
-        for name, operand in found.operands.items():
+        for name, operand in chosen.operands.items():
             if name == "e":
                 layouts = {
                     str(selector): form_layout(form.opcode, replace(choice, selector=selector))
-                    for selector in found.selectors
+                    for selector in chosen.selectors
                 }
             elif name.startswith("scale"):
                 layouts = {
                     f"{ids[0]}.{ids[1]}": form_layout(form.opcode, _with_ids(choice, name, ids))
-                    for ids in _ids(found, name)
+                    for ids in _ids(chosen, name)
                 }
             else:
                 operands[name] = {"": self._operand(operand)}
                 continue
             operands[name] = {key: self._operand(layout.operands[name]) for key, layout in layouts.items()}
         size = (
-            {"m": found.choice.m, "n": found.choice.n, "base": choice.base_lane}
-            if found.layout
-            else {"m": found.m, "n": found.n, "base": 0}
+            {"m": chosen.choice.m, "n": chosen.choice.n, "base": choice.base_lane}
+            if chosen.layout
+            else {"m": chosen.m, "n": chosen.n, "base": 0}
         )
-        shape = {"rows": found.m, "columns": found.n, "k": found.k, "blocks": found.blocks, "layout": found.layout}
-        return {**size, **shape, "operands": operands, "unknown": list(found.unknown.values())}
+        shape = {"rows": chosen.m, "columns": chosen.n, "k": chosen.k, "blocks": chosen.blocks, "layout": chosen.layout}
+        return {**size, **shape, "operands": operands, "unknown": list(chosen.unknown.values())}
 
     def _operand(self, operand: Operand) -> int:
         """The number of an operand, whatever form it belongs to."""
@@ -220,54 +221,54 @@ class _Tables:
             self.mappings.append({name: getattr(mapping, name) for name in names})
         return self._mapping_of[mapping]
 
-    def _metadata(self, found: FormLayout) -> Record:
+    def _metadata(self, layout: FormLayout) -> Record:
         """Of a sparse form: its pattern, its selectors, and the rule that each of the 16 codes breaks (empty: none)."""
-        if found.sparsity is None:
+        if layout.sparsity is None:
             return {}
         notes: dict[int, str] = {}
-        if found.metadata is not None:
+        if layout.metadata is not None:
             findings = {
-                name: hit for name, hit in found.metadata.findings(_ALL_CODES).items() if name == "undefined-metadata"
+                name: hit for name, hit in layout.metadata.findings(_ALL_CODES).items() if name == "undefined-metadata"
             }
             notes |= {
                 int(code): _INFERRED_ORDER
-                for code in np.flatnonzero(found.metadata.findings(_ALL_CODES)["unordered-metadata"])
+                for code in np.flatnonzero(layout.metadata.findings(_ALL_CODES)["unordered-metadata"])
             }
-            harmless = found.metadata.findings(_ALL_CODES, np.ones(16, np.bool_))["zero-chunk"]
+            harmless = layout.metadata.findings(_ALL_CODES, np.ones(16, np.bool_))["zero-chunk"]
             notes |= {int(code): _ZERO_CHUNK for code in np.flatnonzero(harmless)}
         else:
-            assert isinstance(found.form, MmaForm)
-            findings = metadata_findings(found.form, _ALL_CODES)
+            assert is_mma(layout.form)
+            findings = metadata_findings(layout.form, _ALL_CODES)
         verdicts = [next((name for name, hit in findings.items() if hit[code]), "") for code in range(16)]
         self.rules |= set(verdicts) - {""}
-        words = np.zeros((128, 2) if found.metadata is not None else 32, np.uint32)
+        words = np.zeros((128, 2) if layout.metadata is not None else 32, np.uint32)
         return {
-            "sparsity": found.sparsity.name,
-            "codes": list(found.codes),
-            "selectors": list(found.selectors),
+            "sparsity": layout.sparsity.name,
+            "codes": list(layout.codes),
+            "selectors": list(layout.selectors),
             "verdicts": verdicts,
             "notes": notes,
-            "source": _elsewhere(found.form) or select(found, words).source,
+            "source": _elsewhere(layout.form) or select(layout, words).source,
         }
 
 
 def _elsewhere(form: Form) -> str:
     """What is shown of undefined codes where no H100 has the form; empty if it has, and for `tcgen05`."""
-    if not isinstance(form, MmaForm) or form.supports(parse_target("sm_90a")):
+    if not is_mma(form) or form.supports(parse_target("sm_90a")):
         return ""
     return "what a plain multiplexer selects, as measured on an H100 for the forms that it has (assumed of this one)"
 
 
-def _headline(found: FormLayout) -> Record:
+def _headline(layout: FormLayout) -> Record:
     """What the form is called, and what it can be found by."""
-    form = found.form
+    form = layout.form
     shared: Record = {
         "opcode": form.opcode,
         "since": form.since_ptx,
         "targets": str(form.targets),
         "section": form.section,
     }
-    if isinstance(form, MmaForm):
+    if is_mma(form):
         types = {name: getattr(form, f"{name}_type").name for name in "dabc"}
         shared |= {
             "family": "mma.sp" if form.sparse else "mma",
@@ -277,16 +278,16 @@ def _headline(found: FormLayout) -> Record:
         }
         return shared | {"ordered": form.ordered, "operation": form.row.operation, "remarks": list(form.notes())}
     shared |= {"ordered": False, "operation": "", "remarks": [], "types": {}}
-    if isinstance(form, Tcgen05MmaForm):
+    if is_tcgen05_mma(form):
         family = "tcgen05.mma" + ".ws" * form.ws + ".sp" * form.sparse
         return shared | {"family": family, "shape": f"cta_group::{form.cta_group}", "type": form.kind}
-    return shared | {"family": "ldmatrix", "shape": form.opcode.split(".")[4], "type": "b16"}
+    return shared | {"family": form.name, "shape": form.qualifiers[3], "type": form.type_name}
 
 
-def _choices(found: FormLayout) -> Iterator[Choice]:
+def _choices(layout: FormLayout) -> Iterator[Choice]:
     """M, N and base lanes of `tcgen05.mma`; nothing for other forms."""
-    form = found.form
-    if not isinstance(form, Tcgen05MmaForm):
+    form = layout.form
+    if not is_tcgen05_mma(form):
         yield Choice()
         return
     sizes = legal_n(form.kind, cta_group=form.cta_group, sparse=form.sparse, ws=form.ws)
@@ -296,12 +297,12 @@ def _choices(found: FormLayout) -> Iterator[Choice]:
                 yield Choice(m=m, n=n, base_lane=base)
 
 
-def _ids(found: FormLayout, name: str) -> list[tuple[int, int]]:
+def _ids(layout: FormLayout, name: str) -> list[tuple[int, int]]:
     """Legal byte-ids and thread-ids."""
-    if isinstance(found.form, MmaForm):
-        scale = getattr(found.form, name)
+    if is_mma(layout.form):
+        scale = getattr(layout.form, name)
         return [(byte, thread) for byte in scale.byte_ids for thread in scale.thread_ids]
-    return [(byte, 0) for byte in range(0, BYTES, found.factors)]
+    return [(byte, 0) for byte in range(0, BYTES, layout.factors)]
 
 
 def _with_ids(choice: Choice, name: str, ids: tuple[int, int]) -> Choice:

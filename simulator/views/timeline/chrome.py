@@ -17,14 +17,12 @@ import math
 from collections.abc import Iterable, Iterator
 from gzip import GzipFile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from simulator.files import complete_or_gzip
 from simulator.version import __version__
+from simulator.views.timeline.recorded import RecordedRun
 from simulator.views.timeline.tracks import UNITS, Track, arrows, tracks
-
-if TYPE_CHECKING:
-    from simulator.views.timeline import Timeline
 
 Event = dict[str, Any]
 POINTS = 512  # of a counter, at most
@@ -36,13 +34,13 @@ def time(cycles: int) -> float:
     return exact if int(exact * 1000.0) == cycles else math.nextafter(exact, math.inf)
 
 
-def write(timeline: Timeline, path: str | Path) -> None:
+def write(timeline: RecordedRun, path: str | Path) -> None:
     """Writes the file, gzip if its name ends in .gz; OSError if it cannot be written."""
     with complete_or_gzip(path) as stream:
         _write(timeline, stream)
 
 
-def _write(timeline: Timeline, stream: BinaryIO | GzipFile) -> None:
+def _write(timeline: RecordedRun, stream: BinaryIO | GzipFile) -> None:
     about = {
         "tcsim": __version__,
         "trace": timeline.trace,
@@ -59,7 +57,7 @@ def _write(timeline: Timeline, stream: BinaryIO | GzipFile) -> None:
     stream.write(b"\n]}\n")
 
 
-def events(timeline: Timeline) -> Iterator[Event]:
+def events(timeline: RecordedRun) -> Iterator[Event]:
     """All events: names, then track by track in order of time."""
     for sm in range(timeline.ctas):
         pid = sm + 1
@@ -100,7 +98,7 @@ def _flow(phase: str, at: int, number: int) -> tuple[int, int, Event]:
     return at, 1, {"name": "operand", "cat": "operand", "ph": phase, "ts": time(at), "id": number, **end}
 
 
-def _counters(timeline: Timeline, sm: int) -> Iterator[Event]:
+def _counters(timeline: RecordedRun, sm: int) -> Iterator[Event]:
     """Shares of windows: instructions a cycle, and of each unit the share of cycles for which it was taken."""
     last = min(timeline.last, timeline.timing.cycles)
     width = max(16, 1 << (max(last - timeline.first - 1, 1) // POINTS).bit_length())
@@ -122,12 +120,12 @@ def _counter(
     """The cycles of the spans in each window, as a share of the window times `scale`; 0 at the end."""
     sums = [0] * max(-(-(last - first) // width), 0)
     for begin, end in spans:
-        at = max(begin, first)
-        while at < min(end, last):
-            window = (at - first) // width
+        cycle = max(begin, first)
+        while cycle < min(end, last):
+            window = (cycle - first) // width
             until = min(end, last, first + (window + 1) * width)
-            sums[window] += until - at
-            at = until
+            sums[window] += until - cycle
+            cycle = until
     for window, total in enumerate(sums):
         begin = first + window * width
         share = round(scale * total / (min(begin + width, last) - begin), 3)

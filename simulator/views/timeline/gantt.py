@@ -17,25 +17,19 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from isa.forms.mma import MmaForm
+from isa.forms.mma import is_mma
 from simulator.errors import ViewError
 from simulator.files import complete
 from simulator.views.timeline.gantt_style import CAUSES, KINDS, Fill, Palette, palette
+from simulator.views.timeline.recorded import RecordedRun
 from simulator.views.timeline.tracks import Slice, Track, tracks
-
-if TYPE_CHECKING:
-    from simulator.views.timeline import Timeline
 
 LIMIT = 4_000  # cycles of a chart
 WINDOW = (0, 400)  # cycles of a chart, unless told otherwise
 FORMATS = (".svg", ".html")
-_LEFT, _RIGHT, _PLOT = (
-    146.0,
-    14.0,
-    840.0,
-)  # width of names, of the margin and of the plot, at least a pixel for each cycle
+_LEFT, _RIGHT, _PLOT = 146.0, 14.0, 840.0  # width of names, margin and plot, at least a pixel for each cycle
 _OVER = 4.0  # what begins before the window or ends after it is drawn so far over its edge
 _HEIGHTS = {"unit": 13.0, "mbarrier": 13.0, "barrier": 13.0, "state": 15.0, "instruction": 11.0, "head": 17.0}
 _INSET = {"stall": 3.5, "issue": 0.5}  # of a bar from the edges of its row; 1 for others
@@ -73,7 +67,7 @@ class Chart:
         numbers: of the issues in the timeline, by their identity.
     """
 
-    timeline: Timeline
+    timeline: RecordedRun
     style: Palette
     first: int
     last: int
@@ -105,7 +99,7 @@ def check_name(path: str | Path) -> None:
         )
 
 
-def write(timeline: Timeline, path: str | Path, colours: str = "colour") -> None:
+def write(timeline: RecordedRun, path: str | Path, colours: str = "colour") -> None:
     """Writes the chart, as SVG or HTML as the name says.
 
     Raises:
@@ -118,7 +112,7 @@ def write(timeline: Timeline, path: str | Path, colours: str = "colour") -> None
         stream.write(text.encode())
 
 
-def draw(timeline: Timeline, colours: str = "colour") -> Svg:
+def draw(timeline: RecordedRun, colours: str = "colour") -> Svg:
     """The chart as SVG text.
 
     Raises:
@@ -127,7 +121,7 @@ def draw(timeline: Timeline, colours: str = "colour") -> Svg:
     return _draw(timeline, colours, titled=True)
 
 
-def _draw(timeline: Timeline, colours: str, *, titled: bool) -> Svg:
+def _draw(timeline: RecordedRun, colours: str, *, titled: bool) -> Svg:
     chart = _chart(timeline, palette(colours))
     body = [*_grid(chart), *(line for row in chart.rows for line in _row(chart, row))]
     legend, height = _legend(chart, titled)
@@ -136,7 +130,8 @@ def _draw(timeline: Timeline, colours: str, *, titled: bool) -> Svg:
     used = "\n".join((*body, *legend))
     patterns = "".join(fill.pattern() for name, fill in sorted(fills.items()) if f"url(#{name})" in used)
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(total)}" viewBox="0 0 {_n(width)} {_n(total)}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(total)}" '
+        f'viewBox="0 0 {_n(width)} {_n(total)}" role="img" '
         f'font-family="{_FONT}" font-size="9.5" data-first="{chart.first}" data-last="{chart.last}">'
     )
     parts = [
@@ -153,7 +148,7 @@ def _draw(timeline: Timeline, colours: str, *, titled: bool) -> Svg:
     return Svg("\n".join(parts) + "\n")
 
 
-def page(timeline: Timeline, colours: str = "colour") -> str:
+def page(timeline: RecordedRun, colours: str = "colour") -> str:
     """An HTML page with the chart, which shows an instruction everywhere when it is pointed at, and what is known of it
     when it is clicked.
 
@@ -171,28 +166,31 @@ def page(timeline: Timeline, colours: str = "colour") -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], template)
 
 
-def heading(timeline: Timeline) -> str:
+def heading(timeline: RecordedRun) -> str:
     """Trace, config, cycles."""
     end = min(timeline.last, timeline.timing.cycles)
-    return f"{timeline.trace} on {timeline.config.name}: cycles {timeline.first:,} to before {end:,} of {timeline.timing.cycles:,}"
+    return (
+        f"{timeline.trace} on {timeline.config.name}: cycles "
+        f"{timeline.first:,} to before {end:,} of {timeline.timing.cycles:,}"
+    )
 
 
-def _details(timeline: Timeline) -> dict[int, dict[str, Any]]:
+def _details(timeline: RecordedRun) -> dict[int, dict[str, Any]]:
     """What is known of each issue that is drawn, by its number; `producer` is the number of the one that it waited
     for."""
     numbers = {id(issue): number for number, issue in enumerate(timeline.recorder.issues)}
-    found = {}
+    details = {}
     for track in tracks(timeline):
         for part in track.slices:
             if part.category == "instruction":
                 assert part.issue is not None
                 producer = numbers.get(id(part.issue.producer))
                 known = {} if producer is None else {"producer": producer}
-                found[numbers[id(part.issue)]] = {"warp": part.issue.warp, **part.details, **known}
-    return dict(sorted(found.items()))
+                details[numbers[id(part.issue)]] = {"warp": part.issue.warp, **part.details, **known}
+    return dict(sorted(details.items()))
 
 
-def _chart(timeline: Timeline, style: Palette) -> Chart:
+def _chart(timeline: RecordedRun, style: Palette) -> Chart:
     first, last = timeline.first, min(timeline.last, timeline.timing.cycles)
     if first >= last:
         cycles = f"{timeline.timing.cycles:,}"
@@ -209,7 +207,7 @@ def _chart(timeline: Timeline, style: Palette) -> Chart:
     return Chart(timeline, style, first, last, max(_PLOT / (last - first), 1.0), tuple(_rows(timeline)), numbers)
 
 
-def _rows(timeline: Timeline) -> Iterator[Row]:
+def _rows(timeline: RecordedRun) -> Iterator[Row]:
     """The rows, with a head before those of an SM and before those of each of its sub-cores."""
     top, place = 18.0, None
     for track in tracks(timeline):
@@ -276,8 +274,8 @@ def _kind(chart: Chart, part: Slice) -> tuple[str, Fill]:
         return cause, chart.style.cause(cause)
     if part.issue is None:
         return part.category, chart.style.cause(part.category)
-    matrix = isinstance(
-        chart.timeline.operation(part.issue).instruction.form, MmaForm
+    matrix = is_mma(
+        chart.timeline.operation(part.issue).instruction.form
     )  # whatever unit a chip's sequence for it begins with
     kind = "tensor" if matrix else part.issue.unit.name.lower()
     return kind, chart.style.kind(kind)
@@ -308,7 +306,7 @@ def _text(chart: Chart, row: Row, part: Slice, fill: Fill, line: int) -> str:
     )
 
 
-def _title(timeline: Timeline, track: Track, part: Slice) -> str:
+def _title(timeline: RecordedRun, track: Track, part: Slice) -> str:
     """What is shown when a bar is pointed at."""
     cycles = part.end - part.begin
     when = f"cycles {part.begin:,} to before {part.end:,} ({cycles:,})"
@@ -326,7 +324,10 @@ def _title(timeline: Timeline, track: Track, part: Slice) -> str:
         f"\nwaited {count:,} for {CAUSES.get(cause, cause)}" for cause, count in part.details.get("waited", {}).items()
     )
     started = f", started in {part.issue.started:,}" if part.issue.started > part.issue.cycle else ""
-    return f"warp {part.issue.warp}, {what}\nissued in cycle {part.begin:,}{started}, result in {part.end:,} ({cycles:,} cycles){waited}"
+    return (
+        f"warp {part.issue.warp}, {what}\nissued in cycle {part.begin:,}{started}, "
+        f"result in {part.end:,} ({cycles:,} cycles){waited}"
+    )
 
 
 # Around the bars
@@ -336,10 +337,12 @@ def _grid(chart: Chart) -> Iterator[str]:
     """Lines and numbers of cycles, above and below the rows."""
     step = _step(chart.scale)
     marks = range(-(-chart.first // step) * step, chart.last + 1, step)
-    lines = "".join(f"M{_n(chart.x(at))},14 V{_n(chart.bottom + 3)} " for at in marks)
+    lines = "".join(f"M{_n(chart.x(cycle))},14 V{_n(chart.bottom + 3)} " for cycle in marks)
     yield f'<path d="{lines.strip()}" stroke="#dddddd" stroke-width="0.7"/>'
     for y in (10.0, chart.bottom + 13):
-        numbers = "".join(f'<text x="{_n(chart.x(at))}" y="{_n(y)}" text-anchor="middle">{at:,}</text>' for at in marks)
+        numbers = "".join(
+            f'<text x="{_n(chart.x(cycle))}" y="{_n(y)}" text-anchor="middle">{cycle:,}</text>' for cycle in marks
+        )
         yield f'<g fill="#444444">{numbers}<text x="{_n(_LEFT - 24)}" y="{_n(y)}" text-anchor="end">cycle</text></g>'
 
 
@@ -370,11 +373,11 @@ def _legend(chart: Chart, titled: bool) -> tuple[list[str], float]:
     waits = {_kind(chart, part)[0] for part in parts if part.category == "stall" or part.issue is None}
     kinds = {_kind(chart, part)[0] for part in parts if part.category != "stall" and part.issue is not None}
     top = 26.0 if titled else 4.0
-    for title, names, found, fills in (
+    for title, names, occurring, fills in (
         ("instructions", KINDS, kinds, chart.style.kind),
         ("a warp waits for", CAUSES, waits, chart.style.cause),
     ):
-        order = [*(name for name in names if name in found), *sorted(found - set(names))]
+        order = [*(name for name in names if name in occurring), *sorted(occurring - set(names))]
         x = 116.0
         lines.append(f'<text x="6" y="{_n(top + 9)}" fill="#444444">{title}</text>')
         for name in order:
@@ -383,7 +386,8 @@ def _legend(chart: Chart, titled: bool) -> tuple[list[str], float]:
             if x + width > _LEFT + _PLOT:
                 x, top = 116.0, top + 15
             lines.append(
-                f'<rect x="{_n(x)}" y="{_n(top)}" width="14" height="10" fill="{fill.paint}" stroke="#555555" stroke-width="0.5"/>'
+                f'<rect x="{_n(x)}" y="{_n(top)}" width="14" height="10" fill="{fill.paint}" '
+                f'stroke="#555555" stroke-width="0.5"/>'
             )
             lines.append(f'<text x="{_n(x + 18)}" y="{_n(top + 9)}">{escape(text)}</text>')
             x += width

@@ -3,7 +3,8 @@ white.
 
 Colours are Okabe and Ito's, told apart with any colour vision; a wait for a unit has a pale tint of the colour of the
 unit's instructions, and a hatch where tints would be alike to some eyes. In black and white greys and hatches tell them
-apart, in print too. Kinds are the units that an instruction is issued to (`Unit`), causes are `StallReason`; one that has no
+apart, in print too. Kinds are the units that an instruction is issued to (`Unit`), causes are
+`StallReason`; one that has no
 fill here gets a plain grey and its own name.
 """
 
@@ -60,8 +61,10 @@ class Fill:
         """Its definition in SVG."""
         width = 1.5 if self.hatch == "." else 0.8
         return (
-            f'<pattern id="{self.name}" width="{_TILE}" height="{_TILE}" patternUnits="userSpaceOnUse"><rect width="{_TILE}" height="{_TILE}" '
-            f'fill="{self.colour}"/><path d="{_STROKES[self.hatch]}" stroke="{self.line}" stroke-width="{width}"/></pattern>'
+            f'<pattern id="{self.name}" width="{_TILE}" height="{_TILE}" patternUnits="userSpaceOnUse">'
+            f'<rect width="{_TILE}" height="{_TILE}" '
+            f'fill="{self.colour}"/><path d="{_STROKES[self.hatch]}" '
+            f'stroke="{self.line}" stroke-width="{width}"/></pattern>'
         )
 
 

@@ -10,25 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simulator.files import complete_or_gzip
-from simulator.timing.recorder import Issue
-
-if TYPE_CHECKING:
-    from simulator.views.timeline import Timeline
+from simulator.timing.observer import Issue
+from simulator.views.timeline.recorded import RecordedRun
 
 _EXECUTE, _QUEUE = "X", "Q"  # Konata draws arrows from and to stages with an X
 
 
-def write(timeline: Timeline, path: str | Path) -> None:
+def write(timeline: RecordedRun, path: str | Path) -> None:
     """Writes the file, gzip if its name ends in .gz; OSError if it cannot be written."""
     with complete_or_gzip(path) as stream:
         for line in lines(timeline):
             stream.write(f"{line}\n".encode())
 
 
-def lines(timeline: Timeline) -> Iterator[str]:
+def lines(timeline: RecordedRun) -> Iterator[str]:
     """The lines of the log."""
     shown = [issue for issue in timeline.recorder.issues if issue.cycle < timeline.last]
     rows = sorted(shown, key=lambda issue: (_birth(timeline, issue), issue.warp))
@@ -52,7 +49,7 @@ def lines(timeline: Timeline) -> Iterator[str]:
         yield command
 
 
-def _birth(timeline: Timeline, issue: Issue) -> int:
+def _birth(timeline: RecordedRun, issue: Issue) -> int:
     """When the row begins."""
     return max(min((stall.begin for stall in issue.stalls), default=issue.cycle), timeline.first)
 
@@ -62,7 +59,7 @@ def _end(issue: Issue) -> int:
 
 
 def _commands(
-    timeline: Timeline, issue: Issue, number: int, numbers: dict[int, int], retired: int
+    timeline: RecordedRun, issue: Issue, number: int, numbers: dict[int, int], retired: int
 ) -> Iterator[tuple[int, str]]:
     about = timeline.about(issue)
     birth = _birth(timeline, issue)

@@ -3,18 +3,18 @@ cycles x warps."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simulator.program.lowering import Operation
+from simulator.tables import Table, aligned
 from simulator.timing.model import StallReason
+from simulator.views.timeline.recorded import RecordedRun
 
 if TYPE_CHECKING:
-    from simulator.views.timeline import Timeline
+    from pandas import DataFrame
 
 CAUSES = tuple(wait.name.lower() for wait in StallReason)
 VIEWS = ("line", "warp", "sub-core", "sm")
@@ -88,46 +88,48 @@ class Stalls:
 
     def csv(self, by: str = "line", worst: int | None = None) -> str:
         """A row for each row of the view, a column for each cause."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow((by, *(("instruction",) if by == "line" else ()), "issues", "cycles", "share", *CAUSES))
-        for row in self.rows(by, worst):
-            what = (row.what,) if by == "line" else ()
-            writer.writerow(
-                (
-                    row.name,
-                    *what,
-                    row.issues,
-                    row.total,
-                    round(self._share(row.total), 6),
-                    *(row.cycles[c] for c in CAUSES),
-                )
+        what = ("instruction",) if by == "line" else ()
+        rows = [
+            (
+                row.name,
+                *((row.what,) if by == "line" else ()),
+                row.issues,
+                row.total,
+                round(self._share(row.total), 6),
+                *(row.cycles[cause] for cause in CAUSES),
             )
-        return out.getvalue()
+            for row in self.rows(by, worst)
+        ]
+        return Table((by, *what, "issues", "cycles", "share", *CAUSES), rows).csv()
+
+    def to_frame(self, by: str = "line", worst: int | None = None) -> DataFrame:
+        """The view as a pandas DataFrame: name, instruction (of lines alone), issues, cycles, share of all warps'
+        cycles, and a column of cycles for each cause: `barrier_cycles`."""
+        records = [
+            {by: row.name}
+            | ({"instruction": row.what} if by == "line" else {})
+            | {"issues": row.issues, "cycles": row.total, "share": self._share(row.total)}
+            | {f"{cause}_cycles": row.cycles[cause] for cause in CAUSES}
+            for row in self.rows(by, worst)
+        ]
+        return Table.of(records).frame()
 
     def table(self, by: str = "line", worst: int | None = None) -> str:
         """The view as text for a person: cycles and shares, by cause."""
         every = added([row.cycles for row in self.views["sm"]])
         causes = [cause for cause in CAUSES if every[cause]]
-        rows = self.rows(by, worst)
-        lines = [
-            f"{self.trace} on {self.config}: {self.cycles:,} cycles x {self.warps} warps; cycles of warps by cause",
-            "",
-        ]
-        lines.append(f"{by:>8} {'issues':>9} {'cycles':>11} {'share':>6}" + "".join(f"{cause:>11}" for cause in causes))
-        for row in rows:
+        rows: list[tuple[str, ...]] = [(by, "issues", "cycles", "share", *causes, "")]
+        for row in self.rows(by, worst):
             name = "end" if by == "line" and not row.name else str(row.name)
-            cells = "".join(f"{row.cycles[cause]:>11,}" if row.cycles[cause] else f"{'.':>11}" for cause in causes)
-            what = f"  {_shortened(row.what)}" if row.what and row.name else ""
-            lines.append(f"{name:>8} {row.issues:>9,} {row.total:>11,} {self._share(row.total):>6.1%}{cells}{what}")
+            cells = (f"{row.cycles[cause]:,}" if row.cycles[cause] else "." for cause in causes)
+            what = f" {_shortened(row.what)}" if row.what and row.name else ""
+            rows.append((name, f"{row.issues:,}", f"{row.total:,}", f"{self._share(row.total):.1%}", *cells, what))
         issues = sum(row.issues for row in self.views["sm"])
-        lines.append(
-            f"{'all':>8} {issues:>9,} {self.total:>11,} {'':>6}" + "".join(f"{every[cause]:>11,}" for cause in causes)
-        )
-        lines.append(
-            f"{'':>8} {'':>9} {'':>11} {'':>6}" + "".join(f"{self._share(every[cause]):>11.1%}" for cause in causes)
-        )
-        return "\n".join(lines) + "\n"
+        rows.append(("all", f"{issues:,}", f"{self.total:,}", "", *(f"{every[cause]:,}" for cause in causes), ""))
+        rows.append(("", "", "", "", *(f"{self._share(every[cause]):.1%}" for cause in causes), ""))
+        lines = aligned(rows, ">" * (4 + len(causes)) + "<", widths=(8, 9, 11, 6, *[10] * len(causes), 0), gap=" ")
+        title = f"{self.trace} on {self.config}: {self.cycles:,} cycles x {self.warps} warps; cycles of warps by cause"
+        return "\n".join([title, "", *lines, ""])
 
     def _share(self, cycles: int) -> float:
         return cycles / max(self.total, 1)
@@ -149,7 +151,7 @@ def added(parts: Sequence[dict[str, int]]) -> dict[str, int]:
     return {cause: sum(part[cause] for part in parts) for cause in CAUSES}
 
 
-def stalls_of(timeline: Timeline) -> Stalls:
+def stalls_of(timeline: RecordedRun) -> Stalls:
     """The tables of a run."""
     waits = {warp: dict(zip(CAUSES, row, strict=True)) for warp, row in timeline.timing.waits.items()}
     views = {"line": _lines(timeline, added(list(waits.values()))["finished"])}
@@ -161,15 +163,17 @@ def stalls_of(timeline: Timeline) -> Stalls:
     return Stalls(timeline.trace, timeline.config.name, timeline.timing.cycles, len(waits), views)
 
 
-def _lines(timeline: Timeline, finished: int) -> list[Row]:
+def _lines(timeline: RecordedRun, finished: int) -> list[Row]:
     """A row for each instruction that stands in the trace, in the order of the lines, and one for what comes after the
     last."""
-    found: dict[tuple[int, str], list[dict[str, int]]] = {}
+    by_instruction: dict[tuple[int, str], list[dict[str, int]]] = {}
     for code, ledger in zip(timeline.codes, timeline.recorder.ledger(), strict=True):
         for item, row in zip(code.items, ledger, strict=True):
             if isinstance(item, Operation):
-                found.setdefault((item.line, str(item.instruction)), []).append(dict(zip(CAUSES, row, strict=True)))
-    parts = {key: added(rows) for key, rows in sorted(found.items(), key=lambda pair: pair[0][0])}
+                by_instruction.setdefault((item.line, str(item.instruction)), []).append(
+                    dict(zip(CAUSES, row, strict=True))
+                )
+    parts = {key: added(rows) for key, rows in sorted(by_instruction.items(), key=lambda pair: pair[0][0])}
     rows = [Row(line, what, cycles["issued"], cycles) for (line, what), cycles in parts.items()]
     return [*rows, Row(0, END, 0, dict.fromkeys(CAUSES, 0) | {"finished": finished})]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from simulator.timing.model import StallReason, Unit
-from simulator.timing.recorder import Busy, Issue, Stall
-
-if TYPE_CHECKING:
-    from simulator.views.timeline import Timeline
+from isa.forms.record import Unit
+from simulator.timing.model import StallReason
+from simulator.timing.observer import Issue, Stall
+from simulator.timing.recorder import Busy
+from simulator.views.timeline.recorded import RecordedRun
 
 UNITS = {
     "tensor": "tensor pipe",
@@ -77,26 +77,26 @@ class Arrow(NamedTuple):
     end: int
 
 
-def tracks(timeline: Timeline) -> list[Track]:
+def tracks(timeline: RecordedRun) -> list[Track]:
     """The rows, from top to bottom, those of an SM together; none is empty."""
-    found: list[Track] = []
+    rows: list[Track] = []
     issues: dict[int, list[Issue]] = {warp: [] for warp in timeline.warps}
     for issue in timeline.recorder.issues:
         issues[issue.warp].append(issue)
     cores = timeline.config.sm.sub_cores
     for sm in range(timeline.ctas):
         mine = [busy for busy in timeline.recorder.taken if busy.sm == sm]
-        found += _units(timeline, sm, None, [busy for busy in mine if busy.core is None])
-        found += _mbarriers(timeline, sm) + _barriers(timeline, sm)
+        rows += _units(timeline, sm, None, [busy for busy in mine if busy.core is None])
+        rows += _mbarriers(timeline, sm) + _barriers(timeline, sm)
         for core in range(sm * cores, (sm + 1) * cores):
-            found += _units(timeline, sm, core, [busy for busy in mine if busy.core == core])
+            rows += _units(timeline, sm, core, [busy for busy in mine if busy.core == core])
             for warp in timeline.warps:
                 if timeline.core(warp) == core:
-                    found += _warp(timeline, warp, issues[warp])
-    return [track for track in found if track.slices]
+                    rows += _warp(timeline, warp, issues[warp])
+    return [track for track in rows if track.slices]
 
 
-def arrows(timeline: Timeline, found: list[Track]) -> Iterator[Arrow]:
+def arrows(timeline: RecordedRun, found: list[Track]) -> Iterator[Arrow]:
     """From each result that was waited for to the instruction that did, in the order of issue."""
     lanes = {id(part.issue): track for track in found for part in track.slices if part.category == "instruction"}
     for issue in timeline.recorder.issues:
@@ -110,13 +110,13 @@ def arrows(timeline: Timeline, found: list[Track]) -> Iterator[Arrow]:
             yield Arrow(lanes[id(producer)], producer.done - 1, lanes[id(issue)], issue.cycle)
 
 
-def _units(timeline: Timeline, sm: int, core: int | None, taken: list[Busy]) -> list[Track]:
+def _units(timeline: RecordedRun, sm: int, core: int | None, taken: list[Busy]) -> list[Track]:
     """A row for each unit, in the order of `Unit`, then others by name."""
     order = [unit.name.lower() for unit in Unit]
     names = sorted(
         {busy.name for busy in taken}, key=lambda name: (order.index(name) if name in order else len(order), name)
     )
-    found = []
+    rows = []
     for name in names:
         shown = name if core is None else f"sub-core {core % timeline.config.sm.sub_cores} {UNITS.get(name, name)}"
         track = Track(sm, shown, core)
@@ -124,8 +124,8 @@ def _units(timeline: Timeline, sm: int, core: int | None, taken: list[Busy]) -> 
             about = timeline.about(busy.issue)
             details = {"warp": busy.issue.warp, "line": about.line, "issued": busy.issue.cycle}
             track.slices.append(Slice(about.short, "unit", busy.begin, busy.end, details, busy.issue))
-        found.append(track)
-    return found
+        rows.append(track)
+    return rows
 
 
 def _disjoint(taken: list[Busy]) -> Iterator[Busy]:
@@ -137,44 +137,44 @@ def _disjoint(taken: list[Busy]) -> Iterator[Busy]:
             free = busy.end
 
 
-def _warp(timeline: Timeline, warp: int, issues: list[Issue]) -> list[Track]:
+def _warp(timeline: RecordedRun, warp: int, issues: list[Issue]) -> list[Track]:
     """What fills the warp's time, and its results on their way."""
     shown = [issue for issue in issues if issue.cycle < timeline.last]
     state = Track(timeline.sm(warp), f"warp {warp % timeline.cta_warps}", timeline.core(warp), warp)
     stalls = [(stall, issue) for issue in issues for stall in issue.stalls] + [
         (stall, None) for stall in timeline.recorder.steps.get(warp, [])
     ]
-    found = [_stall(timeline, stall, issue) for stall, issue in stalls]
+    parts = [_stall(timeline, stall, issue) for stall, issue in stalls]
     for issue in shown:
         about = timeline.about(issue)
-        found.append(Slice(about.short, "issue", issue.cycle, issue.cycle + 1, {"line": about.line}, issue))
+        parts.append(Slice(about.short, "issue", issue.cycle, issue.cycle + 1, {"line": about.line}, issue))
     state.slices = sorted(
-        (part for part in (*found, *_end(timeline, warp)) if part is not None), key=lambda part: part.begin
+        (part for part in (*parts, *_end(timeline, warp)) if part is not None), key=lambda part: part.begin
     )
     return [state, *_results(timeline, warp, shown)]
 
 
-def _results(timeline: Timeline, warp: int, issues: list[Issue]) -> list[Track]:
+def _results(timeline: RecordedRun, warp: int, issues: list[Issue]) -> list[Track]:
     """Each instruction from issue until its result is there, in the first row that has room."""
-    found: list[Track] = []
+    rows: list[Track] = []
     free: list[int] = []
     for issue in issues:
-        place = next((i for i, at in enumerate(free) if at <= issue.cycle), len(free))
+        place = next((i for i, end in enumerate(free) if end <= issue.cycle), len(free))
         if place == len(free):
             free.append(0)
             name = f"warp {warp % timeline.cta_warps} results{f' {place + 1}' if place else ''}"
-            found.append(Track(timeline.sm(warp), name, timeline.core(warp), warp))
+            rows.append(Track(timeline.sm(warp), name, timeline.core(warp), warp))
         free[place] = issue.done
         about = _about(timeline, issue)
-        found[place].slices.append(
+        rows[place].slices.append(
             Slice(timeline.about(issue).short, "instruction", issue.cycle, issue.done, about, issue)
         )
-    return found
+    return rows
 
 
-def _about(timeline: Timeline, issue: Issue) -> dict[str, Any]:
+def _about(timeline: RecordedRun, issue: Issue) -> dict[str, Any]:
     about = timeline.about(issue)
-    found: dict[str, Any] = {
+    details: dict[str, Any] = {
         "line": about.line,
         "ptx": about.ptx,
         "reads": about.reads,
@@ -183,15 +183,15 @@ def _about(timeline: Timeline, issue: Issue) -> dict[str, Any]:
         "result": issue.done,
     }
     if issue.started > issue.cycle:
-        found["started"] = issue.started
+        details["started"] = issue.started
     if issue.stalls:
-        found["waited"] = {stall.cause.name.lower(): stall.end - stall.begin for stall in issue.stalls}
+        details["waited"] = {stall.cause.name.lower(): stall.end - stall.begin for stall in issue.stalls}
     if issue.producer is not None:
-        found["waited for"] = f"line {timeline.about(issue.producer).line}, issued in cycle {issue.producer.cycle}"
-    return found
+        details["waited for"] = f"line {timeline.about(issue.producer).line}, issued in cycle {issue.producer.cycle}"
+    return details
 
 
-def _stall(timeline: Timeline, stall: Stall, issue: Issue | None) -> Slice | None:
+def _stall(timeline: RecordedRun, stall: Stall, issue: Issue | None) -> Slice | None:
     part = timeline.clipped(stall)
     if part is None:
         return None
@@ -204,34 +204,34 @@ def _stall(timeline: Timeline, stall: Stall, issue: Issue | None) -> Slice | Non
     return Slice(name, "stall", part.begin, part.end, details, issue)
 
 
-def _end(timeline: Timeline, warp: int) -> Iterator[Slice | None]:
+def _end(timeline: RecordedRun, warp: int) -> Iterator[Slice | None]:
     """The wait with which a program ended, and the time after it; unknown behind a timeline that was cut."""
     tail, recorder = timeline.recorder.tails.get(warp), timeline.recorder
-    at = recorder.last.get(warp, -1) + 1
+    cycle = recorder.last.get(warp, -1) + 1
     if tail is not None:
         yield _stall(timeline, tail, None)
-        at = tail.end
+        cycle = tail.end
     if not timeline.cut:
-        yield _stall(timeline, Stall(StallReason.FINISHED, at, timeline.timing.cycles), None)
+        yield _stall(timeline, Stall(StallReason.FINISHED, cycle, timeline.timing.cycles), None)
 
 
-def _mbarriers(timeline: Timeline, sm: int) -> list[Track]:
+def _mbarriers(timeline: RecordedRun, sm: int) -> list[Track]:
     """A row for each mbarrier that completed a phase: its phases."""
-    found: dict[str, Track] = {}
+    rows: dict[str, Track] = {}
     began: dict[str, int] = {}
     for flip in timeline.recorder.flips:
         if flip.sm == sm:
-            track = found.setdefault(flip.name, Track(sm, flip.name.removeprefix("the ")))
+            track = rows.setdefault(flip.name, Track(sm, flip.name.removeprefix("the ")))
             begin = began.get(flip.name, timeline.first)
             if flip.cycle > begin:
                 track.slices.append(
                     Slice(f"phase of parity {flip.parity}", "mbarrier", begin, flip.cycle, {"complete": flip.cycle})
                 )
             began[flip.name] = flip.cycle
-    return [found[name] for name in sorted(found)]
+    return [rows[name] for name in sorted(rows)]
 
 
-def _barriers(timeline: Timeline, sm: int) -> list[Track]:
+def _barriers(timeline: RecordedRun, sm: int) -> list[Track]:
     """A row for each barrier (bar.sync): from the first arrival until the warps go on."""
     arrived: dict[int, Issue] = {}  # by warp: its last issue, if that was an arrival
     phases: dict[tuple[int, int], list[int]] = {}  # by barrier and end: cycles of arrivals
@@ -245,11 +245,11 @@ def _barriers(timeline: Timeline, sm: int) -> list[Track]:
             phases.setdefault((barrier[0], ends[0]), []).append(arrival.cycle)
         if issue.unit is Unit.BARRIER:
             arrived[issue.warp] = issue
-    found = {number: Track(sm, f"barrier {number}") for number, _ in sorted(phases)}
-    free = dict.fromkeys(found, 0)
+    rows = {number: Track(sm, f"barrier {number}") for number, _ in sorted(phases)}
+    free = dict.fromkeys(rows, 0)
     for (number, end), cycles in sorted(phases.items(), key=lambda phase: phase[0][1]):
         begin = max(min(cycles), free[number])
         details = {"first": min(cycles), "last": max(cycles), "released": end}
-        found[number].slices.append(Slice(f"{len(cycles)} warps", "barrier", begin, end, details))
+        rows[number].slices.append(Slice(f"{len(cycles)} warps", "barrier", begin, end, details))
         free[number] = end
-    return list(found.values())
+    return list(rows.values())

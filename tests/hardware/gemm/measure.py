@@ -1,4 +1,4 @@
-# ruff: noqa: B023, E501 - closures are called at once
+# ruff: noqa: B023 - closures are called at once
 """Builds and runs gemm.cu and memory.cu.
 
 python measure.py build [--folder build]        # needs nvcc; no GPU
@@ -48,7 +48,7 @@ class Table:
         with self.path.open("a", newline="") as file:
             if self.writer is None:
                 file.write(f"# {self.head}\n")
-                self.writer = True
+                self.writer = True  # type: ignore[assignment]
                 csv.writer(file, lineterminator="\n").writerow(row)
             csv.writer(file, lineterminator="\n").writerow(
                 [round(x, 4) if isinstance(x, float) else x for x in row.values()]
@@ -233,7 +233,8 @@ class Runner:
                         rounds = (32, 288) if where == "l2" else (16, min(288, window // size))
                         if rounds[1] <= rounds[0]:
                             continue
-                        cycles, mean = self.slope("bulk", sms, 1, lambda n, clocks, walk=walk: (self.arena, *walk, np.int32(n), clocks, np.uint32(size), np.uint32(depth)),
+                        cycles, mean = self.slope("bulk", sms, 1, lambda n, clocks, walk=walk: (self.arena, *walk,
+                        np.int32(n), clocks, np.uint32(size), np.uint32(depth)),
                                                   depth * size + 128, rounds, where)  # fmt: skip
                         table.add(
                             sms=sms,
@@ -255,9 +256,12 @@ class Runner:
     def rows(self) -> None:
         """cp.async by size, row and SMs; random contents (and zeros, where the last column says so)."""
         cp, table = self.cp, Table(self.results / "rows.csv", self.gpu)
-        sets: dict[str, list[int]] = {"0": [0], "0,1": [0, 1], "0,2": [0, 2], "0,16": [0, 16], "0-3": list(range(4)), "0,2,4,6": [0, 2, 4, 6], "0-7": list(range(8)),
-                                      "0-15": list(range(16)), "even<32": list(range(0, 32, 2)), "0-32": list(range(33)), "0-65": list(range(66)),
-                                      "even": list(range(0, 132, 2)), "0-98": list(range(99)), "all": list(range(132))}  # fmt: skip
+        sets: dict[str, list[int]] = {"0": [0], "0,1": [0, 1], "0,2": [0, 2], "0,16": [0, 16],
+        "0-3": list(range(4)), "0,2,4,6": [0, 2, 4, 6], "0-7": list(range(8)),
+                                      "0-15": list(range(16)), "even<32": list(range(0, 32, 2)),
+                                      "0-32": list(range(33)), "0-65": list(range(66)),
+                                      "even": list(range(0, 132, 2)), "0-98": list(range(99)),
+                                      "all": list(range(132))}  # fmt: skip
 
         def one(label: str, kind: str, warps: int, count: int, groups: int, own: int, what: str) -> None:
             active = np.zeros(256, np.uint8)
@@ -290,7 +294,8 @@ class Runner:
                 best[rounds] = min(got)
             (few, low), (many, high) = best.items()
             cycles, mean = ((high[i] - low[i]) / (many - few) for i in (0, 1))
-            table.add(sms=label.replace(",", " "), n=len(sets[label]), kind=kind, warps=warps, count=count, groups=groups, own=own, data=what, cycles=cycles, mean=mean,
+            table.add(sms=label.replace(",", " "), n=len(sets[label]), kind=kind, warps=warps, count=count,
+            groups=groups, own=own, data=what, cycles=cycles, mean=mean,
                       bytes_per_cycle=warps * each / cycles, bytes_per_cycle_mean=warps * each / mean)  # fmt: skip
 
         kinds = (
@@ -415,7 +420,7 @@ class Runner:
         one, chip = Table(self.results / "one_sm.csv", self.gpu), Table(self.results / "chip.csv", self.gpu)
         problems: dict[Any, Any] = {}
         d = cp.zeros((m, n), dtype=cp.float32)
-        details = {}
+        details = {}  # type: ignore[var-annotated]
         for v in variants():
             key = (v.type, v.sparse)
             if key not in problems:
@@ -441,8 +446,10 @@ class Runner:
                     shared_mem=v.shared_bytes,
                 )
 
-            labels = {"variant": v.name, "type": v.type, "sparse": int(v.sparse), "bm": v.bm, "bn": v.bn, "bk": v.bk, "warps": v.threads // 32,
-                      "stages": v.stages, "mode": v.mode, "registers": attributes["num_regs"], "spills": attributes["local_size_bytes"]}  # fmt: skip
+            labels = {"variant": v.name, "type": v.type, "sparse": int(v.sparse), "bm": v.bm, "bn": v.bn,
+            "bk": v.bk, "warps": v.threads // 32,
+                      "stages": v.stages, "mode": v.mode, "registers": attributes["num_regs"],
+                      "spills": attributes["local_size_bytes"]}  # fmt: skip
             best = {}
             for iterations in (LOW, HIGH):
                 got = []
@@ -452,7 +459,8 @@ class Runner:
                     got.append((int(c[:, 2].max() - c[:, 1].min()), int(c[:, 2].max() - c[:, 0].min())))
                 best[iterations] = (min(x for x, _ in got), min(x for _, x in got), max(x for x, _ in got))
             per = (best[HIGH][0] - best[LOW][0]) / (HIGH - LOW)
-            one.add(**labels, low=LOW, high=HIGH, cycles_low=best[LOW][0], cycles_high=best[HIGH][0], slowest_high=best[HIGH][2], entry_to_stop_high=best[HIGH][1],
+            one.add(**labels, low=LOW, high=HIGH, cycles_low=best[LOW][0], cycles_high=best[HIGH][0],
+            slowest_high=best[HIGH][2], entry_to_stop_high=best[HIGH][1],
                     cycles_per_iteration=per)  # fmt: skip
             if v.mode:
                 continue
@@ -470,8 +478,10 @@ class Runner:
                 (12, 11),
             ):
                 if columns * v.bn <= n and rows * v.bm <= m:
-                    self.whole_chip(chip, details, {**labels, "m": rows * v.bm, "n": columns * v.bn, "k": iterations * v.bk, "wrong": wrong},
-                                    (columns, rows), clocks, times, lambda grid=(columns, rows), count=iterations: launch(grid, count))  # fmt: skip
+                    self.whole_chip(chip, details, {**labels, "m": rows * v.bm, "n": columns * v.bn,
+                    "k": iterations * v.bk, "wrong": wrong},
+                                    (columns, rows), clocks, times, lambda grid=(columns, rows),
+                                    count=iterations: launch(grid, count))  # fmt: skip
             np.savez_compressed(self.results / "chip_ctas.npz", **details)
             self.say(v.name)
 
@@ -493,7 +503,8 @@ class Runner:
             details[labels["variant"]] = np.concatenate([c.min(1)[:, :2], c.max(1)[:, 2:], t], axis=1)
         together = max(int((t[t[:, 2] == sm, 0] < t[t[:, 2] == sm, 1].min()).sum()) for sm in set(t[:, 2]))
         entry, loop, store = (float((c[:, :, i + 1].max(1) - c[:, :, i].min(1)).mean()) for i in range(3))
-        chip.add(**labels, ctas=ctas, best_us=us, median_us=float(np.median([x for x, *_ in spent])), first_to_last_us=float(t[:, 1].max() - t[:, 0].min()) / 1e3,
+        chip.add(**labels, ctas=ctas, best_us=us, median_us=float(np.median([x for x, *_ in spent])),
+        first_to_last_us=float(t[:, 1].max() - t[:, 0].min()) / 1e3,
                  mhz=self.clock(t, c), ctas_per_sm=together, entry_cycles=entry, loop_cycles=loop, store_cycles=store,
                  tflops=2.0 * labels["m"] * labels["n"] * labels["k"] / us / 1e6)  # fmt: skip
 

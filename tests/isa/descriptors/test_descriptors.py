@@ -20,11 +20,14 @@ import isa.descriptors.zero_column_mask
 import isa.shared_memory.descriptor
 from isa import IsaError
 from isa.descriptors.bitfields import Descriptor, Field, Severity
-from isa.descriptors.instruction import FAMILIES, KINDS, InstructionDescriptor, legal_m, legal_n, markdown
+from isa.descriptors.fields import FAMILIES
+from isa.descriptors.instruction import KINDS, InstructionDescriptor, legal_m, legal_n
+from isa.descriptors.page import markdown
 from isa.descriptors.zero_column_mask import TABLE as MASK_TABLE
 from isa.descriptors.zero_column_mask import ZeroColumnMask
 from isa.shared_memory.descriptor import SWIZZLES, SharedMemoryDescriptor
 from isa.shared_memory.descriptor import TABLE as SMEM_TABLE
+from tests.support.cases import over
 from tests.support.paths import ROOT
 
 TABLES: dict[str, tuple[tuple[Field, ...], int]] = {
@@ -63,7 +66,7 @@ def legal(kind: str, **changes: Any) -> InstructionDescriptor:
 # Bits
 
 
-@pytest.mark.parametrize("name", TABLES)
+@over("name", TABLES)
 def test_tables_cover_the_word_once(name: str) -> None:
     table, width = TABLES[name]
     at = 0
@@ -75,7 +78,7 @@ def test_tables_cover_the_word_once(name: str) -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("name", TABLES)
+@over("name", TABLES)
 def test_every_value_of_every_field_round_trips(name: str) -> None:
     table, width = TABLES[name]
     codes = 0
@@ -93,7 +96,7 @@ def test_every_value_of_every_field_round_trips(name: str) -> None:
     assert codes >= width
 
 
-@pytest.mark.parametrize("name", TABLES)
+@over("name", TABLES)
 @given(data=st.data())
 def test_every_word_round_trips(name: str, data: st.DataObject) -> None:
     word = data.draw(st.integers(0, (1 << TABLES[name][1]) - 1))
@@ -208,7 +211,8 @@ MASK = second(
 )
 
 
-@pytest.mark.parametrize(("name", "layout"), [("f16", PLAIN), ("tf32", PLAIN), ("f8f6f4", PLAIN), ("i8", PLAIN), ("mxf8f6f4", SCALED),
+@pytest.mark.parametrize(("name", "layout"), [("f16", PLAIN), ("tf32", PLAIN), ("f8f6f4", PLAIN), ("i8", PLAIN),
+("mxf8f6f4", SCALED),
                                               ("mxf4", SCALED), ("smem", SMEM), ("mask", MASK)])  # fmt: skip
 @given(data=st.data())
 def test_fields_lie_where_cutlass_has_them(name: str, layout: type[Structure], data: st.DataObject) -> None:
@@ -269,7 +273,7 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize(
+@over(
     ("descriptor", "word"), KNOWN, ids=lambda value: hex(value) if isinstance(value, int) else value.variant or "wide"
 )
 def test_known_words(descriptor: Descriptor, word: int) -> None:
@@ -285,7 +289,7 @@ def test_scaled_m_is_where_cutlass_writes_it() -> None:
 # Construction
 
 
-@pytest.mark.parametrize(
+@over(
     ("make", "message"),
     [
         (lambda: legal("f16", n=12), "n = 12 is not a multiple of 8"),
@@ -585,9 +589,7 @@ CATALOGUE: list[tuple[str, InstructionDescriptor, dict[str, Any], str, str, str]
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "descriptor", "how", "field", "severity", "rule"), CATALOGUE, ids=[row[0] for row in CATALOGUE]
-)
+@over(("name", "descriptor", "how", "field", "severity", "rule"), CATALOGUE, ids=[row[0] for row in CATALOGUE])
 def test_catalogue(
     name: str, descriptor: InstructionDescriptor, how: dict[str, Any], field: str, severity: str, rule: str
 ) -> None:
@@ -610,7 +612,7 @@ def test_catalogue(
         assert found[0].right in caught.value.legal
 
 
-@pytest.mark.parametrize(("kind", "cta", "sparse", "ws"), FORMS)
+@over(("kind", "cta", "sparse", "ws"), FORMS)
 def test_legal_forms_have_no_finding(kind: str, cta: int, sparse: bool, ws: bool) -> None:
     """Every M and N of the table, all other fields at their plainest: no error; and nothing beside them is legal."""
     form: dict[str, Any] = {"cta_group": cta, "sparse": sparse, "ws": ws}
@@ -810,7 +812,7 @@ SMEM_CATALOGUE: list[tuple[str, SharedMemoryDescriptor, dict[str, Any], str, str
 ]
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "descriptor", "how", "field", "severity", "rule"), SMEM_CATALOGUE, ids=[row[0] for row in SMEM_CATALOGUE]
 )
 def test_smem_catalogue(
@@ -958,7 +960,7 @@ def test_mask_against_the_words_of_ptx(word: int, m: int, n: int) -> None:
     descriptor, parts = ZeroColumnMask.decode(word), 128 // m
     expected: list[bool] = []
     for part in range(parts):
-        runs, value = [], bool(word >> (32 + part) & 1)
+        runs, value = [], bool(word >> (32 + part) & 1)  # type: ignore[var-annotated]
         while len(runs) < 256 + n:
             runs += [value] * (((word >> 40 & 255) if value else (word >> 48 & 255)) + 1)
             value = not value
@@ -1016,7 +1018,10 @@ def test_docstring_examples(module: ModuleType) -> None:
 
 
 def test_the_package_does_not_load_them() -> None:
-    code = "import sys, isa; sys.exit(any('descriptor' in name or 'zero_column' in name for name in sys.modules if name.startswith('isa')))"
+    code = (
+        "import sys, isa; sys.exit(any('descriptor' in name or 'zero_column' in name for name in sys.modules "
+        "if name.startswith('isa')))"
+    )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
 
@@ -1026,7 +1031,7 @@ def test_the_page_is_generated() -> None:
 
 def test_the_command_prints_the_page() -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "isa.descriptors.instruction"],
+        [sys.executable, "-W", "error", "-m", "isa.descriptors.page"],
         capture_output=True,
         text=True,
         cwd=ROOT,

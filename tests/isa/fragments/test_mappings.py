@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import isa
-from isa.fragments.registers import Fragment, ldmatrix_fragment
+from isa.fragments.registers import Fragment, matrix_rows_fragment
 from isa.mapping import Mapping
+from tests.support.cases import each, over
+from tests.support.forms import by_layout, by_metadata, fragments_of
 
 FORMS = list(isa.mma_forms().values())
 SPARSE = [form for form in FORMS if form.sparse]
-EVERY = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.opcode)
-EVERY_SPARSE = pytest.mark.parametrize("form", SPARSE, ids=lambda form: form.opcode)
+EVERY = over("form", FORMS, ids=lambda form: form.opcode, distinct=by_layout)
+EVERY_SPARSE = over("form", SPARSE, ids=lambda form: form.opcode, distinct=by_metadata)
 RNG = np.random.default_rng(1)
 
 # The independent reference. w: bits of an element, g: group (lane / 4), t: thread in group.
@@ -89,11 +91,6 @@ def expected(form: isa.MmaForm, operand: str) -> dict[tuple[int, int, int], tupl
     return {(lane, r, i): place(r, i, lane) for lane in range(32) for r in range(registers) for i in range(per)}
 
 
-def mappings(form: isa.MmaForm) -> dict[str, Mapping]:
-    found: dict[str, Mapping] = {name: getattr(form, name).mapping for name in "abcd"}
-    return {**found, "e": form.metadata.mapping} if form.sparse else found
-
-
 def check_bijection(mapping: Mapping) -> None:
     """Both directions undo each other, and every place and every coordinate is hit once."""
     places, cells = int(np.prod(mapping.place_shape)), int(np.prod(mapping.shape))
@@ -132,15 +129,23 @@ def check_formulas(mapping: Mapping) -> None:
         np.testing.assert_array_equal(eval(lines[place], {}, scope), wanted)
 
 
+def test_the_mappings_of_all_forms_are_those_of_the_distinct_ones() -> None:
+    """What the tests below look at by default is everything: other forms have the same mappings."""
+    distinct, others = each(FORMS, by_layout)
+    mappings = {mapping for form in distinct for mapping in fragments_of(form).values()}
+    assert len(mappings) == 42
+    assert {mapping for form in others for mapping in fragments_of(form).values()} <= mappings
+
+
 @EVERY
 def test_bijections(form: isa.MmaForm) -> None:
-    for mapping in mappings(form).values():
+    for mapping in fragments_of(form).values():
         check_bijection(mapping)
 
 
 @EVERY
 def test_formulas(form: isa.MmaForm) -> None:
-    for mapping in mappings(form).values():
+    for mapping in fragments_of(form).values():
         check_formulas(mapping)
 
 
@@ -170,7 +175,7 @@ def test_metadata_against_reference(form: isa.MmaForm) -> None:
                 assert (lane, 4 * code) == meta_src(w, form.k, f, row, chunk)
 
 
-@EVERY_SPARSE
+@over("form", SPARSE, ids=lambda form: form.opcode)
 def test_selectors(form: isa.MmaForm) -> None:
     """The range of the selector as PTX tabulates it."""
     wanted = {(16, 16): 4, (16, 32): 2, (32, 8): 4, (32, 16): 2, (8, 32): 2, (8, 64): 1, (4, 64): 2, (4, 128): 1}
@@ -193,8 +198,8 @@ def test_gather_scatter(form: isa.MmaForm) -> None:
     for operand in "abcd":
         fragment: Fragment = getattr(form, operand)
         word = np.dtype(np.uint64 if fragment.type.bits == 64 else np.uint32)
-        registers = RNG.integers(0, np.iinfo(word).max, (3, fragment.registers, 32), word, endpoint=True)
-        matrix = fragment.gather(registers)
+        registers = RNG.integers(0, np.iinfo(word).max, (3, fragment.registers, 32), word, endpoint=True)  # type: ignore[arg-type, type-var]
+        matrix = fragment.gather(registers)  # type: ignore[arg-type]
         assert matrix.dtype == word
         assert matrix.shape == (3, *fragment.shape)
         np.testing.assert_array_equal(fragment.scatter(matrix), registers)
@@ -305,11 +310,11 @@ def cute_index(number: int, sizes: tuple[int, ...], strides: tuple[int, ...]) ->
     return index
 
 
-@pytest.mark.parametrize("shape", CUTE_F64)
-@pytest.mark.parametrize("operand", ["a", "b", "c", "d"])
+@over("shape", CUTE_F64)
+@over("operand", ["a", "b", "c", "d"])
 def test_f64_against_cute(shape: str, operand: str) -> None:
     fragment: Fragment = getattr(isa.mma_form(f"mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"), operand)
-    sizes, strides = CUTE_F64[shape][operand.replace("d", "c")]
+    sizes, strides = CUTE_F64[shape][operand.replace("d", "c")]  # type: ignore[index]
     assert np.prod(sizes[1]) == fragment.registers
     for lane in range(32):
         for register in range(fragment.registers):
@@ -328,7 +333,7 @@ def test_dense_has_no_metadata() -> None:
 def test_ldmatrix(matrices: int, transposed: bool) -> None:
     """PTX 9.7.14.5.15: lane i holds row i / 4, elements 2 * (i % 4) and the next, of matrix j in register j; .trans: of
     its transpose."""
-    fragment = ldmatrix_fragment(matrices, transposed, isa.ELEMENT_TYPES["f16"])
+    fragment = matrix_rows_fragment(matrices, transposed, isa.ELEMENT_TYPES["f16"])
     check_bijection(fragment.mapping)
     check_formulas(fragment.mapping)
     assert (fragment.registers, fragment.shape) == (matrices, (8 * matrices, 8))

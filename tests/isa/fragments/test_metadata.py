@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 import isa
 from isa.fragments.metadata import spliced
 from isa.undefined import RULES, first_metadata_finding, metadata_findings
+from tests.support.cases import examples, over
+from tests.support.forms import by_metadata
 from tests.support.paths import TESTS
 
 SPARSE = [form for form in isa.mma_forms().values() if form.sparse]
@@ -39,7 +41,7 @@ def element_of(sparsity: isa.Sparsity) -> isa.ElementType:
 # Codes
 
 
-@pytest.mark.parametrize("form", SPARSE, ids=lambda form: form.opcode)
+@over("form", SPARSE, ids=lambda form: form.opcode, distinct=by_metadata)
 def test_legal_codes(form: isa.MmaForm) -> None:
     """PTX ISA 9.7.14.6.1: which of the 16 codes are defined."""
     if form.a_type.bits == 32:
@@ -58,7 +60,7 @@ def test_legal_codes(form: isa.MmaForm) -> None:
     )
 
 
-@pytest.mark.parametrize("form", SPARSE, ids=lambda form: form.opcode)
+@over("form", SPARSE, ids=lambda form: form.opcode, distinct=by_metadata)
 def test_first_finding(form: isa.MmaForm) -> None:
     """The message names the case, row, chunk, code and bits of the first bad code."""
     codes = np.full((3, *form.metadata.shape), 0b0100, np.uint32)
@@ -67,12 +69,12 @@ def test_first_finding(form: isa.MmaForm) -> None:
     found = first_metadata_finding(form, codes, 0)
     assert found is not None
     lane, code = form.metadata.mapping.positions(row=9, chunk=2, selector=0)
-    assert found.name == ("invalid-metadata-tf32" if form.a_type.bits == 32 else "invalid-metadata")
+    assert found.rule == ("invalid-metadata-tf32" if form.a_type.bits == 32 else "invalid-metadata")
     for word in ("case 1", "row 9", "chunk 2", "0b1010", f"lane {lane}", f"bits {4 * code}..{4 * code + 3}"):
         assert word in found.where
 
 
-@pytest.mark.parametrize("code", range(16))
+@over("code", range(16))
 def test_multiplexer(code: int) -> None:
     """As measured: element 0 takes index code & 3, element 1 index code >> 2, whatever they are; pairs in 4:8."""
     low, high = code & 3, code >> 2
@@ -122,7 +124,7 @@ def matrices(draw: st.DrawFn) -> tuple[isa.Sparsity, isa.ElementType, NDArray[np
 
 
 @given(matrices())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_round_trip(case: tuple[isa.Sparsity, isa.ElementType, NDArray[np.uint32]]) -> None:
     """Pruned, compressed and expanded, a matrix has what was kept where it was, and zeros elsewhere; codes are legal
     and ascending."""
@@ -138,7 +140,7 @@ def test_round_trip(case: tuple[isa.Sparsity, isa.ElementType, NDArray[np.uint32
 
 
 @given(matrices())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_round_trip_of_what_is_sparse(case: tuple[isa.Sparsity, isa.ElementType, NDArray[np.uint32]]) -> None:
     """Without a mask, a matrix that is sparse already comes back but for the sign of its zeros."""
     sparsity, element, matrix = case
@@ -150,7 +152,7 @@ def test_round_trip_of_what_is_sparse(case: tuple[isa.Sparsity, isa.ElementType,
 
 
 @given(st.sampled_from(PATTERNS), st.integers(1, 5), st.integers(0, 2**32 - 1), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_expand_places(sparsity: isa.Sparsity, chunks: int, seed: int, ordered: bool) -> None:
     """`expand` puts each stored element in the column that `stored_columns` names, for every legal code."""
     rng = np.random.default_rng(seed)
@@ -307,9 +309,7 @@ def strip(name: str, kind: str) -> tuple[NDArray[np.unsignedinteger], NDArray[np
     return before.reshape(-1, width), values.reshape(-1, width), after.reshape(-1, width)
 
 
-EVERY_STRIP = pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name in VIEWS for kind in ("normal", "ties", "specials")]
-)
+EVERY_STRIP = over(("name", "kind"), [(name, kind) for name in VIEWS for kind in ("normal", "ties", "specials")])
 
 
 @EVERY_STRIP

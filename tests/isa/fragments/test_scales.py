@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as arrays
 import isa
 from isa.fragments.scales import ScaleOperand
 from tests.isa.fragments.test_mappings import check_bijection, check_formulas
+from tests.support.cases import examples, over
 
 SCALED = [form for form in isa.mma_forms().values() if form.row.scale]
 OPERANDS: dict[str, ScaleOperand] = {  # one for each vector, type and side
@@ -21,7 +22,7 @@ OPERANDS: dict[str, ScaleOperand] = {  # one for each vector, type and side
     for form in SCALED
     for name in ("scale_a", "scale_b")
 }
-EVERY = pytest.mark.parametrize("operand", OPERANDS.values(), ids=OPERANDS)
+EVERY = over("operand", OPERANDS.values(), ids=list(OPERANDS))
 
 # CuTe's layouts (cute/atom/mma_traits_sm120.hpp): (thread, value) -> index in a column-major (row, factor) matrix.
 SFA = ((2, 2, 8), (8, 0, 1), 16)
@@ -128,7 +129,7 @@ def test_against_cute(operand: ScaleOperand) -> None:
 
 @EVERY
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_round_trips(operand: ScaleOperand, data: st.DataObject) -> None:
     byte_id, thread_id = data.draw(st.sampled_from(ids(operand)))
     patterns = data.draw(arrays.arrays(np.uint32, (2, *operand.shape), elements=st.integers(0, 255)))
@@ -152,7 +153,7 @@ def test_round_trips(operand: ScaleOperand, data: st.DataObject) -> None:
 def test_wrong_arrays(operand: ScaleOperand) -> None:
     for registers in (np.zeros(32, np.int64), np.zeros((32, 1), np.uint32), np.zeros((), np.uint32)):
         with pytest.raises(isa.IsaError, match=rf"{operand.name}: registers .*legal: uint32 \[\.\.\., 32\]"):
-            operand.gather(registers, 0, 0)
+            operand.gather(registers, 0, 0)  # type: ignore[arg-type]
     for patterns in (np.zeros(operand.shape, np.uint8), np.zeros(operand.shape[::-1], np.uint32)[:7]):
         with pytest.raises(isa.IsaError, match=f"{operand.name}: patterns"):
-            operand.scatter(patterns, 0, 0)
+            operand.scatter(patterns, 0, 0)  # type: ignore[arg-type]

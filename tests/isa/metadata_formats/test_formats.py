@@ -68,11 +68,10 @@ def test_round_trips_between_every_pair(data: st.DataObject) -> None:
     source, target = data.draw(st.tuples(*[st.sampled_from(format_names(type))] * 2))
     rows, chunks = 128 * data.draw(st.integers(1, 3)), 64 * data.draw(st.integers(1, 2))
     codes = random_codes(rows, chunks, type, data.draw(st.integers(0, 99)))
-    size = {"rows": rows, "chunks": chunks}
     stored = convert(codes.astype(np.uint8), "codes", source, type=type)
-    there = convert(stored, source, target, type=type, **size)
-    assert (convert(there, target, source, type=type, **size) == stored).all()
-    assert (convert(there, target, "codes", type=type, **size) == codes).all()
+    there = convert(stored, source, target, type=type, rows=rows, chunks=chunks)
+    assert (convert(there, target, source, type=type, rows=rows, chunks=chunks) == stored).all()
+    assert (convert(there, target, "codes", type=type, rows=rows, chunks=chunks) == codes).all()
 
 
 @settings(max_examples=40, deadline=None)

@@ -21,7 +21,8 @@ FOLDER = TESTS / "ptx"
     ("name", "wanted"),
     [
         ("sparse_tile.ptx", {f"mma.sp::ordered_metadata{K32}", "ldmatrix.sync.aligned.m8n8.x4.shared.b16", "bar.sync"}),
-        ("tensor_memory.ptx", {"tcgen05.mma.sp.cta_group::1.kind::f16", "tcgen05.cp.cta_group::1.128x128b", "tcgen05.ld.sync.aligned.32x32b.x4.b32"}),
+        ("tensor_memory.ptx", {"tcgen05.mma.sp.cta_group::1.kind::f16", "tcgen05.cp.cta_group::1.128x128b",
+        "tcgen05.ld.sync.aligned.32x32b.x4.b32"}),
     ],
 )  # fmt: skip
 def test_what_nvcc_writes(name: str, wanted: set[str]) -> None:
@@ -111,7 +112,10 @@ def test_the_command(tcsim: Tcsim, tmp_path: Path) -> None:
 
 def test_everything_wrong_is_reported() -> None:
     """One error for each qualifier and operand that is wrong, in the order of their places."""
-    text = "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%r0, %r1, %r2}, {%r4, %r5, %r6, %r7}, {%r8}, {%r0, %r1, %r2, %r3}, 7, 9;"
+    text = (
+        "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%r0, %r1, %r2}, {%r4, %r5, %r6, %r7}, {%r8}, "
+        "{%r0, %r1, %r2, %r3}, 7, 9;"
+    )
     with pytest.raises(isa.IsaError) as caught:
         isa.decode(text)
     error = caught.value

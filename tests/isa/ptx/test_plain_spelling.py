@@ -8,8 +8,9 @@ import sys
 import pytest
 
 import isa
-from isa.forms.plain import plain_forms
+from isa.forms.table import plain_forms
 from tests.isa.ptx.test_decoder import FORMS, legal_text, mutated
+from tests.support.cases import alike, over
 
 decoder = sys.modules["isa.ptx.decoder"]
 
@@ -21,7 +22,7 @@ def verdict(text: str, ptx: str) -> object:
         return str(error)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@over("seed", range(4), distinct=alike)
 def test_both_ways_agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On legal texts, mutated ones and odd spaces of every form."""
     generator = random.Random(seed)
@@ -48,7 +49,10 @@ def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_special_registers_go_the_long_way() -> None:
     assert plain_forms()["mov.u32"].roles[1].special
-    mma = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %laneid}, {%r0, %r1}, {%r0}, {%r0, %r1, %r2, %r3};"
+    mma = (
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %laneid}, {%r0, %r1}, {%r0}, {%r0, "
+        "%r1, %r2, %r3};"
+    )
     for text in ("add.s32 %r0, %laneid, 1;", "ld.shared.b32 %laneid, [%r1];", mma):
         isa.decode(text.replace("%laneid", "%r7"))
         with pytest.raises(isa.IsaError, match="special register"):

@@ -24,7 +24,6 @@ from isa.shared_memory.layout import (
     WINDOW,
     check_operand,
     intervals,
-    operand_addresses,
     operand_bits,
     read_operand,
     smem_operand,
@@ -35,6 +34,7 @@ from isa.shared_memory.layout import (
 from isa.shared_memory.packing import operand_element, packing
 from isa.shared_memory.tile import COPY_SHAPES, Tile, copy_addresses, read_copy
 from isa.types import ELEMENT_TYPES, PACKED_E2M1
+from tests.support.cases import examples, over
 
 TREE = Any  # an int, or a tuple of trees
 # name -> Swizzle<B,M,S> on byte addresses, and 16-byte units in a row
@@ -94,8 +94,8 @@ def elements(address: int, width: int) -> int:
 # The descriptor against the canonical layouts of make_umma_desc
 
 
-@pytest.mark.parametrize("element", WIDTHS)
-@pytest.mark.parametrize("name", K_MAJOR)
+@over("element", WIDTHS)
+@over("name", K_MAJOR)
 def test_k_major_is_cutes_canonical_layout(name: str, element: str) -> None:
     """((8,m),(T,2k)):((uT,SBO),(1,T or LBO)), for strides that are not those of a compact tile either."""
     width, units = WIDTHS[element], SWIZZLE[name][3]
@@ -115,13 +115,13 @@ def test_k_major_is_cutes_canonical_layout(name: str, element: str) -> None:
             start_address=7 * 1024, leading_offset=leading, stride_offset=stride, swizzle=name
         )
         expected = cute(name, shape, strides, width, 7 * 1024)
-        got = operand_addresses(descriptor, major="K", rows=8 * m, columns=t * k, element=element)
+        got = operand_bits(descriptor, major="K", rows=8 * m, columns=t * k, element=element) >> 3
         assert got.dtype == np.int64
         assert np.array_equal(got, expected)
 
 
-@pytest.mark.parametrize("element", WIDTHS)
-@pytest.mark.parametrize("name", SWIZZLE)
+@over("element", WIDTHS)
+@over("name", SWIZZLE)
 def test_mn_major_is_cutes_canonical_layout(name: str, element: str) -> None:
     """((T,u,m),(8,k)):((1,T,LBO),(uT,SBO)); without swizzle SBO and LBO change places; with 32-byte atoms 4 k in place
     of 8."""
@@ -134,7 +134,7 @@ def test_mn_major_is_cutes_canonical_layout(name: str, element: str) -> None:
         descriptor = SharedMemoryDescriptor(
             start_address=3072, leading_offset=leading, stride_offset=stride, swizzle=name
         )
-        got = operand_addresses(descriptor, major="MN", rows=t * units * m, columns=rows_of_k * k, element=element)
+        got = operand_bits(descriptor, major="MN", rows=t * units * m, columns=rows_of_k * k, element=element) >> 3
         assert np.array_equal(got, cute(name, shape, strides, width, 3072))
 
 
@@ -146,9 +146,9 @@ def test_equals_the_descriptors_own_byte_address(name: str) -> None:
             start_address=4096 + 128 * base, leading_offset=2048, stride_offset=4096, base_offset=base, swizzle=name
         )
         if name in K_MAJOR:
-            got = operand_addresses(descriptor, major="K", rows=24, columns=32, element="u8")
+            got = operand_bits(descriptor, major="K", rows=24, columns=32, element="u8") >> 3
             assert got.tolist() == [[descriptor.byte_address(row, byte) for byte in range(32)] for row in range(24)]
-        got = operand_addresses(descriptor, major="MN", rows=256, columns=16, element="u8")
+        got = operand_bits(descriptor, major="MN", rows=256, columns=16, element="u8") >> 3
         assert got.T.tolist() == [
             [descriptor.byte_address(k, byte, transposed=True) for byte in range(256)] for k in range(16)
         ]
@@ -165,8 +165,8 @@ def atoms(name: str, major: str, width: int) -> tuple[tuple[int, int], tuple[int
     return (row, 4 if name == "128B, 32B atoms" else 8), (1, row)
 
 
-@pytest.mark.parametrize("k_first", [False, True])
-@pytest.mark.parametrize(("name", "major"), [*((name, "K") for name in K_MAJOR), *((name, "MN") for name in SWIZZLE)])
+@over("k_first", [False, True])
+@over(("name", "major"), [*((name, "K") for name in K_MAJOR), *((name, "MN") for name in SWIZZLE)])
 def test_tiles_are_cutlass_atoms_tiled(name: str, major: str, k_first: bool) -> None:
     """tile_to_shape of the atoms of every mode, in both orders, swizzled by address."""
     for element, width in WIDTHS.items():
@@ -197,8 +197,8 @@ def test_a_tile_of_cutlass_by_its_word() -> None:
     assert (plain.descriptor.leading_offset, plain.descriptor.stride_offset) == (2048, 128)
 
 
-@pytest.mark.parametrize("name", SWIZZLE)
-@pytest.mark.parametrize("step_bytes", [32, 64])
+@over("name", SWIZZLE)
+@over("step_bytes", [32, 64])
 def test_advancing_slices_the_matrix(name: str, step_bytes: int) -> None:
     """A descriptor at a K step, inside an atom and past its end, finds the columns that the whole tile has there; so do
     rows."""
@@ -264,10 +264,11 @@ def test_packing_bit_by_bit(element: Any) -> None:
 
 
 @given(
-    seed=st.integers(0, 2**32 - 1), element=st.sampled_from(ELEMENTS), name=st.sampled_from(list(SWIZZLE)), major=st.sampled_from(["K", "MN"]),
+    seed=st.integers(0, 2**32 - 1), element=st.sampled_from(ELEMENTS), name=st.sampled_from(list(SWIZZLE)),
+    major=st.sampled_from(["K", "MN"]),
     across=st.integers(1, 4), deep=st.integers(1, 4), start=st.integers(0, 7), k_first=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_round_trips(
     seed: int, element: Any, name: str, major: str, across: int, deep: int, start: int, k_first: bool
 ) -> None:
@@ -342,11 +343,11 @@ def idesc_of(kind: str, m: int, n: int, sparse: bool, transposed: bool = False) 
         sparse=sparse,
         transpose_a=transposed,
         transpose_b=transposed,
-        **d_type,
+        **d_type,  # type: ignore[arg-type]
     )
 
 
-@pytest.mark.parametrize(("kind", "group", "sparse", "ws"), FORMS)
+@over(("kind", "group", "sparse", "ws"), FORMS)
 def test_every_legal_size_has_its_own_bits(kind: str, group: int, sparse: bool, ws: bool) -> None:
     """For every M and N: 32 bytes of A, 64 of a sparse B; no two elements share bits; all inside the tile."""
     ms, ns = (legal(kind, cta_group=group, sparse=sparse, ws=ws) for legal in (legal_m, legal_n))
@@ -510,7 +511,7 @@ def read(
     )
 
 
-@pytest.mark.parametrize(
+@over(
     ("make", "name", "message"),
     [
         (lambda: read(SharedMemoryDescriptor(swizzle="128B, 32B atoms")), "smem-major", "no K-major layout"),
@@ -573,7 +574,7 @@ def test_refusals_by_name(make: Callable[[], Any], name: str, message: str) -> N
     assert caught.value.section == REFUSED[name]
 
 
-@pytest.mark.parametrize(
+@over(
     ("make", "message"),
     [
         (
@@ -601,10 +602,10 @@ def test_refusals_by_name(make: Callable[[], Any], name: str, message: str) -> N
             "not an array of bytes",
         ),
         (
-            lambda: write_operand(np.zeros(8192, np.uint8)[::2], np.zeros((8, 16)), PLAIN, major="K", element="u8"),
+            lambda: write_operand(np.zeros(8192, np.uint8)[::2], np.zeros((8, 16)), PLAIN, major="K", element="u8"),  # type: ignore[arg-type]
             "must be contiguous",
         ),
-        (lambda: write_operand(np.zeros(64, np.uint8), np.zeros(8), PLAIN, major="K", element="u8"), "not a matrix"),
+        (lambda: write_operand(np.zeros(64, np.uint8), np.zeros(8), PLAIN, major="K", element="u8"), "not a matrix"),  # type: ignore[arg-type]
         (
             lambda: Tile(8, 32, "u8").write(np.zeros(4096, np.uint8), np.zeros((8, 16), np.uint32)),
             "not of the tile's shape",

@@ -22,6 +22,7 @@ from simulator.arithmetic.chain import ROUNDINGS, exact_f64, multiply_add
 from tests.golden import reference
 from tests.simulator.arithmetic.test_compiled import draw_f64
 from tests.simulator.arithmetic.test_exact import KINDS, draw
+from tests.support.cases import examples, over
 
 Words = NDArray[np.uint64]
 QUADS = [form for form in isa.mma_forms().values() if form.blocks > 1]
@@ -48,10 +49,8 @@ def same(found: Words, expected: Sequence[int], *operands: Words) -> None:
 # One f64 multiply-add
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize(
-    "kind", ["bits", "finite", "near one", "special", "large", "subnormal", "cancel", "ties", "zeros", "edges"]
-)
+@over("rounding", ROUNDINGS)
+@over("kind", ["bits", "finite", "near one", "special", "large", "subnormal", "cancel", "ties", "zeros", "edges"])
 def test_multiply_add(kind: str, rounding: str) -> None:
     """NaN, infinities, subnormal and huge values, cancellation, halfway cases and signs of zeros among them."""
     rng = np.random.default_rng([ROUNDINGS.index(rounding), len(kind), ord(kind[0])])
@@ -99,7 +98,7 @@ PATTERNS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(PATTERNS, PATTERNS, PATTERNS, st.sampled_from(ROUNDINGS))
 def test_any_patterns(a: int, b: int, c: int, rounding: str) -> None:
     expected = reference.multiply_add_f64(a, b, c, rounding)
@@ -140,7 +139,7 @@ BY_HAND = [
 ]
 
 
-@pytest.mark.parametrize("case", BY_HAND, ids=[case[0] for case in BY_HAND])
+@over("case", BY_HAND, ids=[case[0] for case in BY_HAND])
 def test_by_hand(case: tuple[str, float, float, float, tuple[float, ...]]) -> None:
     _, a, b, c, results = case
     for rounding, wanted in zip(ROUNDINGS, results, strict=True):
@@ -163,8 +162,8 @@ def test_which_f64_forms_there_are() -> None:
     assert len(DOUBLES) == 16
 
 
-@pytest.mark.parametrize("kind", ["near one", "special", "bits"])
-@pytest.mark.parametrize("form", DOUBLES, ids=lambda form: form.opcode)
+@over("kind", ["near one", "special", "bits"])
+@over("form", DOUBLES, ids=lambda form: form.opcode)
 def test_f64_instructions(form: MmaForm, kind: str) -> None:
     """64-bit registers in and out; every output is a chain over ascending k that starts with C."""
     a, b, c = doubles(form, kind)
@@ -272,8 +271,8 @@ def halves(kind: str, form: MmaForm, cases: int = 2) -> tuple[Bits, Bits, Bits]:
     return a, b, c
 
 
-@pytest.mark.parametrize("target", ["sm_70", "sm_75", "sm_80", "sm_90a", "sm_120a"])
-@pytest.mark.parametrize("form", QUADS, ids=lambda form: form.opcode)
+@over("target", ["sm_70", "sm_75", "sm_80", "sm_90a", "sm_120a"])
+@over("form", QUADS, ids=lambda form: form.opcode)
 def test_m8n8k4(form: MmaForm, target: str) -> None:
     """Four independent blocks, against fractions: a fused step up to sm_75, multiply-adds later."""
     types = reference.Types(form.a_type, form.b_type, form.c_type, form.d_type)
@@ -363,7 +362,7 @@ ROUTINE = [
 ]
 
 
-@pytest.mark.parametrize("case", ROUTINE, ids=[case[0] for case in ROUTINE])
+@over("case", ROUTINE, ids=[case[0] for case in ROUTINE])
 def test_the_routine_by_hand(case: tuple[str, str, list[int], list[int], int, int]) -> None:
     _, d_type, a, b, c, wanted = case
     for target in ("sm_80", "sm_90a"):

@@ -22,12 +22,15 @@ from isa.fragments.metadata import sparsity_of
 from isa.targets import KNOWN, Target, parse_target
 from isa.types import ELEMENT_TYPES, F64, PACKED_E2M1, SCALE_TYPES, Bits, ElementType
 from simulator.arithmetic import Operands, Sum, SumRule, add, compiled, kernel_name, sum_row
-from simulator.arithmetic.chain import ROUNDINGS, chain_f64, multiply_add
+from simulator.arithmetic.batch import chain_f64
+from simulator.arithmetic.chain import ROUNDINGS, multiply_add
 from simulator.arithmetic.compiled import WIDTH, Kernel, build, matrix_layout, supports
 from simulator.arithmetic.rows import SUM_ROWS
 from simulator.arithmetic.sums import add_in_numpy
 from simulator.execute.mma import Ids, Scales, apart, execute_mma
 from tests.simulator.arithmetic.test_exact import KINDS, draw
+from tests.support.cases import examples, over
+from tests.support.forms import by_arithmetic
 
 FORMS = list(mma_forms().values())
 load = compiled.library.__wrapped__  # looks again each time
@@ -116,7 +119,12 @@ def ids_of(form: MmaForm) -> list[tuple[Ids, Ids]]:
 
 
 @needs_kernel
-@pytest.mark.parametrize("form", [form for form in FORMS if form.a_type is not F64], ids=lambda form: form.opcode)
+@over(
+    "form",
+    [form for form in FORMS if form.a_type is not F64],
+    ids=lambda form: form.opcode,
+    distinct=by_arithmetic,
+)
 def test_every_form(form: MmaForm) -> None:
     """Registers to registers, and matrices to matrices, as numpy: all kinds of values, every selector, all 16 codes,
     every id."""
@@ -147,7 +155,8 @@ def test_every_form(form: MmaForm) -> None:
             wanted = in_numpy(form, how, registers, e, selector, scale)
             wrong = np.argwhere(form.d.gather(found) != form.d.gather(wanted))
             assert not len(wrong), (
-                f"{target}, selector {selector}, {scale and scale[2:]}: {len(wrong)}, first {wrong[0]} ({KINDS[wrong[0][0]]})"
+                f"{target}, selector {selector}, {scale and scale[2:]}: {len(wrong)}, first {wrong[0]} "
+                f"({KINDS[wrong[0][0]]})"
             )
             if not i:
                 operands = gathered(form, registers, e, selector, scale)
@@ -172,7 +181,7 @@ AT_THE_FLOOR = [
 ]
 
 
-@pytest.mark.parametrize("form", AT_THE_FLOOR, ids=lambda form: form.opcode)
+@over("form", AT_THE_FLOOR, ids=lambda form: form.opcode)
 def test_the_floor(form: MmaForm) -> None:
     """A term at the last place that the smallest alignment exponent keeps, and a place below and above, where it
     decides the result."""
@@ -208,7 +217,7 @@ def test_every_rule_is_met() -> None:
 
 @needs_kernel
 @pytest.mark.parametrize("scale", ["2X ue8m0", "4X ue4m3"])
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_all_pairs_of_ids(scale: str) -> None:
     rng = np.random.default_rng(4)
     for form in (form for form in FORMS if form.row.scale == scale):
@@ -294,7 +303,7 @@ def operands_of(how: Sum, cases: int, seed: int) -> Operands:
 
 
 @needs_kernel
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(sums(), st.integers(1, 3), st.integers(0, 1 << 30))
 def test_any_shape(how: Sum, cases: int, seed: int) -> None:
     operands = operands_of(how, cases, seed)
@@ -307,7 +316,7 @@ def test_any_shape(how: Sum, cases: int, seed: int) -> None:
     assert np.array_equal(d, add(how, operands))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(sums(), st.integers(1, 9), st.integers(0, 1 << 30))
 def test_columns_are_independent(how: Sum, columns: int, seed: int) -> None:
     """Without a multiple of 8 columns numpy computes, and gives what the same columns give beside others."""
@@ -349,7 +358,7 @@ def test_f64(rounding: str) -> None:
 
 
 @needs_kernel
-@pytest.mark.parametrize("form", [form for form in FORMS if form.a_type is F64], ids=lambda form: form.opcode)
+@over("form", [form for form in FORMS if form.a_type is F64], ids=lambda form: form.opcode)
 def test_f64_forms(form: MmaForm) -> None:
     """From registers to registers, as the numpy functions on matrices."""
     rng = np.random.default_rng(form.k)
@@ -389,8 +398,10 @@ def test_the_environment_keeps_the_kernel_out(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TCSIM_KERNEL", "numpy")
     assert load() is None
     code = (
-        "import hashlib, numpy as np; from simulator.arithmetic import kernel_name, product; rng = np.random.default_rng(1)\n"
-        "a, b, c = (rng.integers(0, 1 << 16, shape).astype(np.uint32) for shape in ((5, 16, 16), (5, 16, 8), (5, 16, 8)))\n"
+        "import hashlib, numpy as np; from simulator.arithmetic import kernel_name, product; rng = "
+        "np.random.default_rng(1)\n"
+        "a, b, c = (rng.integers(0, 1 << 16, shape).astype(np.uint32) for shape in ((5, 16, 16), (5, 16, 8), (5, "
+        "16, 8)))\n"
         "d = product(a, b, c, family='mma', target='sm_80', a_type='f16', b_type='f16', d_type='f16')\n"
         "print(kernel_name(), hashlib.sha256(d.tobytes()).hexdigest())"
     )

@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 from isa import IsaError
 from isa.targets import parse_target
 from isa.types import ELEMENT_TYPES, PACKED_E2M1, SCALE_TYPES, ElementType
+from simulator.arithmetic.conversions import CONVERSIONS, legal_conversions
 from simulator.arithmetic.convert import (
-    CONVERSIONS,
     ROUNDINGS,
     convert,
     from_float64,
     largest,
-    legal_conversions,
     nan_pattern,
     to_float64,
 )
 from tests.golden.convert_device import inputs
 from tests.golden.make_convert import TARGETS, candidates, judge, load
+from tests.support.cases import examples, over
 from tests.support.paths import ROOT
 
 Reals = NDArray[np.float64]
@@ -51,7 +51,8 @@ NANS = {
     "ue4m3": 0x7F,
 }
 LARGEST = {
-    "f16": 65504.0, "bf16": 2.0**127 * (2 - 2.0**-7), "tf32": 2.0**127 * (2 - 2.0**-10), "f32": 2.0**127 * (2 - 2.0**-23), "e4m3": 448.0,
+    "f16": 65504.0, "bf16": 2.0**127 * (2 - 2.0**-7), "tf32": 2.0**127 * (2 - 2.0**-10),
+    "f32": 2.0**127 * (2 - 2.0**-23), "e4m3": 448.0,
     "e5m2": 57344.0, "e3m2": 28.0, "e2m3": 7.5, "e2m1": 6.0, "packed e2m1": 6.0, "ue8m0": 2.0**127, "ue4m3": 448.0,
 }  # fmt: skip  # published: PTX ISA 9.0, 5.2.3; OCP Microscaling Formats 1.0, 5.3
 
@@ -148,7 +149,7 @@ def reference_integer(values: Reals, type_: ElementType, rounding: str, relu: bo
     def one(x: float) -> int:
         if math.isnan(x):
             return nan
-        whole = (high if x > 0 else low) if math.isinf(x) else _WHOLE[rounding](x)
+        whole = (high if x > 0 else low) if math.isinf(x) else _WHOLE[rounding](x)  # type: ignore[operator]
         return min(max(whole, 0 if relu else low), high) & type_.mask
 
     return np.array([one(x) for x in values.tolist()], np.uint32)
@@ -187,19 +188,19 @@ def moved(source: str, target: str, rounding: str, relu: bool) -> bool:
     )
 
 
-@pytest.mark.parametrize("source", NARROW_SOURCES)
+@over("source", NARROW_SOURCES)
 def test_values_of_all_patterns(source: str) -> None:
     np.testing.assert_array_equal(to_float64(np.arange(1 << TYPES[source].bits), TYPES[source]), plain_values(source))
 
 
-@pytest.mark.parametrize("name", FLOATS)
+@over("name", FLOATS)
 def test_largest_and_nan(name: str) -> None:
     assert to_float64(largest(TYPES[name]), TYPES[name]) == LARGEST[name]
     assert nan_pattern(TYPES[name]) == NANS.get(name, largest(TYPES[name]))
     assert np.isnan(to_float64(nan_pattern(TYPES[name]), TYPES[name])) == (name in NANS)
 
 
-@pytest.mark.parametrize("source", NARROW_SOURCES)
+@over("source", NARROW_SOURCES)
 def test_every_pattern_to_every_type(source: str) -> None:
     patterns = np.arange(1 << TYPES[source].bits, dtype=np.uint32)
     values = plain_values(source)
@@ -220,8 +221,8 @@ def test_every_pattern_to_every_type(source: str) -> None:
         same(found, expected, patterns, f"{source} to {target}, {rounding}, satfinite {satfinite}, relu {relu}")
 
 
-@pytest.mark.parametrize("target", ["s4", "u4", "s8", "u8", "s32"])
-@pytest.mark.parametrize("source", ["s4", "u4", "s8", "u8", "s32"])
+@over("target", ["s4", "u4", "s8", "u8", "s32"])
+@over("source", ["s4", "u4", "s8", "u8", "s32"])
 def test_between_integers(source: str, target: str) -> None:
     of, to = TYPES[source], TYPES[target]
     patterns = np.arange(1 << of.bits, dtype=np.uint32) if of.bits < 32 else inputs("s32")
@@ -258,7 +259,7 @@ def adversarial(name: str) -> Reals:
     return np.concatenate([near, -near, [np.nan, -0.0]])
 
 
-@pytest.mark.parametrize("target", FLOATS)
+@over("target", FLOATS)
 def test_float64_is_rounded_once(target: str) -> None:
     values = adversarial("f16" if target == "f32" else target)
     if target == "f32":
@@ -301,7 +302,7 @@ def f32_adversarial(name: str) -> NDArray[np.uint32]:
     return np.unique(np.concatenate([centre, centre + np.uint32(1), centre - np.uint32(1), payloads]))
 
 
-@pytest.mark.parametrize("target", [name for name in FLOATS if name != "f32"])
+@over("target", [name for name in FLOATS if name != "f32"])
 def test_f32_next_to_every_tie(target: str) -> None:
     patterns = f32_adversarial(target)
     check_f32(patterns, target)
@@ -318,7 +319,7 @@ def check_f32(patterns: NDArray[np.uint32], target: str) -> None:
         same(found, expected, patterns, f"f32 to {target}, {rounding}, satfinite {satfinite}, relu {relu}")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.integers(0, (1 << 32) - 1), min_size=1, max_size=64),
     st.sampled_from([name for name in FLOATS if name != "f32"]),
@@ -327,7 +328,7 @@ def test_any_f32(patterns: list[int], target: str) -> None:
     check_f32(np.array(patterns, np.uint32), target)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.floats(width=64), min_size=1, max_size=64), st.sampled_from(FLOATS), st.sampled_from(list(ROUNDINGS))
 )
@@ -341,7 +342,7 @@ def test_any_float64(values: list[float], target: str, rounding: str) -> None:
     same(from_float64(given_values, TYPES[target], rounding), expected, given_values, f"f64 to {target}, {rounding}")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(0, (1 << 32) - 1), st.integers(1, 1 << 20), st.sampled_from(FLOATS), st.sampled_from(list(ROUNDINGS))
 )
@@ -417,8 +418,8 @@ def ml_differences(name: str, source: str) -> list[tuple[int, int, int]]:
     return [zero, (0x41, 0x5F, 1), (0x8000, 0xFF3F, 0xFF)]
 
 
-@pytest.mark.parametrize("source", ["f16", "bf16"])
-@pytest.mark.parametrize("name", ML)
+@over("source", ["f16", "bf16"])
+@over("name", ML)
 def test_differences_from_ml_dtypes_are_the_listed_ones(name: str, source: str) -> None:
     """Rounded from float32, to nearest and without satfinite, for all 65,536 numbers. (From float64 ml_dtypes rounds
     twice.)"""
@@ -489,9 +490,7 @@ KNOWN_DIFFERENCES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("file", "key"), [pytest.param(*pair, id=f"{pair[0][8:-4]}-{pair[1]}") for pair in _recordings()]
-)
+@over(("file", "key"), _recordings())
 def test_recorded_results(file: str, key: str) -> None:
     """A run is checked at its first, last and middle pattern; a list whole."""
     arrays = recorded(file)
@@ -517,7 +516,7 @@ def test_recorded_results(file: str, key: str) -> None:
     assert differing == KNOWN_DIFFERENCES.get((file, key), {})
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("key", ["runs|e4m3.f32.rn.satfinite", "runs|ue8m0.f32.rp"])
 def test_all_f32_patterns(key: str) -> None:
     arrays = recorded("convert_cuda_host.npz")

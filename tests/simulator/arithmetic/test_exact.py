@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from isa.types import ELEMENT_TYPES, Bits, ElementType
 from simulator.arithmetic import Decoded, canonical_nan, decode, exact_sum, infinity
 from tests.golden import reference
+from tests.support.cases import examples, over
 
 F16, F32, BF16, TF32, E4M3, E5M2 = (ELEMENT_TYPES[name] for name in ("f16", "f32", "bf16", "tf32", "e4m3", "e5m2"))
 COMBINATIONS = [
@@ -79,8 +80,8 @@ def simulate(left: Bits, right: Bits, c: Bits, types: Types) -> Bits:
     return exact_sum(products, a.fraction + b.fraction, decode(c[None], d), d)[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("a", "b", "d"), COMBINATIONS, ids=IDS)
+@over("kind", KINDS)
+@over(("a", "b", "d"), COMBINATIONS, ids=IDS)
 def test_against_fractions(a: ElementType, b: ElementType, d: ElementType, kind: str) -> None:
     rng = np.random.default_rng([KINDS.index(kind), IDS.index(f"{a}-{b}-{d}")])
     for products, count in ((1, 150), (2, 150), (4, 100), (16, 60), (32, 20)):
@@ -92,11 +93,12 @@ def test_against_fractions(a: ElementType, b: ElementType, d: ElementType, kind:
         found = simulate(left, right, c, (a, b, d))
         wrong = np.flatnonzero(found != np.array(expected, np.uint32))
         assert not len(wrong), (
-            f"{len(wrong)} of {count} sums of {products} products, first: {left[wrong[0]]} * {right[wrong[0]]} + {c[wrong[0]]:#x}"
+            f"{len(wrong)} of {count} sums of {products} products, first: {left[wrong[0]]} * {right[wrong[0]]} + "
+            f"{c[wrong[0]]:#x}"
         )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data(), choice=st.sampled_from(COMBINATIONS), products=st.integers(1, 8))
 def test_any_patterns(data: st.DataObject, choice: tuple[ElementType, ElementType, ElementType], products: int) -> None:
     a, b, d = choice
@@ -110,7 +112,7 @@ def _bf16(exponent: int, negative: bool = False) -> int:
     return (negative << 15) | ((exponent + 127) << 7 if exponent >= -126 else 1 << (exponent + 133))
 
 
-@pytest.mark.parametrize(
+@over(
     ("terms", "c", "expected"),
     [
         ([(127, 127, False), (127, 127, True), (0, 0, False)], 0, 0x3F800000),  # 2^254 cancels and 1 remains

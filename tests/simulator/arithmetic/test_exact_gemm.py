@@ -22,6 +22,7 @@ from simulator.arithmetic import exact_gemm as matmul
 from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.arithmetic.exact_gemm.rounding import RESULTS, nearest, sum_exactly
 from tests.golden import reference
+from tests.support.cases import examples, over
 
 Array = NDArray[Any]
 TYPES = ("f16", "bf16", "tf32", "f32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
@@ -87,7 +88,8 @@ def check(a: Array, b: Array, c: Array | None, result: str, found: Array) -> Non
     assert found.view(DTYPES[result]).shape == wanted.shape
     wrong = np.argwhere(found.view(DTYPES[result]) != wanted)
     assert not len(wrong), (
-        f"{len(wrong)} of {wanted.size} wrong, first {wrong[0]}: {found[tuple(wrong[0])]!r}, pattern {wanted[tuple(wrong[0])]:#x}"
+        f"{len(wrong)} of {wanted.size} wrong, first {wrong[0]}: {found[tuple(wrong[0])]!r}, pattern "
+        f"{wanted[tuple(wrong[0])]:#x}"
     )
 
 
@@ -105,8 +107,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("result", TARGETS)
-@pytest.mark.parametrize("a_type", TYPES)
+@over("result", TARGETS)
+@over("a_type", TYPES)
 def test_types(a_type: str, result: str) -> None:
     for number, b_type in enumerate(TYPES):
         rng = np.random.default_rng([TYPES.index(a_type), number, list(TARGETS).index(result)])
@@ -116,8 +118,8 @@ def test_types(a_type: str, result: str) -> None:
             check(x, y, None, result, exact_gemm(a, b, a_type=a_type, b_type=b_type, result=result))
 
 
-@pytest.mark.parametrize("result", TARGETS)
-@pytest.mark.parametrize("kind", ["bits", "finite", "near", "few", "cancel"])
+@over("result", TARGETS)
+@over("kind", ["bits", "finite", "near", "few", "cancel"])
 def test_ways(way: str, kind: str, result: str) -> None:
     rng = np.random.default_rng(len(way + kind + result))
     for name in ("f16", "bf16", "tf32", "e5m2"):
@@ -134,7 +136,7 @@ def test_ways(way: str, kind: str, result: str) -> None:
             check(x, y, start, result, found)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     data=st.data(), a_type=st.sampled_from(TYPES), b_type=st.sampled_from(TYPES), result=st.sampled_from(list(TARGETS))
 )
@@ -197,7 +199,7 @@ HARD = [
 ]
 
 
-@pytest.mark.parametrize(("terms", "wanted", "result"), HARD)
+@over(("terms", "wanted", "result"), HARD)
 def test_hard(way: str, terms: list[Any], wanted: float, result: str) -> None:
     signed = [t if isinstance(t, tuple) else (t, 0) for t in terms]
     left = [max(min(e, 127), e // 2) if e < 0 else min(e, 127) for e, _ in signed]
@@ -408,7 +410,7 @@ def test_sums_with_an_error_are_certain_only_where_they_are() -> None:
                 assert low == high == found
             elif low == high:  # too careful only close to a change
                 wide = [
-                    total + s * Fraction(error[n]) * (1 + Fraction(1, 1000)) + s * abs(total) * Fraction(1, 1 << 49)
+                    total + s * Fraction(error[n]) * (1 + Fraction(1, 1000)) + s * abs(total) * Fraction(1, 1 << 49)  # type: ignore[operator]
                     for s in (-1, 1)
                 ]
                 assert len({rounded(x, result) for x in wide}) == 2
@@ -441,7 +443,7 @@ F32_ONES = np.ones((2, 4), np.float32)
 SCALE = np.full((2, 2), 127, np.uint8)
 
 
-@pytest.mark.parametrize(
+@over(
     ("a", "b", "options", "message"),
     [
         (ONES[0], ONES.T, {}, "a has shape"),

@@ -23,6 +23,7 @@ from tests.hardware.numerics import BLOCKS_KEPT, CASES, contents, digest, kept_c
 from tests.hardware.numerics_forms import BITS, BLOCKS, FORMS, Form
 from tests.hardware.numerics_inputs import floats, probes, random_cases
 from tests.hardware.numerics_layout import Registers, elements
+from tests.support.cases import alike, over
 from tests.support.paths import ROOT, TESTS
 
 GOLDEN = TESTS / "golden" / "h100_numerics.npz"
@@ -52,7 +53,7 @@ def first_difference(form: Form, name: str, expected: Registers, found: Register
     return f"{form.opcode}, {name}: {which}, word {word} of lane {lane}: {values}; {len(wrong)} words differ"
 
 
-@pytest.mark.parametrize("opcode", OPCODES)
+@over("opcode", OPCODES)
 def test_models_give_every_recorded_bit(opcode: str) -> None:
     form = FORMS[opcode]
     for name, given, found in recording(opcode):
@@ -60,7 +61,7 @@ def test_models_give_every_recorded_bit(opcode: str) -> None:
         assert not first_difference(form, name, reference.expected(form, given, block, kept_cases(form, name)), found)
 
 
-@pytest.mark.parametrize("opcode", OPCODES)
+@over("opcode", OPCODES)
 def test_simulator_gives_every_recorded_bit(opcode: str) -> None:
     form = FORMS[opcode]
     for name, given, found in recording(opcode):
@@ -76,7 +77,7 @@ def test_every_form_is_recorded() -> None:
         assert ("probes" in names) == (form.d != "s32")
 
 
-@pytest.mark.parametrize("opcode", OPCODES)
+@over("opcode", OPCODES)
 def test_contents_are_those_made_here(opcode: str) -> None:
     form = FORMS[opcode]
     made = random_cases(form, max(kept_cases(form, "random")) + 1)
@@ -107,7 +108,7 @@ FP8_F16 = "mma.sync.aligned.m16n8k32.row.col.f16.e4m3.e4m3.f16"
 MINUS = "zeros: all products -0 * 1, C -0"
 
 
-@pytest.mark.parametrize(
+@over(
     ("opcode", "probe", "result"),
     [
         (F64, MINUS, 1 << 63),
@@ -173,8 +174,8 @@ def words_that_differ(opcodes: list[str]) -> int:
     )
 
 
-@pytest.mark.parametrize(("fraction", "floor"), [(-1, 0), (1, 0), (0, -1), (0, 1)])
-@pytest.mark.parametrize(
+@over(("fraction", "floor"), [(-1, 0), (1, 0), (0, -1), (0, 1)])
+@over(
     "opcode",
     [
         F16,
@@ -226,7 +227,7 @@ def test_model_of_blocks_differs_from_the_ordinary_one_where_it_should() -> None
         assert np.array_equal(usual, reference.expected(form, given, block)) == (block[0] % 4 == 0)
 
 
-@pytest.mark.parametrize("assembler", ["12.4.131", "12.6.85"])
+@over("assembler", ["12.4.131", "12.6.85"], distinct=alike)
 def test_older_assemblers_add_the_two_steps_of_8_bit_floats_apart(
     assembler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

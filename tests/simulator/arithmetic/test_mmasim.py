@@ -26,6 +26,7 @@ from tests.benchmarks import mmasim as benchmark
 from tests.golden import compare_external, compare_mmasim
 from tests.golden.mmasim_cases import Instruction
 from tests.golden.probes import PROBES, Probe, probes, record
+from tests.support.cases import over
 
 RECORDED = dict(compare_mmasim.recorded())
 INSTRUCTIONS = list(RECORDED)
@@ -63,7 +64,7 @@ def row_of(instruction: Instruction, target: Target) -> SumRow:
     return find_row(instruction.family, target, instruction.a_type, kind=kind, shape=shape)
 
 
-@pytest.mark.parametrize("instruction", INSTRUCTIONS, ids=str)
+@over("instruction", INSTRUCTIONS, ids=str)
 def test_every_recorded_result(instruction: Instruction, columns: int) -> None:
     cases = compare_mmasim.repeated(instruction, RECORDED[instruction], columns)
     for target in instruction.targets:
@@ -97,7 +98,7 @@ FOR_PROBES = [
 ]
 
 
-@pytest.mark.parametrize(("instruction", "probe"), FOR_PROBES, ids=[f"{i}|{p.shows}" for i, p in FOR_PROBES])
+@over(("instruction", "probe"), FOR_PROBES, ids=[f"{i}|{p.shows}" for i, p in FOR_PROBES])
 def test_probes(instruction: Instruction, probe: Probe, columns: int) -> None:
     case = record(probe, instruction)
     for target in instruction.targets:
@@ -112,7 +113,7 @@ def test_probes_are_for_every_generation() -> None:
     }
 
 
-@pytest.mark.parametrize("instruction", [i for i in INSTRUCTIONS if len(probes(i))], ids=str)
+@over("instruction", [i for i in INSTRUCTIONS if len(probes(i))], ids=str)
 def test_mmasim_gave_what_the_probes_expect(instruction: Instruction) -> None:
     expected = [probe.expected(instruction) for probe in PROBES if probe.expected(instruction) is not None]
     assert RECORDED[instruction]["d"][: len(expected), 0, 0].tolist() == expected
@@ -134,7 +135,7 @@ def mutant(rule: SumRule, change: str, instruction: Instruction) -> SumRule | No
     return replace(rule, kept=23) if name == "rounding" and rule.kept == 13 and instruction.d_type.bits == 32 else None
 
 
-@pytest.mark.parametrize("instruction", [i for i in INSTRUCTIONS if i.a_type.bits < 64], ids=str)
+@over("instruction", [i for i in INSTRUCTIONS if i.a_type.bits < 64], ids=str)
 def test_a_wrong_parameter_shows_as_often_as_in_mmasim(instruction: Instruction, columns: int) -> None:
     cases = compare_mmasim.repeated(instruction, RECORDED[instruction][len(probes(instruction)) :], columns)
     told = mutations()[str(instruction)]
@@ -200,7 +201,7 @@ def test_comparison_prints_a_table_and_fails_on_a_difference(
     assert compare_mmasim.main(["--mmasim", str(tmp_path / "no python")]) == 2
 
 
-@pytest.mark.parametrize("row", benchmark.ROWS, ids=str)
+@over("row", benchmark.ROWS, ids=str)
 def test_the_benchmark_compares_equal_work(row: benchmark.Row, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "CASES", 2)
     form = mma_forms()[row.opcode]

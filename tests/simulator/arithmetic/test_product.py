@@ -20,6 +20,8 @@ from simulator.execute.mma import Scales, apart, execute_mma
 from tests.golden import reference
 from tests.simulator.arithmetic.test_compiled import draw_f64, scale_words, targets_of
 from tests.simulator.arithmetic.test_exact import KINDS, cases, draw
+from tests.support.cases import examples, over
+from tests.support.forms import by_arithmetic
 
 FORMS = list(isa.mma_forms().values())
 PACKED_TYPES: dict[str, Any] = {"a_type": PACKED_E2M1, "b_type": PACKED_E2M1}
@@ -39,8 +41,11 @@ def operands(form: MmaForm, seed: int = 2) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    "form", [f for f in FORMS if not f.row.operation and f.rounding in ("", "rn")], ids=lambda form: form.opcode
+@over(
+    "form",
+    [f for f in FORMS if not f.row.operation and f.rounding in ("", "rn")],
+    ids=lambda form: form.opcode,
+    distinct=by_arithmetic,
 )
 def test_agrees_with_fragments(form: MmaForm) -> None:
     """Every dense and sparse form, on a target for each rule: the same bits as through registers. (Bits, b1, are no
@@ -209,7 +214,7 @@ def test_tcgen05_has_scaled_kinds_on_sm_100() -> None:
         assert int(exact[case, 3, 5]) == reference.exact(*both, int(c[case, 3, 5]), types, factors)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.integers(0, 4),
     st.integers(1, 20),
@@ -371,7 +376,7 @@ ERRORS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "words"), [case[1:] for case in ERRORS], ids=[case[0] for case in ERRORS])
+@over(("changes", "words"), [case[1:] for case in ERRORS], ids=[case[0] for case in ERRORS])
 def test_errors(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(IsaError, match=words):
         ask(**changes)

@@ -20,6 +20,7 @@ from simulator.arithmetic.rows import INFERRED, MEASURED_BY_OTHERS, MEASURED_HER
 from simulator.execute.mma import execute_mma, undefined_cases
 from tests.golden import reference
 from tests.simulator.arithmetic.test_exact import KINDS, cases
+from tests.support.cases import examples, over
 
 F16, F32, BF16, TF32 = (ELEMENT_TYPES[name] for name in ("f16", "f32", "bf16", "tf32"))
 ORDERED = "mma.sp::ordered_metadata.sync.aligned."
@@ -94,7 +95,7 @@ def test_rounding_against_fractions(element: ElementType, nearest: bool, kept: i
     values = np.concatenate([values, ties, -ties])
     found = encode(values, element, nearest=nearest, fraction=kept)
     for value, pattern in zip(values.tolist(), found.tolist(), strict=True):
-        magnitude = reference.write(reference.Fraction(value), element, nearest, kept)
+        magnitude = reference.write(reference.Fraction(value), element, nearest, kept)  # type: ignore[attr-defined]
         assert pattern == magnitude | (1 << (element.bits - 1) if value < 0 and magnitude else 0), value
 
 
@@ -241,7 +242,7 @@ VECTORS = [
 ]
 
 
-@pytest.mark.parametrize("vector", VECTORS, ids=[v[0] for v in VECTORS])
+@over("vector", VECTORS, ids=[v[0] for v in VECTORS])
 def test_published_vectors(vector: tuple[str, str, dict[int, int], dict[int, int], int, int, int]) -> None:
     _, opcode, a, b, c, ampere, hopper = vector
     assert hex(dot(opcode, a, b, c, "sm_80")) == hex(ampere)
@@ -299,9 +300,7 @@ WIDTHS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("target", "opcode", "fraction", "products"), WIDTHS, ids=lambda v: str(v).removeprefix("mma.")
-)
+@over(("target", "opcode", "fraction", "products"), WIDTHS, ids=lambda v: str(v).removeprefix("mma."))
 def test_width_and_length_of_a_step(target: str, opcode: str, fraction: int, products: int) -> None:
     assert [probe(target, opcode, 2, tiny) for tiny in (fraction - 1, fraction, fraction + 1)] == [True, True, False]
     backs = range(2, mma_forms()[opcode].k_stored)
@@ -341,9 +340,7 @@ def test_the_forms_of_each_sum_cover_the_rows() -> None:
     assert all(row in covered for row in SUM_ROWS if row.family == "mma" and not row.kind and row.inputs != "f64")
 
 
-@pytest.mark.parametrize(
-    ("target", "form", "row"), one_form_of_each_sum(), ids=lambda value: getattr(value, "opcode", str(value)[:6])
-)
+@over(("target", "form", "row"), one_form_of_each_sum(), ids=lambda value: getattr(value, "opcode", str(value)[:6]))
 def test_fused_sum_against_fractions(target: str, form: MmaForm, row: SumRow) -> None:
     """Whole instructions: one case for each kind of values, four outputs of each recomputed in fractions."""
     rng = np.random.default_rng(len(form.opcode))
@@ -378,7 +375,7 @@ def types_of(form: MmaForm) -> reference.Types:
     return reference.Types(form.a_type, form.b_type, form.c_type, form.d_type)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(data=st.data(), target=st.sampled_from(["sm_80", "sm_89", "sm_90", "sm_120"]))
 def test_any_patterns_through_the_fused_sum(data: st.DataObject, target: str) -> None:
     opcodes = [F32_K16, F16_K16, BF16_K16, TF32_K8]
@@ -394,7 +391,7 @@ def test_any_patterns_through_the_fused_sum(data: st.DataObject, target: str) ->
     assert hex(dot(form.opcode, dict(enumerate(a)), dict(enumerate(b)), c, target)) == hex(expected)
 
 
-@pytest.mark.parametrize("number", KNOWN)
+@over("number", KNOWN)
 def test_every_float_form_has_exactly_one_row_on_every_target_that_supports_it(number: int) -> None:
     """Block-scaled, f64 and m8n8k4 ones, too; and what a row says is enough to add with."""
     targets = [
@@ -491,7 +488,7 @@ INTEGER_FORMS = [f for f in mma_forms().values() if not f.a_type.is_float and no
 BIT_FORMS = [f for f in mma_forms().values() if f.row.operation]
 
 
-@pytest.mark.parametrize("form", INTEGER_FORMS, ids=lambda form: form.opcode)
+@over("form", INTEGER_FORMS, ids=lambda form: form.opcode)
 def test_integers_against_python(form: MmaForm) -> None:
     """Expanding A to K columns and multiplying Python integers gives the same, wrapped or clamped once."""
     rng = np.random.default_rng(len(form.opcode))
@@ -641,7 +638,7 @@ def test_undefined_metadata_is_named_counted_and_computed(opcode: str, code: int
     place = rf"lane {lane}, bits {4 * position}\.\.{4 * position + 3}"
     with pytest.raises(UndefinedBehavior, match=rf"case 1, row 9, chunk 5: code 0b{code:04b} in {place}") as caught:
         mma_sp(opcode, a, b, c, e, undefined="raise")
-    assert caught.value.name == name
+    assert caught.value.rule == name
     assert np.array_equal(
         mma_sp(opcode, a[:1], b[:1], c[:1], e[:1], undefined="raise"), mma_sp(opcode, a[:1], b[:1], c[:1], e[:1])
     )
@@ -660,7 +657,7 @@ def test_selector_beyond_the_range_that_assembles() -> None:
     for policy in ("hardware", "raise"):
         with pytest.raises(UndefinedBehavior, match="illegal-instruction") as caught:
             mma_sp(SP_K32, a, b, c, e, 2, undefined=policy)
-        assert caught.value.name == "selector-out-of-range"
+        assert caught.value.rule == "selector-out-of-range"
     for selector in (4, -1):
         with pytest.raises(IsaError, match="0 to 1"):
             mma_sp(SP_K32, a, b, c, e, selector)

@@ -17,6 +17,7 @@ from simulator.arithmetic.sums import add_in_numpy
 from simulator.arithmetic.threads import spread, thread_count
 from simulator.execute.mma import Scales, execute_mma
 from tests.simulator.arithmetic.test_compiled import draw_f64
+from tests.support.cases import examples
 
 COUNTS = ("1", "2", "3")
 
@@ -39,7 +40,7 @@ def test_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
             thread_count()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 5000), st.integers(1, 1 << 22), st.integers(1, 9))
 def test_every_case_once(cases: int, products: int, threads: int) -> None:
     seen = np.zeros(cases, np.int64)

@@ -19,10 +19,12 @@ from isa import IsaError, decode
 from isa.undefined import RULES
 from simulator.check import check
 from simulator.check.accesses import Partition, touches
-from simulator.check.order import Result, check_order
-from simulator.check.rules import CHECK_RULES, ORDER_RULES, UNDEFINED_FIXES, markdown, rule_of_refusal
+from simulator.check.order import check_order
+from simulator.check.order_result import Result
+from simulator.check.rules import CHECK_RULES, ORDER_RULES, UNDEFINED_FIXES, markdown
 from simulator.errors import TraceError
-from simulator.execute.cta_state import Event, Region
+from simulator.execute.events import Event, Region
+from tests.support.cases import examples, over
 from tests.support.paths import TESTS
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -48,7 +50,7 @@ def twin(path: Path, folder: Path) -> Path:
 # One trace for each case, and its twin
 
 
-@pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
+@over("path", READABLE, ids=lambda path: path.stem)
 def test_each_trace_is_found(path: Path) -> None:
     report = check(path)
     assert sorted(finding.rule for finding in report.findings) == expected(path)
@@ -66,17 +68,15 @@ def test_each_trace_is_found(path: Path) -> None:
             assert f"line {finding.other}" in finding.what or f"line {finding.other}" in finding.fix
 
 
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("ptx", ["9.0", "9.4"])
+@over("path", TRACES, ids=lambda path: path.stem)
+@over("ptx", ["9.0", "9.4"])
 def test_each_twin_is_clean(path: Path, ptx: str, tmp_path: Path) -> None:
     report = check(twin(path, tmp_path), ptx)
     assert not report.findings
     assert report.events > 0
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in READABLE if set(expected(path)) <= set(ORDER_RULES)], ids=lambda path: path.stem
-)
+@over("path", [path for path in READABLE if set(expected(path)) <= set(ORDER_RULES)], ids=lambda path: path.stem)
 def test_the_advice_is_what_the_twin_inserts(path: Path) -> None:
     inserted = " ".join(line for line in path.read_text().splitlines() if line.startswith("//+"))
     for finding in check(path).findings:
@@ -108,7 +108,7 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("group", range(1, 16))
+@over("group", range(1, 16))
 def test_the_message_of_each_group(group: int, tcsim: Tcsim) -> None:
     name, rule, words = MESSAGES[group]
     code, out, err = tcsim("check", FOLDER / f"{name}.trace")
@@ -199,7 +199,10 @@ def test_exit_codes(tcsim: Tcsim, tmp_path: Path) -> None:
 
 def test_ordinary_races_have_both_lines(tmp_path: Path) -> None:
     """A race of two warps that use no asynchronous instruction, which a run only counts."""
-    text = ".trace 1\n.target sm_90a\n.warps 2\n.shared 64\n.warp 0 {\nst.shared.b32 [%r0], %r1;\n}\n.warp 1 {\nld.shared.b32 %r1, [%r0];\n}\n"
+    text = (
+        ".trace 1\n.target sm_90a\n.warps 2\n.shared 64\n.warp 0 {\nst.shared.b32 [%r0], %r1;\n}\n.warp 1 "
+        "{\nld.shared.b32 %r1, [%r0];\n}\n"
+    )
     (tmp_path / "x.trace").write_text(text)
     races = [finding for finding in check(tmp_path / "x.trace").findings if finding.rule == "shared-memory-race"]
     assert [(finding.line, finding.other) for finding in races] == [(9, 6)]
@@ -236,7 +239,6 @@ def test_every_rule_is_stated() -> None:
     assert not set(CHECK_RULES) & set(RULES)
     assert set(UNDEFINED_FIXES) <= set(RULES)
     assert all(rule.rule and rule.section and (rule.fix or name in ORDER_RULES) for name, rule in CHECK_RULES.items())
-    assert rule_of_refusal("something new") == "not-executable"
 
 
 # Random programs, as logs
@@ -270,16 +272,17 @@ def event(name: str, warp: int, line: int, reads: Sequence[Region] = (), writes:
     return Event(instruction.form.opcode, instruction, 0, ((warp, mask),), line, tuple(reads), tuple(writes))
 
 
-def cells(space: str, first: int, count: int) -> Region:
-    return Region(space, 0, np.arange(first, first + count))
+def cells(space: str, first: int, count: int, role: str) -> Region:
+    return Region(space, 0, np.arange(first, first + count), role)
 
 
 def operation(name: str, warp: int, line: int, first: int, count: int) -> Event:
     """An instruction on cells `first` on of Tensor Memory, and on the bytes of the same numbers where it uses shared
     memory."""
-    tmem, shared = cells("tmem", first, count), cells("shared", first, count)
+    tmem, shared = cells("tmem", first, count, "cells"), cells("shared", first, count, "bytes")
     if name == "mma":
-        return event(name, warp, line, (shared, shared), (tmem,))
+        operands = (shared._replace(role="B"), shared._replace(role="A"))
+        return event(name, warp, line, operands, (tmem._replace(role="D"),))
     if name == "cp":
         return event(name, warp, line, (shared,), (tmem,))
     if name == "store":
@@ -321,7 +324,7 @@ def run(events: list[Event], ptx: str) -> Result:
     return check_order(events, ptx=ptx, warps=WARPS, written=EVERYTHING)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(STEP, max_size=12), st.sampled_from(["9.0", "9.4"]))
 def test_full_synchronisation_is_clean(steps: list[tuple[str, int, int, int]], ptx: str) -> None:
     events = initialised([10 * (at + 1) for at in range(len(steps))])
@@ -361,7 +364,7 @@ def needed(first: str, second: str, same: bool, link: str) -> bool:
     return in_tmem and (not same or first in ("mma", "cp"))  # after
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(STEP, max_size=4), STEP, STEP, st.sampled_from(sorted(EXPECTED)), st.sampled_from(["9.0", "9.4"]))
 def test_a_link_that_is_gone_is_reported(
     prefix: list[tuple[str, int, int, int]],
@@ -398,7 +401,7 @@ def test_a_link_that_is_gone_is_reported(
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 90), st.integers(1, 40)), min_size=1, max_size=12))
 def test_atoms_are_exactly_the_regions(regions: list[tuple[bool, int, int]]) -> None:
     """The partition, against sets of numbers."""

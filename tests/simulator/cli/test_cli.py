@@ -17,6 +17,7 @@ import pytest
 import isa
 from simulator.cli import VERBS
 from simulator.version import __version__
+from tests.support.cases import over
 
 Tcsim = Callable[..., tuple[int, str, str]]
 MMA = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
@@ -50,7 +51,7 @@ def test_version_and_help(tcsim: Tcsim) -> None:
     assert "tcsim run digits/f16" in out
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@over("verb", VERBS)
 def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
     code, out, err = tcsim(verb, "--help")
     assert code == 0
@@ -58,7 +59,7 @@ def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
     assert not err
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "words"),
     [
         ((), ("VERB",)),
@@ -271,7 +272,10 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 def test_importing_isa_loads_nothing_heavy() -> None:
-    script = "import isa, sys; print(*[m for m in ('pandas', 'matplotlib', 'simpy', 'rich', 'simulator', 'ml_dtypes') if m in sys.modules])"
+    script = (
+        "import isa, sys; print(*[m for m in ('pandas', 'matplotlib', 'simpy', 'rich', 'simulator', "
+        "'ml_dtypes') if m in sys.modules])"
+    )
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", script], capture_output=True, text=True, check=True
     )
@@ -280,7 +284,10 @@ def test_importing_isa_loads_nothing_heavy() -> None:
 
 
 def test_decode_needs_no_simpy() -> None:
-    script = f"import sys; from simulator.cli import main; main(['decode', {TEXT!r}]); print('simpy' in sys.modules, 'rich' in sys.modules)"
+    script = (
+        f"import sys; from simulator.cli import main; main(['decode', {TEXT!r}]); print('simpy' in "
+        f"sys.modules, 'rich' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ}
     )

@@ -12,6 +12,7 @@ from isa.forms.mma import mma_forms
 from isa.targets import parse_target
 from isa.undefined import metadata_findings
 from tests.golden import compare
+from tests.support.cases import over
 from tests.support.paths import TESTS
 
 GOLDEN = TESTS / "golden"
@@ -19,7 +20,7 @@ RECORDINGS = [recording for name in compare.H100_FILES for recording in compare.
 OPCODES = sorted({recording.form.opcode for recording in RECORDINGS})
 
 
-@pytest.mark.parametrize("opcode", OPCODES)
+@over("opcode", OPCODES)
 def test_every_recorded_bit(opcode: str) -> None:
     for recording in (r for r in RECORDINGS if r.form.opcode == opcode):
         wrong = np.argwhere(recording.simulate() != recording.outputs)

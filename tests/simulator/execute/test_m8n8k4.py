@@ -12,6 +12,7 @@ import isa
 from isa.fragments.registers import Fragment
 from tests.isa.fragments.test_mappings import cute_index
 from tests.isa.ptx.test_decoder import PTXAS, ptxas_takes, takes
+from tests.support.cases import over
 
 LAYOUTS = ("row.row", "row.col", "col.row", "col.col")
 ACCUMULATORS = {("f16", "f16"), ("f32", "f16"), ("f32", "f32")}  # D, C
@@ -48,15 +49,15 @@ def test_forms() -> None:
     assert {(form.blocks, form.a_layout, form.b_layout) for form in others} == {(1, "row", "col")}
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.opcode)
-@pytest.mark.parametrize("operand", ["a", "b", "c", "d"])
+@over("form", FORMS, ids=lambda form: form.opcode)
+@over("operand", ["a", "b", "c", "d"])
 def test_against_cute(form: isa.MmaForm, operand: str) -> None:
     """Each product for itself. CuTe's B is N x K, so that its row layout is what PTX calls columns."""
     fragment: Fragment = getattr(form, operand)
     if operand in ("c", "d"):
         sizes, strides = OF_16 if fragment.type.bits == 16 else OF_32
     else:
-        sizes, strides = ROW_8X4 if {"a": form.a_layout == "row", "b": form.b_layout == "col"}[operand] else COL_8X4
+        sizes, strides = ROW_8X4 if {"a": form.a_layout == "row", "b": form.b_layout == "col"}[operand] else COL_8X4  # type: ignore[assignment]
     per = fragment.type.per_register
     for pair, thread, value in product(range(4), range(8), range(fragment.registers * per)):
         lane = cute_index(thread, *THREADS) + 4 * pair
@@ -126,7 +127,7 @@ def test_grid(target: str) -> None:
 
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas on PATH")
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a", "sm_120a"])
 def test_grid_is_what_ptxas_says(target: str) -> None:
     assert [text for text, accepted in grid() if ptxas_takes(text, target) != accepted] == []

@@ -8,10 +8,12 @@ import pytest
 
 from isa import IsaError, UndefinedBehavior
 from isa.shared_memory.tile import Tile
-from isa.tensor_memory.moves import copy, move
+from isa.tensor_memory.copies import copy
+from isa.tensor_memory.moves import move
 from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.moves import copy_in, load, shift, store
 from simulator.state.tensor_memory import TensorMemory
+from tests.support.cases import over
 
 
 def cta(seed: int = 0, columns: int = 512, shared: int = 65536) -> Cta:
@@ -33,10 +35,8 @@ def place(shape: str, thread: int, register: int) -> tuple[int, int]:
     }[shape]
 
 
-@pytest.mark.parametrize("warp", [0, 1, 6])
-@pytest.mark.parametrize(
-    ("shape", "repeats"), [("32x32b", 1), ("32x32b", 32), ("16x64b", 4), ("16x128b", 2), ("16x256b", 8)]
-)
+@over("warp", [0, 1, 6])
+@over(("shape", "repeats"), [("32x32b", 1), ("32x32b", 32), ("16x64b", 4), ("16x128b", 2), ("16x256b", 8)])
 def test_load_and_store(shape: str, repeats: int, warp: int) -> None:
     state, how = cta(), move(shape, repeats)
     for lane in how.base_lanes(warp):
@@ -105,7 +105,7 @@ def test_columns_must_be_allocated() -> None:
     state = cta(columns=64)
     with pytest.raises(UndefinedBehavior) as caught:
         load(state, 0, 62, move("32x32b", 4))
-    assert caught.value.name == "tmem-not-allocated"
+    assert caught.value.rule == "tmem-not-allocated"
     with pytest.raises(UndefinedBehavior):
         store(state, 0, 62, move("32x32b", 4), np.ones((4, 32), np.uint32))
     with pytest.raises(UndefinedBehavior):

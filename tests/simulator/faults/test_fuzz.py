@@ -6,16 +6,15 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from isa import IsaError
 from simulator.errors import ConfigError, TraceError
-from simulator.faults import report
 from simulator.faults.campaign import read_campaign
-from simulator.faults.replay import fault_of, replay, text
 from simulator.faults.run import subject_of
-from simulator.faults.summary import summarise
 from simulator.faults.table import read_blocks, read_head
+from simulator.studies.faults.summary import summarise
+from simulator.views.faults import report
+from simulator.views.faults.replay import fault_of, replay, text
+from tests.support.cases import alike, over
 
 Tcsim = Callable[..., tuple[int, str, str]]
 SUBJECTS = {
@@ -49,8 +48,8 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     return bytes(found)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", SUBJECTS)
+@over("seed", range(3), distinct=alike)
+@over("kind", SUBJECTS)
 def test_nothing_but_clear_errors_comes_out(kind: str, seed: int, tmp_path: Path, tcsim: Tcsim) -> None:
     rng = random.Random(f"{kind} {seed}")
     few = {True: "count = 8", False: ""}

@@ -15,6 +15,7 @@ from simulator.arithmetic.convert import to_float64
 from simulator.faults import outcomes, table
 from tests.golden import compare_faults
 from tests.golden.compare_faults import Recording
+from tests.support.cases import over
 
 RECORDINGS, FACTS = compare_faults.load()
 OPCODES = sorted({recording.opcode for recording in RECORDINGS})
@@ -34,7 +35,7 @@ def of_form(opcode: str) -> list[Recording]:
     return [recording for recording in RECORDINGS if recording.opcode == opcode]
 
 
-@pytest.mark.parametrize("opcode", OPCODES)
+@over("opcode", OPCODES)
 def test_every_recorded_fault(opcode: str) -> None:
     for recording in of_form(opcode):
         assert recording.clean is not None
@@ -48,7 +49,7 @@ def test_every_recorded_fault(opcode: str) -> None:
         )
 
 
-@pytest.mark.parametrize("opcode", OPCODES)
+@over("opcode", OPCODES)
 def test_every_single_flip_and_every_code_in_every_chunk(opcode: str) -> None:
     for recording in of_form(opcode):
         bits, codes = (compare_faults.every(recording.instruction, group) for group in compare_faults.EVERY)

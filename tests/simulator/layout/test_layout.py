@@ -20,6 +20,7 @@ from simulator.layout import Choice, FormLayout, Operand, form_layout, random_wo
 from simulator.layout.check import check_formulas, evaluate, every_layout
 from simulator.layout.provenance import Term, explain
 from simulator.layout.queries import what, where
+from tests.support.cases import over
 
 Tcsim = Callable[..., tuple[int, str, str]]
 F16 = "mma.sp.m16n8k32.f32.f16.f16.f32"
@@ -81,7 +82,7 @@ def _run(form: MmaForm, registers: dict[str, np.ndarray]) -> np.ndarray:
     return form.d.gather(simulator.mma(form.opcode, *operands, target=target))[0]
 
 
-@pytest.mark.parametrize("opcode", [opcode for opcode, _ in TYPES])
+@over("opcode", [opcode for opcode, _ in TYPES])
 def test_every_product_that_explain_names_is_the_one_that_is_computed(opcode: str) -> None:
     """Ones in just the two places that a term names make D[row][column] one, and nothing else of its column; a one in
     no other place of A does."""
@@ -152,7 +153,7 @@ EVERY = {
 assert len(EVERY) > 300
 
 
-@pytest.mark.parametrize(
+@over(
     ("found", "operand"), EVERY.values(), ids=lambda value: getattr(value, "opcode", getattr(value, "name", ""))[-60:]
 )
 def test_places_and_elements_are_inverse(found: FormLayout, operand: Operand) -> None:
@@ -190,7 +191,7 @@ def test_a_wrong_formula_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all("lane = " in line for line in found)
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "",
@@ -235,8 +236,8 @@ def test_where_in_words() -> None:
     assert "measured: NVIDIA H100 80GB" in text
 
 
-@pytest.mark.parametrize("opcode", [F16, TF32, S4, "mma.sp::ordered_metadata.m16n8k64.f32.e4m3.e4m3.f32", TMEM])
-@pytest.mark.parametrize("metadata", ["random:7", "0xE4D80B5F"])
+@over("opcode", [F16, TF32, S4, "mma.sp::ordered_metadata.m16n8k64.f32.e4m3.e4m3.f32", TMEM])
+@over("metadata", ["random:7", "0xE4D80B5F"])
 def test_where_with_metadata_agrees_with_expand(opcode: str, metadata: str) -> None:
     """For every logical element: held in the register half where a matrix of its own numbers turns up, or pruned, as
     brute force says."""
@@ -267,7 +268,7 @@ def test_where_with_metadata_agrees_with_expand(opcode: str, metadata: str) -> N
                 )
 
 
-@pytest.mark.parametrize("code", range(16))
+@over("code", range(16))
 def test_without_metadata_the_codes_decide(code: int) -> None:
     """What is said of each defined code is what `stored_columns` gives for it."""
     for opcode in (F16, S4, TF32):
@@ -421,11 +422,13 @@ def test_metadata_files_that_are_none(tmp_path: Path, tcsim: Tcsim) -> None:
 # Forms and choices
 
 
-@pytest.mark.parametrize(
+@over(
     ("opcode", "choice", "words"),
     [
-        (F16, Choice(selector=2), "selector 2"), (F16, Choice(m=64), "no m to choose"), (F16, Choice(scale_a=(1, 0)), "no scale a to choose"),
-        ("mma.m16n8k16.f32.f16.f16.f32", Choice(selector=1), "no selector"), (TMEM, Choice(m=100), "M = 100"), (TMEM, Choice(n=7), "N = 7"),
+        (F16, Choice(selector=2), "selector 2"), (F16, Choice(m=64), "no m to choose"),
+        (F16, Choice(scale_a=(1, 0)), "no scale a to choose"),
+        ("mma.m16n8k16.f32.f16.f16.f32", Choice(selector=1), "no selector"), (TMEM, Choice(m=100), "M = 100"),
+        (TMEM, Choice(n=7), "N = 7"),
         (TMEM, Choice(base_lane=16), "base lane 16 in layout D"),
         (TMEM, Choice(selector=2), "selector 2"),
         (TMEM, Choice(half_split=4), "half split"),
@@ -549,12 +552,15 @@ def test_queries_as_json(tcsim: Tcsim) -> None:
         assert tcsim(*arguments)[0] == 0
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "code", "words"),
     [
-        (("layout",), 2, "FORM is missing"), (("layout", F16, "--palette", "rainbow", "--format", "svg"), 1, "pastel, distinct, safe, bw"),
-        (("layout", F16, "--output", "/nowhere/x.svg"), 2, "a folder that exists"), (("layout", F16, "--operand", "q"), 1, "a, b, c, d, e"),
-        (("layout", F16, "--lane", "40", "--format", "svg"), 1, "no lane 40"), (("layout", F16, "--scale-a", "x"), 2, "BYTE-ID"),
+        (("layout",), 2, "FORM is missing"),
+        (("layout", F16, "--palette", "rainbow", "--format", "svg"), 1, "pastel, distinct, safe, bw"),
+        (("layout", F16, "--output", "/nowhere/x.svg"), 2, "a folder that exists"),
+        (("layout", F16, "--operand", "q"), 1, "a, b, c, d, e"),
+        (("layout", F16, "--lane", "40", "--format", "svg"), 1, "no lane 40"),
+        (("layout", F16, "--scale-a", "x"), 2, "BYTE-ID"),
         (("layout", F16, "--selector", "-1"), 2, "-1"), (("where", F16, "--operand", "a", "--row", "5"), 2, "--col"),
         (("where", F16, "--operand", "a", "--row", "-5", "--col", "0"), 1, "no row -5"),
         (("what", F16, "--lane", "9", "--register", "z1"), 2, "such as a1"),

@@ -17,6 +17,7 @@ from isa import UndefinedBehavior
 from simulator import DeadlockError, TraceError, load_config
 from simulator.program import load
 from simulator.program.blocks import Repeat, Step
+from tests.support.cases import over
 from tests.support.small_traces import program, save
 
 HEAD = ".trace 1\n.target sm_90a\n"
@@ -85,7 +86,8 @@ def test_structure(tmp_path: Path) -> None:
     trace = load(
         save(
             tmp_path,
-            f"{HEAD}.warps 8\n.warp 1,4-5 {{ .repeat 2 {{ .repeat 0x3 {{ bar.sync 0; }} mov.b32 %r7, 1; }} }}\n.warp 0 {{ }}\n",
+            f"{HEAD}.warps 8\n.warp 1,4-5 "
+            f"{{ .repeat 2 {{ .repeat 0x3 {{ bar.sync 0; }} mov.b32 %r7, 1; }} }}\n.warp 0 {{ }}\n",
         )
     )
     first, second = trace.blocks
@@ -100,7 +102,10 @@ def test_structure(tmp_path: Path) -> None:
 
 
 def test_instruction_over_lines(tmp_path: Path) -> None:
-    body = "mov.u32 %r0, // first\n 7;\n  add.u32\n%r1,\n\n%r0, // comment ; with a semicolon\n\t-3 ; mov.u32 %r2, 1; mov.u32 %r3,\n2;"
+    body = (
+        "mov.u32 %r0, // first\n 7;\n  add.u32\n%r1,\n\n%r0, // comment ; with a semicolon\n\t-3 ; mov.u32 "
+        "%r2, 1; mov.u32 %r3,\n2;"
+    )
     report = run(tmp_path, body, end='.store "r", %r0, 4;')
     assert report.arrays["r"][0, :, 0].tolist() == [7, 4, 1, 2]
     assert [step.line for step in load(tmp_path / "x.trace").steps()] == [6, 8, 12, 12]
@@ -180,7 +185,7 @@ INTEGER: list[tuple[str, Callable[[int, int, int], int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "function"), INTEGER, ids=[text for text, _ in INTEGER])
+@over(("text", "function"), INTEGER, ids=[text for text, _ in INTEGER])
 def test_integer_instructions(tmp_path: Path, text: str, function: Callable[[int, int, int], int]) -> None:
     given = words(4, 3, 32)
     given[:, 1, ::3] %= 40  # shift amounts on both sides of 31
@@ -207,8 +212,8 @@ def test_special_registers(tmp_path: Path) -> None:
 # Shared memory
 
 
-@pytest.mark.parametrize("vector", [1, 2, 4])
-@pytest.mark.parametrize("kind", ["b32", "u32", "s32", "f32", "b16", "u16", "s16", "b8", "u8", "s8"])
+@over("vector", [1, 2, 4])
+@over("kind", ["b32", "u32", "s32", "f32", "b16", "u16", "s16", "b8", "u8", "s8"])
 def test_loads_and_stores(tmp_path: Path, kind: str, vector: int) -> None:
     """A copy through registers, lanes in a scattered order: `ld` extends by the type, `st` cuts."""
     size = int(kind[1:]) // 8
@@ -274,8 +279,10 @@ def test_barrier_orders_blocks(tmp_path: Path) -> None:
     """A producer and a consumer, there and back, in a loop."""
     text = f"""{HEAD}.warps 2
 .shared 4
-.warp 0 {{ .repeat 5 {{ ld.shared.u32 %r0, [%r9]; add.u32 %r0, %r0, 1; st.shared.u32 [%r9], %r0; bar.sync 0; bar.sync 0; }} }}
-.warp 1 {{ .repeat 5 {{ bar.sync 0; ld.shared.u32 %r0, [%r9]; mul.lo.u32 %r0, %r0, 3; st.shared.u32 [%r9], %r0; bar.sync 0; }} }}
+.warp 0 {{ .repeat 5 {{ ld.shared.u32 %r0, [%r9]; add.u32 %r0, %r0, 1; st.shared.u32 [%r9], %r0; bar.sync 0;
+bar.sync 0; }} }}
+.warp 1 {{ .repeat 5 {{ bar.sync 0; ld.shared.u32 %r0, [%r9]; mul.lo.u32 %r0, %r0, 3; st.shared.u32 [%r9], %r0;
+bar.sync 0; }} }}
 .store "s", shared[0], 4;
 """
     report = simulator.run(save(tmp_path, text))
@@ -290,9 +297,11 @@ def test_named_and_counted_barriers(tmp_path: Path) -> None:
     """Two pairs of warps at barriers of their own; then all at another."""
     text = f"""{HEAD}.warps 4
 .shared 64
-.warp 0,2 {{ mov.u32 %r0, %warpid; shl.b32 %r1, %r0, 2; st.shared.u32 [%r1], %r0; barrier.sync 3, 64; ld.shared.u32 %r2, [%r3]; bar.sync 0; }}
+.warp 0,2 {{ mov.u32 %r0, %warpid; shl.b32 %r1, %r0, 2; st.shared.u32 [%r1], %r0; barrier.sync 3, 64;
+ld.shared.u32 %r2, [%r3]; bar.sync 0; }}
 .warp 1 {{ bar.sync 15, 64; mov.u32 %r4, 8; ld.shared.u32 %r2, [%r4]; bar.cta.sync 0; }}
-.warp 3 {{ mov.u32 %r0, 77; mov.u32 %r1, 12; st.shared.u32 [%r1], %r0; bar.sync 15, 64; bar.sync 0; ld.shared.u32 %r2, [%r1]; }}
+.warp 3 {{ mov.u32 %r0, 77; mov.u32 %r1, 12; st.shared.u32 [%r1], %r0; bar.sync 15, 64; bar.sync 0;
+ld.shared.u32 %r2, [%r1]; }}
 .store "r", %r2, 1;
 """
     report = simulator.run(save(tmp_path, text))
@@ -308,7 +317,7 @@ def test_named_and_counted_barriers(tmp_path: Path) -> None:
 STORE, LOAD = "st.shared.u32 [%r8], %r9;", "ld.shared.u32 %r9, [%r8];"
 
 
-@pytest.mark.parametrize(
+@over(
     ("first", "second", "races"),
     [
         (STORE, LOAD, True),
@@ -363,7 +372,10 @@ def test_unwritten_register(tmp_path: Path) -> None:
 
 
 def test_unwritten_address_and_accumulator(tmp_path: Path) -> None:
-    mma = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r4, %r5, %r6, %r7}, {%r0, %r0, %r0, %r0}, {%r0, %r0}, {%r4, %r5, %r6, %r7};"
+    mma = (
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r4, %r5, %r6, %r7}, {%r0, %r0, %r0, %r0}, {%r0, "
+        "%r0}, {%r4, %r5, %r6, %r7};"
+    )
     body = f"ld.shared.u32 %r0, [%r1]; {mma}"
     warnings = " ".join(run(tmp_path, body, shared=64).warnings)
     for register in ("%r1 ", "%r4 ", "%r5 ", "%r6 ", "%r7 "):
@@ -465,7 +477,7 @@ BAD: list[tuple[str, str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("marked", "expected"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+@over(("marked", "expected"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 def test_bad_trace(tmp_path: Path, marked: str, expected: tuple[str, ...]) -> None:
     before = marked[: marked.index("»")]
     place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
@@ -506,7 +518,7 @@ WHOLE: list[tuple[str, bytes, int, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "line", "expected"), [row[1:] for row in WHOLE], ids=[row[0] for row in WHOLE])
+@over(("data", "line", "expected"), [row[1:] for row in WHOLE], ids=[row[0] for row in WHOLE])
 def test_bad_file(tmp_path: Path, data: bytes, line: int, expected: tuple[str, ...]) -> None:
     path = tmp_path / "x.trace"
     path.write_bytes(data)
@@ -544,7 +556,7 @@ def test_missing_npz_and_key(tmp_path: Path) -> None:
     assert "b, c" in error
 
 
-@pytest.mark.parametrize(
+@over(
     ("array", "words"),
     [
         (np.zeros((2, 32), np.int32), ("int32", "[2, 32]", "uint32")),
@@ -598,7 +610,7 @@ def test_files_that_are_no_npz(tmp_path: Path) -> None:
 # What goes wrong while running
 
 
-@pytest.mark.parametrize(
+@over(
     ("access", "words"),
     [
         ("ld.shared.b32 %r0, [%r1+60];", ()),

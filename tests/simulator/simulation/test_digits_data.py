@@ -7,21 +7,24 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from simulator.applications import digits_plan
+from simulator.applications.digits_plan import PLANS, Plan
 from tests.support.paths import ROOT
 
 sys.path.insert(0, str(ROOT / "traces" / "digits"))
 
 import classify
-import digits_plan
 import make_traces
-from digits_plan import PLANS, Plan
+
+from tests.support.cases import over
 
 DIGITS = digits_plan.HERE
-EVERY = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
+EVERY = over("plan", PLANS.values(), ids=PLANS.keys())
 PTXAS = shutil.which("ptxas")
 
 
@@ -59,51 +62,53 @@ def exact_outputs(plan: Plan) -> dict[str, np.ndarray]:
     out = {plan.d_key: np.frombuffer(np.moveaxis(tiles[:, plan.head // 8 :], 0, 1).tobytes(), np.uint8)}
     if plan.head:
         head = np.moveaxis(tiles[:, : plan.head // 8].reshape(8, 16, -1, 8), 2, 1)
-        out[plan.head_key] = plan.form.d.scatter(np.ascontiguousarray(head)).reshape(8, plan.head_registers, 32)
+        out[plan.head_key] = plan.form.d.scatter(np.ascontiguousarray(head)).reshape(8, plan.head_registers, 32)  # type: ignore[assignment]
     return out
 
 
-# ---- the files --------------------------------------------------------------------------------------------------------------------------------
+# ---- the files -------------------------------------------------------------------------------------------------------
 
 
-def test_the_checked_in_files_are_what_the_program_writes(tmp_path):
+def test_the_checked_in_files_are_what_the_program_writes(tmp_path: Path) -> None:
     make_traces.write(tmp_path)
     for name in PLANS:
         assert (tmp_path / f"{name}.trace").read_bytes() == (DIGITS / f"{name}.trace").read_bytes()
         assert_same_arrays(tmp_path / f"{name}.npz", DIGITS / f"{name}.npz")
 
 
-def test_all_files_together_are_small():
+def test_all_files_together_are_small() -> None:
     assert sum(f.stat().st_size for f in DIGITS.iterdir() if f.is_file()) < 3_000_000
 
 
-@pytest.mark.long
-def test_training_again_gives_the_same_arrays(tmp_path):
+@pytest.mark.exhaustive
+def test_training_again_gives_the_same_arrays(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     subprocess.run([sys.executable, str(DIGITS / "train.py"), "--out", str(tmp_path)], check=True, capture_output=True)
     for name in ("weights.npz", "images.npz"):
         assert_same_arrays(tmp_path / name, DIGITS / name)
 
 
-# ---- the network ------------------------------------------------------------------------------------------------------------------------------
+# ---- the network -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "chunk", "keep"), [("2of4", 4, 2), ("1of2", 2, 1)])
-def test_the_masks_are_structured_and_hold_every_weight(weights, name, chunk, keep):
+def test_the_masks_are_structured_and_hold_every_weight(weights: Any, name: Any, chunk: Any, keep: Any) -> None:
     mask = weights[f"mask_{name}"]
     np.testing.assert_array_equal(mask.reshape(128, -1, chunk).sum(axis=-1), keep)
     assert not weights[f"w2_{name}"][~mask].any()
 
 
 @pytest.mark.parametrize(("name", "chunk", "keep"), [("2of4", 4, 2), ("1of2", 2, 1)])
-def test_the_masks_keep_the_largest_weights_of_the_dense_network(weights, name, chunk, keep):
+def test_the_masks_keep_the_largest_weights_of_the_dense_network(
+    weights: Any, name: Any, chunk: Any, keep: Any
+) -> None:
     w, mask = np.abs(weights["w2_dense"]).reshape(128, -1, chunk), weights[f"mask_{name}"].reshape(128, -1, chunk)
     smallest_kept = np.where(mask, w, np.inf).min(axis=-1)
     largest_dropped = np.where(mask, 0, w).max(axis=-1)
     assert (smallest_kept >= largest_dropped).all()
 
 
-def network_accuracy(weights, images, name: str) -> float:
+def network_accuracy(weights: Any, images: Any, name: str) -> float:
     values = images["images"].astype(np.float64)
     for layer in ("1", f"2_{name}", f"3_{name}"):
         values = np.maximum(values, 0.0) @ weights[f"w{layer}"].T.astype(np.float64) + weights[f"b{layer}"].astype(
@@ -112,7 +117,7 @@ def network_accuracy(weights, images, name: str) -> float:
     return float(np.mean(values.argmax(axis=1) == images["labels"]))
 
 
-def test_pruning_costs_little_accuracy(weights, images):
+def test_pruning_costs_little_accuracy(weights: Any, images: Any) -> None:
     dense = network_accuracy(weights, images, "dense")
     assert len(images["labels"]) == 384
     assert dense >= 0.97
@@ -120,18 +125,18 @@ def test_pruning_costs_little_accuracy(weights, images):
         assert network_accuracy(weights, images, name) >= max(0.97, dense - 0.01)
 
 
-def test_the_training_tie_rule_keeps_the_lower_index():
+def test_the_training_tie_rule_keeps_the_lower_index() -> None:
     train = pytest.importorskip("train")
     w = np.array([[1.0, -1.0, 1.0, 1.0, 0.0, 0.0, 2.0, -3.0]])
     np.testing.assert_array_equal(train.magnitude_mask(w, 4, 2), [[1, 1, 0, 0, 0, 0, 1, 1]])
     np.testing.assert_array_equal(train.magnitude_mask(w, 2, 1), [[1, 0, 1, 0, 1, 0, 0, 1]])
 
 
-# ---- the operands -----------------------------------------------------------------------------------------------------------------------------
+# ---- the operands ----------------------------------------------------------------------------------------------------
 
 
 @EVERY
-def test_fragments_loaded_as_the_program_loads_them_hold_the_weights(plan, weights):
+def test_fragments_loaded_as_the_program_loads_them_hold_the_weights(plan: Any, weights: Any) -> None:
     """Shared memory -> ldmatrix -> `Fragment.gather` and `Metadata.gather` -> the pruned matrix, rounded to the
     type."""
     data = arrays(DIGITS / f"{plan.name}.npz")
@@ -146,7 +151,7 @@ def test_fragments_loaded_as_the_program_loads_them_hold_the_weights(plan, weigh
 
 
 @EVERY
-def test_activations_are_the_first_layer_rounded_to_the_type(plan, weights, images):
+def test_activations_are_the_first_layer_rounded_to_the_type(plan: Any, weights: Any, images: Any) -> None:
     data = arrays(DIGITS / f"{plan.name}.npz")
     decoded = digits_plan.values(digits_plan.swizzle(data["x"]).astype(np.uint32), plan.element) * data["x_scale"]
     x = make_traces.activations(weights, images)[: plan.images]
@@ -161,7 +166,7 @@ def lanes_registers(plan: Plan) -> dict[int, np.ndarray]:
     """The integer instructions before the first barrier, for all 256 threads: register -> what each thread holds."""
     text = re.sub(r"//.*", "", (DIGITS / f"{plan.name}.trace").read_text())
     lines = text[text.index(".warp 0-7 {") : text.index("bar.sync")].splitlines()[1:]
-    registers = {}
+    registers = {}  # type: ignore[var-annotated]
     operation = {
         "add": np.add,
         "sub": np.subtract,
@@ -188,7 +193,7 @@ def lanes_registers(plan: Plan) -> dict[int, np.ndarray]:
 
 
 @EVERY
-def test_the_program_computes_the_addresses_that_were_checked(plan):
+def test_the_program_computes_the_addresses_that_were_checked(plan: Any) -> None:
     registers, tid = lanes_registers(plan), np.arange(256)
     np.testing.assert_array_equal(registers[make_traces.A_ADDRESS], make_traces.a_address(plan, tid))
     np.testing.assert_array_equal(registers[make_traces.B_EVEN], make_traces.b_address(plan, tid))
@@ -201,7 +206,7 @@ def test_the_program_computes_the_addresses_that_were_checked(plan):
 
 
 @EVERY
-def test_no_access_meets_a_bank_twice(plan):
+def test_no_access_meets_a_bank_twice(plan: Any) -> None:
     registers = lanes_registers(plan)
     for register, width in (
         (make_traces.A_ADDRESS, 16),
@@ -215,9 +220,9 @@ def test_no_access_meets_a_bank_twice(plan):
 
 
 @EVERY
-def test_the_plan_fits_the_smallest_gpu(plan):
+def test_the_plan_fits_the_smallest_gpu(plan: Any) -> None:
     text = (DIGITS / f"{plan.name}.trace").read_text()
-    assert int(re.search(r"^\.shared (\d+)$", text, re.M)[1]) <= 160 * 1024
+    assert int(re.search(r"^\.shared (\d+)$", text, re.M)[1]) <= 160 * 1024  # type: ignore[index]
     assert max(int(n) for n in re.findall(r"%r(\d+)", text)) <= 254
     assert plan.d_bytes <= digits_plan.SHARED
     assert (plan.images - plan.head) % digits_plan.GROUP == 0 == plan.head % digits_plan.GROUP
@@ -228,17 +233,20 @@ def entry(plan: Plan, target: str) -> str:
     text = (DIGITS / f"{plan.name}.trace").read_text()
     body = text[text.index(".warp 0-7 {") + len(".warp 0-7 {") : text.index(".store")].rstrip().removesuffix("}")
     body = re.sub(r"\.repeat \d+ \{", "{", body)
-    return f".version 8.5\n.target {target}\n.address_size 64\n.visible .entry layer()\n{{\n.reg .b32 %r<256>;\n{body}\nret;\n}}\n"
+    return (
+        f".version 8.5\n.target {target}\n.address_size 64\n.visible .entry "
+        f"layer()\n{{\n.reg .b32 %r<256>;\n{body}\nret;\n}}\n"
+    )
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
-@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a"])
+@over("target", ["sm_80", "sm_89", "sm_90a"])
 @EVERY
-def test_ptxas_takes_the_instructions(plan, target, tmp_path):
+def test_ptxas_takes_the_instructions(plan: Any, target: Any, tmp_path: Path) -> None:
     source = tmp_path / "layer.ptx"
     source.write_text(entry(plan, target))
     result = subprocess.run(
-        [PTXAS, f"-arch={target}", "-o", str(tmp_path / "layer.cubin"), str(source)],
+        [PTXAS, f"-arch={target}", "-o", str(tmp_path / "layer.cubin"), str(source)],  # type: ignore[list-item]
         capture_output=True,
         text=True,
         check=False,
@@ -247,11 +255,11 @@ def test_ptxas_takes_the_instructions(plan, target, tmp_path):
     assert (result.returncode == 0) == has_it, result.stderr
 
 
-# ---- the finisher -----------------------------------------------------------------------------------------------------------------------------
+# ---- the finisher ----------------------------------------------------------------------------------------------------
 
 
 @EVERY
-def test_exact_outputs_classify_as_numpy_does(plan):
+def test_exact_outputs_classify_as_numpy_does(plan: Any) -> None:
     result = classify.finish(exact_outputs(plan), plan.name)
     assert result["images"] == plan.images
     assert result["different"] == 0
@@ -261,7 +269,7 @@ def test_exact_outputs_classify_as_numpy_does(plan):
 
 
 @EVERY
-def test_the_rounded_layer_is_close_to_the_pruned_network(plan, weights, images):
+def test_the_rounded_layer_is_close_to_the_pruned_network(plan: Any, weights: Any, images: Any) -> None:
     layer = classify.finish(exact_outputs(plan), plan.name)["layer"]
     x = make_traces.activations(weights, images)[: plan.images].astype(np.float64)
     wanted = (
@@ -273,7 +281,7 @@ def test_the_rounded_layer_is_close_to_the_pruned_network(plan, weights, images)
 
 
 @EVERY
-def test_the_program_prints_the_accuracies(plan, tmp_path, capsys):
+def test_the_program_prints_the_accuracies(plan: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "out.npz", **exact_outputs(plan))
     assert classify.main([str(tmp_path / "out.npz")]) == 0
     assert f"{plan.name}: {plan.images} test images" in capsys.readouterr().out
@@ -305,10 +313,8 @@ def bad_file(folder: Path, what: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "what", ["missing", "text", "empty", "one array", "no key", "two types", "half", "shape", "truncated", "pickle"]
-)
-def test_bad_input_is_one_line_and_exit_code_2(what, tmp_path, capsys):
+@over("what", ["missing", "text", "empty", "one array", "no key", "two types", "half", "shape", "truncated", "pickle"])
+def test_bad_input_is_one_line_and_exit_code_2(what: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert classify.main([str(bad_file(tmp_path, what))]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -316,7 +322,7 @@ def test_bad_input_is_one_line_and_exit_code_2(what, tmp_path, capsys):
     assert "out.npz" in err
 
 
-def test_it_runs_as_a_script_from_anywhere(tmp_path):
+def test_it_runs_as_a_script_from_anywhere(tmp_path: Path) -> None:
     np.savez(tmp_path / "out.npz", **exact_outputs(PLANS["s8"]))
     command = [sys.executable, str(DIGITS / "classify.py"), "out.npz", "--type", "s8"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

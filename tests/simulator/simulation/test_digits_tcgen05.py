@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 import simulator
 from isa.types import PACKED_E2M1
+from simulator.applications.digits_plan import HERE as DIGITS
+from simulator.applications.digits_tcgen05 import TMEM_PLANS
 from simulator.arithmetic.product import product
 from simulator.cli import main as tcsim
 from tests.support.paths import ROOT
@@ -31,13 +33,13 @@ sys.path.insert(0, str(ROOT / "traces" / "digits"))
 
 import classify
 import make_tcgen05
-from digits_plan import HERE as DIGITS
-from tcgen05_plan import TMEM_PLANS
+
+from tests.support.cases import over
 
 Words = NDArray[np.uint32]
 Reals = NDArray[np.float64]
 
-EVERY = pytest.mark.parametrize("name", TMEM_PLANS)
+EVERY = over("name", TMEM_PLANS)
 PTXAS = shutil.which("ptxas")
 # Name of the trace: networks, element type, K of an instruction, images
 FACTS = {
@@ -183,7 +185,7 @@ def compressed(name: str, cta: int) -> tuple[Words, Words]:
     return stored, codes
 
 
-# ---- shared memory ------------------------------------------------------------------------------------------------------------------------------
+# ---- shared memory ---------------------------------------------------------------------------------------------------
 
 
 def tile_byte(row: int, byte: int, rows: int, width: int) -> int:
@@ -281,7 +283,7 @@ def test_scale_factor_images() -> None:
     assert layer.scale_a.min() > 0
 
 
-# ---- the result ---------------------------------------------------------------------------------------------------------------------------------
+# ---- the result ------------------------------------------------------------------------------------------------------
 
 
 def chained(name: str, cta: int) -> Words:
@@ -406,7 +408,7 @@ def test_pruning_in_pairs_costs_little_accuracy() -> None:
     assert int(np.sum(values.argmax(axis=1) == images["labels"])) == 374
 
 
-# ---- the files ----------------------------------------------------------------------------------------------------------------------------------
+# ---- the files -------------------------------------------------------------------------------------------------------
 
 
 def test_the_checked_in_files_are_what_the_program_writes(tmp_path: Path) -> None:
@@ -450,7 +452,7 @@ def entry(name: str, warp: str) -> str:
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed")
-@pytest.mark.parametrize("warp", ["0", "1-7"])
+@over("warp", ["0", "1-7"])
 @EVERY
 def test_ptxas_takes_the_instructions(name: str, warp: str, tmp_path: Path) -> None:
     source = tmp_path / "layer.ptx"
@@ -480,7 +482,7 @@ CHECK = pytest.mark.skipif(importlib.util.find_spec("simulator.cli.check") is No
 
 
 @CHECK
-@pytest.mark.parametrize("ptx", ["9.0", "9.4"])
+@over("ptx", ["9.0", "9.4"])
 @EVERY
 def test_check_finds_nothing(name: str, ptx: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = tcsim(["check", "--ptx", ptx, str(DIGITS / f"{name}.trace")])
@@ -488,11 +490,11 @@ def test_check_finds_nothing(name: str, ptx: str, capsys: pytest.CaptureFixture[
 
 
 @CHECK
-@pytest.mark.parametrize(
+@over(
     "what",
     ["mbarrier.try_wait", "tcgen05.wait::st", "tcgen05.wait::ld", "tcgen05.dealloc", "tcgen05.commit", "bar.sync"],
 )
-@pytest.mark.parametrize("name", ["f16_tcgen05", "mxf4nvf4_tcgen05"])
+@over("name", ["f16_tcgen05", "mxf4nvf4_tcgen05"])
 def test_check_finds_what_is_left_out(name: str, what: str, tmp_path: Path) -> None:
     lines = (DIGITS / f"{name}.trace").read_text().splitlines()
     (tmp_path / "less.trace").write_text("\n".join(line for line in lines if not re.match(rf" *(@%p0 )?{what}", line)))

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 import isa
 import simulator
 from isa import UndefinedBehavior
-from isa.forms.plain import plain_forms
+from isa.forms.table import plain_forms
 from simulator import ConfigError, TraceError
 from simulator.execute.events import Event
 from simulator.program import load
 from simulator.simulation.observer import Observer
 from simulator.simulation.session import Session
 from simulator.state.registers import Numbering, Place, Sort, register_place
+from tests.support.cases import over
 from tests.support.small_traces import program, save
 
 HEAD = ".trace 1\n.target sm_100a\n"
@@ -110,7 +111,7 @@ WIDE: list[tuple[str, Callable[[int, int], int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "function"), WIDE, ids=[text for text, _ in WIDE])
+@over(("text", "function"), WIDE, ids=[text for text, _ in WIDE])
 def test_wide_instructions(tmp_path: Path, text: str, function: Callable[[int, int], int]) -> None:
     given = wide(3, 2, 32)
     given[:, 1, ::5] = given[:, 0, ::5]
@@ -135,7 +136,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-@pytest.mark.parametrize("opcode", [opcode for opcode in plain_forms() if opcode.startswith("setp")])
+@over("opcode", [opcode for opcode in plain_forms() if opcode.startswith("setp")])
 def test_comparisons(tmp_path: Path, opcode: str) -> None:
     _, order, kind = opcode.split(".")
     bits = int(kind[1:])
@@ -153,7 +154,10 @@ def test_comparisons(tmp_path: Path, opcode: str) -> None:
 def test_predicates(tmp_path: Path) -> None:
     """Loaded, joined, moved, stored; bool [warps, registers, 32]."""
     given = RNG.random((2, 2, 32)) < 0.5
-    body = "and.pred %p2, %p0, %p1; or.pred %p3, %p0, %p1; xor.pred %p4, %p0, %p1; mov.pred %p5, %p1; mov.pred %p6, 1; and.pred %p7, %p6, 0;"
+    body = (
+        "and.pred %p2, %p0, %p1; or.pred %p3, %p0, %p1; xor.pred %p4, %p0, %p1; mov.pred %p5, %p1; mov.pred "
+        "%p6, 1; and.pred %p7, %p6, 0;"
+    )
     found = run(tmp_path, body, warps=2, top='.load %p0, "data.npz", "p";', end='.store "p", %p0, 8;', p=given).arrays[
         "p"
     ]
@@ -200,7 +204,10 @@ def test_wide_loads_and_stores(tmp_path: Path, vector: int) -> None:
 
 
 def test_unwritten_registers_of_every_sort(tmp_path: Path) -> None:
-    body = "mov.u32 %r0, 1;\nadd.s64 %rd1, %rd3, 1;\nand.pred %p1, %p2, %p2;\ncvt.u32.u16 %r1, %rs4;\n@%p5 mov.u32 %r2, %r7;"
+    body = (
+        "mov.u32 %r0, 1;\nadd.s64 %rd1, %rd3, 1;\nand.pred %p1, %p2, %p2;\ncvt.u32.u16 %r1, %rs4;\n@%p5 "
+        "mov.u32 %r2, %r7;"
+    )
     report = run(tmp_path, body)
     assert [warning.split(" is read")[0] for warning in report.warnings[:-1]] == [
         "line 7: %rd3",
@@ -265,7 +272,10 @@ def test_guarded_barriers(tmp_path: Path) -> None:
         TraceError, match=r"'bar.sync' in 7 of the 32 threads of warp 0; legal: all threads of a warp, or none"
     ):
         run(tmp_path, "mov.u32 %r0, %laneid; setp.lt.u32 %p0, %r0, 7; @%p0 bar.sync 0;")
-    mma = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6}, {%r0, %r1, %r2, %r3};"
+    mma = (
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6}, {%r0, %r1, "
+        "%r2, %r3};"
+    )
     with pytest.raises(TraceError, match=r"in 7 of the 32 threads of warp 0"):
         run(tmp_path, f"mov.u32 %r0, %laneid; setp.lt.u32 %p0, %r0, 7; @%p0 {mma}")
 
@@ -273,7 +283,10 @@ def test_guarded_barriers(tmp_path: Path) -> None:
 def test_guards_that_have_no_time(tmp_path: Path) -> None:
     for instruction in (
         "bar.sync 0;",
-        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6}, {%r0, %r1, %r2, %r3};",
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6}, {%r0, %r1, "
+            "%r2, %r3};"
+        ),
     ):
         path = save(tmp_path, f"{HEAD}.warps 1\n.warp 0 {{\n @%p0 {instruction} }}\n")
         with pytest.raises(ConfigError, match=r"line 5 of x.trace: there is no time for .* behind @%p0"):
@@ -288,8 +301,8 @@ def test_f64(tmp_path: Path) -> None:
     top = "".join(f'.load %rd{i}, "data.npz", "{name}";\n' for i, name in ((2, "a"), (3, "b"), (4, "c")))
     body = "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%rd0, %rd1}, {%rd2}, {%rd3}, {%rd4, %rd5};"
     bits = {name: array.view(np.uint64) for name, array in (("a", a), ("b", b), ("c", c))}
-    found = run(tmp_path, body, top=top, end='.store "d", %rd0, 2;', **bits).arrays["d"]
-    np.testing.assert_array_equal(found, simulator.mma(form.opcode, bits["a"], bits["b"], bits["c"], target="sm_100a"))
+    found = run(tmp_path, body, top=top, end='.store "d", %rd0, 2;', **bits).arrays["d"]  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found, simulator.mma(form.opcode, bits["a"], bits["b"], bits["c"], target="sm_100a"))  # type: ignore[arg-type]
 
 
 # Text that is wrong
@@ -361,7 +374,7 @@ BAD: list[tuple[str, str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("marked", "expected"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+@over(("marked", "expected"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 def test_bad_trace(tmp_path: Path, marked: str, expected: tuple[str, ...]) -> None:
     before = marked[: marked.index("»")]
     path = save(tmp_path, marked.replace("»", ""))
@@ -397,7 +410,10 @@ def test_wrong_arrays(tmp_path: Path, place: str, array: NDArray[np.generic], wo
 # Tensor Memory and its instructions
 
 LEADER = "mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0; mov.u32 %r1, 0; mov.u32 %r2, %warpid;"
-ALLOC = "setp.eq.u32 %p1, %r2, 0; @%p1 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32; bar.sync 0; ld.shared.u32 %r3, [%r1];"
+ALLOC = (
+    "setp.eq.u32 %p1, %r2, 0; @%p1 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32; "
+    "bar.sync 0; ld.shared.u32 %r3, [%r1];"
+)
 FREE = "bar.sync 0; @%p1 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;"
 
 
@@ -551,7 +567,10 @@ def test_an_error_after_a_wait_has_its_place(tmp_path: Path) -> None:
 
 
 def test_what_is_not_executed(tmp_path: Path) -> None:
-    text = f"{HEAD.replace('100a', '103a')}.warps 1\n.warp 0 {{\n tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {{%r0, %r1}}, %r2, [%r3]; }}\n"
+    text = (
+        f"{HEAD.replace('100a', '103a')}.warps 1\n.warp 0 "
+        f"{{\n tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {{%r0, %r1}}, %r2, [%r3]; }}\n"
+    )
     with pytest.raises(TraceError, match="not executed") as caught:
         simulator.run(save(tmp_path, text), None)
     assert caught.value.line == 5

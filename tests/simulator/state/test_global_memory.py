@@ -15,6 +15,7 @@ from simulator.errors import ConfigError, TraceError
 from simulator.state.global_memory import GlobalMemory, touched
 from simulator.state.shared import AddressError
 from simulator.studies.validation import gemm
+from tests.support.cases import examples
 
 HEAD = ".trace 1\n.target sm_90a\n.warps 1\n.shared 4096\n.global 65536\n"
 LANES = "mov.u32 %r0, %laneid; shl.b32 %r1, %r0, 4; mul.wide.u32 %rd0, %r0, 16;"
@@ -103,7 +104,7 @@ def test_no_times_without_a_table(tmp_path: Path) -> None:
         _run(tmp_path, "ld.global.b32 %r4, [%rd0];", config="b200")
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(
     st.lists(st.integers(0, 4000), min_size=32, max_size=32),
     st.sampled_from((4, 8, 16)),
@@ -154,6 +155,7 @@ def test_waits_sum_and_skipping_changes_nothing(tmp_path: Path) -> None:
     assert whole.waits[0]["global"] > whole.cycles // 2
 
 
+@pytest.mark.exhaustive
 def test_recorded_errors_hold() -> None:
     """The short form of the validation: each main loop within 7 %, and the mean within 3 %."""
     config = simulator.timing.config.load_config("h100_sxm")

@@ -15,6 +15,7 @@ from isa import UndefinedBehavior
 from simulator import DeadlockError, TraceError
 from simulator.state.mbarrier import MOST, Mbarriers, OrderedMemory, parity_of, pending_of
 from simulator.state.shared import AddressError
+from tests.support.cases import over
 
 HEAD = ".trace 1\n.target sm_100a\n"
 LEADER = "mov.u32 %r0, %laneid; setp.eq.u32 %p0, %r0, 0; mov.u32 %r1, 0;\n"
@@ -56,7 +57,7 @@ class Counted:
             self.phase, self.pending = self.phase + 1, self.expected
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over("seed", range(20))
 def test_against_the_text(seed: int) -> None:
     """Random legal operations: phase, counts and returned states follow the rules, and a phase ends exactly when
     nothing is lacking."""
@@ -150,14 +151,14 @@ MISUSE: list[tuple[str, Callable[[Mbarriers], object]]] = [
     ("the mbarrier at shared[0] is valid", lambda b: b.init(0, 1)),
     ("3 arrivals at the mbarrier at shared[0], whose phase lacks 2 of 2 arrivals", lambda b: b.arrive(0, 3)),
     ("legal: 1 to 2, the arrivals that the phase still lacks", lambda b: b.arrive(0, 0)),
-    ("none before its bytes have come", lambda b: (b.expect(0, 8), b.arrive(0, 2), b.arrive(0, 1))),
+    ("none before its bytes have come", lambda b: (b.expect(0, 8), b.arrive(0, 2), b.arrive(0, 1))),  # type: ignore[func-returns-value]
     (".noComplete ends the phase", lambda b: b.arrive(0, 2, complete=False)),
     ("a transaction count", lambda b: b.expect(0, MOST + 1)),
-    ("a transaction count", lambda b: (b.complete(0, MOST), b.complete(0, 1))),
+    ("a transaction count", lambda b: (b.complete(0, MOST), b.complete(0, 1))),  # type: ignore[func-returns-value]
 ]
 
 
-@pytest.mark.parametrize(("words", "operation"), MISUSE, ids=[words for words, _ in MISUSE])
+@over(("words", "operation"), MISUSE, ids=[words for words, _ in MISUSE])
 def test_misuse(words: str, operation: Callable[[Mbarriers], object]) -> None:
     ours = barriers()
     ours.init(0, 2)
@@ -310,7 +311,7 @@ def test_a_waiter_does_not_miss_its_phase(tmp_path: Path) -> None:
     assert run(tmp_path, text).arrays["p"][0].all()
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "line", "words"),
     [
         ("mbarrier.init.shared::cta.b64 [%r1], 1;", 7, ("by 32 threads", "one thread: @%p0 mbarrier.init")),
@@ -460,7 +461,10 @@ def test_a_lone_cta_of_a_pair_waits(tmp_path: Path) -> None:
 
 def test_the_cluster_waits_for_all_that_run(tmp_path: Path) -> None:
     """A warp that ends without arriving does not hold the others; one that waits elsewhere does."""
-    start = f"{HEAD}.warps 2\n.shared 64\n.cta 0 {{ .warp 0 {{ barrier.cluster.arrive; barrier.cluster.wait; mov.u32 %r0, 1; }} }}\n"
+    start = (
+        f"{HEAD}.warps 2\n.shared 64\n.cta 0 "
+        f"{{ .warp 0 {{ barrier.cluster.arrive; barrier.cluster.wait; mov.u32 %r0, 1; }} }}\n"
+    )
     ended = run(tmp_path, start + '.cta 1 { .warp 1 { mov.u32 %r0, 2; } }\n.store "r", %r0, 1;')
     assert ended.arrays["r"][:, :, 0, 0].tolist() == [[1, 0], [0, 2]]
     with pytest.raises(DeadlockError, match=r"barrier.cluster: warp 1 of CTA 1 has not arrived"):

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isa.forms.record import Unit
 from simulator.studies.validation.group import Row
 from simulator.studies.validation.measured_loops import Loop
 from simulator.studies.validation.shared_memory import GROUPS, _loops
 from simulator.timing.config import load_config
-from simulator.timing.model import TimedLoop, TimedOperation, Unit, unread
+from simulator.timing.model import TimedLoop, TimedOperation, unread
 from simulator.timing.shared_memory import SharedMemory
+from tests.support.cases import examples, over
 
 H100, A100 = load_config("h100_sxm"), load_config("a100")
 NAMED = {group.name: group for groups in GROUPS.values() for group in groups}
@@ -31,9 +33,16 @@ def loop(name: str) -> Loop:
 # Against silicon
 
 
-@pytest.mark.parametrize(("name", "rows", "limit"), [("loads", 72, 0.02), ("ldmatrix", 39, 0.01)])
-def test_dependent_loads(name: str, rows: int, limit: float) -> None:
-    found = NAMED[name].rows(A100 if name == "ldmatrix" else H100, False)
+@pytest.mark.parametrize(
+    ("name", "short", "rows", "limit"),
+    [
+        ("loads", True, 12, 0.02),
+        ("ldmatrix", False, 39, 0.01),
+        pytest.param("loads", False, 72, 0.02, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_dependent_loads(name: str, short: bool, rows: int, limit: float) -> None:
+    found = NAMED[name].rows(A100 if name == "ldmatrix" else H100, short)
     assert len(found) == rows
     assert mean(found) < limit
 
@@ -51,7 +60,7 @@ def test_steps_with_matrix_instructions() -> None:
     assert mean(rows) < 0.08
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "warps"),
     [
         ("memory_port_x4_p0_c0", 4),  # a lone warp: 2 cycles a wavefront
@@ -96,7 +105,7 @@ def test_a_rule_off_is_seen() -> None:
     st.integers(1, 3),
     st.integers(0, 3),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_places(accesses: list[tuple[int, int, int]], cycles: int, interval: int) -> None:
     """Wavefronts never share a cycle, keep their distance, and take the first cycles that are left."""
     memory = SharedMemory(replace(H100.shared, cycles=cycles, wavefront_interval=interval), 1, 1, 1)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from isa import UndefinedBehavior
-from simulator.state.tensor_memory import COLUMNS, TMEM_LANES, Allocation, TensorMemory
+from simulator.state.tensor_memory import COLUMNS, TMEM_LANES, Allocation, TensorMemory  # type: ignore[attr-defined]
+from tests.support.cases import examples, over
 
 LANE = np.arange(TMEM_LANES)
 
@@ -29,7 +30,7 @@ def test_allocations_do_not_overlap_and_wait_when_full() -> None:
     assert memory.allocate(32) is None
     memory.deallocate(128, 128)
     assert memory.allocate(64) == 128
-    assert memory.leaked() == [Allocation(0, 128), Allocation(256, 128), Allocation(384, 128), Allocation(128, 64)]
+    assert memory.allocations == [Allocation(0, 128), Allocation(256, 128), Allocation(384, 128), Allocation(128, 64)]
 
 
 def _grow(memory: TensorMemory) -> None:
@@ -63,12 +64,12 @@ MISUSES: list[tuple[str, Callable[[TensorMemory], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "misuse"), MISUSES, ids=lambda value: value if isinstance(value, str) else "")
+@over(("name", "misuse"), MISUSES, ids=lambda value: value if isinstance(value, str) else "")
 def test_misuse_has_a_name_and_changes_nothing(name: str, misuse: Callable[[TensorMemory], object]) -> None:
     memory = allocated()
     with pytest.raises(UndefinedBehavior) as caught:
         misuse(memory)
-    assert caught.value.name == name
+    assert caught.value.rule == name
     assert not memory.words.any()
 
 
@@ -127,5 +128,5 @@ class Life(RuleBasedStateMachine):
                     self.memory.check(LANE, np.array(column))
 
 
-Life.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+Life.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=20, deadline=None)
 TestLife = Life.TestCase

@@ -21,11 +21,13 @@ import isa
 import simulator
 from simulator.arithmetic import product
 from simulator.arithmetic.convert import to_float64
+from simulator.arithmetic.random_operands import DISTRIBUTIONS
 from simulator.studies.accuracy import INPUTS, accuracy
 from simulator.studies.accuracy.chips import chips, make_problem
 from simulator.studies.accuracy.errors import mean_of
-from simulator.studies.accuracy.operands import DISTRIBUTIONS, Batch, Drawn, pruned
+from simulator.studies.accuracy.operands import Batch, Drawn, pruned
 from simulator.studies.accuracy.sums import chip_sum, f32_sums
+from tests.support.cases import over
 
 Tcsim = Callable[..., tuple[int, str, str]]
 
@@ -146,8 +148,8 @@ def test_f32_sums_against_fractions(name: str, scale: float) -> None:
                 assert found[1][i, j] == float(f32(head + f32(f32(level[8] + level[9]) + level[10])))
 
 
-@pytest.mark.parametrize("spec", ["sm_70", "sm_75", "sm_80", "sm_90", "sm_90:wgmma", "sm_100:tcgen05"])
-@pytest.mark.parametrize("result", ["f32", "f16"])
+@over("spec", ["sm_70", "sm_75", "sm_80", "sm_90", "sm_90:wgmma", "sm_100:tcgen05"])
+@over("result", ["f32", "f16"])
 def test_chains_of_single_instructions(spec: str, result: str) -> None:
     problem = make_problem("f16", None, result, sparse=False)
     (chip,) = chips(problem, [spec])
@@ -315,8 +317,8 @@ def test_the_same_seed_gives_the_same_operands_whatever_chips_are_asked_for() ->
     assert one.lines[0].errors.count == 1100
 
 
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-@pytest.mark.parametrize("name", INPUTS)
+@over("distribution", DISTRIBUTIONS)
+@over("name", INPUTS)
 def test_distributions(distribution: str, name: str) -> None:
     """Finite numbers of the type, positive where it says so, both signs elsewhere, within the bound."""
     problem = make_problem(name, None, "f32", sparse=False)
@@ -440,7 +442,7 @@ def test_formats(tcsim: Tcsim, tmp_path: Path) -> None:
     assert (tmp_path / "x.txt").read_text() == table
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "words"),
     [
         ((), ("--type",)),
@@ -452,7 +454,8 @@ def test_formats(tcsim: Tcsim, tmp_path: Path) -> None:
         (("--type", "f16", "--targets", " ,"), ("list of targets is empty", "sm_90, sm_100")),
         (("--type", "f16", "--targets", "sm_12"), ("sm_12", "sm_90")),
         (("--type", "f16", "--targets", "sm_90:hmma"), ("column 7", "hmma", "wgmma")),
-        (("--type", "e4m3", "--targets", "sm_89,sm_80"), ("sm_80 has no mma of e4m3", "sm_89, sm_90", "sm_90:wgmma", "sm_100:tcgen05")),
+        (("--type", "e4m3", "--targets", "sm_89,sm_80"),
+        ("sm_80 has no mma of e4m3", "sm_89, sm_90", "sm_90:wgmma", "sm_100:tcgen05")),
         (("--type", "e2m1", "--targets", "sm_90:wgmma"), ("sm_90 has no wgmma of e2m1", "sm_120")),
         (("--type", "f16", "--targets", "sm_75", "--sparse"), ("sm_75 has no mma.sp", "sm_80")),
         (("--type", "f16", "--distribution", "gauss"), ("gauss", "normal, uniform")),
@@ -485,7 +488,7 @@ def test_bad_use_is_exit_2_and_one_line(
     }  # fmt: skip
     paths = {name: tmp_path / f"{name}.npy" for name in (*arrays, "text")} | {"several": tmp_path / "several.npz"}
     for name, array in arrays.items():
-        np.save(paths[name], array, allow_pickle=True)
+        np.save(paths[name], array, allow_pickle=True)  # type: ignore[arg-type]
     np.savez(paths["several"], a=np.ones((3, 4)))
     paths["text"].write_text("1 2 3\n")
     code, out, err = tcsim("accuracy", *(argument.format(**paths) for argument in arguments))

@@ -18,6 +18,7 @@ from simulator.studies.gemm import Tile, estimate, kernel_trace, parse_tile
 from simulator.studies.gemm.trace import layout
 from simulator.studies.validation import gemm
 from simulator.timing.config import load_config
+from tests.support.cases import examples
 from tests.support.paths import ROOT
 
 TRACES = ROOT / "traces" / "gemm"
@@ -62,7 +63,7 @@ def _operands(tile: Tile, k: int, rng: np.random.Generator) -> tuple[dict[str, n
     return {"a": raw(a), "b": raw(b), "e": words}, full @ b.T
 
 
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=examples(6))
 @given(
     st.sampled_from(("f16", "bf16", "s8")),
     st.sampled_from(TILES),
@@ -82,7 +83,7 @@ def test_products(
         return
     depth, folder = tiles * tile.bk, tmp_path_factory.mktemp("gemm")
     arrays, product = _operands(tile, depth, np.random.default_rng(tiles))
-    np.savez(folder / "x.npz", **arrays)
+    np.savez(folder / "x.npz", **arrays)  # type: ignore[arg-type]
     where = layout(tile, depth)
     loads = "\n".join(
         f'.load global[{at}], "x.npz", "{name}";'
@@ -114,6 +115,7 @@ def test_tiles_that_are_none(text: str, kind: str, warps: tuple[int, int] | None
     assert error.value.legal
 
 
+@pytest.mark.exhaustive
 def test_estimates() -> None:
     tile = parse_tile("128x256x64", "f16", stages=4)
     found = estimate(tile, 4096, 4096, 4096)
@@ -128,6 +130,10 @@ def test_estimates() -> None:
     small = estimate(tile, 128, 256, 4096)
     assert small.waves == 1
     assert small.cycles < found.wave_cycles * 1.05
+
+
+def test_estimates_that_cannot_be_made() -> None:
+    tile = parse_tile("128x256x64", "f16", stages=4)
     with pytest.raises(IsaError, match="no multiple"):
         estimate(tile, 4000, 4096, 4096)
     with pytest.raises(ConfigError, match="no times for global memory"):

@@ -21,6 +21,7 @@ from simulator.studies.roofline import Point, roofline
 from simulator.studies.roofline.plot import draw, write_plot
 from simulator.timing.config import load_config
 from tests.simulator.timing import test_engine as engine
+from tests.support.cases import examples, over
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -101,7 +102,7 @@ def test_a_pair_shares_the_work(shipped: dict[str, Report]) -> None:
     assert point.tensor_limit == 8192
 
 
-@pytest.mark.parametrize("trace", SHIPPED)
+@over("trace", SHIPPED)
 def test_shipped_traces_stay_below_their_roofs(shipped: dict[str, Report], trace: str) -> None:
     report = shipped[trace]
     for count, achieved in (
@@ -115,7 +116,7 @@ def test_shipped_traces_stay_below_their_roofs(shipped: dict[str, Report], trace
 
 
 @given(engine.programs(20), st.sampled_from([1, 4]))
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_program_is_above_its_roof(folder: Path, text: str, sub_cores: int) -> None:
     config = replace(engine.H100, sm=replace(engine.H100.sm, sub_cores=sub_cores))
     path = engine.write(folder, text.replace(".warps", ".shared 65536\n.warps", 1))
@@ -170,10 +171,10 @@ def test_what_is_drawn(shipped: dict[str, Report], folder: Path) -> None:
     markers = [line for line in axes.lines if line.get_marker() not in ("None", "")]
     assert len(markers) == 3
     for line, point in zip(markers, found.points, strict=True):
-        x, y = line.get_xdata()[0], line.get_ydata()[0]
+        x, y = line.get_xdata()[0], line.get_ydata()[0]  # type: ignore[index]
         assert y == point.achieved
-        assert axes.get_xlim()[0] < x < axes.get_xlim()[1]
-        assert axes.get_ylim()[0] < y < point.limit < axes.get_ylim()[1]
+        assert axes.get_xlim()[0] < x < axes.get_xlim()[1]  # type: ignore[operator]
+        assert axes.get_ylim()[0] < y < point.limit < axes.get_ylim()[1]  # type: ignore[operator]
         if point.intensity < math.inf:
             assert x == point.intensity
         else:

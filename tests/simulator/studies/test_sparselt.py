@@ -18,7 +18,7 @@ from simulator.studies.sparselt.matrices import TYPES, as_patterns, magnitudes, 
 from simulator.studies.sparselt.moves import convert
 from simulator.studies.sparselt.summary import summarise
 from simulator.studies.sparselt.tile import best_4x4, patterns_4x4
-from tests.golden.compare_sparselt import SAMPLE, Checked, checks
+from tests.golden.compare_sparselt import SAMPLE, Checked, checks, main
 
 DEPTH = {"f16": 16, "bf16": 16, "f32": 32, "s8": 8, "e4m3": 8, "e5m2": 8, "e2m1": 4}
 MEASURED = ("f16", "bf16", "f32", "s8", "e4m3", "e5m2")
@@ -58,6 +58,12 @@ def test_recordings_cover_every_type() -> None:
         assert {f"prune tile {type}", f"prune strip {type}", f"compress {type}"} <= kinds
 
 
+def test_the_program_that_compares(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert capsys.readouterr().out.endswith("\n0 differing bytes\n")
+    assert main(["nowhere"]) == 2
+
+
 # Tile
 
 
@@ -74,12 +80,12 @@ def test_the_tile_is_the_best_of_all_patterns(integers: bool) -> None:
     weights = (
         generator.integers(0, 4, (10_000, 4, 4)) if integers else np.abs(generator.standard_normal((10_000, 4, 4)))
     )
-    weights = (np.round(weights * 1024) / 1024).astype(np.float32)  # sums are exact
-    kept = best_4x4(weights)
+    exact = (np.round(weights * 1024) / 1024).astype(np.float32)  # as are all sums
+    kept = best_4x4(exact)
     assert (kept.sum(axis=1) == 2).all()
     assert (kept.sum(axis=2) == 2).all()
-    best = np.einsum("prc,trc->tp", patterns_4x4().astype(np.float64), weights.astype(np.float64)).max(axis=1)
-    assert (np.where(kept, weights, 0).sum(axis=(1, 2), dtype=np.float64) == best).all()
+    best = np.einsum("prc,trc->tp", patterns_4x4().astype(np.float64), exact.astype(np.float64)).max(axis=1)
+    assert (np.where(kept, exact, 0).sum(axis=(1, 2), dtype=np.float64) == best).all()
 
 
 def test_the_first_of_equal_tiles() -> None:
@@ -159,8 +165,9 @@ def test_compression_loses_nothing(
         return
     pruned = sparselt.prune(matrix, type, "strip", **how)
     buffer = sparselt.compress(pruned, type, **how)
-    assert buffer.size == sparselt.compressed_size(*pruned.shape, type)
-    assert (sparselt.decompress(buffer, type, *pruned.shape, **how) == pruned).all()
+    rows, columns = pruned.shape
+    assert buffer.size == sparselt.compressed_size(rows, columns, type)
+    assert (sparselt.decompress(buffer, type, rows, columns, **how) == pruned).all()
 
 
 @pytest.mark.parametrize("type", ["f16", "bf16", "s8", "f32"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from isa import mma_form, mma_forms, parse_target
 from isa.forms.tcgen05_rows import KIND_ROWS
 from simulator import ConfigError, load_config
 from simulator.resources import folder
-from simulator.timing.config import POLICIES, STATUSES, Config, config_names
-from simulator.timing.tables import TensorClass
+from simulator.timing.config import STATUSES, Config, config_names
+from simulator.timing.tables import POLICIES, TensorClass
+from simulator.timing.tcgen05_config import Kind, Shape, Sparse
+from tests.support.cases import over
 
 SHIPPED = (folder("configs") / "h100_sxm.toml").read_text()
 OPTIONAL = ("schedule", "pipe")  # without them a config has neutral ones
@@ -26,7 +29,7 @@ def optional_tables(config: Config) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", config_names())
+@over("name", config_names())
 def test_shipped(name: str) -> None:
     """By name and by path; every table has a source with a status and something behind it."""
     config = load_config(name)
@@ -46,8 +49,9 @@ def tcgen05_tables(config: Config) -> set[str]:
     """Names of the sources of `[tcgen05]` and what belongs to it."""
     if config.tcgen05 is None:
         return set()
+    rows: dict[str, Sequence[Kind | Shape | Sparse]]
     rows = {"kind": config.tcgen05.kinds, "shape": config.tcgen05.shapes, "sparse": config.tcgen05.sparse}
-    named = {f"tcgen05 {table} {row.name}" for table, tables in rows.items() for row in tables}
+    named = {f"tcgen05 {table} {row.name}" for table, tables in rows.items() for row in tables}  # type: ignore[attr-defined]
     return named | {"tcgen05", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier"}
 
 
@@ -92,44 +96,49 @@ WRONG: list[tuple[str, str, str | None, str, tuple[str, ...]]] = [
     ("", "target", "90", "target", ("90", "a text")),
     ("", "target", '"sm_91"', "target", ("unknown target 'sm_91'", "sm_90")),
     ("chip", "sms", None, "chip.sms", ("missing",)),
-    ("chip", "sms", "0", "chip.sms", ("0", "an integer, 1 or more")),
+    ("chip", "sms", "0", "chip.sms", ("0", "an integer from 1 to 1,024")),
     ("chip", "sms", "132.0", "chip.sms", ("132.0", "integer")),
     ("chip", "sms", "true", "chip.sms", ("True", "integer")),
     ("chip", "sms", '"132"', "chip.sms", ("'132'", "integer")),
     ("chip", "sms", "10000000000", "chip.sms", ("integer",)),
-    ("chip", "clock_mhz", "-1830", "chip.clock_mhz", ("-1830", "positive")),
-    ("chip", "clock_mhz", "nan", "chip.clock_mhz", ("positive",)),
-    ("chip", "clock_mhz", "inf", "chip.clock_mhz", ("positive",)),
-    ("chip", "clock_mhz", "1979-05-27", "chip.clock_mhz", ("positive",)),
+    ("chip", "clock_mhz", "-1830", "chip.clock_mhz", ("-1830", "above 0 and up to 10,000 (MHz)")),
+    ("chip", "clock_mhz", "nan", "chip.clock_mhz", ("a number above 0",)),
+    ("chip", "clock_mhz", "inf", "chip.clock_mhz", ("a number above 0",)),
+    ("chip", "clock_mhz", "1979-05-27", "chip.clock_mhz", ("a number above 0",)),
     ("chip", "source", None, "chip.source", ("missing", "measured: ...", "assumed: ...")),
     ("chip", "source", '"a datasheet"', "chip.source", ("'a datasheet'", "published: ...")),
     ("chip", "source", '"guessed: by me"', "chip.source", ("'guessed: by me'",)),
     ("chip", "source", '"measured"', "chip.source", ("'measured'",)),
     ("chip", "source", "3", "chip.source", ("3",)),
-    ("sm", "sub_cores", "0", "sm.sub_cores", ("1 or more",)),
+    ("sm", "sub_cores", "0", "sm.sub_cores", ("from 1 to",)),
     ("sm", "shared_bytes", "-1", "sm.shared_bytes", ("-1",)),
-    ("issue", "policy", '"youngest"', "issue.policy", ("unknown policy 'youngest'", *POLICIES)),
-    ("issue", "policy", "1", "issue.policy", ("a text",)),
+    ("issue", "policy", '"youngest"', "issue.policy", ("'youngest'", *POLICIES)),
+    ("issue", "policy", "1", "issue.policy", ("one of oldest",)),
     ("loop", "cycles", "-1", "loop.cycles", ("-1", "an integer")),
     ("loop", "drain", '"yes"', "loop.drain", ("'yes'", "true or false")),
     ("loop", "drain", "1", "loop.drain", ("true or false",)),
-    ("alu", "latency", "0", "alu.latency", ("1 or more",)),
+    ("alu", "latency", "0", "alu.latency", ("from 1 to",)),
     ("alu", "interval", "-2", "alu.interval", ("-2",)),
     ("barrier", "latency", "[12]", "barrier.latency", ("[12]",)),
     ("shared", "latency", "{ a = 1 }", "shared.latency", ("integer",)),
+    ("shared", "cycles", "0", "shared.cycles", ("0", "from 1 to 100,000 (cycles)")),
+    ("shared", "queue", "1000000", "shared.queue", ("1000000", "to 4,096 (entries)")),
+    ("shared", "latency", "1000000000", "shared.latency", ("1000000000", "to 100,000 (cycles)")),
+    ("sm", "sub_cores", "1000000", "sm.sub_cores", ("from 1 to 16",)),
+    ("sm", "warps", "1000", "sm.warps", ("from 1 to 128",)),
     ("[[tensor]]", "name", "7", "tensor[0].name", ("a text",)),
-    ("[[tensor]]", "name", '"m8n8k16"', f"tensor[{M8N8}].name", ("two tensor classes named 'm8n8k16'",)),
+    ("[[tensor]]", "name", '"m8n8k16"', f"tensor[{M8N8}].name", ("two tables of tensor named 'm8n8k16'",)),
     ("[[tensor]]", "sparse", None, "tensor[0].sparse", ("missing",)),
     ("[[tensor]]", "sparse", "0", "tensor[0].sparse", ("true or false",)),
     ("[[tensor]]", "rows", None, "tensor[0].rows", ("missing",)),
-    ("[[tensor]]", "latency", "0", "tensor[0].latency", ("1 or more",)),
+    ("[[tensor]]", "latency", "0", "tensor[0].latency", ("from 1 to",)),
     ("[[tensor]]", "interval", "1.5", "tensor[0].interval", ("1.5",)),
     ("[[tensor]]", "inputs", "[]", "tensor[0].inputs", ("element types", "bf16")),
     ("[[tensor]]", "inputs", '"f16"', "tensor[0].inputs", ("element types",)),
     ("[[tensor]]", "inputs", '["f16", "f63"]', "tensor[0].inputs", ("f64", "element types")),
     ("[[tensor]]", "inputs", "[1]", "tensor[0].inputs", ("element types",)),
     ("[[tensor]]", "source", '"assumed"', "tensor[0].source", ("'assumed'",)),
-    ("[[tensor]]", "rows", "16\nstall = 0", "tensor[0].stall", ("0", "1 or more")),
+    ("[[tensor]]", "rows", "16\nstall = 0", "tensor[0].stall", ("0", "from 1 to")),
     ("[[tensor]]", "rows", '16\nordered = "yes"', "tensor[0].ordered", ("'yes'", "true or false")),
     ("[[tensor]]", "rows", '16\nkinds = ["mxf4"]\nkids = 1', "tensor[0].kids", ("unknown key", "did you mean 'kinds'")),
     ("[[tensor]]", "rows", '16\nkinds = ["f8f4"]', "tensor[0].kinds", ("['f8f4']", "f8f6f4", "mxf4nvf4.block_scale")),
@@ -137,9 +146,7 @@ WRONG: list[tuple[str, str, str | None, str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("table", "key", "value", "named", "words"), WRONG, ids=[f"{row[3]}={row[2]}" for row in WRONG]
-)
+@over(("table", "key", "value", "named", "words"), WRONG, ids=[f"{row[3]}={row[2]}" for row in WRONG])
 def test_wrong_entry(
     tmp_path: Path, table: str, key: str, value: str | None, named: str, words: tuple[str, ...]
 ) -> None:
@@ -192,25 +199,30 @@ BLACKWELL = (folder("configs") / "b200.toml").read_text()
 # (old text of configs/b200.toml, new text, key that the error names, words)
 WRONG_TCGEN05: list[tuple[str, str, str, tuple[str, ...]]] = [
     ("operand_bytes = 128\n", "", "tcgen05.operand_bytes", ("missing",)),
-    ("queue = 32", "queue = 0", "tcgen05.queue", ("1 or more",)),
+    ("queue = 32", "queue = 0", "tcgen05.queue", ("from 1 to",)),
     ("queue = 32", "qeue = 32", "tcgen05.qeue", ("unknown key", "did you mean 'queue'")),
     ("[tcgen05.tmem]\nbytes = 128", "[tcgen05.tmem]\nbytes = -1", "tcgen05.tmem.bytes", ("-1",)),
     ("[tcgen05.mbarrier]", "[tcgen05.mbarier]", "tcgen05.mbarier", ("unknown key", "did you mean 'mbarrier'")),
     ('kinds = ["f16"]\nrate = 4096', 'kinds = ["f61"]\nrate = 4096', "tcgen05.kind[0].kinds", ("['f61']", "f8f6f4")),
     ('kinds = ["f16"]\nrate = 4096', 'kinds = ["f16", "f16"]\nrate = 4096', "tcgen05.kind[0].kinds", ("a list of",)),
     ('kinds = ["f16"]\nrate = 4096', "kinds = []\nrate = 4096", "tcgen05.kind[0].kinds", ("a list of",)),
-    ('kinds = ["f16"]\nrate = 4096', 'kinds = ["f16"]\nrate = 0', "tcgen05.kind[0].rate", ("1 or more",)),
+    ('kinds = ["f16"]\nrate = 4096', 'kinds = ["f16"]\nrate = 0', "tcgen05.kind[0].rate", ("from 1 to",)),
     (
         "latency = [-1, -3]",
         "latency = [-1]",
         "tcgen05.kind[3].latency",
-        ("[cycles for cta_group::1, cycles for cta_group::2]",),
+        ("a list of 2, each an integer from -1,000 to 1,000 (cycles)",),
     ),
     ("latency = [-1, -3]", "latency = -1", "tcgen05.kind[3].latency", ("-1",)),
-    ("cta_group = 2\nrows = [256]", "cta_group = 3\nrows = [256]", "tcgen05.shape[3].cta_group", ("1 or 2",)),
+    ("cta_group = 2\nrows = [256]", "cta_group = 3\nrows = [256]", "tcgen05.shape[3].cta_group", ("one of 1, 2",)),
     ("cta_group = 2\nrows = [256]", "cta_group = 2\nrows = [64]", "tcgen05.shape[3].rows", ("[64]", "128, 256")),
     ("cta_group = 2\nrows = [256]", "cta_group = 2\nrows = [true]", "tcgen05.shape[3].rows", ("a list of",)),
-    ('name = "one SM, 64 rows"', 'name = "one SM, 128 rows"', "tcgen05.shape[1].name", ("two named",)),
+    (
+        'name = "one SM, 64 rows"',
+        'name = "one SM, 128 rows"',
+        "tcgen05.shape[1].name",
+        ("two tables of tcgen05.shape named",),
+    ),
     ("ws = true\nrows = [128]", "ws = 1\nrows = [128]", "tcgen05.shape[4].ws", ("true or false",)),
     (
         'kinds = ["f16"]\nrate = 8192',
@@ -219,13 +231,11 @@ WRONG_TCGEN05: list[tuple[str, str, str, tuple[str, ...]]] = [
         ("unknown key", "did you mean 'rate'"),
     ),
     ('source = "assumed: as bar.sync', 'source = "guess: as bar.sync', "tcgen05.mbarrier.source", ("assumed: ...",)),
-    ('source = "assumed: as mxf4', 'src = "assumed: as mxf4', "tcgen05.kind[6].source", ("missing",)),
+    ('source = "assumed: as mxf4', 'src = "assumed: as mxf4', "tcgen05.kind[6].src", ("unknown key",)),
 ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "named", "words"), WRONG_TCGEN05, ids=[f"{row[2]}-{row[1][-12:]}" for row in WRONG_TCGEN05]
-)
+@over(("old", "new", "named", "words"), WRONG_TCGEN05, ids=[f"{row[2]}-{row[1][-12:]}" for row in WRONG_TCGEN05])
 def test_wrong_tcgen05(tmp_path: Path, old: str, new: str, named: str, words: tuple[str, ...]) -> None:
     assert BLACKWELL.count(old) == 1
     path = write(tmp_path, BLACKWELL.replace(old, new))
@@ -344,10 +354,10 @@ def test_bad_file(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
-ODD = (pytest.param(name, id=name[:3]) for name in ("x" * 5000, "a\0b"))
+WRONG_NAMES = ["h100", "h100_smx", "nonsense", "", ".", "no/such/file.toml", "h100_sxm.toml", "x" * 5000, "a\0b"]
 
 
-@pytest.mark.parametrize("name", ["h100", "h100_smx", "nonsense", "", ".", "no/such/file.toml", "h100_sxm.toml", *ODD])
+@over("name", WRONG_NAMES)
 def test_no_such_config(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +15,17 @@ from hypothesis import strategies as st
 
 import isa
 import simulator
-from isa.forms.plain import PlainForm
+from isa.forms.record import Unit
 from simulator.program import load
 from simulator.program.lowering import Code, LoopEnd, Operation, linearise
 from simulator.state.shared import wavefronts
+from simulator.timing.compile import compile_code
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop, TimedOperation, Unit, compile_code
+from simulator.timing.model import TimedLoop, TimedOperation
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
+from tests.support.cases import case_of, examples, exhaustive, over
 
 H100 = load_config("h100_sxm")
 NO_RULES = Schedule(10**9, 1, 0)  # one instruction can wait as long as it wants, and loops have no counter
@@ -105,19 +107,29 @@ def check_stream(folder: Path, form: isa.MmaForm, chains: int, warps: int, confi
     assert busy == pytest.approx(-(-warps // 4) * chains * found.interval * 240 / many.cycles)
 
 
-@pytest.mark.parametrize("chains", [1, 2, 3, 5])
+CLASSES = list({class_of(form).name: form for form in reversed(FORMS)}.values())[::-1]
+STREAMS = list(product([1, 2, 3, 5], [1, 3, 4, 5, 8, 16, 32]))
+
+
+def test_the_streams_are_of_every_class() -> None:
+    assert {class_of(form).name for form in CLASSES} == {c.name for c in H100.tensor}
+
+
+@over(("number", "form"), enumerate(CLASSES), ids=lambda value: getattr(value, "opcode", value))
+def test_streams(folder: Path, number: int, form: isa.MmaForm) -> None:
+    """Every class, every number of chains, every number of warps."""
+    check_stream(folder, form, *STREAMS[5 * number % len(STREAMS)], FREE_LOOPS)
+
+
+@exhaustive
 @pytest.mark.parametrize("warps", [1, 3, 4, 5, 8, 16, 32])
-def test_streams(folder: Path, chains: int, warps: int) -> None:
-    seen = set()
-    for form in FORMS:
-        name = class_of(form).name
-        if name not in seen:
-            seen.add(name)
+def test_every_stream(folder: Path, warps: int) -> None:
+    for form, chains in product(CLASSES, [1, 2, 3, 5]):
+        with case_of(form.opcode, chains):
             check_stream(folder, form, chains, warps, FREE_LOOPS)
-    assert seen == {c.name for c in H100.tensor}
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.opcode)
+@over("form", FORMS, ids=lambda form: form.opcode)
 def test_every_form(folder: Path, form: isa.MmaForm) -> None:
     check_stream(folder, form, 2, 8, FREE_LOOPS)
 
@@ -151,7 +163,7 @@ def test_which_forms_have_no_time(name: str) -> None:
 UNTIMED = [form for form in SUPPORTED if not H100.tensor_cycles(form) and form.a_type.register_bits == 32]
 
 
-@pytest.mark.parametrize("form", UNTIMED, ids=lambda form: form.opcode)
+@over("form", UNTIMED, ids=lambda form: form.opcode)
 def test_a_form_without_a_time_is_one_clear_error(folder: Path, form: isa.MmaForm) -> None:
     path = write(folder, f"{HEAD}.warps 1\n.warp 0 {{\nmov.u32 %r0, 1;\n{mma_text(form, 20, 0, 8, 20)}\n}}\n")
     with pytest.raises(
@@ -245,7 +257,7 @@ HANDMADE: list[tuple[str, str, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "wanted"), [row[1:] for row in HANDMADE], ids=[row[0] for row in HANDMADE])
+@over(("body", "wanted"), [row[1:] for row in HANDMADE], ids=[row[0] for row in HANDMADE])
 def test_by_hand(folder: Path, body: str, wanted: int) -> None:
     assert cycles(folder, body) == wanted
 
@@ -372,13 +384,13 @@ def wavefronts_by_hand(addresses: list[int], width: int) -> int:
     st.integers(0, 2**32 - 1),
     st.sampled_from([16, 256, 8192]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_wavefronts(width: int, lanes: int, seed: int, span: int) -> None:
     addresses = np.random.default_rng(seed).integers(0, max(span // width, 1), (3, lanes)) * width
     assert wavefronts(addresses, width).tolist() == [wavefronts_by_hand(row.tolist(), width) for row in addresses]
 
 
-@pytest.mark.parametrize(
+@over(
     ("stride", "opcode", "wanted"),
     [(4 * way, "ld.shared.b32", way) for way in (1, 2, 4, 8, 16, 32)]
     + [
@@ -488,24 +500,23 @@ class Thread:
 
 
 def unit_of(op: Operation) -> str:
-    return op.instruction.form.unit
+    return op.instruction.form.time.table
 
 
 def latency_of(op: Operation, config: Config) -> int:
     form = op.instruction.form
     if isinstance(form, isa.MmaForm):
         return class_of(form, config).latency
-    if form.unit == "alu":
+    if form.time.table == "alu":
         return config.alu.latency
-    assert isinstance(form, PlainForm)
-    return config.shared.latency + (config.shared.register_latency * (form.vector - 1) if form.name == "ld" else 0)
+    return config.shared.latency + (config.shared.register_latency * (form.elements - 1) if form.name == "ld" else 0)
 
 
 def unit_interval(op: Operation, config: Config) -> int:
     form = op.instruction.form
     if isinstance(form, isa.MmaForm):
         return class_of(form, config).interval
-    return config.alu.interval if form.unit == "alu" else 1
+    return config.alu.interval if form.time.table == "alu" else 1
 
 
 def more(producer: Operation, consumer: str, config: Config) -> int:
@@ -575,7 +586,7 @@ def compiled(code: Code, config: Config, timed: list[TimedOperation | TimedLoop]
         for before, (_, op, t) in enumerate(block):
             overwritten = {r for _, o, _ in block[before + 1 :] for r in o.writes}
             kept = replace(op, writes=tuple(r for r in op.writes if r not in overwritten))
-            at = max(at, t + distance(kept, item, operation.late, config))
+            at = max(at, t + distance(kept, item, operation.forwarding_penalty, config))
         if block:
             last, _, t = block[-1]
             slot = t
@@ -738,7 +749,7 @@ def operands_ready(thread: Thread, now: int, timed: list[TimedOperation | TimedL
     ) - config.alu.latency
     for register in op.reads:
         at, producer = thread.ready.get(register, (0, ""))
-        if at + (more + operation.late if producer == "alu" else 0) > now:
+        if at + (more + operation.forwarding_penalty if producer == "alu" else 0) > now:
             return False
     for register in op.writes:
         at, producer = thread.ready.get(register, (0, ""))
@@ -785,7 +796,10 @@ def instructions(draw: st.DrawFn) -> str:
         case 0 | 1 | 2 | 3:
             return mma_text(isa.mma_form(draw(st.sampled_from(OPCODES))), *r)
         case 4:
-            return f"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{_, %r{r[0]}, _, _}}, {vector(r[1], 2)}, {vector(r[2], 1)}, {vector(r[3], 4)};"
+            return (
+                f"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{_, %r{r[0]}, _, _}}, {vector(r[1], 2)}, "
+                f"{vector(r[2], 1)}, {vector(r[3], 4)};"
+            )
         case 5:
             count = draw(st.sampled_from([1, 2, 4]))
             return f"ldmatrix.sync.aligned.m8n8.x{count}.shared.b16 {vector(r[0], count)}, [%r{r[1]}];"
@@ -913,7 +927,7 @@ def check_sums(timing: Timing) -> None:
 
 
 SLOW_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-QUIET = settings(max_examples=100, deadline=None, suppress_health_check=SLOW_CHECKS)
+QUIET = settings(max_examples=examples(100, 10), deadline=None, suppress_health_check=SLOW_CHECKS)
 
 
 def check_skipping(folder: Path, text: str, config: Config, seed: int, vary: bool) -> None:
@@ -934,7 +948,7 @@ def test_skipping_changes_nothing(folder: Path, text: str, variant: Variant, see
 
 
 @given(st.lists(instructions(), min_size=1, max_size=3), st.lists(instructions(), min_size=1, max_size=2), VARIANTS)
-@settings(QUIET, max_examples=40)
+@settings(QUIET, max_examples=examples(40))
 def test_skipping_with_stragglers(folder: Path, line: list[str], loop: list[str], variant: Variant) -> None:
     """Warps that are through with their program, but whose results are still to come, while others loop."""
     text = f"{HEAD}.warps 2\n.warp 0 {{ {' '.join(line)} }}\n.warp 1 {{ .repeat 200 {{ {' '.join(loop)} }} }}\n"
@@ -944,7 +958,10 @@ def test_skipping_with_stragglers(folder: Path, line: list[str], loop: list[str]
 def test_results_that_come_during_a_skip(folder: Path) -> None:
     """The last result of a warp that has ended does not move with the repetitions of another."""
     slow = isa.mma_form("mma.sp.sync.aligned.m16n8k64.row.col.f32.e4m3.e4m3.f32")
-    text = f"{HEAD}.warps 2\n.warp 0 {{ {mma_text(slow, 0, 4, 8, 0, 12)} }}\n.warp 1 {{ .repeat 1000 {{ mov.u32 %r0, 1; }} }}\n"
+    text = (
+        f"{HEAD}.warps 2\n.warp 0 {{ {mma_text(slow, 0, 4, 8, 0, 12)} }}\n.warp 1 "
+        f"{{ .repeat 1000 {{ mov.u32 %r0, 1; }} }}\n"
+    )
     path = write(folder, text)
     wanted = 999 * H100.loop.minimum + ALU.latency
     assert [simulator.run(path, H100, arithmetic="none", skip=skip).cycles for skip in (False, True)] == [
@@ -954,7 +971,7 @@ def test_results_that_come_during_a_skip(folder: Path) -> None:
 
 
 @given(programs(6), VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
-@settings(QUIET, max_examples=80)
+@settings(QUIET, max_examples=examples(80))
 def test_against_cycle_by_cycle(folder: Path, text: str, variant: Variant, seed: int, vary: bool) -> None:
     config = replace(variant, counter=False).config
     text = text.replace("f32.e4m3.e4m3.f32", "s32.s8.s8.s32")  # the model here knows no sequences (test_sequences.py)

@@ -10,12 +10,14 @@ import pytest
 
 import isa
 from isa import MmaForm
+from isa.forms.record import Unit
 from simulator.program.blocks import Block
 from simulator.program.lowering import linearise
 from simulator.studies.validation import programs
+from simulator.timing.compile import compile_code
 from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedOperation, Unit, compile_code
+from simulator.timing.model import TimedCode, TimedOperation
 from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
-
 import isa
 from isa import decode
+from isa.forms.record import Unit
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
 from simulator.studies.validation.emulated import GROUPS, body, kind, measured
 from simulator.studies.validation.programs import cycles
+from simulator.timing.compile import compile_code
 from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, Unit, compile_code
+from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.timing.sequences import expand
+from tests.support.cases import over
 
 H100 = load_config("h100_sxm")
 RULES = H100.sequences
@@ -32,7 +33,7 @@ def code(form: isa.MmaForm, chains: int, fresh: str, copies: int, warps: int = 1
 
 
 def run(timed: TimedCode, warps: int, skip: bool = True, recorder: Recorder | None = None) -> Timing:
-    return simulate(H100, [timed], warps, 256, skip=skip, recorder=recorder)
+    return simulate(H100, [timed], warps, 256, skip=skip, observer=recorder)
 
 
 def operations(timed: TimedCode) -> list[TimedOperation]:
@@ -47,7 +48,7 @@ def test_every_emulated_form_has_a_sequence() -> None:
     assert all(H100.tensor_class(form) is None for form in EMULATED)
 
 
-@pytest.mark.parametrize("form", EMULATED, ids=lambda form: form.opcode)
+@over("form", EMULATED, ids=lambda form: form.opcode)
 def test_expansion(form: isa.MmaForm) -> None:
     """Every row is there, its values are made before they are used, and one operation counts as the instruction."""
     assert RULES is not None
@@ -87,9 +88,9 @@ def test_by_hand() -> None:
     assert alone.cycles == 2 * 5 + 7 + 16 + 16 + 3 + 4
 
 
-@pytest.mark.parametrize("form", [DENSE, CALLED, SPARSE], ids=lambda form: form.opcode)
-@pytest.mark.parametrize("warps", [1, 6])
-@pytest.mark.parametrize("fresh", ["none", "all"])
+@over("form", [DENSE, CALLED, SPARSE], ids=lambda form: form.opcode)
+@over("warps", [1, 6])
+@over("fresh", ["none", "all"])
 def test_sums_and_repetitions(form: isa.MmaForm, warps: int, fresh: str) -> None:
     """Stalls sum, an instruction is issued once in each run, and skipped repetitions count as those that are
     simulated."""
@@ -124,13 +125,16 @@ def test_a_call_that_goes_on_moves_nothing() -> None:
     for chains, moves in ((1, 0), (2, 2 + 2)):
         found = operations(expand(code(CALLED, chains, "none", 4), H100))
         calls = sum(op.unit is Unit.CONTROL for op in found) / 2
-        rows = sum(len(RULES.find(CALLED).rows) + 1 for _ in range(4)) if RULES else 0  # type: ignore[union-attr]
+        rows = sum(len(RULES.find(CALLED).rows) + 1 for _ in range(4)) if RULES else 0  # type: ignore[misc, union-attr]
         assert calls == 4
         assert len(found) - rows == 4 * moves
 
 
 def test_other_instructions_are_left_alone() -> None:
-    line = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r0, %r1, %r2, %r3};"
+    line = (
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, "
+        "%r9}, {%r0, %r1, %r2, %r3};"
+    )
     timed = compile_code(linearise(Block((0,), (Step(decode(line, target="sm_90a"), 1),), 1)), H100, {})
     assert expand(timed, H100) is timed
 

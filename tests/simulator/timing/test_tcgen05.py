@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from isa import decode
+from isa.forms.record import Unit
 from simulator import ConfigError, load_config
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import (
@@ -33,22 +34,15 @@ from simulator.execute.dynamic_info import (
 )  # fmt: skip
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
+from simulator.timing.compile import asynchronous, compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import (
-    StallReason,
-    TimedCode,
-    TimedLoop,
-    TimedOperation,
-    Unit,
-    asynchronous,
-    compile_code,
-    nesting,
-)
+from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule
 from simulator.timing.tables import Issue, Loop
 from simulator.timing.tcgen05 import cost, mma_cost, sources
+from tests.support.cases import examples
 
 B200 = load_config("b200")
 FREE_LOOPS = replace(B200, loop=Loop(0, 0, False))
@@ -378,7 +372,7 @@ def test_shared_memory_serves_operands_too() -> None:
 
 def test_full_queue() -> None:
     """The warp that issues stalls when as many wait as there is room for: one is started, the rest wait."""
-    small = replace(FREE_LOOPS, tcgen05=replace(TABLES, queue=replace(QUEUE, queue=2)))
+    small = replace(FREE_LOOPS, tcgen05=replace(TABLES, queue=replace(QUEUE, queue=2)))  # type: ignore[type-var]
     waits = run(([0], (DENSE, DENSE, DENSE, DENSE, alu(0))), config=small).waits[0]
     assert waits[StallReason.TCGEN05] == II - 3  # the fourth is issued when the second starts
     assert one(DENSE, DENSE, DENSE, DENSE, config=small) == 3 * II + L
@@ -453,7 +447,7 @@ def test_a_billion() -> None:
             CommitFacts((done,), 1),
         )
         watch = (*[Idle()] * 4, WaitFacts(done, 0), alu(0))
-        codes = [code([0], body), code([1], watch)]
+        codes = [code([0], body), code([1], watch)]  # type: ignore[arg-type]
         timing = simulate(B200, codes, 4, 16)
         assert all(sum(row) == timing.cycles for row in timing.waits.values())
         assert timing.waits[1][StallReason.MBARRIER] > 0.99 * timing.cycles
@@ -810,17 +804,17 @@ def programs(draw: st.DrawFn, most: int) -> Programs:
                 inits += [InitFacts(bar, 1) for bar in bars]
                 inside += [CommitFacts(bars, 1), *draw(operations(cta))]
                 inside.append((WaitFacts(bars[-1], 0), WaitFacts(bars[-1], 1)))
-            body += [Repeat(draw(st.integers(1, most)), inside)] if draw(st.booleans()) else inside
+            body += [Repeat(draw(st.integers(1, most)), inside)] if draw(st.booleans()) else inside  # type: ignore[arg-type]
         bodies[warp] = body
     if len(bodies) > 1 and draw(st.booleans()):  # a producer and a consumer
         first, second, count = 0, len(bodies) - 1, draw(st.integers(1, most))
         full, empty = (0, 200_000), (second // warps, 200_008)
         inits += [InitFacts(full, 1), InitFacts(empty, 1)]
         bodies[first].append(
-            Repeat(count, [(WaitFacts(empty, 1), WaitFacts(empty, 0)), *draw(operations(0)), CommitFacts((full,), 1)])
+            Repeat(count, [(WaitFacts(empty, 1), WaitFacts(empty, 0)), *draw(operations(0)), CommitFacts((full,), 1)])  # type: ignore[list-item]
         )
         bodies[second].append(
-            Repeat(count, [(WaitFacts(full, 0), WaitFacts(full, 1)), *draw(operations(0)), ArriveFacts(empty, 1)])
+            Repeat(count, [(WaitFacts(full, 0), WaitFacts(full, 1)), *draw(operations(0)), ArriveFacts(empty, 1)])  # type: ignore[list-item]
         )
     for warp in numbers:  # nobody begins before the mbarriers are there
         bodies[warp] = [*(inits if warp == 0 else ()), ArriveFacts(CLUSTER, 1), WaitFacts(CLUSTER, 0), *bodies[warp]]
@@ -886,7 +880,7 @@ def copied(part: object) -> object:
 
 
 @given(programs(5), VARIANTS)
-@settings(QUIET, max_examples=120)
+@settings(QUIET, max_examples=examples(120))
 def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:
     config = variant.config
     codes = codes_of(fresh(made), config)
@@ -912,7 +906,7 @@ def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:
 
 
 @given(programs(80), VARIANTS)
-@settings(QUIET, max_examples=120)
+@settings(QUIET, max_examples=examples(120))
 def test_skipping_changes_nothing(made: Programs, variant: Variant) -> None:
     config = variant.config
     outcomes = []

@@ -13,7 +13,7 @@ import pytest
 
 import isa
 from isa import IsaError, MmaForm
-from isa.forms.plain import plain_forms
+from isa.forms.table import plain_forms
 from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.mapping import Digit, Mapping
 from isa.tensor_memory.datapath import LAYOUTS, datapath
@@ -25,12 +25,15 @@ from simulator.views.drawing import PALETTES, Picture, datapath_figure, draw
 from simulator.views.drawing.page import html
 from simulator.views.drawing.svg import HATCH, Cell, Panel, figure, flow
 from simulator.views.drawing.tmem import wide_panel
+from tests.support.cases import over
+from tests.support.forms import by_layout
 
 Tcsim = Callable[..., tuple[int, str, str]]
 F16 = "mma.sp.m16n8k32.f32.f16.f16.f32"
 TMEM = "tcgen05.mma.sp.cta_group::1.kind::f16"
 _CELL = re.compile(
-    r' data-operand="(\w+)" data-row="(\d+)" data-column="(\d+)"(?: data-copy="(\d+)")? data-lane="(\d+)" data-reg="(\d+)" data-bits="(\d+):(\d+)"'
+    r' data-operand="(\w+)" data-row="(\d+)" data-column="(\d+)"(?: data-copy="(\d+)")? data-lane="(\d+)" '
+    r'data-reg="(\d+)" data-bits="(\d+):(\d+)"'
 )
 Cells = dict[tuple[str, tuple[int, ...]], tuple[int, int, int, int]]
 
@@ -112,7 +115,7 @@ def _checked(found: FormLayout, expected: dict[str, Cells]) -> int:
     return sum(map(len, expected.values()))
 
 
-@pytest.mark.parametrize("form", isa.mma_forms().values(), ids=lambda form: form.opcode)
+@over("form", isa.mma_forms().values(), ids=lambda form: form.opcode, distinct=by_layout)
 def test_pictures_of_every_mma_form_are_the_mapping(form: MmaForm) -> None:
     found = form_layout(form.opcode)
     assert _checked(found, _of_mma(form, found.choice)) > 0
@@ -129,10 +132,12 @@ def _choices() -> Iterator[FormLayout]:
             yield found
 
 
-_OTHERS = [pytest.param(found, marks=[pytest.mark.long] * (number % 8 > 0)) for number, found in enumerate(_choices())]
-
-
-@pytest.mark.parametrize("found", _OTHERS, ids=lambda found: f"{found.opcode}-{found.choice.m}-{found.choice.n}")
+@over(
+    "found",
+    _choices(),
+    ids=lambda found: f"{found.opcode}-{found.choice.m}-{found.choice.n}",
+    distinct=lambda found: (found.opcode.split(".")[:2][-1], tuple(found.operands), found.choice.m),
+)
 def test_pictures_of_every_other_form_and_choice_are_the_mapping(found: FormLayout) -> None:
     if isinstance(found.form, MmaForm):
         _checked(found, _of_mma(found.form, found.choice))
@@ -257,9 +262,9 @@ def test_datapath_figure_is_the_mapping() -> None:
                 held = lane // 16 == first // 16
                 assert held.any() == ("data-rows" in cell)
                 if held.any():
-                    assert cell["data-rows"] == f"{row[held].min()}:{row[held].max()}"
-                    assert cell["data-n"] == f"{n[held].min()}:{n[held].max()}"
-                    assert np.unique(row[held]).size == row[held].max() - row[held].min() + 1
+                    assert cell["data-rows"] == f"{row[held].min()}:{row[held].max()}"  # type: ignore[index]
+                    assert cell["data-n"] == f"{n[held].min()}:{n[held].max()}"  # type: ignore[index]
+                    assert np.unique(row[held]).size == row[held].max() - row[held].min() + 1  # type: ignore[index]
 
 
 def test_undefined_codes_stand_out() -> None:

@@ -56,7 +56,8 @@ def test_page_is_one_small_file() -> None:
     assert len(text) < 1_000_000
     assert set(re.findall(r"https?://[^\s\"'<>`]*", text)) == {"http://www.w3.org/2000/svg"}
     assert not re.findall(
-        r"<link (?!rel=\"icon\" href=\"data:,\")|<script[^>]* src|@import|url\((?!#)|fetch\(|XMLHttpRequest|WebSocket|import\(",
+        r"<link (?!rel=\"icon\" href=\"data:,\")|<script[^>]* "
+        r"src|@import|url\((?!#)|fetch\(|XMLHttpRequest|WebSocket|import\(",
         text,
     )
     assert "{{" not in text
@@ -78,7 +79,7 @@ def test_every_form_is_there() -> None:
     assert kinds == {"f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4"}
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 def test_wheel_has_the_scripts(tmp_path: Path) -> None:
     root = ROOT
     command = [
@@ -304,7 +305,7 @@ def test_d_is_what_the_simulator_gives(browse: Callable[..., Any]) -> None:
         selector = form.metadata.selectors - 1 if form.sparse else 0
         words = [rng.integers(0, 1 << 32, 32, dtype=np.uint32).tolist() for _ in range(2)] if form.sparse else [[0]]
         data.append([form.opcode, selector, words])
-    for form, (_, selector, words), shown in zip(forms, data, browse("numbers", data), strict=True):
+    for form, (_, selector, words), shown in zip(forms, data, browse("numbers", data), strict=True):  # type: ignore[assignment]
         for these, d in zip(words, shown["d"], strict=True):
             assert np.array_equal(simulated(form, shown, these, selector), d), form.opcode
         if form.sparse:
@@ -356,7 +357,10 @@ def test_spellings_that_mean_the_same() -> None:
 def test_serve(tmp_path: Path) -> None:
     """On this machine alone, until it is interrupted; writes nothing unless told to."""
     command = [sys.executable, "-m", "simulator", "explore", "--serve"]
-    start = "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); runpy.run_module('simulator', run_name='__main__')"
+    start = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('simulator', run_name='__main__')"
+    )
     interruptible = [
         sys.executable,
         "-c",

@@ -85,7 +85,8 @@ def check_words(found: FormLayout, selection: Selection | None, at: str, info: s
             n = found.b_column(row, column)
             which = "|".join(map(str, ks))
             wanted.append(
-                f"A[{row}][{which}] ({place('a', row, s)}{why}) \u00d7 B[{which}][{n}] ({', '.join(place('b', k, n) for k in ks)})"
+                f"A[{row}][{which}] ({place('a', row, s)}{why}) \u00d7 B[{which}][{n}] "
+                f"({', '.join(place('b', k, n) for k in ks)})"
             )
     elif name == "logical":
         assert selection is not None

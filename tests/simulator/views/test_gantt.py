@@ -20,12 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simulator
+from isa.forms.record import Unit
 from simulator.errors import ViewError
-from simulator.timing.model import StallReason, Unit
+from simulator.timing.model import StallReason
 from simulator.views.timeline import Timeline, gantt
 from simulator.views.timeline.gantt_style import CAUSES, KINDS, PALETTES, palette
 from tests.simulator.timing import test_engine as engine
 from tests.simulator.views.test_timelines import recorded
+from tests.support.cases import examples
 from tests.support.paths import ROOT
 from tests.support.timeline_formats import check_chrome
 
@@ -83,7 +85,7 @@ def bars(svg: str) -> list[dict[str, Any]]:
                     "title": title,
                     "fill": element.attrib["fill"],
                 }
-                row.append({**data, **numbers, **place, **where})
+                row.append({**data, **numbers, **place, **where})  # type: ignore[misc]
             elif row:  # a text on the bar before it
                 assert row[-1]["x"] < float(element.attrib["x"])
                 text = element.text or ""
@@ -124,7 +126,7 @@ def check(timeline: Timeline, svg: str) -> list[dict[str, Any]]:
             assert (bar["warp"], bar["line"]) == (issue.warp, line[id(issue)])
             assert bar["kind"] == ("tensor" if kinds[bar["issue"]] else issue.unit.name.lower())
             assert bar["what"] == "unit" or bar["begin"] == issue.cycle
-    stalls = Counter()
+    stalls = Counter()  # type: ignore[var-annotated]
     for warp, stall in [
         *((issue.warp, stall) for issue in recorder.issues for stall in issue.stalls),
         *((warp, stall) for warp, steps in recorder.steps.items() for stall in steps),
@@ -193,7 +195,7 @@ def test_shipped_traces(trace: str, config: str, window: tuple[int, int]) -> Non
 
 
 @given(engine.programs(6), engine.VARIANTS, st.integers(0, 2**32 - 1), st.integers(0, 300), st.integers(1, 300))
-@settings(engine.QUIET, max_examples=30)
+@settings(engine.QUIET, max_examples=examples(30))
 def test_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, first: int, length: int) -> None:
     timeline = Timeline(first, first + length)
     if recorded(folder, text, variant, seed, False, timeline, True) is None or timeline.timing.cycles <= first:
@@ -248,7 +250,7 @@ def seen(colour: str, eyes: list[list[float]]) -> np.ndarray:
 
 def different(one: str, other: str, plain: bool) -> bool:
     """Far apart in CIELAB (2.3 can just be told), for all eyes."""
-    return all(np.linalg.norm(seen(one, eyes) - seen(other, eyes)) > (10 if plain else 15) for eyes in EYES.values())
+    return all(np.linalg.norm(seen(one, eyes) - seen(other, eyes)) > (10 if plain else 15) for eyes in EYES.values())  # type: ignore[arg-type]
 
 
 def test_black_and_white_has_no_colour() -> None:

@@ -22,16 +22,19 @@ from hypothesis import strategies as st
 import simulator
 import simulator.studies.roofline
 import simulator.views.timeline
+from isa.forms.record import Unit
 from simulator.errors import DeadlockError, ViewError
 from simulator.program import load
+from simulator.timing.compile import compile_code
 from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason, Unit, compile_code
+from simulator.timing.model import StallReason
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.views.timeline import Timeline, chrome, kanata
 from simulator.views.timeline.stalls import CAUSES, VIEWS
 from tests.simulator.timing import test_engine as engine
 from tests.simulator.timing import test_tcgen05 as tcgen05
+from tests.support.cases import examples, over
 from tests.support.timeline_formats import check_chrome, check_kanata
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -150,12 +153,12 @@ def recorded(
     config, timed = variant.config, []
     for code in codes:
         tables = {
-            op.index: (code.warps, engine.np.array(costs[id(code), op.index]))
+            op.index: (code.warps, engine.np.array(costs[id(code), op.index]))  # type: ignore[attr-defined]
             for op in code.operations
             if engine.unit_of(op) == "shared"
         }
         timed.append(compile_code(code, config, tables))
-    timing = simulate(config, timed, warps, registers, skip=skip, recorder=timeline.recorder)
+    timing = simulate(config, timed, warps, registers, skip=skip, observer=timeline.recorder)
     assert replace(timing, skipped=0) == replace(
         engine.simulated(config, codes, warps, registers, costs, skip=skip), skipped=0
     )
@@ -164,7 +167,7 @@ def recorded(
 
 
 @given(engine.programs(60), engine.VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
-@settings(engine.QUIET, max_examples=50)
+@settings(engine.QUIET, max_examples=examples(50))
 def test_stalls_of_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, vary: bool) -> None:
     """They sum, whatever runs, and repetitions that are skipped count as those that are simulated."""
     found = []
@@ -178,7 +181,7 @@ def test_stalls_of_random_programs(folder: Path, text: str, variant: engine.Vari
 
 
 @given(engine.programs(6), engine.VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
-@settings(engine.QUIET, max_examples=40)
+@settings(engine.QUIET, max_examples=examples(40))
 def test_timelines_of_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, vary: bool) -> None:
     timeline = Timeline()
     timing = recorded(folder, text, variant, seed, vary, timeline, True)
@@ -189,7 +192,7 @@ def test_timelines_of_random_programs(folder: Path, text: str, variant: engine.V
 
 
 @given(engine.programs(10), engine.VARIANTS, st.integers(0, 2**32 - 1), st.integers(0, 300), st.integers(1, 300))
-@settings(engine.QUIET, max_examples=40)
+@settings(engine.QUIET, max_examples=examples(40))
 def test_windows_of_random_programs(
     folder: Path, text: str, variant: engine.Variant, seed: int, first: int, length: int
 ) -> None:
@@ -214,7 +217,7 @@ def test_windows_of_random_programs(
 
 
 @given(tcgen05.programs(80), tcgen05.VARIANTS)
-@settings(tcgen05.QUIET, max_examples=50)
+@settings(tcgen05.QUIET, max_examples=examples(50))
 def test_stalls_of_random_tcgen05_programs(made: tcgen05.Programs, variant: tcgen05.Variant) -> None:
     """Waits that others end, commits, full queues: the ledger sums to the warps' waits, skipped or not."""
     config, ledgers = variant.config, []
@@ -222,7 +225,7 @@ def test_stalls_of_random_tcgen05_programs(made: tcgen05.Programs, variant: tcge
         recorder = Recorder(window)
         codes = tcgen05.codes_of(tcgen05.fresh(made), config)
         try:
-            timing = simulate(config, codes, made.warps, 16, ctas=made.ctas, skip=skip, recorder=recorder)
+            timing = simulate(config, codes, made.warps, 16, ctas=made.ctas, skip=skip, observer=recorder)
         except DeadlockError:
             return
         ledger = recorder.ledger()
@@ -393,7 +396,7 @@ def test_run_writes_both(tcsim: Tcsim, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.json", "x.log.gz"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "words"),
     [
         (

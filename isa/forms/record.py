@@ -1,0 +1,378 @@
+"""What the project knows of an instruction: one `Form` for each legal spelling of an opcode.
+
+The tables of `isa.forms` make these records; decoder, printer, legality, executor, timing, faults and documentation
+read them. A caller asks a record for what it needs to know (`form.is_matrix`, `form.collective`, `form.access`,
+`form.time`); it never asks which table the record came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum
+from functools import cached_property, lru_cache
+
+from isa.fragments.registers import Fragment
+from isa.targets import Availability, Target
+
+PTX = "9.0"  # the PTX version that texts are judged by unless told otherwise: that of ptxas 13.0
+
+
+SPECIAL_REGISTERS = ("%laneid", "%warpid", "%nwarpid", "%tid.x", "%ntid.x")
+
+
+class Unit(IntEnum):
+    """Units of an SM. Each sub-core has a tensor pipe, an integer pipe, a port to shared memory and a path to its lanes
+    of Tensor Memory."""
+
+    TENSOR = 0
+    ALU = 1
+    SHARED = 2
+    BARRIER = 3
+    TCGEN05 = 4  # the queue of the SM: tcgen05.mma, cp, shift, commit
+    TMEM = 5  # tcgen05.ld, st
+    SYNC = 6  # mbarriers, waits, fences: an issue slot, and perhaps a wait
+    # groups of cp.async: an issue slot, and perhaps a wait; accesses to global memory go through the port to shared
+    # memory
+    GLOBAL = 7
+    FMA = 8  # the second integer pipe of a sub-core: multiply-add, float additions; in sequences alone
+    CONTROL = 9  # calls and returns in sequences
+
+
+class Time(Enum):
+    """How long an instruction takes: the class of instructions that one entry of a config times together.
+
+    Attributes:
+        unit: the unit of an SM that executes it.
+        table: the table of a config that holds its times.
+        assumed: what is assumed of its time, although no measurement says so; "" for nothing.
+    """
+
+    unit: Unit
+    table: str
+    assumed: str
+
+    def __new__(cls, text: str, unit: Unit, table: str, assumed: str = "") -> Time:
+        member = object.__new__(cls)
+        member._value_, member.unit, member.table, member.assumed = text, unit, table, assumed
+        return member
+
+    TENSOR = "tensor", Unit.TENSOR, "tensor"  # mma: a [[tensor]] class for each sort
+    INTEGER = "integer", Unit.ALU, "alu"
+    MULTIPLY = "multiply", Unit.ALU, "alu"  # the integer pipe that multiplies
+    EITHER = "either", Unit.ALU, "alu"  # additions and moves, which ptxas puts into either integer pipe
+    FLOAT = "float", Unit.ALU, "alu", "floating-point arithmetic takes the time of integer arithmetic"
+    SHUFFLE = "shuffle", Unit.ALU, "alu", "shuffles take the time of integer arithmetic"
+    LOAD = "load", Unit.SHARED, "shared"
+    LOAD_MATRIX = "load matrix", Unit.SHARED, "shared"
+    STORE = "store", Unit.SHARED, "shared"
+    LOAD_GLOBAL = "load global", Unit.SHARED, "memory"
+    STORE_GLOBAL = "store global", Unit.SHARED, "memory"
+    COPY = "copy", Unit.SHARED, "memory"  # cp.async and its bulk form
+    COPY_GROUP = "copy group", Unit.GLOBAL, "memory"  # cp.async.commit_group, wait_group, wait_all
+    BARRIER = "barrier", Unit.BARRIER, "barrier"
+    CLUSTER_BARRIER = "cluster barrier", Unit.SYNC, "barrier"
+    TCGEN05 = "tcgen05", Unit.TCGEN05, "tcgen05"  # queued in the order of issue
+    TCGEN05_FENCE = "tcgen05 fence", Unit.SYNC, "tcgen05"
+    TMEM = "tensor memory", Unit.TMEM, "tmem"  # tcgen05.ld, st
+    TMEM_SYNC = "tensor memory wait", Unit.SYNC, "tmem"  # tcgen05.wait, alloc, dealloc
+    MBARRIER = "mbarrier", Unit.SYNC, "mbarrier"
+    FENCE = "fence", Unit.SYNC, "fence"
+
+
+class Space(Enum):
+    """Memories that an instruction accesses."""
+
+    SHARED = "shared"
+    GLOBAL = "global"
+    TENSOR = "tensor memory"
+
+
+@dataclass(frozen=True)
+class Access:
+    """What an instruction does to memory.
+
+    Attributes:
+        space: which memory; of a copy to shared memory the one that it reads.
+        bytes: bytes that each lane gets or gives; 0 where an operand says it.
+        write: whether it writes there.
+        row_bytes: bytes that lie at each address; as many as `bytes` unless lanes read rows for one another.
+        addresses: how many lanes give an address.
+    """
+
+    space: Space
+    bytes: int
+    write: bool = False
+    row_bytes: int = 0
+    addresses: int = 32
+
+
+class Shape(Enum):
+    """How an operand is written."""
+
+    VECTOR = "vector"  # {%r0, %r1}
+    SCALAR = "scalar"  # %r0 or {%r0}
+    REGISTER = "register"  # %r0
+    IMMEDIATE = "immediate"  # a constant expression
+    VALUE = "value"  # register or constant
+    ADDRESS = "address"  # [%r0 + 16]
+    MATRIX = "descriptor or address"  # %rd0, a constant, or [%r0 + 16]
+    PREDICATE = "predicate"  # %p0, !%p0 or a constant
+    PAIR = "register and predicate"  # %r0|%p0 or _|%p0
+    REGISTER_OR_PAIR = "register, perhaps with a predicate"  # %r0 or %r0|%p0
+
+
+@dataclass(frozen=True)
+class Role:
+    """One operand of a form.
+
+    Attributes:
+        name: operand letter as in PTX.
+        shape: how it is written.
+        count: registers in it.
+        output: whether the instruction writes it.
+        optional: whether it may be left out.
+        limit: values of an immediate that are taken: 0 .. limit - 1 (0: any).
+        lax: how many of the last of them are undefined all the same.
+        constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
+            (0d3FF0000000000000), "float" (1.0).
+        special: whether special registers may be read.
+        multiple: a constant must be a multiple of this.
+        positive: whether a constant must be greater than 0.
+        choices: for each element of a vector (for a constant alone: first) the constants that are legal.
+        spare: further registers of a vector that ptxas takes, and drops.
+        width: bits of its registers.
+        widths: widths that the names nvcc gives (%p, %rs, %r, %f, %rd, %fd) are held to; empty: to `width`, and not
+            at all where that is 32.
+        floats: whether %f registers serve where `widths` is given.
+        packs: whether a vector of two registers of 32 bits may stand for one of 64.
+        sink: whether `_` may ("may") or must ("must") stand here.
+        variables: whether an address may name a variable, and not only a register.
+    """
+
+    name: str
+    shape: Shape
+    count: int = 1
+    output: bool = False
+    optional: bool = False
+    limit: int = 0
+    lax: int = 0
+    constants: tuple[str, ...] = ()
+    special: bool = False
+    multiple: int = 1
+    positive: bool = False
+    choices: tuple[tuple[int, ...], ...] = ()
+    spare: int = 0
+    width: int = 32
+    widths: tuple[int, ...] = ()
+    floats: bool = False
+    packs: bool = False
+    sink: str = ""
+    variables: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """One instruction form.
+
+    Attributes:
+        opcode: the canonical spelling, all qualifiers included, no operands.
+        name: the parts of the opcode that come first and keep their order, e.g. "ld" or "tcgen05.ld".
+        qualifiers: the others, in canonical order.
+        roles: operands in PTX order.
+        since_ptx: first PTX version.
+        targets: which targets have it.
+        section: PTX section that defines it.
+        time: its timing class, which also names the unit that executes it.
+        access: the memory that it accesses and how much of it; None for an instruction between registers.
+        fragment: where the elements of a matrix that it loads go among the registers of a warp.
+        narrowed: operand -> targets that have the form with it, where they are fewer.
+    """
+
+    opcode: str
+    name: str
+    qualifiers: tuple[str, ...]
+    roles: tuple[Role, ...]
+    since_ptx: str
+    targets: Availability
+    section: str
+    time: Time
+    access: Access | None = None
+    fragment: Fragment | None = None
+    narrowed: tuple[tuple[str, Availability], ...] = ()
+
+    def __hash__(self) -> int:
+        return hash(self.opcode)
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of an SM that executes it."""
+        return self.time.unit
+
+    @property
+    def since_target(self) -> int:
+        """The lowest sm number that has it."""
+        return self.targets.lowest
+
+    def supports(self, target: Target) -> bool:
+        return target in self.targets
+
+    def role(self, name: str) -> Role:
+        """The role of that name; KeyError if the form has none."""
+        for role in self.roles:
+            if role.name == name:
+                return role
+        raise KeyError(name)
+
+    def written(self, operands: Mapping[str, bool]) -> Form:
+        """The form with just these operands (name -> whether it is written in brackets), for instructions some of
+        whose operands change what they are; OperandRefused if they do not go together."""
+        return self.with_operands(tuple(operands)) if self.asynchronous else self
+
+    def with_operands(self, names: tuple[str, ...]) -> Form:
+        """The form with just these operands, on the targets that take them."""
+        return _with_operands(self, names)
+
+    def notes(self, target: Target | None = None) -> tuple[str, ...]:
+        """What a user of this form should know, on this target or on any."""
+        return ()
+
+    def native(self, target: Target) -> bool:
+        """Whether the target has the instruction; otherwise ptxas writes a sequence for it."""
+        return True
+
+    # What callers ask of any instruction; the matrix forms say more
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it multiplies matrices: `mma` (unit TENSOR) or `tcgen05.mma` (unit TCGEN05)."""
+        return False
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it multiplies a compressed matrix, which metadata describes."""
+        return False
+
+    @property
+    def fma(self) -> int:
+        """Multiply-adds of the instruction as named, pruned products included; 0 where the operands say it
+        (tcgen05.mma) and for what multiplies no matrices."""
+        return 0
+
+    @property
+    def performed_fma(self) -> int:
+        """Multiply-adds that are performed: half of `fma` in a sparse form."""
+        return 0
+
+    @cached_property
+    def collective(self) -> bool:
+        """Whether all threads of a warp execute it together or not at all. A shuffle names its threads itself."""
+        return ("sync" in self.qualifiers and self.time is not Time.SHUFFLE) or self.time.table == "barrier"
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it belongs to `tcgen05`, `mbarrier` or `fence`: works beside the warp, or orders such work."""
+        return self.time.table in ("tcgen05", "tmem", "mbarrier", "fence")
+
+    @cached_property
+    def dynamic(self) -> bool:
+        """Whether each execution says what it costs or waits for (`simulator.execute.dynamic_info`): asynchronous
+        instructions, and those that access global memory."""
+        return self.asynchronous or self.time.table == "memory" or self.time is Time.CLUSTER_BARRIER
+
+    @cached_property
+    def parts_warps(self) -> bool:
+        """Whether some warps may wait in it for what others need not wait for."""
+        return (
+            self.time.table in ("tcgen05", "tmem") or self.time is Time.CLUSTER_BARRIER or "_wait" in self.name
+        )  # the last: mbarrier.test_wait, try_wait
+
+    # What the qualifiers say
+
+    @property
+    def type_name(self) -> str:
+        """The data type, always the last qualifier; copies have none."""
+        return self.qualifiers[-1]
+
+    @property
+    def signed(self) -> bool:
+        """Whether the data type is a signed integer."""
+        return self.qualifiers[-1].startswith("s")
+
+    @property
+    def width(self) -> int:
+        """Bits of one element of the data type."""
+        return int(self.type_name[1:])
+
+    @property
+    def elements(self) -> int:
+        """Elements that a load or store moves for each lane."""
+        return next((int(q[1:]) for q in self.qualifiers if q in ("v2", "v4")), 1)
+
+    @property
+    def cta_group(self) -> int:
+        """1 or 2; 0 where the instruction names no group."""
+        return next((int(q[-1]) for q in self.qualifiers if q.startswith("cta_group::")), 0)
+
+    @property
+    def shape(self) -> str:
+        """Shape of tcgen05.ld, st or cp, e.g. "16x256b"; "" for others."""
+        return next((q for q in self.qualifiers if q[0].isdigit() and "x" in q), "")
+
+    @property
+    def repeats(self) -> int:
+        """N of `.xN`: how often tcgen05.ld or st repeats its shape along the columns; 0 for others."""
+        return next((int(q[1:]) for q in self.qualifiers if q[0] == "x" and q[1:].isdigit()), 0)
+
+    @property
+    def registers(self) -> int:
+        """Registers that a load or store moves for each lane; 0 for what accesses no memory."""
+        return self.access.bytes // 4 if self.access else 0
+
+    @property
+    def packed(self) -> bool:
+        """Whether two 16-bit columns share a register: `.pack::16b` or `.unpack::16b`."""
+        return "pack::16b" in self.qualifiers or "unpack::16b" in self.qualifiers
+
+    @property
+    def multicast(self) -> str:
+        """Where tcgen05.cp copies its rows again: "warpx2::02_13", "warpx2::01_23", "warpx4", or ""."""
+        return next((q for q in self.qualifiers if q.startswith("warpx")), "")
+
+    @property
+    def decompression(self) -> str:
+        """What tcgen05.cp makes bytes of: "b6x16_p32", "b4x16_p64", or ""."""
+        return next((q for q in self.qualifiers if q in ("b6x16_p32", "b4x16_p64")), "")
+
+    @property
+    def space(self) -> str:
+        """State space of the address, "shared", "shared::cta", "shared::cluster", "global", or "" (generic or none)."""
+        return next((q for q in self.qualifiers if q.startswith("shared") or q == "global"), "")
+
+    @property
+    def scope(self) -> str:
+        """Scope of a memory order, "cta", "cluster", "gpu", "sys", or ""."""
+        return next((q for q in self.qualifiers if q in ("cta", "cluster", "gpu", "sys")), "")
+
+
+class OperandRefused(Exception):  # noqa: N818 - becomes an IsaError where the place in the text is known
+    """Operands that do not go together: the operand that is wrong, why, and what would be right."""
+
+    def __init__(self, operand: str, reason: str, legal: str) -> None:
+        super().__init__(operand, reason, legal)
+        self.operand, self.reason, self.legal = operand, reason, legal
+
+
+@lru_cache(maxsize=4096)
+def _with_operands(form: Form, names: tuple[str, ...]) -> Form:
+    roles = tuple(replace(role, optional=False) for role in form.roles if role.name in names)
+    targets = form.targets
+    for name, limit in form.narrowed:
+        if name in names:
+            targets = targets.both(limit)
+    return form if (roles, targets) == (form.roles, form.targets) else replace(form, roles=roles, targets=targets)
+
+
+def version(text: str) -> tuple[int, ...]:
+    """`"8.10"` -> (8, 10), to compare PTX versions."""
+    return tuple(int(part) for part in text.split("."))

@@ -1,0 +1,233 @@
+"""A row of the tables: a name, what may stand in each place of the opcode, and the operands; every choice is one form.
+
+    instruction("shl.{b32,b64}", "d, a, b:32", since="1.0", targets="70+", section="9.7.8.7", time=Time.INTEGER)
+
+says that `shl` takes the types b32 and b64, and that its operands are a destination and two sources, the second of 32
+bits whatever the type is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+
+from isa.forms.record import Access, Form, Role, Shape, Time, version
+from isa.fragments.registers import Fragment
+from isa.targets import Availability
+
+Qualifiers = tuple[str, ...]
+Slots = tuple[tuple[str, ...], ...]
+Roles = Callable[[Qualifiers], tuple[Role, ...]]
+
+WINDOWS_SINCE_PTX = "7.8"  # .shared::cta and .shared::cluster; PTX ISA 9.0, 5.1.7
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One row.
+
+    Attributes:
+        name: the parts of the opcode that come first, in this order, e.g. "tcgen05.ld.red".
+        slots: the choices of each qualifier in canonical order, "" where it may be left out.
+        roles: operands for a choice of qualifiers, the optional ones included.
+        since_ptx, targets, time, section: as in `Form`.
+        sequence: slots, by number, whose qualifiers keep their order in a text; ptxas takes the others anywhere.
+        narrowed: operand -> targets that have the form with it, where they are fewer.
+        access, fragment: as in `Form`, for a choice of qualifiers.
+    """
+
+    name: str
+    slots: Slots
+    roles: Roles
+    since_ptx: str
+    targets: Availability
+    time: Time
+    section: str
+    sequence: tuple[int, ...] = ()
+    narrowed: tuple[tuple[str, Availability], ...] = ()
+    access: Callable[[Qualifiers], Access] | None = None
+    fragment: Callable[[Qualifiers], Fragment] | None = None
+
+    def spellings(self) -> Iterator[str]:
+        """Every canonical opcode of the row."""
+        for choice in product(*self.slots):
+            yield joined(self.name, choice)
+
+    def forms(self) -> Iterator[Form]:
+        """Every form of the row."""
+        for choice in product(*self.slots):
+            yield row_form(self, choice)
+
+
+@lru_cache(maxsize=8192)
+def row_form(row: Row, choice: Qualifiers) -> Form:
+    """The form of a row for one choice of each slot; the same object each time."""
+    qualifiers = tuple(q for q in choice if q)
+    opcode = joined(row.name, qualifiers)
+    since = row.since_ptx
+    if row.time.table in ("tcgen05", "tmem", "mbarrier", "fence") and "shared::" in opcode:
+        since = max(since, WINDOWS_SINCE_PTX, key=version)
+    return Form(
+        opcode=opcode,
+        name=row.name,
+        qualifiers=qualifiers,
+        roles=row.roles(qualifiers),
+        since_ptx=since,
+        targets=row.targets,
+        section=f"PTX ISA 9.0, {row.section}",
+        time=row.time,
+        access=row.access(qualifiers) if row.access else None,
+        fragment=row.fragment(qualifiers) if row.fragment else None,
+        narrowed=row.narrowed,
+    )
+
+
+def joined(name: str, qualifiers: Qualifiers) -> str:
+    """An opcode of its name and qualifiers; empty ones are left out."""
+    return ".".join((name, *(q for q in qualifiers if q)))
+
+
+def instruction(
+    syntax: str,
+    roles: str | Roles,
+    *,
+    since: str,
+    targets: str,
+    section: str,
+    time: Time,
+    name: str = "",
+    any_order: bool = False,
+    access: Callable[[Qualifiers], Access] | None = None,
+    fragment: Callable[[Qualifiers], Fragment] | None = None,
+) -> Row:
+    """A row from the syntax of its opcode.
+
+    Args:
+        syntax: `.{a,b}` stands for one of these, `{.a,.b}` for one of these or nothing, `.a{::b}` for .a or .a::b.
+        roles: operands as `operands` reads them, or a function of the qualifiers.
+        name: the parts of the opcode that come first, where it is more than one.
+        any_order: whether ptxas takes the qualifiers in any order.
+    """
+    name = name or syntax.split(".", 1)[0].split("{", 1)[0]
+    assert syntax.startswith(name), syntax
+    slots = _slots(syntax[len(name) :])
+    sequence = () if any_order else tuple(range(len(slots)))
+    described = operands(roles) if isinstance(roles, str) else roles
+    return Row(name, slots, described, since, Availability(targets), time, section, sequence, (), access, fragment)
+
+
+_SLOT = re.compile(r"\.\{([^}]*)\}|\{\.([^}]*)\}|\.([\w:]+)(?:\{(::\w+)\})?")
+
+
+def _slots(syntax: str) -> Slots:
+    slots: list[tuple[str, ...]] = []
+    position = 0
+    while position < len(syntax):
+        match = _SLOT.match(syntax, position)
+        assert match is not None, syntax[position:]
+        choice, optional, fixed, suffix = match.groups()
+        if choice is not None:
+            slots.append(tuple(choice.split(",")))
+        elif optional is not None:
+            slots.append(("", *optional.split(",.")))
+        else:
+            slots.append((fixed, fixed + suffix) if suffix else (fixed,))
+        position = match.end()
+    return tuple(slots)
+
+
+# Operands in words
+
+
+def operands(text: str) -> Roles:
+    """Roles from a list such as "d, a, b:32, table:imm8".
+
+    `d` is a destination and everything else a source, as wide as the type of the opcode. Behind a colon: a width
+    ("b:32", "c:pred"), "typed" (a source that takes the constants of the type), "imm" (a constant), "imm8" (one of 8
+    bits), "pair" (%r0|%p0) or "register or pair".
+
+    "bits" (any 32 bits: %r0, %f0, 7, 0f3F800000), "discarded bits" (a destination that may be `_`), "float" (32 bits,
+    and constants such as 1.0), "u32" (%r0 or 7) and "u8" (%r0, or a constant below 256) hold names of registers to what
+    nvcc means by them."""
+    parts = [part.strip().partition(":") for part in text.split(",")] if text else []
+    return lambda qualifiers: tuple(_role(name, kind, qualifiers) for name, _, kind in parts)
+
+
+def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
+    if kind == "pair":
+        return Role(name, Shape.PAIR, output=True)
+    if kind == "register or pair":
+        return Role(name, Shape.REGISTER_OR_PAIR, output=True, widths=(32,), floats=True)
+    width = int(kind) if kind.isdigit() else 1 if kind == "pred" else type_bits(qualifiers[-1])
+    if kind in _BY_NAME:
+        return replace(
+            _BY_NAME[kind], name=name, shape=Shape.REGISTER if name == "d" else Shape.VALUE, output=name == "d"
+        )
+    if name == "d":
+        return Role(name, Shape.REGISTER, output=True, width=width)
+    if kind.startswith("imm"):
+        return Role(name, Shape.IMMEDIATE, constants=("integer",), limit=1 << int(kind[3:]) if kind[3:] else 0)
+    return value(name, width, constants_of(qualifiers[-1]) if kind == "typed" else ("integer",))
+
+
+_BITS = Role("", Shape.VALUE, constants=("integer", "bits"), widths=(32,), floats=True)
+_BY_NAME = {
+    "bits": _BITS,
+    "discarded bits": replace(_BITS, sink="may"),
+    "float": replace(_BITS, constants=("bits", "float")),
+    "u32": Role("", Shape.VALUE, constants=("integer",), widths=(32,)),
+    "u8": Role("", Shape.VALUE, constants=("integer",), widths=(32,), limit=256),
+}
+
+
+def value(name: str, width: int = 32, constants: tuple[str, ...] = ("integer",)) -> Role:
+    """A source: a register or a constant; for a predicate 0 is false, and any other true."""
+    return Role(name, Shape.VALUE, constants=constants, width=width)
+
+
+def tmem(name: str, output: bool = False) -> Role:
+    """An address in Tensor Memory: `[%r0+4]`."""
+    return Role(name, Shape.ADDRESS, output=output, widths=(32,))
+
+
+def word(
+    name: str, *, bits: int = 32, optional: bool = False, limit: int = 0, multiple: int = 1, positive: bool = False
+) -> Role:
+    """A register of this width, held to its name, or an integer constant."""
+    return Role(
+        name,
+        Shape.VALUE,
+        optional=optional,
+        limit=limit,
+        constants=("integer",),
+        multiple=multiple,
+        positive=positive,
+        widths=(bits,),
+    )
+
+
+def shared_address(name: str, generic: bool = False) -> Role:
+    """An address in shared memory; a generic one takes 64 bits."""
+    return Role(name, Shape.ADDRESS, widths=(16, 64) if generic else (16, 32, 64), variables=True)
+
+
+def anywhere(name: str) -> Role:
+    """An address in shared memory that tcgen05 takes, 32 or 64 bits wide whether generic or not."""
+    return Role(name, Shape.ADDRESS, widths=(32, 64), variables=True)
+
+
+def type_bits(type_name: str) -> int:
+    """Bits of a register that holds this type; types below 32 bits are in registers of 32, but for moves and
+    conversions."""
+    return 1 if type_name == "pred" else int(type_name[1:])
+
+
+def constants_of(type_name: str) -> tuple[str, ...]:
+    """What constants a move or store of this type takes, as ptxas 13.0 has it: 1.0 for f32 alone, 0f3F800000 for b32
+    too."""
+    return {"f32": ("bits", "float"), "b32": ("integer", "bits"), "b64": ("integer", "double")}.get(
+        type_name, ("integer",)
+    )

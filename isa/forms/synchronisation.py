@@ -1,0 +1,184 @@
+"""Rows of what orders threads and memory: barriers of a CTA and of a cluster, mbarriers, fences.
+
+Numbers of sections are those of PTX ISA 9.0. Where ptxas 13.0 takes more than the text says (or less), the rows follow
+ptxas.
+"""
+
+from __future__ import annotations
+
+from isa.forms.record import Access, Role, Shape, Space, Time
+from isa.forms.rows import Qualifiers, Roles, Row, Slots, instruction, shared_address, word
+from isa.targets import Availability
+
+Narrowed = tuple[tuple[str, Availability], ...]  # operand -> targets that have the form with it
+
+BARRIERS = 16  # named barriers of a CTA; PTX ISA 9.0, 9.7.13.1 (bar)
+
+_LOCAL = ("", "shared", "shared::cta")
+_CLUSTER = ("", "shared", "shared::cta", "shared::cluster")
+_B64 = ("b64",)
+_WAIT, _TX = "9.7.13.15.16", "9.7.13.15.11"
+_FROM_80, _FROM_90, _FROM_70 = Availability("80+"), Availability("90+"), Availability("70+")
+
+
+# bar, barrier
+
+
+def _named(_: Qualifiers) -> tuple[Role, ...]:
+    """The number of the barrier, and how many threads it waits for (all of the CTA if that is left out)."""
+    return (
+        Role("a", Shape.VALUE, limit=BARRIERS, constants=("integer",)),
+        Role("b", Shape.VALUE, optional=True, constants=("integer",), multiple=32),
+    )
+
+
+def _cta_barrier(syntax: str, since: str, name: str = "", any_order: bool = False) -> Row:
+    return instruction(
+        syntax,
+        _named,
+        since=since,
+        targets="70+",
+        section="9.7.13.1",
+        time=Time.BARRIER,
+        name=name,
+        any_order=any_order,
+    )
+
+
+def _cluster_barrier(syntax: str, since: str) -> Row:
+    return instruction(
+        syntax, "", since=since, targets="90+", section="9.7.13.3", time=Time.CLUSTER_BARRIER, any_order=True
+    )
+
+
+BARRIER_ROWS: tuple[Row, ...] = (
+    _cta_barrier("bar.sync", "1.0"),
+    _cta_barrier("bar.cta.sync", "7.8"),
+    _cta_barrier("barrier.sync{.aligned}", "6.0", any_order=True),
+    _cta_barrier("barrier.cta.sync{.aligned}", "6.0", "barrier.cta", any_order=True),
+    _cluster_barrier("barrier.cluster.arrive{.aligned}", "7.8"),
+    _cluster_barrier("barrier.cluster.arrive.{release,relaxed}{.aligned}", "8.0"),
+    _cluster_barrier("barrier.cluster.wait{.aligned}", "7.8"),
+    _cluster_barrier("barrier.cluster.wait.acquire{.aligned}", "8.0"),
+)
+
+
+# mbarrier, fence
+
+
+def _object(_: Qualifiers) -> Access:
+    """An mbarrier is an object of 64 bits in shared memory."""
+    return Access(Space.SHARED, 8, write=True, row_bytes=8)
+
+
+def _sink(qualifiers: Qualifiers) -> Role:
+    """The state that an arrival returns: nothing from another CTA's barrier."""
+    return Role(
+        "state", Shape.REGISTER, output=True, widths=(64,), sink="must" if "shared::cluster" in qualifiers else "may"
+    )
+
+
+def _generic(qualifiers: Qualifiers) -> bool:
+    return not any(q.startswith("shared") for q in qualifiers)
+
+
+def _mbarrier(*rest: Role, state: bool = False, waits: bool = False) -> Roles:
+    def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
+        first: tuple[Role, ...] = (_sink(qualifiers),) if state else ()
+        first = (Role("done", Shape.REGISTER, output=True, widths=(1,)),) if waits else first
+        return (*first, shared_address("address", generic=_generic(qualifiers)), *rest)
+
+    return roles
+
+
+def _row(
+    name: str, slots: Slots, roles: Roles, since: str, targets: Availability, section: str, narrowed: Narrowed = ()
+) -> Row:
+    return Row(name, slots, roles, since, targets, Time.MBARRIER, section, narrowed=narrowed, access=_object)
+
+
+def _ordered(
+    name: str,
+    order: str,
+    spaces: tuple[str, ...],
+    roles: Roles,
+    section: str,
+    early: bool,
+    narrowed: Narrowed = (),
+) -> tuple[Row, ...]:
+    """A family that may say its memory order and scope, both or neither. `early`: whether sm_80 has it in the scope of
+    a CTA."""
+    first, since = (_FROM_80, "7.1" if name.endswith("parity") else "7.0") if early else (_FROM_90, "7.8")
+    local = tuple(space for space in spaces if space != "shared::cluster")
+    rows = (
+        _row(name, (local, _B64), roles, since, first, section, narrowed),
+        _row(name, ((order,), ("cta",), local, _B64), roles, "8.0", first, section, narrowed),
+        _row(name, ((order,), ("cluster",), spaces, _B64), roles, "8.0", _FROM_90, section),
+        _row(name, (("relaxed",), ("cta", "cluster"), spaces, _B64), roles, "8.6", _FROM_90, section),
+    )
+    if spaces == local:
+        return rows
+    other = ("shared::cluster",)
+    return (
+        *rows,
+        _row(name, (other, _B64), roles, "8.0", _FROM_90, section),
+        _row(name, ((order,), ("cta",), other, _B64), roles, "8.0", _FROM_90, section),
+    )
+
+
+def _transactions(name: str) -> tuple[Row, ...]:
+    roles = _mbarrier(word("tx_count"))
+    return (
+        _row(name, (_CLUSTER, _B64), roles, "8.0", _FROM_90, _TX),
+        _row(name, (("relaxed",), ("cta", "cluster"), _CLUSTER, _B64), roles, "8.0", _FROM_90, _TX),
+    )
+
+
+def _arrivals(name: str, section: str) -> tuple[Row, ...]:
+    """Arrivals: plain, with a transaction count, and those that must not complete the phase, whose count is not
+    optional."""
+    bare = _mbarrier(word("count", positive=True), state=True)
+    counted = _mbarrier(word("count", optional=True, positive=True), state=True)
+    announced = _mbarrier(word("tx_count"), state=True)
+    return (
+        *_ordered(name, "release", _CLUSTER, counted, section, True, (("count", _FROM_90),)),
+        *_ordered(f"{name}.expect_tx", "release", _CLUSTER, announced, section, False),
+        _row(name, (("noComplete",), _LOCAL, _B64), bare, "7.0", _FROM_80, section),
+        _row(name, (("noComplete",), ("release",), ("cta",), _LOCAL, _B64), bare, "8.0", _FROM_80, section),
+    )
+
+
+def _pending(_: Qualifiers) -> tuple[Role, ...]:
+    return Role("count", Shape.REGISTER, output=True, widths=(32,)), word("state", bits=64)
+
+
+_STATE, _PARITY, _HINT = word("state", bits=64), word("parity", limit=2), word("hint", optional=True)
+
+MBARRIER_ROWS: tuple[Row, ...] = (
+    _row("mbarrier.init", (_LOCAL, _B64), _mbarrier(word("count")), "7.0", _FROM_80, "9.7.13.15.9"),
+    _row("mbarrier.inval", (_LOCAL, _B64), _mbarrier(), "7.0", _FROM_80, "9.7.13.15.10"),
+    *_transactions("mbarrier.expect_tx"),
+    *_transactions("mbarrier.complete_tx"),
+    *_arrivals("mbarrier.arrive", "9.7.13.15.13"),
+    *_arrivals("mbarrier.arrive_drop", "9.7.13.15.14"),
+    _row("mbarrier.pending_count", (_B64,), _pending, "7.0", _FROM_80, "9.7.13.15.17"),
+    *_ordered("mbarrier.test_wait", "acquire", _LOCAL, _mbarrier(_STATE, waits=True), _WAIT, True),
+    *_ordered("mbarrier.test_wait.parity", "acquire", _LOCAL, _mbarrier(_PARITY, waits=True), _WAIT, True),
+    *_ordered("mbarrier.try_wait", "acquire", _LOCAL, _mbarrier(_STATE, _HINT, waits=True), _WAIT, False),
+    *_ordered("mbarrier.try_wait.parity", "acquire", _LOCAL, _mbarrier(_PARITY, _HINT, waits=True), _WAIT, False),
+)
+
+
+def _fence(name: str, slots: Slots, since: str, targets: Availability) -> Row:
+    return Row(name, slots, lambda _: (), since, targets, Time.FENCE, "9.7.13.4")
+
+
+_FENCES = ("", "sc", "acq_rel", "acquire", "release")
+
+FENCE_ROWS: tuple[Row, ...] = (
+    _fence("fence", (_FENCES, ("cta", "gpu", "sys")), "6.0", _FROM_70),
+    _fence("fence", (_FENCES, ("cluster",)), "7.8", _FROM_90),
+    _fence("fence", (("mbarrier_init",), ("release",), ("cluster",)), "8.0", _FROM_90),
+    _fence("fence.proxy", (("async",), ("", "global", "shared::cta", "shared::cluster")), "8.0", _FROM_90),
+    _fence("fence.proxy", (("alias",),), "7.5", _FROM_70),
+)

@@ -1,0 +1,52 @@
+"""All rows together, and the forms that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from isa.forms.memory import MEMORY_ROWS
+from isa.forms.mma import mma_forms
+from isa.forms.record import Form
+from isa.forms.rows import Row
+from isa.forms.scalar import SCALAR_ROWS
+from isa.forms.synchronisation import BARRIER_ROWS, FENCE_ROWS, MBARRIER_ROWS
+from isa.forms.tcgen05 import MMA_NAMES, tcgen05_mma_opcodes
+from isa.forms.tcgen05_rows import TCGEN05_ROWS
+
+PLAIN_ROWS: tuple[Row, ...] = (*MEMORY_ROWS, *SCALAR_ROWS, *BARRIER_ROWS)
+FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
+FAMILIES = ("tcgen05", "mbarrier", "fence")
+
+# The first part of every opcode; then the parts that come first and keep their order
+FIRST_NAMES = tuple(dict.fromkeys(("mma", *(row.name.split(".")[0] for row in PLAIN_ROWS), *FAMILIES)))
+NAMES = tuple(dict.fromkeys(("mma", *MMA_NAMES, *(row.name for row in (*FAMILY_ROWS, *PLAIN_ROWS)))))
+
+
+@lru_cache(maxsize=1)
+def rows_by_name() -> dict[str, tuple[Row, ...]]:
+    """The rows of each name."""
+    rows: dict[str, tuple[Row, ...]] = {}
+    for row in (*PLAIN_ROWS, *FAMILY_ROWS):
+        rows[row.name] = (*rows.get(row.name, ()), row)
+    return rows
+
+
+@lru_cache(maxsize=1)
+def plain_forms() -> dict[str, Form]:
+    """Every form of loads, stores, moves, arithmetic and barriers by its opcode."""
+    return {form.opcode: form for row in PLAIN_ROWS for form in row.forms()}
+
+
+def family_opcodes() -> Iterator[str]:
+    """Every canonical opcode of `tcgen05`, `mbarrier` and `fence`."""
+    for row in FAMILY_ROWS:
+        yield from row.spellings()
+    yield from tcgen05_mma_opcodes()
+
+
+def opcodes() -> Iterator[str]:
+    """Every canonical opcode that the project knows."""
+    yield from mma_forms()
+    yield from plain_forms()
+    yield from family_opcodes()

@@ -1,0 +1,88 @@
+"""Checks an operand by the names of its registers and the constants in it, as ptxas checks their types."""
+
+from __future__ import annotations
+
+import re
+
+from isa.errors import IsaError
+from isa.forms.record import Role, Shape
+from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Vector, nvcc_name
+
+_REGISTERS_OF_WIDTH = {
+    1: "predicate, %p0",
+    16: "16-bit register, %rs0",
+    32: "32-bit register, %r0",
+    64: "64-bit register, %rd0",
+}
+_SPECIAL = re.compile(
+    r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm\d+|envreg\d+|globaltimer\w*|\w*_smem_\w+|(?:n?tid|n?(?:cluster_?)?ctaid)"
+    r"(?:\.[xyz])?|n?clusterid\.[xyz]|cluster_n?ctarank|is_explicit_cluster)"
+)
+_SPECIAL_WIDE = ("%clock64", "%globaltimer", "%gridid")
+
+
+def check_operand(role: Role, operand: Operand, text: str, start: int) -> None:
+    """IsaError if a register is not as wide as the operand, by the names that nvcc gives. `start`: place of the operand
+    in `text`."""
+    widths = role.widths or ((role.width,) if role.width != 32 else ())
+    match operand:
+        case Pair((register, predicate)):
+            _check_scalar(role, register, (32,), text, start)
+            _check_scalar(role, predicate, (1,), text, start)
+        case Vector(elements):
+            for element in elements:
+                if role.widths and isinstance(element, Sink):
+                    raise IsaError(text, start, f"operand {role.name} keeps every register", "no '_'")
+                _check_scalar(role, element, (32,) if role.packs else widths, text, start)
+            if role.widths:
+                _check_mixture(role, operand, text, start)
+        case Register():
+            _check_scalar(role, operand, widths, text, start)
+            if role.sink == "must":
+                raise IsaError(text, start, f"the barrier of another CTA returns no {role.name}", "_")
+        case Predicate(register, _):
+            _check_scalar(role, register, widths, text, start)
+        case Address(base, _) if base is not None and (role.widths or role.width != 32) and base.name.startswith("%"):
+            _check_scalar(role, base, (32,) if role.shape is Shape.MATRIX else widths, text, start)
+
+
+def _check_scalar(role: Role, scalar: Scalar, widths: tuple[int, ...], text: str, start: int) -> None:
+    """A register of one of these widths (none: any)."""
+    if not widths or not isinstance(scalar, Register):
+        return
+    name = scalar.name
+    place = max(text.find(name, start), start)
+    legal = " or ".join(_REGISTERS_OF_WIDTH[bits] for bits in widths)
+    if 64 in widths and not role.widths:
+        legal += " or %fd0"
+    said = nvcc_name(name)
+    if said is not None and said.width not in widths:
+        raise IsaError(text, place, f"operand {role.name} cannot be {name}, {said}", legal)
+    if not role.widths:
+        return
+    if said is not None and said.prefix in ("f", "fd") and not role.floats:
+        raise IsaError(text, place, f"operand {role.name} cannot be {name}, a register of type f{said.width}", legal)
+    if _SPECIAL.fullmatch(name) and (not role.special or name in _SPECIAL_WIDE):
+        reason = f"operand {role.name} cannot be the special register {name}"
+        raise IsaError(text, place, reason, f"{legal}; mov copies special registers")
+
+
+def _check_mixture(role: Role, vector: Vector, text: str, start: int) -> None:
+    """A vector holds integers or floats; constants take their type from the registers beside them. ptxas 13.0, stated
+    nowhere."""
+    constants = [e for e in vector.elements if isinstance(e, Immediate)]
+    if not constants:
+        return
+    floats = sum(constant.style == "float" for constant in constants)
+    if floats not in (0, len(constants)) or (not floats and len(constants) == len(vector.elements)):
+        reason = f"the constants in operand {role.name} leave its type open"
+        raise IsaError(text, start, reason, "a register among integers, and no 0f00000000 beside an integer")
+    for before, after in zip(vector.elements, vector.elements[1:], strict=False):
+        if (
+            isinstance(before, Register)
+            and re.fullmatch(r"%f\d+", before.name)
+            and isinstance(after, Immediate)
+            and not floats
+        ):
+            reason = f"operand {role.name} has the integer {after} behind {before}, which is f32"
+            raise IsaError(text, start, reason, "0f00000000, or an integer register")

@@ -1,0 +1,41 @@
+"""Reads a constant where an operand takes one: an integer expression, 0f3F800000, 0d3FF0000000000000 or 1.0."""
+
+from __future__ import annotations
+
+import re
+
+from isa.forms.record import Role
+from isa.ptx.instruction import Immediate
+from isa.ptx.scanner import Cursor, expression, float_bits, shown
+
+_FLOATS = {"bits": "0f3F800000", "double": "0d3FF0000000000000", "float": "1.0", "integer": "an integer"}
+_FLOAT_AHEAD = re.compile(r"[+-]\s*(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+[eE][+-]?[0-9])")
+
+
+def read_constant(cursor: Cursor, role: Role) -> Immediate:
+    """A constant of a kind that the role takes."""
+    start = cursor.peek().place
+    negative = (
+        cursor.text[cursor.at : cursor.at + 1] in ("-", "+") and _FLOAT_AHEAD.match(cursor.text, cursor.at) is not None
+    )
+    sign = -1 if negative and cursor.next().text == "-" else 1
+    token = cursor.peek()
+    if token.kind == "float":
+        cursor.next()
+        kind = "bits" if token.text[:2] in ("0f", "0F") else "float"
+        if token.text[:2] in ("0d", "0D") and "double" in role.constants:
+            return Immediate(int(token.text[2:], 16), "double")
+        value = float_bits(token.text, sign)
+    else:
+        kind, value = "integer", expression(cursor)
+    if kind not in role.constants:
+        legal = ", ".join(_FLOATS[k] for k in role.constants)
+        cursor.fail(
+            f"operand {role.name} takes no constant like {shown(token)}",
+            f"{legal}, or a register" if legal else "a register",
+            start,
+        )
+    if kind != "integer":
+        return Immediate(value, "float")
+    text = cursor.text[start : cursor.at].strip().lower()
+    return Immediate(value, "hexadecimal" if text.startswith("0x") and value >= 0 else "decimal")

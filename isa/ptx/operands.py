@@ -1,0 +1,206 @@
+"""Reads one operand of an instruction, as its role says that it is written."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from isa.forms.record import SPECIAL_REGISTERS, Role, Shape
+from isa.ptx.constants import read_constant
+from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Vector
+from isa.ptx.scanner import Cursor, Token, expression, shown
+
+
+def described(role: Role) -> str:
+    count = f" of {role.count} registers" if role.shape is Shape.VECTOR and role.count > 1 else ""
+    limit = f" 0 to {role.limit - 1}" if role.limit > 1 else " 0" if role.limit == 1 else ""
+    kind = "register" if role.shape is Shape.VECTOR and role.count == 1 else role.shape.value
+    return f"{role.name}: {kind}{count}{limit}"
+
+
+def read_operand(cursor: Cursor, role: Role) -> Operand:
+    """One operand as its role says; IsaError if it is not written so."""
+    if role.sink and cursor.take("_"):
+        return Sink()
+    match role.shape:
+        case Shape.VECTOR | Shape.SCALAR:
+            return _vector(cursor, role)
+        case Shape.PAIR | Shape.REGISTER_OR_PAIR:
+            return _pair(cursor, role)
+        case Shape.ADDRESS:
+            return _address(cursor)
+        case Shape.IMMEDIATE:
+            return _immediate(cursor, role)
+        case Shape.REGISTER:
+            return _register(cursor, role)
+        case Shape.VALUE:
+            return _value(cursor, role)
+        case Shape.MATRIX:
+            return _address(cursor) if cursor.peek().text == "[" else _value(cursor, role)
+        case Shape.PREDICATE:
+            return _predicate(cursor, role)
+
+
+def _predicate(cursor: Cursor, role: Role) -> Predicate | Immediate:
+    """`%p0`, `!%p0`, or a constant: 0 is false. PTX ISA 9.0, 9.7.16.10.9.1 (enable-input-d)."""
+    before = cursor.at
+    negated = cursor.take("!")
+    if cursor.peek().kind == "name":
+        return Predicate(_register(cursor, role), negated)
+    cursor.at = before
+    return _immediate(cursor, role)
+
+
+def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
+    start = cursor.peek().place
+    if not cursor.take("{"):
+        if role.shape is Shape.VECTOR:
+            cursor.fail(
+                f"operand {role.name} is a vector of {role.count} register{'s' if role.count > 1 else ''}",
+                "{...}",
+                start,
+            )
+        return _value(cursor, role) if role.constants else _register(cursor, role)
+    elements = [_element(cursor, role, 0)]
+    while cursor.take(","):
+        elements.append(_element(cursor, role, len(elements)))
+    cursor.expect("}", f"at the end of operand {role.name}")
+    if role.count < len(elements) <= role.count + role.spare:
+        cursor.remarks.append(
+            f"ptxas takes {len(elements)} registers in operand {role.name}; PTX has {role.count}, and the rest "
+            f"is dropped"
+        )
+        elements = elements[: role.count]
+    count = 2 if role.packs else role.count
+    if len(elements) != count:
+        cursor.fail(
+            f"operand {role.name} has {len(elements)} registers", f"{count} register{'s' if count > 1 else ''}", start
+        )
+    if all(isinstance(element, Sink) for element in elements):
+        cursor.fail(f"operand {role.name} throws every register away", "at least one register", start)
+    return elements[0] if role.shape is Shape.SCALAR and not role.packs else Vector(tuple(elements))
+
+
+def _element(cursor: Cursor, role: Role, number: int) -> Scalar:
+    """A register; `_` where the vector is written; a constant where the role takes some."""
+    token = cursor.peek()
+    if token.kind == "name" and token.text == "_":
+        if not role.output:
+            cursor.fail(f"'_' is only for destinations; operand {role.name} is read", "a register", token.place)
+        cursor.next()
+        return Sink()
+    if token.kind == "name":
+        return _register(cursor, role)
+    if role.constants and token.text not in ("}", ",", ";", "{", "["):
+        constant = read_constant(cursor, role)
+        choices = role.choices[number : number + 1]
+        if choices and constant.value not in choices[0]:
+            what = f"element {number} of operand {role.name} is {constant.value}"
+            cursor.fail(what, ", ".join(map(str, choices[0])), token.place)
+        return constant
+    cursor.fail(f"a register was expected in operand {role.name}, found {shown(token)}", "e.g. %r0", token.place)
+
+
+def _register(cursor: Cursor, role: Role) -> Register:
+    token = cursor.next()
+    if token.kind != "name" or token.text == "_":
+        cursor.fail(f"operand {role.name} is a register, found {shown(token)}", "e.g. %r0", token.place)
+    if token.text in SPECIAL_REGISTERS and not role.special:
+        _refuse_special(cursor, role, token)
+    return Register(token.text)
+
+
+def _refuse_special(cursor: Cursor, role: Role, token: Token) -> NoReturn:
+    reason = f"operand {role.name} cannot be the special register '{token.text}'"
+    cursor.fail(reason, "a register; mov.u32 copies special registers", token.place)
+
+
+def _pair(cursor: Cursor, role: Role) -> Operand:
+    """A register and a predicate, `%r0|%p0`: `_|%p0` of elect.sync (PTX ISA 9.0, 9.7.13.10); `%r0` alone and `%r0|_` of
+    shfl.sync (9.7.9.6)."""
+    alone = role.shape is Shape.REGISTER_OR_PAIR
+    token = cursor.next()
+    if token.kind != "name" or (alone and token.text == "_"):
+        what = (
+            f"operand {role.name} is a register{', perhaps' if alone else ' and'} {'with ' if alone else ''}a predicate"
+        )
+        cursor.fail(f"{what}, found {shown(token)}", "%r0 or %r0|%p0" if alone else "%r0|%p0 or _|%p0", token.place)
+    if token.text in SPECIAL_REGISTERS:
+        _refuse_special(cursor, role, token)
+    first: Scalar = Sink() if token.text == "_" else Register(token.text)
+    if alone and cursor.peek().text != "|":
+        return first
+    cursor.expect("|", f"between the register and the predicate of operand {role.name}")
+    predicate = cursor.next()
+    if predicate.kind != "name" or (predicate.text == "_" and not alone):
+        reason = f"operand {role.name} ends with a predicate, found {shown(predicate)}"
+        cursor.fail(reason, "%r0|%p0 or _|%p0", predicate.place)
+    return Pair((first, Sink() if predicate.text == "_" else Register(predicate.text)))
+
+
+def _value(cursor: Cursor, role: Role) -> Register | Immediate:
+    if cursor.peek().kind == "name":
+        return _register(cursor, role)
+    return _immediate(cursor, role)
+
+
+_SELECTORS = {
+    4: "one lane of each four holds the metadata",
+    2: "a pair of lanes of each four holds the metadata",
+    1: "all lanes hold metadata",
+}
+
+
+def _immediate(cursor: Cursor, role: Role) -> Immediate:
+    token = cursor.peek()
+    if token.kind == "name":
+        cursor.fail(
+            f"operand {role.name} must be a constant, found register {shown(token)}", described(role), token.place
+        )
+    constant = read_constant(cursor, role)
+    if role.limit and not 0 <= constant.value < role.limit:
+        legal = "0" if role.limit - role.lax == 1 else f"0 to {role.limit - role.lax - 1}"
+        what = "sparsity selector" if role.name == "f" else f"operand {role.name}"
+        if role.name == "f":
+            legal += f" ({_SELECTORS[role.limit - role.lax]})"
+        cursor.fail(f"{what} {constant.value} is out of range", legal, token.place)
+    if role.choices and constant.value not in role.choices[0]:
+        cursor.fail(
+            f"operand {role.name} is {constant.value}",
+            (" or " if len(role.choices[0]) <= 3 else ", ").join(map(str, role.choices[0])),
+            token.place,
+        )
+    if role.positive and constant.value <= 0:
+        cursor.fail(f"operand {role.name} is {constant.value}", "1 or more", token.place)
+    if constant.value % role.multiple:
+        cursor.fail(f"operand {role.name} is {constant.value}", f"a multiple of {role.multiple}", token.place)
+    return constant
+
+
+def _address(cursor: Cursor) -> Address:
+    cursor.expect("[", "before an address")
+    token = cursor.next()
+    if token.kind != "name" or token.text == "_":
+        cursor.fail(
+            f"an address begins with a register or a variable, found {shown(token)}", "[%r0] or [%r0+16]", token.place
+        )
+    offset = 0
+    if cursor.take("+"):
+        offset = expression(cursor)
+    elif cursor.peek().text == "-":
+        cursor.fail("an address takes no '-'", f"[{token.text}+-16] for an offset of -16", cursor.peek().place)
+    cursor.expect("]", "after an address")
+    return Address(Register(token.text), offset)
+
+
+def read_metadata(cursor: Cursor, role: Role) -> Operand:
+    """The metadata register of a native mma.sp. ptxas 13.0 takes a second one and drops it."""
+    before = cursor.at
+    if cursor.take("{"):
+        first = _register(cursor, role)
+        if cursor.take(","):
+            _register(cursor, role)
+            if cursor.take("}"):
+                cursor.remarks.append("ptxas takes a second register of metadata and drops it; PTX has one")
+                return first
+    cursor.at = before
+    return read_operand(cursor, role)

@@ -1,0 +1,96 @@
+"""What a faulty run of a program stored, beside what it should have: as a matrix of elements, and as the classes of the
+network that it is a layer of.
+
+Rows and columns of a result: the stored arrays in the order of their names, 128 bytes a row (of registers: 32 lanes),
+as elements of D's type; as 32-bit words where the program's matrix instructions have different types of D.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.types import ELEMENT_TYPES, Bits, ElementType
+from simulator.applications.digits import BadInputError, Classifier, plan_that_stores
+from simulator.program.data import Array
+from simulator.simulation.liveness import Golden
+
+ROW_BYTES = 128
+
+
+class Stored:
+    """The stored arrays of a program.
+
+    Args:
+        application: whether to look at the network, where there is one.
+    """
+
+    def __init__(self, golden: Golden, application: bool) -> None:
+        self.golden: dict[str, Array] = golden.executed.arrays
+        types = golden.d_types
+        self.element: ElementType | None = ELEMENT_TYPES.get(next(iter(types))) if len(types) == 1 else None
+        self.width = 4 if self.element is None else self.element.bits // 8
+        self.golden_matrix = self.matrix(self.golden)
+        self.application = application
+
+    def matrix(self, arrays: dict[str, Array]) -> Bits:
+        """Stored arrays as elements, uint32 [row, column]."""
+        parts = [np.ascontiguousarray(arrays[name]).view(np.uint8).ravel() for name in sorted(arrays)]
+        data = np.concatenate([np.pad(part, (0, -len(part) % ROW_BYTES)) for part in parts])
+        return data.view(f"<u{self.width}").astype(np.uint32).reshape(-1, ROW_BYTES // self.width)
+
+    def place(self, row: int, column: int) -> str:
+        """Where an element of `matrix` is, in words: `d[3, 0, 17]`, and which bytes of the element there, if it is
+        larger."""
+        at = row * ROW_BYTES + column * self.width
+        for name in sorted(self.golden):
+            array = self.golden[name]
+            size = -(-array.nbytes // ROW_BYTES) * ROW_BYTES
+            if at < size:
+                index, part = np.unravel_index(at // array.itemsize, array.shape), at % array.itemsize
+                return f"{name}[{', '.join(map(str, map(int, index)))}]" + (f" byte {part}" if part else "")
+            at -= size
+        raise AssertionError(f"row {row} is behind the last")
+
+    # The network that the program is a layer of
+
+    @cached_property
+    def classifier(self) -> Classifier | None:
+        """Of the digits network, if the program is a layer of it."""
+        plan = plan_that_stores(self.golden) if self.application else None
+        if plan is None:
+            return None
+        try:
+            found = Classifier(plan)
+            found.digits(self.golden)
+        except (BadInputError, OSError):
+            return None
+        return found
+
+    @cached_property
+    def digits(self) -> NDArray[np.intp]:
+        """The digits that the network predicts without faults, [images]."""
+        return self.predicted(self.golden)
+
+    def predicted(self, arrays: dict[str, Array]) -> NDArray[np.intp]:
+        """The digits predicted from what a run stored, [images]; a NaN counts as infinity, as classify.py reads it."""
+        assert self.classifier is not None, "a layer of the network"
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.classifier.digits(arrays)
+
+    def changed_classes(self, arrays: dict[str, Array]) -> int:
+        """How many images are read as another digit than without faults."""
+        return int((self.predicted(arrays) != self.digits).sum())
+
+    def accuracy(self, arrays: dict[str, Array]) -> float:
+        """The share of images that the network recognises from what a run stored."""
+        assert self.classifier is not None, "a layer of the network"
+        return float((self.predicted(arrays) == self.classifier.labels).mean())
+
+
+def differing(matrices: Any, golden: Bits) -> NDArray[np.intp]:
+    """Rows that are not as they should be in any of some results: most are."""
+    return np.flatnonzero((matrices != golden).any(axis=(0, 2)))

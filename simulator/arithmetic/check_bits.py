@@ -1,0 +1,57 @@
+"""Check bits of 32-bit words: what parity and a SECDED code make of the bits that have changed."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.types import Bits
+
+Mask = NDArray[np.bool_]
+
+
+def parity(changed: Bits) -> Mask:
+    """Whether an odd number of bits has changed in any word of [case, word]."""
+    return np.asarray((np.bitwise_count(changed) % 2 == 1).any(axis=1))
+
+
+@lru_cache(maxsize=1)
+def hsiao() -> Bits:
+    """The columns of a (39, 32) code: 32 different words of 7 bits, three of them set."""
+    columns = [value for value in range(128) if value.bit_count() == 3]
+    return np.array(columns[:32], np.uint32)
+
+
+@lru_cache(maxsize=1)
+def _by_byte() -> Bits:
+    """The syndrome of each value of each byte of a word: [byte, value]."""
+    bits = np.arange(256)[:, None] >> np.arange(8) & 1
+    return np.stack(
+        [
+            np.bitwise_xor.reduce(np.where(bits == 1, hsiao()[low : low + 8], np.uint32(0)), axis=1)
+            for low in range(0, 32, 8)
+        ]
+    )
+
+
+def syndromes(changed: Bits) -> Bits:
+    """Of each changed word [...]: the exclusive or of the columns of its changed bits."""
+    table = _by_byte()
+    found: Bits = np.bitwise_xor.reduce(
+        [table[byte][changed >> np.uint32(8 * byte) & np.uint32(255)] for byte in range(4)]
+    )
+    return found
+
+
+def secded(changed: Bits) -> Mask:
+    """Whether the faults of [case, word] are seen, or corrected to what was written: in no word is a change missed or
+    made worse."""
+    found = syndromes(changed)
+    weight = np.bitwise_count(changed)
+    single = np.zeros(128, np.bool_)
+    single[[*hsiao(), *(1 << bit for bit in range(7))]] = True
+    corrects = single[found]  # as one flipped bit, of data or of the check bits
+    wrong = (weight > 0) & ((found == 0) | (corrects & (weight > 1)))
+    return np.asarray((weight > 0).any(axis=1) & ~wrong.any(axis=1))

@@ -1,0 +1,243 @@
+"""What orders accesses, replayed from the log of a run: waits, fences, commits, barriers and mbarriers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from isa.forms.record import Time
+from isa.ptx.instruction import Immediate
+from simulator.check.accesses import group_of, kind_of, unit_of
+from simulator.check.clocks import Actor, Clock, Knowledge, Mbarrier, departures, join
+from simulator.check.links import Commit
+from simulator.check.order_result import Result, Stray
+from simulator.execute.events import Event
+
+Values = Mapping[tuple[int, str], int]  # (number of the event, operand) -> its value, where it is in a register
+
+
+class Synchronisation:
+    """The clocks of every warp of a log, as far as it has been read.
+
+    Args:
+        events: the log.
+        warps: warps of a CTA; 0: as many as the log knows.
+        values: operands of mbarrier instructions that are not constants.
+
+    Attributes:
+        result: what has been found.
+        numbers: the component of each warp and of each asynchronous unit.
+        known: what each warp may rely on.
+        count: of warps: what they issued; of units: what was issued to them.
+        done: of a unit: what is complete once all of it is.
+        commits: the commits of each unit.
+        waited: of loads and stores: how many a wait covered.
+    """
+
+    def __init__(self, events: Sequence[Event], warps: int, values: Values) -> None:
+        self.values, self.result = values, Result()
+        self.numbers: dict[tuple[object, ...], int] = {}
+        actors = sorted({(event.cta, warp) for event in events for warp, _ in event.threads})
+        for actor in actors:
+            self.numbers["warp", *actor] = len(self.numbers)
+        ctas = sorted({cta for cta, _ in actors})
+        warps = warps or max((sum(cta == other for other, _ in actors) for cta in ctas), default=0)
+        for event in events:
+            for warp, mask in event.threads:
+                if (kind := kind_of(event)) is not None:
+                    self.numbers.setdefault(unit_of(event, kind, warp, mask), len(self.numbers))
+        size = len(self.numbers)
+        self.known = {actor: Knowledge.nothing(size) for actor in actors}
+        self.count = [0] * size
+        self.done: dict[int, Clock] = {}
+        self.commits: dict[int, list[Commit]] = {}
+        self.waited: dict[int, int] = {}
+        self._mbarriers: dict[tuple[int, int], Mbarrier] = {}
+        self._departures = departures(events, warps)
+        self._gathered: dict[int, tuple[Clock, Clock, Clock]] = {}
+        self._arrived: dict[Actor, int] = {}
+        self._departed: dict[Actor, int] = {}
+        self._cluster: dict[int, list[Clock]] = {}
+        self._handlers: dict[str, Callable[[int, Event], None]] = {
+            "tcgen05.wait::ld": self.wait_move,
+            "tcgen05.wait::st": self.wait_move,
+            "tcgen05.commit": self.commit,
+            "tcgen05.fence::before_thread_sync": self.fence_before,
+            "tcgen05.fence::after_thread_sync": self.fence_after,
+            "fence.proxy": self.fence_proxy,
+            "fence": self.fence,
+            "mbarrier.init": self.init,
+            "mbarrier.inval": self.inval,
+        }
+
+    def synchronise(self, index: int, event: Event) -> bool:
+        """Follows an event that orders others; returns whether it is one."""
+        form = event.instruction.form
+        handler = self._handlers.get(form.name)
+        if handler is None:
+            match form.time:
+                case Time.MBARRIER:
+                    handler = self.wait if form.parts_warps else self.arrive
+                case Time.BARRIER:
+                    handler = self.barrier
+                case Time.CLUSTER_BARRIER:
+                    handler = self.cluster_barrier
+                case _:
+                    return False
+        handler(index, event)
+        return True
+
+    # Waits and fences
+
+    def wait_move(self, _index: int, event: Event) -> None:
+        kind = event.instruction.form.opcode.split(".")[1][-2:]
+        for warp, _ in event.threads:
+            unit = self.numbers.get((kind, event.cta, warp))
+            if unit is not None:
+                self.waited[unit] = self.count[unit]
+                self.known[event.cta, warp].complete(unit, self.count[unit])
+
+    def fence_before(self, _index: int, event: Event) -> None:
+        for warp, _ in event.threads:
+            known = self.known[event.cta, warp]
+            np.maximum(known.fenced, known.ordered, out=known.fenced)
+
+    def fence_after(self, _index: int, event: Event) -> None:
+        for warp, _ in event.threads:
+            known = self.known[event.cta, warp]
+            np.maximum(known.ordered, known.received, out=known.ordered)
+
+    def fence_proxy(self, _index: int, event: Event) -> None:
+        """fence.proxy.async; that of global memory alone says nothing here."""
+        qualifiers = event.instruction.form.opcode.split(".")
+        if "async" in qualifiers and "global" not in qualifiers:
+            for warp, _ in event.threads:
+                known = self.known[event.cta, warp]
+                np.maximum(known.proxied, known.seen, out=known.proxied)
+
+    def fence(self, _index: int, event: Event) -> None:
+        for warp, _ in event.threads:
+            known = self.known[event.cta, warp]
+            known.acquire_relaxed()
+            known.snapshot = known.released()
+
+    def barrier(self, index: int, event: Event) -> None:
+        """A warp leaves a barrier: those that left it together had all arrived when the first of them left."""
+        for place, (warp, _) in enumerate(event.threads):
+            number, members = self._departures[index, place]
+            if number not in self._gathered:
+                joined: list[Clock] = []
+                for actor in members:
+                    joined = join(joined, self.known[actor].released())
+                self._gathered[number] = (joined[0], joined[1], joined[2])
+            self.known[event.cta, warp].acquire(self._gathered[number])
+
+    def cluster_barrier(self, _index: int, event: Event) -> None:
+        relaxed = "relaxed" in event.instruction.form.opcode
+        for warp, _ in event.threads:
+            actor = event.cta, warp
+            if ".arrive" in event.kind:
+                self._arrived[actor] = turn = self._arrived.get(actor, 0) + 1
+                known = self.known[actor].snapshot if relaxed else self.known[actor].released()
+                if known is not None:
+                    self._cluster[turn] = join(self._cluster.get(turn, []), known)
+            else:
+                self._departed[actor] = turn = self._departed.get(actor, 0) + 1
+                if turn in self._cluster:
+                    seen, ordered, proxied = self._cluster[turn]
+                    self.known[actor].acquire((seen, ordered, proxied))
+
+    # mbarriers
+
+    def number(self, index: int, event: Event, role: str, default: int) -> int:
+        try:
+            operand = event.instruction[role]
+        except KeyError:
+            return default
+        return operand.value if isinstance(operand, Immediate) else self.values.get((index, role), default)
+
+    def init(self, index: int, event: Event) -> None:
+        count = self.number(index, event, "count", 1)
+        for region in event.writes:
+            for offset in region.cells.ravel().tolist():
+                warp = event.threads[0][0]
+                number = self.numbers["warp", event.cta, warp]
+                self.count[number] += 1
+                known = self.known[event.cta, warp]
+                known.seen[number] = known.ordered[number] = self.count[number]
+                self._mbarriers[region.cta, offset] = Mbarrier(
+                    count, count, owner=number, created=self.count[number], line=event.line
+                )
+
+    def inval(self, _index: int, event: Event) -> None:
+        for region in event.writes:
+            for offset in region.cells.ravel().tolist():
+                self._mbarriers.pop((region.cta, offset), None)
+
+    def named(self, event: Event, regions: Iterable[object]) -> list[tuple[tuple[int, int], Mbarrier]]:
+        """The mbarriers of an event; a use that comes before their initialisation is met."""
+        barriers = []
+        for region in event.writes if regions is event.writes else event.reads:
+            for offset in region.cells.ravel().tolist():
+                place = region.cta, offset
+                barrier = self._mbarriers.get(place)
+                if barrier is None:
+                    continue
+                if any(self.known[event.cta, warp].seen[barrier.owner] < barrier.created for warp, _ in event.threads):
+                    self.result.strays.setdefault((event.line, barrier.line), Stray(event, barrier.line, place))
+                barriers.append((place, barrier))
+        return barriers
+
+    def arrive(self, index: int, event: Event) -> None:
+        """arrive, arrive_drop, expect_tx, complete_tx."""
+        opcode, barriers = event.kind, self.named(event, event.writes)
+        qualifiers = opcode.split(".")
+        bytes_each = self.number(index, event, "tx_count", 0)
+        arrives = qualifiers[1].startswith("arrive")
+        count = self.number(index, event, "count", 1) if arrives else 0
+        lanes = [mask.bit_count() for _, mask in event.threads]
+        for place, (_, barrier) in enumerate(barriers):
+            many = lanes[place] if len(barriers) == len(lanes) else max(sum(lanes) // len(barriers), 1)
+            speakers = event.threads[place : place + 1] if len(barriers) == len(lanes) else event.threads
+            if arrives:
+                for warp, _ in speakers:
+                    known = self.known[event.cta, warp]
+                    released = known.snapshot if "relaxed" in qualifiers else known.released()
+                    if released is not None:
+                        barrier.released = join(barrier.released, released)
+            barrier.transactions += many * (-bytes_each if "complete_tx" in qualifiers else bytes_each)
+            barrier.pending -= count * many
+            barrier.expected -= count * many if "arrive_drop" in qualifiers else 0
+            barrier.arrived()
+
+    def commit(self, _index: int, event: Event) -> None:
+        group = group_of(event)
+        for warp, mask in event.threads:
+            actor = event.cta, warp
+            known = self.known[actor]
+            self.fence_before(0, event)
+            unit = self.numbers.get(("tc", *actor, mask, group))
+            released = known.released()
+            if unit is not None and unit in self.done:
+                done = self.done[unit]
+                released = np.maximum(released[0], done), np.maximum(released[1], done), released[2]
+            barriers = self.named(event, event.writes)
+            if unit is not None:
+                self.commits.setdefault(unit, []).append(
+                    Commit(self.count[unit], event.line, tuple(place for place, _ in barriers))
+                )
+            for _, barrier in barriers:
+                barrier.released = join(barrier.released, released)
+                barrier.pending -= 1
+                barrier.arrived()
+
+    def wait(self, index: int, event: Event) -> None:
+        parity: int | None = self.number(index, event, "parity", -1)
+        for _, barrier in self.named(event, event.reads):
+            known = barrier.handed_on(None if parity == -1 else parity)
+            for warp, _ in event.threads:
+                if known and "relaxed" in event.kind.split("."):
+                    self.known[event.cta, warp].relaxed += [(known[0], known[1], known[2])]
+                elif known:
+                    self.known[event.cta, warp].acquire((known[0], known[1], known[2]))

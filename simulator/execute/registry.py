@@ -1,0 +1,102 @@
+"""Which function executes which instruction: each is registered beside its definition.
+
+    @executes("lop3.b32")
+    def lop3(a, b, c, table):
+        ...
+
+The function gets the operands of the roles that its parameters name, as arrays [warp, 1, lane] as wide as the role,
+for all lanes of all given warps at once, and returns D. What needs more than that (memory, other lanes, other warps)
+says `@prepares(...)` and makes the `Executor` itself, once for each instruction.
+
+A registration names the first parts of the opcodes that it is for, at least the name of the form; the longest that fits
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
+
+from isa import IsaError
+from isa.forms.record import Form
+from isa.ptx.instruction import Instruction, Pair
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.operands import reader, writer
+from simulator.state.registers import Warps
+
+Array = NDArray[Any]
+Prepare = Callable[[Instruction, Form], Executor]
+Operation = TypeVar("Operation", bound=Callable[..., Any])
+
+_prepared: dict[str, Prepare] = {}
+LAZY_MODULES = {"tcgen05": "simulator.execute.tcgen05"}  # by the first part of an opcode: loaded when one is executed
+
+
+def prepares(*opcodes: str) -> Callable[[Prepare], Prepare]:
+    """Registers a function that makes the executor of an instruction with one of these opcodes."""
+
+    def register(prepare: Prepare) -> Prepare:
+        for opcode in opcodes:
+            assert opcode not in _prepared, opcode
+            _prepared[opcode] = prepare
+        return prepare
+
+    return register
+
+
+def executes(*opcodes: str) -> Callable[[Operation], Operation]:
+    """Registers a function of operands that gives the result of an instruction with one of these opcodes."""
+
+    def register(operation: Operation) -> Operation:
+        prepares(*opcodes)(lambda instruction, _: of_operands(operation, instruction))
+        return operation
+
+    return register
+
+
+def of_operands(operation: Callable[..., Any], instruction: Instruction) -> Executor:
+    """d = operation(operands). For a D that is a register and a predicate the function gives both."""
+    form = instruction.form
+    names = operation.__code__.co_varnames[: operation.__code__.co_argcount]
+    sources = [reader(instruction[name], form.role(name).width) for name in names]
+    d = instruction["d"]
+    if not isinstance(d, Pair):
+        write = writer(d, form.role("d").width)
+
+        def run(machine: CtaState, warps: Warps) -> Outcome:
+            write(machine, warps, operation(*[read(machine, warps) for read in sources]))
+            return NOTHING
+
+        return run
+    write_register, write_predicate = writer(d.elements[0]), writer(d.elements[1], 1)
+
+    def run_pair(machine: CtaState, warps: Warps) -> Outcome:
+        value, predicate = operation(*[read(machine, warps) for read in sources])
+        write_register(machine, warps, value)
+        write_predicate(machine, warps, predicate)
+        return NOTHING
+
+    return run_pair
+
+
+def find(form: Form) -> Prepare | None:
+    """What makes the executor of a form; None if nothing is registered for it."""
+    module = LAZY_MODULES.get(form.opcode.split(".", 1)[0])
+    if module is not None:
+        import_module(module)
+    opcode = form.opcode
+    while len(opcode) > len(form.name) and opcode not in _prepared:
+        opcode = opcode.rpartition(".")[0]
+    return _prepared.get(opcode)
+
+
+def prepare(instruction: Instruction) -> Executor:
+    """The executor of an instruction without its guard; IsaError for the few that are decoded but not executed."""
+    known = find(instruction.form)
+    if known is None:
+        reason = f"'{instruction.form.opcode}' is decoded, but not executed"
+        raise IsaError(str(instruction), 0, reason, ", ".join(sorted(_prepared)))
+    return known(instruction, instruction.form)

@@ -1,0 +1,330 @@
+"""Faults in a whole program: in registers, in shared and Tensor Memory, and in the sparsity selectors of its
+instructions.
+
+A row of a list: `case` is the warp (over all CTAs), `word` the number of a 32-bit register, of a 32-bit word of shared
+memory, or the column of Tensor Memory, `lane` the lane; when, is said in `simulator.faults.injection`.
+
+Faults that nothing can see are found without a run (`liveness`). Where warps run in lock step, many runs are made at a
+time (`lockstep`); what parts from the others is run alone (`single_run`). The results are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isa.forms.mma import is_mma
+from isa.tensor_memory.address import COLUMNS, TMEM_LANES
+from isa.types import Bits
+from simulator.applications.stored import Stored, differing
+from simulator.faults import outcomes
+from simulator.faults.injection import FaultInjection, words_of
+from simulator.faults.lockstep import ROWS, LockstepRuns, members
+from simulator.faults.outcomes import Observed, Results, judge, reason
+from simulator.faults.single_run import Run, SingleRun
+from simulator.faults.table import Faults
+from simulator.faults.target import SELECTOR, WORD_MODELS, FaultTarget, Site, refuse
+from simulator.layout import FormLayout, form_layout
+from simulator.program.data import Array
+from simulator.simulation.liveness import Golden, Uses, register_uses
+from simulator.simulation.lockstep import runs_in_lockstep
+from simulator.simulation.session import Session
+from simulator.timing.config import Config
+
+POLICIES = ("hardware", "raise")
+_COMPARED = 16  # results that are judged together
+_SHOWN = 8  # instructions that read a register
+
+
+class _Ended(NamedTuple):
+    """A run that was made: the number of its fault, what it stored, whether the fault changed anything, what was seen,
+    why it stopped."""
+
+    number: int
+    arrays: dict[str, Array]
+    changed: bool
+    seen: dict[str, bool]
+    reason: str = ""
+
+
+class _Changes(NamedTuple):
+    """Whether anything was changed, and whether something that is read was."""
+
+    changed: Any
+    read: Any
+
+
+@dataclass(frozen=True)
+class ProgramTarget(FaultTarget):
+    """A trace to inject faults into.
+
+    Attributes:
+        path: of the trace, or the name of one that comes with tcsim.
+        config: of a chip, for its arithmetic and for faults at a cycle; None: the chip of the trace's own target.
+        target: the chip, in place of the config's.
+        policy: "hardware" (undefined codes select what an H100 was measured to select) or "raise" (they stop the run:
+            detected).
+        arithmetic: "chip" or "exact".
+        together: whether runs that need not be alone are made many at a time; the results are the same.
+        application: whether digits are classified, where the trace is one of traces/digits.
+    """
+
+    path: str | Path
+    config: str | Config | None = None
+    target: str | None = None
+    policy: str = "hardware"
+    arithmetic: str = "chip"
+    together: bool = True
+    application: bool = True
+    when = True
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise refuse("subject.policy", f"policy '{self.policy}' of a trace", " or ".join(POLICIES))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: a process loads the trace itself."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def describe(self) -> dict[str, Any]:
+        about = {"trace": str(self.path), "config": self.config, "target": self.target, "arithmetic": self.arithmetic}
+        return {key: value for key, value in about.items() if value is not None}
+
+    @property
+    def rule(self) -> str:
+        return "the chip's, see tcsim run" if self.arithmetic == "chip" else "exact"
+
+    # What there is
+
+    @cached_property
+    def session(self) -> Session:
+        """The trace with its data; errors as `Session`."""
+        how: dict[str, Any] = {"target": self.target, "arithmetic": self.arithmetic, "timed": False}
+        found = Session(self.path, self.config, **how)
+        found.initial  # noqa: B018 - data that cannot be loaded is an error here
+        return found
+
+    @cached_property
+    def layout(self) -> FormLayout:
+        for operation, _ in self.session.program.operations:
+            if operation.instruction.form.is_matrix:
+                return form_layout(operation.instruction.form.opcode)
+        legal = "a trace with mma, mma.sp or tcgen05.mma"
+        raise refuse("subject.path", f"{self.path} has no matrix instruction", legal)
+
+    @property
+    def cases(self) -> int:
+        """Warps of all CTAs."""
+        return self.session.warps
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        return sorted(self.session.sequences)
+
+    @cached_property
+    def golden(self) -> Golden:
+        """The run without faults."""
+        return Golden(self.session)
+
+    @cached_property
+    def registers(self) -> dict[int, Uses]:
+        """By warp, when registers are read and written."""
+        return register_uses(self.session)
+
+    @cached_property
+    def sites(self) -> dict[str, Site]:
+        """Where faults can be; a word is live if any warp reads it at any time."""
+        program, uses = self.session.program, self.golden.uses
+        shapes = {
+            "registers": (program.numbering.words, 32),
+            "shared": (program.shared_bytes // 4, 1),
+            "tmem": (COLUMNS, TMEM_LANES),
+        }
+        live = {name: np.zeros(shape, np.uint32) for name, shape in shapes.items()}
+        for found in self.registers.values():
+            live["registers"][found.words] = 0xFFFFFFFF
+        for found in uses["shared"]:
+            live["shared"][found.words[found.words < len(live["shared"])]] = 0xFFFFFFFF
+        for found in uses["tmem"]:
+            live["tmem"][found.words % COLUMNS, found.words // COLUMNS] = 0xFFFFFFFF
+        there = {name: len(array) > 0 and (name != "tmem" or array.any()) for name, array in live.items()}
+        sites = {name: Site(name, live[name], models=WORD_MODELS) for name in shapes if there[name]}
+        forms = [operation.instruction.form for operation, _ in program.operations]
+        sparse = any(is_mma(form) and form.sparse for form in forms)
+        return sites | ({"selector": SELECTOR} if sparse else {})
+
+    def instructions(self, warp: int) -> int:
+        """How many dynamic instructions a warp has."""
+        return len(self.session.sequences.get(warp, ()))
+
+    def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
+        """The words before the first instruction."""
+        found = np.empty(len(word), np.uint32)
+        for row, (warp, number, column) in enumerate(zip(case.tolist(), word.tolist(), lane.tolist(), strict=True)):
+            cta, local = divmod(warp, self.session.program.warps)
+            array = words_of(self.session.initial[cta], site)
+            assert array is not None, "a selector is a word of an instruction"
+            found[row] = array[{"registers": (local, number, column), "shared": (number,)}.get(site, (column, number))]
+        return found
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the program's text, its data, the chip and what is stored without faults: SHA-256 in short."""
+        session = self.session
+        found = hashlib.sha256(f"{session.target} {self.arithmetic}".encode())
+        for code in session.program.codes:
+            texts = [str(getattr(item, "instruction", item)) for item in code.items]
+            found.update("\n".join([f"{code.cta} {code.warps}", *texts]).encode())
+        for machine in session.initial:
+            tmem = [machine.tmem.words] if "tmem" in vars(machine) else []
+            for array in (*machine.registers.banks, machine.shared.data, *tmem):
+                found.update(np.ascontiguousarray(array).tobytes())
+        for name, stored in sorted(self.stored.golden.items()):
+            found.update(name.encode() + np.ascontiguousarray(stored).tobytes())
+        return found.hexdigest()[:16]
+
+    @cached_property
+    def stored(self) -> Stored:
+        """What is done with stored arrays."""
+        return Stored(self.golden, self.application)
+
+    # Time
+
+    def at_cycles(self, faults: Faults) -> Faults:
+        """The same faults, whose `at` and `until` are cycles, with the dynamic instructions of their warps in place of
+        these.
+
+        A fault at cycle c strikes before the first instruction that its warp issues in cycle c or later; one that lasts
+        until cycle u is not applied before those that issue in cycle u or later. Behind a warp's last issue is the end,
+        where only what is stored is left. Cycles are those of a run without faults; `at` and `until` below 0 stay as
+        they are. ConfigError without a config.
+        """
+        found = faults.copy()
+        for warp in np.unique(faults["case"]).tolist():
+            mine = faults["case"] == warp
+            for name in ("at", "until"):
+                cycles = faults[name][mine]
+                found[name][mine] = np.where(cycles < 0, cycles, self.session.instruction_at(warp, cycles))
+        held = (found["until"] >= 0) & (found["until"] <= found["at"])
+        found["until"][held] = found["at"][held]
+        return found
+
+    # Faults
+
+    def injection(self, fault: Any) -> FaultInjection:
+        """A row of a list, checked: ConfigError as `check`."""
+        self.check(np.array([fault]))
+        return FaultInjection.of(fault, self.session.program.warps)
+
+    def unread(self, injection: FaultInjection) -> bool:
+        """Whether the run without faults reads nothing of what a fault changes: registers, words and cells as
+        wholes."""
+        count = self.instructions(injection.warp)
+        if injection.first > count:
+            return True
+        if injection.site == "registers":
+            return not self.registers[injection.warp].read(injection.word, injection.first, injection.last)
+        if injection.site == "selector":
+            struck = range(injection.first, min(injection.last, count))
+            return not any(self.selects(injection.warp, index) for index in struck)
+        starts = self.golden.starts[injection.warp]
+        first = int(starts[injection.first])
+        last = int(starts[injection.last]) if injection.last < len(starts) else injection.last
+        last = max(last, first + 1) if injection.lasting else first + 1
+        word = injection.word if injection.site == "shared" else injection.lane * COLUMNS + injection.word
+        return not self.golden.uses[injection.site][injection.cta].read(word, first, last)
+
+    def selects(self, warp: int, index: int) -> bool:
+        operation = self.session.operation(warp, index)
+        form = None if operation is None else operation.instruction.form
+        return form is not None and is_mma(form) and form.sparse
+
+    @cached_property
+    def _together(self) -> bool:
+        return self.together and runs_in_lockstep(self.session, self.golden.executed)
+
+    def run(self, faults: Faults) -> Results:
+        self.check(faults)
+        results = outcomes.empty(faults["id"])
+        results["class_changed"] = 0 if self.stored.classifier else -1
+        injections = [FaultInjection.of(fault, self.session.program.warps) for fault in faults]
+        unread = [self.unread(injection) for injection in injections]
+        results["reason"][unread] = reason("unread")
+        ended = self._runs(injections, [number for number, blind in enumerate(unread) if not blind])
+        while some := list(islice(ended, _COMPARED)):
+            self._judge(results, some)
+        return results
+
+    def _runs(self, injections: list[FaultInjection], numbers: list[int]) -> Iterator[_Ended]:
+        """Makes these runs: those that strike about the same time together, and alone what cannot be."""
+        alone = numbers
+        if self._together:
+            selectors = self.layout.selectors
+            alone = [n for n in numbers if injections[n].site == "selector" and injections[n].value not in selectors]
+            order = sorted(set(numbers) - set(alone), key=lambda number: (injections[number].first, number))
+            for batch in self._batches(order, injections):
+                found = LockstepRuns(self.session, [injections[number] for number in batch])
+                found.run()
+                right = found.arrays(-1)
+                assert all((right[name] == array).all() for name, array in self.stored.golden.items()), (
+                    "the run beside the copies is the golden one"
+                )
+                alone += [number for copy, number in enumerate(batch) if found.alone[copy]]
+                for copy, number in enumerate(batch):
+                    if not found.alone[copy]:
+                        arrays = self.stored.golden if found.same[copy] else found.arrays(copy)
+                        seen = {"legality": bool(found.illegal[copy]), "ordered": bool(found.unordered[copy])}
+                        yield _Ended(number, arrays, injections[number].changed, seen)
+                del found  # before the next is made: a batch takes much memory
+        races = self.golden.executed.undefined["shared-memory-race"]
+        for number in alone:
+            injection = FaultInjection.of(injections[number].row, self.session.program.warps)
+            run = SingleRun(self.session, injection).run()
+            seen = {name: bool(getattr(run, name)) for name in ("legality", "ordered", "alignment")}
+            seen["race"] = run.met["shared-memory-race"] > races
+            yield _Ended(number, run.arrays, injection.changed, seen, run.reason)
+
+    def _batches(self, order: list[int], injections: list[FaultInjection]) -> Iterator[list[int]]:
+        batch: list[int] = []
+        rows = 0
+        for number in order:
+            needs = len(members(self.session, injections[number]))
+            if rows + needs > ROWS and batch:
+                yield batch
+                batch, rows = [], 0
+            batch.append(number)
+            rows += needs
+        if batch:
+            yield batch
+
+    def _judge(self, results: Results, runs: list[_Ended]) -> None:
+        """Fills in the outcomes of runs."""
+        stored, right = self.stored, self.stored.golden_matrix
+        got = np.stack([stored.matrix(one.arrays) if one.arrays else right for one in runs])
+        rows = differing(got, right)  # most rows are right in all
+        names = "legality", "ordered", "alignment", "race"
+        seen = {name: np.array([one.seen.get(name, False) for one in runs]) for name in names}
+        stopped = np.array([reason(one.reason) for one in runs], np.uint8)
+        changed = np.array([one.changed for one in runs])
+        numbers = np.array([one.number for one in runs])
+        part, observed = results[numbers], Observed(got[:, rows], seen, stopped)
+        golden = np.broadcast_to(right[rows], observed.got.shape)
+        judge(part, _Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy)
+        corrupt = part["outcome"] == outcomes.SDC
+        part["first_row"][corrupt] = rows[part["first_row"][corrupt]]
+        if stored.classifier:
+            for index in np.flatnonzero(corrupt).tolist():
+                part["class_changed"][index] = stored.changed_classes(runs[index].arrays)
+        results[numbers] = part
+
+    def alone(self, fault: Any) -> tuple[Run, FaultInjection]:
+        """One fault run by itself, and what it did; `Run.arrays` has what the trace stores."""
+        injection = self.injection(fault)
+        return SingleRun(self.session, injection).run(), injection

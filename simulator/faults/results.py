@@ -1,0 +1,82 @@
+"""Files of results: CSV with a head of comments, read into pandas, and as Parquet.
+
+`pandas.read_csv(path, comment="#")` reads the rows as they are written; `read_results(path)` also turns masks and seeds
+into numbers, and keeps the head as `frame.attrs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulator.errors import MissingDependency, TraceError
+from simulator.faults import outcomes, table
+from simulator.faults.table import HEXADECIMAL, FaultList, Kind, read_head
+
+_FIELDS = dict((*table.FIELDS, *outcomes.FIELDS))
+RESULTS = Kind("# tcsim fault results 1", tuple(_FIELDS), "file of results", "tcsim faults run")
+_TEXT = ("model", "site", "outcome", "reason", "detectors")
+_BLOCK = 1 << 16  # rows that are read together
+
+
+def read_results(path: str | Path) -> Any:
+    """All rows of a file of results as a pandas DataFrame: `id` to `class_changed`. TraceError for a file that is none,
+    or is cut short or damaged."""
+    import pandas as pd
+
+    found = read_head(Path(path), RESULTS)
+    frame = pd.concat(blocks(found), ignore_index=True)
+    frame.attrs = dict(found.about)
+    return frame
+
+
+def blocks(found: FaultList) -> Iterator[Any]:
+    """The same in blocks, of a file whose head has been read."""
+    import pandas as pd
+
+    numbers = {name: np.dtype(kind) for name, kind in _FIELDS.items() if name not in _TEXT}
+    types: dict[str, Any] = {name: numbers.get(name, str) for name in _FIELDS if name not in HEXADECIMAL}
+    how: dict[str, Any] = {
+        "skiprows": len(found.about) + 1, "dtype": types, "converters": dict.fromkeys(HEXADECIMAL, _hexadecimal),
+        "keep_default_na": False, "chunksize": _BLOCK, "index_col": False,
+    }  # fmt: skip
+    try:
+        with pd.read_csv(found.path, **how) as reader:
+            for frame in reader:
+                yield frame.astype({name: numbers[name] for name in HEXADECIMAL})
+    except (ValueError, OverflowError) as error:
+        reason = f"is no file of results ({error})".replace("\n", " ")
+        raise TraceError(str(found.path), 0, 0, reason, "results that 'tcsim faults run' wrote") from None
+
+
+def _hexadecimal(text: str) -> int:
+    return int(text, 16)
+
+
+def check_parquet() -> None:
+    """MissingDependency without pyarrow."""
+    try:
+        import pyarrow.parquet as _  # noqa: F401
+    except ImportError:
+        raise MissingDependency("pyarrow", "Parquet", "parquet") from None
+
+
+def to_parquet(results: Path, path: Path) -> None:
+    """Converts a file of results in blocks; complete, or not there. The head becomes metadata."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from simulator.files import complete
+
+    found, writer = read_head(results, RESULTS), None
+    about = {f"tcsim {name}": value for name, value in ({RESULTS.head: ""} | found.about).items()}
+    with complete(path) as out:
+        for frame in blocks(found):
+            batch = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(about)
+            writer = writer or parquet.ParquetWriter(out, batch.schema, compression="zstd")
+            writer.write_table(batch)
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,181 @@
+"""What faults are injected into: words that can be addressed, and something that reads them.
+
+A target has sites (the fragments of an instruction, its metadata, Tensor Memory, shared memory, registers, immediates,
+descriptors), each an array of 32-bit words [word, lane] with the bits that are read. What faults there are, what they
+make of a word, whether a row of a list makes sense and how its outcome is judged is the same for all of them; a target
+says what its words hold without faults, and what comes of changed ones.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.types import Bits
+from simulator.errors import ConfigError
+from simulator.faults.models import Edits, Mask, edits, moves
+from simulator.faults.outcomes import Results
+from simulator.faults.table import MODELS, SITES, Faults, as_dict
+from simulator.layout import FormLayout, Operand
+
+Indices = NDArray[np.int64]
+WHERE = ("live", "dead", "all")
+WORD_MODELS = ("flip", "stuck0", "stuck1", "set", "word")
+OPERAND_MODELS = (*WORD_MODELS, "lane", "swap")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Words that faults can hit.
+
+    Attributes:
+        name: of `SITES`.
+        live: uint32 [word, lane]: the bits that are read.
+        codes: row, chunk -> (word, lane, lowest bit) of metadata, int64 [row, chunk, copy, 3]; None elsewhere.
+        models: that these words can have.
+    """
+
+    name: str
+    live: Bits
+    codes: Indices | None = None
+    models: tuple[str, ...] = OPERAND_MODELS
+
+    def bits(self, where: str) -> Indices:
+        """Word, lane, bit of every bit: [n, 3]; of those that are read, of the others, or all."""
+        masks = {"live": self.live, "dead": ~self.live, "all": np.full_like(self.live, 0xFFFFFFFF)}[where]
+        set_ = masks[..., None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
+        return np.argwhere(set_ == 1)
+
+    def words(self, where: str) -> Indices:
+        """Word, lane of every word: [n, 2]; `live` if any of its bits is read."""
+        read = self.live != 0
+        return np.argwhere({"live": read, "dead": ~read, "all": np.ones_like(read)}[where])
+
+
+def operand_site(name: str, operand: Operand, used: int) -> Site:
+    """The words of an operand; `used`: of the bits of one element, those that count (a tf32 has 13 that do not)."""
+    live, table = np.zeros((operand.words, operand.lanes), np.uint32), operand.table
+    bits = (np.uint32(used) << table["low"].astype(np.uint32)).astype(np.uint32)
+    np.bitwise_or.at(live, (table["word"], table["lane"]), bits)
+    if name != "e":
+        return Site(name, live)
+    places = np.stack([operand.grid[axis] for axis in ("word", "lane", "low")], axis=-1)
+    return Site(name, live, places if places.ndim == 4 else places[:, :, None])
+
+
+def word_site(name: str, words: int = 1, live: int = 0xFFFFFFFF, models: tuple[str, ...] = WORD_MODELS) -> Site:
+    """Words that are no operand's: an address, a descriptor, an immediate."""
+    return Site(name, np.full((words, 1), live, np.uint32), models=models)
+
+
+SELECTOR = word_site("selector", live=3, models=("selector",))
+
+
+class FaultTarget(ABC):
+    """What faults are injected into.
+
+    Attributes:
+        policy: about metadata codes that are not defined, see `simulator.faults.policies`.
+        arithmetic: "chip" or "exact".
+    """
+
+    policy: str
+    arithmetic: str
+    when: bool = False  # whether there is a time at which a fault strikes
+
+    @property
+    @abstractmethod
+    def numbers(self) -> Sequence[int]:
+        """Values of `case`: sets of operands, or warps."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> FormLayout:
+        """Of the (first) matrix instruction."""
+
+    @property
+    @abstractmethod
+    def sites(self) -> dict[str, Site]:
+        """Where faults can be, by name."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """Of the inputs: SHA-256 in short."""
+
+    @property
+    @abstractmethod
+    def rule(self) -> str:
+        """The arithmetic that the results rest on, and its evidence."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Plain values that `simulator.faults.subjects.make` makes the same target from, but for the policy."""
+
+    @abstractmethod
+    def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
+        """The words of a site without faults, at arrays of places."""
+
+    @abstractmethod
+    def run(self, faults: Faults) -> Results:
+        """The outcome of each fault, in the order given; ConfigError as `check`."""
+
+    def check(self, faults: Faults) -> None:
+        """ConfigError for the first row that names what there is not: a case, a site, a word, a lane, a kind of fault
+        that the site has not."""
+        _refuse(faults, ~np.isin(faults["case"], self.numbers), "case", _span(self.numbers))
+        _refuse(faults, ~np.isin(faults["site"], [SITES.index(name) for name in self.sites]), "site", self.sites)
+        for name, site in self.sites.items():
+            mine = faults["site"] == SITES.index(name)
+            known = [MODELS.index(model) for model in site.models]
+            _refuse(faults, mine & ~np.isin(faults["model"], known), "model", site.models)
+            second = mine & moves(faults)
+            for field, size, rows in zip(
+                ("word", "lane", "word2", "lane2"), site.live.shape * 2, (mine, mine, second, second), strict=True
+            ):
+                wrong = (faults[field] < 0) | (faults[field] >= size)
+                _refuse(faults, rows & wrong, field, _span(range(size)))
+            if name == "selector":
+                _refuse(faults, mine & (faults["value"] > 3), "value", "0 to 3, two bits")
+
+    def edits(self, faults: Faults) -> Edits:
+        """What faults, already checked, change."""
+        columns: list[Any] = []
+        for number in np.unique(faults["site"]).tolist():
+            index = np.flatnonzero(faults["site"] == number)
+            part, name = faults[index], SITES[number]
+
+            def read(word: Any, lane: Any, name: str = name, case: Any = part["case"]) -> Bits:
+                return self.words(name, case, word, lane)
+
+            found = edits(part, read, self.sites[name].live)
+            if len(index) == len(faults):
+                return found
+            columns = columns or [np.zeros(len(faults), column.dtype) for column in found]
+            for whole, column in zip(columns, found, strict=True):
+                whole[index] = column
+        return Edits(*columns)
+
+
+def refuse(key: str, reason: str, legal: str) -> ConfigError:
+    """The error for something that a fault, or its target, cannot be."""
+    return ConfigError("campaign", key, reason, legal)
+
+
+def _refuse(faults: Faults, wrong: Mask, field: str, legal: str | Sequence[str] | dict[str, Site]) -> None:
+    """ConfigError for the first fault that is wrong."""
+    if wrong.any():
+        fault = as_dict(faults[int(np.argmax(wrong))])
+        text = legal if isinstance(legal, str) else ", ".join(legal)
+        reason = f"{field} {fault[field]}" + f" of site {fault['site']}" * (field != "site")
+        raise ConfigError(f"fault {fault['id']}", field, reason, text)
+
+
+def _span(numbers: Sequence[int]) -> str:
+    whole = isinstance(numbers, range) and len(numbers) > 1
+    return f"{numbers[0]} to {numbers[-1]}" if whole else ", ".join(map(str, numbers))

@@ -1,0 +1,359 @@
+"""Faults in one `tcgen05.mma` or `tcgen05.mma.sp`: its operands, its descriptors and its addresses, one execution a
+fault.
+
+    site                       word, lane
+    a, d, e, scale_a, scale_b  column from the operand's address on, lane of Tensor Memory (of the even CTA of a pair)
+    shared                     byte address / 4, 0 (the same)
+    idesc, a_desc, b_desc      0 (of the 64-bit ones 0 and 1), 0
+    selector                   bits 0 and 1 of the instruction descriptor
+    base_d, base_a, base_e     0, 0: the address, lane in bits 31 to 16, column below; `align` sets the lane to `value`
+
+Addresses that break an alignment rule (`isa.tensor_memory.datapath.violations`) fault, as seen on sm_110 (published):
+due, misaligned-address. With misaligned = "follow" they are followed instead: the operand is read (D: read and written)
+so many lanes on, modulo 128. That is assumed; no chip is known to do so.
+Illegal descriptors: due, illegal (that a chip stops is assumed; PTX says undefined of some). A pair of CTAs is executed
+whole, and its D compared whole, the rows of the even CTA first; faults strike the even one, and of descriptors and
+addresses the instruction, so both. Cells beside D that a wrong descriptor or address makes the instruction write are no
+part of the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from isa.descriptors.bitfields import Severity
+from isa.descriptors.instruction import InstructionDescriptor
+from isa.errors import IsaError, UndefinedBehavior
+from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.tensor_memory.address import TmemAddress
+from isa.tensor_memory.datapath import Violation, datapath, violations
+from isa.types import Bits, ElementType
+from simulator.arithmetic.check_bits import parity, secded
+from simulator.execute.tcgen05.example import COLUMN, SHARED_BYTES, Shape, fill, form_of, legality, shape_of
+from simulator.execute.tcgen05.fetch import Cta
+from simulator.execute.tcgen05.multiply import Call, multiply
+from simulator.faults import outcomes
+from simulator.faults.detectors import Checksums
+from simulator.faults.models import Edits
+from simulator.faults.outcomes import Observed, Results, judge, numbers, reason
+from simulator.faults.policies import POLICIES, mend
+from simulator.faults.table import SITES, Faults
+from simulator.faults.target import SELECTOR, WORD_MODELS, FaultTarget, Site, operand_site, refuse, word_site
+from simulator.layout import Choice, FormLayout, form_layout
+
+MISALIGNED = ("fault", "follow")
+IMMEDIATE = {
+    "idesc": "idesc", "selector": "idesc", "a_desc": "a", "b_desc": "b", "base_d": "d", "base_a": "a",
+    "base_e": "sp_meta",
+}  # sites that are words of the instruction: which field of a `Call`  # fmt: skip
+_FOLLOWED = {"d": "d", "a": "a", "e": "sp_meta"}  # operands in Tensor Memory, and their addresses in a call
+_FAULT_FREE = 16  # cases that tolerances of checksums come from
+_TOGETHER = 32  # faults that are judged together
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What one execution came to.
+
+    Attributes:
+        d: uint32 [row, n], where D should be; None where nothing was computed.
+        broken: alignment rules that the addresses break.
+        illegal: whether a code that was read is not defined, or the instruction descriptor is not legal.
+        unordered: whether a code that was read does not ascend.
+        reason, said: why it ended early, and the error's text.
+    """
+
+    d: Bits | None
+    broken: tuple[Violation, ...] = ()
+    illegal: bool = False
+    unordered: bool = False
+    reason: str = ""
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class Tcgen05Target(FaultTarget):
+    """One instruction with operands, to inject faults into.
+
+    Attributes:
+        opcode: e.g. "tcgen05.mma.sp.cta_group::1.kind::f16".
+        m, n: its shape; M of both CTAs of a pair.
+        base_lane: of D, A and metadata: 0, or 16 in layouts C and F.
+        selector: sparsity selector.
+        target: whose arithmetic, and what is legal.
+        a_in_tmem: whether A is in Tensor Memory.
+        element: type of A and B; empty: one of the kind's.
+        d_type: of kinds f16 and f8f6f4: "f32" or "f16"; empty: f32 (s32 for i8).
+        cases, seed: sets of operands, and what they come from.
+        policy: see `simulator.faults.policies`.
+        arithmetic: "chip" or "exact".
+        misaligned: "fault" or "follow".
+    """
+
+    opcode: str
+    m: int = 128
+    n: int = 64
+    base_lane: int = 0
+    selector: int = 0
+    target: str = "sm_100a"
+    a_in_tmem: bool = True
+    element: str = ""
+    d_type: str = ""
+    cases: int = 1
+    seed: int = 0
+    policy: str = "hardware"
+    arithmetic: str = "chip"
+    misaligned: str = "fault"
+
+    def __post_init__(self) -> None:
+        for name, value, legal in (("policy", self.policy, POLICIES), ("misaligned", self.misaligned, MISALIGNED)):
+            if value not in legal:
+                raise refuse(f"subject.{name}", f"{name} '{value}'", ", ".join(legal))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: a process fills its own memory."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def describe(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__getstate__().items() if name != "policy"}
+
+    @property
+    def rule(self) -> str:
+        return (
+            f"tcgen05 of {self.target}" + ", sparse: inferred" * self.form.sparse
+            if self.arithmetic == "chip"
+            else "exact"
+        )
+
+    @property
+    def numbers(self) -> range:
+        return range(self.cases)
+
+    @cached_property
+    def form(self) -> Tcgen05MmaForm:
+        return form_of(self.opcode, self.a_in_tmem, self.target)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """IsaError for an instruction that is not legal."""
+        choice = self.m, self.n, self.base_lane, self.selector, self.element, self.d_type
+        return shape_of(self.form, *choice, self.target)
+
+    @cached_property
+    def layout(self) -> FormLayout:
+        choice = Choice(selector=self.selector, m=self.m, n=self.n, base_lane=self.base_lane)
+        return form_layout(self.form.opcode, choice)
+
+    @cached_property
+    def result(self) -> ElementType:
+        """D's type."""
+        return self.shape.result
+
+    @cached_property
+    def sites(self) -> dict[str, Site]:
+        found: dict[str, Site] = {}
+        for name, operand in self.layout.operands.items():
+            used = (1 << operand.bits) - 1
+            if name in "ad":
+                element = self.shape.element("a") if name == "a" else self.result
+                used = element.mask & ~((1 << element.padding) - 1)
+            if name != "a" or self.a_in_tmem:
+                found[name] = operand_site(name, operand, used)
+        sparse, base = self.form.sparse, (*WORD_MODELS, "align")
+        found["shared"] = Site("shared", self._shared_live[:, None], models=WORD_MODELS)
+        found |= {"idesc": word_site("idesc"), "b_desc": word_site("b_desc", 2)}
+        bases = ["base_d", *["base_a"] * self.a_in_tmem, *["base_e"] * sparse]
+        found |= {} if self.a_in_tmem else {"a_desc": word_site("a_desc", 2)}
+        found |= {name: word_site(name, models=base) for name in bases}
+        return found | ({"selector": SELECTOR} if sparse and not self.form.kind.startswith("mx") else {})
+
+    @property
+    def _shared_live(self) -> Bits:
+        """The bits of shared memory that belong to elements, uint32 [word]."""
+        live = np.zeros(SHARED_BYTES * 8, np.bool_)
+        for operand in "b" if self.a_in_tmem else "ab":
+            element, first = self.shape.smem(operand).element, self.shape.shared_bits(operand)
+            width = {"e2m1": 4, "e2m3": 6, "e3m2": 6}.get(element.name, element.bits)
+            for bit in range(element.padding if element.bits == 32 else 0, width):
+                live[first + bit] = True
+        return np.packbits(live, bitorder="little").view("<u4").astype(np.uint32)
+
+    # Without faults
+
+    @cached_property
+    def memory(self) -> list[list[Cta]]:
+        """The CTAs of each case before the instruction."""
+        return [fill(self.shape, self.seed, case) for case in range(self.cases)]
+
+    def cells(self, site: str, case: int) -> Bits:
+        """The words of a site in memory, uint32 [word, lane]: to be read, and written."""
+        cta = self.memory[case][0]
+        return cta.tmem.words.T[COLUMN[site] :] if site in COLUMN else cta.shared.view("<u4")[:, None]
+
+    def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
+        if site in IMMEDIATE:
+            value = np.uint64(getattr(self.shape.call, IMMEDIATE[site]))
+            return (value >> np.asarray(32 * word, np.uint64)).astype(np.uint32)
+        found = np.empty(len(word), np.uint32)
+        for number in np.unique(case).tolist():
+            mine = case == number
+            found[mine] = self.cells(site, number)[word[mine], lane[mine]]
+        return found
+
+    @cached_property
+    def golden(self) -> Bits:
+        """D of each case, uint32 [case, row, n]."""
+        done = [self._execute(ctas, self.shape.call) for ctas in self.memory]
+        assert all(one.d is not None for one in done), done[0].said
+        return np.stack([one.d for one in done if one.d is not None])
+
+    @cached_property
+    def digest(self) -> str:
+        call = self.shape.call
+        words = [getattr(call, field.name) for field in fields(call)[1:]]
+        found = hashlib.sha256(f"{call.form.opcode} {words}".encode())
+        for cta in (cta for ctas in self.memory for cta in ctas):
+            found.update(np.ascontiguousarray(cta.tmem.words, "<u4").tobytes() + cta.shared.tobytes())
+        found.update(np.ascontiguousarray(self.golden, "<u4").tobytes())
+        return found.hexdigest()[:16]
+
+    @cached_property
+    def checksums(self) -> Checksums:
+        """Of the cases; tolerances from at least 16 without faults."""
+        exact = replace(self, arithmetic="exact")
+        own = Checksums(numbers(self.golden, self.result), numbers(exact.golden, self.result))
+        if self.cases < _FAULT_FREE:
+            own.widen(replace(self, cases=_FAULT_FREE).checksums)
+        return own
+
+    # Execution
+
+    def _execute(self, ctas: list[Cta], call: Call) -> Executed:
+        """The instruction with these operands; memory is afterwards as it was before."""
+        kept = [cta.tmem.words.copy() for cta in ctas]
+        shared = [cta.shared.copy() for cta in ctas] if self.policy == "zero" else []
+        try:
+            return self._multiplied(ctas, call)
+        finally:
+            for cta, words in zip(ctas, kept, strict=True):
+                cta.tmem.words[:] = words
+            for cta, data in zip(ctas, shared, strict=False):
+                cta.shared[:] = data
+
+    def _multiplied(self, ctas: list[Cta], call: Call) -> Executed:
+        idesc = InstructionDescriptor.decode(call.idesc, self.form.kind)
+        try:
+            broken = self._broken(call, idesc)
+        except IsaError as error:
+            return Executed(None, reason="illegal", said=str(error))
+        if broken and self.misaligned == "fault":
+            return Executed(None, broken, reason="misaligned-address", said="; ".join(map(str, broken)))
+        offsets, call = self._straightened(call) if broken else ({}, call)
+        for name, lanes in offsets.items():
+            self._turn(ctas, call, name, -lanes)
+        met: list[str] = []
+        undefined, unordered = mend(self.shape, ctas, call, idesc, self.policy)
+        how: dict[str, Any] = {"target": self.target, "arithmetic": self.arithmetic}
+        try:
+            multiply(call, ctas, **how, meet=lambda name, _count, _where: met.append(name))
+        except (IsaError, UndefinedBehavior) as error:
+            return Executed(None, broken, self._refused(idesc), reason="illegal", said=str(error))
+        if "d" in offsets:
+            self._turn(ctas, call, "d", offsets["d"])
+        return Executed(self._read(ctas), broken, "undefined-metadata" in met or undefined, unordered)
+
+    def _read(self, ctas: list[Cta]) -> Bits:
+        """D where it should be, uint32 [row, n]."""
+        rows, found = self.shape.rows, self.shape.accumulators
+        return np.concatenate([found.read(cta).transpose(1, 0, 2).reshape(rows, -1) for cta in ctas])
+
+    def _refused(self, idesc: InstructionDescriptor) -> bool:
+        """Whether the instruction descriptor is what is wrong."""
+        problems = idesc.validate(target=self.target, **legality(self.form))
+        return any(problem.severity is not Severity.WARNING for problem in problems)
+
+    def _broken(self, call: Call, idesc: InstructionDescriptor) -> tuple[Violation, ...]:
+        """Alignment rules that the addresses break; none where the descriptor has no layout to ask."""
+        form = self.form
+        d, a = TmemAddress.from_word(call.d), TmemAddress.from_word(call.a) if form.a_in_tmem else None
+        meta = TmemAddress.from_word(call.sp_meta) if form.sparse else None
+        try:
+            layout = datapath(idesc.m, form.cta_group, form.sparse, form.ws)
+        except IsaError:
+            return ()
+        return tuple(violations(layout, d, a=a, sp_meta=meta))
+
+    def _straightened(self, call: Call) -> tuple[dict[str, int], Call]:
+        """What follows of a misalignment: how many lanes on each operand lies, and the instruction with the addresses
+        that are right."""
+        offsets: dict[str, int] = {}
+        for site, name in _FOLLOWED.items():
+            word, legal = getattr(call, name), getattr(self.shape.call, name)
+            if site in self.sites and word >> 16 != legal >> 16:
+                offsets[site] = (word >> 16) - (legal >> 16)
+                call = replace(call, **{name: legal & 0xFFFF0000 | word & 0xFFFF})
+        return offsets, call
+
+    def _turn(self, ctas: list[Cta], call: Call, site: str, lanes: int) -> None:
+        """Moves an operand by so many lanes."""
+        first = getattr(call, _FOLLOWED[site]) & 0xFFFF
+        at = slice(first, first + self.layout.operands[site].words)
+        for cta in ctas:
+            cta.tmem.words[:, at] = np.roll(cta.tmem.words[:, at], lanes, axis=0)
+
+    # Faults
+
+    def executed(self, fault: Any, found: Edits | None = None) -> Executed:
+        """The instruction with a fault."""
+        one = self.edits(np.array([fault])).rows(0) if found is None else found
+        site, ctas, call = SITES[int(fault["site"])], self.memory[int(fault["case"])], self.shape.call
+        if site in IMMEDIATE:
+            name = IMMEDIATE[site]
+            return self._execute(
+                ctas, replace(call, **{name: getattr(call, name) ^ int(one.invert) << 32 * int(one.word)})
+            )
+        cells, changes = self.cells(site, int(fault["case"])), one.changes()
+        try:
+            for word, lane, _, after in changes:
+                cells[word, lane] = after
+            return self._execute(ctas, call)
+        finally:
+            for word, lane, before, _ in changes:
+                cells[word, lane] = before
+
+    def run(self, faults: Faults) -> Results:
+        self.check(faults)
+        results = outcomes.empty(faults["id"])
+        for first in range(0, len(faults), _TOGETHER):
+            self._run(results[first : first + _TOGETHER], faults[first : first + _TOGETHER])
+        return results
+
+    def _run(self, results: Results, faults: Faults) -> None:
+        found = self.edits(faults)
+        results["reason"] = np.where(found.changed, reason("unread"), reason("same"))
+        read = np.flatnonzero(found.read)
+        if not len(read):
+            return
+        found, faults = found.rows(read), faults[read]
+        done = [self.executed(fault, found.rows(index)) for index, fault in enumerate(faults)]
+        golden = self.golden[faults["case"]]
+        got = np.stack([right if one.d is None else one.d for one, right in zip(done, golden, strict=True)])
+        stopped = np.array([reason(one.reason) for one in done], np.uint8)
+        stored = np.where(faults["site"][:, None] == SITES.index("e"), found.stored, np.uint32(0))
+        illegal = np.array([one.illegal for one in done])
+        seen = {
+            "legality": illegal,
+            "ordered": np.array([one.unordered for one in done]),
+            "alignment": np.array([bool(one.broken) for one in done]),
+            "parity": parity(stored),
+            "secded": secded(stored),
+            "abft": self.checksums.sees(numbers(got, self.result), faults["case"]) & (stopped == 0),
+        }
+        part = results[read]
+        judge(part, found, Observed(got, seen, stopped, illegal), golden, self.result, self.policy)
+        results[read] = part

@@ -1,0 +1,140 @@
+"""Blocks of work in this process, in several, or on a Dask cluster; a run that was killed goes on where it stopped.
+
+Each block becomes a part in a folder beside the output. When all parts are there they are joined, and the folder goes.
+The output is the same, byte for byte, whatever does the work; only a few blocks are in memory at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from simulator.errors import MissingDependency, TraceError
+from simulator.files import complete
+
+Work = Callable[[str, Any], bytes]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of an output.
+
+    Attributes:
+        output: the file.
+        head: its first lines, which say what it is.
+        count: blocks.
+    """
+
+    output: Path
+    head: str
+    count: int
+
+    @property
+    def folder(self) -> Path:
+        """Where the parts are."""
+        return self.output.with_name(f"{self.output.name}.parts")
+
+    def open(self, what: str) -> None:
+        """Makes the folder, unless it is there already; TraceError if it holds parts of another run than that of
+        `what`."""
+        note = self.folder / "run"
+        if self.folder.is_dir():
+            if note.is_file() and note.read_text() == self.head:
+                return
+            legal = "that list and policy again, or remove the folder"
+            raise TraceError(str(self.folder), 0, 0, f"holds parts of another run than that of {what}", legal)
+        fresh = self.folder.with_name(f".{self.folder.name}.{os.getpid()}")
+        fresh.mkdir()
+        (fresh / "run").write_text(self.head)
+        fresh.rename(self.folder)
+
+    def _part(self, number: int) -> Path:
+        return self.folder / f"{number:06}.csv"
+
+    @property
+    def missing(self) -> list[int]:
+        """Blocks that have not been done."""
+        return [number for number in range(self.count) if not self._part(number).is_file()]
+
+    def keep(self, number: int, text: bytes) -> None:
+        """A block that is done."""
+        with complete(self._part(number)) as stream:
+            stream.write(text)
+
+    def join(self) -> None:
+        """Writes the output from all parts, and removes them."""
+        with complete(self.output) as stream:
+            stream.write(self.head.encode())
+            for number in range(self.count):
+                with self._part(number).open("rb") as part:
+                    shutil.copyfileobj(part, stream)
+        self.remove()
+
+    def remove(self) -> None:
+        """Removes the parts."""
+        shutil.rmtree(self.folder)
+
+
+def worked(
+    work: Work, key: str, tasks: Iterator[tuple[int, Any]], workers: int, cluster: str, count: int
+) -> Iterator[tuple[int, bytes]]:
+    """What `work(key, block)` makes of each numbered block, in any order.
+
+    Args:
+        workers: processes.
+        cluster: address of a Dask scheduler, or "local"; "" for none.
+        count: how many blocks there are.
+    """
+    if cluster:
+        yield from _on_cluster(work, key, tasks, cluster)
+    elif workers <= 1 or count <= 1:
+        for number, block in tasks:
+            yield number, work(key, block)
+    else:
+        with ProcessPoolExecutor(min(workers, count), initializer=_one_thread) as pool:
+            yield from _bounded(lambda block: pool.submit(work, key, block), tasks, 2 * workers)
+
+
+def _one_thread() -> None:
+    """Processes share the cores: none of them starts threads of its own."""
+    os.environ["TCSIM_THREADS"] = "1"
+
+
+def _bounded(
+    submit: Callable[[Any], Future[bytes]], tasks: Iterator[tuple[int, Any]], ahead: int
+) -> Iterator[tuple[int, bytes]]:
+    """Results as they come, with no more than `ahead` blocks on their way."""
+    running: dict[Future[bytes], int] = {}
+    while True:
+        for number, block in islice(tasks, ahead - len(running)):
+            running[submit(block)] = number
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            yield running.pop(future), future.result()
+
+
+def _on_cluster(work: Work, key: str, tasks: Iterator[tuple[int, Any]], cluster: str) -> Iterator[tuple[int, bytes]]:
+    """The same on a Dask cluster; MissingDependency without dask."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingDependency("dask", "a cluster", "cluster") from None
+    make: Any = Client
+    client = make(processes=False, dashboard_address=None) if cluster == "local" else make(cluster)
+    with client:
+        running: dict[Any, int] = {}
+        ahead = 2 * max(1, sum(client.ncores().values()))
+        while True:
+            for number, block in islice(tasks, ahead - len(running)):
+                running[client.submit(work, key, block, pure=False)] = number
+            if not running:
+                return
+            done = next((future for future in running if future.done()), next(iter(running)))
+            yield running.pop(done), done.result()

@@ -1,0 +1,118 @@
+"""Reads the instructions of a trace: PTX, decoded by `isa.decode` (equal texts once), whose registers are those of a
+trace."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import NoReturn
+
+from isa import Instruction, IsaError, Target, decode
+from isa.forms.record import Form, Role
+from isa.ptx.instruction import Address, Operand, Pair, Register, Vector, register_names
+from simulator.errors import TraceError
+from simulator.execute.barrier import barrier_of
+from simulator.execute.cta_state import CLUSTER_REGISTERS, SPECIAL
+from simulator.program.statements import Statement
+from simulator.state.registers import SORT_OF_BITS, Sort, register_place
+
+MAX_REGISTERS = 255  # of a thread; PTX ISA 9.0, 11.4.2 (.maxnreg); CUDA programming guide, compute capabilities
+
+
+class InstructionReader:
+    """Decodes instructions, and keeps what the program must know of all of them.
+
+    Attributes:
+        target: what they are written for; None while it is not known.
+        counts: by sort, how many registers they use.
+        group: the first cta_group that an instruction names, and its line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.target: Target | None = None
+        self.counts = [0] * len(Sort)
+        self.group: tuple[str, int] | None = None
+
+    def fail(self, statement: Statement, reason: str, legal: str = "", offset: int = 0) -> NoReturn:
+        """TraceError at `offset` characters into the statement, which may span lines."""
+        before = statement.text[:offset]
+        line = statement.line + before.count("\n")
+        column = statement.column + offset if "\n" not in before else offset - before.rfind("\n")
+        raise TraceError(str(self.path), line, column, reason.replace("\n", " "), legal)
+
+    def instruction(self, statement: Statement) -> Instruction:
+        try:
+            instruction = _decoded(statement.text, self.target)
+            barrier_of(instruction)
+        except IsaError as error:
+            self.fail(statement, error.reason, error.legal, max(error.position, 0))
+        guard = instruction.guard
+        if guard is not None:
+            self.check_register(statement, guard.predicate.name, (1,), "a guard")
+        for role, operand in zip(instruction.form.roles, instruction.operands, strict=False):
+            self.check_registers(statement, instruction, role, operand)
+        self.check_group(statement, instruction.form)
+        return instruction
+
+    def check_group(self, statement: Statement, form: Form) -> None:
+        """A kernel has one cta_group: PTX ISA 9.0, 9.7.16.5, and ptxas 13.0."""
+        if form.cta_group:
+            group = f".cta_group::{form.cta_group}"
+            self.group = self.group or (group, statement.line)
+            if group != self.group[0]:
+                place = max(statement.text.find(group), 0)
+                self.fail(
+                    statement,
+                    f"{group} beside {self.group[0]} of line {self.group[1]}",
+                    "one cta_group in the whole trace",
+                    place,
+                )
+
+    def check_registers(self, statement: Statement, instruction: Instruction, role: Role, operand: Operand) -> None:
+        widths = role.widths or (role.width,)
+        if isinstance(operand, Address):
+            widths = (32, 64)
+        if isinstance(operand, Vector) and role.packs:
+            widths = (32,)
+        if isinstance(operand, Pair):
+            first, second = operand.elements
+            for part, bits in ((first, 32), (second, 1)):
+                if isinstance(part, Register):
+                    self.check_register(
+                        statement, part.name, (bits,), f"operand {role.name} of {instruction.form.opcode}"
+                    )
+            return
+        for name in register_names(operand):
+            if name not in SPECIAL or (name in CLUSTER_REGISTERS and not role.special):
+                self.check_register(statement, name, widths, f"operand {role.name} of {instruction.form.opcode}")
+
+    def check_register(self, statement: Statement, name: str, widths: tuple[int, ...], what: str) -> None:
+        place = register_place(name)
+        sorts = [SORT_OF_BITS[bits] for bits in widths]
+        if place is None or place.number >= MAX_REGISTERS:
+            legal = " or ".join(f"{sort.prefix}0 to {sort.prefix}{MAX_REGISTERS - 1}" for sort in sorts)
+            legal += f", or {', '.join(SPECIAL)} to read" if Sort.WORD in sorts else ""
+            self.fail(statement, f"'{name}' is not a register of a trace", legal, _place_of(name, statement.text))
+        if place.sort not in sorts:
+            legal = " or ".join(f"{sort.bits} ({sort.prefix}0)" for sort in sorts)
+            self.fail(
+                statement,
+                f"{what} is {name}, a register of {place.sort.bits} bits",
+                legal,
+                _place_of(name, statement.text),
+            )
+        self.counts[place.sort] = max(self.counts[place.sort], place.number + 1)
+
+
+def _place_of(name: str, text: str) -> int:
+    """Where a register stands in an instruction's text, not where a longer name or the opcode begins alike."""
+    start = 0 if text.startswith("@") else max(text.find(" "), 0)
+    match = re.search(rf"(?<![\w$%.]){re.escape(name)}(?![\w$])", text[start:])
+    return match.start() + start if match else 0
+
+
+@lru_cache(maxsize=65536)
+def _decoded(text: str, target: Target | None) -> Instruction:
+    return decode(text, target)

@@ -1,0 +1,195 @@
+"""What a program reads, and when: which faults in it nothing can see, found out by watching one run without faults.
+
+Times of registers are dynamic instructions of their warp. Those of shared and Tensor Memory count the operations of all
+warps in the order of execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.descriptors.instruction import InstructionDescriptor
+from isa.forms.mma import is_mma
+from isa.forms.tcgen05 import is_tcgen05_mma
+from isa.tensor_memory.address import COLUMNS, TMEM_LANES
+from simulator.execute.cta_state import CtaState, Executor
+from simulator.execute.dispatch import guarded_lanes
+from simulator.execute.events import Event
+from simulator.execute.operands import reader
+from simulator.program.lowering import Code, Operation
+from simulator.simulation.group import Group
+from simulator.simulation.interpreter import Executed
+from simulator.simulation.observer import Observer
+from simulator.simulation.session import Session
+from simulator.state.registers import WARP_SIZE, Sort
+
+Orders = NDArray[np.int64]
+_NEVER = np.iinfo(np.int64).max
+_WORD_BYTES = 4
+
+
+@dataclass
+class Uses:
+    """When words are read, and when they are written whole.
+
+    Attributes:
+        span: every time is below this.
+        always: words that are read all the time.
+    """
+
+    span: int
+    always: set[int] = field(default_factory=set)
+    _parts: dict[bool, list[Orders]] = field(default_factory=lambda: {True: [], False: []})
+
+    def add(self, words: Any, time: Any, *, read: bool) -> None:
+        """These words are read (or written) at a time, or at one time each."""
+        self._parts[read].append(np.asarray(words, np.int64) * self.span + time)
+
+    @cached_property
+    def _keys(self) -> dict[bool, Orders]:
+        """Reads and writes as word * span + time, sorted; nothing may be added after the first question."""
+        none = np.zeros(0, np.int64)
+        return {read: np.unique(np.concatenate([none, *parts])) for read, parts in self._parts.items()}
+
+    @cached_property
+    def words(self) -> Orders:
+        """Words that are ever read."""
+        return np.union1d(np.unique(self._keys[True] // self.span), np.array(sorted(self.always), np.int64))
+
+    def _next(self, word: int, time: int, *, read: bool) -> int:
+        keys = self._keys[read]
+        place = int(np.searchsorted(keys, word * self.span + time))
+        return int(keys[place]) % self.span if place < len(keys) and keys[place] < (word + 1) * self.span else _NEVER
+
+    def read(self, word: int, first: int, last: int) -> bool:
+        """Whether a change of a word is seen that is made before time `first`, and again before each time below
+        `last`."""
+        if word in self.always:
+            return True
+        if first >= self.span:
+            return False
+        if self._next(word, first, read=True) < last:
+            return True
+        final = max(first, min(last, self.span) - 1)
+        seen = self._next(word, final, read=True)
+        return seen < _NEVER and seen <= self._next(word, final, read=False)
+
+
+def register_uses(session: Session) -> dict[int, Uses]:
+    """By warp, when each 32-bit register is read and written whole."""
+    found: dict[int, Uses] = {}
+    for code in session.program.codes:
+        first = code.cta * session.program.warps
+        uses = _registers(session, code, session.sequences[first + code.warps[0]]) if code.warps else Uses(1)
+        found |= {first + warp: uses for warp in code.warps}
+    return found
+
+
+def _registers(session: Session, code: Code, sequence: NDArray[np.int32]) -> Uses:
+    uses, words = Uses(len(sequence) + 1), session.program.numbering.words
+    for item in code.operations:
+        times = np.flatnonzero(sequence == item.index)
+        for register in (r for r in item.reads if r < words):
+            uses.add(register, times, read=True)
+        for register in (r for r in item.writes if r < words and item.instruction.guard is None):
+            uses.add(register, times, read=False)
+    for store in session.program.stores:
+        if store.register is not None and store.sort is Sort.WORD and store.cta in (None, code.cta):
+            uses.add(np.arange(store.register, store.register + store.count), len(sequence), read=True)
+    return uses
+
+
+class Golden(Observer):
+    """The run without faults.
+
+    Attributes:
+        executed: its results.
+        starts: by warp, how many operations of all warps had begun before each of its dynamic instructions (and before
+            its end).
+        uses: by "shared" or "tmem", then by CTA: when each 32-bit word, or each cell (lane * 512 + column), is read and
+            written whole, in such numbers.
+        d_types: names of the types of D of all matrix instructions.
+    """
+
+    wants_accesses: ClassVar[bool] = True
+
+    def __init__(self, session: Session) -> None:
+        self._ctas, self._warps, self._count = session.program.ctas, session.program.warps, 0
+        self._starts: dict[int, list[int]] = {warp: [] for warp in session.sequences}
+        self._accesses: list[tuple[int, bool, str, int, Orders]] = []
+        self.starts: dict[int, Orders] = {}
+        self.d_types: set[str] = set()
+        self.executed: Executed = session.run(self)
+        self.uses = self._uses(session)
+
+    def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
+        for warp in group.warps:
+            self._starts[group.code.cta * self._warps + int(warp)].append(self._count)
+        self._count += 1
+        form, instruction = operation.instruction.form, operation.instruction
+        if is_mma(form):
+            self.d_types.add(form.d_type.name)
+        elif is_tcgen05_mma(form):
+            lanes = np.ones((len(group.warps), WARP_SIZE), np.bool_)
+            lanes = lanes if instruction.guard is None else guarded_lanes(instruction.guard, machine, group.warps)
+            words = reader(instruction["idesc"])(machine, group.warps)[:, 0][lanes]
+            self.d_types |= {_d_type(form.kind, int(word)) for word in np.unique(words)}
+        return None
+
+    def finished(self, machines: list[CtaState]) -> None:
+        self.starts = {warp: np.array([*starts, self._count], np.int64) for warp, starts in self._starts.items()}
+
+    def accessed(self, event: Event) -> None:
+        """Keeps what is read and written, as words."""
+        time = max(self._count - 1, 0)
+        for read, regions in ((True, event.reads), (False, event.writes)):
+            for space, cta, cells, *_ in regions:
+                words = _words(space, cells, read, event.kind)
+                self._accesses.extend((time, read, space, cta, found) for found in words)
+
+    def _uses(self, session: Session) -> dict[str, list[Uses]]:
+        found = {space: [Uses(self._count + 1) for _ in range(self._ctas)] for space in ("shared", "tmem")}
+        for time, read, space, cta, words in self._accesses:
+            if space == "mbarrier":
+                found["shared"][cta].always.update(words.tolist())
+            else:
+                found[space][cta].add(words, time, read=read)
+        for store in session.program.stores:
+            for cta in range(self._ctas) if store.cta is None else (store.cta,):
+                if store.shared is not None:
+                    words = np.arange(store.shared // _WORD_BYTES, (store.shared + store.count + 3) // _WORD_BYTES)
+                    found["shared"][cta].add(words, self._count, read=True)
+                if store.tmem is not None:
+                    columns = np.arange(store.tmem, store.tmem + store.count)
+                    cells = (np.arange(TMEM_LANES)[:, None] * COLUMNS + columns).ravel()
+                    found["tmem"][cta].add(cells, self._count, read=True)
+        self._accesses.clear()
+        return found
+
+
+def _words(space: str, cells: Orders, read: bool, kind: str) -> Iterable[Orders]:
+    """What a region of an event says of words: all that are read; of those that are written, the ones written whole.
+
+    D of an mma counts as written in part, since a lane mask may keep lanes as they are.
+    """
+    if space == "mbarrier":
+        places = cells.ravel() // _WORD_BYTES
+        yield np.concatenate([places, places + 1])
+    elif space == "shared":
+        words, counts = np.unique(np.unique(cells) // _WORD_BYTES, return_counts=True)
+        yield words if read else words[counts == _WORD_BYTES]
+    elif space == "tmem" and (read or not kind.startswith("tcgen05.mma")):
+        yield np.unique(cells)
+
+
+def _d_type(kind: str, word: int) -> str:
+    """The type of D: of kinds f16 and f8f6f4 the instruction descriptor says it."""
+    if kind in ("f16", "f8f6f4"):
+        return str(InstructionDescriptor.decode(word, kind).d_type)
+    return "s32" if kind == "i8" else "f32"

@@ -1,0 +1,1 @@
+"""Studies of faults: every metadata bit of every form, and what detectors cost."""

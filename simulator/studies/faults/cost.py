@@ -1,0 +1,154 @@
+"""What detectors cost where they take instructions: the kernel of a GEMM tile with them, on the timing model.
+
+    legality   five integer instructions for each metadata register that is loaded: the indices of every code differ
+    ordered    eleven: they ascend
+    abft       row checksums: one more column of B for each tile (a sparse product for each row tile, shared out among
+               the warps along N); column checksums: one more row of A, which is dense (two dense products for each
+               sparse one, shared out among the warps along M)
+    parity, secded   none: they are checked in hardware, beside the register file
+
+Bits are combined over all codes of a register at once; the result is gathered in one register and tested after the
+loop. Counted is time alone: what the checksums are made of (a row of sums of A, a column of sums of B) is assumed to
+come with the operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from isa import IsaError
+from simulator.simulation.run import run
+from simulator.studies.gemm.tile import REGISTERS, Tile
+from simulator.studies.gemm.trace import KernelWriter, Layout, kernel_trace
+from simulator.tables import aligned
+
+DENSE = {
+    "f16": "m16n8k16.row.col.f32.f16.f16.f32",
+    "bf16": "m16n8k16.row.col.f32.bf16.bf16.f32",
+    "s8": "m16n8k32.row.col.s32.s8.s8.s32",
+}
+K = 1024  # of the GEMM: enough iterations for the loop to weigh
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One detector: cycles of the kernel, and instructions that were added."""
+
+    name: str
+    cycles: int
+    added: int
+    overhead: float
+
+
+class _Detecting(KernelWriter):
+    """A kernel with a detector, in registers of its own."""
+
+    def __init__(self, tile: Tile, where: Layout, cta: int, ctas: int) -> None:
+        super().__init__(tile, where, cta, ctas)
+        plain = KernelWriter(tile, where, cta, ctas)
+        for _ in plain.program(2 * tile.stages):
+            pass  # which registers it takes is known when it is written
+        self.spare = plain.take.used
+
+
+class _Checking(_Detecting):
+    """A kernel that checks every metadata register before the first product that uses it."""
+
+    result = 0  # which spare register gathers the result
+
+    def check(self, e: str) -> Iterator[str]:
+        """The instructions that check a register."""
+        raise NotImplementedError
+
+    def program(self, iterations: int) -> Iterator[str]:
+        yield f"    mov.b32 %r{self.spare + self.result}, 0xffffffff;"
+        yield from super().program(iterations)
+
+    def products(self, slot: int, step: int) -> Iterator[str]:
+        t = self.tile
+        word, again = (step, 0) if t.type == "s8" else divmod(step, 2)
+        for number, product in enumerate(super().products(slot, step)):
+            if again or number >= t.tiles_m:  # the first products of a step use each register once
+                yield product
+                continue
+            e = f"%r{self.metadata_of(slot) + word * t.tiles_m + number}"
+            yield "\n".join([*(f"    {line}" for line in self.check(e)), product])
+
+
+class _Legality(_Checking):
+    result = 1
+
+    def check(self, e: str) -> Iterator[str]:
+        t, acc, u = (f"%r{self.spare + i}" for i in range(3))
+        yield f"shr.u32 {t}, {e}, 2; xor.b32 {t}, {t}, {e};"  # bits 1..0 of each code: where the indices differ
+        yield f"shr.u32 {u}, {t}, 1; or.b32 {t}, {t}, {u}; and.b32 {acc}, {acc}, {t};"
+
+
+class _Ordered(_Checking):
+    def check(self, e: str) -> Iterator[str]:
+        acc, high, low, h0, x = (f"%r{self.spare + i}" for i in range(5))
+        yield f"shr.u32 {high}, {e}, 3; shr.u32 {low}, {e}, 1; shr.u32 {h0}, {e}, 2;"
+        yield f"xor.b32 {x}, {high}, {low}; and.b32 {high}, {high}, {x};"  # upper bits: second index above the first
+        yield f"xor.b32 {low}, {h0}, {e}; and.b32 {low}, {low}, {h0}; not.b32 {x}, {x};"
+        yield f"and.b32 {low}, {low}, {x}; or.b32 {high}, {high}, {low}; and.b32 {acc}, {acc}, {high};"
+
+
+class _Abft(_Detecting):
+    """A kernel with checksum products behind the last product of each step."""
+
+    def __init__(self, tile: Tile, where: Layout, cta: int, ctas: int) -> None:
+        super().__init__(tile, where, cta, ctas)
+        self.rows, self.columns = -(-tile.tiles_m // tile.warps_n), 2 * -(-tile.tiles_n // tile.warps_m)
+        if self.spare + 4 * (self.rows + self.columns // 2) > REGISTERS:
+            reason = "no registers are left for the accumulators of checksums"
+            raise IsaError(str(tile), -1, reason, "a smaller tile or more warps")
+
+    def products(self, slot: int, step: int) -> Iterator[str]:
+        *products, last = super().products(slot, step)
+        yield from products
+        opcode, operands = last.strip().split(" ", 1)
+        _, a, b, _, e = (part.strip(", ") for part in operands.replace("}", "{").split("{") if part.strip(", "))
+        pairs, lines = ", ".join(b.split(", ")[:2]), [last]
+        for i in range(self.rows):
+            d = _registers(self.spare + 4 * i)
+            lines.append(f"    {opcode} {d}, {{{a}}}, {{{b}}}, {d}, {e}")
+        for i in range(self.columns):
+            d = _registers(self.spare + 4 * (self.rows + i // 2))
+            lines.append(f"    mma.sync.aligned.{DENSE[self.tile.type]} {d}, {{{a}}}, {{{pairs}}}, {d};")
+        yield "\n".join(lines)
+
+
+def _registers(first: int) -> str:
+    return "{" + ", ".join(f"%r{first + i}" for i in range(4)) + "}"
+
+
+DETECTORS = {"none": KernelWriter, "legality": _Legality, "ordered": _Ordered, "abft": _Abft}
+
+
+def costs(tile: Tile, config: str = "h100_sxm", k: int = K) -> list[Cost]:
+    """The kernel without detectors, and with each.
+
+    Raises:
+        IsaError: a dense tile, or one that leaves no registers for checksums.
+        ConfigError: no such config.
+    """
+    if not tile.sparse:
+        raise IsaError(str(tile), -1, "a dense tile has no metadata to check", "a sparse tile")
+    found: list[Cost] = []
+    plain = kernel_trace(tile, k).count(";")
+    for name, writer in DETECTORS.items():
+        text = kernel_trace(tile, k, writer=writer)
+        cycles = run(text, config, arithmetic="none").cycles
+        base = found[0].cycles if found else cycles
+        found.append(Cost(name, cycles, text.count(";") - plain, cycles / base - 1))
+    return found
+
+
+def as_text(found: list[Cost], tile: Tile, config: str) -> str:
+    """A table."""
+    cells = [[one.name, f"{one.cycles:,}", f"{one.overhead:.1%}", f"{one.added:,}"] for one in found]
+    rows = [["detector", "cycles", "overhead", "statements added"], *cells]
+    table = aligned(rows, "<>", widths=(10, 9, 9, 17), gap=" ")
+    head = f"{tile}, K = {K}, on {config}: one CTA"
+    return "\n".join([head, "", *table, "parity     and secded take no instructions", ""])

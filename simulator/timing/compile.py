@@ -1,0 +1,265 @@
+"""Compiles flat code for the timing engine: looks up the time of every operation in the config.
+
+`compile_code` does what the code and the config say; `bind` fills in what only a run can tell: wavefronts of shared
+memory, and what asynchronous instructions did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.forms.mma import MmaForm, is_mma
+from isa.forms.record import Form, Time, Unit
+from isa.forms.tcgen05 import is_tcgen05_mma
+from isa.ptx.instruction import Register, Vector
+from simulator.errors import ConfigError
+from simulator.execute import dynamic_info as known
+from simulator.execute.dynamic_info import Fact, Idle, cycle
+from simulator.program.lowering import Code, LoopEnd, Operation
+from simulator.state.registers import Numbering
+from simulator.timing.config import Config
+from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, nesting, unread
+from simulator.timing.tables import kind_of
+from simulator.timing.tcgen05 import Cost, cost
+
+Facts = Mapping[int, Mapping[int, Sequence[Fact]]]
+
+
+Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
+
+
+def compile_code(code: Code, config: Config, costs: Costs | None = None, facts: Facts | None = None) -> TimedCode:
+    """Looks up the time of every operation; `costs` and `facts` as `bind`, where they are known already.
+
+    Raises:
+        ConfigError: an instruction that the config has no time for.
+    """
+    items: list[TimedOperation | TimedLoop] = []
+    for item in code.items:
+        if isinstance(item, LoopEnd):
+            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, True, unread(items[item.start :])))
+        else:
+            items.append(_timed(item, config))
+    _pipes(items, config)
+    ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
+    timed = TimedCode(code.warps, items, nesting(items), ends)
+    if costs or facts:
+        bind(timed, config, costs or {}, facts or {})
+    return timed
+
+
+def bind(code: TimedCode, config: Config, costs: Costs, facts: Facts) -> None:
+    """Fills in what only a run can tell, in place of what was there.
+
+    Args:
+        costs: for the index of each operation that uses shared memory: the warps, and wavefronts [execution, warp].
+        facts: for the index of each operation of tcgen05, mbarrier, fence and barrier.cluster, and each warp that runs
+            it: the facts of its executions, as they came or as a `facts.cycle`. A warp without facts takes an issue
+            slot alone.
+
+    Raises:
+        ConfigError: the config has no times for them.
+        ValueError: a fact that is none of its operation's unit.
+    """
+    for place, item in enumerate(code.items):
+        if isinstance(item, TimedLoop):
+            item.constant = all(part.constant for part in code.items[item.start : place])
+        elif item.jobs is not None:
+            item.jobs, latency = _jobs(item.unit, facts.get(place, {}), config, item.line)
+            if item.unit in _TIMED_BY_JOBS:
+                item.latency = latency
+        elif item.costs is not None:
+            warps, table = costs.get(place, ((), _ONE_WAVEFRONT))
+            rows = table[:1] if (table == table[:1]).all() else table
+            item.costs, item.column = rows.tolist(), {warp: column for column, warp in enumerate(warps)}
+
+
+def _timed(op: Operation, config: Config) -> TimedOperation:
+    form, time = op.instruction.form, op.instruction.form.time
+    if form.asynchronous or time is Time.CLUSTER_BARRIER:
+        _check_asynchronous(op, form, config)
+        return asynchronous(form.unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
+    if is_mma(form):
+        return _matrix(op, form, config)
+    if time.table == "memory":
+        return _global(op, form, config)
+    if time is Time.BARRIER:
+        return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
+    if time.table == "alu":
+        alu, either = config.alu, time is Time.EITHER
+        return TimedOperation(
+            Unit.ALU, alu.latency, alu.interval, op.reads, op.writes, op.line, time=time, either=either
+        )
+    return _shared(op, form, config)
+
+
+def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
+    """An access to shared memory."""
+    assert form.access is not None
+    words = max(form.access.bytes // 4, 1)
+    latency = config.shared.latency
+    if form.time is Time.LOAD:
+        latency += config.shared.register_latency * (words - 1)
+    return TimedOperation(
+        Unit.SHARED,
+        latency,
+        config.shared.warp_interval,
+        op.reads,
+        op.writes,
+        op.line,
+        sent=1 if op.writes else 1 + words,
+        forwarding_penalty=0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency,
+        costs=_ONE_WAVEFRONT.tolist(),
+        column={},
+    )
+
+
+def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
+    """Says which integer instructions wait for the other pipe: ptxas lets additions alternate between the two."""
+    multiplies: dict[int, bool] = {}  # by the register that an integer instruction wrote last, whether in that pipe
+    for _ in range(2):  # the second time with what the end of a loop leaves
+        for item in items:
+            if not isinstance(item, TimedOperation):
+                continue
+            if item.unit is Unit.ALU:
+                before = [multiplies[register] for register in item.reads if register in multiplies]
+                alternates = item.either and bool(before) and not before[-1]
+                ours = item.time in (Time.MULTIPLY, Time.FLOAT) or alternates
+                crosses = any(pipe is not ours for pipe in before)
+                item.forwarding_penalty = config.alu.change_latency if crosses else 0
+                multiplies.update(dict.fromkeys(item.writes, ours))
+            else:
+                for register in item.writes:
+                    multiplies.pop(register, None)
+
+
+def _matrix(op: Operation, form: MmaForm, config: Config) -> TimedOperation:
+    """An mma: of the chip, or one for which ptxas writes a sequence."""
+    if config.tensor_class(form) is not None:
+        return matrix(form, config, op.reads, op.writes, op.line)
+    sequence = config.sequences.find(form) if config.sequences is not None else None
+    if sequence is None:
+        reason = f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'"
+        raise ConfigError(config.path, "tensor", reason, _described(form))
+    return TimedOperation(Unit.TENSOR, 1, 1, op.reads, op.writes, op.line, emulated=(sequence, _operands(op)))
+
+
+def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[int, ...], line: int) -> TimedOperation:
+    """A matrix instruction of the chip, for which the config has a class."""
+    tensor = config.tensor_class(form)
+    assert tensor is not None
+    operation = TimedOperation(
+        Unit.TENSOR, tensor.latency, tensor.interval, reads, writes, line, tensor.blocking, sparse=tensor.sparse
+    )
+    operation.result_from, operation.result_until, operation.ports, operation.shortest_stall = (
+        tensor.result_from,
+        tensor.result_until,
+        tensor.ports,
+        tensor.stall,
+    )
+    return operation
+
+
+def asynchronous(
+    unit: Unit,
+    facts: Mapping[int, Sequence[Fact]],
+    config: Config,
+    *,
+    reads: tuple[int, ...] = (),
+    writes: tuple[int, ...] = (),
+    line: int = 0,
+) -> TimedOperation:
+    """An operation of the units TCGEN05, TMEM or SYNC, by the facts of each warp's executions.
+
+    Raises:
+        ConfigError: the config has no times for them.
+        ValueError: a fact that is none of this unit's.
+    """
+    jobs, latency = _jobs(unit, facts, config, line)
+    return TimedOperation(unit, latency, 0, reads, writes, line, jobs=jobs)
+
+
+def _jobs(
+    unit: Unit, facts: Mapping[int, Sequence[Fact]], config: Config, line: int
+) -> tuple[dict[int, tuple[Job, ...]], int]:
+    """What the executions of each warp do, and the shortest time until a result; errors as `asynchronous`."""
+    jobs: dict[int, tuple[Job, ...]] = {}
+    costs: dict[Fact, Cost | None] = {}
+    for warp, executions in facts.items():
+        for fact in set(executions) - costs.keys():
+            if isinstance(fact, _KNOWN) and not isinstance(fact, FACTS[unit]):
+                raise ValueError(
+                    f"line {line}: {type(fact).__name__} is no fact of an instruction of the unit {unit.name}"
+                )
+            try:
+                free = isinstance(fact, _WITHOUT_COST) or (
+                    isinstance(fact, FACTS[Unit.SYNC]) and config.mbarrier is not None
+                )
+                costs[fact] = None if free else cost(config, fact)
+            except ConfigError as error:
+                where = f"line {line} of the trace: " if line else ""
+                raise ConfigError(error.path, error.key, where + error.reason, error.legal) from None
+        if executions:
+            jobs[warp] = tuple(Job(fact, costs[fact]) for fact in cycle(executions))
+    latency = min((price.latency for price in costs.values() if price is not None), default=1)
+    return jobs, latency
+
+
+def _operands(op: Operation) -> dict[int | str, int]:
+    """The number of the register of each operand: a0, b1, c2, d3, e."""
+    registers: dict[int | str, int] = {}
+    for role, operand in zip(op.instruction.form.roles, op.instruction.operands, strict=False):
+        elements = operand.elements if isinstance(operand, Vector) else (operand,)
+        for i, element in enumerate(elements):
+            for number in Numbering().numbers((str(element),)) if isinstance(element, Register) else ():
+                registers["e" if role.name == "e" else f"{role.name}{i}"] = number
+    return registers
+
+
+FACTS: dict[Unit, tuple[type, ...]] = {
+    Unit.TCGEN05: (known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts),
+    Unit.TMEM: (known.MoveFacts,),
+    Unit.SYNC: (known.MoveWaitFacts, known.InitFacts, known.ArriveFacts, known.ExpectFacts, known.WaitFacts),
+    Unit.GLOBAL: (known.CommitGroupFacts, known.WaitGroupFacts),
+    Unit.SHARED: (known.FetchFacts, known.BulkFacts),
+}
+_WITHOUT_COST = (Idle, *FACTS[Unit.GLOBAL], *FACTS[Unit.SHARED])
+_TIMED_BY_JOBS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)  # whose latency is that of what they do
+_ONE_WAVEFRONT = np.ones((1, 0), np.int64)
+_KNOWN = tuple(kind for kinds in FACTS.values() for kind in kinds)
+
+
+def _global(op: Operation, form: Form, config: Config) -> TimedOperation:
+    """An access to global memory, or what commits and waits for copies."""
+    if config.memory is None:
+        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
+        raise ConfigError(config.path, "memory", reason, "a config with [memory], such as h100_sxm")
+    timed = asynchronous(form.unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
+    timed.latency = config.memory.latency if form.time is Time.LOAD_GLOBAL else 1
+    return timed
+
+
+def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
+    """ConfigError where the config cannot time the instruction, whatever its operands are."""
+    if form.time in (Time.FENCE, Time.CLUSTER_BARRIER):
+        return
+    if config.tcgen05 is None and (form.time is not Time.MBARRIER or config.mbarrier is None):
+        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
+        raise ConfigError(config.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
+    if config.tcgen05 is not None and is_tcgen05_mma(form) and config.tcgen05.kind(form.kind) is None:
+        legal = ", ".join(name for kind in config.tcgen05.kinds for name in kind.kinds)
+        reason = f"line {op.line} of the trace: no table for '{form.opcode}'"
+        raise ConfigError(config.path, "tcgen05.kind", reason, legal)
+
+
+def _described(form: MmaForm) -> str:
+    """What a class for this form would say."""
+    kind = f'kinds with "{kind_of(form)}", ' if kind_of(form) else ""
+    shape = (
+        f"{kind}sparse = {str(form.sparse).lower()}, rows = {form.m}, "
+        f"row_bytes = {form.k_stored * form.a_type.bits // 8}"
+    )
+    return f"{shape}, inputs with {form.a_type} and {form.b_type}, accumulators with {form.d_type}"

@@ -1,0 +1,57 @@
+"""What the units of an SM share: the calendar, the config, the warps and the counters, and whom they tell when
+something is complete."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import simpy
+
+from simulator.timing.config import Config
+from simulator.timing.counters import Counters
+from simulator.timing.model import StallReason
+from simulator.timing.observer import TimingObserver
+from simulator.timing.warp import Warp
+
+
+class Machine(ABC):
+    """An SM, or the two SMs of a pair of CTAs, as its units see it.
+
+    Attributes:
+        env: SimPy's calendar.
+        ctas: CTAs, each on an SM of its own; `cta_warps` warps each.
+        end: the last cycle so far in which a result is there.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        warps: list[Warp],
+        *,
+        ctas: int,
+        cta_warps: int,
+        observer: TimingObserver | None,
+    ) -> None:
+        self.env = simpy.Environment()
+        self.config, self.warps, self.ctas, self.cta_warps, self.observer = config, warps, ctas, cta_warps, observer
+        self.counters = Counters(len(warps), config.sm.sub_cores * ctas, ctas)
+        self.end = 0
+
+    @property
+    def mbarrier_latency(self) -> int:
+        """From an arrival until a warp that waits can issue."""
+        times = self.config.mbarrier or (self.config.tcgen05.mbarrier if self.config.tcgen05 is not None else None)
+        assert times is not None
+        return times.latency
+
+    @abstractmethod
+    def release(self, warp: Warp, now: int, reason: StallReason = StallReason.MBARRIER) -> None:
+        """What the warp waits for is complete: it can issue at `now`."""
+
+    @abstractmethod
+    def wake_cores(self, cta: int, now: int) -> None:
+        """The queue of an SM has room again."""
+
+    @abstractmethod
+    def check_done(self) -> None:
+        """Ends the run when all programs are over and nothing works on."""

@@ -1,0 +1,1 @@
+"""Results of fault campaigns for people."""

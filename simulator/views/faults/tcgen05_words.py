@@ -1,0 +1,82 @@
+"""One fault of a `tcgen05.mma` in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from isa.descriptors.instruction import InstructionDescriptor
+from isa.shared_memory.descriptor import SharedMemoryDescriptor
+from isa.tensor_memory.address import COLUMNS, TMEM_LANES, TmemAddress
+from simulator.execute.tcgen05.example import COLUMN
+from simulator.faults.table import MODELS, SITES
+from simulator.faults.tcgen05_target import Tcgen05Target
+
+
+def explain_tcgen05(target: Tcgen05Target, fault: Any) -> dict[str, Any]:
+    """Keys: what, changes (place, before, after), held (the elements, codes or fields that the changed bits belong
+    to), error, `got` and `golden` (D with and without the fault)."""
+    found, site = target.edits(np.array([fault])).rows(0), SITES[int(fault["site"])]
+    done, changes = target.executed(fault, found), found.changes()
+    shape = f"M = {target.m}, N = {target.n}, layout {target.layout.layout}"
+    return {
+        "what": f"{MODELS[int(fault['model'])]} in {site} of {target.form.opcode}, {shape}",
+        "changes": [
+            (_place(target, site, word, lane), f"{now:#010x}", f"{new:#010x}") for word, lane, now, new in changes
+        ],
+        "held": [text for change in changes for text in _held(target, site, *change)],
+        "error": done.said,
+        "got": done.d,
+        "golden": target.golden[int(fault["case"])],
+        "width": target.result.bits // 4,
+    }
+
+
+def _place(target: Tcgen05Target, site: str, word: int, lane: int) -> str:
+    if site in COLUMN:
+        return f"Tensor Memory, lane {lane}, column {COLUMN[site] + word}"
+    if site == "shared":
+        return f"shared[{4 * word}]"
+    if site in ("idesc", "selector"):
+        return "instruction descriptor"
+    return f"{site}, word {word}" if "desc" in site else site
+
+
+def _held(target: Tcgen05Target, site: str, word: int, lane: int, now: int, new: int) -> list[str]:
+    """The elements, codes or fields that the changed bits belong to."""
+    changed = now ^ new
+    if not changed:
+        return []
+    low, high = (changed & -changed).bit_length() - 1, changed.bit_length() - 1
+    if site in COLUMN:
+        names = {"e": "code of row {} chunk {}", "a": "A[{}][{}] (stored column)", "d": "D[{}][{}]"}
+        held = target.layout.operands[site].elements(lane, word, low, high)
+        return [names.get(site, f"{site} [{{}}][{{}}]").format(*element[:2]) for element in held]
+    if site == "shared":
+        found, bits = [], 32 * word + np.arange(low, high + 1)
+        for operand in "b" if target.a_in_tmem else "ab":
+            first = target.shape.shared_bits(operand)[..., None]
+            last = first + target.shape.element(operand).bits
+            places = np.argwhere((first <= bits).any(axis=-1) & (last > bits).any(axis=-1)).tolist()
+            found += [f"A[{row}][{k}]" if operand == "a" else f"B[{k}][{row}]" for row, k in places]
+        return found[:8]
+    if site in ("idesc", "selector"):
+        return _fields(*(InstructionDescriptor.decode(value, target.form.kind) for value in (now, new)))
+    if site.endswith("_desc"):
+        whole = target.shape.descriptor(site[0]).encode()
+        values = whole, whole ^ changed << 32 * word
+        return _fields(*(SharedMemoryDescriptor.decode(value) for value in values))
+    return [" -> ".join(_address(value) for value in (now, new))]
+
+
+def _fields(before: Any, after: Any) -> list[str]:
+    names = [item.name for item in before.table if item.name != "reserved"]
+    pairs = [(name, getattr(before, name), getattr(after, name)) for name in names]
+    return [f"{name}: {old} -> {new}" for name, old, new in pairs if old != new] or ["reserved bits"]
+
+
+def _address(word: int) -> str:
+    lane, column = word >> 16, word & 0xFFFF
+    inside = lane < TMEM_LANES and column < COLUMNS
+    return str(TmemAddress(lane, column)) if inside else f"lane {lane}, column {column}, outside"

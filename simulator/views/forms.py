@@ -1,0 +1,85 @@
+"""The table of instructions: every form with its operands, metadata, first PTX version and targets.
+
+>>> frame = forms(target="sm_90a", type="e4m3", sparse=True)
+>>> sorted(frame.metadata.unique())
+['2:4']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from isa.forms.mma import is_mma, mma_forms
+from isa.forms.record import Form
+from isa.forms.table import plain_forms
+from isa.targets import Target, parse_target
+from isa.types import MATRIX_TYPES
+from simulator.errors import ViewError
+from simulator.tables import Table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+COLUMNS = ("opcode", "operands", "selectors", "metadata", "ptx", "targets", "note")
+FAMILIES = ("mma", "tcgen05", "plain", "all")
+
+
+def forms(family: str = "mma", *, target: str | Target = "", type: str = "", sparse: bool = False) -> DataFrame:
+    """The forms as a pandas DataFrame; arguments as of `table`."""
+    return table(family, target=target, type=type, sparse=sparse).frame()
+
+
+def table(family: str = "mma", *, target: str | Target = "", type: str = "", sparse: bool = False) -> Table:
+    """One row for each form; `operands` are names, each with its number of registers where that is not one.
+
+    Args:
+        family: "mma" (mma and mma.sp), "tcgen05" (with mbarrier and fence), "plain" (all others) or "all".
+        target: only forms that this target has.
+        type: only forms that multiply this element type.
+        sparse: only sparse matrix forms.
+
+    Raises:
+        ViewError: no such family or type.
+        IsaError: no such target.
+    """
+    if type and type not in MATRIX_TYPES:
+        raise ViewError(f"unknown element type '{type}'", ", ".join(MATRIX_TYPES))
+    chip = parse_target(target) if target else None
+    chosen = [
+        form
+        for form in _family(family)
+        if (chip is None or form.supports(chip))
+        and (not type or (is_mma(form) and type in (form.a_type.name, form.b_type.name)))
+        and (not sparse or form.is_sparse)
+    ]
+    return Table(COLUMNS, [_row(form) for form in chosen])
+
+
+def _family(name: str) -> list[Form]:
+    if name not in FAMILIES:
+        raise ViewError(f"unknown family '{name}'", ", ".join(FAMILIES))
+    found: list[Form] = []
+    if name in ("mma", "all"):
+        found += mma_forms().values()
+    if name in ("tcgen05", "all"):
+        from isa.forms.table import family_opcodes
+        from isa.ptx.opcodes import find_form
+
+        found += (find_form(opcode) for opcode in family_opcodes())
+    if name in ("plain", "all"):
+        found += plain_forms().values()
+    return found
+
+
+def _row(form: Form) -> tuple[str | int, ...]:
+    """Operands with their registers, how many selectors, the metadata pattern, since when and where."""
+    metadata = form.metadata if is_mma(form) and form.sparse else None
+    return (
+        form.opcode,
+        " ".join(role.name + (str(role.count) if role.count > 1 else "") for role in form.roles),
+        metadata.selectors if metadata else "",
+        metadata.sparsity.name if metadata else "",
+        form.since_ptx,
+        str(form.targets),
+        "; ".join(form.notes()),
+    )
