@@ -216,7 +216,7 @@ def search(
     for tile in tiles:
         for slices in split_k:
             try:
-                time = cost(type, m, n, k, config, tile=tile, sparse=sparse, slices=slices)
+                time = cost(type, m, n, k, config, tile=tile, batches=1, sparse=sparse, slices=slices, c_bits=0)
             except (IsaError, ConfigError) as error:
                 failed.append((tile, error.reason))
                 last = error
