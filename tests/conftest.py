@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from simulator.cli import main
-from tests.support.cases import EXHAUSTIVE
+from tests.support.cases import EXHAUSTIVE, examples
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Where exhaustive tests are not left out, properties are tried with all their examples."""
     if "not exhaustive" not in config.getoption("markexpr"):
         os.environ[EXHAUSTIVE] = "1"
+    settings.register_profile("tcsim", max_examples=examples(100))
+    settings.load_profile("tcsim")
 
 
 @pytest.fixture

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from simulator.faults.run import Progress
 
 DESCRIPTION = """\
-Injects faults into sparse tensor-core instructions and says what becomes of each: masked, silent data corruption (and how large), detected, a crash.
+Injects faults into sparse tensor-core instructions and says what becomes of each: masked, silent data corruption (and
+how large), detected, a crash.
 
-A campaign file (TOML, docs/faults.md) says what is injected where. `list` writes every fault as a row of CSV, `run` injects them, `report` sums the
-results up, `replay` shows one fault in words. Every row says all that it takes to inject it again; the same seed gives the same bytes, whatever the
-number of workers, and a run that was killed goes on where it stopped.
+A campaign file (TOML, docs/faults.md) says what is injected where. `list` writes every fault as a row of CSV, `run`
+injects them, `report` sums the results up, `replay` shows one fault in words. Every row says all that it takes to
+inject it again; the same seed gives the same bytes, whatever the number of workers, and a run that was killed goes on
+where it stopped.
 """
 EPILOG = """\
 examples:

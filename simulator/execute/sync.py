@@ -135,11 +135,8 @@ def invalidate(instruction: Instruction, form: Form) -> Executor:
 @prepares("mbarrier.expect_tx", "mbarrier.complete_tx")
 def count_transactions(instruction: Instruction, form: Form) -> Executor:
     """expect_tx and complete_tx: every thread changes the transaction count."""
-    read_addresses, count, expects = (
-        addresses(instruction["address"]),
-        reader(instruction["tx_count"]),
-        "expect" in form.name,
-    )
+    read_addresses, count = addresses(instruction["address"]), reader(instruction["tx_count"])
+    expects = "expect_tx" in form.opcode.split(".")
     change = Mbarriers.expect if expects else Mbarriers.complete
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -232,7 +229,7 @@ class _Awaited(NamedTuple):
 @prepares("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity")
 def wait(instruction: Instruction, form: Form) -> Executor:
     """test_wait, which tells, and try_wait, which waits: a trace has no branch that would try it again."""
-    parity = form.name.endswith("parity")
+    parity = "parity" in instruction.by_role
     read_addresses, want = (
         addresses(instruction["address"]),
         reader(instruction["parity" if parity else "state"], 32 if parity else 64),

@@ -30,7 +30,7 @@ from simulator.faults.lockstep import ROWS, LockstepRuns, members
 from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.single_run import Run, SingleRun
 from simulator.faults.table import Faults
-from simulator.faults.target import SELECTOR, WORD_MODELS, FaultTarget, Site, refuse
+from simulator.faults.target import DIGEST_CHARACTERS, SELECTOR, WORD_MODELS, FaultTarget, Site, refuse
 from simulator.layout import FormLayout, form_layout
 from simulator.program.data import Array
 from simulator.simulation.liveness import Golden, Uses, register_uses
@@ -188,7 +188,7 @@ class ProgramTarget(FaultTarget):
                 found.update(np.ascontiguousarray(array).tobytes())
         for name, stored in sorted(self.stored.golden.items()):
             found.update(name.encode() + np.ascontiguousarray(stored).tobytes())
-        return found.hexdigest()[:16]
+        return found.hexdigest()[:DIGEST_CHARACTERS]
 
     @cached_property
     def stored(self) -> Stored:
@@ -243,8 +243,7 @@ class ProgramTarget(FaultTarget):
 
     def selects(self, warp: int, index: int) -> bool:
         operation = self.session.operation(warp, index)
-        form = None if operation is None else operation.instruction.form
-        return form is not None and is_mma(form) and form.sparse
+        return operation is not None and is_mma(form := operation.instruction.form) and form.sparse
 
     @cached_property
     def _together(self) -> bool:

@@ -43,7 +43,16 @@ from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, numbers, reason
 from simulator.faults.policies import POLICIES, mend
 from simulator.faults.table import SITES, Faults
-from simulator.faults.target import SELECTOR, WORD_MODELS, FaultTarget, Site, operand_site, refuse, word_site
+from simulator.faults.target import (
+    DIGEST_CHARACTERS,
+    SELECTOR,
+    WORD_MODELS,
+    FaultTarget,
+    Site,
+    operand_site,
+    refuse,
+    word_site,
+)
 from simulator.layout import Choice, FormLayout, form_layout
 
 MISALIGNED = ("fault", "follow")
@@ -220,7 +229,7 @@ class Tcgen05Target(FaultTarget):
         for cta in (cta for ctas in self.memory for cta in ctas):
             found.update(np.ascontiguousarray(cta.tmem.words, "<u4").tobytes() + cta.shared.tobytes())
         found.update(np.ascontiguousarray(self.golden, "<u4").tobytes())
-        return found.hexdigest()[:16]
+        return found.hexdigest()[:DIGEST_CHARACTERS]
 
     @cached_property
     def checksums(self) -> Checksums:

@@ -94,8 +94,8 @@ def inputs(source: str) -> np.ndarray:
         cut = np.uint32(1) << rng.integers(0, 24, 1 << 16).astype(np.uint32)
         digits = rng.integers(0, 1 << 23, 1 << 16).astype(np.uint32) & ~(cut - np.uint32(1))
         sign = rng.integers(0, 2, 1 << 16).astype(np.uint32) << np.uint32(31)
-        near = [0x4F000000, 0x4EFFFFFF, 0x4F000001, 0x3F000000, 0x3F000001]  # 2^31, 0.5  # type: ignore[assignment]
-        corners = np.array([0, 1, 0x7F800000, 0x7F800001, 0x7FC00000, 0x7FFFFFFF, *near], np.uint32)
+        corner = [0x4F000000, 0x4EFFFFFF, 0x4F000001, 0x3F000000, 0x3F000001]  # 2^31, 0.5
+        corners = np.array([0, 1, 0x7F800000, 0x7F800001, 0x7FC00000, 0x7FFFFFFF, *corner], np.uint32)
         return np.unique(np.concatenate([sign | exponents | digits, corners, corners | np.uint32(1 << 31)]))
     assert source == "f64"
     narrow = [(15, 10, 24), (127, 7, 12), (127, 23, 12)]  # bias, fraction bits, exponents per significand sampled

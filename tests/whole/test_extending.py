@@ -18,7 +18,6 @@ from tests.support.paths import ROOT
 PAGE = ROOT / "docs" / "extending.md"
 COPIED = ("isa", "simulator", "configs", "campaigns", "notebooks")
 LINKED = ("traces",)
-PENDING = {"A fault model": pytest.mark.xfail(strict=False, reason="the faults branch is still at work on this")}
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _DOCTEST = """
 import doctest, sys
@@ -86,7 +85,7 @@ def test_the_page_has_what_people_add() -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git on PATH to apply a diff with")
-@pytest.mark.parametrize("title", [pytest.param(title, marks=PENDING.get(title, ())) for title in sections()])
+@pytest.mark.parametrize("title", sections())
 def test_a_section_works(title: str, checkout: Path) -> None:
     for number, (language, block) in enumerate(sections()[title]):
         if language == "diff":

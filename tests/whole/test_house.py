@@ -24,21 +24,17 @@ from tests.house import (
 )
 from tests.support.paths import ROOT
 
-UNTIL_MERGED = "other branches are still at work on this"
-
 
 @pytest.fixture(scope="module")
 def house() -> Counts:
     return count(ROOT, walks=False)
 
 
-@pytest.mark.xfail(strict=False, reason=UNTIL_MERGED)
 def test_no_import_circle(house: Counts) -> None:
     """Imports inside functions and for the type checker count, too."""
     assert house.circles == []
 
 
-@pytest.mark.xfail(strict=False, reason=UNTIL_MERGED)
 def test_imports_go_one_way(house: Counts) -> None:
     assert house.violations == []
 
@@ -47,12 +43,10 @@ def test_every_module_has_a_layer(house: Counts) -> None:
     assert house.unknown_layers == []
 
 
-@pytest.mark.xfail(strict=False, reason=UNTIL_MERGED)
 def test_modules_are_small(house: Counts) -> None:
     assert house.long_modules == {}
 
 
-@pytest.mark.xfail(strict=False, reason=UNTIL_MERGED)
 def test_forms_are_asked_for_facts_and_not_for_their_class_or_name(house: Counts) -> None:
     asked = [*house.isinstance_of_forms, *house.comparisons_of_forms]
     assert len(asked) <= 9, "\n".join(asked)

@@ -388,7 +388,7 @@ def random_faults(subject: ProgramTarget, count: int, seed: int = 0) -> Faults:
     return faults(*rows)
 
 
-@pytest.mark.parametrize("name", ["small", "digits/f16", "digits/s8"])
+@pytest.mark.parametrize("name", ["small", "digits/f16", pytest.param("digits/s8", marks=pytest.mark.exhaustive)])
 def test_a_batch_gives_what_runs_alone_give(subject: ProgramTarget, name: str) -> None:
     path = subject.path if name == "small" else name
     together, alone = ProgramTarget(path), ProgramTarget(path, together=False)

@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT / "traces" / "digits"))
 import classify
 import make_tcgen05
 
-from tests.support.cases import over
+from tests.support.cases import alike, over
 
 Words = NDArray[np.uint32]
 Reals = NDArray[np.float64]
@@ -482,7 +482,7 @@ CHECK = pytest.mark.skipif(importlib.util.find_spec("simulator.cli.check") is No
 
 
 @CHECK
-@over("ptx", ["9.0", "9.4"])
+@over("ptx", ["9.0", "9.4"], distinct=alike)
 @EVERY
 def test_check_finds_nothing(name: str, ptx: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = tcsim(["check", "--ptx", ptx, str(DIGITS / f"{name}.trace")])

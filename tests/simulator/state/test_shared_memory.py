@@ -47,6 +47,7 @@ def test_dependent_loads(name: str, short: bool, rows: int, limit: float) -> Non
     assert mean(found) < limit
 
 
+@pytest.mark.exhaustive
 def test_streams_of_loads_and_stores() -> None:
     rows = NAMED["shared"].rows(H100, True)
     assert len(rows) > 80

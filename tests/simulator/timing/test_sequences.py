@@ -16,7 +16,7 @@ from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOpera
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.timing.sequences import expand
-from tests.support.cases import over
+from tests.support.cases import alike, over
 
 H100 = load_config("h100_sxm")
 RULES = H100.sequences
@@ -89,7 +89,7 @@ def test_by_hand() -> None:
 
 
 @over("form", [DENSE, CALLED, SPARSE], ids=lambda form: form.opcode)
-@over("warps", [1, 6])
+@over("warps", [6, 1], distinct=alike)
 @over("fresh", ["none", "all"])
 def test_sums_and_repetitions(form: isa.MmaForm, warps: int, fresh: str) -> None:
     """Stalls sum, an instruction is issued once in each run, and skipped repetitions count as those that are
