@@ -43,7 +43,16 @@ from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, numbers, reason
 from simulator.faults.policies import POLICIES, mend
 from simulator.faults.table import SITES, Faults
-from simulator.faults.target import DIGEST_CHARACTERS, SELECTOR, WORD_MODELS, FaultTarget, Site, operand_site, refuse, word_site
+from simulator.faults.target import (
+    DIGEST_CHARACTERS,
+    SELECTOR,
+    WORD_MODELS,
+    FaultTarget,
+    Site,
+    operand_site,
+    refuse,
+    word_site,
+)
 from simulator.layout import Choice, FormLayout, form_layout
 
 MISALIGNED = ("fault", "follow")
