@@ -244,7 +244,7 @@ class Interpreter:
     def execute(
         self, group: Group, item: Operation, machine: CtaState, instead: Executor | None = None
     ) -> PendingWait | None:
-        """Executes one operation, or what an observer puts in its place; returns its wait, or None where it need not wait."""
+        """Executes one operation, or what an observer puts in its place; returns what it waits for, if anything."""
         machine.line = item.line
         try:
             outcome = (executor(item.instruction) if instead is None else instead)(machine, group.warps)
