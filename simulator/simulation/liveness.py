@@ -54,7 +54,8 @@ class Uses:
 
     @cached_property
     def _keys(self) -> dict[bool, Orders]:
-        """Reads (True) and writes (False) as sorted values of word * span + time; after its first use nothing may be added."""
+        """Reads (True) and writes (False) as sorted values of word * span + time; after its first use nothing may be
+        added."""
         none = np.zeros(0, np.int64)
         return {read: np.unique(np.concatenate([none, *parts])) for read, parts in self._parts.items()}
 
@@ -117,8 +118,8 @@ class Golden(Observer):
         executed: the results of the run.
         starts: by warp, how many operations of all warps had begun before each of its dynamic instructions (and before
             its end).
-        uses: by "shared" or "tmem", then by CTA: the times at which each 32-bit word (number = address / 4), or each cell
-            of Tensor Memory (number = lane * 512 + column), is read and written whole.
+        uses: by "shared" or "tmem", then by CTA: the times at which each 32-bit word (number = address / 4), or each
+            cell of Tensor Memory (number = lane * 512 + column), is read and written whole.
         d_types: the names of all types that D has in a matrix instruction of the run.
     """
 

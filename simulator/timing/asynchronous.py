@@ -267,8 +267,8 @@ class Asynchronous:
         ]
 
     def state(self, now: int, oldest: int) -> tuple[object, ...]:
-        """All that decides what happens next, in cycles relative to `now`; `oldest` is the earliest of the last issues of warps that wait
-        for no release."""
+        """All that decides what happens next, in cycles relative to `now`; `oldest` is the earliest of the last issues
+        of warps that wait for no release."""
         queues = tuple(tuple((entry.warp.id, entry.job.fact) for entry in queue) for queue in self.queues)
         times = tuple(
             (max(free - now, 0), since - now if since > oldest else None)

@@ -118,7 +118,8 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
 
 
 def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
-    """Marks the integer instructions that wait for the other integer pipe: ptxas lets additions alternate between both."""
+    """Marks the integer instructions that wait for the other integer pipe: ptxas lets additions alternate between
+    both."""
     multiplies: dict[int, bool] = {}  # by the register that an integer instruction wrote last, whether in that pipe
     for _ in range(2):  # the second time with what the end of a loop leaves
         for item in items:
@@ -185,7 +186,8 @@ def asynchronous(
 def _jobs(
     unit: Unit, facts: Mapping[int, Sequence[Fact]], config: Config, line: int
 ) -> tuple[dict[int, tuple[Job, ...]], int]:
-    """For each warp what its executions do and cost, and the shortest time until any result; errors as `asynchronous`."""
+    """For each warp what its executions do and cost, and the shortest time until any result; errors as
+    `asynchronous`."""
     jobs: dict[int, tuple[Job, ...]] = {}
     costs: dict[Fact, Cost | None] = {}
     for warp, executions in facts.items():

@@ -1,11 +1,11 @@
 """The engine itself: one SM (or two, for a pair of CTAs) runs a program; `simulate` tells the cycles that it takes.
 
 Sub-cores issue instructions, units are busy with them, warps wait. Cycles are integers, and the engine goes from event
-to event, not from cycle to cycle. A sub-core has one pending event: the next cycle in which one of its warps can issue. It issues at most one instruction
-a cycle, from the warp that its policy puts first among those that have waited as compiled, whose operands are ready and
-whose unit is free; warps issue in order. Shared memory is one server of the SM behind a port of each sub-core, in order
-of issue, sub-core by sub-core within a cycle (the priority of the events sees to that, so that a run depends on nothing
-but its inputs).
+to event, not from cycle to cycle. A sub-core has one pending event: the next cycle in which one of its warps can issue.
+It issues at most one instruction a cycle, from the warp that its policy puts first among those that have waited as
+compiled, whose operands are ready and whose unit is free; warps issue in order. Shared memory is one server of the SM
+behind a port of each sub-core, in order of issue, sub-core by sub-core within a cycle (the priority of the events sees
+to that, so that a run depends on nothing but its inputs).
 
 Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on
 matrix and integer instructions are waits, too, that the compiler has written into the code (`schedule`), and that count
@@ -194,8 +194,8 @@ class Sm(Machine):
         self.advance(warp, now)
 
     def account(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
-        """Counts where the warp's cycles since its last issue went: waits that the compiler wrote, releases, operands, the
-        unit, the scheduler."""
+        """Counts where the warp's cycles since its last issue went: waits that the compiler wrote, releases, operands,
+        the unit, the scheduler."""
         counted, base, cycle = self.counters.stalls, warp.base, warp.last + 1
         stalls: list[Stall] | None = None if self.observer is None else []
         for until, reason in (
@@ -218,7 +218,8 @@ class Sm(Machine):
             self.observer.issue(core, warp, operation, now, stalls)
 
     def start(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
-        """Occupies the operation's unit and notes when its results are ready; returns the cycles until all of it is done."""
+        """Occupies the operation's unit and notes when its results are ready; returns the cycles until all of it is
+        done."""
         unit, latency = operation.unit, operation.latency
         warp.operands_not_before = now + operation.operand_stall
         warp.issue_not_before, warp.issue_not_before_reason = now + operation.stall, operation.stall_reason

@@ -148,8 +148,8 @@ class GlobalMemory:
         return 1
 
     def send(self, core: Pipes, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
-        """Takes the sub-core's port, for a while the pipe to shared memory, then the path; returns when the last line has
-        been asked for."""
+        """Takes the sub-core's port, for a while the pipe to shared memory, then the path; returns when the last line
+        has been asked for."""
         rules, shared = self.memory, self.shared
         sent = max(now, shared.port[core.number])
         shared.port[core.number] = sent + rules.port_cycles

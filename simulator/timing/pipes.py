@@ -33,7 +33,8 @@ class Pipes:
         self.last_issue = -1
 
     def pipe_free(self, operation: TimedOperation) -> int:
-        """The cycle from which the operation's unit can take it: results of the tensor pipe come out one after the other."""
+        """The cycle from which the operation's unit can take it: results of the tensor pipe come out one after the
+        other."""
         cycle = self.free[operation.unit]
         if operation.unit is Unit.TENSOR:
             return max(cycle + max(self.result_until - operation.result_from, 0), self.stores_until)

@@ -176,7 +176,8 @@ class Recorder(TimingObserver):
             self.flips.append(Flip(name, sm, parity, now))
 
     def wait(self, warp: Warp, cause: StallReason, cycles: int) -> None:
-        """Counts cycles in which a warp could not go on after its last issue: for a barrier, a wait or the end of a loop."""
+        """Counts cycles in which a warp could not go on after its last issue: for a barrier, a wait or the end of a
+        loop."""
         self._counters.ledger[self._first[id(warp.code)] + REASONS * self._places[warp.id][0] + cause] += cycles
 
     def state(self) -> tuple[object, ...]:

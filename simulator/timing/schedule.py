@@ -109,8 +109,8 @@ class _Block:
         )
 
     def place(self, cycle: int) -> None:
-        """Puts the loop's counter into empty slots before `cycle`: the addition comes behind the first instruction that is
-        like its neighbour."""
+        """Puts the loop's counter into empty slots before `cycle`: the addition comes behind the first instruction that
+        is like its neighbour."""
         assert self.last is not None
         if self.waiting:
             self.waiting = False
