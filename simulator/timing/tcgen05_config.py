@@ -1,5 +1,7 @@
-"""The tables of a config that tell how fast `tcgen05` is: `[tcgen05]` and what belongs to it. Format:
-docs/configs.md."""
+"""The tables of a config that tell how fast `tcgen05` instructions are: `[tcgen05]` and those within it.
+
+Their format is described in docs/configs.md.
+"""
 
 from __future__ import annotations
 
