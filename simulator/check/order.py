@@ -99,8 +99,8 @@ class _Checker(Synchronisation):
                 continue
             number = self.numbers["warp", event.cta, warp]
             self.count[number] += 1
-            known = self.known[event.cta, warp]
-            known.seen[number] = known.ordered[number] = self.count[number]
+            knowledge = self.known[event.cta, warp]
+            knowledge.seen[number] = knowledge.ordered[number] = self.count[number]
             if event.kind.startswith("tcgen05.alloc"):
                 owner = Execution(event, ALLOC, warp, number, self.count[number])
                 self.owners |= {(touch.cta, atom): owner for touch in touched for atom in touch.atoms}
@@ -186,22 +186,24 @@ class _Checker(Synchronisation):
     def link(self, before: Access, after: Access) -> Link | None:
         """The missing link between two accesses; None if they are ordered."""
         first, second = before.operation, after.operation
-        known = self.known[second.event.cta, second.warp]
+        knowledge = self.known[second.event.cta, second.warp]
         if first.unit < 0:
-            if known.seen[first.actor] < first.clock:
+            if knowledge.seen[first.actor] < first.clock:
                 return Link.RACE if second.unit < 0 else Link.SYNC
-            return Link.PROXY if second.unit >= 0 and known.proxied[first.actor] < first.clock else None
+            return Link.PROXY if second.unit >= 0 and knowledge.proxied[first.actor] < first.clock else None
         if second.unit < 0:
-            return None if known.seen[first.unit] >= first.sequence else self.incomplete(first, second, fences=False)
-        if known.ordered[first.unit] >= first.sequence:
+            return (
+                None if knowledge.seen[first.unit] >= first.sequence else self.incomplete(first, second, fences=False)
+            )
+        if knowledge.ordered[first.unit] >= first.sequence:
             return None
         if self.rules.pipelined(before, after):
-            if known.ordered[first.actor] >= first.clock:
+            if knowledge.ordered[first.actor] >= first.clock:
                 self.follow(first, second)
                 return None
-            if known.seen[first.actor] < first.clock:
+            if knowledge.seen[first.actor] < first.clock:
                 return Link.SYNC
-            return Link.AFTER if known.received[first.actor] >= first.clock else Link.BEFORE
+            return Link.AFTER if knowledge.received[first.actor] >= first.clock else Link.BEFORE
         if first.kind == second.kind == "cp" and any(first in middle.after for middle in second.after):
             return None  # the mma between them comes after the one and before the other
         return self.incomplete(first, second, fences=True)
@@ -216,11 +218,11 @@ class _Checker(Synchronisation):
 
     def incomplete(self, first: Execution, second: Execution, *, fences: bool) -> Link | None:
         """The link that is missing for the second to see the completion of the first; None if it sees it."""
-        known, unit, sequence = self.known[second.event.cta, second.warp], first.unit, first.sequence
-        if known.seen[unit] >= sequence:
+        knowledge, unit, sequence = self.known[second.event.cta, second.warp], first.unit, first.sequence
+        if knowledge.seen[unit] >= sequence:
             if not fences:
                 return None
-            return Link.AFTER if known.received[unit] >= sequence else Link.BEFORE
+            return Link.AFTER if knowledge.received[unit] >= sequence else Link.BEFORE
         if first.kind in ("ld", "st"):
             if self.waited.get(unit, 0) < sequence:
                 return Link.WAIT_LD if first.kind == "ld" else Link.WAIT_ST
@@ -241,7 +243,9 @@ class _Checker(Synchronisation):
                 if peer and group_of(operation.event) < 2:
                     continue
                 if not any(
-                    known.seen[unit] >= operation.sequence for (rank, _), known in self.known.items() if rank == other
+                    knowledge.seen[unit] >= operation.sequence
+                    for (rank, _), knowledge in self.known.items()
+                    if rank == other
                 ):
                     self.result.unfinished.append((operation, peer))
                     break

@@ -102,14 +102,14 @@ class Synchronisation:
     def fence_before(self, _index: int, event: Event) -> None:
         """tcgen05.fence::before_thread_sync: the next barrier hands on what is ordered now."""
         for warp, _ in event.threads:
-            known = self.known[event.cta, warp]
-            np.maximum(known.fenced, known.ordered, out=known.fenced)
+            knowledge = self.known[event.cta, warp]
+            np.maximum(knowledge.fenced, knowledge.ordered, out=knowledge.fenced)
 
     def fence_after(self, _index: int, event: Event) -> None:
         """tcgen05.fence::after_thread_sync: what barriers handed on is ordered now."""
         for warp, _ in event.threads:
-            known = self.known[event.cta, warp]
-            np.maximum(known.ordered, known.received, out=known.ordered)
+            knowledge = self.known[event.cta, warp]
+            np.maximum(knowledge.ordered, knowledge.received, out=knowledge.ordered)
 
     def fence_proxy(self, _index: int, event: Event) -> None:
         """fence.proxy.async: ordinary stores so far are visible to the asynchronous proxy; one for global memory alone
@@ -117,15 +117,15 @@ class Synchronisation:
         qualifiers = event.instruction.form.opcode.split(".")
         if "async" in qualifiers and "global" not in qualifiers:
             for warp, _ in event.threads:
-                known = self.known[event.cta, warp]
-                np.maximum(known.proxied, known.seen, out=known.proxied)
+                knowledge = self.known[event.cta, warp]
+                np.maximum(knowledge.proxied, knowledge.seen, out=knowledge.proxied)
 
     def fence(self, _index: int, event: Event) -> None:
         """A memory fence: acquires what relaxed waits have seen, and releases through later relaxed arrivals."""
         for warp, _ in event.threads:
-            known = self.known[event.cta, warp]
-            known.acquire_relaxed()
-            known.snapshot = known.released()
+            knowledge = self.known[event.cta, warp]
+            knowledge.acquire_relaxed()
+            knowledge.snapshot = knowledge.released()
 
     def barrier(self, index: int, event: Event) -> None:
         """A warp leaves a barrier: those that left it together had all arrived when the first of them left."""
@@ -172,8 +172,8 @@ class Synchronisation:
                 warp = event.threads[0][0]
                 number = self.numbers["warp", event.cta, warp]
                 self.count[number] += 1
-                known = self.known[event.cta, warp]
-                known.seen[number] = known.ordered[number] = self.count[number]
+                knowledge = self.known[event.cta, warp]
+                knowledge.seen[number] = knowledge.ordered[number] = self.count[number]
                 self._mbarriers[region.cta, offset] = Mbarrier(
                     count, count, owner=number, created=self.count[number], line=event.line
                 )
@@ -211,8 +211,8 @@ class Synchronisation:
             speakers = event.threads[place : place + 1] if len(barriers) == len(lanes) else event.threads
             if arrives:
                 for warp, _ in speakers:
-                    known = self.known[event.cta, warp]
-                    released = known.snapshot if "relaxed" in qualifiers else known.released()
+                    knowledge = self.known[event.cta, warp]
+                    released = knowledge.snapshot if "relaxed" in qualifiers else knowledge.released()
                     if released is not None:
                         barrier.released = join(barrier.released, released)
             barrier.transactions += many * (-bytes_each if "complete_tx" in qualifiers else bytes_each)
@@ -225,10 +225,10 @@ class Synchronisation:
         group = group_of(event)
         for warp, mask in event.threads:
             actor = event.cta, warp
-            known = self.known[actor]
+            knowledge = self.known[actor]
             self.fence_before(0, event)
             unit = self.numbers.get(("tc", *actor, mask, group))
-            released = known.released()
+            released = knowledge.released()
             if unit is not None and unit in self.done:
                 done = self.done[unit]
                 released = np.maximum(released[0], done), np.maximum(released[1], done), released[2]

@@ -135,6 +135,7 @@ class Golden(Observer):
         self.uses = self._uses(session)
 
     def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
+        """Counts the operation, and notes the type of D of a matrix instruction."""
         for warp in group.warps:
             self._starts[group.code.cta * self._warps + int(warp)].append(self._count)
         self._count += 1

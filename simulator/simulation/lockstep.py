@@ -90,6 +90,7 @@ class Overlay(SharedMemory):
         self.member[row_copy[warps:], row_warp[warps:]] = True
 
     def read(self, addresses: Addresses, width: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
+        """As `SharedMemory.read`, for rows of copies as they have it; never a race."""
         golden = warps < self.warps
         self._check(addresses[golden], width)
         places = addresses[..., None] + np.arange(width)
@@ -110,6 +111,7 @@ class Overlay(SharedMemory):
         return data, 0
 
     def write(self, addresses: Addresses, values: NDArray[np.uint8], warps: Warps) -> int:
+        """As `SharedMemory.write`, for rows of copies where they differ; never a race."""
         golden = warps < self.warps
         self._check(addresses[golden], values.shape[-1])
         places = addresses[..., None] + np.arange(values.shape[-1])

@@ -46,7 +46,8 @@ class Sequence:
     """The machine instructions that take the place of one instruction.
 
     Attributes:
-        called: whether it is a routine that is called, of which nothing moves past the call or the return.
+        number: its number in the file.
+        rows: its instructions, in the order in which they are issued.
     """
 
     number: int
@@ -54,6 +55,7 @@ class Sequence:
 
     @property
     def called(self) -> bool:
+        """Whether it is a routine that is called, of which nothing moves past the call or the return."""
         return self.rows[0].kind == "call"
 
     @property

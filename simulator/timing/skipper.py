@@ -77,6 +77,7 @@ class Skipper:
         now: int,
         before: tuple[int, list[int], tuple[list[int], ...]],
     ) -> None:
+        """Skips as many periods as fit: counts, clocks and counters go on as if they had been simulated."""
         then, old_counts, old_counted = before
         steps = [new - old for new, old in zip(counts, old_counts, strict=True)]
         limits = [
