@@ -1,7 +1,7 @@
-"""What a trace may not rely on: races of asynchronous instructions, missing links, and the undefined cases of Tensor
-Memory, with their lines.
+"""Checks a trace for what no chip guarantees: races of asynchronous instructions and undefined uses of Tensor Memory.
 
-`check(trace)` runs the trace for its effects and gives a `Report`; `tcsim check` prints it.
+`check(trace)` runs the trace once and gives a `Report` of findings, each with its lines and a fix; `tcsim check` prints
+it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Accesses of a log: who touches which cells in which role, and a partition of the cells into atoms that no access
-cuts.
+"""The memory accesses of a recorded run: which execution touches which cells, as which operand.
 
-A run touches the same regions again and again. Each distinct region is found once, the memory is cut into atoms (cells
-that lie in the same regions), and from then on a region is a handful of atoms, whatever its size.
+A run touches the same regions again and again. So the memory is cut once into atoms, sets of cells that lie in exactly
+the same regions; from then on a region is a handful of atoms, whatever its size, and state is kept for each atom.
 """
 
 from __future__ import annotations
@@ -31,16 +30,17 @@ COMMITTED = ("mma", "cp", "shift")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Operation:
-    """One execution of an instruction by one warp.
+class Execution:
+    """One execution of an instruction by one warp, with its place in the order of its warp and of its unit.
 
     Attributes:
         kind: "mma", "cp", "shift", "ld", "st" (asynchronous), "generic" (an ordinary access to shared memory), "alloc",
             "dealloc", or "initial".
-        actor, clock: component of its warp, and how many accesses the warp had issued with it.
-        unit, sequence: component of its asynchronous unit and its number there; -1 and 0 for what is synchronous.
+        actor, clock: the clock component of its warp, and its number among the accesses of the warp, from 1.
+        unit, sequence: the clock component of its asynchronous unit, and its number there from 1; -1 and 0 if it is
+            synchronous.
         accumulators: the regions of D, one for each CTA.
-        after: operations that it follows as the second of a pipelined pair; filled while the log is read.
+        after: executions that it follows as the second of a pipelined pair; filled while the log is read.
     """
 
     event: Event
@@ -51,17 +51,18 @@ class Operation:
     unit: int = -1
     sequence: int = 0
     accumulators: tuple[int, ...] = ()
-    after: set[Operation] = field(default_factory=set)
+    after: set[Execution] = field(default_factory=set)
 
     @property
     def line(self) -> int:
+        """The line of its instruction in the trace."""
         return self.event.line
 
 
 class Access(NamedTuple):
-    """One region that an operation reads or writes, as one of its operands."""
+    """One region that an execution reads or writes, as one of its operands."""
 
-    operation: Operation
+    operation: Execution
     role: str
     write: bool
     space: str
@@ -69,12 +70,13 @@ class Access(NamedTuple):
 
     @property
     def line(self) -> int:
+        """The line of its instruction in the trace."""
         return self.operation.event.line
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class State:
-    """What last happened to some cells: the last write, and who has read since."""
+    """What last happened to some cells: the last write, and the reads since then."""
 
     writer: Access | None = None
     readers: tuple[Access, ...] = ()
@@ -96,22 +98,23 @@ def _stream(access: Access) -> tuple[object, ...]:
 
 
 def kind_of(event: Event) -> str | None:
-    """mma, cp, shift, ld or st; None for what is not asynchronous."""
+    """The kind of an asynchronous instruction: mma, cp, shift, ld or st; None for any other."""
     return KINDS.get(event.instruction.form.name)
 
 
 def group_of(event: Event) -> int:
-    """1 or 2; 0 where the instruction names no cta_group."""
+    """The cta_group of an instruction, 1 or 2; 0 where it names none."""
     return event.instruction.form.cta_group
 
 
 def unit_of(event: Event, kind: str, warp: int, mask: int) -> tuple[object, ...]:
-    """What completes together: mma, cp and shift of one thread and cta_group, the loads or the stores of a warp."""
+    """The unit whose instructions complete in order: the mma, cp and shift of one thread and cta_group, or the loads,
+    or the stores, of a warp."""
     return ("tc", event.cta, warp, mask, group_of(event)) if kind in COMMITTED else (kind, event.cta, warp)
 
 
 class Raw(NamedTuple):
-    """A region of an event, for one of its warps (their place in it; -1: whichever executes it)."""
+    """A region of an event, for the warp at `place` among those of the event (-1: for all of them)."""
 
     place: int
     role: str
@@ -150,12 +153,12 @@ def touches(event: Event) -> list[Raw]:
 
 @dataclass
 class _Memory:
-    """The cells of one memory of one CTA.
+    """One memory of one CTA, cut into atoms.
 
     Attributes:
-        labels: int64 [cell]: the atom that it is in.
-        sizes: cells of each atom.
-        states: of each atom.
+        labels: int64 [cell]: the atom that the cell is in.
+        sizes: for each atom, how many cells it has.
+        states: for each atom, what last happened to it.
     """
 
     labels: Cells
@@ -163,7 +166,7 @@ class _Memory:
     states: list[State] = field(default_factory=list)
 
     def cut(self, cells: Cells) -> None:
-        """Cuts atoms so that these cells, all different, are whole ones."""
+        """Cuts atoms in two so that these cells, all different, become whole atoms."""
         inside = self.labels[cells]
         counts = np.bincount(inside, minlength=len(self.sizes))
         renamed = np.arange(len(self.sizes))
@@ -176,14 +179,14 @@ class _Memory:
 
 
 class Distinct:
-    """One array for all that are equal: what a run touches again costs no memory again."""
+    """Keeps one array for all that are equal, so that a region that is touched again takes no memory again."""
 
     def __init__(self) -> None:
         self._alike: dict[tuple[object, ...], list[Cells]] = {}
         self._kept: set[int] = set()
 
     def __call__(self, cells: Cells) -> Cells:
-        """The first array of these contents and this shape; it lives as long as this object."""
+        """The first array with these contents and this shape; it lives as long as this object."""
         if id(cells) in self._kept or not cells.size:
             return cells
         alike = self._alike.setdefault((cells.shape, int(cells.flat[0]), int(cells.flat[-1])), [])
@@ -227,13 +230,13 @@ class Partition:
         ]
         for cta, number in initial:
             event = Event("initial", None, cta, (), 0)  # type: ignore[arg-type]
-            known = Access(Operation(event, INITIAL, 0, 0, 0), "initial data", True, "tmem", cta)
-            state = State(known)
+            access = Access(Execution(event, INITIAL, 0, 0, 0), "initial data", True, "tmem", cta)
+            state = State(access)
             for atom in atoms[number]:
                 self._memories["tmem", cta].states[atom] = state
 
     def of(self, index: int, place: int) -> list[Touch]:
-        """What the warp at this place of an event touches."""
+        """The regions that the warp at this place of an event touches."""
         return [touch for owner, touch in self._touches[index] if owner in (-1, place)]
 
     def states(self, touch: Touch) -> Iterator[tuple[State, list[int]]]:
@@ -245,6 +248,7 @@ class Partition:
         return iter(distinct.items())
 
     def become(self, touch: Touch, atoms: Iterable[int], state: State) -> None:
+        """Sets the state of these atoms of a region's memory."""
         states = self._memories[touch.space, touch.cta].states
         for atom in atoms:
             states[atom] = state
@@ -268,7 +272,7 @@ def _cut(regions: Sequence[Cells], places: Sequence[tuple[str, int]]) -> dict[tu
 
 
 def describe(space: str, cta: int, cells: Cells, ctas: int = 1) -> str:
-    """ "lanes 0 to 31, columns 0 to 63 of Tensor Memory" or "bytes 0 to 1023 of shared memory"."""
+    """Cells in words: "lanes 0 to 31, columns 0 to 63 of Tensor Memory" or "bytes 0 to 1023 of shared memory"."""
     whose = f" of CTA {cta}" if ctas > 1 else ""
     if space == "tmem":
         return f"{_span('lane', cells // 512)}, {_span('column', cells % 512)} of Tensor Memory{whose}"

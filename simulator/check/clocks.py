@@ -1,4 +1,8 @@
-"""Vector clocks of a log: what each warp may rely on, and what an mbarrier hands on."""
+"""Vector clocks: what each warp of a recorded run may rely on, and what an mbarrier hands from warp to warp.
+
+A clock is int32 [component]: for each warp and each asynchronous unit, how many of its first instructions count as
+ordered before.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ Actor = tuple[int, int]  # CTA, warp
 
 @dataclass
 class Knowledge:
-    """What a warp may rely on.
+    """The clocks that say what a warp may rely on.
 
     Attributes:
         seen: what happened before its next ordinary instruction.
@@ -40,32 +44,34 @@ class Knowledge:
 
     @classmethod
     def nothing(cls, size: int) -> Knowledge:
+        """That of a warp at the start: all of its `size` components are 0."""
         seen, ordered, fenced, received, proxied = np.zeros((5, size), np.int32)
         return cls(seen, ordered, fenced, received, proxied)
 
     def released(self) -> tuple[Clock, Clock, Clock]:
-        """What an arrival hands on: seen, tcgen05-ordered, proxied."""
+        """The clocks that an arrival hands on: seen, tcgen05-ordered, proxied."""
         return self.seen.copy(), np.maximum(self.fenced, self.received), self.proxied.copy()
 
-    def acquire(self, known: tuple[Clock, Clock, Clock]) -> None:
-        for mine, other in zip((self.seen, self.received, self.proxied), known, strict=True):
+    def acquire(self, released: tuple[Clock, Clock, Clock]) -> None:
+        """Takes over clocks that others released: seen, tcgen05-ordered, proxied."""
+        for mine, other in zip((self.seen, self.received, self.proxied), released, strict=True):
             np.maximum(mine, other, out=mine)
 
     def acquire_relaxed(self) -> None:
-        """A memory fence after relaxed waits."""
-        for known in self.relaxed:
-            self.acquire(known)
+        """Takes over what relaxed waits have seen, as a memory fence after them does."""
+        for released in self.relaxed:
+            self.acquire(released)
         self.relaxed.clear()
 
     def complete(self, unit: int, count: int) -> None:
-        """A wait of its own: this much of a unit is complete."""
+        """Notes that the first `count` instructions of a unit are complete, as a wait of this warp has shown."""
         self.seen[unit] = self.ordered[unit] = count
 
 
-def join(into: list[Clock], known: Iterable[Clock]) -> list[Clock]:
-    """What both say, clock by clock; `into` may be empty."""
-    known = list(known)
-    return [np.maximum(mine, other) for mine, other in zip(into, known, strict=True)] if into else known
+def join(into: list[Clock], others: Iterable[Clock]) -> list[Clock]:
+    """The maximum of both, clock by clock; `into` may be empty."""
+    others = list(others)
+    return [np.maximum(mine, other) for mine, other in zip(into, others, strict=True)] if into else others
 
 
 @dataclass
@@ -86,12 +92,12 @@ class Mbarrier(PhaseCounter):
     phases: list[list[Clock]] = field(default_factory=list)
 
     def arrived(self) -> None:
-        """After arrivals or bytes: hands on what is released if they complete the phase."""
+        """Called after arrivals or bytes: if they complete the phase, keeps what it hands on."""
         if self.settle():
             self.phases.append(list(self.released))
 
     def handed_on(self, parity: int | None) -> list[Clock]:
-        """What the phase that a wait of this parity is for has released."""
+        """The clocks released by the phase that a wait of this parity (None: the last phase) is for."""
         if not self.phases:
             return []
         last = len(self.phases) - 1
@@ -101,7 +107,8 @@ class Mbarrier(PhaseCounter):
 
 
 def departures(events: Sequence[Event], warps: int) -> dict[tuple[int, int], tuple[int, list[Actor]]]:
-    """For each warp that leaves a barrier, (number of event, place in it): which time that is, and who left with it."""
+    """For each warp that leaves a barrier, by (number of the event, place in it): the number of the barrier's use, and
+    the warps that left with it."""
     left: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
     filling: dict[tuple[int, int], tuple[int, list[Actor]]] = {}
     turn = 0
@@ -109,7 +116,7 @@ def departures(events: Sequence[Event], warps: int) -> dict[tuple[int, int], tup
         named = barrier_of(event.instruction)
         if named is None:
             continue
-        wanted, key = named[1] or warps, (event.cta, named[0])
+        expected, key = named[1] or warps, (event.cta, named[0])
         for place, (warp, _) in enumerate(event.threads):
             if key not in filling:
                 turn += 1
@@ -117,6 +124,6 @@ def departures(events: Sequence[Event], warps: int) -> dict[tuple[int, int], tup
             left[index, place] = filling[key]
             members = filling[key][1]
             members.append((event.cta, warp))
-            if len(members) >= wanted:
+            if len(members) >= expected:
                 del filling[key]
     return left

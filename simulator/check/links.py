@@ -1,5 +1,7 @@
-"""What orders two accesses by itself (the implicitly pipelined pairs of a PTX version), what is missing where nothing
-does, and what to insert."""
+"""Links between two accesses to the same cells: which pairs the hardware orders, what a pair lacks, and how to fix it.
+
+PTX calls those pairs that need no wait "implicitly pipelined"; they differ between its versions.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import NamedTuple
 
 from isa.errors import IsaError
 from isa.forms.tcgen05 import is_tcgen05_mma
-from simulator.check.accesses import Access, Cells, Operation
+from simulator.check.accesses import Access, Cells, Execution
 
 VERSIONS = ("9.0", "9.4")
 _INPUTS = ("A", "metadata", "scale factors of A", "scale factors of B")
@@ -73,7 +75,7 @@ class Rules:
         return pair in (("st", "ld"), ("st", "st"), ("ld", "st"))
 
 
-def _kind(operation: Operation) -> str:
+def _kind(operation: Execution) -> str:
     form = operation.event.instruction.form
     return form.kind if is_tcgen05_mma(form) else ""
 
@@ -87,7 +89,8 @@ class Commit(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Two accesses to the same cells that nothing orders, and the commit that covers the first, if there is one."""
+    """Two accesses to the same cells that nothing orders, and the commit that covers the first (None: there is
+    none)."""
 
     before: Access
     after: Access
@@ -106,10 +109,10 @@ class Missing:
 
 
 def explain(link: Link, ends: Ends, rules: Rules, *, other: bool) -> Missing:
-    """The words for a missing link.
+    """Puts a missing link into words.
 
     Args:
-        other: whether the rules are those of 9.4 and the two are in different warps.
+        other: whether the rules are those of 9.4 and the two accesses are of different warps.
     """
     reason, fix = _words(link, ends)
     early = Rules("9.0").pipelined(ends.before, ends.after)
@@ -186,7 +189,7 @@ def _one_warp(ends: Ends) -> bool:
 
 
 def _synchronise(ends: Ends) -> str:
-    """A barrier between two warps, with the fences that this pair needs."""
+    """The advice to insert a barrier between two warps, with the fences that this pair of accesses needs."""
     before, after = ends.before.operation, ends.after.operation
     first, last = before.line, after.line
     barrier = (

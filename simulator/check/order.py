@@ -1,7 +1,6 @@
-"""Happens-before over the log of a run: which accesses to Tensor Memory and shared memory are not ordered, and which
-link is missing.
+"""The order checker: it follows a recorded run and tells which accesses to Tensor and shared memory nothing orders.
 
-Vector clocks, as race detectors have them. A component counts what one warp has issued, or what one asynchronous unit
+It keeps vector clocks, as race detectors do. A component counts what one warp has issued, or what one asynchronous unit
 has completed: a unit is what a `tcgen05.commit` speaks of (the mma, cp and shift of one thread and cta_group), or the
 loads, or the stores, of a warp. Every warp has five clocks (`Knowledge`), because PTX asks for more than a barrier:
 `tcgen05.fence` on both sides of it for asynchronous tcgen05 instructions, and `fence.proxy.async` between ordinary
@@ -25,7 +24,7 @@ from simulator.check.accesses import (
     GENERIC,
     INITIAL,
     Access,
-    Operation,
+    Execution,
     Partition,
     Touch,
     group_of,
@@ -48,7 +47,7 @@ def check_order(
     written: Mapping[int, NDArray[np.int64]] | None = None,
     ended: bool = True,
 ) -> Result:
-    """Checks the log of a run.
+    """Checks the recorded events of a run.
 
     Args:
         events: in the order of execution; a barrier of a CTA has an event for each warp that leaves it.
@@ -56,7 +55,7 @@ def check_order(
         warps: warps of a CTA, for barriers of all of them; 0: as many as the log knows.
         values: operands of mbarrier instructions that are not constants.
         written: for each CTA the cells of Tensor Memory that are initial data.
-        ended: whether all programs came to their end.
+        ended: whether all programs of the run came to their end.
     """
     checker = _Checker(events, Rules(ptx), warps, values or {}, written or {})
     for index, event in enumerate(events):
@@ -71,8 +70,8 @@ class _Checker(Synchronisation):
     """Follows a log access by access.
 
     Attributes:
-        last: the last operation of each unit.
-        owners: the tcgen05.alloc of each atom of Tensor Memory.
+        last: by unit, its last execution.
+        owners: by (CTA, atom of Tensor Memory), the tcgen05.alloc that allocated it.
     """
 
     def __init__(
@@ -85,14 +84,14 @@ class _Checker(Synchronisation):
     ) -> None:
         super().__init__(events, warps, values)
         self.rules = rules
-        self.last: dict[int, Operation] = {}
-        self.owners: dict[tuple[int, int], Operation] = {}
+        self.last: dict[int, Execution] = {}
+        self.owners: dict[tuple[int, int], Execution] = {}
         self.partition = Partition([touches(event) for event in events], written)
 
     # Accesses
 
     def access(self, index: int, event: Event) -> None:
-        """Asynchronous instructions, ordinary accesses to shared memory, deallocations."""
+        """Follows an event that accesses memory: an asynchronous instruction, an ordinary access, or a deallocation."""
         kind = kind_of(event)
         for place, (warp, mask) in enumerate(event.threads):
             touched = self.partition.of(index, place)
@@ -100,26 +99,26 @@ class _Checker(Synchronisation):
                 continue
             number = self.numbers["warp", event.cta, warp]
             self.count[number] += 1
-            known = self.known[event.cta, warp]
-            known.seen[number] = known.ordered[number] = self.count[number]
+            knowledge = self.known[event.cta, warp]
+            knowledge.seen[number] = knowledge.ordered[number] = self.count[number]
             if event.kind.startswith("tcgen05.alloc"):
-                owner = Operation(event, ALLOC, warp, number, self.count[number])
+                owner = Execution(event, ALLOC, warp, number, self.count[number])
                 self.owners |= {(touch.cta, atom): owner for touch in touched for atom in touch.atoms}
                 continue
             if kind is None:
                 synchronous = DEALLOC if event.kind.startswith("tcgen05.dealloc") else GENERIC
-                operation = Operation(event, synchronous, warp, number, self.count[number])
+                operation = Execution(event, synchronous, warp, number, self.count[number])
             else:
                 operation = self.issue(event, kind, warp, mask, touched)
             for touch in touched:
                 self.touch(Access(operation, touch.role, touch.write, touch.space, touch.cta), touch)
 
-    def issue(self, event: Event, kind: str, warp: int, mask: int, touched: Sequence[Touch]) -> Operation:
-        """An asynchronous instruction enters its unit."""
+    def issue(self, event: Event, kind: str, warp: int, mask: int, touched: Sequence[Touch]) -> Execution:
+        """Puts an asynchronous instruction into its unit."""
         number, unit = self.numbers["warp", event.cta, warp], self.numbers[unit_of(event, kind, warp, mask)]
         self.count[unit] += 1
         accumulators = tuple(touch.region for touch in touched if touch.role == "D" and touch.write)
-        operation = Operation(event, kind, warp, number, self.count[number], unit, self.count[unit], accumulators)
+        operation = Execution(event, kind, warp, number, self.count[number], unit, self.count[unit], accumulators)
         self.last[unit] = operation
         self.done.setdefault(unit, np.zeros(len(self.count), np.int32))[unit] = operation.sequence
         if kind == "mma":
@@ -127,11 +126,11 @@ class _Checker(Synchronisation):
         return operation
 
     def touch(self, access: Access, touch: Touch) -> None:
-        """One region: what was there before it must come before it."""
+        """Follows the access to one region: all conflicting earlier accesses to its cells must be ordered before it."""
         if access.space == "tmem":
             self.own(access, touch)
         for state, atoms in sorted(
-            self.partition.states(touch), key=lambda found: not found[0].readers
+            self.partition.states(touch), key=lambda pair: not pair[0].readers
         ):  # pairs through a reader come first
             if access.write:
                 befores: tuple[Access, ...] = state.readers or ((state.writer,) if state.writer else ())
@@ -147,14 +146,14 @@ class _Checker(Synchronisation):
             self.partition.become(touch, atoms, state.after(access))
 
     def own(self, access: Access, touch: Touch) -> None:
-        """Columns are used after their allocation."""
+        """Notes an access to columns whose allocation by another warp is not ordered before it."""
         seen = self.known[access.operation.event.cta, access.operation.warp].seen
         for owner in {self.owners.get((touch.cta, atom)) for atom in touch.atoms}:
             if owner is not None and seen[owner.actor] < owner.clock:
                 self.result.early.setdefault((access.line, owner.line), Early(access, owner))
 
-    def overlaps(self, operation: Operation, touched: Sequence[Touch]) -> None:
-        """Operands in Tensor Memory that share cells; two sets of scale factors may."""
+    def overlaps(self, operation: Execution, touched: Sequence[Touch]) -> None:
+        """Notes operands in Tensor Memory that share cells, which only two sets of scale factors may."""
         tmem = [touch for touch in touched if touch.space == "tmem" and not (touch.role == "D" and not touch.write)]
         for position, first in enumerate(tmem):
             for second in tmem[position + 1 :]:
@@ -167,7 +166,7 @@ class _Checker(Synchronisation):
                     self.result.overlaps.setdefault(key, Overlap(one, two, self.partition.cells(first, sorted(both))))
 
     def judge(self, before: Access, after: Access, touch: Touch, atoms: Sequence[int]) -> None:
-        """Whether `after` may rely on `before`; else what is missing."""
+        """Notes the link that is missing between two accesses, if one is."""
         first, second = before.operation, after.operation
         link = self.link(before, after)
         if link is None:
@@ -187,41 +186,43 @@ class _Checker(Synchronisation):
     def link(self, before: Access, after: Access) -> Link | None:
         """The missing link between two accesses; None if they are ordered."""
         first, second = before.operation, after.operation
-        known = self.known[second.event.cta, second.warp]
+        knowledge = self.known[second.event.cta, second.warp]
         if first.unit < 0:
-            if known.seen[first.actor] < first.clock:
+            if knowledge.seen[first.actor] < first.clock:
                 return Link.RACE if second.unit < 0 else Link.SYNC
-            return Link.PROXY if second.unit >= 0 and known.proxied[first.actor] < first.clock else None
+            return Link.PROXY if second.unit >= 0 and knowledge.proxied[first.actor] < first.clock else None
         if second.unit < 0:
-            return None if known.seen[first.unit] >= first.sequence else self.incomplete(first, second, fences=False)
-        if known.ordered[first.unit] >= first.sequence:
+            return (
+                None if knowledge.seen[first.unit] >= first.sequence else self.incomplete(first, second, fences=False)
+            )
+        if knowledge.ordered[first.unit] >= first.sequence:
             return None
         if self.rules.pipelined(before, after):
-            if known.ordered[first.actor] >= first.clock:
+            if knowledge.ordered[first.actor] >= first.clock:
                 self.follow(first, second)
                 return None
-            if known.seen[first.actor] < first.clock:
+            if knowledge.seen[first.actor] < first.clock:
                 return Link.SYNC
-            return Link.AFTER if known.received[first.actor] >= first.clock else Link.BEFORE
+            return Link.AFTER if knowledge.received[first.actor] >= first.clock else Link.BEFORE
         if first.kind == second.kind == "cp" and any(first in middle.after for middle in second.after):
             return None  # the mma between them comes after the one and before the other
         return self.incomplete(first, second, fences=True)
 
-    def follow(self, first: Operation, second: Operation) -> None:
-        """A pipelined pair: when the second is complete, so is the first, which may be of another unit."""
+    def follow(self, first: Execution, second: Execution) -> None:
+        """Notes a pipelined pair: when the second is complete, so is the first, which may be of another unit."""
         second.after.add(first)
         if first.unit != second.unit:
             mine, other = self.done[second.unit], self.done[first.unit]
             mine[first.unit] = max(mine[first.unit], first.sequence)
             np.maximum(mine, np.where(np.arange(mine.size) == first.unit, 0, other), out=mine)
 
-    def incomplete(self, first: Operation, second: Operation, *, fences: bool) -> Link | None:
-        """What lacks for the second to see the completion of the first."""
-        known, unit, sequence = self.known[second.event.cta, second.warp], first.unit, first.sequence
-        if known.seen[unit] >= sequence:
+    def incomplete(self, first: Execution, second: Execution, *, fences: bool) -> Link | None:
+        """The link that is missing for the second to see the completion of the first; None if it sees it."""
+        knowledge, unit, sequence = self.known[second.event.cta, second.warp], first.unit, first.sequence
+        if knowledge.seen[unit] >= sequence:
             if not fences:
                 return None
-            return Link.AFTER if known.received[unit] >= sequence else Link.BEFORE
+            return Link.AFTER if knowledge.received[unit] >= sequence else Link.BEFORE
         if first.kind in ("ld", "st"):
             if self.waited.get(unit, 0) < sequence:
                 return Link.WAIT_LD if first.kind == "ld" else Link.WAIT_ST
@@ -233,7 +234,7 @@ class _Checker(Synchronisation):
     # The end
 
     def end(self) -> None:
-        """What runs on when its CTA, or the other one of its pair, is over."""
+        """Notes the executions that are still under way when their CTA, or the other one of the pair, ends."""
         for unit, operation in self.last.items():
             if operation.kind not in COMMITTED:
                 continue
@@ -242,7 +243,9 @@ class _Checker(Synchronisation):
                 if peer and group_of(operation.event) < 2:
                     continue
                 if not any(
-                    known.seen[unit] >= operation.sequence for (rank, _), known in self.known.items() if rank == other
+                    knowledge.seen[unit] >= operation.sequence
+                    for (rank, _), knowledge in self.known.items()
+                    if rank == other
                 ):
                     self.result.unfinished.append((operation, peer))
                     break

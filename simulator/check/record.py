@@ -1,5 +1,7 @@
-"""Runs a program and records its events, with what only the state of each moment can tell: registers, allocations,
-undefined cases."""
+"""Runs a program once and records what the checkers need to know: every event, and what only the run itself can tell.
+
+The latter are operands in registers, allocations of Tensor Memory, and undefined cases.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +40,15 @@ class Met(NamedTuple):
 
 @dataclass
 class Recording:
-    """What a run left.
+    """The record of a run.
 
     Attributes:
         events: in the order of execution.
         values: operands of mbarrier instructions that are in registers, by number of event and operand.
         written: for each CTA the cells of Tensor Memory that are initial data.
-        met: undefined cases, by first occurrence.
+        met: undefined cases, in the order in which they first occurred.
         leaks: allocations that were never given back: CTA, allocation, line of the tcgen05.alloc.
-        stop: what ended the run early.
+        stop: the error that ended the run early; None if it came to its end.
     """
 
     events: list[Event]
@@ -58,8 +60,8 @@ class Recording:
 
 
 class _Recorder(Observer):
-    """Keeps every event, and what only the state of its moment can tell: operands in registers, allocations, undefined
-    cases."""
+    """Keeps every event, and what must be read from the state at its moment: operands in registers, allocations,
+    undefined cases."""
 
     wants_accesses = True
 
@@ -87,38 +89,41 @@ class _Recorder(Observer):
         machine = self.machines[event.cta]
         if event.kind.startswith("mbarrier."):
             self._operands(machine, event)
-        gone = self.settle(event.cta)
+        freed = self.settle(event.cta)
         if event.kind.startswith("tcgen05.alloc"):
             self._allocating[event.cta], self._undated[event.cta] = event.line, len(self.events)
-        if event.kind.startswith("tcgen05.dealloc") and gone:
-            event = event._replace(writes=(_columns(event.cta, gone),))
+        if event.kind.startswith("tcgen05.dealloc") and freed:
+            event = event._replace(writes=(_columns(event.cta, freed),))
         self.events.append(event._replace(reads=self._shared(event.reads), writes=self._shared(event.writes)))
 
     def _shared(self, regions: tuple[Region, ...]) -> tuple[Region, ...]:
-        """The same regions, whose cells are kept once: those of a large mma take 700 KB."""
+        """The same regions, with one array for equal cells: those of a large mma take 700 KB."""
         return tuple(region._replace(cells=self._distinct(region.cells)) for region in regions)
 
     def settle(self, cta: int) -> list[Allocation]:
-        """Notes what has been allocated since; returns what has been given back."""
-        known = self.allocated[cta]
+        """Notes the columns of a CTA that have been allocated since the last call; returns those that have been given
+        back."""
+        allocated = self.allocated[cta]
         now = self.machines[cta].tmem.allocations if "tmem" in vars(self.machines[cta]) else []
-        new = [allocation for allocation in now if allocation not in known]
-        known |= dict.fromkeys(new, self._allocating[cta])
+        new = [allocation for allocation in now if allocation not in allocated]
+        allocated |= dict.fromkeys(new, self._allocating[cta])
         place = self._undated[cta]
         if new and place >= 0:
             self.events[place] = self.events[place]._replace(writes=(_columns(cta, new),))
         self._undated[cta] = -1  # an allocation that had to wait is not dated
-        gone = [allocation for allocation in known if allocation not in now]
-        for allocation in gone:
-            del known[allocation]
-        return gone
+        freed = [allocation for allocation in allocated if allocation not in now]
+        for allocation in freed:
+            del allocated[allocation]
+        return freed
 
     def leaks(self) -> list[tuple[int, Allocation, int]]:
         """Allocations that have not been given back at the end: CTA, allocation, line of the tcgen05.alloc."""
         for machine in self.machines:
             self.settle(machine.rank)
         return [
-            (cta, allocation, line) for cta, known in enumerate(self.allocated) for allocation, line in known.items()
+            (cta, allocation, line)
+            for cta, allocated in enumerate(self.allocated)
+            for allocation, line in allocated.items()
         ]
 
     def _operands(self, machine: CtaState, event: Event) -> None:
@@ -131,13 +136,13 @@ class _Recorder(Observer):
 
 
 def _columns(cta: int, allocations: Iterable[Allocation]) -> Region:
-    """All cells of these allocations."""
+    """The region of all cells of these allocations."""
     columns = np.concatenate([np.arange(a.base, a.base + a.columns) for a in allocations])
     return Region("tmem", cta, (np.arange(TMEM_LANES)[:, None] * COLUMNS + columns).ravel(), "cells")
 
 
 def record(program: Program) -> Recording:
-    """Runs a program and keeps what happened; what stops it is kept, not raised.
+    """Runs a program and records what happens; an error that stops it is kept, not raised.
 
     Raises:
         TraceError: data of a `.load` that cannot be used.
@@ -159,7 +164,7 @@ def record(program: Program) -> Recording:
 
 
 def _written(machines: Iterable[CtaState]) -> dict[int, NDArray[np.int64]]:
-    """Cells that `.load` filled."""
+    """By CTA, the cells of Tensor Memory that `.load` filled: int64 [cell]."""
     written = {}
     for machine in machines:
         if "tmem" in vars(machine):

@@ -1,4 +1,5 @@
-"""`check`: the findings of a trace, and how they are printed."""
+"""`check` itself: it runs all checks of a trace and gathers their findings into a report, as text, JSON, CSV or
+table."""
 
 from __future__ import annotations
 
@@ -31,13 +32,13 @@ class Finding:
     """Something that a trace may not rely on.
 
     Attributes:
-        rule: its name, in `simulator.check.rules` or `isa.undefined`.
+        rule: the name of the broken rule, in `simulator.check.rules` or `isa.undefined`.
         line: of the instruction that breaks the rule; of a pair the later one. 0: none.
         other: line of the earlier instruction of a pair; 0: none.
         what: what happens there, and why it is not defined.
         fix: what to insert or change where.
-        states: the rule.
-        section: where it is stated.
+        states: the rule in words.
+        section: where the rule is stated.
         count: how often it happened.
     """
 
@@ -53,7 +54,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """The findings of a trace, by line."""
+    """The findings of a trace, by line.
+
+    Attributes:
+        trace: its name or path.
+        ptx: the PTX version whose rules of order were applied.
+        findings: sorted by line.
+        events: how many events the run had.
+    """
 
     trace: str
     ptx: str
@@ -61,7 +69,7 @@ class Report:
     events: int
 
     def table(self) -> str:
-        """For people: each finding with both places, the rule and the fix."""
+        """The report as text: each finding with both places, the rule and the fix."""
         if not self.findings:
             return f"{self.trace}: clean by the rules of PTX {self.ptx} ({self.events} events)\n"
         lines = []
@@ -76,13 +84,13 @@ class Report:
 
     def json(self) -> str:
         """One object; `findings` has one row each."""
-        facts = {
+        report = {
             "trace": self.trace,
             "ptx": self.ptx,
             "events": self.events,
             "findings": [asdict(finding) for finding in self.findings],
         }
-        return json.dumps(facts, indent=1) + "\n"
+        return json.dumps(report, indent=1) + "\n"
 
     def csv(self) -> str:
         """One row for each finding."""
@@ -102,7 +110,7 @@ def check(trace: str | Path | Program, ptx: str = "9.0") -> Report:
 
     Args:
         trace: path of a trace, the name of one that comes with tcsim, the text of one, or a program.
-        ptx: "9.0" or "9.4": whose rules of order.
+        ptx: "9.0" or "9.4": the PTX version whose rules of order apply.
 
     Raises:
         TraceError: a trace or data that cannot be read, an instruction that is not legal.
@@ -131,11 +139,11 @@ def check(trace: str | Path | Program, ptx: str = "9.0") -> Report:
 
 def _finding(name: str, line: int, other: int, what: str, fix: str = "", count: int = 1) -> Finding:
     rule, section = stated(name)
-    known = CHECK_RULES[name].fix if name in CHECK_RULES else UNDEFINED_FIXES.get(name, "see the rule")
-    return Finding(name, line, other, what, fix or known, rule, section, count)
+    default_fix = CHECK_RULES[name].fix if name in CHECK_RULES else UNDEFINED_FIXES.get(name, "see the rule")
+    return Finding(name, line, other, what, fix or default_fix, rule, section, count)
 
 
-# What execution found
+# Findings of the run itself
 
 
 def _executed(recording: Recording) -> Iterator[Finding]:
@@ -157,7 +165,7 @@ def _executed(recording: Recording) -> Iterator[Finding]:
             yield _finding("tmem-leak", line, 0, what)
 
 
-# What the order of events says
+# Findings of the order of events
 
 
 def _ordered(result: Result, trace: Program) -> Iterator[Finding]:
@@ -229,7 +237,7 @@ def _role(access: Access) -> str:
     return "" if access.role in ("cells", "bytes") else f" as {access.role}"
 
 
-# What the text alone says
+# Findings of the text alone
 
 
 def _static(trace: Program) -> Iterator[Finding]:

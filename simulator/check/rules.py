@@ -1,5 +1,7 @@
-"""The table of rules of `tcsim check`: what is looked for beside `isa.undefined.RULES`, where it is stated, and what to
-do about it."""
+"""The table of rules of `tcsim check`: what must hold, where PTX states it, and how to fix a trace that breaks it.
+
+The rules of `isa.undefined.RULES` are checked as well; here are those beyond them.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,7 @@ NOT_EXECUTABLE = "not-executable"  # the rule of a refusal that names none
 
 
 def stated(name: str) -> tuple[str, str]:
-    """(rule, section) of a name of either table."""
+    """The (rule in words, section) of a rule by its name, in `CHECK_RULES` or `isa.undefined.RULES`."""
     rule = CHECK_RULES.get(name) or UNDEFINED[name]
     return rule.rule, rule.section
 
@@ -172,7 +174,7 @@ UNDEFINED_FIXES: dict[str, str] = {
 
 
 def markdown() -> str:
-    """The table of docs/check.md."""
+    """The rules as a Markdown table, which stands in docs/check.md."""
     lines = ["| rule | what must hold | stated in |", "| --- | --- | --- |"]
     lines += [f"| `{name}` | {rule.rule} | {rule.section} |" for name, rule in CHECK_RULES.items()]
     return "\n".join(lines) + "\n"

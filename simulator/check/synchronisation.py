@@ -1,4 +1,4 @@
-"""What orders accesses, replayed from the log of a run: waits, fences, commits, barriers and mbarriers."""
+"""Follows the instructions of a recorded run that order others: waits, fences, commits, barriers and mbarriers."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Values = Mapping[tuple[int, str], int]  # (number of the event, operand) -> its 
 
 
 class Synchronisation:
-    """The clocks of every warp of a log, as far as it has been read.
+    """The clocks of every warp of a recorded run, as far as its events have been followed.
 
     Args:
-        events: the log.
-        warps: warps of a CTA; 0: as many as the log knows.
+        events: those of the run, in order.
+        warps: warps of a CTA; 0: as many as the events name.
         values: operands of mbarrier instructions that are not constants.
 
     Attributes:
-        result: what has been found.
-        numbers: the component of each warp and of each asynchronous unit.
-        known: what each warp may rely on.
-        count: of warps: what they issued; of units: what was issued to them.
-        done: of a unit: what is complete once all of it is.
-        commits: the commits of each unit.
-        waited: of loads and stores: how many a wait covered.
+        result: what has been noted so far.
+        numbers: the clock component of each warp and of each asynchronous unit.
+        known: by (CTA, warp), what the warp may rely on.
+        count: by component, how many instructions the warp issued, or were issued to the unit.
+        done: by unit, the clock of all that is complete once the unit is.
+        commits: by unit, its commits.
+        waited: by unit of loads or stores, how many of them a wait has covered.
     """
 
     def __init__(self, events: Sequence[Event], warps: int, values: Values) -> None:
@@ -91,6 +91,7 @@ class Synchronisation:
     # Waits and fences
 
     def wait_move(self, _index: int, event: Event) -> None:
+        """tcgen05.wait::ld and ::st: the loads, or stores, of the warp are complete."""
         kind = event.instruction.form.opcode.split(".")[1][-2:]
         for warp, _ in event.threads:
             unit = self.numbers.get((kind, event.cta, warp))
@@ -99,28 +100,32 @@ class Synchronisation:
                 self.known[event.cta, warp].complete(unit, self.count[unit])
 
     def fence_before(self, _index: int, event: Event) -> None:
+        """tcgen05.fence::before_thread_sync: the next barrier hands on what is ordered now."""
         for warp, _ in event.threads:
-            known = self.known[event.cta, warp]
-            np.maximum(known.fenced, known.ordered, out=known.fenced)
+            knowledge = self.known[event.cta, warp]
+            np.maximum(knowledge.fenced, knowledge.ordered, out=knowledge.fenced)
 
     def fence_after(self, _index: int, event: Event) -> None:
+        """tcgen05.fence::after_thread_sync: what barriers handed on is ordered now."""
         for warp, _ in event.threads:
-            known = self.known[event.cta, warp]
-            np.maximum(known.ordered, known.received, out=known.ordered)
+            knowledge = self.known[event.cta, warp]
+            np.maximum(knowledge.ordered, knowledge.received, out=knowledge.ordered)
 
     def fence_proxy(self, _index: int, event: Event) -> None:
-        """fence.proxy.async; that of global memory alone says nothing here."""
+        """fence.proxy.async: ordinary stores so far are visible to the asynchronous proxy; one for global memory alone
+        has no effect here."""
         qualifiers = event.instruction.form.opcode.split(".")
         if "async" in qualifiers and "global" not in qualifiers:
             for warp, _ in event.threads:
-                known = self.known[event.cta, warp]
-                np.maximum(known.proxied, known.seen, out=known.proxied)
+                knowledge = self.known[event.cta, warp]
+                np.maximum(knowledge.proxied, knowledge.seen, out=knowledge.proxied)
 
     def fence(self, _index: int, event: Event) -> None:
+        """A memory fence: acquires what relaxed waits have seen, and releases through later relaxed arrivals."""
         for warp, _ in event.threads:
-            known = self.known[event.cta, warp]
-            known.acquire_relaxed()
-            known.snapshot = known.released()
+            knowledge = self.known[event.cta, warp]
+            knowledge.acquire_relaxed()
+            knowledge.snapshot = knowledge.released()
 
     def barrier(self, index: int, event: Event) -> None:
         """A warp leaves a barrier: those that left it together had all arrived when the first of them left."""
@@ -134,14 +139,15 @@ class Synchronisation:
             self.known[event.cta, warp].acquire(self._gathered[number])
 
     def cluster_barrier(self, _index: int, event: Event) -> None:
+        """barrier.cluster: an arrival releases, a wait acquires what all arrivals of its turn released."""
         relaxed = "relaxed" in event.instruction.form.opcode
         for warp, _ in event.threads:
             actor = event.cta, warp
             if ".arrive" in event.kind:
                 self._arrived[actor] = turn = self._arrived.get(actor, 0) + 1
-                known = self.known[actor].snapshot if relaxed else self.known[actor].released()
-                if known is not None:
-                    self._cluster[turn] = join(self._cluster.get(turn, []), known)
+                released = self.known[actor].snapshot if relaxed else self.known[actor].released()
+                if released is not None:
+                    self._cluster[turn] = join(self._cluster.get(turn, []), released)
             else:
                 self._departed[actor] = turn = self._departed.get(actor, 0) + 1
                 if turn in self._cluster:
@@ -151,6 +157,7 @@ class Synchronisation:
     # mbarriers
 
     def number(self, index: int, event: Event, role: str, default: int) -> int:
+        """The value of a numeric operand; `default` where the instruction has no such operand."""
         try:
             operand = event.instruction[role]
         except KeyError:
@@ -158,25 +165,27 @@ class Synchronisation:
         return operand.value if isinstance(operand, Immediate) else self.values.get((index, role), default)
 
     def init(self, index: int, event: Event) -> None:
+        """mbarrier.init: a new mbarrier."""
         count = self.number(index, event, "count", 1)
         for region in event.writes:
             for offset in region.cells.ravel().tolist():
                 warp = event.threads[0][0]
                 number = self.numbers["warp", event.cta, warp]
                 self.count[number] += 1
-                known = self.known[event.cta, warp]
-                known.seen[number] = known.ordered[number] = self.count[number]
+                knowledge = self.known[event.cta, warp]
+                knowledge.seen[number] = knowledge.ordered[number] = self.count[number]
                 self._mbarriers[region.cta, offset] = Mbarrier(
                     count, count, owner=number, created=self.count[number], line=event.line
                 )
 
     def inval(self, _index: int, event: Event) -> None:
+        """mbarrier.inval: the mbarrier exists no more."""
         for region in event.writes:
             for offset in region.cells.ravel().tolist():
                 self._mbarriers.pop((region.cta, offset), None)
 
     def named(self, event: Event, regions: Iterable[object]) -> list[tuple[tuple[int, int], Mbarrier]]:
-        """The mbarriers of an event; a use that comes before their initialisation is met."""
+        """The mbarriers of an event with their places; a use that their initialisation does not precede is noted."""
         barriers = []
         for region in event.writes if regions is event.writes else event.reads:
             for offset in region.cells.ravel().tolist():
@@ -190,7 +199,7 @@ class Synchronisation:
         return barriers
 
     def arrive(self, index: int, event: Event) -> None:
-        """arrive, arrive_drop, expect_tx, complete_tx."""
+        """mbarrier.arrive, arrive_drop, expect_tx and complete_tx: arrivals release, and may complete the phase."""
         opcode, barriers = event.kind, self.named(event, event.writes)
         qualifiers = opcode.split(".")
         bytes_each = self.number(index, event, "tx_count", 0)
@@ -202,8 +211,8 @@ class Synchronisation:
             speakers = event.threads[place : place + 1] if len(barriers) == len(lanes) else event.threads
             if arrives:
                 for warp, _ in speakers:
-                    known = self.known[event.cta, warp]
-                    released = known.snapshot if "relaxed" in qualifiers else known.released()
+                    knowledge = self.known[event.cta, warp]
+                    released = knowledge.snapshot if "relaxed" in qualifiers else knowledge.released()
                     if released is not None:
                         barrier.released = join(barrier.released, released)
             barrier.transactions += many * (-bytes_each if "complete_tx" in qualifiers else bytes_each)
@@ -212,13 +221,14 @@ class Synchronisation:
             barrier.arrived()
 
     def commit(self, _index: int, event: Event) -> None:
+        """tcgen05.commit: its arrival hands on all that its thread's unit has been given so far."""
         group = group_of(event)
         for warp, mask in event.threads:
             actor = event.cta, warp
-            known = self.known[actor]
+            knowledge = self.known[actor]
             self.fence_before(0, event)
             unit = self.numbers.get(("tc", *actor, mask, group))
-            released = known.released()
+            released = knowledge.released()
             if unit is not None and unit in self.done:
                 done = self.done[unit]
                 released = np.maximum(released[0], done), np.maximum(released[1], done), released[2]
@@ -233,11 +243,12 @@ class Synchronisation:
                 barrier.arrived()
 
     def wait(self, index: int, event: Event) -> None:
+        """mbarrier.try_wait and test_wait: the warp acquires what the phase released."""
         parity: int | None = self.number(index, event, "parity", -1)
         for _, barrier in self.named(event, event.reads):
-            known = barrier.handed_on(None if parity == -1 else parity)
+            released = barrier.handed_on(None if parity == -1 else parity)
             for warp, _ in event.threads:
-                if known and "relaxed" in event.kind.split("."):
-                    self.known[event.cta, warp].relaxed += [(known[0], known[1], known[2])]
-                elif known:
-                    self.known[event.cta, warp].acquire((known[0], known[1], known[2]))
+                if released and "relaxed" in event.kind.split("."):
+                    self.known[event.cta, warp].relaxed += [(released[0], released[1], released[2])]
+                elif released:
+                    self.known[event.cta, warp].acquire((released[0], released[1], released[2]))

@@ -1,5 +1,7 @@
-"""Registers that tcgen05.ld fills and somebody reads before tcgen05.wait::ld. A look at the text: loops are walked
-twice."""
+"""Finds registers that are read after tcgen05.ld has begun to fill them and before tcgen05.wait::ld.
+
+This needs no run: the text is followed line by line, and each loop twice, so that a read in its next run is seen.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +23,25 @@ class Unwaited(NamedTuple):
 
 
 def unwaited_results(trace: Program) -> list[Unwaited]:
-    """Every such read once, by line."""
+    """Every read of a register that is still being filled, once, by line."""
     reads: dict[tuple[int, int], Unwaited] = {}
     for block in trace.blocks:
         _walk(block.body, {}, reads)
     return [reads[key] for key in sorted(reads)]
 
 
-def _walk(body: Iterable[Node], pending: dict[str, int], found: dict[tuple[int, int], Unwaited]) -> None:
-    """`pending`: registers that are being filled, with the line of their load; changed in place."""
+def _walk(body: Iterable[Node], pending: dict[str, int], reads: dict[tuple[int, int], Unwaited]) -> None:
+    """Notes in `reads` what a body reads too early. `pending`: registers that are being filled, with the line of their
+    load; changed in place."""
     for node in body:
         if isinstance(node, Step):
-            _step(node, pending, found)
+            _step(node, pending, reads)
         else:
             for _ in range(min(node.count, 2)):
-                _walk(node.body, pending, found)
+                _walk(node.body, pending, reads)
 
 
-def _step(step: Step, pending: dict[str, int], found: dict[tuple[int, int], Unwaited]) -> None:
+def _step(step: Step, pending: dict[str, int], reads: dict[tuple[int, int], Unwaited]) -> None:
     instruction = step.instruction
     form = instruction.form
     if form.name == "tcgen05.wait::ld":
@@ -48,9 +51,9 @@ def _step(step: Step, pending: dict[str, int], found: dict[tuple[int, int], Unwa
     for register in (*guard, *instruction.reads):
         if register in pending:
             key = step.line, pending[register]
-            earlier = found.get(key)
+            earlier = reads.get(key)
             registers = (*(earlier.registers if earlier else ()), register)
-            found[key] = Unwaited(*key, form.opcode, tuple(dict.fromkeys(registers)))
+            reads[key] = Unwaited(*key, form.opcode, tuple(dict.fromkeys(registers)))
     for register in instruction.writes:
         pending.pop(register, None)
     if KINDS.get(form.name) == "ld":

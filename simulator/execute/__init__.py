@@ -1,1 +1,4 @@
-"""Execution of instructions on arrays of registers: one module for each family."""
+"""Executing single instructions: what each does to the registers and memories of a CTA, for many warps at once.
+
+There is one module for each family of instructions; `dispatch.executor` finds the function for an instruction.
+"""

@@ -1,8 +1,8 @@
-"""Named barriers of a CTA: who has arrived, and when all are there. Used by the functional walk and by the timing
-engine alike.
+"""The named barriers of a CTA and the barrier of a cluster: which warps have arrived, and when all are there.
 
-PTX ISA 9.0, 9.7.13.1 (bar, barrier): a barrier waits for a number of threads, by default all of the CTA; then it is
-reset. Beside them the barrier of a cluster, 9.7.13.3 (barrier.cluster), whose arrival and wait are two instructions.
+The interpreter and the timing engine both use them. PTX ISA 9.0, 9.7.13.1 (bar, barrier): a barrier waits for a number
+of threads, by default all of the CTA; then it is reset. Of the barrier of a cluster, 9.7.13.3 (barrier.cluster),
+arrival and wait are two instructions.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def is_cluster_barrier(form: Form) -> bool:
 
 
 def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
-    """(number, warps that it waits for or None for all) of a barrier instruction of a CTA, None for any other.
+    """(number, how many warps it waits for or None for all) of a barrier instruction of a CTA; None for any other.
 
     Raises:
-        IsaError: operands that are no constants, or a thread count that is no multiple of 32.
+        IsaError: operands that are not constants, or a number of threads that is not a multiple of 32.
     """
     if instruction.form.time is not Time.BARRIER:
         return None
@@ -45,7 +45,14 @@ def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
 
 
 class Barriers:
-    """Arrivals at the barriers of one CTA."""
+    """The named barriers of one CTA.
+
+    Attributes:
+        warps: warps of the CTA.
+        arrived: by number of the barrier, the warps that wait there.
+        wanted: by number of the barrier, how many warps it waits for.
+        mismatches: arrivals that name another number of threads than those before them.
+    """
 
     def __init__(self, warps: int) -> None:
         self.warps = warps
@@ -54,7 +61,7 @@ class Barriers:
         self.mismatches = 0  # arrivals that name another number of threads than those before them
 
     def arrive(self, number: int, wanted: int | None, warps: Iterable[int]) -> list[list[int]]:
-        """Warps arrive in this order; returns the groups of warps that are released, in order."""
+        """Lets warps arrive in this order; returns the groups of warps that are released, in order."""
         waiting, count = self.arrived.setdefault(number, []), wanted or self.warps
         released = []
         for warp in warps:
@@ -68,7 +75,7 @@ class Barriers:
         return released
 
     def describe(self) -> list[str]:
-        """Who waits at which barrier, for a deadlock's message."""
+        """Which warps wait at which barrier, as lines of a deadlock's message."""
         return [
             f"warps {', '.join(map(str, sorted(warps)))} wait at barrier {number}"
             for number, warps in sorted(self.arrived.items())
@@ -84,7 +91,7 @@ class ClusterBarrier:
 
     Attributes:
         arrived: for each warp that runs a program, how often it has arrived.
-        released: what those who arrived had done, see `CtaState.release`.
+        released: the clocks of what the warps that arrived had done, see `CtaState.release`.
     """
 
     def __init__(self, actors: Iterable[Actor] = ()) -> None:
@@ -92,8 +99,8 @@ class ClusterBarrier:
         self.waited = dict(self.arrived)
         self.released: list[Clocks] = []
 
-    def arrive(self, actor: Actor, known: list[Clocks]) -> None:
-        """A warp arrives; AddressError if it has not waited for its arrival before."""
+    def arrive(self, actor: Actor, clocks: list[Clocks]) -> None:
+        """Lets a warp arrive with its clocks; AddressError if it has not waited since its last arrival."""
         if self.arrived.setdefault(actor, 0) > self.waited.setdefault(actor, 0):
             raise AddressError(
                 f"warp {actor[1]} of CTA {actor[0]} arrives twice at the barrier of the cluster",
@@ -101,10 +108,10 @@ class ClusterBarrier:
                 rule="barrier-use",
             )
         self.arrived[actor] += 1
-        self.released = joined(self.released, known)
+        self.released = joined(self.released, clocks)
 
     def wait(self, actor: Actor) -> int:
-        """A warp begins to wait; how often it has waited before. AddressError if it has not arrived."""
+        """Lets a warp begin to wait; returns how often it has waited before. AddressError if it has not arrived."""
         if self.arrived.get(actor, 0) == self.waited.get(actor, 0):
             raise AddressError(
                 f"warp {actor[1]} of CTA {actor[0]} waits at the barrier of the cluster without arriving",
@@ -115,15 +122,15 @@ class ClusterBarrier:
         return self.waited[actor] - 1
 
     def leave(self, actor: Actor) -> None:
-        """A warp's program is over: nobody waits for it any more."""
+        """Notes that a warp's program is over: nobody waits for it any more."""
         self.arrived.pop(actor, None)
 
     def complete(self, actor: Actor) -> bool:
-        """Whether everybody has arrived as often as this warp has waited."""
+        """Whether every warp has arrived as often as this warp has waited."""
         return all(count >= self.waited[actor] for count in self.arrived.values())
 
     def lacks(self) -> str:
-        """Who has not arrived."""
+        """The warps that have not arrived, in words."""
         most = max(self.waited.values(), default=0)
         late = [f"warp {warp} of CTA {cta}" for (cta, warp), count in self.arrived.items() if count < most]
         return f"{', '.join(late)} {'has' if len(late) == 1 else 'have'} not arrived"

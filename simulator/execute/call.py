@@ -1,4 +1,7 @@
-"""`simulator.mma_sp` and `simulator.mma`: one instruction by its opcode, with every argument checked."""
+"""The functions `simulator.mma_sp` and `simulator.mma`: they execute one instruction, given by its opcode.
+
+Every argument is checked; the arithmetic is that of `simulator.execute.mma`.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def mma_sp(
         opcode: e.g. "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", without operands.
         a, b, c: uint32 [case, register, lane].
         e: metadata registers, uint32 [case, lane].
-        selector: which lanes' metadata is meant.
+        selector: sparsity selector, which says whose lanes' metadata is used.
         target: what the instruction is compiled for, e.g. "sm_80", "sm_90a".
         undefined: "hardware" gives what an H100 does with undefined metadata; "raise" raises UndefinedBehavior for the
             first undefined code.
@@ -149,8 +152,8 @@ def _check_operands(form: MmaForm, given: dict[str, Bits], scales: Scales | None
 
 
 def _check_selector(form: MmaForm, selector: int) -> None:
-    """IsaError for what no assembler takes; what ptxas lets through beyond the legal range is undefined behavior
-    instead."""
+    """Raises IsaError for a selector that no assembler takes; one beyond the legal range that ptxas lets through is
+    undefined behavior instead."""
     if not isinstance(selector, (int, np.integer)) or not 0 <= selector < form.metadata.selectors + form.lax_selectors:
         raise IsaError(
             str(selector),

@@ -1,4 +1,4 @@
-"""Executes comparisons and selections. PTX ISA 9.0, 9.7.6."""
+"""Executes comparisons of integers, and selections by a predicate. PTX ISA 9.0, 9.7.6."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ORDERS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def _register(order: str, compare: Callable[[Array, Array], Array]) -> None:
-    """setp of one order, for unsigned and for signed integers. PTX ISA 9.0, 9.7.6.2."""
+    """Registers setp of one order, for unsigned and for signed integers. PTX ISA 9.0, 9.7.6.2."""
 
     @executes(f"setp.{order}")
     def unsigned(a: Array, b: Array) -> Array:
@@ -41,5 +41,5 @@ for _order, _compare in _ORDERS.items():
 
 @executes("selp")
 def select(a: Array, b: Array, c: Array) -> Array:
-    """a where the predicate c holds, else b. PTX ISA 9.0, 9.7.6.3."""
+    """selp: a where the predicate c is true, else b. PTX ISA 9.0, 9.7.6.3."""
     return np.where(c, a, b)

@@ -14,7 +14,7 @@ from simulator.state.registers import Warps
 
 @executes("mov")
 def move(a: Array) -> Array:
-    """PTX ISA 9.0, 9.7.9.3."""
+    """mov: copies a register. PTX ISA 9.0, 9.7.9.3."""
     return a.copy()
 
 
@@ -37,23 +37,23 @@ def move_wide(instruction: Instruction, form: Form) -> Executor:
 
 @executes("cvt.u64")
 def to_u64(a: Array) -> Array:
-    """Zero-extended. PTX ISA 9.0, 9.7.9.21."""
+    """cvt to u64: the value zero-extended. PTX ISA 9.0, 9.7.9.21."""
     return a.astype(np.uint64)
 
 
 @executes("cvt.s64.s32")
 def to_s64(a: Array) -> Array:
-    """Sign-extended. PTX ISA 9.0, 9.7.9.21."""
+    """cvt to s64: the value sign-extended. PTX ISA 9.0, 9.7.9.21."""
     return a.view(np.int32).astype(np.int64).view(np.uint64)
 
 
 @executes("cvt.u32")
 def to_u32(a: Array) -> Array:
-    """Cut, or zero-extended. PTX ISA 9.0, 9.7.9.21."""
+    """cvt to u32: the low 32 bits, or the value zero-extended. PTX ISA 9.0, 9.7.9.21."""
     return a.astype(np.uint32)
 
 
 @executes("cvt.u16")
 def to_u16(a: Array) -> Array:
-    """Cut. PTX ISA 9.0, 9.7.9.21."""
+    """cvt to u16: the low 16 bits. PTX ISA 9.0, 9.7.9.21."""
     return a.astype(np.uint16)

@@ -1,10 +1,8 @@
-"""Executes accesses to global memory and the asynchronous copies from there to shared memory.
+"""Executes accesses to global memory, and the asynchronous copies from there to shared memory.
 
 A copy is executed whole when it is issued. Until its group is waited for (cp.async.wait_group, wait_all) its bytes in
-shared memory are under
-way: whoever reads or writes them races, which is counted like the other races. A bulk copy completes its bytes on an
-    mbarrier at once; who waits
-for the phase sees them.
+shared memory count as under way: a warp that reads or writes them races, which is counted like the other races. A bulk
+copy completes its bytes on an mbarrier at once; a warp that waits for the phase sees them.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ def store_global(instruction: Instruction, form: Form) -> Executor:
 
 
 def _fetched(machine: CtaState, kind: str, where: Addresses, size: int) -> tuple[Fact, ...]:
-    """What an access to global memory moves, for each warp."""
+    """For each warp, the fact of its access to global memory: how many lines and sectors it touches."""
     lines, sectors = (touched(where, size, unit, machine.active).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
     return tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, strict=True))
 
@@ -98,7 +96,7 @@ def copy(instruction: Instruction, form: Form) -> Executor:
 
 
 def _counts(given: NDArray[Any], lanes: NDArray[np.bool_], width: int) -> NDArray[np.int64]:
-    """Bytes that each lane copies, [warp, lane]; the rest is filled with zeros."""
+    """How many bytes each lane copies, int64 [warp, lane]; the rest is filled with zeros."""
     counts = given.astype(np.int64)
     if (counts > width)[lanes].any():
         raise AddressError(
@@ -108,7 +106,7 @@ def _counts(given: NDArray[Any], lanes: NDArray[np.bool_], width: int) -> NDArra
 
 
 def _whole(machine: CtaState, instruction: Instruction) -> None:
-    """Groups are counted by warp here, so all of its threads must take part."""
+    """Checks that all threads of each warp take part: groups are counted by warp here."""
     if machine.active is not None:
         reason = f"'{instruction.form.opcode}' in some of the threads of a warp: groups are counted by warp"
         raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none")
@@ -116,7 +114,7 @@ def _whole(machine: CtaState, instruction: Instruction) -> None:
 
 @prepares("cp.async.commit_group")
 def commit_group(instruction: Instruction, form: Form) -> Executor:
-    """PTX ISA 9.0, 9.7.9.25.3.2."""
+    """cp.async.commit_group: closes the open group of each warp. PTX ISA 9.0, 9.7.9.25.3.2."""
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         _whole(machine, instruction)
@@ -130,7 +128,7 @@ def commit_group(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("cp.async.wait_group", "cp.async.wait_all")
 def wait_groups(instruction: Instruction, form: Form) -> Executor:
-    """PTX ISA 9.0, 9.7.9.25.3.3; wait_all commits first, and waits for every group."""
+    """cp.async.wait_group, and wait_all, which commits first and waits for every group. PTX ISA 9.0, 9.7.9.25.3.3."""
     count = instruction.by_role.get("groups", Immediate(0))
     every = "wait_all" in form.qualifiers
     assert isinstance(count, Immediate)
@@ -172,7 +170,7 @@ def bulk_copy(instruction: Instruction, form: Form) -> Executor:
 
 
 def _bulk_copy(machine: CtaState, warp: int, where: int, origin: int, barrier: int, size: int) -> Fact:
-    """One bulk copy of a thread."""
+    """Executes one bulk copy of a thread; returns its fact."""
     if size % _BULK_UNIT:
         raise AddressError(f"cp.async.bulk of {size} bytes", f"a multiple of {_BULK_UNIT}")
     target, offset = machine.located(where)

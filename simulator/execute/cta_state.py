@@ -1,4 +1,4 @@
-"""The state that a trace runs on, and what executing one instruction reports."""
+"""The state of a CTA while a program runs on it, and what an executor reports about one instruction."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _RANK_BIT = 24
 
 @dataclass
 class CtaState:
-    """A CTA on an SM.
+    """A CTA on an SM: its registers, its memories, and how instructions are to be executed.
 
     Attributes:
-        registers, shared: its state.
+        registers, shared: the registers of all of its warps, and its shared memory.
         warps: warps of the CTA.
         slots: warps that the SM has room for, which is what %nwarpid gives (64 on an H100, measured).
         target: the chip whose arithmetic is used.
@@ -49,7 +49,7 @@ class CtaState:
             as it is: time alone).
         undefined: "hardware" or "raise", DESIGN section 5.
         compare: how many more matrix instructions to compare with the exact result.
-        met: undefined cases met so far, by name.
+        met: how often each undefined case has occurred so far, by name.
         largest_ulp: largest distance of a D element from the exact result of the same operands, in units in the last
             place; -1: not compared.
         compared: matrix instructions that were compared.
@@ -57,7 +57,7 @@ class CtaState:
         cluster: the barrier of the pair, one object for both.
         line: the line of the trace whose instruction is executed.
         active: bool [warp, lane], the threads that execute it; None for all of the warps that an executor is given.
-        listeners: who is told what happens, see `listen`.
+        listeners: the listeners that are told what happens, see `listen`.
         wants_accesses: whether one of them wants to know which memory is accessed.
         memory: global memory, one for all CTAs.
         timed: whether executors say how long an access keeps shared memory busy.
@@ -96,7 +96,7 @@ class CtaState:
 
     @cached_property
     def copies(self) -> Copies:
-        """Groups of cp.async of its warps."""
+        """The groups of cp.async of its warps."""
         return Copies(np.zeros(self.shared.data.size, np.int32))
 
     @property
@@ -107,7 +107,7 @@ class CtaState:
         return (self, self.peer) if self.rank == 0 else (self.peer, self)
 
     def note_undefined(self, name: str, count: int, where: str) -> None:
-        """Tells an undefined case, and counts it or raises it, as the policy says."""
+        """Tells the listeners of an undefined case, and counts it or raises UndefinedBehavior, as the policy says."""
         for listener in self.listeners:
             listener.undefined(self.rank, self.line, name, count, where)
         if self.undefined == "raise":
@@ -125,19 +125,19 @@ class CtaState:
     # Order between threads
 
     def synchronise(self, warps: Warps) -> None:
-        """These warps have passed a barrier together."""
+        """Notes that these warps have passed a barrier together."""
         for cta in self.ctas:
             cta.shared.synchronise(self.actors(warps))
 
     def release(self, warp: int) -> list[Clocks]:
-        """What a warp has done so far, for others to `acquire`."""
+        """The clocks of what a warp has done so far, for others to `acquire`."""
         actor = warp + self.rank * self.warps
         return [cta.shared.release(actor) for cta in self.ctas if isinstance(cta.shared, OrderedMemory)]
 
-    def acquire(self, warp: int, known: list[Clocks]) -> None:
-        """A warp sees what others released."""
+    def acquire(self, warp: int, released: list[Clocks]) -> None:
+        """Lets a warp see what others released."""
         actor = warp + self.rank * self.warps
-        for cta, clocks in zip(self.ctas, known, strict=bool(known)):
+        for cta, clocks in zip(self.ctas, released, strict=bool(released)):
             assert isinstance(cta.shared, OrderedMemory)
             cta.shared.acquire(actor, clocks)
 
@@ -171,8 +171,8 @@ class CtaState:
     def arrive(
         self, address: int, warp: int, count: int = 1, *, expect: int = 0, drop: bool = False, complete: bool = True
     ) -> int:
-        """Arrivals of a warp at the mbarrier at this address, in any CTA: everything it did before is released. Returns
-        the state before them.
+        """Lets a warp arrive at the mbarrier at this address, in any CTA, which releases everything it did before.
+        Returns the mbarrier's state before that.
 
         Raises:
             AddressError: as `Mbarriers.arrive` and `located`.
@@ -185,14 +185,14 @@ class CtaState:
     # Who listens
 
     def listen(self, *listeners: Listener) -> None:
-        """These are told from now on what happens."""
+        """Lets these listeners, too, be told from now on what happens."""
         self.listeners += listeners
         self.wants_accesses = any(listener.wants_accesses for listener in self.listeners)
 
     def note(
         self, instruction: Instruction, warps: Warps, reads: tuple[Region, ...] = (), writes: tuple[Region, ...] = ()
     ) -> None:
-        """Tells that these warps executed an instruction that accesses memory or orders accesses."""
+        """Tells the listeners that these warps executed an instruction that accesses memory or orders accesses."""
         if self.wants_accesses:
             threads = tuple((int(warp), _mask(lanes)) for warp, lanes in zip(warps, self.threads(warps), strict=True))
             event = Event(instruction.form.opcode, instruction, self.rank, threads, self.line, reads, writes)
@@ -232,9 +232,10 @@ class PendingWait(NamedTuple):
     """What a warp waits for before its instruction is done.
 
     Attributes:
-        ready: whether it need not wait any more. It stays so once it is.
+        ready: tells whether the wait is over; once over, it stays over.
         finish: does what is left of the instruction.
-        describe: what is lacking, for a deadlock's message: "phase 2 of the mbarrier at shared[64]: 3 of 4 arrivals".
+        describe: says what is lacking, for a deadlock's message: "phase 2 of the mbarrier at shared[64]: 3 of 4
+        arrivals".
     """
 
     ready: Callable[[], bool]
@@ -243,7 +244,7 @@ class PendingWait(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one instruction of some warps did besides changing the state.
+    """What executing one instruction for some warps gave, besides the change of their state.
 
     Attributes:
         wavefronts: [warp] cycles that it keeps shared memory busy; None for an instruction that does not use it.

@@ -1,7 +1,7 @@
-"""Turns a decoded instruction into a function that executes it for some warps of a machine at once.
+"""Turns a decoded instruction into a function that executes it, for any number of warps of a CTA at once.
 
 The functions themselves are in a module for each family; each is registered beside its definition
-(`simulator.execute.registry`). Here they are put together, and guards are applied.
+(`simulator.execute.registry`). This module imports them all, and applies guards.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def executor(instruction: Instruction) -> Executor:
     """The function that executes this instruction.
 
     Raises:
-        IsaError: nobody knows yet how to execute it.
+        IsaError: no function is registered for it.
     """
     run = prepare(instruction)
     return run if instruction.guard is None else _guarded(instruction, run)
@@ -55,7 +55,7 @@ def guarded_lanes(guard: Guard, machine: CtaState, warps: Warps) -> Lanes:
 
 
 def _guarded(instruction: Instruction, run: Executor) -> Executor:
-    """Executes it for the threads whose predicate says so."""
+    """An executor that executes an instruction for those threads alone whose guard lets them."""
     guard, collective = instruction.guard, instruction.form.collective
     assert guard is not None
     off = Idle() if instruction.form.dynamic else None
@@ -91,7 +91,7 @@ def _guarded(instruction: Instruction, run: Executor) -> Executor:
 
 
 def _spread(outcome: Outcome, chosen: NDArray[np.intp], lanes: Lanes) -> Outcome:
-    """The outcome of some warps as one of all of them."""
+    """The outcome of the chosen warps as one of all warps, of which the others did nothing."""
     if outcome.wavefronts is not None:
         busy = np.zeros(len(lanes), np.int64)
         busy[chosen] = outcome.wavefronts

@@ -1,9 +1,9 @@
-"""What the timing engine must know of an executed `tcgen05`, `mbarrier` or global-memory instruction: small frozen
-records.
+"""Facts: small records of what one execution of an asynchronous instruction did, for the timing engine.
 
-The functional side runs a program first and learns what each execution did: which shape the instruction descriptor
-asked for, which mbarrier a commit names, which parity a wait was given. It hands the engine, for each static operation
-of these families and each warp that runs it, the facts of its executions as a cycle:
+The time of `tcgen05`, `mbarrier` and global-memory instructions depends on more than the opcode. The interpreter runs a
+program first and learns what each execution did: which shape the instruction descriptor asked for, which mbarrier a
+commit names, which parity a wait was given. It hands the engine, for each static operation of these families and each
+warp that runs it, the facts of its executions as a cycle:
 
     facts: dict[int, tuple[Fact, ...]]       # warp -> facts; execution r (0, 1, ...) of that warp has facts[r %
         len(facts)]
@@ -214,7 +214,7 @@ class BulkFacts:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Takes an issue slot and nothing else."""
+    """An execution that takes an issue slot and nothing else."""
 
 
 QueuedFacts = MmaFacts | CopyFacts | ShiftFacts | CommitFacts

@@ -1,8 +1,8 @@
-"""What execution tells to those who listen: race detectors, order checkers, fault campaigns.
+"""The events that execution tells to listeners, such as race detectors, order checkers and fault campaigns.
 
 An executor tells each listener that wants it which memory an instruction touched, cell by cell and in which role, and
-every undefined case that it meets. `simulator.simulation.observer` adds what the interpreter tells. Nobody pays for
-events when nobody listens.
+every undefined case that it meets. `simulator.simulation.observer` adds what the interpreter tells. Without
+listeners, events take no time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Region(NamedTuple):
 
     Attributes:
         space: "shared" (bytes), "tmem" (lane * 512 + column) or "mbarrier" (offset of the object).
-        cta: whose memory.
+        cta: the CTA whose memory it is.
         cells: int64, any shape; the first axis is that of the event's threads where each warp has cells of its own.
         role: which operand they are: "A", "B", "D", "metadata", "scale factors of A", "scale factors of B"; "bytes" or
             "cells" of an instruction that only moves them; empty for an mbarrier.
@@ -37,10 +37,10 @@ class Event(NamedTuple):
 
     Attributes:
         kind: the opcode.
-        instruction: what was executed.
-        cta: of the threads.
+        instruction: the instruction that was executed.
+        cta: the CTA of the threads.
         threads: (warp, mask of its lanes) that executed it.
-        line: in the trace.
+        line: its line in the trace.
         reads, writes: memory touched; registers are in `instruction`.
     """
 
@@ -54,7 +54,7 @@ class Event(NamedTuple):
 
 
 class Listener:
-    """Hears what executors tell. Every method does nothing; a subclass overrides those that it needs.
+    """Is told what executors do. Every method does nothing; a subclass overrides those that it needs.
 
     Attributes:
         wants_accesses: whether `accessed` is to be called. Regions take long to work out, so they are worked out only
@@ -64,15 +64,15 @@ class Listener:
     wants_accesses: ClassVar[bool] = False
 
     def accessed(self, event: Event) -> None:
-        """An instruction that accesses memory, or orders accesses, has been executed; in the order of execution. A
-        barrier of a CTA is told when its warps leave it."""
+        """Called for each executed instruction that accesses memory or orders accesses, in the order of execution; for
+        a barrier of a CTA when its warps leave it."""
 
     def undefined(self, cta: int, line: int, name: str, count: int, where: str) -> None:
-        """An undefined case was met.
+        """Called when an undefined case has occurred.
 
         Args:
-            cta, line: where.
-            name: of the case, see `isa.undefined.RULES`.
-            count: how often.
+            cta, line: where it occurred.
+            name: the name of the case, see `isa.undefined.RULES`.
+            count: how often it occurred.
             where: the circumstances in words, possibly empty.
         """

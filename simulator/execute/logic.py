@@ -1,5 +1,5 @@
-"""Executes logic and shifts. PTX ISA 9.0, 9.7.8. Operands are arrays [warp, 1, lane] of unsigned integers, or of bool
-for predicates."""
+"""Executes bitwise logic and shifts. PTX ISA 9.0, 9.7.8. Operands are arrays [warp, 1, lane] of unsigned integers, or
+of bool for predicates."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from simulator.execute.registry import Array, executes
 
 @executes("and")
 def conjunction(a: Array, b: Array) -> Array:
-    """PTX ISA 9.0, 9.7.8.1."""
+    """and: the bitwise conjunction. PTX ISA 9.0, 9.7.8.1."""
     return a & b
 
 
 @executes("or")
 def disjunction(a: Array, b: Array) -> Array:
-    """PTX ISA 9.0, 9.7.8.2."""
+    """or: the bitwise disjunction. PTX ISA 9.0, 9.7.8.2."""
     return a | b
 
 
 @executes("xor")
 def exclusive_or(a: Array, b: Array) -> Array:
-    """PTX ISA 9.0, 9.7.8.3."""
+    """xor: the bitwise exclusive disjunction. PTX ISA 9.0, 9.7.8.3."""
     return a ^ b
 
 
 @executes("not")
 def complement(a: Array) -> Array:
-    """PTX ISA 9.0, 9.7.8.4."""
+    """not: the bitwise complement. PTX ISA 9.0, 9.7.8.4."""
     return ~a
 
 
@@ -45,7 +45,7 @@ def lop3(a: Array, b: Array, c: Array, table: Array) -> Array:
 
 @executes("shl")
 def shift_left(a: Array, b: Array) -> Array:
-    """Amounts above the width less one give 0. PTX ISA 9.0, 9.7.8.7."""
+    """shl: a shift to the left; amounts above the width less one give 0. PTX ISA 9.0, 9.7.8.7."""
     last = a.dtype.itemsize * 8 - 1
     shifted: Array = np.where(b > last, a.dtype.type(0), a << np.minimum(b, last).astype(a.dtype)).astype(a.dtype)
     return shifted
@@ -53,7 +53,7 @@ def shift_left(a: Array, b: Array) -> Array:
 
 @executes("shr")
 def shift_right(a: Array, b: Array) -> Array:
-    """Amounts above the width less one give 0. PTX ISA 9.0, 9.7.8.8."""
+    """shr of unsigned integers: amounts above the width less one give 0. PTX ISA 9.0, 9.7.8.8."""
     last = a.dtype.itemsize * 8 - 1
     shifted: Array = np.where(b > last, a.dtype.type(0), a >> np.minimum(b, last).astype(a.dtype)).astype(a.dtype)
     return shifted
@@ -61,7 +61,8 @@ def shift_right(a: Array, b: Array) -> Array:
 
 @executes("shr.s32", "shr.s64")
 def shift_right_signed(a: Array, b: Array) -> Array:
-    """The sign moves in; amounts above the width less one give nothing but the sign. PTX ISA 9.0, 9.7.8.8."""
+    """shr of signed integers: copies of the sign move in; amounts above the width less one give nothing but the sign.
+    PTX ISA 9.0, 9.7.8.8."""
     signed = f"i{a.dtype.itemsize}"
     amount = np.minimum(b, a.dtype.itemsize * 8 - 1).astype(signed)
     shifted: Array = (a.view(signed) >> amount).view(a.dtype)

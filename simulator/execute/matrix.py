@@ -1,4 +1,4 @@
-"""Executes `mma` and `mma.sp` on the registers of a machine's warps; the arithmetic is in `simulator.execute.mma`."""
+"""Executes `mma` and `mma.sp` on the registers of a CTA's warps; the arithmetic is in `simulator.execute.mma`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Places = NDArray[np.int64] | slice
 
 @prepares("mma")
 def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
-    """D = A * B + C of each warp, and what its metadata leaves undefined."""
+    """mma and mma.sp: D = A * B + C of each warp; undefined metadata is noted."""
     assert is_mma(form)
     width = form.role("d").width
     a, b, c = (reader(instruction[name], width) for name in "abc")
@@ -75,7 +75,7 @@ def _compute(
 
 
 def _scale_reader(instruction: Instruction, form: MmaForm) -> Callable[[CtaState, Warps], list[tuple[Places, Scales]]]:
-    """Reads block scales: groups of warps with the same ids, and their factors.
+    """A function that reads block scales: it gives groups of warps with the same ids, and the factors of each group.
 
     Ids in registers must be the same in all lanes; those of lane 0 are taken, and only as many bits of them as legal
     ids have (code of ptxas 13.0).

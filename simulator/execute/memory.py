@@ -1,4 +1,4 @@
-"""Executes loads from and stores to shared memory; global memory and copies are in `copies`."""
+"""Executes loads from shared memory and stores to it; accesses to global memory and copies are in `copies`."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def store(instruction: Instruction, form: Form) -> Executor:
 
 
 def raced(machine: CtaState, races: int) -> None:
-    """Counts bytes that race."""
+    """Notes bytes that race as undefined, if there are any."""
     if races:
         machine.note_undefined("shared-memory-race", races, f"{races} bytes")
 
 
 def _under_way(machine: CtaState, where: Addresses, size: int) -> int:
-    """How many bytes of an access a copy is about to write."""
+    """How many bytes of an access an asynchronous copy is about to write."""
     if "copies" not in vars(machine):
         return 0
     return int((machine.copies.under_way[where[..., None] + np.arange(size)] > 0).sum())
@@ -151,7 +151,7 @@ def filled(machine: CtaState, where: Addresses) -> Addresses:
 
 
 def region(machine: CtaState, where: Addresses, size: int) -> tuple[Region, ...]:
-    """The bytes of an access, for the log."""
+    """The bytes of an access, for listeners; nothing where none wants them."""
     if not machine.wants_accesses:
         return ()
     return (Region("shared", machine.rank, where[..., None] + np.arange(size), "bytes"),)

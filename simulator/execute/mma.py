@@ -1,4 +1,4 @@
-"""Execution of `mma` and `mma.sp`: fragments in, the chip's (or the exact) arithmetic, fragments out.
+"""Computes `mma` and `mma.sp` from register fragments to register fragments, in the chip's or in exact arithmetic.
 
 A case is one warp's execution of one instruction; all cases of a call run the same form. Metadata works as measured on
 an H100 (November 2026): a plain multiplexer in front of the multipliers, whatever the code says, so undefined metadata
@@ -30,7 +30,7 @@ Ids = tuple[int, int]
 
 
 class Scales(NamedTuple):
-    """Block scale factors of an instruction.
+    """The block scale factors of an instruction.
 
     Attributes:
         a, b: registers uint32 [case, lane].
@@ -44,8 +44,8 @@ class Scales(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """What does not change between calls: how one of the form's products adds, and the kernel from registers to
-    registers where there is one."""
+    """What stays the same between calls of a form: how one of the form's products adds, and the kernel from registers
+    to registers where there is one."""
 
     how: Sum
     kernel: Kernel | None

@@ -1,4 +1,4 @@
-"""Reads and writes the operands of an instruction: arrays over warps, registers and lanes."""
+"""Reads and writes the operands of an instruction as arrays [warp, register, lane]."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def place_of(name: str) -> Place:
 
 
 def reader(operand: Operand, bits: int = 32) -> Reader:
-    """Reads a scalar or vector operand: [warp, register, lane], uint32 (or what `bits` says: uint64 for 64, bool for 1,
-    uint16 for 16)."""
+    """A function that reads a scalar or vector operand: [warp, register, lane], uint32 (or what `bits` says: uint64 for
+    64, bool for 1, uint16 for 16)."""
     parts, sort = scalars(operand), SORT_OF_BITS[bits]
     if all(isinstance(part, Register) and part.name not in SPECIAL for part in parts):
         numbers = [place_of(part.name).number for part in parts if isinstance(part, Register)]
@@ -57,7 +57,7 @@ def scalar(part: Scalar, machine: CtaState, warps: Warps, sort: Sort = Sort.WORD
 
 
 def writer(operand: Operand, bits: int = 32) -> Writer:
-    """Writes [warp, register, lane], leaving out `_` and threads that are not active."""
+    """A function that writes [warp, register, lane], leaving out `_` and threads that are not active."""
     parts, sort = scalars(operand), SORT_OF_BITS[bits]
     kept = [i for i, part in enumerate(parts) if not isinstance(part, Sink)]
     numbers = [place_of(part.name).number for part in parts if isinstance(part, Register)]
@@ -69,7 +69,7 @@ def writer(operand: Operand, bits: int = 32) -> Writer:
 
 
 def predicate(operand: Operand) -> Callable[[CtaState, Warps], Lanes]:
-    """Reads a predicate operand, `%p0`, `!%p0` or a constant (0 is false): bool [warp, lane]."""
+    """A function that reads a predicate operand, `%p0`, `!%p0` or a constant (0 is false): bool [warp, lane]."""
     if isinstance(operand, Immediate):
         return lambda machine, warps: np.full((len(warps), WARP_SIZE), operand.value != 0, np.bool_)
     assert isinstance(operand, Predicate | Register)
@@ -84,8 +84,8 @@ def predicate(operand: Operand) -> Callable[[CtaState, Warps], Lanes]:
 
 
 def addresses(operand: Operand) -> Callable[[CtaState, Warps], Addresses]:
-    """Byte addresses int64 [warp, lane] of an address operand: modulo 2^32, or modulo 2^64 where its register has 64
-    bits."""
+    """A function that reads the byte addresses int64 [warp, lane] of an address operand: modulo 2^32, or modulo 2^64
+    where its register has 64 bits."""
     assert isinstance(operand, Address)
     base, offset = operand.base, operand.offset
     sort = Sort.WORD

@@ -1,4 +1,4 @@
-"""Which function executes which instruction: each is registered beside its definition.
+"""The registry of executors: which function executes which instruction. Each is registered beside its definition.
 
     @executes("lop3.b32")
     def lop3(a, b, c, table):
@@ -83,7 +83,7 @@ def of_operands(operation: Callable[..., Any], instruction: Instruction) -> Exec
 
 
 def find(form: Form) -> Prepare | None:
-    """What makes the executor of a form; None if nothing is registered for it."""
+    """The function that makes the executor of a form; None if none is registered."""
     module = LAZY_MODULES.get(form.opcode.split(".", 1)[0])
     if module is not None:
         import_module(module)
@@ -95,8 +95,8 @@ def find(form: Form) -> Prepare | None:
 
 def prepare(instruction: Instruction) -> Executor:
     """The executor of an instruction without its guard; IsaError for the few that are decoded but not executed."""
-    known = find(instruction.form)
-    if known is None:
+    make = find(instruction.form)
+    if make is None:
         reason = f"'{instruction.form.opcode}' is decoded, but not executed"
         raise IsaError(str(instruction), 0, reason, ", ".join(sorted(_prepared)))
-    return known(instruction, instruction.form)
+    return make(instruction, instruction.form)

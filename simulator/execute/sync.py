@@ -1,7 +1,7 @@
-"""Executes mbarriers, fences and barriers of a cluster: what orders threads without a barrier of the whole CTA.
+"""Executes the instructions that order threads: mbarriers, fences, and barriers of a CTA or a cluster.
 
-Instructions are executed in the order in which warps are walked, one at a time, so a fence has nothing to do but to be
-noted in the log.
+Instructions are executed in the order in which warps are walked, one at a time, so a fence does nothing but tell
+the listeners.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class _Party(NamedTuple):
     """Threads of a warp that name the same mbarrier with the same numbers.
 
     Attributes:
-        row: place of the warp among those that execute.
-        address: as the threads give it.
-        numbers: their other operands.
-        lanes: who they are, ascending.
+        row: the place of the warp among those that execute.
+        warp: its number.
+        address: the address that the threads give.
+        numbers: the values of their other operands.
+        lanes: their lanes, ascending.
     """
 
     row: int
@@ -44,7 +45,7 @@ class _Party(NamedTuple):
 
 
 def _parties(machine: CtaState, warps: Warps, where: NDArray[np.int64], *numbers: NDArray[Any]) -> Iterator[_Party]:
-    """The active threads of each warp in groups that say the same, in order of their first lane."""
+    """The active threads of each warp in groups with equal operands, in order of their first lane."""
     for row, active in enumerate(machine.threads(warps)):
         lanes = np.flatnonzero(active)
         said = np.stack([where[row, lanes], *(np.asarray(n[row, lanes]).astype(np.int64) for n in numbers)])
@@ -73,7 +74,7 @@ def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | Non
 
 
 def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:
-    """The objects named, for the log."""
+    """The mbarriers that are named, for listeners."""
     if not machine.wants_accesses:
         return ()
     offsets_of: dict[int, list[int]] = {}
@@ -88,7 +89,7 @@ def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:
 
 @prepares("mbarrier.init")
 def initialise(instruction: Instruction, form: Form) -> Executor:
-    """The count of arrivals that completes a phase; by one thread."""
+    """mbarrier.init, by one thread: sets the number of arrivals that completes a phase."""
     read_addresses, count = addresses(instruction["address"]), reader(instruction["count"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -112,7 +113,7 @@ def initialise(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("mbarrier.inval")
 def invalidate(instruction: Instruction, form: Form) -> Executor:
-    """Makes the object plain memory again; by one thread."""
+    """mbarrier.inval, by one thread: makes the object plain memory again."""
     read_addresses = addresses(instruction["address"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -134,7 +135,7 @@ def invalidate(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("mbarrier.expect_tx", "mbarrier.complete_tx")
 def count_transactions(instruction: Instruction, form: Form) -> Executor:
-    """expect_tx and complete_tx: every thread changes the transaction count."""
+    """mbarrier.expect_tx and complete_tx: every thread changes the transaction count."""
     read_addresses, count = addresses(instruction["address"]), reader(instruction["tx_count"])
     expects = "expect_tx" in form.opcode.split(".")
     change = Mbarriers.expect if expects else Mbarriers.complete
@@ -155,7 +156,7 @@ def count_transactions(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("mbarrier.arrive", "mbarrier.arrive.expect_tx", "mbarrier.arrive_drop", "mbarrier.arrive_drop.expect_tx")
 def arrive(instruction: Instruction, form: Form) -> Executor:
-    """arrive, arrive_drop, with and without expect_tx and noComplete."""
+    """mbarrier.arrive and arrive_drop, with and without expect_tx and noComplete."""
     read_addresses = addresses(instruction["address"])
     count, bytes_each = (
         reader(instruction.by_role.get(name, Immediate(default))) for name, default in (("count", 1), ("tx_count", 0))
@@ -198,7 +199,7 @@ def arrive(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("mbarrier.pending_count")
 def pending_count(instruction: Instruction, form: Form) -> Executor:
-    """How many arrivals a state says that the phase lacks."""
+    """mbarrier.pending_count: how many arrivals the phase lacked when this state was given."""
     read, write = reader(instruction["state"], 64), writer(instruction["count"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -219,6 +220,7 @@ class _Awaited(NamedTuple):
 
     @property
     def done(self) -> bool:
+        """Whether the phase is complete."""
         return self.barrier.phase > self.phase
 
     def __str__(self) -> str:
@@ -228,7 +230,8 @@ class _Awaited(NamedTuple):
 
 @prepares("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity")
 def wait(instruction: Instruction, form: Form) -> Executor:
-    """test_wait, which tells, and try_wait, which waits: a trace has no branch that would try it again."""
+    """mbarrier.test_wait, which tells whether a phase is complete, and try_wait, which waits for it: a trace has no
+    branch that could try again."""
     parity = "parity" in instruction.by_role
     read_addresses, want = (
         addresses(instruction["address"]),
@@ -237,15 +240,15 @@ def wait(instruction: Instruction, form: Form) -> Executor:
     write, tries, acquires = writer(instruction["done"], 1), "try_wait" in form.name, "relaxed" not in form.qualifiers
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        wanted = want(machine, warps)[:, 0]
+        phase_parity = want(machine, warps)[:, 0]
         if not parity:
-            wanted = parity_of(wanted)
-        elif (wanted > 1)[machine.threads(warps)].any():
+            phase_parity = parity_of(phase_parity)
+        elif (phase_parity > 1)[machine.threads(warps)].any():
             raise AddressError(
-                f"a wait for parity {int(wanted[machine.threads(warps)].max())}", "0 or 1", rule="barrier-use"
+                f"a wait for parity {int(phase_parity[machine.threads(warps)].max())}", "0 or 1", rule="barrier-use"
             )
         phases = []
-        for party in _parties(machine, warps, read_addresses(machine, warps), wanted):
+        for party in _parties(machine, warps, read_addresses(machine, warps), phase_parity):
             cta, offset = machine.located(party.address)
             phases.append(
                 _Awaited(party, cta, offset, cta.mbarriers.at(offset), cta.mbarriers.awaited(offset, party.numbers[0]))
@@ -287,7 +290,7 @@ def wait(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("fence", "fence.proxy")
 def fence(instruction: Instruction, form: Form) -> Executor:
-    """A fence is noted, and orders nothing that is not in order already."""
+    """Fences: listeners are told; instructions are executed in order anyway."""
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         machine.note(instruction, warps)
@@ -298,7 +301,7 @@ def fence(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("bar", "barrier", "barrier.cta")
 def cta_barrier(instruction: Instruction, form: Form) -> Executor:
-    """bar.sync changes no register; whoever walks the program waits for it. PTX ISA 9.0, 9.7.13.1."""
+    """bar.sync: changes no register; the interpreter makes the warps wait. PTX ISA 9.0, 9.7.13.1."""
     return lambda _machine, _warps: NOTHING
 
 

@@ -1,4 +1,4 @@
-"""Executes what the threads of a warp, or of a cluster, do together in registers."""
+"""Executes instructions by which the threads of a warp exchange data: elect and shuffles; also mapa, of a cluster."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from simulator.state.shared import AddressError
 
 @executes("elect.sync")
 def elect(a: Array) -> tuple[Array, Array]:
-    """The lane and a predicate of one thread of the mask. PTX ISA 9.0, 9.7.13.10; that it is the lowest lane is
-    assumed."""
+    """elect.sync: the lane of one thread of the mask, and a predicate that is true in that thread alone. PTX ISA 9.0,
+    9.7.13.10; that it is the lowest lane is assumed."""
     mask = a[:, 0]
     if (mask != mask[:, :1]).any() or not mask.all():
         reason = "elect.sync with an empty mask, or one that differs among the threads of a warp"
@@ -29,9 +29,9 @@ def elect(a: Array) -> tuple[Array, Array]:
 
 @prepares("shfl.sync.bfly")
 def shuffle_butterfly(instruction: Instruction, form: Form) -> Executor:
-    """Lane i gets the value of lane i XOR b, if that is not above the last lane of its segment, else its own; the
-    predicate says which. c: the last lane of a segment in bits 0 to 4, which bits of a lane's number name its segment
-    in bits 8 to 12. PTX ISA 9.0, 9.7.9.6.
+    """shfl.sync.bfly: lane i gets the value of lane i XOR b, if that is not above the last lane of its segment, else
+    its own; the predicate says which. c: the last lane of a segment in bits 0 to 4, which bits of a lane's number name
+    its segment in bits 8 to 12. PTX ISA 9.0, 9.7.9.6.
 
     Undefined (AddressError): a thread that executes it is not in its own mask, or reads from one that is not in the
     mask or does not execute it.

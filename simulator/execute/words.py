@@ -1,5 +1,7 @@
-"""Where a form's operands are among the registers of a warp, as the compiled kernel wants to know it: tables read off
-the mappings of `isa`."""
+"""Tables for the compiled kernel: in which registers and lanes of a warp each element of a form's operands lies.
+
+They are made from the mappings of `isa`.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +17,32 @@ from simulator.arithmetic.compiled import Fields, Layout, Words
 def fragment_layout(
     form: MmaForm, selector: int = 0, a_ids: tuple[int, int] = (0, 0), b_ids: tuple[int, int] = (0, 0)
 ) -> Layout | None:
-    """Registers [register, lane] of each operand as a case's words; None if some operand's elements do not lie in a row
-    within a register.
+    """The layout of all operands in a case's words, registers [register, lane]; None if the elements of some operand do
+    not follow one another within a register.
 
     Args:
         form: of `mma` or `mma.sp`.
-        selector: which lanes' metadata is meant.
+        selector: sparsity selector, which says whose lanes' metadata is used.
         a_ids, b_ids: byte-id and thread-id of the block scales, for forms that have them.
     """
     columns = column_order(form)
     words = _words(form.a, 1), _words(form.b, 0, columns), _words(form.c, 1, columns), _words(form.d, 1, columns)
     if form.blocks > 1 or None in words:
         return None
-    a, b, c, d = (found for found in words if found is not None)
+    a, b, c, d = (operand for operand in words if operand is not None)
     return Layout(a, b, c, d, _codes(form, selector) if form.sparse else None, *_scales(form, columns, a_ids, b_ids))
 
 
 def column_order(form: MmaForm) -> Integers:
-    """Columns of D sorted by register, so that neighbours in it come from neighbouring lanes; as they are where a
-    register holds several."""
+    """The columns of D sorted by register, so that neighbouring columns come from neighbouring lanes; unsorted where a
+    register holds several elements."""
     _, register, _ = form.d.mapping.grid
     return np.argsort(register[0] if form.d.type.bits == form.c.type.bits >= 32 else np.zeros(form.n), kind="stable")
 
 
 def _words(fragment: Fragment, axis: int, columns: Integers | None = None) -> Words | None:
-    """The words of a fragment, columns in this order, if the elements of a register follow one another along an axis of
-    the matrix."""
+    """The words of a fragment, with its columns in this order; None unless the elements of a register follow one
+    another along this axis of the matrix."""
     lane, register, element = (
         fragment.mapping.grid if columns is None else (grid[:, columns] for grid in fragment.mapping.grid)
     )

@@ -1,4 +1,4 @@
-"""What warps run, as a tree: instructions, loops around them, and blocks that say which warps run them."""
+"""The code of a program as a tree: instructions, loops around them, and blocks that say which warps run them."""
 
 from __future__ import annotations
 

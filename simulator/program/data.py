@@ -1,4 +1,7 @@
-"""Moves arrays between npz files and the state: `.load` before a run, `.store` after it."""
+"""Loads arrays from npz files into registers and memories before a run, and takes arrays from them after it.
+
+The lines `.load` and `.store` of a trace say which.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,8 @@ def load_all(program: Program, *machines: CtaState) -> None:
 
 
 def store_all(program: Program, *machines: CtaState) -> dict[str, Array]:
-    """What every `.store` names: [warp, register, lane] of the registers' type, uint8 [byte], or uint32 [lane, column]
-    of Tensor Memory.
+    """By name, the arrays that every `.store` asks for: [warp, register, lane] of the registers' type, uint8 [byte], or
+    uint32 [lane, column] of Tensor Memory.
 
     A `.store` of a pair that names no CTA gives that of both: a first axis more. Global memory is one for all.
     """
@@ -131,7 +134,7 @@ def _to_tmem(program: Program, load: Load, column: int, array: Array, machine: C
 
 
 def _to_memory(program: Program, load: Load, offset: int, array: Array, memory: NDArray[np.uint8], name: str) -> None:
-    """Into shared or global memory, the bytes of the array."""
+    """Copies the bytes of an array into shared or global memory."""
     if array.dtype.kind not in "uif":
         _fail(
             program,

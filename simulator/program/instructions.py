@@ -1,5 +1,7 @@
-"""Reads the instructions of a trace: PTX, decoded by `isa.decode` (equal texts once), whose registers are those of a
-trace."""
+"""Reads the instructions of a trace: PTX text, decoded by `isa.decode` and checked for what a trace allows.
+
+Equal texts are decoded once.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ MAX_REGISTERS = 255  # of a thread; PTX ISA 9.0, 11.4.2 (.maxnreg); CUDA program
 
 
 class InstructionReader:
-    """Decodes instructions, and keeps what the program must know of all of them.
+    """Decodes the instructions of a program, and keeps what the program must know of all of them.
 
     Attributes:
-        target: what they are written for; None while it is not known.
+        target: the target that they are written for; None until it is known.
         counts: by sort, how many registers they use.
         group: the first cta_group that an instruction names, and its line.
     """
@@ -36,13 +38,14 @@ class InstructionReader:
         self.group: tuple[str, int] | None = None
 
     def fail(self, statement: Statement, reason: str, legal: str = "", offset: int = 0) -> NoReturn:
-        """TraceError at `offset` characters into the statement, which may span lines."""
+        """Raises a TraceError at `offset` characters into the statement, which may span lines."""
         before = statement.text[:offset]
         line = statement.line + before.count("\n")
         column = statement.column + offset if "\n" not in before else offset - before.rfind("\n")
         raise TraceError(str(self.path), line, column, reason.replace("\n", " "), legal)
 
     def instruction(self, statement: Statement) -> Instruction:
+        """Decodes and checks the instruction of a statement; TraceError with its place if it is not legal."""
         try:
             instruction = _decoded(statement.text, self.target)
             barrier_of(instruction)
@@ -57,7 +60,8 @@ class InstructionReader:
         return instruction
 
     def check_group(self, statement: Statement, form: Form) -> None:
-        """A kernel has one cta_group: PTX ISA 9.0, 9.7.16.5, and ptxas 13.0."""
+        """Checks that all instructions name the same cta_group, as those of a kernel must: PTX ISA 9.0, 9.7.16.5, and
+        ptxas 13.0."""
         if form.cta_group:
             group = f".cta_group::{form.cta_group}"
             self.group = self.group or (group, statement.line)
@@ -71,6 +75,7 @@ class InstructionReader:
                 )
 
     def check_registers(self, statement: Statement, instruction: Instruction, role: Role, operand: Operand) -> None:
+        """Checks that the registers of an operand exist in a trace and are as wide as its role asks."""
         widths = role.widths or (role.width,)
         if isinstance(operand, Address):
             widths = (32, 64)
@@ -89,6 +94,7 @@ class InstructionReader:
                 self.check_register(statement, name, widths, f"operand {role.name} of {instruction.form.opcode}")
 
     def check_register(self, statement: Statement, name: str, widths: tuple[int, ...], what: str) -> None:
+        """Checks that a register exists in a trace and has one of these widths, and counts it."""
         place = register_place(name)
         sorts = [SORT_OF_BITS[bits] for bits in widths]
         if place is None or place.number >= MAX_REGISTERS:
@@ -107,7 +113,8 @@ class InstructionReader:
 
 
 def _place_of(name: str, text: str) -> int:
-    """Where a register stands in an instruction's text, not where a longer name or the opcode begins alike."""
+    """The position of a register in an instruction's text; longer names that begin with the same letters do not
+    count."""
     start = 0 if text.startswith("@") else max(text.find(" "), 0)
     match = re.search(rf"(?<![\w$%.]){re.escape(name)}(?![\w$])", text[start:])
     return match.start() + start if match else 0

@@ -1,5 +1,7 @@
-"""A program as a flat list of operations and loop ends, the form that both the interpreter and the timing engine
-run."""
+"""Lowers a program from a tree to a flat list of operations and ends of loops.
+
+Both the interpreter and the timing engine run this list.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ class Operation:
     Attributes:
         index: its place in the flat list.
         reads, writes: register numbers, see `Numbering`, without duplicates; the guard is read too.
-        barrier: (number, warps waited for or None for all) of a barrier.
+        barrier: (number, how many warps it waits for or None for all) of a barrier; None for any other instruction.
         executions: how often each warp executes it.
     """
 
@@ -58,10 +60,10 @@ class Code:
     """The flat program of one block.
 
     Attributes:
-        warps: who runs it.
+        warps: the warps that run it.
         items: operations and loop ends.
         loops: number of loops in it.
-        cta: whose warps they are.
+        cta: the CTA of these warps.
     """
 
     warps: tuple[int, ...]
@@ -71,6 +73,7 @@ class Code:
 
     @property
     def operations(self) -> list[Operation]:
+        """The items without the ends of loops."""
         return [item for item in self.items if isinstance(item, Operation)]
 
 
@@ -100,7 +103,7 @@ def _flatten(
 
 
 class Loop(Protocol):
-    """The end of a loop in a flat list: of `LoopEnd`, and of what the timing engine makes of it."""
+    """What `LoopEnd` and the timing engine's own ends of loops have in common."""
 
     @property
     def start(self) -> int: ...
@@ -111,11 +114,11 @@ class Loop(Protocol):
 
 
 def after_loop_end(end: Loop, place: int, counts: list[int]) -> int:
-    """Where a warp goes that has come to the end of a loop.
+    """The place in the flat list where a warp goes on that has come to the end of a loop.
 
     Args:
-        place: of the loop's end in the flat list.
-        counts: runs of each loop that the warp has done since it entered it, which are brought up to date.
+        place: that of the loop's end in the flat list.
+        counts: for each loop, the runs that the warp has done since it entered it; brought up to date.
     """
     counts[end.loop] += 1
     if counts[end.loop] < end.count:
@@ -125,7 +128,8 @@ def after_loop_end(end: Loop, place: int, counts: list[int]) -> int:
 
 
 def in_order(code: Code, once: Collection[int] = ()) -> Iterator[Operation]:
-    """The operations of a code as each of its warps executes them; the bodies of the loops `once` a single time."""
+    """The operations of a code in the order in which each of its warps executes them; those of the loops `once` are run
+    a single time."""
     counts, place, items = [0] * code.loops, 0, code.items
     while place < len(items):
         item = items[place]

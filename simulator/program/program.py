@@ -1,5 +1,7 @@
-"""A program: what to load, what each warp runs, what to store. A trace file, the text of one, and Python code that
-builds blocks all make the same `Program`."""
+"""A program as data: which arrays to load, what each warp runs, which arrays to store.
+
+A trace file, the text of one, and Python code that builds blocks all make the same `Program`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ class Load:
         register: number of the first register, of the given `sort`.
         shared: offset in shared memory, bytes.
         tmem: column of Tensor Memory.
-        cta: whose state; None for that of every CTA.
+        cta: the CTA whose state is loaded; None for every CTA.
         memory: address in global memory.
     """
 
@@ -61,15 +63,15 @@ class Program:
 
     Attributes:
         path: the file it came from; of a text "<text>", whose data files are then looked for in the working directory.
-        target: what its instructions were written for.
+        target: the target that its instructions are written for.
         warps: warps of the CTA; warp w runs on sub-core w mod (number of sub-cores).
         shared_bytes: shared memory of the CTA.
-        blocks: what the warps run, no warp in two of them.
+        blocks: the code of the warps; no warp is in two of them.
         registers: 32-bit registers of a warp.
         others: how many registers of the other sorts a warp has: 64-bit, predicates, 16-bit.
         ctas: 1, or 2 for a pair.
         global_bytes: global memory, from address 0 on.
-        name: what the user called it: a path, the name of a trace that comes along, or "<text>".
+        name: what the user called it: a path, the name of a trace that comes with tcsim, or "<text>".
     """
 
     path: Path
@@ -87,12 +89,12 @@ class Program:
 
     @property
     def folder(self) -> Path:
-        """Where its data files are: beside the file; of a text, in the working directory."""
+        """The folder of its data files: that of the trace file; of a text, the working directory."""
         return self.path.parent
 
     @property
     def numbering(self) -> Numbering:
-        """Numbers of all registers."""
+        """How the registers of all sorts are numbered."""
         return Numbering(self.registers, *self.others)
 
     def steps(self) -> Iterator[Step]:

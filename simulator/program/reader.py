@@ -1,4 +1,4 @@
-"""Reads a trace as a stream of statements; every error names file, line and column.
+"""Reads a trace, from a file or a text, into a `Program`; every error names file, line and column.
 
 The format, version 1, is described in docs/traces.md. Instructions are PTX, decoded by `isa.decode`; equal texts are
 decoded once.
@@ -64,7 +64,7 @@ def load(source: str | Path | Program) -> Program:
 
 
 def find_trace(name: str | Path) -> Path:
-    """The path itself if such a file exists, else the trace of that name that comes with tcsim."""
+    """The path of a trace: `name` itself if such a file exists, else that of the trace that comes with tcsim."""
     path = Path(name)
     shipped = folder("traces") / f"{name}.trace"
     try:
@@ -126,6 +126,7 @@ class _Builder(InstructionReader):
         self.named: dict[int, Statement] = {}  # CTAs that .load and .store name
 
     def add(self, statement: Statement) -> None:
+        """Takes the next statement; TraceError if it is illegal there."""
         text = statement.text
         if "trace" not in self.header and directive(text) != ".trace":
             self.fail(statement, "a trace begins with its version", f".trace {VERSION}")
@@ -184,6 +185,7 @@ class _Builder(InstructionReader):
             self.shared = self.number(statement, value, place, 0, MAX_SHARED, "the size of shared memory in bytes")
 
     def number(self, statement: Statement, text: str, place: int, low: int, high: int, what: str) -> int:
+        """The number that a text is; TraceError unless it is one from `low` to `high`."""
         try:
             value = int(text, 0) if text.isascii() else low - 1
         except ValueError:
@@ -193,7 +195,7 @@ class _Builder(InstructionReader):
         return value
 
     def place(self, statement: Statement, match: re.Match[str]) -> _Where:
-        """The place in a .load or .store."""
+        """The place that a .load or .store names."""
         cta = None
         if match["cta"] is not None:
             cta = self.number(statement, match["cta"], match.start("cta"), 0, MAX_CTAS - 1, "the number of a CTA")
@@ -316,6 +318,7 @@ class _Builder(InstructionReader):
         return tuple(numbers_named)
 
     def warp_list(self, statement: Statement, match: re.Match[str]) -> tuple[int, ...]:
+        """The warps that a .warp block names, none of which has a program yet."""
         warps = self.ranges(statement, match, self.warps, "warp")
         ctas = self.open[-1].ctas if self.open else (0,)
         for cta, warp in ((cta, warp) for cta in ctas for warp in warps):
@@ -340,6 +343,7 @@ class _Builder(InstructionReader):
         self.open.append(_Open(statement, count=count))
 
     def close(self, statement: Statement) -> None:
+        """Closes the innermost open block."""
         if not self.open:
             self.fail(statement, "'}' closes nothing", "one '}' for each '{'")
         block = self.open.pop()
@@ -357,6 +361,7 @@ class _Builder(InstructionReader):
                 self.blocks.append(Block(block.warps, body, block.statement.line, cta))
 
     def finish(self) -> Program:
+        """The program, after the last statement; TraceError if something is missing."""
         if self.open:
             block = self.open[-1].statement
             kind = directive(block.text)

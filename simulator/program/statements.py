@@ -1,4 +1,7 @@
-"""Cuts a trace, from a file (plain or gzip) or a text, into statements without holding more than one."""
+"""Cuts a trace into statements, one after the other, without holding more than one in memory.
+
+A trace is a plain file, a gzip file or a text.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,12 @@ class Statement:
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str]]:
-    """Lines of a text with their numbers."""
+    """The lines of a text with their numbers, from 1."""
     return enumerate(text.split("\n"), 1)
 
 
 def lines_of_file(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a file with their numbers; decoding and decompression errors become TraceErrors."""
+    """The lines of a file with their numbers, from 1; decoding and decompression errors become TraceErrors."""
     number = 0
     try:
         with path.open("rb") as raw:
@@ -98,11 +101,11 @@ def directive(text: str) -> str:
     return match[0] if match else ""
 
 
-def _end_of(text: str, line: str, at: int) -> tuple[int, bool]:
-    """Where the statement that `text` began goes on to in this line, and whether it ends there."""
-    begun = text + line[at:]
+def _end_of(text: str, line: str, start: int) -> tuple[int, bool]:
+    """How far the statement that `text` began reaches in this line, from `start` on, and whether it ends there."""
+    begun = text + line[start:]
     if begun.startswith("}"):
-        return at + 1, True
+        return start + 1, True
     mark = "{" if directive(begun) in BLOCKS else ";"
-    end = line.find(mark, at)
+    end = line.find(mark, start)
     return (end + 1, True) if end >= 0 else (len(line), False)

@@ -1,4 +1,7 @@
-"""What a program asks of one SM at least: multiply-adds, cycles of the tensor cores, bytes of each memory."""
+"""The least work that a program asks of one SM: multiply-adds, cycles of the tensor cores, bytes of each memory.
+
+Rooflines (`simulator.studies`) compare this work with what the chip can do in a cycle.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ PATH = "path from L2"
 def work_of(
     config: Config, operations: Iterable[tuple[Operation, int]], facts: Mapping[Fact, int], accessed: int, ctas: int
 ) -> Work:
-    """The work of one SM of those that the program runs on.
+    """The work that the program gives to each of the SMs that it runs on.
 
     Args:
-        operations: with how often each is executed, by all warps together.
-        facts: of asynchronous instructions, with how often each was met.
+        operations: (operation, how often all warps together execute it).
+        facts: what asynchronous instructions did, and how many executions did just that.
         accessed: bytes that loads and stores of shared memory moved.
         ctas: SMs that share the work.
     """
@@ -38,15 +41,13 @@ def work_of(
     for fact, times in facts.items():
         if isinstance(fact, BulkFacts) or (isinstance(fact, FetchFacts) and fact.kind != "store"):
             lines += fact.lines * times
-        found_cost = cost(config, fact) if isinstance(fact, MmaFacts | CopyFacts) else None
-        if isinstance(fact, MmaFacts) and found_cost is not None:
-            named = fact.m * fact.n * fact.k
-            fma, performed = fma + named * times, performed + named * times / (2 if fact.sparse else 1)
-            cycles += (
-                times * fact.cta_group * (found_cost.interval if found_cost.bound == "minimum" else found_cost.tensor)
-            )
-        if found_cost is not None and config.tcgen05 is not None and isinstance(fact, MmaFacts | CopyFacts):
-            moved += times * fact.cta_group * found_cost.operands * config.tcgen05.queue.operand_bytes
+        mma_cost = cost(config, fact) if isinstance(fact, MmaFacts | CopyFacts) else None
+        if isinstance(fact, MmaFacts) and mma_cost is not None:
+            named_fma = fact.m * fact.n * fact.k
+            fma, performed = fma + named_fma * times, performed + named_fma * times / (2 if fact.sparse else 1)
+            cycles += times * fact.cta_group * (mma_cost.interval if mma_cost.bound == "minimum" else mma_cost.tensor)
+        if mma_cost is not None and config.tcgen05 is not None and isinstance(fact, MmaFacts | CopyFacts):
+            moved += times * fact.cta_group * mma_cost.operands * config.tcgen05.queue.operand_bytes
     memories = {SHARED: Traffic(round(moved / ctas), LINE_BYTES / config.shared.cycles)}
     if config.memory is not None and lines:
         memories[PATH] = Traffic(lines * LINE_BYTES // ctas, LINE_BYTES / config.memory.line_cycles)

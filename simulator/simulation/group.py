@@ -1,4 +1,7 @@
-"""Warps that run in lock step, and what a run has noted about them."""
+"""Groups of warps that execute their program in lock step, and what a run notes about each group.
+
+The interpreter executes a whole group at once, as arrays with one row for each warp.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,17 @@ from simulator.program.lowering import Code
 
 @dataclass
 class Group:
-    """Warps that run the same code in lock step, and what was seen of them.
+    """Warps that run the same code in lock step, and what the run noted about them.
 
     Attributes:
-        wavefronts: for each operation that uses shared memory, [execution, warp] cycles.
-        lanes: for each of them whose guard may leave threads out, [execution, warp] threads that took part.
-        facts: for each operation of the families whose time depends on more than the opcode: for each warp the facts of
-            its executions.
-        unwritten: (register, line) of the first read of each register that nothing had written, with its warps.
+        code: the code that they run.
+        warps: intp [warp]: their numbers within the CTA.
+        wavefronts: by index of each operation that uses shared memory: for each execution the cycles, int64 [warp].
+        lanes: by index of those operations whose guard may leave threads out: for each execution the number of threads
+            that took part, int64 [warp].
+        facts: by index of each operation whose time depends on more than its opcode, then by warp: what each execution
+            did (`simulator.execute.dynamic_info`).
+        unwritten: by (register, line) of the first read of a register that nothing had written: the warps that read it.
     """
 
     code: Code
@@ -32,9 +38,11 @@ class Group:
 
 
 def grouped(codes: list[Code]) -> list[Group]:
-    """One group a block; one a warp where warps may part: where some of them wait for something that the others need
-    not wait for."""
-    part = any(
+    """The groups of a program: one for each block of code, or one for each warp where warps may part.
+
+    Warps may part where one of them can wait for something that the others need not wait for.
+    """
+    may_part = any(
         (op.barrier and (op.barrier[1] is not None or op.instruction.guard)) or op.instruction.form.parts_warps
         for code in codes
         for op in code.operations
@@ -42,5 +50,5 @@ def grouped(codes: list[Code]) -> list[Group]:
     return [
         Group(code, np.array(warps, np.intp))
         for code in codes
-        for warps in ([[w] for w in code.warps] if part else [list(code.warps)])
+        for warps in ([[w] for w in code.warps] if may_part else [list(code.warps)])
     ]

@@ -1,10 +1,11 @@
-"""Runs a program for its values: what the registers and shared memory hold at the end, and how long each access keeps
-shared memory busy.
+"""The interpreter: it runs a program for its values, without regard to time.
+
+It tells what registers and memories hold at the end, and how long each access keeps shared memory busy.
 
 Warps of a block run in lock step, all of their lanes at once; blocks take turns at barriers. Where warps may part
-(waits for mbarriers, guards on barriers, Tensor Memory) each runs by itself. In a program without races (which are
-counted) no other order gives another result, so time is left to `simulator.timing`. Asynchronous instructions are
-executed whole when they are issued.
+(waits for mbarriers, guards on barriers, Tensor Memory) each warp runs by itself. In a program without races (which are
+counted) the order makes no difference to the result, so time is left to `simulator.timing`. Asynchronous instructions
+are executed whole when they are issued.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from simulator.state import AddressError
 
 @dataclass
 class Executed:
-    """What running a trace for its values gave.
+    """The results of running a program for its values.
 
     Attributes:
-        arrays: what `.store` asked for.
-        groups: the groups with their wavefronts.
+        arrays: by name, what the program's `.store` lines asked for.
+        groups: the groups of warps, with what was noted about each.
         machines: the final state of each CTA.
     """
 
@@ -49,12 +50,12 @@ class Executed:
 
     @property
     def machine(self) -> CtaState:
-        """The first CTA."""
+        """The final state of the first CTA."""
         return self.machines[0]
 
     @cached_property
     def work(self) -> Counter[Fact]:
-        """How often each fact of an asynchronous instruction was met, all warps together."""
+        """What asynchronous instructions did, and how many executions of all warps did just that."""
         return Counter(
             fact
             for group in self.groups
@@ -80,17 +81,17 @@ class Executed:
 
     @property
     def undefined(self) -> Counter[str]:
-        """Undefined cases met, by name (`isa.undefined.RULES`)."""
-        met = sum((machine.met for machine in self.machines), Counter[str]())
+        """How often each undefined case occurred, by its name in `isa.undefined.RULES`."""
+        counts = sum((machine.met for machine in self.machines), Counter[str]())
         reads = sum(len(warps) for group in self.groups for warps in group.unwritten.values())
-        return met + Counter({"read-before-write": reads}) if reads else met
+        return counts + Counter({"read-before-write": reads}) if reads else counts
 
 
 def interpret(program: Program, machines: list[CtaState], observers: Sequence[Observer] = ()) -> Executed:
-    """Runs a program on CTAs that are ready, which are left in their final state.
+    """Runs a program on CTAs that are ready to run, and leaves them in their final state.
 
     Raises:
-        TraceError: an access outside of shared memory, an instruction that is not executed.
+        TraceError: an access outside of shared memory, or an instruction that cannot be executed.
         UndefinedBehavior: under the policy "raise", and for what stops a chip.
         DeadlockError: a barrier that not all warps reach, an mbarrier whose phase is never complete.
     """
@@ -100,12 +101,12 @@ def interpret(program: Program, machines: list[CtaState], observers: Sequence[Ob
 
 
 class _Stop(NamedTuple):
-    """Where a group waits.
+    """The place where a group waits, and what it waits for.
 
     Attributes:
-        barrier: (number, warps that it is for) of a named barrier, or None.
-        block: what else is waited for.
-        line: of the instruction.
+        barrier: (number, how many warps it is for) of a named barrier, or None. None warps: all of the CTA.
+        block: the wait for anything else, or None.
+        line: the line of the waiting instruction.
     """
 
     barrier: tuple[int, int | None] | None
@@ -114,10 +115,10 @@ class _Stop(NamedTuple):
 
 
 class Interpreter:
-    """Runs groups in turn: each as far as it goes, those that were released earlier first.
+    """Runs the groups in turn: each until it has to wait, those that were released earlier first.
 
     Attributes:
-        groups: who runs, and what was noted about them, also when a run ends with an error.
+        groups: the groups of warps and what was noted about them; also valid when a run ends with an error.
     """
 
     def __init__(self, program: Program, machines: list[CtaState], observers: Sequence[Observer] = ()) -> None:
@@ -130,7 +131,7 @@ class Interpreter:
         self.waiting: dict[int, _Stop] = {}  # groups that wait for something else
 
     def run(self) -> None:
-        """To the end; errors as `interpret`."""
+        """Runs all groups to the end; raises what `interpret` raises."""
         for machine in self.machines:
             machine.listen(*self.observers)
         for observer in self.observers:
@@ -155,11 +156,11 @@ class Interpreter:
             observer.finished(self.machines)
 
     def executed(self) -> Executed:
-        """What the run gave."""
+        """The results of the run."""
         return Executed(store_all(self.program, *self.machines), self.groups, self.machines)
 
     def arrive(self, number: int, group: Group, barrier: tuple[int, int | None]) -> None:
-        """A group arrives at a named barrier; who is released by that goes on."""
+        """Lets a group arrive at a named barrier; the groups that this releases are ready again."""
         cta, warps = group.code.cta, [int(w) for w in group.warps]
         machine, barriers = self.machines[cta], self.barriers[cta]
         self.blocked[number] = set(warps)
@@ -178,19 +179,19 @@ class Interpreter:
             )
 
     def wake(self) -> None:
-        """Lets those go on whose wait is over."""
+        """Makes the groups ready whose wait is over."""
         for number, stop in list(self.waiting.items()):
             assert stop.block is not None
             try:
-                over = stop.block.ready()
+                released = stop.block.ready()
             except (AddressError, IsaError, UndefinedBehavior) as error:
                 raise self.placed(error, stop.line) from None
-            if over:
+            if released:
                 del self.waiting[number]
                 self.ready.append(number)
 
     def placed(self, error: AddressError | IsaError | UndefinedBehavior, line: int) -> TraceError | UndefinedBehavior:
-        """The error with its place in the trace."""
+        """The error with the file and line of the trace in which it arose."""
         if isinstance(error, UndefinedBehavior):
             return UndefinedBehavior(
                 error.rule, f"{self.program.path}:{line}: {error.where}", error.reason, error.section
@@ -198,26 +199,26 @@ class Interpreter:
         return TraceError(str(self.program.path), line, 0, error.reason, error.legal, error.rule, error.operand)
 
     def describe(self) -> tuple[str, ...]:
-        """Who waits for what."""
-        pair = len(self.machines) > 1
+        """The lines of a deadlock's message: which warps wait in which line for what."""
+        several = len(self.machines) > 1
         lines = [
-            f"CTA {rank}: {line}" if pair else line
+            f"CTA {rank}: {line}" if several else line
             for rank, barriers in enumerate(self.barriers)
             for line in barriers.describe()
         ]
         for number, stop in self.waiting.items():
             group = self.running[number][0]
             assert stop.block is not None
-            who = f"CTA {group.code.cta}: " if pair else ""
+            where = f"CTA {group.code.cta}: " if several else ""
             lines.append(
-                f"{who}warps {', '.join(map(str, group.warps))} wait in line {stop.line} for {stop.block.describe()}"
+                f"{where}warps {', '.join(map(str, group.warps))} wait in line {stop.line} for {stop.block.describe()}"
             )
         warps = self.program.warps * self.program.ctas
         finished = warps - sum(len(group.warps) for group, _ in self.running.values())
         return (*lines, f"{finished} of {warps} warps are finished or have no program")
 
     def walk(self, group: Group) -> Generator[_Stop]:
-        """Executes a group's code; yields where it waits, and goes on when it is released."""
+        """Executes a group's code; yields wherever the group has to wait, and is resumed when it is released."""
         machine, observers = self.machines[group.code.cta], self.observers
         seen = np.zeros(len(group.code.items), np.bool_)
         once = _idle_loops(group.code) if machine.arithmetic == "none" else ()
@@ -243,7 +244,7 @@ class Interpreter:
     def execute(
         self, group: Group, item: Operation, machine: CtaState, instead: Executor | None = None
     ) -> PendingWait | None:
-        """Executes one operation, or what an observer puts in its place; what it waits for, if it does."""
+        """Executes one operation, or what an observer puts in its place; returns what it waits for, if anything."""
         machine.line = item.line
         try:
             outcome = (executor(item.instruction) if instead is None else instead)(machine, group.warps)
@@ -254,14 +255,17 @@ class Interpreter:
             if outcome.lanes is not None:
                 group.lanes.setdefault(item.index, []).append(outcome.lanes)
         if outcome.facts:
-            known = group.facts.setdefault(item.index, {int(warp): [] for warp in group.warps})
-            for facts, fact in zip(known.values(), outcome.facts, strict=True):
+            facts_by_warp = group.facts.setdefault(item.index, {int(warp): [] for warp in group.warps})
+            for facts, fact in zip(facts_by_warp.values(), outcome.facts, strict=True):
                 facts.append(fact)
         return outcome.block
 
     def passes(self, group: Group, item: Operation, machine: CtaState) -> bool:
-        """Whether the guard of a barrier lets the group's one warp take part; TraceError where only some of its threads
-        would."""
+        """Whether the guard of a barrier lets the group's one warp take part.
+
+        Raises:
+            TraceError: only some of the warp's threads would take part.
+        """
         guard = item.instruction.guard
         assert guard is not None
         lanes = guarded_lanes(guard, machine, group.warps)
@@ -277,23 +281,25 @@ class Interpreter:
 
 
 def _note_unwritten(group: Group, item: Operation, machine: CtaState) -> None:
-    """Notes registers that an operation is about to read although nothing wrote them; behind a guard that is false it
-    reads the guard alone."""
-    guard, file = item.instruction.guard, machine.registers
+    """Notes the registers that an operation is about to read although nothing has written them.
+
+    Where its guard is false, an operation reads nothing but the guard.
+    """
+    guard, registers = item.instruction.guard, machine.registers
     if not item.reads:
         return
-    missing = file.unwritten(group.warps, item.reads)
+    missing = registers.unwritten(group.warps, item.reads)
     if guard is not None and missing:
         passing = set(group.warps[guarded_lanes(guard, machine, group.warps).any(axis=1)].tolist())
-        always = file.numbering.numbers((guard.predicate.name,))
+        always = registers.numbering.numbers((guard.predicate.name,))
         missing = [(warp, register) for warp, register in missing if warp in passing or register in always]
     for warp, register in missing:
-        if not any(register == known and warp in warps for (known, _), warps in group.unwritten.items()):
+        if not any(register == noted and warp in warps for (noted, _), warps in group.unwritten.items()):
             group.unwritten.setdefault((register, item.line), set()).add(warp)
 
 
 def _idle_loops(code: Code) -> set[int]:
-    """Loops that change nothing when matrix results are not computed: matrix instructions alone."""
+    """The loops that change nothing when matrix results are not computed: those of matrix instructions alone."""
     idle = set()
     for end in (item for item in code.items if isinstance(item, LoopEnd)):
         body = code.items[end.start : end.index]

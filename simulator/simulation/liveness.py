@@ -1,7 +1,8 @@
-"""What a program reads, and when: which faults in it nothing can see, found out by watching one run without faults.
+"""When a program reads and writes each register and memory word, recorded by watching one run without faults.
 
-Times of registers are dynamic instructions of their warp. Those of shared and Tensor Memory count the operations of all
-warps in the order of execution.
+Fault injection uses this to tell beforehand which faults no instruction can see. The time of a register is the number
+of dynamic instructions of its warp; the time of shared and Tensor Memory counts the operations of all warps in the
+order of execution.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _WORD_BYTES = 4
 
 @dataclass
 class Uses:
-    """When words are read, and when they are written whole.
+    """The times at which words are read, and those at which they are written whole.
 
     Attributes:
         span: every time is below this.
-        always: words that are read all the time.
+        always: words that count as read at every time.
     """
 
     span: int
@@ -48,12 +49,13 @@ class Uses:
     _parts: dict[bool, list[Orders]] = field(default_factory=lambda: {True: [], False: []})
 
     def add(self, words: Any, time: Any, *, read: bool) -> None:
-        """These words are read (or written) at a time, or at one time each."""
+        """Notes that these words are read (or written) at one time, or each word at a time of its own."""
         self._parts[read].append(np.asarray(words, np.int64) * self.span + time)
 
     @cached_property
     def _keys(self) -> dict[bool, Orders]:
-        """Reads and writes as word * span + time, sorted; nothing may be added after the first question."""
+        """Reads (True) and writes (False) as sorted values of word * span + time; after its first use nothing may be
+        added."""
         none = np.zeros(0, np.int64)
         return {read: np.unique(np.concatenate([none, *parts])) for read, parts in self._parts.items()}
 
@@ -64,11 +66,15 @@ class Uses:
 
     def _next(self, word: int, time: int, *, read: bool) -> int:
         keys = self._keys[read]
-        place = int(np.searchsorted(keys, word * self.span + time))
-        return int(keys[place]) % self.span if place < len(keys) and keys[place] < (word + 1) * self.span else _NEVER
+        position = int(np.searchsorted(keys, word * self.span + time))
+        return (
+            int(keys[position]) % self.span
+            if position < len(keys) and keys[position] < (word + 1) * self.span
+            else _NEVER
+        )
 
     def read(self, word: int, first: int, last: int) -> bool:
-        """Whether a change of a word is seen that is made before time `first`, and again before each time below
+        """Whether any read sees a change of a word that is made before time `first`, and again before each time below
         `last`."""
         if word in self.always:
             return True
@@ -82,13 +88,13 @@ class Uses:
 
 
 def register_uses(session: Session) -> dict[int, Uses]:
-    """By warp, when each 32-bit register is read and written whole."""
-    found: dict[int, Uses] = {}
+    """By warp (numbered over all CTAs), the times at which each 32-bit register is read and written whole."""
+    by_warp: dict[int, Uses] = {}
     for code in session.program.codes:
         first = code.cta * session.program.warps
         uses = _registers(session, code, session.sequences[first + code.warps[0]]) if code.warps else Uses(1)
-        found |= {first + warp: uses for warp in code.warps}
-    return found
+        by_warp |= {first + warp: uses for warp in code.warps}
+    return by_warp
 
 
 def _registers(session: Session, code: Code, sequence: NDArray[np.int32]) -> Uses:
@@ -106,15 +112,15 @@ def _registers(session: Session, code: Code, sequence: NDArray[np.int32]) -> Use
 
 
 class Golden(Observer):
-    """The run without faults.
+    """A run without faults, watched: its results, and when each word was used.
 
     Attributes:
-        executed: its results.
+        executed: the results of the run.
         starts: by warp, how many operations of all warps had begun before each of its dynamic instructions (and before
             its end).
-        uses: by "shared" or "tmem", then by CTA: when each 32-bit word, or each cell (lane * 512 + column), is read and
-            written whole, in such numbers.
-        d_types: names of the types of D of all matrix instructions.
+        uses: by "shared" or "tmem", then by CTA: the times at which each 32-bit word (number = address / 4), or each
+            cell of Tensor Memory (number = lane * 512 + column), is read and written whole.
+        d_types: the names of all types that D has in a matrix instruction of the run.
     """
 
     wants_accesses: ClassVar[bool] = True
@@ -129,6 +135,7 @@ class Golden(Observer):
         self.uses = self._uses(session)
 
     def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
+        """Counts the operation, and notes the type of D of a matrix instruction."""
         for warp in group.warps:
             self._starts[group.code.cta * self._warps + int(warp)].append(self._count)
         self._count += 1
@@ -146,41 +153,41 @@ class Golden(Observer):
         self.starts = {warp: np.array([*starts, self._count], np.int64) for warp, starts in self._starts.items()}
 
     def accessed(self, event: Event) -> None:
-        """Keeps what is read and written, as words."""
+        """Keeps what an event reads and writes, as numbers of words."""
         time = max(self._count - 1, 0)
         for read, regions in ((True, event.reads), (False, event.writes)):
             for space, cta, cells, *_ in regions:
                 words = _words(space, cells, read, event.kind)
-                self._accesses.extend((time, read, space, cta, found) for found in words)
+                self._accesses.extend((time, read, space, cta, numbers) for numbers in words)
 
     def _uses(self, session: Session) -> dict[str, list[Uses]]:
-        found = {space: [Uses(self._count + 1) for _ in range(self._ctas)] for space in ("shared", "tmem")}
+        uses = {space: [Uses(self._count + 1) for _ in range(self._ctas)] for space in ("shared", "tmem")}
         for time, read, space, cta, words in self._accesses:
             if space == "mbarrier":
-                found["shared"][cta].always.update(words.tolist())
+                uses["shared"][cta].always.update(words.tolist())
             else:
-                found[space][cta].add(words, time, read=read)
+                uses[space][cta].add(words, time, read=read)
         for store in session.program.stores:
             for cta in range(self._ctas) if store.cta is None else (store.cta,):
                 if store.shared is not None:
                     words = np.arange(store.shared // _WORD_BYTES, (store.shared + store.count + 3) // _WORD_BYTES)
-                    found["shared"][cta].add(words, self._count, read=True)
+                    uses["shared"][cta].add(words, self._count, read=True)
                 if store.tmem is not None:
                     columns = np.arange(store.tmem, store.tmem + store.count)
                     cells = (np.arange(TMEM_LANES)[:, None] * COLUMNS + columns).ravel()
-                    found["tmem"][cta].add(cells, self._count, read=True)
+                    uses["tmem"][cta].add(cells, self._count, read=True)
         self._accesses.clear()
-        return found
+        return uses
 
 
 def _words(space: str, cells: Orders, read: bool, kind: str) -> Iterable[Orders]:
-    """What a region of an event says of words: all that are read; of those that are written, the ones written whole.
+    """The words of a region of an event: all of those that are read; of those that are written, the ones written whole.
 
     D of an mma counts as written in part, since a lane mask may keep lanes as they are.
     """
     if space == "mbarrier":
-        places = cells.ravel() // _WORD_BYTES
-        yield np.concatenate([places, places + 1])
+        word_numbers = cells.ravel() // _WORD_BYTES
+        yield np.concatenate([word_numbers, word_numbers + 1])
     elif space == "shared":
         words, counts = np.unique(np.unique(cells) // _WORD_BYTES, return_counts=True)
         yield words if read else words[counts == _WORD_BYTES]
@@ -189,7 +196,7 @@ def _words(space: str, cells: Orders, read: bool, kind: str) -> Iterable[Orders]
 
 
 def _d_type(kind: str, word: int) -> str:
-    """The type of D: of kinds f16 and f8f6f4 the instruction descriptor says it."""
+    """The name of D's type; of kinds f16 and f8f6f4 the instruction descriptor `word` says it."""
     if kind in ("f16", "f8f6f4"):
         return str(InstructionDescriptor.decode(word, kind).d_type)
     return "s32" if kind == "i8" else "f32"

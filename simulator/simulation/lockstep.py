@@ -1,9 +1,10 @@
-"""Many runs of a program at once that differ a little from one: copies in lock step with the run that nothing disturbs.
+"""Many slightly different runs of one program at once: disturbed copies run in lock step with one undisturbed run.
 
-That run takes every warp. A copy takes the warps that something can have disturbed directly, from that time on, and of
-shared memory the bytes that differ. It is given up, to be run alone, as soon as an address, a guard or an elected lane
-differs, or another warp reads what it wrote differently; and it is finished when nothing differs any more. So nothing
-here need know of errors, races or deadlocks. What disturbs the copies is a subclass's business.
+Fault injection uses this to try many faults in the time of one run. The undisturbed run has a row of registers for
+every warp. A copy has rows for the warps that a fault can disturb directly, from that time on, and keeps those bytes of
+shared memory that differ. A copy is given up, to be run alone, as soon as an address, a guard or an elected lane
+differs, or as soon as another warp reads a byte that the copy wrote differently. It is finished when nothing differs
+any more. So this module need not know about errors, races or deadlocks. A subclass says what disturbs the copies.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from simulator.state import RegisterFile, SharedMemory
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses
 
-EVERY = 24  # dynamic instructions between two looks for copies that are as they should be again
+EVERY = 24  # dynamic instructions between two searches for copies in which nothing differs any more
 
 
 def runs_in_lockstep(session: Session, executed: Executed) -> bool:
-    """Whether a program is one of warps in lock step: one CTA, no asynchronous instruction, no race in a run."""
+    """Whether copies of a program can run in lock step: it has one CTA, no asynchronous instruction and no race."""
     forms = [operation.instruction.form for operation, _ in session.program.operations]
     if not all(is_mma(form) or _is_plain(form) for form in forms):
         return False
@@ -44,14 +45,18 @@ def runs_in_lockstep(session: Session, executed: Executed) -> bool:
 
 
 def _is_plain(form: Form) -> bool:
-    """Whether rows of copies may execute it side by side: it stays in registers or in the CTA's shared memory."""
+    """Whether copies may execute an instruction side by side: it uses registers and the CTA's shared memory alone."""
     if form.unit is Unit.ALU:
         return form.name not in ("mapa", "shfl")
     return form.unit is Unit.BARRIER or form.time is Time.CLUSTER_BARRIER or form.time.table == "shared"
 
 
 class Copies(CtaState):
-    """A CTA whose further rows of registers are warps of copies."""
+    """A CTA with further rows of registers, which are the warps of the copies.
+
+    Attributes:
+        row_warp: intp [row]: the warp that each row is, or is a copy of.
+    """
 
     row_warp: Warps
 
@@ -59,16 +64,18 @@ class Copies(CtaState):
         return super().special(name, self.row_warp[warps])
 
     def synchronise(self, warps: Warps) -> None:
-        """Accesses have no history here."""
+        """Does nothing: this memory keeps no history of accesses in which races could be detected."""
 
 
 class Overlay(SharedMemory):
-    """Shared memory of the run without faults, and what differs in each copy.
+    """The shared memory of the undisturbed run, and the bytes that differ from it in each copy.
 
     Attributes:
-        own, differs: uint8 and bool [copy, byte]: where a copy differs, what it has there.
-        anyone: bool [byte]: whether a copy may differ.
-        spread: bool [copy]: whether a warp that is not in a copy has read a byte that differs in it.
+        differs: bool [copy, byte]: whether the byte differs in the copy.
+        own: uint8 [copy, byte]: the copy's byte, where it differs.
+        anyone: bool [byte]: whether the byte may differ in any copy.
+        spread: bool [copy]: whether a warp without a row in the copy has read a byte that differs in it.
+        member: bool [copy, warp]: whether the copy has a row for the warp.
     """
 
     def __init__(self, data: NDArray[np.uint8], warps: int, row_warp: Warps, row_copy: Warps, copies: int) -> None:
@@ -83,15 +90,16 @@ class Overlay(SharedMemory):
         self.member[row_copy[warps:], row_warp[warps:]] = True
 
     def read(self, addresses: Addresses, width: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
+        """As `SharedMemory.read`, for rows of copies as they have it; never a race."""
         golden = warps < self.warps
         self._check(addresses[golden], width)
         places = addresses[..., None] + np.arange(width)
         if golden.any() and not golden.all():  # rows of copies have the addresses of their warps
             position = np.zeros(self.warps, np.intp)
             position[warps[golden]] = np.arange(int(golden.sum()))
-            found = self.data[places[golden]][position[self.row_warp[warps]]]
+            data = self.data[places[golden]][position[self.row_warp[warps]]]
         else:
-            found = self.data[places]
+            data = self.data[places]
         touched = self.anyone[places[golden]] if golden.any() else self.anyone[places]
         if touched.any():
             for row in np.flatnonzero(golden):
@@ -99,10 +107,11 @@ class Overlay(SharedMemory):
                 self.spread |= seen & ~self.member[:, warps[row]]
             rows = np.flatnonzero(~golden)
             copy = self.row_copy[warps[rows]][:, None, None]
-            found[rows] = np.where(self.differs[copy, places[rows]], self.own[copy, places[rows]], found[rows])
-        return found, 0
+            data[rows] = np.where(self.differs[copy, places[rows]], self.own[copy, places[rows]], data[rows])
+        return data, 0
 
     def write(self, addresses: Addresses, values: NDArray[np.uint8], warps: Warps) -> int:
+        """As `SharedMemory.write`, for rows of copies where they differ; never a race."""
         golden = warps < self.warps
         self._check(addresses[golden], values.shape[-1])
         places = addresses[..., None] + np.arange(values.shape[-1])
@@ -121,32 +130,32 @@ class Overlay(SharedMemory):
         return 0
 
     def words(self, copy: int, word: int) -> int:
-        """A 32-bit word of a copy."""
-        at = slice(4 * word, 4 * word + 4)
-        data = np.where(self.differs[copy, at], self.own[copy, at], self.data[at])
+        """A 32-bit word of shared memory as a copy has it, as an integer."""
+        span = slice(4 * word, 4 * word + 4)
+        data = np.where(self.differs[copy, span], self.own[copy, span], self.data[span])
         return int.from_bytes(data.tobytes(), "little")
 
     def put(self, copy: int, word: int, value: int) -> None:
-        """Writes a 32-bit word of a copy."""
-        at = slice(4 * word, 4 * word + 4)
-        self.own[copy, at] = np.frombuffer(value.to_bytes(4, "little"), np.uint8)
-        self.differs[copy, at] = self.own[copy, at] != self.data[at]
-        self.anyone[at] |= self.differs[copy, at]
+        """Writes a 32-bit word of shared memory in one copy."""
+        span = slice(4 * word, 4 * word + 4)
+        self.own[copy, span] = np.frombuffer(value.to_bytes(4, "little"), np.uint8)
+        self.differs[copy, span] = self.own[copy, span] != self.data[span]
+        self.anyone[span] |= self.differs[copy, span]
 
 
 class Lockstep(Observer):
-    """Copies of a run: an observer of the run that nothing disturbs.
+    """Runs disturbed copies beside one undisturbed run, which it observes.
 
     Args:
-        members: of each copy, its warps.
+        members: for each copy, the warps that may be disturbed directly.
 
     Attributes:
-        alone: bool [copy]: has to be run alone.
-        same: bool [copy]: nothing differs at the end.
-        begun, done: bool [copy]: whether it takes part, and whether it does no longer.
-        index: by warp, its dynamic instruction.
-        row_copy, row_warp: of each row of registers its copy (-1: the run that nothing disturbs) and its warp.
-        rows_of: the rows of each copy.
+        alone: bool [copy]: whether it has to be run alone.
+        same: bool [copy]: whether nothing differs at the end.
+        begun, done: bool [copy]: whether it has begun to take part, and whether it has ceased to.
+        index: by warp, the number of its current dynamic instruction.
+        row_copy, row_warp: intp [row]: the copy (-1: the undisturbed run) and the warp of each row of registers.
+        rows_of: for each copy, its rows.
     """
 
     def __init__(self, session: Session, members: Sequence[Sequence[int]]) -> None:
@@ -169,22 +178,22 @@ class Lockstep(Observer):
         self._chosen: dict[int, Warps] = {}
 
     def run(self) -> None:
-        """All of them to the end."""
+        """Runs the program and all of its copies to the end."""
         self.session.run(self, machines=[self.machine])
         self.machine.listeners = ()  # which would keep the memory of all copies in a circle
 
     # What a subclass says
 
     def disturb(self, warps: Sequence[int], index: int) -> None:
-        """Called before some warps execute their dynamic instruction `index`, and for the end of all of them (its
-        number is then behind the last)."""
+        """Called before some warps execute their dynamic instruction `index`, and once more at the end of each warp's
+        program (`index` is then the number of its dynamic instructions)."""
 
     def is_over(self, copy: int) -> bool:
         """Whether nothing will disturb a copy any more."""
         raise NotImplementedError
 
     def executes(self, operation: Operation, rows: Warps, index: int) -> Executor:
-        """What executes an operation for these rows."""
+        """The executor of an operation for these rows."""
         run = executor(operation.instruction)
         return lambda _machine, _warps: run(self.machine, rows)
 
@@ -202,7 +211,7 @@ class Lockstep(Observer):
         return self.executes(operation, rows, index)
 
     def finished(self, machines: list[CtaState]) -> None:
-        """The last disturbances, and who is as it should be."""
+        """Applies the last disturbances, and notes the copies in which nothing differs."""
         ends = {warp: len(sequence) for warp, sequence in self.session.sequences.items()}
         self.index.update(ends)
         for warp, end in ends.items():
@@ -212,27 +221,27 @@ class Lockstep(Observer):
         self.same |= ~self.begun
 
     def arrays(self, copy: int) -> dict[str, Array]:
-        """What `.store` names, of a copy; -1: of the run without faults."""
+        """By name, the arrays that the program's `.store` lines ask for, of a copy; -1: of the undisturbed run."""
         rows = np.arange(self.session.program.warps)
         if copy >= 0 and self.begun[copy]:
             rows[self.row_warp[self.rows_of[copy]]] = self.rows_of[copy]
-        found: dict[str, Array] = {}
+        stored: dict[str, Array] = {}
         for store in self.session.program.stores:
             if store.register is not None:
                 registers = slice(store.register, store.register + store.count)
-                found[store.name] = self.machine.registers.banks[store.sort][rows, registers]
+                stored[store.name] = self.machine.registers.banks[store.sort][rows, registers]
                 continue
             assert store.shared is not None, "global and Tensor Memory are not for batches"
-            at = slice(store.shared, store.shared + store.count)
-            data = found[store.name] = self.shared.data[at]
+            span = slice(store.shared, store.shared + store.count)
+            data = stored[store.name] = self.shared.data[span]
             if copy >= 0:
-                found[store.name] = np.where(self.shared.differs[copy, at], self.shared.own[copy, at], data)
-        return found
+                stored[store.name] = np.where(self.shared.differs[copy, span], self.shared.own[copy, span], data)
+        return stored
 
     # Copies come and go
 
     def begin(self, copy: int) -> None:
-        """The copy's warps are as they should be up to now; what follows may disturb them."""
+        """Starts a copy: its rows take over what the undisturbed warps hold now, and may be disturbed from here on."""
         rows, registers = self.rows_of[copy], self.machine.registers
         for bank in (*registers.banks, registers.written):
             bank[rows] = bank[self.row_warp[rows]]
@@ -240,7 +249,7 @@ class Lockstep(Observer):
         self._chosen.clear()
 
     def _retire(self, end: bool = False) -> None:
-        """Ends copies in which nothing differs and nothing will."""
+        """Ends the copies in which nothing differs and nothing will be disturbed any more."""
         self._leave(np.flatnonzero(self.shared.spread & ~self.done))
         for copy in np.flatnonzero(self.begun & ~self.done).tolist():
             if not end and not self.is_over(copy):
@@ -259,7 +268,7 @@ class Lockstep(Observer):
             self._chosen.clear()
 
     def _rows(self, group: Group) -> Warps:
-        """Rows of a group: its warps, then those of copies that are under way."""
+        """The rows of a group: its warps, then the rows of these warps in copies that are under way."""
         key = id(group)
         if key not in self._chosen:
             live = np.isin(self.row_warp, group.warps) & (self.row_copy >= 0)
@@ -268,7 +277,7 @@ class Lockstep(Observer):
         return self._chosen[key]
 
     def _parted(self, operation: Operation, group: Group, rows: Warps) -> Warps:
-        """The rows that go on together: copies whose guard, address or elected lanes differ are left to be run
+        """The rows that go on together; copies whose guard, address or elected lanes differ are left to be run
         alone."""
         machine, instruction = self.machine, operation.instruction
         own = np.searchsorted(group.warps, self.row_warp[rows])  # where the warp of each row is among the first rows

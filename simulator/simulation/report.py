@@ -168,6 +168,7 @@ class Report:
         }
 
     def json(self) -> str:
+        """The report as one JSON object, see `as_dict`."""
         return json.dumps(self.as_dict(), indent=2)
 
     def csv(self) -> str:

@@ -73,8 +73,8 @@ class Session:
         compare: int = 0,
         timed: bool = True,
     ) -> None:
-        known = config is None or isinstance(config, Config)
-        self.config: Config | None = None if config == NO_CONFIG else config if known else load_config(config)  # type: ignore[arg-type,assignment]
+        loaded = config is None or isinstance(config, Config)
+        self.config: Config | None = None if config == NO_CONFIG else config if loaded else load_config(config)  # type: ignore[arg-type,assignment]
         self.program = load(source)
         self.target: Target = (
             parse_target(target) if target else self.config.target if self.config else self.program.target

@@ -105,8 +105,8 @@ def _facts(code: Code, program: Program, executed: Executed, config: Config) -> 
     for group in executed.groups:
         for index, rows in group.facts.items() if group.code is code else ():
             for warp, facts in rows.items():
-                known = [fact for fact in facts if fact is not None]
-                if len(known) < len(facts):
+                single = [fact for fact in facts if fact is not None]
+                if len(single) < len(facts):
                     item = code.items[index]
                     reason = (
                         f"line {item.line} of {program.path.name}: there is no time "
@@ -118,7 +118,7 @@ def _facts(code: Code, program: Program, executed: Executed, config: Config) -> 
                         reason,
                         f"one mbarrier for each warp, or {_VALUES_ALONE}",
                     )
-                by_index.setdefault(index, {})[code.cta * program.warps + warp] = known
+                by_index.setdefault(index, {})[code.cta * program.warps + warp] = single
     return by_index
 
 

@@ -1,4 +1,4 @@
-"""What goes on after issue: the queue of each SM's tcgen05 unit, commits on their way, and mbarriers.
+"""Instructions that go on working after issue: the queue of each SM's tcgen05 unit, commits, and mbarriers.
 
 An instruction for the unit is issued into the queue of its SM and starts when it is the first there and the unit is
 free (with cta_group::2 in a pair: the units of both SMs). It reads its operands from the server of shared memory that
@@ -43,7 +43,7 @@ from simulator.timing.warp import Warp
 
 
 class Entry(NamedTuple):
-    """An instruction in a queue, and who issued it."""
+    """An instruction in a queue, and the warp that issued it."""
 
     warp: Warp
     job: Job
@@ -61,7 +61,7 @@ class Asynchronous:
     """The units of a CTA, or of the CTAs of a pair, each on an SM of its own.
 
     Args:
-        length: instructions that a queue holds.
+        length: how many instructions a queue holds.
     """
 
     def __init__(self, machine: Machine, shared: SharedMemory, length: int) -> None:
@@ -75,6 +75,7 @@ class Asynchronous:
         self.phases: dict[Barrier, WaitedFor] = {}
 
     def full(self, cta: int) -> bool:
+        """Whether the queue of a CTA's SM holds as many instructions as it can."""
         return len(self.queues[cta]) >= self.length
 
     def stalls(self, warp: Warp) -> bool:
@@ -121,11 +122,12 @@ class Asynchronous:
     # The queue
 
     def submit(self, warp: Warp, job: Job, now: int) -> None:
+        """Puts an instruction of a warp into the queue of its SM."""
         self.queues[warp.cta].append(Entry(warp, job, self.observer.current if self.observer is not None else None))
         self.pump(warp.cta, now)
 
     def pump(self, cta: int, now: int) -> None:
-        """Starts what can start in this cycle and plans the next look."""
+        """Starts the instructions that can start in this cycle, and plans when to look at the queue again."""
         queue, was_full = self.queues[cta], self.full(cta)
         while queue:
             warp, (fact, cost), issue = queue[0]
@@ -148,19 +150,21 @@ class Asynchronous:
             self.room_since[cta] = now
             self.machine.wake_cores(cta, now)
 
-    def look(self, cta: int, at: int) -> None:
+    def look(self, cta: int, cycle: int) -> None:
+        """Plans to look at a queue in `cycle`, in place of any other cycle."""
         tick = self.ticks[cta]
-        if tick is None or tick.at != at:
-            self.ticks[cta] = At(self.machine.env, at, QUEUE + cta, lambda event: self.looked(cta, event))
+        if tick is None or tick.at != cycle:
+            self.ticks[cta] = At(self.machine.env, cycle, QUEUE + cta, lambda event: self.looked(cta, event))
 
     def looked(self, cta: int, event: simpy.Event) -> None:
+        """Looks at a queue as planned, unless the plan has changed."""
         if event is self.ticks[cta]:
             self.ticks[cta] = None
             self.pump(cta, int(self.machine.env.now))
             self.machine.check_done()
 
     def start(self, warp: Warp, cost: Cost, units: range | tuple[int, ...], now: int) -> None:
-        """Takes the units, and shared memory for the operands."""
+        """Starts an instruction: it takes the units, and shared memory for its operands."""
         late = 0
         for unit in units:
             if cost.operands:
@@ -177,7 +181,7 @@ class Asynchronous:
             self.observer.complete(now + late + cost.latency)
 
     def count(self, unit: int, cost: Cost, interval: int, now: int) -> None:
-        """The unit of an SM has taken an instruction."""
+        """Counts the cycles for which the unit of an SM is taken by an instruction."""
         self.machine.counters.tcgen05[unit] += interval
         self.machine.counters.products[unit] += cost.tensor
         if self.observer is not None:
@@ -185,11 +189,12 @@ class Asynchronous:
 
     # mbarriers
 
-    def fly(self, barriers: tuple[Barrier, ...], at: int) -> None:
-        """One arrival on each of these at a later cycle."""
-        self.flights[At(self.machine.env, at, LANDING, self.landed)] = barriers
+    def fly(self, barriers: tuple[Barrier, ...], cycle: int) -> None:
+        """Plans one arrival on each of these mbarriers in a later cycle."""
+        self.flights[At(self.machine.env, cycle, LANDING, self.landed)] = barriers
 
     def landed(self, event: simpy.Event) -> None:
+        """Arrives on the mbarriers of a planned arrival."""
         assert isinstance(event, At)
         now = int(self.machine.env.now)
         for barrier in self.flights.pop(event):
@@ -198,23 +203,25 @@ class Asynchronous:
         self.machine.check_done()
 
     def init(self, barrier: Barrier, count: int) -> None:
+        """Initialises an mbarrier whose phases are complete after `count` arrivals."""
         self.phases[barrier] = WaitedFor(count, count)
 
     def phase(self, barrier: Barrier) -> WaitedFor:
-        known = self.phases.get(barrier)
-        if known is None:
+        """The state of an mbarrier; DeadlockError if it has not been initialised."""
+        phase = self.phases.get(barrier)
+        if phase is None:
             raise DeadlockError((f"{_named(barrier)} is used before mbarrier.init",))
-        return known
+        return phase
 
     def arrive(self, barrier: Barrier, now: int) -> None:
-        """One arrival; at the last of a phase the waiting warps can issue in this cycle."""
+        """Counts one arrival; with the last of a phase, the waiting warps can issue in this cycle."""
         phase = self.phase(barrier)
         phase.pending -= 1
         self.settle(barrier, phase, now)
 
     def transact(self, barrier: Barrier, count: int, now: int) -> None:
-        """Bytes that are announced (`count` above 0) or have come; they are seen at `now`, which may be later than this
-        cycle."""
+        """Counts bytes that are announced (`count` above 0) or have arrived (below 0); waiting warps see them at `now`,
+        which may be later than this cycle."""
         phase = self.phase(barrier)
         phase.transactions += count
         if count < 0:
@@ -234,14 +241,14 @@ class Asynchronous:
             self.machine.release(warp, now)
 
     def leave(self, warp: Warp, now: int) -> None:
-        """A warp has ended: the barrier of the cluster does not wait for it any more."""
+        """Notes that a warp has ended: the barrier of the cluster does not wait for it any more."""
         phase = self.phases[CLUSTER]
         phase.expected -= 1
         if not warp.arrived:
             self.arrive(CLUSTER, now)
 
     def wait(self, warp: Warp, barrier: Barrier, parity: int) -> bool:
-        """Whether the warp must wait; it is noted then."""
+        """Whether the warp must wait for the phase of this parity; if so, it is noted as waiting."""
         phase = self.phase(barrier)
         if phase.parity != parity:
             return False
@@ -249,7 +256,7 @@ class Asynchronous:
         return True
 
     def describe(self) -> list[str]:
-        """Who waits for which mbarrier, for a deadlock's message."""
+        """Which warps wait for which mbarrier, as lines of a deadlock's message."""
         return [
             f"warps {', '.join(str(warp.id) for warp, _ in phase.waiting)} "
             f"wait for parity {phase.waiting[0][1]} of {_named(barrier)}, "
@@ -260,8 +267,8 @@ class Asynchronous:
         ]
 
     def state(self, now: int, oldest: int) -> tuple[object, ...]:
-        """What decides the future, relative to `now`; `oldest` is the earliest of the last issues of warps that wait
-        for no release."""
+        """All that decides what happens next, in cycles relative to `now`; `oldest` is the earliest of the last issues
+        of warps that wait for no release."""
         queues = tuple(tuple((entry.warp.id, entry.job.fact) for entry in queue) for queue in self.queues)
         times = tuple(
             (max(free - now, 0), since - now if since > oldest else None)

@@ -1,7 +1,7 @@
-"""Compiles flat code for the timing engine: looks up the time of every operation in the config.
+"""Prepares the code of a program for the timing engine: looks up the time of every operation in the config.
 
-`compile_code` does what the code and the config say; `bind` fills in what only a run can tell: wavefronts of shared
-memory, and what asynchronous instructions did.
+`compile_code` looks up all that follows from the code and the config alone; `bind` adds what only a run for values can
+tell: the wavefronts of accesses to shared memory, and what asynchronous instructions did.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
 
 
 def compile_code(code: Code, config: Config, costs: Costs | None = None, facts: Facts | None = None) -> TimedCode:
-    """Looks up the time of every operation; `costs` and `facts` as `bind`, where they are known already.
+    """Looks up the time of every operation; `costs` and `facts` as for `bind`, where they are known already.
 
     Raises:
         ConfigError: an instruction that the config has no time for.
@@ -52,17 +52,17 @@ def compile_code(code: Code, config: Config, costs: Costs | None = None, facts: 
 
 
 def bind(code: TimedCode, config: Config, costs: Costs, facts: Facts) -> None:
-    """Fills in what only a run can tell, in place of what was there.
+    """Fills in what only a run can tell, in place of what an earlier run told.
 
     Args:
         costs: for the index of each operation that uses shared memory: the warps, and wavefronts [execution, warp].
         facts: for the index of each operation of tcgen05, mbarrier, fence and barrier.cluster, and each warp that runs
-            it: the facts of its executions, as they came or as a `facts.cycle`. A warp without facts takes an issue
-            slot alone.
+            it: the facts of its executions, all of them or their shortest `dynamic_info.cycle`. A warp without facts
+            takes nothing but an issue slot.
 
     Raises:
         ConfigError: the config has no times for them.
-        ValueError: a fact that is none of its operation's unit.
+        ValueError: a fact that does not belong to the unit of its operation.
     """
     for place, item in enumerate(code.items):
         if isinstance(item, TimedLoop):
@@ -97,7 +97,7 @@ def _timed(op: Operation, config: Config) -> TimedOperation:
 
 
 def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
-    """An access to shared memory."""
+    """The times of an access to shared memory."""
     assert form.access is not None
     words = max(form.access.bytes // 4, 1)
     latency = config.shared.latency
@@ -118,7 +118,8 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
 
 
 def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
-    """Says which integer instructions wait for the other pipe: ptxas lets additions alternate between the two."""
+    """Marks the integer instructions that wait for the other integer pipe: ptxas lets additions alternate between
+    both."""
     multiplies: dict[int, bool] = {}  # by the register that an integer instruction wrote last, whether in that pipe
     for _ in range(2):  # the second time with what the end of a loop leaves
         for item in items:
@@ -137,7 +138,7 @@ def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
 
 
 def _matrix(op: Operation, form: MmaForm, config: Config) -> TimedOperation:
-    """An mma: of the chip, or one for which ptxas writes a sequence."""
+    """The times of an mma: one that the chip has, or one for which ptxas writes a sequence of instructions."""
     if config.tensor_class(form) is not None:
         return matrix(form, config, op.reads, op.writes, op.line)
     sequence = config.sequences.find(form) if config.sequences is not None else None
@@ -148,7 +149,7 @@ def _matrix(op: Operation, form: MmaForm, config: Config) -> TimedOperation:
 
 
 def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[int, ...], line: int) -> TimedOperation:
-    """A matrix instruction of the chip, for which the config has a class."""
+    """The times of a matrix instruction that the chip has, from its class in the config."""
     tensor = config.tensor_class(form)
     assert tensor is not None
     operation = TimedOperation(
@@ -172,11 +173,11 @@ def asynchronous(
     writes: tuple[int, ...] = (),
     line: int = 0,
 ) -> TimedOperation:
-    """An operation of the units TCGEN05, TMEM or SYNC, by the facts of each warp's executions.
+    """The times of an operation of the units TCGEN05, TMEM or SYNC, from the facts of each warp's executions.
 
     Raises:
         ConfigError: the config has no times for them.
-        ValueError: a fact that is none of this unit's.
+        ValueError: a fact that does not belong to this unit.
     """
     jobs, latency = _jobs(unit, facts, config, line)
     return TimedOperation(unit, latency, 0, reads, writes, line, jobs=jobs)
@@ -185,7 +186,8 @@ def asynchronous(
 def _jobs(
     unit: Unit, facts: Mapping[int, Sequence[Fact]], config: Config, line: int
 ) -> tuple[dict[int, tuple[Job, ...]], int]:
-    """What the executions of each warp do, and the shortest time until a result; errors as `asynchronous`."""
+    """For each warp what its executions do and cost, and the shortest time until any result; errors as
+    `asynchronous`."""
     jobs: dict[int, tuple[Job, ...]] = {}
     costs: dict[Fact, Cost | None] = {}
     for warp, executions in facts.items():
@@ -209,7 +211,7 @@ def _jobs(
 
 
 def _operands(op: Operation) -> dict[int | str, int]:
-    """The number of the register of each operand: a0, b1, c2, d3, e."""
+    """The register number of each operand word by its name in sequences: a0, b1, c2, d3, e."""
     registers: dict[int | str, int] = {}
     for role, operand in zip(op.instruction.form.roles, op.instruction.operands, strict=False):
         elements = operand.elements if isinstance(operand, Vector) else (operand,)
@@ -233,7 +235,7 @@ _KNOWN = tuple(kind for kinds in FACTS.values() for kind in kinds)
 
 
 def _global(op: Operation, form: Form, config: Config) -> TimedOperation:
-    """An access to global memory, or what commits and waits for copies."""
+    """The times of an access to global memory, or of an instruction that commits or waits for copies."""
     if config.memory is None:
         reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
         raise ConfigError(config.path, "memory", reason, "a config with [memory], such as h100_sxm")
@@ -256,7 +258,7 @@ def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
 
 
 def _described(form: MmaForm) -> str:
-    """What a class for this form would say."""
+    """The lines that a class for this form would have in a config, for an error."""
     kind = f'kinds with "{kind_of(form)}", ' if kind_of(form) else ""
     shape = (
         f"{kind}sparse = {str(form.sparse).lower()}, rows = {form.m}, "

@@ -1,7 +1,7 @@
-"""A GPU as the timing engine sees it: read from a TOML file in which every table names its source.
+"""The config of a GPU: all numbers that the timing engine needs, read from a TOML file whose tables name their sources.
 
-The format is described in docs/configs.md. No number of a chip stands in the code; what a number may be stands beside
-its field (`simulator.timing.tables` and its neighbours).
+The format is described in docs/configs.md. No number of a chip stands in the code; the legal values of a number stand
+beside its field (`simulator.timing.tables` and its neighbours).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ STATUSES = ("measured", "published", "assumed")
 
 @dataclass(frozen=True)
 class Config:
-    """One GPU.
+    """The numbers of one GPU.
 
     Attributes:
-        path: the file.
+        path: the file that it was read from.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed:
@@ -71,20 +71,20 @@ class Config:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
-        """The class of a form, or None if the config has none for it."""
+        """The class of matrix instructions that a form belongs to; None if the config has none for it."""
         return next((c for c in self.tensor if c.matches(form)), None)
 
     def tensor_cycles(self, form: MmaForm) -> int:
-        """Cycles of a tensor pipe that an instruction takes, or the matrix instructions of its sequence; 0 for one
+        """Cycles for which an instruction, or the matrix instructions of its sequence, take a tensor pipe; 0 for one
         without a time."""
-        found = self.tensor_class(form)
-        sequence = self.sequences.find(form) if self.sequences is not None and found is None else None
+        tensor = self.tensor_class(form)
+        sequence = self.sequences.find(form) if self.sequences is not None and tensor is None else None
         if sequence is not None:
             return sum(self.tensor_cycles(part) for part in sequence.tensor)
-        return found.interval if found is not None else 0
+        return tensor.interval if tensor is not None else 0
 
     def status(self, table: str) -> str:
-        """ "measured", "published" or "assumed"."""
+        """How the numbers of a table are known: "measured", "published" or "assumed"."""
         return self.sources[table].split(":")[0]
 
 
@@ -125,7 +125,7 @@ def load_config(name: str | Path) -> Config:
 
 @dataclass(frozen=True)
 class _Heading:
-    """What stands at the top of a config, outside of any table."""
+    """The entries at the top of a config, outside of any table."""
 
     name: str
     title: str
@@ -133,7 +133,7 @@ class _Heading:
 
 
 class _Reader:
-    """The tables of a config, each with its source.
+    """Reads the tables of a config, each with its source.
 
     Attributes:
         sources: for each table that was read, where its numbers come from.
@@ -144,7 +144,7 @@ class _Reader:
         self.sources: dict[str, str] = {}
 
     def config(self) -> Config:
-        """All of it."""
+        """The whole config."""
         tables = self.tables
         heading = tables.record(_Heading, "", also=("tensor", "tcgen05", "sequences", *_REQUIRED, *_OPTIONAL))
         try:
@@ -161,7 +161,7 @@ class _Reader:
         return Config(tables.path, heading.name, heading.title, target, **parts, sources=self.sources)
 
     def part(self, kind: type, where: str, values: Any = None, *, title: str = "", also: tuple[str, ...] = ()) -> Any:
-        """A table with its source, which is noted under its title."""
+        """Reads one table, and notes its source under its title."""
         values = self.tables.find(where) if values is None else values
         if isinstance(values, Mapping):
             self.tables.known(where, values, (*fields_of(kind), *also, "source"))
@@ -169,15 +169,15 @@ class _Reader:
         return self.tables.record(kind, where, values, also=(*also, "source"))
 
     def rows(self, kind: type, where: str) -> list[Any]:
-        """An array of tables that each have a name of their own, and a source."""
-        found: list[Any] = []
+        """Reads an array of tables, each of which has a name of its own and a source."""
+        parts: list[Any] = []
         for place, row in self.tables.rows(where):
             self.tables.known(place, row, (*fields_of(kind), "source"))
             name = self.tables.value(place, row, "name", str)
-            if name in {other.name for other in found}:
+            if name in {other.name for other in parts}:
                 self.tables.fail(f"{place}.name", f"two tables of {where} named '{name}'", "a name of its own for each")
-            found.append(self.part(kind, place, row, title=f"{where.replace('.', ' ')} {name}"))
-        return found
+            parts.append(self.part(kind, place, row, title=f"{where.replace('.', ' ')} {name}"))
+        return parts
 
     def source(self, title: str, where: str, values: Mapping[str, Any]) -> None:
         """Notes where the numbers of a table come from."""
@@ -188,7 +188,7 @@ class _Reader:
         self.sources[title] = value
 
     def tcgen05(self) -> tcgen05.Tcgen05:
-        """`[tcgen05]` and the tables within it."""
+        """Reads `[tcgen05]` and the tables within it."""
         parts = {"copy": tcgen05.Copy, "tmem": tcgen05.Tmem, "mbarrier": tcgen05.Mbarrier}
         queue = self.part(tcgen05.Queue, "tcgen05", also=("kind", "shape", "sparse", *parts))
         read = {name: self.part(kind, f"tcgen05.{name}") for name, kind in parts.items()}
@@ -203,18 +203,18 @@ class _Reader:
         return tcgen05.Tcgen05(queue, kinds, shapes, sparse, **read)
 
     def sequences(self, tensor: tuple[TensorClass, ...]) -> Sequences:
-        """`[sequences]` with what its file holds, of which every matrix instruction needs a class."""
-        found: Sequences = self.part(Sequences, "sequences")
+        """Reads `[sequences]` and the file that it names; every matrix instruction in the file must have a class."""
+        table: Sequences = self.part(Sequences, "sequences")
         key, names = "sequences.file", sorted(path.stem for path in (folder("configs") / "sequences").glob("*.json"))
-        if found.file not in names:
-            self.tables.fail(key, f"no sequences named '{found.file}'", ", ".join(names))
-        path = folder("configs") / "sequences" / f"{found.file}.json"
+        if table.file not in names:
+            self.tables.fail(key, f"no sequences named '{table.file}'", ", ".join(names))
+        path = folder("configs") / "sequences" / f"{table.file}.json"
         try:
-            known = read_sequences(path)
+            by_opcode = read_sequences(path)
         except (OSError, ValueError) as error:
             self.tables.fail(key, f"{path.name}: {error}", "a file that tests/hardware/sequences.py wrote")
-        for form in {form for sequence in known.values() for form in sequence.tensor}:
+        for form in {form for sequence in by_opcode.values() for form in sequence.tensor}:
             if not any(c.matches(form) for c in tensor):
                 reason = f"no [[tensor]] class matches '{form.opcode}', which a sequence uses"
                 self.tables.fail(key, reason, "a class for it")
-        return replace(found, known=known)
+        return replace(table, known=by_opcode)

@@ -1,4 +1,4 @@
-"""Sub-cores: who issues next, and when."""
+"""The sub-cores of an SM: each decides which of its warps issues next, and in which cycle."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class SubCore(Pipes):
     """One of the SM's partitions: its warps, its pipes, its scheduler.
 
     Args:
-        issue: is called to issue a warp's next operation in this cycle.
-        stepped: is called after each look at the warps.
+        issue: called to issue a warp's next operation in this cycle.
+        stepped: called each time the sub-core has looked at its warps.
         unlike_margin: how long unlike matrix instructions may wait for each other.
 
     Attributes:
         queues: the units that work after issue, if there are any.
-        favourite: the place of the warp that the policy remembers.
-        tick: the next look at the warps.
+        favourite: the place of the warp that the issue policy remembers.
+        tick: the event at which it looks at its warps next.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class SubCore(Pipes):
         self.favourite = 0
         self.tick: At | None = None
 
-    def wake(self, at: int) -> None:
-        """Looks again at cycle `at`, or earlier if that is planned already."""
-        at = max(at, int(self.env.now), self.last_issue + 1)
-        if self.tick is not None and self.tick.at <= at:
+    def wake(self, cycle: int) -> None:
+        """Plans to look at the warps in `cycle`, unless that is planned for an earlier cycle already."""
+        cycle = max(cycle, int(self.env.now), self.last_issue + 1)
+        if self.tick is not None and self.tick.at <= cycle:
             return
-        self.tick = At(self.env, at, self.number, self.step)
+        self.tick = At(self.env, cycle, self.number, self.step)
 
     def step(self, tick: simpy.Event) -> None:
-        """Issues what can issue in this cycle and plans the next look."""
+        """Issues the instruction that can issue in this cycle, and plans when to look at the warps again."""
         if tick is not self.tick:
             return
         self.tick = None
@@ -80,18 +80,18 @@ class SubCore(Pipes):
         return first
 
     def earliest(self, warp: Warp) -> int:
-        """When the warp can issue, if nobody else does before."""
+        """The first cycle in which the warp can issue, if no other warp issues before."""
         operation = warp.operation
         assert operation is not None
         cycle = max(self.pipe_free(operation), warp.operands_ready)
         return warp.issue_not_before if warp.issue_not_before > cycle else cycle
 
     def queue_free(self, warp: Warp) -> int:
-        """When the queue of the SM's tcgen05 unit could take an instruction of this sub-core."""
+        """The cycle from which the queue of the SM's tcgen05 unit can take an instruction of this sub-core."""
         return max(self.free[Unit.TCGEN05], self.queues.room_since[warp.cta] if self.queues is not None else 0)
 
     def choose(self, now: int) -> Warp | None:
-        """The warp to issue from: the policy's first among those that can."""
+        """The warp to issue from: the first in the policy's order among those that can issue."""
         if self.last_issue >= now:
             return None
         count, queues = len(self.warps), self.queues
@@ -111,7 +111,7 @@ class SubCore(Pipes):
         return None
 
     def state(self, now: int) -> tuple[object, ...]:
-        """What decides this sub-core's future, relative to `now`."""
+        """All that decides what this sub-core does next, in cycles relative to `now`."""
         remembered = 0 if self.policy == "oldest" else self.favourite
         tick = None if self.tick is None else self.tick.at - now
         oldest = min((warp.last for warp in self.warps if not (warp.done or warp.blocked)), default=now)

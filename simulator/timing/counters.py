@@ -1,5 +1,7 @@
-"""What the timing engine counts. All counts can be copied and repeated, so that a period of a loop that is skipped
-counts as often as it was left out."""
+"""The counters of the timing engine: cycles and instructions, by warp, sub-core and unit.
+
+All counts can be copied and multiplied, so that a period of a loop that is skipped counts as often as it was left out.
+"""
 
 from __future__ import annotations
 
@@ -48,10 +50,10 @@ class Counters:
         )
 
     def snapshot(self) -> tuple[list[int], ...]:
-        """All counts as they are now; the first list is `stalls`."""
+        """A copy of all counts; its first list is `stalls`."""
         return tuple(list(counts) for counts in self._all())
 
     def repeat(self, before: tuple[list[int], ...], periods: int) -> None:
-        """Counts what has happened since a snapshot so many times more."""
+        """Counts what has happened since the snapshot `before` another `periods` times."""
         for counts, old in zip(self._all(), before, strict=True):
             counts[:] = [new + periods * (new - was) for new, was in zip(counts, old, strict=True)]

@@ -1,10 +1,11 @@
-"""An SM in SimPy: sub-cores issue, units take time, warps wait. Integer cycles; events, never ticks.
+"""The engine itself: one SM (or two, for a pair of CTAs) runs a program; `simulate` tells the cycles that it takes.
 
-A sub-core has one pending event: the next cycle in which one of its warps can issue. It issues at most one instruction
-a cycle, from the warp that its policy puts first among those that have waited as compiled, whose operands are ready and
-whose unit is free; warps issue in order. Shared memory is one server of the SM behind a port of each sub-core, in order
-of issue, sub-core by sub-core within a cycle (the priority of the events sees to that, so that a run depends on nothing
-but its inputs).
+Sub-cores issue instructions, units are busy with them, warps wait. Cycles are integers, and the engine goes from event
+to event, not from cycle to cycle. A sub-core has one pending event: the next cycle in which one of its warps can issue.
+It issues at most one instruction a cycle, from the warp that its policy puts first among those that have waited as
+compiled, whose operands are ready and whose unit is free; warps issue in order. Shared memory is one server of the SM
+behind a port of each sub-core, in order of issue, sub-core by sub-core within a cycle (the priority of the events sees
+to that, so that a run depends on nothing but its inputs).
 
 Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on
 matrix and integer instructions are waits, too, that the compiler has written into the code (`schedule`), and that count
@@ -135,7 +136,7 @@ class Sm(Machine):
         return self.result()
 
     def result(self) -> Timing:
-        """What the run took, once it is over."""
+        """The cycles and counts of the run, once it is over."""
         counters, cycles = self.counters, self.end + self.skipper.skipped
         waits = {}
         for warp in self.warps:
@@ -193,8 +194,8 @@ class Sm(Machine):
         self.advance(warp, now)
 
     def account(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
-        """Says where the warp's cycles since its last issue went: what was compiled, what it waited for, its operands,
-        its unit, the scheduler."""
+        """Counts where the warp's cycles since its last issue went: waits that the compiler wrote, releases, operands,
+        the unit, the scheduler."""
         counted, base, cycle = self.counters.stalls, warp.base, warp.last + 1
         stalls: list[Stall] | None = None if self.observer is None else []
         for until, reason in (
@@ -217,7 +218,8 @@ class Sm(Machine):
             self.observer.issue(core, warp, operation, now, stalls)
 
     def start(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
-        """Occupies the unit and marks the results; returns the cycles until all of it is done."""
+        """Occupies the operation's unit and notes when its results are ready; returns the cycles until all of it is
+        done."""
         unit, latency = operation.unit, operation.latency
         warp.operands_not_before = now + operation.operand_stall
         warp.issue_not_before, warp.issue_not_before_reason = now + operation.stall, operation.stall_reason
@@ -260,6 +262,7 @@ class Sm(Machine):
     # Waiting, and going on
 
     def release(self, warp: Warp, now: int, reason: StallReason = StallReason.MBARRIER) -> None:
+        """Ends the wait of a blocked warp, which can issue from `now` on, or is finished."""
         warp.blocked = None
         if warp.done:  # nothing issues that would count the wait
             self.counters.stalls[warp.base + reason] += now - 1 - warp.last
@@ -271,12 +274,13 @@ class Sm(Machine):
         self.cores[warp.core].wake(warp.issue_not_before)
 
     def wake_cores(self, cta: int, now: int) -> None:
+        """Lets the sub-cores of a CTA's SM look at their warps again."""
         for core in self.cores:
             if core.warps and core.warps[0].cta == cta:
                 core.wake(now)
 
     def arrive(self, warp: Warp, operation: TimedOperation, now: int) -> None:
-        """A warp arrives at a barrier of its CTA."""
+        """Lets a warp arrive at a barrier of its CTA, and plans the release of all that the barrier lets go."""
         assert operation.barrier is not None
         warp.blocked = StallReason.BARRIER
         cta, first = warp.cta, warp.cta * self.cta_warps
@@ -289,7 +293,7 @@ class Sm(Machine):
                     self.cores[other.core].wake(other.issue_not_before)
 
     def advance(self, warp: Warp, now: int) -> None:
-        """Moves on to the next operation, through the ends of loops."""
+        """Moves a warp on to its next operation, through the ends of loops."""
         items, pc = warp.code.items, warp.pc + 1
         if not warp.blocked and warp.issue_not_before <= now:
             warp.issue_not_before = 0
@@ -311,7 +315,7 @@ class Sm(Machine):
         return self.skip and (self.observer is None or now >= self.observer.steps_until)
 
     def finish(self, warp: Warp, now: int) -> None:
-        """The program of a warp is over, and so is the wait with which it may have ended."""
+        """Notes that the program of a warp is over, and so is the wait with which it may have ended."""
         self.unfinished -= 1
         if self.queues is not None:
             self.queues.leave(warp, now)
@@ -327,7 +331,7 @@ class Sm(Machine):
             self.done.succeed()
 
     def branch(self, warp: Warp, end: TimedLoop) -> None:
-        """The end of a loop's body: no issue before the counter, the comparison and the branch are done."""
+        """Delays a warp at the end of a loop's body until the counter, the comparison and the branch are done."""
         cycle = warp.starts[end.loop] + self.config.loop.minimum
         if cycle > warp.issue_not_before:
             warp.issue_not_before, warp.issue_not_before_reason = cycle, StallReason.BRANCH
@@ -342,6 +346,7 @@ class Sm(Machine):
         return next((warp for warp in self.warps if not warp.done), None)
 
     def after_step(self) -> None:
+        """Tries to skip repetitions, if the step has brought the reference warp to the end of a loop."""
         if self.boundary is not None:
             warp, loop = self.boundary
             self.boundary = None
@@ -363,7 +368,7 @@ def simulate(
     an SM each.
 
     Args:
-        registers: registers of a warp.
+        registers: how many registers a warp has.
         skip: whether to skip repetitions (the result is the same, and tests compare).
         ctas: 2 for a pair of CTAs; warp w of CTA c is c * warps + w in `codes`.
         sms: SMs of the chip that do the same at the same time and share L2.

@@ -1,5 +1,8 @@
-"""Events at a cycle. Those of a cycle happen in the order of their priorities: what lands, then each SM's queue in
-order, then the sub-cores."""
+"""The events of the timing engine: each happens at a cycle and calls a function.
+
+Events of the same cycle happen in the order of their priorities: arrivals at mbarriers and of lines from memory, then
+the queue of each SM in order, then the sub-cores.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,17 @@ LANDING, QUEUE = (
 
 
 class At(simpy.Event):
-    """An event at a cycle, which calls back.
+    """An event that calls a function at a cycle.
 
     Attributes:
         at: the cycle.
     """
 
-    def __init__(self, env: simpy.Environment, at: int, priority: int, callback: Callable[[simpy.Event], None]) -> None:
+    def __init__(
+        self, env: simpy.Environment, cycle: int, priority: int, callback: Callable[[simpy.Event], None]
+    ) -> None:
         super().__init__(env)
         self._ok, self._value = True, None
-        self.at = at
+        self.at = cycle
         self.callbacks = [callback]
-        env.schedule(self, EventPriority(priority), at - int(env.now))
+        env.schedule(self, EventPriority(priority), cycle - int(env.now))

@@ -34,7 +34,12 @@ _BULK_LINES = 8  # lines of a bulk copy that are written to shared memory togeth
 
 @dataclass(slots=True)
 class Group:
-    """Copies that are waited for together: those that have not arrived, and when the last that has was written."""
+    """Copies of one warp that are waited for together.
+
+    Attributes:
+        missing: how many of them have not arrived.
+        written: the cycle in which the last of those that have arrived is written.
+    """
 
     missing: int = 0
     written: int = 0
@@ -42,8 +47,8 @@ class Group:
 
 @dataclass(slots=True)
 class Flight:
-    """What is on its way: wavefronts for shared memory, and the group or the mbarrier (with bytes) that they count
-    for."""
+    """Data on the way to shared memory: the wavefronts that they take there, and the group, or the mbarrier and its
+    bytes, that they count for."""
 
     warp: Warp
     wavefronts: int
@@ -55,8 +60,13 @@ class Flight:
 
 @dataclass(slots=True)
 class Groups:
-    """The groups of a warp: the open one, the committed ones from the oldest on, and how many of them a waiting warp
-    lets be."""
+    """The groups of a warp.
+
+    Attributes:
+        open: the copies that no commit covers yet.
+        committed: the committed groups, the oldest first.
+        allowed: how many of the youngest groups may be incomplete for the waiting warp to go on.
+    """
 
     open: Group = field(default_factory=Group)
     committed: deque[Group] = field(default_factory=deque)
@@ -64,7 +74,7 @@ class Groups:
 
 
 class GlobalMemory:
-    """The way of each SM to L2, and what is under way."""
+    """The path of each SM to L2, and the data that are under way on it."""
 
     def __init__(
         self,
@@ -92,6 +102,7 @@ class GlobalMemory:
 
     @property
     def idle(self) -> bool:
+        """Whether nothing is on its way."""
         return not self.flights
 
     def launch(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int) -> int:
@@ -113,7 +124,7 @@ class GlobalMemory:
         return 1
 
     def fetch(self, core: Pipes, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
-        """A load, a store or a copy of a warp."""
+        """Issues a load, a store or a copy of a warp; returns the cycles until its registers are written."""
         rules, cta = self.memory, warp.cta
         copies = fact.kind in ("copy", "cached copy")
         cycles = fact.lines * rules.line_cycles
@@ -137,8 +148,8 @@ class GlobalMemory:
         return 1
 
     def send(self, core: Pipes, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
-        """Takes the sub-core's port, the pipe to shared memory for a while, then the path; when the last line has been
-        asked for."""
+        """Takes the sub-core's port, for a while the pipe to shared memory, then the path; returns when the last line
+        has been asked for."""
         rules, shared = self.memory, self.shared
         sent = max(now, shared.port[core.number])
         shared.port[core.number] = sent + rules.port_cycles
@@ -161,7 +172,7 @@ class GlobalMemory:
         return out
 
     def bring(self, cta: int, soonest: int, cycles: int) -> int:
-        """Takes the path for lines that can arrive from `soonest` on; when the last of them does."""
+        """Takes the path for lines that can arrive from `soonest` on; returns the cycle in which the last arrives."""
         start = max(soonest, self.free[cta])
         self.free[cta] = start + cycles
         self.machine.counters.path[cta] += cycles
@@ -169,16 +180,16 @@ class GlobalMemory:
             self.observer.serve("path from L2", cta, start, start + cycles)
         return start + cycles
 
-    def share(self, cta: int, at: int, size: int, *, write: bool = False) -> int:
-        """When L2 has served so many bytes that could be there (or go) at `at`."""
+    def share(self, cta: int, soonest: int, size: int, *, write: bool = False) -> int:
+        """The cycle in which L2 has served `size` bytes that it can serve from `soonest` on."""
         if self.rates is None:
-            return at
+            return soonest
         rate, place = self.rates[write], cta + self.machine.ctas * write
-        self.l2_free[place] = max(at * rate, self.l2_free[place] + size * self.sms)
+        self.l2_free[place] = max(soonest * rate, self.l2_free[place] + size * self.sms)
         return -(-self.l2_free[place] // rate)
 
     def bulk(self, core: Pipes, warp: Warp, fact: BulkFacts, now: int) -> int:
-        """A bulk copy: its thread goes on after `bulk_cycles`, the lines come in pieces."""
+        """Issues a bulk copy: its thread goes on after `bulk_cycles`, the lines come in pieces."""
         rules, soonest = self.memory, now + self.memory.bulk_latency
         warp.wait_until(now + rules.bulk_cycles, StallReason.GLOBAL)
         lines = max(fact.lines, 1)
@@ -194,6 +205,7 @@ class GlobalMemory:
     # Groups
 
     def commit(self, warp: Warp) -> None:
+        """Closes the warp's open group."""
         groups = self.groups[warp.id]
         groups.committed.append(groups.open)
         groups.open = Group()
@@ -209,10 +221,11 @@ class GlobalMemory:
 
     @staticmethod
     def awaited(groups: Groups) -> list[Group]:
+        """The committed groups that the warp waits for."""
         return [group for place, group in enumerate(groups.committed) if place < len(groups.committed) - groups.allowed]
 
     def complete(self, groups: Groups, now: int) -> int:
-        """Forgets the groups that were waited for; when the warp can issue."""
+        """Forgets the groups that were waited for; returns the cycle in which the warp can issue."""
         done = self.awaited(groups)
         for _ in done:
             groups.committed.popleft()
@@ -220,12 +233,13 @@ class GlobalMemory:
 
     # Arrivals
 
-    def fly(self, at: int, flight: Flight) -> None:
+    def fly(self, cycle: int, flight: Flight) -> None:
+        """Plans the arrival of data in a later cycle."""
         flight.issue = self.observer.current if self.observer is not None else None
-        self.flights[At(self.machine.env, at, LANDING, self.landed)] = flight
+        self.flights[At(self.machine.env, cycle, LANDING, self.landed)] = flight
 
     def landed(self, event: simpy.Event) -> None:
-        """Lines have come: they are written to shared memory, and count for their group or mbarrier."""
+        """Lets data arrive: they are written to shared memory, and count for their group or mbarrier."""
         assert isinstance(event, At)
         flight, now = self.flights.pop(event), int(self.machine.env.now)
         written = now
@@ -253,7 +267,7 @@ class GlobalMemory:
             self.machine.release(warp, max(self.complete(groups, now), now), StallReason.GLOBAL)
 
     def state(self, now: int) -> tuple[object, ...]:
-        """What decides the future, relative to `now`."""
+        """All that decides what happens next, in cycles relative to `now`."""
         places = {
             id(group): (number, place)
             for number, groups in self.groups.items()

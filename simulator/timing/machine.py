@@ -1,5 +1,8 @@
-"""What the units of an SM share: the calendar, the config, the warps and the counters, and whom they tell when
-something is complete."""
+"""The interface through which the units of an SM work together.
+
+They share the calendar of events, the config, the warps and the counters, and tell the machine when something is
+complete.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +42,18 @@ class Machine(ABC):
 
     @property
     def mbarrier_latency(self) -> int:
-        """From an arrival until a warp that waits can issue."""
+        """Cycles from an arrival until a warp that waits can issue."""
         times = self.config.mbarrier or (self.config.tcgen05.mbarrier if self.config.tcgen05 is not None else None)
         assert times is not None
         return times.latency
 
     @abstractmethod
     def release(self, warp: Warp, now: int, reason: StallReason = StallReason.MBARRIER) -> None:
-        """What the warp waits for is complete: it can issue at `now`."""
+        """Called when what the warp waits for is complete: it can issue at `now`."""
 
     @abstractmethod
     def wake_cores(self, cta: int, now: int) -> None:
-        """The queue of an SM has room again."""
+        """Called when the queue of an SM has room again."""
 
     @abstractmethod
     def check_done(self) -> None:

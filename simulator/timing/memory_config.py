@@ -1,4 +1,4 @@
-"""The tables of a config that say how an SM reaches global memory, and what the chip has of it."""
+"""The tables of a config on global memory: how fast an SM reaches it, and how much of it the chip has."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Memory:
         latency: cycles from a load that finds its line in L2 until an instruction that needs the value can issue.
         copy_latency: the same from a cp.async until its bytes are at shared memory.
         line_cycles: cycles of the SM's path for each cache line that an instruction touches.
-        cached_cycles: at least that many for each cp.async.ca.
+        cached_cycles: cycles of the path for each cp.async.ca, at least.
         port_cycles: cycles until the sub-core sends the next access to any memory.
         pipe_cycles: cycles that an access takes of the pipe to shared memory before it goes out.
         write_cycles: cycles of that pipe for each wavefront that a copy writes to shared memory when it arrives.
         store_bytes: bytes in a cycle that the SM stores.
-        bulk_latency: from a cp.async.bulk until its first bytes are at shared memory.
+        bulk_latency: cycles from a cp.async.bulk until its first bytes are at shared memory.
         bulk_bytes: bytes in a cycle that bulk copies bring.
-        bulk_cycles: until the thread that issued it issues again.
+        bulk_cycles: cycles until the thread that issued a cp.async.bulk issues again.
     """
 
     latency: Cycles

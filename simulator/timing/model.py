@@ -1,4 +1,4 @@
-"""What the timing engine runs: operations with their times, loops, and the reasons for which warps wait."""
+"""The code that the timing engine runs: operations with their times, ends of loops, and the reasons for waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulator.timing.tcgen05 import Cost
 
 
 class StallReason(IntEnum):
-    """Where a warp's cycles go. Those of a warp sum to the cycles of the run.
+    """What a warp spends its cycles on. Those of a warp sum to the cycles of the run.
 
     Attributes:
         description: what the warp does, or waits for.
@@ -44,7 +44,7 @@ class StallReason(IntEnum):
 
 
 class Job(NamedTuple):
-    """One execution of an asynchronous or waiting operation, and what it costs (None: no unit's time)."""
+    """One execution of an asynchronous or waiting operation, and the cycles that it costs (None: it takes no unit)."""
 
     fact: Fact
     cost: Cost | None
@@ -72,15 +72,16 @@ class TimedOperation:
             `operand_stall` of them for operands of the next instruction, the rest for `stall_reason`.
         compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation;
             else 0.
-        jobs: for each warp the cycle of what its executions do (units TCGEN05, TMEM and SYNC); none for a warp that
-            takes an issue slot alone.
+        jobs: for each warp the repeating sequence of what its executions do (units TCGEN05, TMEM and SYNC); no entry
+            for a warp that takes nothing but an issue slot.
         place: the index of its instruction in the code.
-        emulated: of an instruction that the chip does not have: what stands for it, and the registers of its operands
-            (`sequences.expand`).
-        part: whether its instruction has issued already: it is a further one of a sequence.
-        early: whether it is such a one that stands in front of the loop in which its instruction is.
-        movable: how many such sequences the compiler lets overlap, if it is one of a sequence that it mixes with its
-            surroundings; else 0.
+        emulated: of an instruction that the chip does not have: the sequence that takes its place, and the registers of
+            its operands (`sequences.expand`).
+        part: whether it belongs to a sequence without being its first operation, so that its instruction has issued
+            already.
+        early: whether it is such a part that stands in front of the loop in which its instruction is.
+        movable: how many such sequences the compiler lets overlap, if it belongs to a sequence that the compiler mixes
+            with its surroundings; else 0.
         either: whether the compiler may use either integer pipe for it.
     """
 
@@ -162,7 +163,7 @@ class TimedCode:
 
 
 def unread(body: Sequence[TimedOperation | TimedLoop]) -> tuple[int, ...]:
-    """Registers that are loaded from shared memory in one run of the body and overwritten in the next, and not read
+    """Registers that one run of the body loads from shared memory and that the next run overwrites, without a read in
     between."""
     loaded: dict[int, bool] = {}  # by the last that touched it, a load from shared memory
     first: dict[int, bool] = {}  # whether the first that touched it wrote it
@@ -178,6 +179,7 @@ def unread(body: Sequence[TimedOperation | TimedLoop]) -> tuple[int, ...]:
 
 
 def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
+    """For each item, the numbers of the loops around it, outermost first."""
     inside: list[list[int]] = [[] for _ in items]
     loops = [(place, item) for place, item in enumerate(items) if isinstance(item, TimedLoop)]
     for end, loop in sorted(loops, key=lambda pair: pair[1].depth):
@@ -187,12 +189,12 @@ def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
 
 
 def operations_of(code: TimedCode) -> list[TimedOperation]:
-    """Its operations, without the ends of loops."""
+    """The operations of a code, without the ends of loops."""
     return [item for item in code.items if isinstance(item, TimedOperation)]
 
 
 def registers_of(codes: list[TimedCode], registers: int) -> int:
-    """Registers of a warp, those of sequences included."""
+    """How many registers a warp has, those of sequences included."""
     named = (1 + max((*op.reads, *op.writes), default=0) for code in codes for op in operations_of(code))
     return max([registers, *named])
 

@@ -1,4 +1,7 @@
-"""Who listens to the timing engine: what it tells about each issue and each unit. Nobody pays when nobody listens."""
+"""What the timing engine tells about each issue and each unit to an observer, such as a timeline.
+
+A run without an observer takes no extra time.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class Stall(NamedTuple):
 
 @dataclass(slots=True)
 class Issue:
-    """One issue.
+    """One issue of an instruction by a warp.
 
     Attributes:
         warp: number over all CTAs.
@@ -52,7 +55,7 @@ class TimingObserver:
 
     Attributes:
         steps_until: no repetition is skipped before this cycle, so that everything up to there is told.
-        current: the issue that what is told next belongs to.
+        current: the issue that the next calls belong to.
     """
 
     steps_until = 0
@@ -64,39 +67,39 @@ class TimingObserver:
         """Called before the run.
 
         Args:
-            counters: of the engine; what is appended to `counters.ledger` is repeated with skipped periods.
-            sub_cores: of an SM.
+            counters: those of the engine; what is appended to `counters.ledger` is repeated with skipped periods.
+            sub_cores: how many an SM has.
             margin: cycles for which a result can matter after it is there.
         """
 
     def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
-        """A warp issues; called before the operation starts."""
+        """Called when a warp issues an operation, before it starts."""
 
     def issued(self, core: Pipes, now: int, done: int) -> None:
-        """The operation of the last issue works, or queues."""
+        """Called when the operation of the last issue works, or queues; its result is there at `done`."""
 
     def resume(self, issue: Issue | None) -> None:
-        """What is told from now on belongs to that issue."""
+        """Called to say that the next calls belong to that issue."""
 
     def start(self, issue: Issue | None, now: int, done: int) -> None:
-        """What queued since that issue starts; `serve` speaks of it from now on."""
+        """Called when the operation that queued since that issue starts; the next calls of `serve` belong to it."""
 
     def complete(self, done: int) -> None:
-        """When what has just started will be complete."""
+        """Called to say when the operation that has just started will be complete."""
 
     def serve(self, name: str, sm: int, begin: int, end: int, core: int | None = None) -> None:
-        """A unit of an SM, or of one of its sub-cores, works from `begin` to before `end` for what has just issued or
-        started."""
+        """Called when a unit of an SM, or of one of its sub-cores, works from `begin` to before `end` for the operation
+        that has just issued or started."""
 
     def flip(self, name: str, sm: int, parity: int, now: int) -> None:
-        """The phase of this parity of an mbarrier is complete."""
+        """Called when the phase of this parity of an mbarrier is complete."""
 
     def wait(self, warp: Warp, cause: StallReason, cycles: int) -> None:
-        """The warp could not go on after its last issue: a barrier, a wait, a loop's end."""
+        """Called when a warp could not go on after its last issue: for a barrier, a wait or the end of a loop."""
 
     def state(self) -> tuple[object, ...]:
-        """What decides, beyond the engine's own state, what will be recorded."""
+        """All that decides what will be recorded, beyond the engine's own state."""
         return ()
 
     def end(self, warp: Warp, stall: Stall) -> None:
-        """The warp's program is over, and so is the wait with which it has ended."""
+        """Called when the warp's program is over, and so is the wait with which it ended."""

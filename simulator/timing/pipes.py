@@ -1,4 +1,4 @@
-"""The pipes of a sub-core: when each takes its next instruction, and where instructions get into each other's way."""
+"""The pipes of a sub-core: when each can take its next instruction, and where instructions delay each other."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ class Pipes:
 
     Attributes:
         number: of the sub-core, counted over all SMs.
-        free: by `Unit`, when each takes its next instruction.
+        free: by `Unit`, the cycle from which each can take its next instruction.
         result_until, dense: of the tensor pipe's last instruction: its `result_until`, and whether it was dense.
-        reads_until: until when the last matrix instruction reads registers that integer instructions would read.
-        compares: cycles of comparisons of loop counters that are to come, with their warps.
-        stores_until: until when the port to shared memory carries values of stores, which matrix instructions wait for.
+        reads_until: the cycle until which the last matrix instruction reads registers through ports that integer
+            instructions use.
+        compares: (cycle, warp) of the comparisons of loop counters that are to come.
+        stores_until: the cycle until which the port to shared memory carries values of stores; matrix instructions wait
+            for it.
         last_issue: the cycle of the sub-core's last issue.
     """
 
@@ -31,7 +33,8 @@ class Pipes:
         self.last_issue = -1
 
     def pipe_free(self, operation: TimedOperation) -> int:
-        """When the operation's unit can take it: results of the tensor pipe come out one after the other."""
+        """The cycle from which the operation's unit can take it: results of the tensor pipe come out one after the
+        other."""
         cycle = self.free[operation.unit]
         if operation.unit is Unit.TENSOR:
             return max(cycle + max(self.result_until - operation.result_from, 0), self.stores_until)
@@ -60,10 +63,10 @@ class Pipes:
                 for cycle, other in self.compares:
                     self.collide(other, cycle)
 
-    def collide(self, warp: Warp, at: int, most: int = 1 << 30) -> int:
-        """An instruction in cycle `at` finds its ports taken by a matrix instruction: warp and pipes lose the time
-        until they are free, or `most`."""
-        lost = max(min(self.reads_until - at, most), 0)
+    def collide(self, warp: Warp, cycle: int, most: int = 1 << 30) -> int:
+        """Delays an instruction in `cycle` whose ports are taken by a matrix instruction: warp and tensor pipe lose the
+        time until they are free, at most `most` cycles; returns the cycles lost."""
+        lost = max(min(self.reads_until - cycle, most), 0)
         warp.issue_not_before += lost
         self.free[Unit.TENSOR] += lost
         return lost

@@ -1,4 +1,4 @@
-"""What a warp waits for, by the unit that is in question."""
+"""Two tables from units to stall reasons: for an operand that the unit makes, and for the unit itself when taken."""
 
 from __future__ import annotations
 

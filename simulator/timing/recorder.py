@@ -1,5 +1,4 @@
-"""What the engine tells about each issue and each unit, for timelines and for stalls by instruction. A run without a
-recorder tells nothing.
+"""Records what the timing engine does, for timelines and for stalls by instruction.
 
 Two things are kept. A ledger for each instruction of each program: its issues, and the cycles that warps waited for it,
 by `StallReason`. It lies in the engine's own counters, so that a skipped period counts as often as it repeats. And,
@@ -38,7 +37,7 @@ class Busy(NamedTuple):
         name: of the unit ("tensor", "alu", ... as in `Unit`, or what `serve` was told).
         core: the sub-core, counted over all SMs; None for a unit of an SM.
         sm: the SM.
-        issue: what took it.
+        issue: the issue that it was taken for.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Busy(NamedTuple):
 
 
 class Flip(NamedTuple):
-    """A phase of an mbarrier, complete."""
+    """The completion of a phase of an mbarrier."""
 
     name: str
     sm: int
@@ -59,10 +58,10 @@ class Flip(NamedTuple):
 
 
 class Recorder(TimingObserver):
-    """Listens to one run.
+    """Records one run.
 
     Attributes:
-        window: of what cycles events are kept; (0, 0) for none.
+        window: the cycles of which events are kept, (first, one after the last); (0, 0) for none.
         issues: in the order of issue.
         taken: times in which units were taken, in the order in which that was decided.
         flips: completed phases of mbarriers.
@@ -104,7 +103,7 @@ class Recorder(TimingObserver):
         )  # what each issued last, whether it blocks
 
     def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
-        """A warp issues; called before the operation starts."""
+        """Called when a warp issues an operation, before it starts."""
         counted = self._counters.ledger
         row = self._first[id(warp.code)] + REASONS * operation.place
         blocked = self._places[warp.id][1]
@@ -137,7 +136,7 @@ class Recorder(TimingObserver):
         self.current = self._issuing = self._begun[warp.id, operation.place] = issue
 
     def issued(self, core: Pipes, now: int, done: int) -> None:
-        """The operation of the last issue works, or queues."""
+        """Called when the operation of the last issue works, or queues."""
         issue = self._issuing
         if issue is not None:
             issue.done = max(issue.done, done)
@@ -151,42 +150,42 @@ class Recorder(TimingObserver):
             self._keep(self._unit.name.lower(), core.number, core.number // self._sub_cores, now, free, issue)
 
     def resume(self, issue: Issue | None) -> None:
-        """What goes on now belongs to that issue."""
+        """Called to say that the next calls belong to that issue."""
         self.current = issue
 
     def start(self, issue: Issue | None, now: int, done: int) -> None:
-        """What queued since that issue starts; `serve` speaks of it from now on."""
+        """Called when the operation that queued since that issue starts."""
         self.resume(issue)
         if issue is not None:
             issue.started = now
             self.complete(done)
 
     def complete(self, done: int) -> None:
-        """When what has just started will be complete."""
+        """Called to say when the operation that has just started will be complete."""
         if self.current is not None:
             self.current.done = max(self.current.done, done)
 
     def serve(self, name: str, sm: int, begin: int, end: int, core: int | None = None) -> None:
-        """A unit of an SM, or of one of its sub-cores, works from `begin` to before `end` for what has just issued or
-        started."""
+        """Keeps that a unit of an SM, or of one of its sub-cores, works from `begin` to before `end`."""
         if self.current is not None:
             self._keep(name, core, sm, begin, end, self.current)
 
     def flip(self, name: str, sm: int, parity: int, now: int) -> None:
-        """The phase of this parity of an mbarrier is complete."""
+        """Keeps that the phase of this parity of an mbarrier is complete."""
         if self.window[0] <= now < self.window[1]:
             self.flips.append(Flip(name, sm, parity, now))
 
     def wait(self, warp: Warp, cause: StallReason, cycles: int) -> None:
-        """The warp could not go on after its last issue: a barrier, a wait, a loop's end."""
+        """Counts cycles in which a warp could not go on after its last issue: for a barrier, a wait or the end of a
+        loop."""
         self._counters.ledger[self._first[id(warp.code)] + REASONS * self._places[warp.id][0] + cause] += cycles
 
     def state(self) -> tuple[object, ...]:
-        """What decides, beyond the engine's own state, what will be recorded."""
+        """All that decides what will be recorded, beyond the engine's own state."""
         return tuple(self._places.items())
 
     def end(self, warp: Warp, stall: Stall) -> None:
-        """The warp's program is over, and so is the wait with which it has ended."""
+        """Keeps the wait with which a warp's program ended."""
         self.wait(warp, stall.cause, stall.end - stall.begin)
         self.tails[warp.id] = stall
 
@@ -211,7 +210,7 @@ class Recorder(TimingObserver):
             self.taken.append(Busy(name, core, sm, begin, end, entry))
 
     def _producer(self, warp: Warp, operation: TimedOperation, stalls: Sequence[Stall]) -> Issue | None:
-        """Who wrote the operand that came last, if the warp waited for its operands."""
+        """The issue that wrote the operand that came last, if the warp waited for its operands; else None."""
         compiled = [
             stall.begin
             for stall in stalls

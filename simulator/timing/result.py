@@ -1,4 +1,4 @@
-"""What a run of the engine took."""
+"""The result of the timing engine: how long a run took, and for how long each unit was busy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Timing:
-    """What a run took.
+    """The cycles of a run, where they went, and for how long each unit was taken.
 
     Attributes:
         cycles: from 0 until every result is there.

@@ -1,4 +1,4 @@
-"""What the compiler writes between instructions: how long a warp waits after each before it issues the next.
+"""The waits that the compiler writes into the code: how long a warp pauses after each instruction.
 
 The results of matrix and integer instructions come after a fixed number of cycles. No interlock watches them: ptxas
 writes into each instruction for how many cycles its warp issues nothing (the stall count, at most 15; a NOP for the
@@ -73,6 +73,7 @@ class _Block:
         self.waiting = loop and config.schedule.compare > 0
 
     def add(self, operation: TimedOperation) -> None:
+        """Places the next instruction in the first cycle that it can issue in."""
         if self.last is None:
             self.begin(operation, 0)
             return
@@ -97,6 +98,7 @@ class _Block:
         self.begin(operation, cycle)
 
     def available(self, register: int, consumer: TimedOperation) -> int:
+        """The cycle from which `consumer` can use a register; 0 if nothing in the block wrote it."""
         cycle, producer = self.ready.get(register, (0, Unit.ALU))
         return (
             cycle
@@ -106,29 +108,30 @@ class _Block:
             else 0
         )
 
-    def place(self, at: int) -> None:
-        """Puts the loop's counter into empty slots before cycle `at`: the addition behind the first instruction that is
-        like its neighbour."""
+    def place(self, cycle: int) -> None:
+        """Puts the loop's counter into empty slots before `cycle`: the addition comes behind the first instruction that
+        is like its neighbour."""
         assert self.last is not None
         if self.waiting:
             self.waiting = False
             self.counter = [self.at + 1, self.at + 1 + self.config.schedule.compare]
-        while self.counter and (slot := max(self.counter[0], self.slot + 1)) < at:
+        while self.counter and (slot := max(self.counter[0], self.slot + 1)) < cycle:
             self.counter.pop(0)
             self.slot = slot
             if not self.counter:
                 self.last.compare = slot - self.at
 
-    def pad(self, at: int) -> int:
-        """NOPs for a wait that is too long for one instruction; returns when the next instruction issues."""
+    def pad(self, cycle: int) -> int:
+        """Adds NOPs before `cycle` where the wait is too long for one instruction; returns when the next one issues."""
         rule = self.config.schedule
-        while at - self.slot > rule.stall:
+        while cycle - self.slot > rule.stall:
             self.slot += rule.stall
-            at = max(at, self.slot + rule.nop)
-        return at
+            cycle = max(cycle, self.slot + rule.nop)
+        return cycle
 
-    def begin(self, operation: TimedOperation, at: int) -> None:
-        self.last, self.at, self.slot = operation, at, at
+    def begin(self, operation: TimedOperation, cycle: int) -> None:
+        """Issues an instruction in `cycle`, and notes when its unit is free and its results are ready."""
+        self.last, self.at, self.slot = operation, cycle, cycle
         operation.stall, operation.operand_stall, operation.stall_reason, operation.compare = (
             1,
             1,
@@ -139,12 +142,12 @@ class _Block:
             for register in operation.writes:
                 self.ready.pop(register, None)
             return
-        self.free[operation.unit] = at + operation.interval
+        self.free[operation.unit] = cycle + operation.interval
         for register in operation.writes:
-            self.ready[register] = at + operation.latency, operation.unit
+            self.ready[register] = cycle + operation.latency, operation.unit
 
     def close(self, branch: bool) -> None:
-        """The end of the block: what has a fixed latency arrives, and a loop branches."""
+        """Ends the block: all results of a fixed latency arrive, and a loop branches."""
         if self.last is None:
             return
         cycle = self.at + self.last.shortest_stall

@@ -1,18 +1,14 @@
-"""Instructions that a chip does not have, as what ptxas writes for them.
+"""Expands matrix instructions that a chip does not have into the machine instructions that ptxas writes for them.
 
-Each becomes the machine instructions of its sequence (configs/sequences), all with the place and the line of the one
-that they stand for. As
-ptxas does:
+Each becomes the machine instructions of its sequence (configs/sequences), all with the place and the line of the
+instruction that they stand for. As ptxas does:
 
-* What comes from operands that have not changed is computed once, in front of the loop if it is the same in all its
-runs; but what shuffles need
-  stays in the loop, and shuffles are done each time.
+* A value whose operands have not changed is computed once, in front of the loop if it is the same in all its runs; but
+  what shuffles need stays in the loop, and shuffles are done each time.
 * Instructions of a sequence, and the arithmetic around them, go in the order in which they can issue, as far as the
-compiler looks ahead.
-  They do not pass loads, stores, barriers, calls or the ends of loops.
-* A routine finds its operands in registers of its own: what is not there already is moved, and so is the result, unless
-the next call goes
-  on with it.
+  compiler looks ahead. They do not pass loads, stores, barriers, calls or the ends of loops.
+* A routine has its operands in registers of its own: those that are not there already are moved, and so is the result,
+  unless the next call goes on with it.
 """
 
 from __future__ import annotations
@@ -59,7 +55,7 @@ class _Level:
 
 @dataclass(frozen=True)
 class _Known:
-    """A value: where it is, its number, and the level at which it changes."""
+    """A value: the register that holds it, its number, and the depth of loops at which it changes."""
 
     register: int
     number: int
@@ -67,6 +63,8 @@ class _Known:
 
 
 class _Expansion:
+    """Walks through a code once and builds the code with sequences."""
+
     def __init__(self, code: TimedCode, config: Config, rules: Sequences) -> None:
         self.code, self.config, self.rules = code, config, rules
         operations = [item for item in code.items if isinstance(item, TimedOperation)]
@@ -74,7 +72,8 @@ class _Expansion:
         self.levels: list[_Level] = []
         self.numbers = 0
         self.registers: dict[int, _Known] = {}  # what the program's registers hold
-        self.made: dict[tuple[int, ...], tuple[_Known, ...]] = {}  # results by sequence, row and what they come from
+        # results by sequence, row and the numbers of the values read
+        self.computed: dict[tuple[int, ...], tuple[_Known, ...]] = {}
         self.instances = 0
         self.shared: dict[tuple[int, int, int], int] = {}
         self.column = dict.fromkeys(code.warps, 0)
@@ -85,7 +84,7 @@ class _Expansion:
     # Walking through the program
 
     def walk(self, first: int, last: int, inner: tuple[int, ...]) -> _Level:
-        """The items of a body; `inner` are the ends of loops that are being walked through."""
+        """Expands the items from `first` to before `last`; `inner` are the loops that are being walked through."""
         level = _Level()
         self.levels.append(level)
         if inner:
@@ -125,7 +124,7 @@ class _Expansion:
         return {r for item in self.code.items[first:last] if isinstance(item, TimedOperation) for r in item.writes}
 
     def forget(self, first: int, last: int) -> None:
-        """What a loop writes is another value in each of its runs."""
+        """Gives all registers that a loop writes new values, since they differ in each of its runs."""
         for register in self.written(first, last):
             self.change(register)
 
@@ -140,7 +139,7 @@ class _Expansion:
         self.registers[register] = _Known(register, self.numbers, len(self.levels) - 1)
 
     def known(self, register: int) -> _Known:
-        """What a register of the program holds; from the start, if nothing has written it."""
+        """The value in a register of the program; that from the start, if nothing has written it."""
         if register not in self.registers:
             self.numbers += 1
             self.registers[register] = _Known(register, self.numbers, 0)
@@ -161,27 +160,27 @@ class _Expansion:
             level = depth if row.around_shuffle else max((source.level for source in sources), default=0)
             result = any(isinstance(name, str) for name in row.writes)
             key = (sequence.number, number, *(source.number for source in sources))
-            if result or row.after_shuffle or key not in self.made:
+            if result or row.after_shuffle or key not in self.computed:
                 targets = []
                 for i, name in enumerate(row.writes):
                     self.numbers += 1
                     register = operands[name] if isinstance(name, str) else self.reused(sequence, row, i)
                     targets.append(_Known(register, self.numbers, level))
-                self.made[key] = tuple(targets)
+                self.computed[key] = tuple(targets)
                 reads, writes = tuple(dict.fromkeys(s.register for s in sources)), tuple(t.register for t in targets)
                 self.levels[depth if result else level].out.append(
                     self.timed(row, op, reads, writes, self.overlap(sequence))
                 )
-            values.update(zip(row.writes, self.made[key], strict=True))
+            values.update(zip(row.writes, self.computed[key], strict=True))
         self.write(op.writes)
 
     def overlap(self, sequence: Sequence) -> int:
-        """How many sequences have registers for operands and result of their matrix instructions at a time."""
+        """How many sequences at a time have registers for operands and results of their matrix instructions."""
         form = sequence.tensor[0]
         return max(1, self.rules.temporaries // sum(role.count for role in form.roles if role.name in "abd"))
 
     def reused(self, sequence: Sequence, row: Row, i: int) -> int:
-        """A register for a value: results of matrix instructions take those of a sequence before."""
+        """A register for a value: results of matrix instructions take those of an earlier sequence."""
         if row.form is None:
             return self.fresh()
         key = sequence.number, self.instances % self.overlap(sequence), i
@@ -251,7 +250,7 @@ class _Expansion:
         level.held.update(_held(op))
 
     def following(self, place: int, first: int, last: int, loops: bool) -> tuple[Sequence, dict[Value, int]] | None:
-        """The next call, in a loop that of the next run."""
+        """The next call after a place; at the end of a loop, the first call of its next run."""
         for i in (*range(place + 1, last), *(range(first, place + 1) if loops else ())):
             item = self.code.items[i]
             if isinstance(item, TimedLoop):
@@ -262,7 +261,7 @@ class _Expansion:
         return None
 
     def holds(self, first: int, last: int) -> dict[tuple[int, Value], int]:
-        """What a routine has in its registers at the end of a loop."""
+        """The registers of the program that a routine has in its own registers at the end of a loop."""
         held: dict[tuple[int, Value], int] = {}
         for item in self.code.items[first:last]:
             if isinstance(item, TimedLoop):
@@ -290,8 +289,8 @@ class _Expansion:
         return items
 
     def finished(self, items: list[Item]) -> list[Item]:
-        """Values in registers, which are free again after their last use; and the first operation of an instruction
-        counts for it."""
+        """The items with values put into registers, which are free again after their last use; the first operation of
+        each instruction is marked to count as its issue."""
         inside = nesting(items)
         ends = {item.loop: i for i, item in enumerate(items) if isinstance(item, TimedLoop)}
         makers: dict[int, int] = {}
@@ -331,7 +330,7 @@ class _Expansion:
 
 
 def _flat(out: Nested, into: list[Item]) -> list[Item]:
-    """Nested loops one after the other, each with its start."""
+    """Nested loops as one flat list, in which each loop has its start."""
     for item in out:
         if isinstance(item, list):
             start = len(into)
@@ -343,7 +342,7 @@ def _flat(out: Nested, into: list[Item]) -> list[Item]:
 
 
 def _held(op: TimedOperation) -> dict[tuple[int, Value], int]:
-    """After a call: operands are where the routine wants them, and the result where it wants C."""
+    """What a routine holds after a call: the operands as given, and the result in the place of C."""
     assert op.emulated is not None
     sequence, operands = op.emulated
     held = {(sequence.number, name): r for name, r in operands.items() if str(name)[0] in "abe" and r not in op.writes}
@@ -353,7 +352,7 @@ def _held(op: TimedOperation) -> dict[tuple[int, Value], int]:
 
 
 def _goes_on(one: tuple[Sequence, dict[Value, int]], other: tuple[Sequence, dict[Value, int]]) -> bool:
-    """Whether the next call adds to what this one leaves."""
+    """Whether the next call adds to the result that this one leaves."""
     results = {str(name)[1:]: r for name, r in one[1].items() if str(name).startswith("d")}
     added = {str(name)[1:]: r for name, r in other[1].items() if str(name).startswith("c")}
     return one[0].number == other[0].number and results == added

@@ -1,8 +1,8 @@
-"""What ptxas writes for instructions that a chip does not have: `[sequences]` of a config, and the file that it names
-(configs/sequences).
+"""The table `[sequences]` of a config: what ptxas writes for matrix instructions that a chip does not have.
 
-`tests/hardware/sequences.py` makes the file: for each such instruction the machine instructions as rows [kind, writes,
-reads], in the order in which they are issued. Values are numbers, operands have names: a0, b1, c2, e, d3.
+The table names a file in configs/sequences, which `tests/hardware/sequences.py` makes: for each such instruction the
+machine instructions as rows [kind, writes, reads], in the order in which they are issued. Values are numbers, operands
+have names: a0, b1, c2, e, d3.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Row:
     """One machine instruction.
 
     Attributes:
-        kind: of `KINDS`, or "tensor".
-        form: of a matrix instruction.
-        after_shuffle: whether it is a shuffle, or reads what comes from one.
-        around_shuffle: the same, or whether a shuffle reads what comes from it.
+        kind: one of `KINDS`, or "tensor".
+        form: the form of a matrix instruction; else None.
+        after_shuffle: whether it is a shuffle, or depends on the result of one.
+        around_shuffle: the same, or whether a shuffle depends on its result.
     """
 
     kind: str
@@ -43,10 +43,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Sequence:
-    """What stands for an instruction.
+    """The machine instructions that take the place of one instruction.
 
     Attributes:
-        called: whether it is a routine that is called, of which nothing moves past the call or the return.
+        number: its number in the file.
+        rows: its instructions, in the order in which they are issued.
     """
 
     number: int
@@ -54,11 +55,12 @@ class Sequence:
 
     @property
     def called(self) -> bool:
+        """Whether it is a routine that is called, of which nothing moves past the call or the return."""
         return self.rows[0].kind == "call"
 
     @property
     def tensor(self) -> tuple[MmaForm, ...]:
-        """The matrix instructions in it."""
+        """The forms of the matrix instructions in it."""
         return tuple(row.form for row in self.rows if row.form is not None)
 
 
@@ -87,6 +89,7 @@ class Sequences:
     known: Mapping[str, Sequence] = field(default_factory=dict, compare=False, repr=False, metadata={"toml": False})
 
     def find(self, form: MmaForm) -> Sequence | None:
+        """The sequence that takes the place of a form; None if there is none."""
         return self.known.get(form.opcode)
 
 
@@ -95,8 +98,8 @@ def read_sequences(path: Path) -> Mapping[str, Sequence]:
     """The sequences of a file by the opcode that each stands for.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no such file.
+        OSError: the file cannot be read.
+        ValueError: it is not a file of sequences.
     """
     try:
         data = json.loads(path.read_text())
@@ -107,7 +110,7 @@ def read_sequences(path: Path) -> Mapping[str, Sequence]:
 
 
 def _rows(rows: list[list[Any]]) -> tuple[Row, ...]:
-    """The rows, each with its place before and after shuffles, which values lead to."""
+    """The rows, each marked by whether it depends on a shuffle, or a shuffle depends on it."""
     read = [_row(row) for row in rows]
     from_shuffles: set[Value] = set()
     after = []

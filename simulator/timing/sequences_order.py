@@ -1,4 +1,4 @@
-"""The order in which the compiler writes instructions that may change places."""
+"""The order in which the compiler writes the instructions of sequences and the arithmetic between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from simulator.timing.schedule import extra
 
 
 def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list[TimedOperation]:
-    """Again and again, of the next `window` operations the one that can issue first; the earlier of two that can.
+    """The operations of a run in the compiler's order: it takes, again and again, the one among the next `window` that
+    can issue first, and the earlier of two that can issue at once.
 
     An addition or a move goes to the integer pipe that is free. Shuffles keep their order. A sequence begins when the
     first matrix instruction of one before it has its operands: how many overlap is said by `movable`.
@@ -51,7 +52,7 @@ def _distance(first: TimedOperation, second: TimedOperation, unit: Unit, kind: s
 
 
 def _before(run: Sequence[TimedOperation]) -> list[list[tuple[int, str]]]:
-    """For each operation those that it must follow, and why."""
+    """For each operation, (index, kind of dependency) of those that it must follow."""
     writer: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     begun: dict[int, int] = {}  # the number of each sequence, by its place

@@ -1,4 +1,4 @@
-"""Shared memory of the SMs: ports of the sub-cores, wavefronts, and when values arrive.
+"""The timing of shared memory: when each access is served, wavefront by wavefront, and when its values arrive.
 
 An access leaves its sub-core through a port that carries its registers (addresses, and values of a store) one after the
 other, in the order of issue; matrix instructions wait while it carries values. The SM then serves one wavefront a
@@ -28,10 +28,11 @@ class Access(NamedTuple):
     """When an access is done, in cycles of the run.
 
     Attributes:
-        cycles: for which it takes shared memory.
-        ready: the first in which an instruction that needs the value can issue; of a store, the one after its last
+        cycles: how many cycles it takes of shared memory.
+        ready: the first cycle in which an instruction that needs the value can issue; of a store, the one after its
+        last
             wavefront.
-        read: the first in which an instruction that overwrites its address or the value that it stores can issue.
+        read: the first cycle in which an instruction that overwrites its address or the value that it stores can issue.
     """
 
     cycles: int
@@ -40,7 +41,7 @@ class Access(NamedTuple):
 
 
 class SharedMemory:
-    """Shared memory of each SM of a run."""
+    """The shared memory of each SM of a run, and the ports of the sub-cores to it."""
 
     def __init__(self, rule: Shared, sms: int, cores: int, warps: int, observer: TimingObserver | None = None) -> None:
         self.rule, self.observer = rule, observer
@@ -53,7 +54,7 @@ class SharedMemory:
         self.turn = [0] * warps  # when the next access of each warp may begin
 
     def serve(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int) -> Access:
-        """Gives an access that is issued now its place."""
+        """Gives an access that is issued now its place, and returns when it is done."""
         rule, values = self.rule, operation.sent - 1
         sent = max(now, self.port[core.number])
         self.port[core.number] = sent + operation.sent * rule.port_cycles
@@ -76,14 +77,14 @@ class SharedMemory:
         if len(queue) == self.rule.queue:
             core.free[Unit.SHARED] = max(now + 1, queue.popleft())
 
-    def place(self, sm: int, at: int, count: int, now: int) -> tuple[int, int]:
-        """Takes cycles for `count` wavefronts of one access from `at` on; returns the cycles of the first and of the
-        last."""
+    def place(self, sm: int, soonest: int, count: int, now: int) -> tuple[int, int]:
+        """Takes cycles for `count` wavefronts of one access from `soonest` on; returns the cycles of the first and of
+        the last."""
         rule = self.rule
         if now > self.first[sm]:
             self.taken[sm] >>= now - self.first[sm]
             self.first[sm] = now
-        taken, place, width = self.taken[sm], at - self.first[sm], (1 << rule.cycles) - 1
+        taken, place, width = self.taken[sm], soonest - self.first[sm], (1 << rule.cycles) - 1
         begun = last = place
         for number in range(count):
             while (ahead := taken >> place) & width:
@@ -99,7 +100,7 @@ class SharedMemory:
         return self.first[sm] + begun, self.first[sm] + last
 
     def block(self, sm: int, now: int, cycles: int) -> int:
-        """Takes `cycles` in one piece, after all that has a place; returns the first."""
+        """Takes `cycles` in one piece, after all accesses that have a place; returns the first."""
         begin = max(now, self.first[sm] + self.taken[sm].bit_length())
         self.taken[sm] |= ((1 << cycles) - 1) << begin - self.first[sm]
         if self.observer is not None:
@@ -107,7 +108,7 @@ class SharedMemory:
         return begin
 
     def state(self, now: int) -> tuple[object, ...]:
-        """What decides the future, relative to `now`."""
+        """All that decides what happens next, in cycles relative to `now`."""
         taken = tuple(
             bits >> max(now - first, 0) << max(first - now, 0)
             for bits, first in zip(self.taken, self.first, strict=True)

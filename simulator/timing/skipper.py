@@ -1,4 +1,4 @@
-"""Loops whose state repeats are not simulated again."""
+"""Skips repetitions: a loop whose state repeats is not simulated again, and its cycles are counted all the same."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Parts:
 
 
 class Skipper:
-    """Skips the repetitions of a period: when the state at a loop's end, relative to now, has been there before, all
-    follows again.
+    """Skips the repetitions of a period: when the state at the end of a loop, relative to now, equals an earlier one,
+    everything since then will happen again.
 
-    Compared is everything that decides the future but the counts of one loop a warp, the one as deep as the
+    Everything is compared that decides the future, but for the counts of one loop a warp, the one as deep as the
     reference's. The number of periods skipped is the largest after which no warp has left that loop; counters grow by
     as many periods.
     """
@@ -53,6 +53,7 @@ class Skipper:
         self.seen: dict[int, dict[tuple[object, ...], tuple[int, list[int], tuple[list[int], ...]]]] = {}
 
     def look(self, reference: Warp, loop: TimedLoop) -> None:
+        """Called when the reference warp is at the end of a loop: skips, if the state has been met before."""
         if loop.count - reference.counts[loop.loop] < 2:
             return
         sm, now = self.machine, int(self.machine.env.now)
@@ -76,6 +77,7 @@ class Skipper:
         now: int,
         before: tuple[int, list[int], tuple[list[int], ...]],
     ) -> None:
+        """Skips as many periods as fit: counts, clocks and counters go on as if they had been simulated."""
         then, old_counts, old_counted = before
         steps = [new - old for new, old in zip(counts, old_counts, strict=True)]
         limits = [
@@ -92,8 +94,8 @@ class Skipper:
                 warp.counts[which.loop] += periods * step
             if warp.blocked and not (warp.done and warp.blocked is StallReason.BARRIER):
                 row = slice(warp.base, warp.base + REASONS)
-                known = sum(counters.stalls[row]) - sum(old_counted[0][row])
-                waited[warp] = periods * (now - then - known)  # its wait is counted when it ends, from `last` on
+                counted = sum(counters.stalls[row]) - sum(old_counted[0][row])
+                waited[warp] = periods * (now - then - counted)  # its wait is counted when it ends, from `last` on
         counters.repeat(old_counted, periods)
         for warp, cycles in waited.items():
             assert warp.blocked is not None
@@ -104,13 +106,14 @@ class Skipper:
 
     @staticmethod
     def loop_of(warp: Warp, depth: int) -> TimedLoop | None:
-        """The loop at this depth in which the warp is."""
+        """The loop at this depth that the warp is in; None if it is in none."""
         if warp.done:
             return None
         inside = warp.code.inside[warp.pc]
         return warp.code.ends[inside[depth]] if len(inside) > depth else None
 
     def state(self, chosen: list[TimedLoop | None], now: int) -> tuple[object, ...]:
+        """All that decides what happens next, in cycles relative to `now`, but for the counts of the chosen loops."""
         sm, parts = self.machine, self.parts
         waiting = tuple(
             (cta, number, tuple(warps))

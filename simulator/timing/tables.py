@@ -1,4 +1,7 @@
-"""Tables of a config: what each of their numbers means. `config` reads them."""
+"""The tables of a config: for each of their numbers, what it means and which values are legal.
+
+`simulator.timing.config` reads them.
+"""
 
 from __future__ import annotations
 
@@ -210,6 +213,7 @@ class TensorClass:
     ports: Delay = 0
 
     def matches(self, form: MmaForm) -> bool:
+        """Whether a form belongs to this class."""
         return (
             self.sparse == form.sparse
             and self.ordered in (None, form.ordered)

@@ -1,4 +1,4 @@
-"""How long one `tcgen05` instruction takes: the published model, with every number from the config.
+"""The time that one `tcgen05` instruction takes, by a published model whose numbers come from the config.
 
 For tcgen05.mma on one SM, with M_sm = M / cta_group rows and the stored columns of A (half of K for .sp):
 
@@ -41,7 +41,7 @@ class Cost:
 
     @property
     def bound(self) -> str:
-        """What the interval comes from: "tensor", "operands" (from shared memory) or "minimum" (of the shape)."""
+        """What limits the interval: "tensor", "operands" (from shared memory) or "minimum" (of the shape)."""
         if self.interval > max(self.tensor, self.operands):
             return "minimum"
         return "operands" if self.operands > self.tensor else "tensor"
@@ -89,8 +89,8 @@ def mma_cost(config: Config, mma: MmaFacts) -> Cost:
     kind = tables.kind(mma.kind)
     rated = tables.sparse_rate(mma.kind) if mma.sparse else kind
     if kind is None or rated is None:
-        key, known = ("sparse", tables.sparse) if kind else ("kind", tables.kinds)
-        legal = ", ".join(name for table in known for name in table.kinds)
+        key, rates = ("sparse", tables.sparse) if kind else ("kind", tables.kinds)
+        legal = ", ".join(name for table in rates for name in table.kinds)
         raise ConfigError(config.path, f"tcgen05.{key}", f"no table for .kind::{mma.kind} on {config.name}", legal)
     width = tables.queue.operand_bytes
     rows, stored = mma.m // mma.cta_group, mma.k_stored
@@ -111,7 +111,7 @@ def mma_sources(config: Config, mma: MmaFacts) -> list[str]:
 
 
 def sources(config: Config, fact: Fact) -> list[str]:
-    """The same for any fact."""
+    """The names of the config's tables that the time of any fact comes from."""
     match fact:
         case MmaFacts():
             return mma_sources(config, fact)

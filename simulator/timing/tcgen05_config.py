@@ -1,5 +1,7 @@
-"""The tables of a config that tell how fast `tcgen05` is: `[tcgen05]` and what belongs to it. Format:
-docs/configs.md."""
+"""The tables of a config that tell how fast `tcgen05` instructions are: `[tcgen05]` and those within it.
+
+Their format is described in docs/configs.md.
+"""
 
 from __future__ import annotations
 
@@ -125,9 +127,11 @@ class Tcgen05:
     mbarrier: Mbarrier
 
     def kind(self, name: str) -> Kind | None:
+        """The times of a kind such as "f16"; None if the config has none."""
         return next((kind for kind in self.kinds if name in kind.kinds), None)
 
     def sparse_rate(self, name: str) -> Sparse | None:
+        """The rate of a kind with .sp; None if the config has none."""
         return next((rate for rate in self.sparse if name in rate.kinds), None)
 
     def shape(self, cta_group: int, m: int, ws: bool) -> Shape | None:

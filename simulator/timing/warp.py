@@ -1,4 +1,4 @@
-"""A warp in the timing engine: its place in its program, and what it waits for."""
+"""A warp in the timing engine: how far it is in its program, and until when each thing makes it wait."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from simulator.timing.model import Job, StallReason, TimedCode, TimedOperation
 
 
 class Warp:
-    """A warp's place in its program and what it waits for. Times are cycles of the run.
+    """How far a warp is in its program, and what it waits for. Times are cycles of the run.
 
     Attributes:
-        id: its number over all CTAs; `place` among the warps that have a program.
-        base: where its cycles are counted in `Counters.stalls`.
+        id: its number over all CTAs; `place` is its number among the warps that have a program.
+        base: the index in `Counters.stalls` at which its cycles are counted.
         pc: the place of its next operation in its code.
-        counts: runs of each loop that are done.
+        counts: for each loop, how many runs are done.
         runs: by place, executions of operations whose time varies.
         turns: by place, executions of operations with several jobs, modulo their number.
-        ready: when each register can be read.
-        producers: the unit that wrote each register last.
-        pinned: when each register, read by an access to memory, can be overwritten.
-        sent: when all of them have been read.
+        ready: for each register, when it can be read.
+        producers: for each register, the unit that wrote it last.
+        pinned: for each register that an access to memory reads, when it can be overwritten.
+        sent: when all pinned registers have been read.
         access: when its next access to shared memory can issue.
-        starts: when the current run of each loop could begin.
+        starts: for each loop, when the current run could begin.
         last: the cycle of its last issue.
-        issue_not_before: no issue before, because of a barrier, a loop's end or what is compiled; and why.
-        operands_not_before: compiled, too: no issue before, because of operands.
+        issue_not_before: it issues nothing before this cycle, because of a barrier, the end of a loop or a wait that
+        the
+            compiler wrote; `issue_not_before_reason` says which.
+        operands_not_before: the same because of a compiled wait for operands.
         operands_ready: when the operands of the next operation are ready, and what the last of them comes from.
-        blocked: what it waits for until somebody releases it: BARRIER, MBARRIER or GLOBAL.
+        blocked: what it waits for until it is released: BARRIER, MBARRIER or GLOBAL.
         complete: when all that it has queued at the tcgen05 unit is complete; what is not started does not count yet.
         moves: when all its tcgen05.ld, and all its tcgen05.st, are complete.
         arrived: whether it is at the barrier of the cluster, in its current phase.
@@ -89,11 +91,11 @@ class Warp:
         self.arrived = False
 
     def wait_until(self, cycle: int, reason: StallReason) -> None:
-        """The warp issues nothing before this cycle."""
+        """Lets the warp issue nothing before this cycle, and notes why."""
         self.issue_not_before, self.issue_not_before_reason = max(self.issue_not_before, cycle), reason
 
     def job(self, operation: TimedOperation) -> Job | None:
-        """What this execution of an asynchronous operation does; None: nothing."""
+        """What this execution of an asynchronous operation does; None if it does nothing."""
         jobs = operation.jobs.get(self.id) if operation.jobs else None
         if not jobs:
             return None
@@ -104,7 +106,7 @@ class Warp:
         return jobs[turn]
 
     def wavefronts(self, operation: TimedOperation) -> int:
-        """Wavefronts of this execution of an access to shared memory."""
+        """How many wavefronts this execution of an access to shared memory takes."""
         assert operation.costs is not None
         assert operation.column is not None
         run = 0

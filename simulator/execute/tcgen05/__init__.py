@@ -1,7 +1,7 @@
-"""Executes the tcgen05 family.
+"""Executes the tcgen05 family: the matrix instructions of Blackwell and all that moves data for them.
 
-Asynchronous instructions do their work at once, in the order in which warps are walked; whether a program may rely on
-that order is what `tcsim check` says, from the log. PTX ISA 9.0, 9.7.16.
+Asynchronous instructions do their work at once, in the order in which warps are walked; `tcsim check` tells whether
+a program may rely on that order. PTX ISA 9.0, 9.7.16.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Thread(NamedTuple):
 
 
 def _single(machine: CtaState, warps: Warps, form: Form) -> Iterator[_Thread]:
-    """The thread of each warp; IsaError if several of a warp would do the same again."""
+    """The one active thread of each warp; IsaError if several threads of a warp execute the instruction."""
     for row, active in enumerate(machine.threads(warps)):
         lanes = np.flatnonzero(active)
         if len(lanes) > 1:
@@ -131,7 +131,7 @@ def _mma(instruction: Instruction, form: Form) -> Executor:
 
 
 def _multiply(machine: CtaState, call: Call, group: tuple[CtaState, ...]) -> None:
-    """The values, and while there is something left to compare, how far they are from the exact result."""
+    """Computes D; as long as instructions are left to compare, also how far it is from the exact result."""
     compare = machine.compare > 0 and machine.arithmetic == "chip"
     ctas = [_as_cta(m) for m in group]
     distance = multiply(
@@ -144,7 +144,7 @@ def _multiply(machine: CtaState, call: Call, group: tuple[CtaState, ...]) -> Non
 
 
 def _first(read: Values) -> Values:
-    """The only register of a scalar operand: [warp, lane]."""
+    """A function that reads the only register of a scalar operand: [warp, lane]."""
     return lambda machine, warps: read(machine, warps)[:, 0]
 
 
@@ -157,7 +157,7 @@ def _constant(operand: Operand) -> int:
 
 
 def _move(instruction: Instruction, form: Form) -> Move:
-    """The map of a tcgen05.ld or st."""
+    """Which cells a tcgen05.ld or st moves to or from which registers."""
     split = _constant(instruction["half_split"]) if form.shape == "16x32bx2" else None
     return move(form.shape, form.repeats, form.packed, split)
 
@@ -337,7 +337,7 @@ def _commit(instruction: Instruction, form: Form) -> Executor:
 
 
 def _multicast(machine: CtaState, address: int, mask: int, form: Form) -> Iterator[int]:
-    """The same offset in every CTA whose bit is set."""
+    """The addresses of the same offset in every CTA whose bit is set in the mask."""
     _, offset = machine.located(address)
     if not mask or mask >> len(machine.ctas):
         legal = f"bits 0 to {len(machine.ctas) - 1}, at least one"

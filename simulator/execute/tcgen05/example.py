@@ -1,5 +1,4 @@
-"""An example of a `tcgen05.mma`: Tensor Memory and shared memory filled from a seed, and the words that its
-descriptors and addresses are.
+"""Makes random examples of `tcgen05.mma`: memories filled from a seed, with the descriptors and addresses to use.
 
 Columns of Tensor Memory: D from 0, A from 256, metadata from 264 (two), scale factors of A from 272 and of B from 288.
 A (where it is not in Tensor Memory) and B lie in shared memory without a swizzle, K-major, at 0 and 32768. All other
@@ -42,7 +41,7 @@ _UNIT = 16  # bytes of a row of a core matrix, which has 8 rows
 
 
 def form_of(opcode: str, a_in_tmem: bool, target: str) -> Tcgen05MmaForm:
-    """The form, with A where it is; IsaError if it is no tcgen05.mma."""
+    """The form of an opcode with A in Tensor or shared memory; IsaError if it is not a tcgen05.mma."""
     if not opcode.startswith("tcgen05.mma"):
         raise IsaError(opcode, 0, f"'{opcode}' is no tcgen05.mma", "tcgen05.mma, .sp, .ws")
     sparse, scaled = ".sp" in opcode, ".block_scale" in opcode
@@ -55,12 +54,12 @@ def form_of(opcode: str, a_in_tmem: bool, target: str) -> Tcgen05MmaForm:
 
 @dataclass(frozen=True)
 class Shape:
-    """What is the same for all sets of operands.
+    """All of an example but its operands' values.
 
     Attributes:
-        form: with A where it is.
-        idesc: of the instruction.
-        base_lane: of D, A and the metadata.
+        form: the form, which says where A is.
+        idesc: the instruction descriptor.
+        base_lane: the first lane of D, A and the metadata.
     """
 
     form: Tcgen05MmaForm
@@ -72,12 +71,12 @@ class Shape:
 
     @property
     def rows(self) -> int:
-        """Of D in one CTA."""
+        """How many rows D has in one CTA."""
         return self.idesc.m // self.form.cta_group
 
     @property
     def result(self) -> ElementType:
-        """D's type."""
+        """The type of D."""
         if self.form.kind in ("f16", "f8f6f4"):
             return ELEMENT_TYPES[str(self.idesc.d_type)]
         return ELEMENT_TYPES["s32" if self.form.kind == "i8" else "f32"]
@@ -89,16 +88,17 @@ class Shape:
 
     @property
     def metadata(self) -> TmemMetadata:
+        """Where the metadata lie in Tensor Memory."""
         return tmem_metadata(self.form.kind, self.idesc.m, self.form.cta_group, self.form.ws)
 
     def scales(self, operand: str) -> TmemScales:
-        """Of "a" or "b"."""
+        """Where the scale factors of "a" or "b" lie in Tensor Memory."""
         form, idesc = self.form, self.idesc
         how: dict[str, Any] = {"cta_group": form.cta_group, "sparse": form.sparse}
         return tmem_scales(form.kind, operand, m=idesc.m, n=idesc.n, vector=_vector(form), **how)
 
     def element(self, operand: str) -> ElementType:
-        """As it lies in Tensor Memory, and as matrices have it."""
+        """The type of an element of "a" or "b" in Tensor Memory and in matrices."""
         return operand_element(str(self.idesc.a_type if operand == "a" else self.idesc.b_type), self.form.kind)
 
     @property
@@ -107,18 +107,18 @@ class Shape:
         return accumulators(TmemAddress(self.base_lane, COLUMN["d"]), self.idesc, self.datapath, self.result)
 
     def smem(self, operand: str) -> Operand:
-        """What of A or B lies in shared memory of a CTA."""
+        """The part of A or B that lies in the shared memory of a CTA."""
         return smem_operand(self.idesc, operand, cta_group=self.form.cta_group)
 
     def descriptor(self, operand: str) -> SharedMemoryDescriptor:
-        """Core matrices of 8 rows x 16 bytes, those along K one after another."""
+        """The shared memory descriptor: core matrices of 8 rows x 16 bytes, those along K one after another."""
         spec = self.smem(operand)
         units = -(-spec.columns * _stored_bits(spec.element) // (8 * _UNIT))
         group = 8 * _UNIT
         return SharedMemoryDescriptor(start_address=AT[operand], leading_offset=group, stride_offset=group * units)
 
     def shared_bits(self, operand: str) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        """Addresses in bits of every element of a CTA's part, [row, k]."""
+        """The address, in bits, of every element of a CTA's part, int64 [row, k]."""
         return operand_bits(self.descriptor(operand), **self.smem(operand)._asdict())
 
     @property
@@ -158,7 +158,7 @@ def shape_of(
 
 
 def legality(form: Tcgen05MmaForm) -> dict[str, Any]:
-    """What of a form decides which instruction descriptors are legal, but for the chip."""
+    """The properties of a form on which it depends which instruction descriptors are legal, beside the chip."""
     how = {"cta_group": form.cta_group, "sparse": form.sparse, "ws": form.ws}
     return how | {"scale_vec": _vector(form), "a_in_tmem": bool(form.a_in_tmem)}
 
@@ -188,13 +188,13 @@ def fill(shape: Shape, seed: int, case: int) -> list[Cta]:
         put_a(shape, cta, a[rows])
         _put_shared(shape, cta, "b", b[rank * each : (rank + 1) * each])
         if codes is not None:
-            at = slice(COLUMN["e"], COLUMN["e"] + 2)
-            words[:, at] = shape.metadata.scatter(codes[rows], idesc.selector, shape.base_lane, words[:, at])
+            columns = slice(COLUMN["e"], COLUMN["e"] + 2)
+            words[:, columns] = shape.metadata.scatter(codes[rows], idesc.selector, shape.base_lane, words[:, columns])
         if form.block_scale:
             _put_scales(shape, cta, rank)
-        found = shape.accumulators
-        parts = c[rows].reshape(shape.rows, found.lane.shape[0], -1).transpose(1, 0, 2)
-        words[found.lane, found.column] = parts
+        cells = shape.accumulators
+        parts = c[rows].reshape(shape.rows, cells.lane.shape[0], -1).transpose(1, 0, 2)
+        words[cells.lane, cells.column] = parts
         ctas.append(cta)
     return ctas
 
@@ -238,5 +238,5 @@ def _put_scales(shape: Shape, cta: Cta, rank: int) -> None:
         scales = shape.scales(operand)
         rng = np.random.default_rng([rank if operand == "a" else 0, ord(operand)])
         patterns = random_scales(rng, scales.shape, str(shape.idesc.scale_type))
-        at = slice(COLUMN[f"scale_{operand}"], COLUMN[f"scale_{operand}"] + scales.columns)
-        cta.tmem.words[:, at] = scales.scatter(patterns, id, cta.tmem.words[:, at])
+        columns = slice(COLUMN[f"scale_{operand}"], COLUMN[f"scale_{operand}"] + scales.columns)
+        cta.tmem.words[:, columns] = scales.scatter(patterns, id, cta.tmem.words[:, columns])

@@ -1,9 +1,8 @@
-"""The operands of one tcgen05.mma as matrices: read from the shared memory and the Tensor Memory of a CTA, through the
-mappings of `isa`.
+"""Reads the operands of one tcgen05.mma as matrices from the shared memory and the Tensor Memory of a CTA.
 
 A matrix has one copy for each part into which the data path layout cuts N (layouts B, E, G: 2, 2, 4; else 1), because
-each part of the data path reads A, metadata and accumulators from lanes of its own. Where a layout is inferred and not
-published, `isa` says so.
+each part of the data path reads A, metadata and accumulators from lanes of its own. The mappings of elements to memory
+are those of `isa`, which says where one is inferred and not published.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _EVERY_LANE = np.arange(TMEM_LANES)
 
 @dataclass
 class Cta:
-    """What one CTA of an instruction brings.
+    """The memories of one of the CTAs that an instruction works on.
 
     Attributes:
         tmem: its Tensor Memory.
@@ -46,7 +45,8 @@ class Cta:
 
 @lru_cache(maxsize=1024)
 def instruction_descriptor(word: int, kind: str) -> InstructionDescriptor:
-    """What the word of an instruction of this kind says; a loop asks for the same one again and again."""
+    """The decoded instruction descriptor of an instruction of this kind; cached, since loops decode the same word again
+    and again."""
     return InstructionDescriptor.decode(word, kind)
 
 
@@ -81,8 +81,8 @@ def tmem_a(cta: Cta, address: TmemAddress, idesc: InstructionDescriptor, layout:
     element = operand_element(str(idesc.a_type), idesc.kind)
     words = window(cta, address.column, A_COLUMNS, "A: ")
     lane, column, place = layout.a(element.bits, address.lane).grid
-    found = (words[lane, column] >> (place * element.bits).astype(np.uint32)) & np.uint32(element.mask)
-    return np.moveaxis(found, -1, 0)
+    patterns = (words[lane, column] >> (place * element.bits).astype(np.uint32)) & np.uint32(element.mask)
+    return np.moveaxis(patterns, -1, 0)
 
 
 def codes(cta: Cta, address: TmemAddress, idesc: InstructionDescriptor, metadata: TmemMetadata) -> Bits:
@@ -127,7 +127,7 @@ class Accumulators:
 def accumulators(
     address: TmemAddress, idesc: InstructionDescriptor, layout: DatapathLayout, element: ElementType
 ) -> Accumulators:
-    """Where D of each CTA is."""
+    """The cells in which D of each CTA lies."""
     lane, column = layout.d(idesc.n, address.lane).grid
     shape = (layout.rows, layout.parts, idesc.n // layout.parts)
     by_part = [np.moveaxis(grid.reshape(shape), 1, 0) for grid in (lane, column + address.column)]

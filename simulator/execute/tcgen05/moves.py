@@ -1,7 +1,7 @@
-"""tcgen05.ld, st, cp and shift: cells of Tensor Memory to and from registers and shared memory.
+"""Computes tcgen05.ld, st, cp and shift: moves between Tensor Memory, registers and shared memory.
 
-Values alone: when an asynchronous move happens is not this module's business. Maps of `isa.tensor_memory.moves`. PTX
-ISA 9.0, 9.7.16.8 and 9.7.16.9.
+This module moves values; when an asynchronous move takes place is for others to say. Maps of `isa.tensor_memory.moves`.
+PTX ISA 9.0, 9.7.16.8 and 9.7.16.9.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def load(cta: Cta, warp: int, address: int, move: Move) -> Bits:
     """tcgen05.ld of one warp: registers uint32 [register, thread].
 
     Raises:
-        IsaError: an address that is none, or lanes that this warp does not reach.
+        IsaError: an illegal address, or lanes that this warp does not reach.
         UndefinedBehavior: columns that are not allocated.
     """
     lanes, columns = _window(warp, address, move)

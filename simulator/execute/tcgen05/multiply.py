@@ -1,9 +1,9 @@
-"""tcgen05.mma, `.mma.sp`, `.mma.ws` and `.mma.ws.sp`: D = A * B + D of one CTA or of a pair.
+"""Computes tcgen05.mma, `.mma.sp`, `.mma.ws` and `.mma.ws.sp`: D = A * B + D of one CTA or of a pair.
 
-Order of reading and writing is not this module's business: operands are read when it is called, and D is written before
-it returns. Sums are those of `simulator.arithmetic` (dense: published, sparse: inferred). Metadata work as a plain
-multiplexer whatever the codes (assumed: so measured on an H100 for mma.sp). PTX ISA 9.0, 9.7.16.10; what is published,
-inferred or assumed is said where it is done.
+Operands are read when `multiply` is called, and D is written before it returns; when an asynchronous instruction really
+reads and writes is for others to say. Sums are those of `simulator.arithmetic` (dense: published, sparse: inferred).
+Metadata work as a plain multiplexer whatever the codes (assumed: so measured on an H100 for mma.sp). PTX ISA 9.0,
+9.7.16.10; what is published, inferred or assumed is said where it is done.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Call:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the descriptors and addresses of a call mean, checked."""
+    """The decoded and checked descriptors and addresses of a call."""
 
     call: Call
     idesc: InstructionDescriptor
@@ -95,11 +95,12 @@ class _Plan:
 
     @property
     def group(self) -> int:
+        """The cta_group: how many CTAs take part."""
         return self.layout.cta_group
 
     @property
     def types(self) -> tuple[ElementType, ElementType, ElementType]:
-        """Of A, B and D."""
+        """The element types of A, B and D."""
         kind = self.idesc.kind
         result = ELEMENT_TYPES[self.idesc.result_type]
         return operand_element(str(self.idesc.a_type), kind), operand_element(str(self.idesc.b_type), kind), result
@@ -156,7 +157,7 @@ def multiply(
 
 
 def facts_of(call: Call) -> MmaFacts:
-    """What the time of an instruction depends on."""
+    """The facts of an instruction on which its time depends."""
     form, idesc = call.form, instruction_descriptor(call.idesc, call.form.kind)
     a_type, b_type = (operand_element(str(name), form.kind) for name in (idesc.a_type, idesc.b_type))
     bits = a_type.bits, b_type.bits
@@ -226,7 +227,7 @@ def _look_into_collector(call: Call, cta: Cta, meet: Meet) -> None:
 
 
 def _collect(call: Call, cta: Cta) -> None:
-    """What the collector buffer holds afterwards."""
+    """Notes what the collector buffer holds after the instruction."""
     buffer, operation = call.form.collector
     if operation in ("fill", "use"):
         cta.filled[buffer] = _collected(call)
@@ -282,41 +283,41 @@ def _a(plan: _Plan, cta: Cta, meet: Meet) -> Bits:
     """A of one CTA, uint32 [part, row, k]."""
     idesc, parts = plan.idesc, plan.layout.parts
     if plan.a is None:
-        found = smem_matrix(cta, plan.call.a, idesc, "a", plan.group, str(plan.target))
-        found = np.broadcast_to(found, (parts, *found.shape))
+        patterns = smem_matrix(cta, plan.call.a, idesc, "a", plan.group, str(plan.target))
+        patterns = np.broadcast_to(patterns, (parts, *patterns.shape))
     else:
-        found = tmem_a(cta, plan.a, idesc, plan.layout)
-        differing = int((found != found[:1]).any(axis=0).sum())
+        patterns = tmem_a(cta, plan.a, idesc, plan.layout)
+        differing = int((patterns != patterns[:1]).any(axis=0).sum())
         if differing:
             meet("tmem-copies-differ", differing, f"A of {plan.call.form.opcode}")
         if plan.call.form.ashift:
-            found = np.concatenate(
-                [found[:, 1:], found[:, -1:]], axis=1
+            patterns = np.concatenate(
+                [patterns[:, 1:], patterns[:, -1:]], axis=1
             )  # row r takes r + 1, the last stays (direction and extent: assumed)
-    return _negated(found, plan.types[0], idesc.negate_a)
+    return _negated(patterns, plan.types[0], idesc.negate_a)
 
 
 def _codes(plan: _Plan, cta: Cta, a: Bits, meet: Meet) -> Bits | None:
-    """The metadata of one CTA, uint32 [part, row, chunk]; undefined codes are met, and used all the same."""
+    """The metadata of one CTA, uint32 [part, row, chunk]; undefined codes are told to `meet`, and used all the same."""
     if plan.metadata is None or plan.sp_meta is None:
         return None
-    found = codes(cta, plan.sp_meta, plan.idesc, plan.metadata)
-    if len(found) != plan.layout.parts:
-        found = np.broadcast_to(found, (plan.layout.parts, *found.shape[1:]))
-    differing = int((found != found[:1]).any(axis=0).sum())
+    words = codes(cta, plan.sp_meta, plan.idesc, plan.metadata)
+    if len(words) != plan.layout.parts:
+        words = np.broadcast_to(words, (plan.layout.parts, *words.shape[1:]))
+    differing = int((words != words[:1]).any(axis=0).sum())
     if differing:
         meet("tmem-copies-differ", differing, f"metadata of {plan.call.form.opcode}")
-    empty = np.asarray(is_zero(a, plan.types[0]).reshape(*found.shape, -1).all(axis=-1), np.bool_)
-    undefined = plan.metadata.findings(found, empty)["undefined-metadata"]
+    empty = np.asarray(is_zero(a, plan.types[0]).reshape(*words.shape, -1).all(axis=-1), np.bool_)
+    undefined = plan.metadata.findings(words, empty)["undefined-metadata"]
     if undefined.any():
         _, row, chunk = (int(i) for i in np.argwhere(undefined)[0])
-        code = int(found[undefined][0])
+        code = int(words[undefined][0])
         meet(
             "undefined-metadata",
             int(undefined.any(axis=0).sum()),
             f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{code:04b}",
         )
-    return found
+    return words
 
 
 def _scales(plan: _Plan, cta: Cta, meet: Meet) -> tuple[Bits, Bits] | tuple[None, None]:
@@ -326,9 +327,11 @@ def _scales(plan: _Plan, cta: Cta, meet: Meet) -> tuple[Bits, Bits] | tuple[None
     addresses = TmemAddress.from_word(plan.call.scale_a), TmemAddress.from_word(plan.call.scale_b)
     ids = plan.idesc.a_scale_id, plan.idesc.b_scale_id
     a, b = (factors(cta, address, scales, id) for address, scales, id in zip(addresses, plan.scales, ids, strict=True))
-    for found, what in ((a, "A"), (b, "B")):
-        if found.differs.any():
-            meet("tmem-copies-differ", int(found.differs.sum()), f"scale factors of {what} of {plan.call.form.opcode}")
+    for gathered, what in ((a, "A"), (b, "B")):
+        if gathered.differs.any():
+            meet(
+                "tmem-copies-differ", int(gathered.differs.sum()), f"scale factors of {what} of {plan.call.form.opcode}"
+            )
     parts = plan.layout.parts
     return np.broadcast_to(a.patterns, (parts, *a.patterns.shape)), b.patterns.reshape(parts, -1, b.patterns.shape[1])
 

@@ -1,5 +1,7 @@
-"""What an execution of a tcgen05 instruction reads and writes, for those who listen: bytes of shared memory and
-cells of Tensor Memory."""
+"""Tells which bytes of shared memory and cells of Tensor Memory an execution of a tcgen05 instruction touches.
+
+This is worked out only where listeners want to know it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def _cells(lanes: Cells, columns: Cells) -> Cells:
 
 
 def of_mma(call: Call, ctas: Sequence[CtaState]) -> Touched:
-    """A, B, metadata, scale factors and D of every CTA."""
+    """The regions of A, B, metadata, scale factors and D of every CTA."""
     form = call.form
     shared = [("B", _shared(form.kind, call.idesc, "b", call.b, form.cta_group))]
     shared += [] if form.a_in_tmem else [("A", _shared(form.kind, call.idesc, "a", call.a, form.cta_group))]
@@ -139,14 +141,14 @@ def _shared(kind: str, word: int, operand: str, descriptor: int, cta_group: int)
 
 
 def of_move(cta: CtaState, address: int, how: Move) -> tuple[Region, ...]:
-    """Cells of a tcgen05.ld or st."""
+    """The cells of a tcgen05.ld or st."""
     base = TmemAddress.from_word(address)
     lane, column = how.cells
     return (Region("tmem", cta.rank, _cells(lane + base.lane, column + base.column), "cells"),)
 
 
 def of_copy(ctas: Sequence[CtaState], address: int, word: int, how: Copy) -> Touched:
-    """Bytes and cells of a tcgen05.cp."""
+    """The bytes and cells of a tcgen05.cp."""
     base, start = TmemAddress.from_word(address), copy_addresses(SharedMemoryDescriptor.decode(word), how.shape)
     lane, column, _ = how.mapping.grid
     source, cells = np.unique(start[..., None] + np.arange(16)), _cells(lane + base.lane, column + base.column)
@@ -157,7 +159,7 @@ def of_copy(ctas: Sequence[CtaState], address: int, word: int, how: Copy) -> Tou
 
 
 def of_shift(ctas: Sequence[CtaState], address: int) -> Touched:
-    """Cells of a tcgen05.shift: a quarter of the lanes, 8 columns."""
+    """The cells of a tcgen05.shift: a quarter of the lanes, 8 columns."""
     base = TmemAddress.from_word(address)
     cells = _cells(base.lane + np.arange(QUARTER)[:, None], base.column + np.arange(SHIFT_COLUMNS))
     both = tuple(Region("tmem", cta.rank, cells, "cells") for cta in ctas)
@@ -165,6 +167,6 @@ def of_shift(ctas: Sequence[CtaState], address: int) -> Touched:
 
 
 def of_barriers(machine: CtaState, targets: Sequence[int]) -> tuple[Region, ...]:
-    """mbarriers that a commit arrives on."""
+    """The mbarriers that a commit arrives on."""
     located = [machine.located(target) for target in targets]
     return tuple(Region("mbarrier", cta.rank, np.array([offset], np.int64)) for cta, offset in located)
