@@ -40,9 +40,9 @@ class Table:
     @classmethod
     def of(cls, records: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> Table:
         """The table of records; its columns are those that are named, or all, in the order in which they appear."""
-        known = list(records)
-        names = tuple(columns) or tuple(dict.fromkeys(name for record in known for name in record))
-        return cls(names, [tuple(record.get(name) for name in names) for record in known])
+        rows = list(records)
+        names = tuple(columns) or tuple(dict.fromkeys(name for record in rows for name in record))
+        return cls(names, [tuple(record.get(name) for name in names) for record in rows])
 
     @classmethod
     def from_frame(cls, frame: DataFrame) -> Table:
@@ -85,8 +85,8 @@ class Table:
 
 def render(table: Table | DataFrame, format: str) -> str:
     """A table or a DataFrame as text: one of `FORMATS`."""
-    found = table if isinstance(table, Table) else Table.from_frame(table)
-    return {"table": found.text, "csv": found.csv, "json": found.json, "markdown": found.markdown}[format]()
+    rows = table if isinstance(table, Table) else Table.from_frame(table)
+    return {"table": rows.text, "csv": rows.csv, "json": rows.json, "markdown": rows.markdown}[format]()
 
 
 def aligned(

@@ -92,10 +92,10 @@ class Tables:
 
     def find(self, where: str) -> Any:
         """What stands at a dotted path; None if nothing does."""
-        found: Any = self.values
+        value: Any = self.values
         for part in where.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-        return found
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value
 
     def record(self, kind: type[T], where: str, values: Any = None, *, also: tuple[str, ...] = (), **given: Any) -> T:
         """A table as the dataclass `kind`.
@@ -116,12 +116,12 @@ class Tables:
             self.fail(where, "missing table" if values is None else "not a table", legal)
         self.known(where, values, (*hints, *also))
         optional = _optional(make)
-        found = {
+        fields = {
             name: self.value(where, values, name, hint)
             for name, hint in hints.items()
             if name in values or name not in optional
         }
-        record: T = make(**found, **given)
+        record: T = make(**fields, **given)
         return record
 
     def records(

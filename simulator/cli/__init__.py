@@ -80,11 +80,11 @@ def _main(arguments: list[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"tcsim {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    wanted = next((a for a in arguments if not a.startswith("-")), None)
+    requested = next((a for a in arguments if not a.startswith("-")), None)
     runners: dict[str, Callable[[argparse.Namespace], int]] = {}
     for verb, summary in VERBS.items():
         added = verbs.add_parser(verb, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
-        if verb == wanted:  # the others stay unloaded: a verb starts as fast as it can
+        if verb == requested:  # the others stay unloaded: a verb starts as fast as it can
             module = import_module(f"simulator.cli.{verb}")
             module.configure(added)
             runners[verb] = module.execute

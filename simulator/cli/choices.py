@@ -58,7 +58,7 @@ def answer_about(
     return answer(lambda: _text(options, made), illegal=NO, output=output)
 
 
-def _text(options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str]) -> str:
+def _text(options: argparse.Namespace, text_of: Callable[[FormLayout, Selection | None], str]) -> str:
     from simulator.layout import form_layout, read_metadata
 
     selection, found = None, form_layout(options.form, _choice(options))
@@ -70,7 +70,7 @@ def _text(options: argparse.Namespace, made: Callable[[FormLayout, Selection | N
             selection = read_metadata(found, options.metadata)
         except IsaError as error:
             raise UnreadableError(str(error)) from None
-    text = made(found, selection)
+    text = text_of(found, selection)
     if selection is not None and selection.report:
         say(selection.report)
     return text
@@ -101,8 +101,8 @@ def _ids(text: str) -> tuple[int, int]:
 
 def bits(text: str) -> tuple[int, int]:
     """`31:16`, `[31:16]` or `7` -> (high, low)."""
-    found = re.fullmatch(r"\[?(\d+)(?::(\d+))?\]?", text)
-    if not found:
+    match = re.fullmatch(r"\[?(\d+)(?::(\d+))?\]?", text)
+    if not match:
         raise argparse.ArgumentTypeError(f"'{text}' are no bits; legal: HIGH:LOW, such as 31:16")
-    high = int(found[1])
-    return high, int(found[2]) if found[2] else high
+    high = int(match[1])
+    return high, int(match[2]) if match[2] else high

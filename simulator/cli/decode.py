@@ -63,14 +63,14 @@ def _file(options: argparse.Namespace) -> tuple[str, int]:
     """Judges a PTX file; exit code 1 if anything in it is wrong."""
     name = options.text
     try:
-        found = list(read_ptx(Path(name).read_text(encoding="utf-8"), options.target))
+        statements = list(read_ptx(Path(name).read_text(encoding="utf-8"), options.target))
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableError(f"{name}: cannot be read as PTX ({error})", "a text file") from None
     except IsaError as error:
         raise UnreadableError(f"{name}: {error}") from None
-    judged = [statement for statement in found if not statement.passed_over]
+    judged = [statement for statement in statements if not statement.passed_over]
     wrong = [statement for statement in judged if statement.error is not None]
-    facts = {"file": name, "judged": len(judged), "wrong": len(wrong), "passed_over": len(found) - len(judged)}
+    facts = {"file": name, "judged": len(judged), "wrong": len(wrong), "passed_over": len(statements) - len(judged)}
     for statement in wrong:
         say(f"{name}:{statement.line}: {statement.error}")
     if options.format == "json":

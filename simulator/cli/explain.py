@@ -35,19 +35,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _pair(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)\s*,\s*(\d+)", text)
-    if not found:
+    match = re.fullmatch(r"(\d+)\s*,\s*(\d+)", text)
+    if not match:
         raise argparse.ArgumentTypeError(f"'{text}' is no element; legal: ROW,COL, such as 3,5")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def execute(options: argparse.Namespace) -> int:
     return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
 
 
-def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:
+def _answer(options: argparse.Namespace, layout: FormLayout, selection: Selection | None) -> str:
     from simulator.layout.provenance import explain
 
     row, column = options.d
-    answer = explain(found, row, column, selection)
+    answer = explain(layout, row, column, selection)
     return json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text()

@@ -65,10 +65,10 @@ def _serve(content: bytes, port: int) -> int:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = self.path.partition("?")[0] in ("/", "/index.html")
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "text/html; charset=utf-8" if found else "text/plain")
-            body = content if found else b"not here\n"
+            known_path = self.path.partition("?")[0] in ("/", "/index.html")
+            self.send_response(200 if known_path else 404)
+            self.send_header("Content-Type", "text/html; charset=utf-8" if known_path else "text/plain")
+            body = content if known_path else b"not here\n"
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -118,10 +118,10 @@ def _list(options: argparse.Namespace) -> str:
     campaign = read_campaign(options.campaign)
     if options.count:
         lines = [
-            f"{group.name}: {wanted:,} of {size:,} faults"
-            for group, (wanted, size) in zip(campaign.groups, campaign.counts(), strict=True)
+            f"{group.name}: {injected:,} of {size:,} faults"
+            for group, (injected, size) in zip(campaign.groups, campaign.counts(), strict=True)
         ]
-        return "\n".join([*lines, f"{sum(wanted for wanted, _ in campaign.counts()):,} in all", ""])
+        return "\n".join([*lines, f"{sum(injected for injected, _ in campaign.counts()):,} in all", ""])
     head, blocks = write_head(campaign.about()), campaign.faults()
     first = next(blocks)  # before anything is written: what is wrong with the campaign shows here
     parts = chain([head], ("\n".join([*texts(rows), ""]) for rows in chain([first], blocks)))
@@ -184,8 +184,8 @@ def _replay(options: argparse.Namespace) -> str:
     from simulator.faults.table import read_head
     from simulator.views.faults.replay import fault_of, replay, text
 
-    found = read_head(Path(options.list))
-    shown = replay(subject_of(found, options.policy or ""), fault_of(found, options.id))
+    faults = read_head(Path(options.list))
+    shown = replay(subject_of(faults, options.policy or ""), fault_of(faults, options.id))
     return json.dumps(shown, indent=1) + "\n" if options.format == "json" else text(shown)
 
 
@@ -197,11 +197,11 @@ def _report(options: argparse.Namespace) -> str:
     summary = summarise(options.results)
     format = options.format or ("html" if str(options.output or "").endswith(".html") else "table")
     makers = {"table": report.as_text, "markdown": report.as_markdown, "json": report.as_json, "html": report.as_html}
-    made = makers[format](summary)
+    content = makers[format](summary)
     if options.output is None:
-        return made
+        return content
     with complete(options.output) as stream:
-        stream.write(made.encode())
+        stream.write(content.encode())
     return ""
 
 

@@ -34,12 +34,12 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _forms(options: argparse.Namespace) -> str | tuple[str, int]:
-    found = table(options.family, target=options.target or "", type=options.type or "", sparse=options.sparse)
-    if not found.rows:
+    forms = table(options.family, target=options.target or "", type=options.type or "", sparse=options.sparse)
+    if not forms.rows:
         say("no form is like that")
         return "", NO
     if options.format == "markdown":
-        return replace(found, rows=[(f"`{opcode}`", *rest) for opcode, *rest in found.rows]).markdown()
+        return replace(forms, rows=[(f"`{opcode}`", *rest) for opcode, *rest in forms.rows]).markdown()
     if options.format == "table":
-        return f"{found.text('<')}\n{len(found.rows)} forms; a number behind an operand: its registers\n"
-    return render(found, options.format)
+        return f"{forms.text('<')}\n{len(forms.rows)} forms; a number behind an operand: its registers\n"
+    return render(forms, options.format)

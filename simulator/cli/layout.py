@@ -114,7 +114,7 @@ def _check() -> tuple[str, int]:
     return checked.text(), NO if checked.wrong else DONE
 
 
-def _made(found: FormLayout, selection: Selection | None, options: argparse.Namespace, format: str) -> str:
+def _made(layout: FormLayout, selection: Selection | None, options: argparse.Namespace, format: str) -> str:
     """The layout as text of that format."""
     from simulator.layout.tables import as_csv, as_json, as_text
 
@@ -122,12 +122,12 @@ def _made(found: FormLayout, selection: Selection | None, options: argparse.Name
         from simulator.views.drawing import draw
         from simulator.views.drawing.page import html
 
-        view, wanted = options.view or "", options.operand.lower()
-        picture = draw(found, wanted, selection=selection, palette=options.palette, view=view, lane=options.lane)
-        unit = "column" if next(iter(found.operands.values())).tmem else "register"
+        view, operand_name = options.view or "", options.operand.lower()
+        picture = draw(layout, operand_name, selection=selection, palette=options.palette, view=view, lane=options.lane)
+        unit = "column" if next(iter(layout.operands.values())).tmem else "register"
         return picture.svg if format == "svg" else html(picture, options.palette, unit)
     operands: list[Operand] = (
-        list(found.operands.values()) if options.operand == "all" else [found.operand(options.operand)]
+        list(layout.operands.values()) if options.operand == "all" else [layout.operand(options.operand)]
     )
     if format == "json":
         return json.dumps([as_json(operand, selection) for operand in operands], indent=1) + "\n"

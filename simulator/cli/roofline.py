@@ -49,12 +49,12 @@ def _roofline(options: argparse.Namespace) -> str:
         from simulator.views.plots import check_plot
 
         check_plot(options.output)
-    found = roofline([run(trace, config, arithmetic="none") for trace, config in _runs(options)], options.count)
+    lines = roofline([run(trace, config, arithmetic="none") for trace, config in _runs(options)], options.count)
     if options.output:
         from simulator.studies.roofline.plot import write_plot
 
-        write_plot(found, options.output)
-    return {"table": found.table, "json": found.json, "csv": found.csv}[options.format]()
+        write_plot(lines, options.output)
+    return {"table": lines.table, "json": lines.json, "csv": lines.csv}[options.format]()
 
 
 def _runs(options: argparse.Namespace) -> list[tuple[str, str]]:

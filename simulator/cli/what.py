@@ -43,23 +43,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _register(text: str) -> tuple[str, int]:
-    found = _REGISTER.fullmatch(text)
-    if not found:
+    match = _REGISTER.fullmatch(text)
+    if not match:
         raise argparse.ArgumentTypeError(
             f"'{text}' is no register; legal: an operand and a number, such as a1, b0, d3, e, scale_a"
         )
-    return found[1].lower(), int(found[2] or 0)
+    return match[1].lower(), int(match[2] or 0)
 
 
 def execute(options: argparse.Namespace) -> int:
     return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
 
 
-def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:
+def _answer(options: argparse.Namespace, layout: FormLayout, selection: Selection | None) -> str:
     from simulator.layout.queries import what
 
     name, word = options.register
-    answer = what(found, name, options.lane, word, options.bits, selection)
+    answer = what(layout, name, options.lane, word, options.bits, selection)
     return (
         json.dumps(answer.json(), indent=1) + "\n"
         if options.format == "json"

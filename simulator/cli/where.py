@@ -48,10 +48,10 @@ def execute(options: argparse.Namespace) -> int:
     return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
 
 
-def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:
+def _answer(options: argparse.Namespace, layout: FormLayout, selection: Selection | None) -> str:
     from simulator.layout.queries import where
 
-    answer = where(found, options.operand, options.row, options.col, selection, stored=options.stored)
+    answer = where(layout, options.operand, options.row, options.col, selection, stored=options.stored)
     return (
         json.dumps(answer.json(), indent=1) + "\n"
         if options.format == "json"

@@ -58,17 +58,17 @@ def table(family: str = "mma", *, target: str | Target = "", type: str = "", spa
 def _family(name: str) -> list[Form]:
     if name not in FAMILIES:
         raise ViewError(f"unknown family '{name}'", ", ".join(FAMILIES))
-    found: list[Form] = []
+    forms: list[Form] = []
     if name in ("mma", "all"):
-        found += mma_forms().values()
+        forms += mma_forms().values()
     if name in ("tcgen05", "all"):
         from isa.forms.table import family_opcodes
         from isa.ptx.opcodes import find_form
 
-        found += (find_form(opcode) for opcode in family_opcodes())
+        forms += (find_form(opcode) for opcode in family_opcodes())
     if name in ("plain", "all"):
-        found += plain_forms().values()
-    return found
+        forms += plain_forms().values()
+    return forms
 
 
 def _row(form: Form) -> tuple[str | int, ...]:

@@ -27,11 +27,11 @@ MODULES = (
 
 def groups(name: str) -> tuple[Group, ...]:
     """The groups of the config of this name, in the order of `MODULES`."""
-    known: list[Group] = []
+    collected: list[Group] = []
     for module in MODULES:
         table: Groups = import_module(f"simulator.studies.validation.{module}").GROUPS
-        known += table.get(name, ())
-    return tuple(known)
+        collected += table.get(name, ())
+    return tuple(collected)
 
 
 def validate(config: str | Config | None = None, names: Sequence[str] = (), short: bool = False) -> Iterator[Result]:
@@ -51,9 +51,12 @@ def validate(config: str | Config | None = None, names: Sequence[str] = (), shor
     else:
         chosen = [config if isinstance(config, Config) else load_config(config)]
         if not groups(chosen[0].name):
-            known = ", ".join(name for name in config_names() if groups(name))
+            measured_configs = ", ".join(name for name in config_names() if groups(name))
             raise ConfigError(
-                chosen[0].path, "name", f"no measured or published rows of {chosen[0].name} come with tcsim", known
+                chosen[0].path,
+                "name",
+                f"no measured or published rows of {chosen[0].name} come with tcsim",
+                measured_configs,
             )
     pairs = [(one, group) for one in chosen for group in groups(one.name)]
     legal = dict.fromkeys(group.name for _, group in pairs)

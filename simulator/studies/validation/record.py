@@ -29,16 +29,16 @@ def shipped() -> Path:
 def read_record(path: Path) -> Recorded:
     """A record; ConfigError if there is none, or it is no record."""
     try:
-        found: Any = json.loads(path.read_bytes())
+        content: Any = json.loads(path.read_bytes())
     except OSError as error:
         raise ConfigError(str(path), "", f"cannot be read ({error.strerror or error})", _LEGAL) from None
     except ValueError as error:
         raise ConfigError(str(path), "", f"is no JSON ({error})", _LEGAL) from None
-    for form, configs in _items(path, "", found):
+    for form, configs in _items(path, "", content):
         for config, groups in _items(path, form, configs):
             for group, figures in _items(path, f"{form}.{config}", groups):
                 _check_figures(path, f"{form}.{config}.{group}", figures)
-    return dict(found)
+    return dict(content)
 
 
 def _items(path: Path, key: str, table: Any) -> list[tuple[str, Any]]:
@@ -78,24 +78,24 @@ def write_record(path: Path, results: Sequence[Result], form: str, *, replace: b
 def worse(record: Recorded, results: Sequence[Result], form: str) -> list[str]:
     """One line for each figure that has become worse: a larger mean or worst error, fewer rows, or a group that was not
     recorded."""
-    found = []
+    lines = []
     for result in results:
         where, figures = (
             f"{result.group.name} on {result.config}",
             record.get(form, {}).get(result.config, {}).get(result.group.name),
         )
         if figures is None:
-            found.append(f"{where}: no {form} record; legal: record it with --record")
+            lines.append(f"{where}: no {form} record; legal: record it with --record")
             continue
         if result.all.rows < figures["rows"]:
-            found.append(f"{where}: {result.all.rows} rows, {figures['rows']} recorded")
+            lines.append(f"{where}: {result.all.rows} rows, {figures['rows']} recorded")
         for name, value in (("mean", result.all.mean), ("worst", result.all.worst)):
             if value > figures[name] + 10**-DIGITS:
-                found.append(
+                lines.append(
                     f"{where}: {name} error {_shown(result, value)} has grown, "
                     f"recorded is {_shown(result, figures[name])}"
                 )
-    return found
+    return lines
 
 
 def _shown(result: Result, error: float) -> str:

@@ -22,8 +22,11 @@ def shown(group: Group, error: float) -> str:
     return f"{error:.2f}" if group.absolute else f"{error:.2%}"
 
 
-def _numbers(group: Group, found: Summary) -> tuple[str, ...]:
-    return (str(found.rows), *(shown(group, value) for value in (found.mean, found.median, found.p95, found.worst)))
+def _numbers(group: Group, summary: Summary) -> tuple[str, ...]:
+    return (
+        str(summary.rows),
+        *(shown(group, value) for value in (summary.mean, summary.median, summary.p95, summary.worst)),
+    )
 
 
 def table(results: Sequence[Result], worst: int) -> str:
@@ -119,7 +122,7 @@ def summary_frame(results: Sequence[Result]) -> DataFrame:
 
 def as_json(results: Sequence[Result]) -> str:
     """The groups, each with its summaries and every row."""
-    found = []
+    groups = []
     for result in results:
         group = result.group
         rows = [
@@ -132,7 +135,7 @@ def as_json(results: Sequence[Result]) -> str:
             }
             for row in result.rows
         ]
-        found.append(
+        groups.append(
             {
                 "config": result.config,
                 "group": group.name,
@@ -144,7 +147,7 @@ def as_json(results: Sequence[Result]) -> str:
                 "rows": rows,
             }
         )
-    return json.dumps({"groups": found}, indent=1) + "\n"
+    return json.dumps({"groups": groups}, indent=1) + "\n"
 
 
 def as_csv(results: Sequence[Result]) -> str:

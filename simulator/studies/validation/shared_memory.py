@@ -48,12 +48,12 @@ def _loops() -> tuple[Loop, ...]:
     return tuple(replace(loop, counts=COUNTS) for loop in read_loops(_measurements("h100_shared_memory.json")))
 
 
-def _measured(wanted: Callable[[Loop], bool]) -> Callable[[Config, bool], list[Row]]:
+def _measured(selected: Callable[[Loop], bool]) -> Callable[[Config, bool], list[Row]]:
     """The function that runs some of the measured loops; the short form has one loop of twelve, with at most 8
     warps."""
 
     def rows(config: Config, short: bool) -> list[Row]:
-        loops = [loop for loop in _loops() if wanted(loop)]
+        loops = [loop for loop in _loops() if selected(loop)]
         return [
             Row(loop.name, (("kind", loop.kind), ("warps", warps)), cycles, loop.simulated(config, warps))
             for loop in (loops[::SHORT] if short else loops)

@@ -58,13 +58,13 @@ class Result:
     def parts(self) -> tuple[Summary, ...]:
         """The rows split by each key of the group's split that has several values; numbers ascending, others in the
         order in which they come. A value that says by itself what it is stands alone: "kind::f16", "held out"."""
-        frame, found = self.to_frame(), []
+        frame, summaries = self.to_frame(), []
         for name in self.group.split:
             numbers = frame[name].dtype.kind == "i"
             errors = frame.groupby(name, sort=numbers)["error"]
             if errors.ngroups > 1:
-                found += [_summary(f"{name} {part}" if numbers else str(part), e.to_numpy()) for part, e in errors]
-        return tuple(found)
+                summaries += [_summary(f"{name} {part}" if numbers else str(part), e.to_numpy()) for part, e in errors]
+        return tuple(summaries)
 
     def to_frame(self) -> DataFrame:
         """The rows as a pandas DataFrame: config, group, label, a column for each key (chains, warps, ...), measured,

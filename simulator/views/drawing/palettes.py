@@ -41,10 +41,10 @@ DEFAULT = "pastel"
 
 def colours(palette: str) -> tuple[str, ...]:
     """The colours of a palette, 8 or 32; IsaError with the names if there is no such."""
-    found = PALETTES.get(palette)
-    if found is None:
+    chosen = PALETTES.get(palette)
+    if chosen is None:
         raise IsaError(palette, -1, f"no palette '{palette}'", ", ".join(PALETTES))
-    return found
+    return chosen
 
 
 def number(lane: int, count: int, *, tmem: bool = False) -> int:

@@ -75,22 +75,22 @@ def matrix_panels(
     """
     rows, columns = operand.shape[:2]
     fill, letter = filler(palette, operand), "L" if operand.tmem else "T"
-    made: dict[tuple[int, int], Cell] = {}
+    cell_at: dict[tuple[int, int], Cell] = {}
     for values in records(operand):
         row, column, copy, lane, word, low, _ = values
         if copy == 0:
             lines = [f"{letter}{lane}", short_place(operand, word, low)]
             if extra is not None:
                 lines.append(extra(row, column))
-            made[row, column] = Cell(fill(row, lane), tuple(filter(None, lines)), attributes(operand, values))
-    longest = max(len(line) for cell in made.values() for line in cell.lines)
-    width, height = max(26.0, longest * SIZE * GLYPH + 4), 11.0 * max(len(cell.lines) for cell in made.values()) + 3
+            cell_at[row, column] = Cell(fill(row, lane), tuple(filter(None, lines)), attributes(operand, values))
+    longest = max(len(line) for cell in cell_at.values() for line in cell.lines)
+    width, height = max(26.0, longest * SIZE * GLYPH + 4), 11.0 * max(len(cell.lines) for cell in cell_at.values()) + 3
     corner = f"{operand.axes[0]}\\{operand.axes[1]}"
     panels = []
     for right, below in product(_strips(columns, strip), _strips(rows, TALL if columns <= STRIP // 2 else rows)):
         pieces = ((operand.axes[0], below, rows), (operand.axes[1], right, columns))
         parts = [f", {name} {part[0]} to {part[-1]}" for name, part, size in pieces if len(part) < size]
-        cells = [[made[row, column] for column in right] for row in below]
+        cells = [[cell_at[row, column] for column in right] for row in below]
         labels = list(map(str, below)), list(map(str, right))
         panels.append(Panel((title or operand.what) + "".join(parts), cells, *labels, width, height, corner=corner))
     return panels
@@ -197,7 +197,7 @@ def logical_panels(layout: FormLayout, selection: Selection, palette: str, *, st
 
 
 def _logical(
-    found: FormLayout, selection: Selection, fill: Callable[[int, int], str], lanes: Integers, row: int, column: int
+    layout: FormLayout, selection: Selection, fill: Callable[[int, int], str], lanes: Integers, row: int, column: int
 ) -> Cell:
     stored = selection.stored[row][column]
     about = data(logical=f"{row},{column}", stored=",".join(map(str, stored)))

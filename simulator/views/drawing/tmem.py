@@ -63,14 +63,14 @@ def wide_panel(operand: Operand, palette: str) -> Panel:
 def _blocks(operand: Operand) -> dict[int, str]:
     """For each 16 lanes that hold anything: rows and columns, in words."""
     table = operand.table
-    found = {}
+    words_of_block = {}
     for first in range(0, operand.lanes, HALF):
         here = (table["lane"] >= first) & (table["lane"] < first + HALF)
         if here.any():
             words = [_range(operand.axes[0], table["row"][here]), _range(operand.axes[1], table["column"][here])]
             words += [f"copy {int(table['copy'][here].min())}"] if operand.shape[2:] and operand.shape[2] > 1 else []
-            found[first] = ", ".join(words)
-    return found
+            words_of_block[first] = ", ".join(words)
+    return words_of_block
 
 
 def _range(name: str, values: Integers) -> str:
@@ -147,9 +147,9 @@ def _by_block(mapping: Mapping) -> dict[int, tuple[tuple[int, int], tuple[int, i
     """First lane of 16 -> (lowest and highest row, lowest and highest n)."""
     lane, _ = mapping.grid
     row, n = np.indices(mapping.shape)
-    found = {}
+    ranges = {}
     for first in range(0, TMEM_LANES, HALF):
         here = lane // HALF == first // HALF
         if here.any():
-            found[first] = (int(row[here].min()), int(row[here].max())), (int(n[here].min()), int(n[here].max()))
-    return found
+            ranges[first] = (int(row[here].min()), int(row[here].max())), (int(n[here].min()), int(n[here].max()))
+    return ranges

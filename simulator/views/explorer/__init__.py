@@ -31,7 +31,7 @@ def page(form: str = FIRST, palette: str = "") -> str:
 
     colours(palette or DEFAULT)
     data = {**page_data(shown_form(form)), "palette": palette or DEFAULT}
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
+    data_text = json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
     sources = [
         '"use strict";\nconst DATA = JSON.parse(document.getElementById("data").textContent);\n',
         *(_part(f"{name}.js") for name in SCRIPTS),
@@ -41,12 +41,12 @@ def page(form: str = FIRST, palette: str = "") -> str:
         "/*{{style}}*/": _part("explorer.css"),
         "{{version}}": __version__,
         "{{scripts}}": scripts,
-        "{{data}}": text,
+        "{{data}}": data_text,
     }
-    found = _part("page.html")
+    text = _part("page.html")
     for mark, part in parts.items():
-        found = found.replace(mark, part, 1)
-    return found
+        text = text.replace(mark, part, 1)
+    return text
 
 
 def _part(name: str) -> str:

@@ -48,19 +48,19 @@ def page_data(first: str) -> Record:
 
 def shown_form(text: str) -> str:
     """The opcode under which the page has a form; IsaError if there is no such form, or the page does not show it."""
-    found = form_layout(text).form
-    if is_tcgen05_mma(found):
-        same = [opcode for opcode, form in _tcgen05_forms().items() if _essence(form) == _essence(found)]
+    asked = form_layout(text).form
+    if is_tcgen05_mma(asked):
+        same = [opcode for opcode, form in _tcgen05_forms().items() if _essence(form) == _essence(asked)]
         assert len(same) == 1
         return same[0]
-    if found.opcode not in _shown():
+    if asked.opcode not in _shown():
         raise IsaError(
             text,
             -1,
-            f"the explorer does not show '{found.opcode}'",
+            f"the explorer does not show '{asked.opcode}'",
             "mma, mma.sp, ldmatrix or tcgen05.mma; `tcsim layout` prints it",
         )
-    return found.opcode
+    return asked.opcode
 
 
 @lru_cache(maxsize=1)
@@ -94,7 +94,7 @@ def _shown() -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def _tcgen05_forms() -> dict[str, Tcgen05MmaForm]:
     """One spelling of each kind, factors, cta_group, .sp and .ws; what is left out changes nothing about layouts."""
-    found: dict[str, Tcgen05MmaForm] = {}
+    forms: dict[str, Tcgen05MmaForm] = {}
     for row in KIND_ROWS:
         by_factors = {
             vector.factors: f".block_scale{'.' * bool(vector.spelling)}{vector.spelling}"
@@ -113,8 +113,8 @@ def _tcgen05_forms() -> dict[str, Tcgen05MmaForm]:
                     continue
                 form = form_layout(f"tcgen05.mma{ws}{sparse}.cta_group::{group}.kind::{row.kind}{scale}").form
                 assert is_tcgen05_mma(form)
-                found[form.opcode] = form
-    return found
+                forms[form.opcode] = form
+    return forms
 
 
 def _essence(form: Tcgen05MmaForm) -> tuple[str, int, bool, bool, int]:
@@ -124,7 +124,7 @@ def _essence(form: Tcgen05MmaForm) -> tuple[str, int, bool, bool, int]:
 def _sparsity(sparsity: Sparsity) -> Record:
     """What each of the 16 codes selects in its chunk: the column of each stored element; or, of 1:2, which halves are
     joined, and to what value."""
-    found: Record = {
+    record: Record = {
         "chunk": sparsity.chunk,
         "stored": sparsity.stored,
         "unit": sparsity.unit,
@@ -132,9 +132,9 @@ def _sparsity(sparsity: Sparsity) -> Record:
         "joined": spliced(_ALL_CODES, sparsity).tolist(),
     }
     if sparsity.splices:
-        found["halves"] = [halves(code) for code in range(16)]
-        found["values"] = _joined_values()
-    return found
+        record["halves"] = [halves(code) for code in range(16)]
+        record["values"] = _joined_values()
+    return record
 
 
 def _joined_values() -> list[list[list[float]]]:
@@ -142,11 +142,11 @@ def _joined_values() -> list[list[list[float]]]:
     patterns = np.array(SMALL, np.float32).view(np.uint32)
     parts = np.stack([patterns & 0xFFFF, patterns >> 16])
     first, second = np.meshgrid(np.arange(len(SMALL)), np.arange(len(SMALL)), indexing="ij")
-    found = []
+    rows = []
     for code in range(16):
         low, high = (np.where(half // 2 == 0, parts[half % 2][first], parts[half % 2][second]) for half in halves(code))
-        found.append(decode((low | high << 16).astype(np.uint32), ELEMENT_TYPES["tf32"]).value.tolist())
-    return found
+        rows.append(decode((low | high << 16).astype(np.uint32), ELEMENT_TYPES["tf32"]).value.tolist())
+    return rows
 
 
 class _Tables:

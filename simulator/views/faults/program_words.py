@@ -77,18 +77,18 @@ def _words(target: ProgramTarget, injection: FaultInjection) -> tuple[str, str]:
 def _readers(target: ProgramTarget, injection: FaultInjection) -> list[str]:
     """The instructions that read a register of the run without faults until it is written again, and what of it
     they take for what."""
-    found: list[str] = []
+    readers: list[str] = []
     if injection.site != "registers":
-        return found
+        return readers
     for index in range(injection.first, target.instructions(injection.warp)):
         operation = target.session.operation(injection.warp, index)
         assert operation is not None
         if injection.word in operation.reads:
-            found.append(f"instruction {index}, line {operation.line}: {_role(operation, injection)}")
+            readers.append(f"instruction {index}, line {operation.line}: {_role(operation, injection)}")
         written = injection.word in operation.writes and operation.instruction.guard is None
-        if len(found) == _SHOWN or (written and index >= injection.last - 1):
+        if len(readers) == _SHOWN or (written and index >= injection.last - 1):
             break
-    return found
+    return readers
 
 
 def _role(operation: Operation, injection: FaultInjection) -> str:

@@ -92,18 +92,18 @@ def _end(outcome: str, reason: str, detectors: list[str]) -> str:
     return f"  outcome: {outcome}{why}{seen}"
 
 
-def _instruction(found: dict[str, Any]) -> list[str]:
+def _instruction(replayed: dict[str, Any]) -> list[str]:
     """What happens to an `mma`."""
-    fault, outcome = found["fault"], found["outcome"]
+    fault, outcome = replayed["fault"], replayed["outcome"]
     where = f"{fault['model']} in {fault['site']}, operands of case {fault['case']}, seed {fault['seed']:#x}"
     lines = [f"fault {fault['id']}: {where}"]
-    for change in found["changes"]:
+    for change in replayed["changes"]:
         lines.append(f"  {change['place']}: {change['before']} -> {change['after']}")
         lines += [f"    {line}" for line in change["holds"]] or ["    no bit that the instruction reads"]
-    if not found["changes"]:
+    if not replayed["changes"]:
         lines.append("  nothing changes: the bits have these values already")
     lines.append(_end(outcome["outcome"], outcome["reason"], list(filter(None, outcome["detectors"].split("+")))))
-    count, rows = int(outcome["elements"]), found.get("d", [])
+    count, rows = int(outcome["elements"]), replayed.get("d", [])
     if outcome["outcome"] == "sdc":
         size = f"at most {outcome['max_ulp']} ulp, {outcome['max_rel']} of the value"
         lines.append(f"  {outcome['elements']} elements of D differ, {size}:")
@@ -115,20 +115,20 @@ def _instruction(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _whole(found: dict[str, Any]) -> list[str]:
+def _whole(replayed: dict[str, Any]) -> list[str]:
     """What happens to a trace or to a `tcgen05.mma`."""
-    lines = [f"fault {found['fault']['id']}: {found['what']}"]
-    lines += [f"  {found['when']}"] if found.get("when") else []
-    lines += [f"  {found['before']} -> {found['after']}"] if found.get("before") else []
-    lines += [f"  {place}: {before} -> {after}" for place, before, after in found.get("changes", [])]
-    lines += [f"    {held}" for held in found.get("held", [])]
-    lines += [f"  read by {reader}" for reader in found.get("read_by", [])]
-    lines.append(_end(found["outcome"], found["reason"], found["detectors"]))
-    lines += [f"  {found['error']}"] if found.get("error") else []
-    lines += [f"  {found['changed']:,} elements of the result differ:"] if found["changed"] else []
-    for *place, before, after in found["elements"]:
+    lines = [f"fault {replayed['fault']['id']}: {replayed['what']}"]
+    lines += [f"  {replayed['when']}"] if replayed.get("when") else []
+    lines += [f"  {replayed['before']} -> {replayed['after']}"] if replayed.get("before") else []
+    lines += [f"  {place}: {before} -> {after}" for place, before, after in replayed.get("changes", [])]
+    lines += [f"    {held}" for held in replayed.get("held", [])]
+    lines += [f"  read by {reader}" for reader in replayed.get("read_by", [])]
+    lines.append(_end(replayed["outcome"], replayed["reason"], replayed["detectors"]))
+    lines += [f"  {replayed['error']}"] if replayed.get("error") else []
+    lines += [f"  {replayed['changed']:,} elements of the result differ:"] if replayed["changed"] else []
+    for *place, before, after in replayed["elements"]:
         name = f"D[{place[0]}][{place[1]}]" if len(place) == 2 else str(place[0])
         lines.append(f"    {name:<18} {before} -> {after}")
-    if found.get("class_changed") is not None:
-        lines.append(f"  {found['class_changed']} images change their class; accuracy {found['accuracy']:.4f}")
+    if replayed.get("class_changed") is not None:
+        lines.append(f"  {replayed['class_changed']} images change their class; accuracy {replayed['accuracy']:.4f}")
     return lines

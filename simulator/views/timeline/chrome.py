@@ -93,9 +93,9 @@ def _thread(track: Track) -> Iterator[tuple[int, int, Event]]:
         yield begin, -cycles, event  # of slices that begin together the longer is outside
 
 
-def _flow(phase: str, at: int, number: int) -> tuple[int, int, Event]:
+def _flow(phase: str, cycle: int, number: int) -> tuple[int, int, Event]:
     end = {"bp": "e"} if phase == "f" else {}
-    return at, 1, {"name": "operand", "cat": "operand", "ph": phase, "ts": time(at), "id": number, **end}
+    return cycle, 1, {"name": "operand", "cat": "operand", "ph": phase, "ts": time(cycle), "id": number, **end}
 
 
 def _counters(timeline: RecordedRun, sm: int) -> Iterator[Event]:

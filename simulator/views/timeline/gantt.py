@@ -185,8 +185,8 @@ def _details(timeline: RecordedRun) -> dict[int, dict[str, Any]]:
             if part.category == "instruction":
                 assert part.issue is not None
                 producer = numbers.get(id(part.issue.producer))
-                known = {} if producer is None else {"producer": producer}
-                details[numbers[id(part.issue)]] = {"warp": part.issue.warp, **part.details, **known}
+                producer_field = {} if producer is None else {"producer": producer}
+                details[numbers[id(part.issue)]] = {"warp": part.issue.warp, **part.details, **producer_field}
     return dict(sorted(details.items()))
 
 
@@ -258,9 +258,9 @@ def _bar(chart: Chart, row: Row, part: Slice) -> str:
     warp = row.track.warp if issue is None else issue.warp
     line = chart.timeline.about(issue).line if issue is not None else 0
     number = chart.numbers.get(id(issue))
-    known = {"what": part.category, "kind": kind, "warp": warp, "line": line if warp is not None else None}
-    known |= {"begin": part.begin, "end": part.end, "issue": number}
-    data = "".join(f' data-{name}="{value}"' for name, value in known.items() if value is not None)
+    attributes = {"what": part.category, "kind": kind, "warp": warp, "line": line if warp is not None else None}
+    attributes |= {"begin": part.begin, "end": part.end, "issue": number}
+    data = "".join(f' data-{name}="{value}"' for name, value in attributes.items() if value is not None)
     edge = f' stroke="{chart.style.edge(fill)}" stroke-width="0.5"' if width >= chart.style.edged else ""
     shape = f'x="{_n(x)}" y="{_n(row.top + inset)}" width="{_n(width)}" height="{_n(height)}" fill="{fill.paint}"{edge}'
     title = escape(_title(chart.timeline, row.track, part))
