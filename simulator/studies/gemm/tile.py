@@ -53,7 +53,7 @@ class Tile:
         return f"{shape}, {self.warps_m}x{self.warps_n} warps, {self.stages} stages"
 
     def problem(self) -> tuple[str, str] | None:
-        """What is wrong with the tile and what would be right."""
+        """What is wrong with the tile, and what would be right; None if nothing is wrong."""
         if self.type not in TYPES:
             return f"type '{self.type}' is not one of the generator's", ", ".join(TYPES)
         if self.stages not in STAGES:
@@ -153,7 +153,7 @@ class Tile:
 
     @property
     def size_e(self) -> int:
-        """Bytes of metadata in an iteration; 0 for a dense tile."""
+        """Bytes of metadata that each thread copies in an iteration."""
         return self.bytes_e // self.threads
 
     @property

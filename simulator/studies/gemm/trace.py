@@ -201,14 +201,14 @@ class KernelWriter:
 
     @staticmethod
     def modulo(value: str, by: int, to: int) -> Iterator[str]:
-        """Computes to = value % by."""
+        """Computes to = value % by, for a power of two."""
         if by & (by - 1):
             raise AssertionError(by)
         yield f"    and.b32 %r{to}, {value}, {by - 1};"
 
     @staticmethod
     def divided(value: str, by: int, to: int) -> Iterator[str]:
-        """Computes to = value / by."""
+        """Computes to = value / by, for a power of two."""
         yield f"    shr.u32 %r{to}, {value}, {by.bit_length() - 1};"
 
     def metadata_addresses(self, thread: int, lane: int, warp: int) -> Iterator[str]:

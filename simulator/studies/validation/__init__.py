@@ -1,6 +1,6 @@
-"""Every measured or published number of a chip, beside what the engine says.
+"""Validation: compares every measured or published number of a chip with what the simulator's timing engine predicts.
 
-One line of `MODULES` for each module of groups. Its `GROUPS` holds the groups of each config, by the config's name.
+Each module of groups has one line in `MODULES`. Its `GROUPS` holds the groups of each config, by the config's name.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def validate(config: str | Config | None = None, names: Sequence[str] = (), shor
     """Runs groups through the engine.
 
     Args:
-        config: a config, its name or path; None for all that come with tcsim and have rows.
-        names: the groups; all if there are none.
-        short: whether a part of the rows is enough, one that stands for all.
+        config: a config, its name or its path; None for all that come with tcsim and have rows.
+        names: the names of the groups; all groups if there are none.
+        short: whether a part of the rows is enough, which stands for all of them.
 
     Raises:
         ConfigError: no such config, no rows for it, no such group, or a config that lacks an instruction that was

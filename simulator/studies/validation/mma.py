@@ -37,11 +37,11 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Set:
-    """Rows of one source.
+    """The rows of one source.
 
     Attributes:
-        name: as in the file, and first part of the names of its groups.
-        config: whose file.
+        name: the name in the file, and the first part of the names of its groups.
+        config: the config whose file has the rows.
         source: where the figures are from.
         unrolled: whether the measured loop is so long that its end costs nothing; otherwise an iteration is one round
             and the counter.
@@ -85,7 +85,7 @@ SETS = (
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of a file; chains and warps are 0 where the source leaves them open."""
+    """A row of a file; chains and warps are 0 where the source does not say them."""
 
     opcode: str
     chains: int
@@ -98,7 +98,7 @@ class Figure:
 
 @cache
 def figures(config: str) -> tuple[Figure, ...]:
-    """The file of a config."""
+    """The figures in the file of a config."""
     return tuple(
         Figure(
             r["ptx"],
@@ -114,7 +114,8 @@ def figures(config: str) -> tuple[Figure, ...]:
 
 
 def rows(of: Set, metric: str, config: Config, short: bool) -> list[Row]:
-    """The figures of one set and one metric, simulated; the short form is every second one of a large group.
+    """The figures of one set and one metric, each with its simulation; the short form takes every second one of a large
+    group.
 
     Raises:
         ConfigError: the config lacks a form.
@@ -146,7 +147,7 @@ def _row(streams: Streams, of: Set, figure: Figure) -> Row:
 
 
 def types(opcode: str) -> str:
-    """What the instruction multiplies and adds to: "f16 to f32"."""
+    """The types that the instruction multiplies and adds to, such as "f16 to f32"."""
     form = mma_form(opcode)
     inputs = form.a_type.name if form.a_type == form.b_type else f"{form.a_type.name} with {form.b_type.name}"
     return f"{form.row.kind + ' ' if form.row.kind else ''}{inputs} to {form.d_type.name}"

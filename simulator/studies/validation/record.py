@@ -1,7 +1,7 @@
-"""Recorded errors: a file with each group's rows, mean and worst error, short and full form apart; and what has become
-worse since.
+"""The record of validation errors: a file with each group's rows, mean and worst error, separately for the short and
+the full form. A new validation is compared with it to see what has become worse.
 
-The engine gives the same cycles everywhere, so a figure may be above the recorded one by rounding alone.
+The engine gives the same cycles everywhere, so a figure may be above the recorded one by rounding only.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Recorded = dict[str, dict[str, dict[str, dict[str, float]]]]  # form, config, gr
 
 
 def shipped() -> Path:
-    """The record that comes with tcsim."""
+    """The path of the record that comes with tcsim."""
     return folder("configs") / "measurements" / "errors.json"
 
 
 def read_record(path: Path) -> Recorded:
-    """A record; ConfigError if there is none, or it is no record."""
+    """Reads a record; ConfigError if the file is not there, or is no record."""
     try:
         content: Any = json.loads(path.read_bytes())
     except OSError as error:
@@ -54,8 +54,8 @@ def _check_figures(path: Path, key: str, figures: Any) -> None:
 
 
 def write_record(path: Path, results: Sequence[Result], form: str, *, replace: bool = False) -> None:
-    """Writes the figures of these groups into a record, which is made if it is not there; `replace`: in place of all
-    others of this form.
+    """Writes the figures of these groups into a record, which is made if it is not there. With `replace` they take the
+    place of all others of this form.
 
     Raises:
         ConfigError: the file is no record.
@@ -103,7 +103,7 @@ def _shown(result: Result, error: float) -> str:
 
 
 def missing(record: Recorded, results: Sequence[Result], form: str) -> list[str]:
-    """One line for each recorded group that was not run, of those configs."""
+    """One line for each recorded group of those configs that was not run."""
     run = {(result.config, result.group.name) for result in results}
     recorded = [(config, group) for config, groups in record.get(form, {}).items() for group in groups]
     return [

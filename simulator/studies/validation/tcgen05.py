@@ -36,8 +36,8 @@ _BARRIER = (0, 0)
 def stream(
     config: Config, mma: MmaFacts, depth: int, *, copy: CopyFacts | None = None, every: int = UNROLLED
 ) -> Timing:
-    """`depth` MMAs back to back, a commit, a wait; before each `every` of them a tcgen05.cp, if one is given.
-    mbarrier.init takes the first cycle."""
+    """A stream of `depth` MMAs back to back, a commit and a wait. If a tcgen05.cp is given, one goes before each
+    `every` of the MMAs. mbarrier.init takes the first cycle."""
 
     def one(unit: Unit, fact: Fact) -> TimedOperation:
         return asynchronous(unit, {0: (fact,)}, config)
@@ -64,13 +64,13 @@ def cycles(config: Config, mma: MmaFacts, depth: int) -> int:
 
 
 def steady(config: Config, mma: MmaFacts, depth: int = 256) -> float:
-    """The interval of a long stream: difference of two, so that start and end cancel."""
+    """The interval of a long stream: the difference of two streams, so that start and end cancel."""
     return (cycles(config, mma, 2 * depth) - cycles(config, mma, depth)) / depth
 
 
 def rows(metric: str, config: Config, short: bool) -> list[Row]:
-    """Every published row of one metric for the config's chip, simulated; the short form is the whole: it takes a
-    second.
+    """Every published row of one metric for the config's chip, with its simulation. The short form is the same, as it
+    takes only a second.
 
     Raises:
         ConfigError: the config lacks a kind or a shape.
@@ -121,7 +121,7 @@ def source(mma: MmaFacts) -> str:
 
 
 def name_of(mma: MmaFacts) -> str:
-    """E.g. "kind::f16 SS cta_group::1 m128n64k16"."""
+    """A name such as "kind::f16 SS cta_group::1 m128n64k16"."""
     sparse, ws = "sp " if mma.sparse else "", "ws " if mma.ws else ""
     return f"{ws}{sparse}kind::{mma.kind} {source(mma)} cta_group::{mma.cta_group} m{mma.m}n{mma.n}k{mma.k}"
 

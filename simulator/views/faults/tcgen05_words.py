@@ -1,4 +1,4 @@
-"""One fault of a `tcgen05.mma` in words."""
+"""Explains one fault of a `tcgen05.mma` instruction in words."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from simulator.faults.tcgen05_target import Tcgen05Target
 
 
 def explain_tcgen05(target: Tcgen05Target, fault: Any) -> dict[str, Any]:
-    """Keys: what, changes (place, before, after), held (the elements, codes or fields that the changed bits belong
-    to), error, `got` and `golden` (D with and without the fault)."""
+    """What the fault changes and what comes of it, under these keys: what, changes (place, before, after), held (the
+    elements, codes or fields that the changed bits belong to), error, `got` and `golden` (D with and without the
+    fault)."""
     edits, site = target.edits(np.array([fault])).rows(0), SITES[int(fault["site"])]
     done, changes = target.executed(fault, edits), edits.changes()
     shape = f"M = {target.m}, N = {target.n}, layout {target.layout.layout}"
