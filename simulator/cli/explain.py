@@ -1,4 +1,4 @@
-"""`tcsim explain FORM --d 3,5`."""
+"""The verb `tcsim explain FORM --d 3,5`, which says which products, lanes and metadata bits make one element of D."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim explain` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     choices.add_form(parser)
     parser.add_argument("--d", type=_pair, required=True, metavar="ROW,COL", help="which element of D")
@@ -42,6 +43,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim explain` with parsed options; returns the exit code."""
     return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
 
 

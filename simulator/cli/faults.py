@@ -1,4 +1,5 @@
-"""`tcsim faults list|run|replay|report|forms|cost`."""
+"""The verb `tcsim faults list|run|replay|report|forms|cost`, which makes lists of faults, injects them, and reports
+what they did."""
 
 from __future__ import annotations
 
@@ -38,6 +39,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim faults` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="write the faults of a campaign")
@@ -99,6 +101,7 @@ def _positive(text: str) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim faults` with parsed options; returns the exit code."""
     work: dict[str, Callable[[argparse.Namespace], str]] = {
         "list": _list, "run": _run, "replay": _replay, "report": _report, "forms": _forms, "cost": _cost,
     }  # fmt: skip
@@ -154,7 +157,7 @@ def _run(options: argparse.Namespace) -> str:
 
 
 def _peak() -> int:
-    """The most memory that this process, or one that it started, has held: MB."""
+    """The most memory in MB that this process, or one that it started, has held."""
     import resource
 
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -162,7 +165,7 @@ def _peak() -> int:
 
 
 def _progress() -> dict[str, Progress]:
-    """A line on a terminal: done, rate, what is left."""
+    """A function that shows a line on a terminal: faults done, faults a second, time left."""
     if not sys.stderr.isatty():
         return {}
     start, first = time.monotonic(), [-1]

@@ -1,4 +1,4 @@
-"""`tcsim forms`."""
+"""The verb `tcsim forms`, which lists the instruction forms."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ arithmetic and barriers.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim forms` to its parser."""
     parser.description = DESCRIPTION
     parser.add_argument("--family", choices=FAMILIES, default="mma", help="which instructions (default mma)")
     parser.add_argument("--target", help="only forms that this target has, e.g. sm_90a")
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim forms` with parsed options; returns the exit code."""
     return answer(lambda: _forms(options))
 
 

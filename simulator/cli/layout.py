@@ -1,4 +1,4 @@
-"""`tcsim layout FORM`."""
+"""The verb `tcsim layout FORM`, which shows which register or memory cell holds each element of an operand."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ _SUFFIXES = {".svg": "svg", ".html": "html", ".csv": "csv", ".json": "json", ".m
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim layout` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     choices.add_form(parser, optional=True)
     parser.add_argument(
@@ -77,6 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim layout` with parsed options; returns the exit code."""
     if options.check:
         return answer(_check)
     if options.metadata_format is not None:

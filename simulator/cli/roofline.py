@@ -1,4 +1,4 @@
-"""`tcsim roofline TRACE...`."""
+"""The verb `tcsim roofline TRACE...`, which compares runs with the limits of the tensor cores and of memory."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim roofline` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("traces", metavar="TRACE", nargs="+")
     parser.add_argument(
@@ -38,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim roofline` with parsed options; returns the exit code."""
     return answer(lambda: _roofline(options), [options.output])
 
 
@@ -58,7 +60,7 @@ def _roofline(options: argparse.Namespace) -> str:
 
 
 def _runs(options: argparse.Namespace) -> list[tuple[str, str]]:
-    """Traces and configs, each pair once."""
+    """The traces and configs to run, each pair once."""
     pairs: list[tuple[str, str]] = []
     for text in options.traces:
         trace, at, config = text.rpartition("@")

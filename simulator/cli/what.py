@@ -1,4 +1,4 @@
-"""`tcsim what FORM --lane 9 --register a1`."""
+"""The verb `tcsim what FORM --lane 9 --register a1`, which says which elements a register or memory cell holds."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ _REGISTER = re.compile(r"(a|b|c|d|e|scale_a|scale_b|address)(?:\.col|col)?(\d*)"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim what` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     choices.add_form(parser)
     parser.add_argument("--lane", type=int, required=True, help="lane of the warp, or of Tensor Memory")
@@ -52,6 +53,7 @@ def _register(text: str) -> tuple[str, int]:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim what` with parsed options; returns the exit code."""
     return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
 
 

@@ -1,13 +1,13 @@
-"""Measured loops of real machine code, through the engine as they were measured: two loop counts, the difference for
-each iteration.
+"""Loops of real machine code that were measured, and are simulated here as they were measured: with two loop counts,
+whose difference gives the cycles of each iteration.
 
-A file of loops (JSON; tests/hardware/memory_loops.py writes one) has `shared_bytes`, `images` (what shared memory
+A file of loops is JSON (tests/hardware/memory_loops.py writes one). It has `shared_bytes`, `images` (what shared memory
 holds: `fill`, and `words` that differ) and `loops`: `name`, `group`, `kind`, `sub_cores` that take part, `counts` (the
-    two loop counts), `image`, `cycles` of an iteration by warps
-of the CTA, and `parts`: `warps` (first, last or null for all that follow), `registers` by name as [value of lane 0,
-step from lane to lane], `body` as [times, instruction, registers...] and `end`: the machine code waits there for the
-loads into these registers, since they share a scoreboard with one that is needed, or since nothing reads them. A trace
-cannot say that: here it is a part of the program that was measured.
+two loop counts), `image`, `cycles` of an iteration by warps of the CTA, and `parts`: `warps` (first, last or null for
+all that follow), `registers` by name as [value of lane 0, step from lane to lane], `body` as [times, instruction,
+registers...] and `end`: the machine code waits there for the loads into these registers, since they share a scoreboard
+with one that is needed, or since nothing reads them. A trace cannot say that: here it is a part of the program that was
+measured.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Published figures of mma and mma.sp, run as they were measured.
+"""Validates mma and mma.sp against published figures: each instruction is run as it was measured.
 
-A file of `configs/measurements` for each chip, a row for each figure: the instruction; in how many independent chains
-in how many warps it ran; what was counted; and the set of rows that it belongs to. Counted were
+A file of `configs/measurements` for each chip has a row for each figure: the instruction; in how many independent
+chains in how many warps it ran; what was counted; and the set of rows that it belongs to. What was counted is one of
+these:
 
 * round: cycles of an iteration of a loop that issues one instruction of each chain,
 * latency: cycles of an instruction in one chain of one warp,

@@ -1,12 +1,11 @@
-"""How far the timing model is from published measurements of tcgen05.mma: the same streams through the engine, counted
-the same way.
+"""Validates the timing model against published measurements of tcgen05.mma: the same streams go through the engine and
+are counted in the same way.
 
-A stream is `depth` equal, independent MMAs of one thread, a commit, and a wait for its mbarrier. Published are, for a
-B200: cycles of one MMA from issue until the waiting thread goes on; cycles of a stream divided by its depth (256 or
-    more); and, at several depths, multiply-adds a
-cycle, from which the steady interval follows as the difference of two depths, so that start and end cancel. For a B300
-the last alone. Rows of `kind::f8f6f4` that the source calls F4 are not among them: they are booked with twice the K
-that was issued.
+A stream is `depth` equal, independent MMAs of one thread, a commit, and a wait for its mbarrier. For a B200 there are
+published: cycles of one MMA from issue until the waiting thread goes on; cycles of a stream divided by its depth (256
+or more); and, at several depths, multiply-adds a cycle, from which the steady interval follows as the difference of two
+depths, so that start and end cancel. For a B300 only the last of these is published. Rows of `kind::f8f6f4` that the
+source calls F4 are not used: they are booked with twice the K that was issued.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Panels of operands: by element (a matrix whose cells say where each element is), and by place (lanes whose cells say
-what they hold)."""
+"""Panels of operands for the pictures of layouts: by element (a matrix whose cells say where each element is), and by
+place (lanes whose cells say what they hold)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEGEND = (
 
 
 def short_place(operand: Operand, word: int, low: int) -> str:
-    """A place on a cell, without its lane: `a1.hi`, `b0.n3`, `[7:4]` of metadata, `d2`."""
+    """The text of a place on a cell, without its lane: `a1.hi`, `b0.n3`, `[7:4]` of metadata, `d2`."""
     if operand.name == "e":
         prefix = f"{operand.word_name(word)}" if operand.tmem else ""
         return f"{prefix}{operand.bits_name(low, low + operand.bits - 1)}"
@@ -35,7 +35,7 @@ def short_place(operand: Operand, word: int, low: int) -> str:
 
 
 def attributes(operand: Operand, values: tuple[int, ...]) -> str:
-    """What a cell says of itself: operand, row, column, copy (where there are several), lane, register, bits."""
+    """The data attributes of a cell: operand, row, column, copy (where there are several), lane, register, bits."""
     row, column, copy, lane, word, low, high = values
     more = f' data-copy="{copy}"' if len(operand.axes) > 2 and operand.shape[2] > 1 else ""
     place = f' data-lane="{lane}" data-reg="{word}" data-bits="{high}:{low}"'
@@ -46,12 +46,13 @@ FIELDS = ("row", "column", "copy", "lane", "word", "low", "high")
 
 
 def records(operand: Operand) -> list[tuple[int, ...]]:
-    """All elements as numbers, in the order of `FIELDS`."""
+    """All elements of an operand as numbers, in the order of `FIELDS`."""
     return list(zip(*(operand.table[name].tolist() for name in FIELDS), strict=True))
 
 
 def filler(palette: str, operand: Operand) -> Callable[[int, int], str]:
-    """(row, lane) -> colour: by lane of a warp; in Tensor Memory, where a lane has one row, by groups of rows."""
+    """A function from (row, lane) to a colour: by lane of a warp; in Tensor Memory, where a lane has one row, by groups
+    of rows."""
     shades = colours(palette)
     if operand.tmem:
         table = [shades[number(row, len(shades), tmem=True)] for row in range(operand.shape[0])]
@@ -68,10 +69,11 @@ def matrix_panels(
     extra: Callable[[int, int], str] | None = None,
     strip: int = STRIP,
 ) -> list[Panel]:
-    """The matrix, one panel for each strip of columns (a narrow one: of rows). Of copies the first is in the cells.
+    """The matrix of an operand, one panel for each strip of columns (for a narrow matrix, of rows). Where elements have
+    copies, the cells show the first copy.
 
     Args:
-        extra: (row, column) -> a third line of text.
+        extra: a function from (row, column) to a third line of text.
     """
     rows, columns = operand.shape[:2]
     fill, letter = filler(palette, operand), "L" if operand.tmem else "T"
@@ -97,14 +99,14 @@ def matrix_panels(
 
 
 def _strips(count: int, size: int) -> list[range]:
-    """0 .. count - 1 in pieces."""
+    """The numbers 0 .. count - 1 in pieces of this size."""
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 def lane_panels(
     operand: Operand, palette: str, selection: Selection | None = None, *, strip: int = STRIP
 ) -> list[Panel]:
-    """By place: a row for each lane, a column for each part of its registers; cells say row, column."""
+    """Panels by place: a row for each lane, a column for each part of its registers; the cells say row and column."""
     table = operand.table
     slots, slot = np.unique(np.stack([table["word"], table["low"]]), axis=1, return_inverse=True)
     count = slots.shape[1]
@@ -137,7 +139,7 @@ def lane_panels(
 
 
 def _collapsed(labels: list[str], grid: list[list[Cell | None]]) -> tuple[list[str], list[list[Cell | None]]]:
-    """Runs of lanes that hold nothing as one hatched line each."""
+    """Shows runs of lanes that hold nothing as one hatched line each."""
     lines: list[tuple[str, list[Cell | None]]] = []
     empty: list[str] = []
     end: list[Cell | None] = [Cell()]
@@ -155,15 +157,15 @@ def _collapsed(labels: list[str], grid: list[list[Cell | None]]) -> tuple[list[s
 
 
 def logical_text(selection: Selection, row: int, column: int) -> str:
-    """The logical column of a stored one; `?` where a 1:2 code joins halves of two."""
+    """The logical column of a stored one; `?` where a 1:2 code joins halves of two columns."""
     return (
         "?" if selection.joined[row, column // selection.sparsity.stored] else str(int(selection.columns[row, column]))
     )
 
 
 def logical_panels(layout: FormLayout, selection: Selection, palette: str, *, strip: int = 2 * STRIP) -> list[Panel]:
-    """A as it is meant, M x K: kept cells in the colour of the lane that stores them, with the stored column in them;
-    pruned ones hatched."""
+    """A in its logical form, M x K. Kept cells have the colour of the lane that stores them and show the stored column;
+    pruned cells are hatched."""
     operand = layout.operands["a"]
     fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
     width = max(13.0, len(str(layout.k_stored - 1)) * SIZE * GLYPH + 3)
@@ -209,7 +211,7 @@ def _logical(
 
 
 def compressed_panels(layout: FormLayout, selection: Selection, palette: str, *, strip: int = STRIP) -> list[Panel]:
-    """A as it is stored: in each cell its logical column."""
+    """A in its stored form; each cell shows its logical column."""
     operand = layout.operands["a"]
     fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
     width = max(16.0, len(str(layout.k - 1)) * SIZE * GLYPH + 4)
