@@ -94,14 +94,17 @@ class TmemPlan:
 
     @cached_property
     def element(self) -> ElementType:
+        """The element type of A and B."""
         return operand_element(self.type, self.kind)
 
     @cached_property
     def layout(self) -> DatapathLayout:
+        """The data path layout of D."""
         return datapath(self.m, self.group, sparse=True)
 
     @cached_property
     def metadata(self) -> TmemMetadata:
+        """The layout of the metadata in Tensor Memory."""
         return tmem_metadata(self.kind, self.m, self.group)
 
     def descriptor(self, selector: int = 0) -> InstructionDescriptor:
@@ -124,6 +127,7 @@ class TmemPlan:
     # Shared memory
 
     def _tile(self, rows: int, columns: int, start: int) -> Tile:
+        """A tile of rows and columns at this offset of shared memory."""
         element: str | ElementType = self.element if self.scaled else self.type
         return Tile(
             rows, columns, element, swizzle=SWIZZLE_OF_ROW[min(columns * self.element.bits // 8, 128)], start=start
@@ -253,25 +257,25 @@ def results(plan: TmemPlan, stored: Words) -> Words:
 
 
 def _shared(parts: Iterator[tuple[int, NDArray[Any]]], size: int) -> NDArray[np.uint8]:
-    """Shared memory of `size` bytes with the bytes of these arrays in it."""
+    """Shared memory of `size` bytes that holds these arrays, each given with its offset."""
     memory = np.zeros(size, np.uint8)
-    for at, array in parts:
+    for offset, array in parts:
         data = np.ascontiguousarray(array).view(np.uint8).ravel()
-        memory[at : at + data.size] = data
+        memory[offset : offset + data.size] = data
     return memory
 
 
 def memory(plan: TmemPlan, data: Arrays, cta: int) -> NDArray[np.uint8]:
     """The shared memory of a CTA as the trace loads it."""
-    return _shared(((at, data[key]) for key, at in loads(plan, cta)), plan.shared_bytes)
+    return _shared(((offset, data[key]) for key, offset in loads(plan, cta)), plan.shared_bytes)
 
 
 def loads(plan: TmemPlan, cta: int) -> list[tuple[str, int]]:
-    """The keys of the arrays that a CTA loads, and where they go."""
+    """The keys of the arrays that a CTA loads, and the offset in shared memory to which each goes."""
     end = str(cta) if plan.group > 1 else ""
     places = [("w", 0), ("x", plan.x_tiles[0].start), ("e", plan.meta_at)]
     places += [("scale_a", plan.scale_a_at), ("scale_b", plan.scale_b_at)] if plan.scaled else []
-    return [(key + end, at) for key, at in (*places, ("bias", plan.bias_at))]
+    return [(key + end, offset) for key, offset in (*places, ("bias", plan.bias_at))]
 
 
 def metadata_codes(plan: TmemPlan, images: NDArray[np.uint8]) -> Words:

@@ -60,18 +60,19 @@ def answer_about(
 
 
 def _text(options: argparse.Namespace, text_of: Callable[[FormLayout, Selection | None], str]) -> str:
+    """The text that `text_of` makes of the form and the metadata that the options name."""
     from simulator.layout import form_layout, read_metadata
 
-    selection, found = None, form_layout(options.form, _choice(options))
-    if options.metadata is not None and found.sparsity is None:
+    selection, layout = None, form_layout(options.form, _choice(options))
+    if options.metadata is not None and layout.sparsity is None:
         legal = "an mma.sp or tcgen05.mma.sp form, or no --metadata"
-        raise IsaError(found.opcode, -1, f"'{found.opcode}' has no metadata", legal)
+        raise IsaError(layout.opcode, -1, f"'{layout.opcode}' has no metadata", legal)
     if options.metadata is not None:
         try:
-            selection = read_metadata(found, options.metadata)
+            selection = read_metadata(layout, options.metadata)
         except IsaError as error:
             raise UnreadableError(str(error)) from None
-    text = text_of(found, selection)
+    text = text_of(layout, selection)
     if selection is not None and selection.report:
         say(selection.report)
     return text

@@ -1,5 +1,5 @@
-"""The verb `tcsim convert FILE --from FORM --to FORM`, which converts compressed matrices between the forms of
-libraries."""
+"""The verb `tcsim convert FILE --from FORM --to FORM`, which rewrites a sparse matrix, or its metadata alone, from one
+form to another."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim explain` with parsed options; returns the exit code."""
-    return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
+    return choices.answer_about(options, lambda layout, selection: _answer(options, layout, selection))
 
 
 def _answer(options: argparse.Namespace, layout: FormLayout, selection: Selection | None) -> str:

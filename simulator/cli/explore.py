@@ -1,4 +1,5 @@
-"""The verb `tcsim explore [FORM]`, which writes or serves the explorer, a page that shows where every element lives."""
+"""The verb `tcsim explore [FORM]`, which writes or serves the explorer: one HTML page that shows where every element
+lives."""
 
 from __future__ import annotations
 

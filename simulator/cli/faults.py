@@ -146,9 +146,9 @@ def _run(options: argparse.Namespace) -> str:
         check_parquet()
     how: dict[str, Any] = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
     how |= _progress()
-    start, found = time.monotonic(), read_head(Path(options.list))
-    run_list(found, Path(options.output), **how)
-    say(f"{found.rows:,} faults in {time.monotonic() - start:.1f} s; {_peak()} MB in the largest process")
+    start, faults = time.monotonic(), read_head(Path(options.list))
+    run_list(faults, Path(options.output), **how)
+    say(f"{faults.rows:,} faults in {time.monotonic() - start:.1f} s; {_peak()} MB in the largest process")
     if options.parquet:
         from simulator.faults.results import to_parquet
 

@@ -90,7 +90,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.form == "datapath":
         return answer(lambda: _datapath(options, format), illegal=NO, output=options.output)
     return choices.answer_about(
-        options, lambda found, selection: _made(found, selection, options, format), options.output
+        options, lambda layout, selection: _made(layout, selection, options, format), options.output
     )
 
 
@@ -117,7 +117,7 @@ def _check() -> tuple[str, int]:
 
 
 def _made(layout: FormLayout, selection: Selection | None, options: argparse.Namespace, format: str) -> str:
-    """The layout as text of that format."""
+    """The layout as text in that format."""
     from simulator.layout.tables import as_csv, as_json, as_text
 
     if format in ("svg", "html"):

@@ -63,6 +63,6 @@ def _runs(options: argparse.Namespace) -> list[tuple[str, str]]:
     """The traces and configs to run, each pair once."""
     pairs: list[tuple[str, str]] = []
     for text in options.traces:
-        trace, at, config = text.rpartition("@")
-        pairs += [(trace, config)] if at else [(text, name) for name in options.config.split(",")]
+        trace, separator, config = text.rpartition("@")
+        pairs += [(trace, config)] if separator else [(text, name) for name in options.config.split(",")]
     return list(dict.fromkeys(pairs))

@@ -54,7 +54,7 @@ def _register(text: str) -> tuple[str, int]:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim what` with parsed options; returns the exit code."""
-    return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
+    return choices.answer_about(options, lambda layout, selection: _answer(options, layout, selection))
 
 
 def _answer(options: argparse.Namespace, layout: FormLayout, selection: Selection | None) -> str:

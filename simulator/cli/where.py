@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim where` with parsed options; returns the exit code."""
-    return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
+    return choices.answer_about(options, lambda layout, selection: _answer(options, layout, selection))
 
 
 def _answer(options: argparse.Namespace, layout: FormLayout, selection: Selection | None) -> str:

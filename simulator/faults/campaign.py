@@ -133,6 +133,7 @@ class Campaign:
         }
 
     def _fail(self, group: str, reason: str, legal: str) -> NoReturn:
+        """Raises ConfigError about a key of the campaign file."""
         raise ConfigError(self.path, f"faults.{group}", reason, legal)
 
 
@@ -159,6 +160,7 @@ def read_campaign(path: str | Path) -> Campaign:
 
 
 def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarget) -> Group:
+    """A [[faults]] table as a `Group`; ConfigError for keys or values that do not fit the target."""
     name = f"{row.get('site')} {row.get('kind')}"
     group = tables.record(Group, place, {"name": name, **row})
     if group.kind == "selector" and group.site != "selector":
@@ -189,6 +191,7 @@ def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarg
 
 
 def _need_config(path: str, target: ProgramTarget) -> None:
+    """ConfigError if a program has no config, which faults at a cycle need."""
     if target.config is None:
         legal = "the name of a config, such as h100_sxm"
         raise ConfigError(path, "subject.config", "is missing: faults at a cycle need a chip's times", legal)

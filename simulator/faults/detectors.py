@@ -1,4 +1,5 @@
-"""Detectors: what would have seen a fault, whatever the policy did about it.
+"""Detectors of faults, such as parity bits and checksums: for each fault they say whether the detector would have seen
+it, whatever the policy did about the fault.
 
 legality   a check of the codes that are read: one is not defined for the form
 ordered    a stricter check: the indices of every code that is read must ascend (1:2: one of the two legal codes)

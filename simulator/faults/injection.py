@@ -62,9 +62,11 @@ class FaultInjection:
         """The injection that a row of a list describes. The row has been checked already; `warps` is the number of
         warps of a CTA."""
         site, model = SITES[int(fault["site"])], MODELS[int(fault["model"])]
-        warp, at, until, word, lane, value = (int(fault[n]) for n in ("case", "at", "until", "word", "lane", "value"))
-        first = max(at, 0)
-        held = model in ("stuck0", "stuck1") or (model == "selector" and at < 0)
+        warp, start, until, word, lane, value = (
+            int(fault[n]) for n in ("case", "at", "until", "word", "lane", "value")
+        )
+        first = max(start, 0)
+        held = model in ("stuck0", "stuck1") or (model == "selector" and start < 0)
         last = max(until, first + 1) if until >= 0 else FOREVER if held else first + 1
         cta, local = divmod(warp, warps)
         return cls(fault, site, model, warp, cta, local, word, lane, int(bits_of(fault)), value, first, last)

@@ -198,15 +198,15 @@ class MmaTarget(FaultTarget):
         results = outcomes.empty(faults["id"])
         for first in range(0, len(faults), BATCH):
             part = faults[first : first + BATCH]
-            words, found = self.faulty(part)
+            words, changes = self.faulty(part)
             matrix = self.form.d.gather(self.execute(words, part))
             stopped = np.zeros(len(part), np.uint8)
             if self.form.sparse:
                 beyond = words["selector"][:, 0, 0] >= self.form.metadata.selectors
                 stopped[beyond] = reason("illegal-instruction")
-            observed = Observed(matrix, self._seen(part, words, found, matrix), stopped)
+            observed = Observed(matrix, self._seen(part, words, changes, matrix), stopped)
             golden = self.golden_matrix[part["case"]]
-            judge(results[first : first + BATCH], found, observed, golden, self.form.d.type, self.policy)
+            judge(results[first : first + BATCH], changes, observed, golden, self.form.d.type, self.policy)
         return results
 
     def _seen(self, faults: Faults, words: dict[str, Bits], changes: Edits, matrix: Bits) -> dict[str, Any]:

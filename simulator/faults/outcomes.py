@@ -1,5 +1,5 @@
-"""What a fault did, and the one judge of it: masked, silent data corruption and how large, detected, a crash or a hang;
-and which detectors saw it.
+"""The outcomes of faults. This module classifies what each fault did (masked, silent data corruption, detected, a crash
+or a hang), measures how large a corruption is, and records which detectors saw it.
 
 masked     the result is the same, bit for bit. unread: no bit that is read has changed; same: the fault changed nothing
            (a bit that is stuck at the value it has); equal: what is read changed, the result did not

@@ -34,12 +34,13 @@ POLICIES = ("hardware", "raise", "zero", "saturate")
 
 def saturated(sparsity: Sparsity) -> Bits:
     """For each of the 16 codes the defined code that replaces it: uint32 [16]."""
-    low, high = np.arange(16, dtype=np.uint32) & 3, np.arange(16, dtype=np.uint32) >> 2
+    codes = np.arange(16, dtype=np.uint32)
+    low, high = codes & 3, codes >> 2
     if sparsity.splices:
         return np.where(high >= 2, 0b1110, 0b0100).astype(np.uint32)
     low = np.minimum(low, 2)
-    codes: Bits = (low | np.maximum(high, low + 1) << 2).astype(np.uint32)
-    return codes
+    ascending: Bits = (low | np.maximum(high, low + 1) << 2).astype(np.uint32)
+    return ascending
 
 
 def multiply(

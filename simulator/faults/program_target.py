@@ -247,12 +247,13 @@ class ProgramTarget(FaultTarget):
         return not self.golden.uses[injection.site][injection.cta].read(word, first, last)
 
     def selects(self, warp: int, index: int) -> bool:
-        """Whether dynamic instruction `index` of a warp is one with a sparsity selector."""
+        """Whether dynamic instruction `index` of a warp is an `mma.sp`, which has a sparsity selector."""
         operation = self.session.operation(warp, index)
         return operation is not None and is_mma(form := operation.instruction.form) and form.sparse
 
     @cached_property
     def _together(self) -> bool:
+        """Whether runs are made many at a time: as asked for, and possible for this program."""
         return self.together and runs_in_lockstep(self.session, self.golden.executed)
 
     def run(self, faults: Faults) -> Results:
@@ -299,6 +300,7 @@ class ProgramTarget(FaultTarget):
             yield _Ended(number, run.arrays, injection.changed, seen, run.reason)
 
     def _batches(self, order: list[int], injections: list[FaultInjection]) -> Iterator[list[int]]:
+        """The injections in batches that are run together, each with at most ROWS warps where several are in it."""
         batch: list[int] = []
         rows = 0
         for number in order:

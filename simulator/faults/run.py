@@ -92,6 +92,7 @@ def joined(faults: Faults, results: Results) -> str:
 
 
 def _head(faults: FaultList, subject: FaultTarget) -> str:
+    """The first lines of the file of results."""
     about = {
         **faults.about,
         "tcsim": __version__,
@@ -103,6 +104,7 @@ def _head(faults: FaultList, subject: FaultTarget) -> str:
 
 
 def _digest(path: Path) -> str:
+    """A short SHA-256 of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 

@@ -85,6 +85,8 @@ class SingleRun(Observer):
     # As an observer
 
     def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
+        """Applies the fault, if it is due, before an instruction is executed; returns the executor to use in its place,
+        if there is one."""
         injection, instruction = self.injection, operation.instruction
         mine = machine.rank == injection.cta and injection.local in group.warps
         if mine:
@@ -103,6 +105,7 @@ class SingleRun(Observer):
         return None
 
     def finished(self, machines: list[CtaState]) -> None:
+        """Applies, after the last instruction, a fault that strikes there or lasts until then."""
         injection, behind = self.injection, len(self.session.sequences[self.injection.warp])
         if injection.first == behind or (injection.first < behind < injection.last):
             injection.hit(machines[injection.cta])

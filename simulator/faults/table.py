@@ -171,6 +171,7 @@ def read_pieces(found: FaultList, pieces: Iterable[tuple[int, int]]) -> Iterator
 
 
 def _parsed(path: Path, rows: list[list[str]], line: int) -> Faults:
+    """The rows of a list from cells of text; TraceError names the line of the first row that is wrong."""
     faults = np.zeros(len(rows), DTYPE)
     try:
         for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True):

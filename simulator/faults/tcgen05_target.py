@@ -264,6 +264,7 @@ class Tcgen05Target(FaultTarget):
                 cta.shared[:] = data
 
     def _multiplied(self, ctas: list[Cta], call: Call) -> Executed:
+        """Checks addresses and descriptor, then executes the instruction; memory keeps what it changed."""
         idesc = InstructionDescriptor.decode(call.idesc, self.form.kind)
         try:
             broken = self._broken(call, idesc)
@@ -287,8 +288,8 @@ class Tcgen05Target(FaultTarget):
 
     def _read(self, ctas: list[Cta]) -> Bits:
         """D, read from where it should be: uint32 [row, n]."""
-        rows, found = self.shape.rows, self.shape.accumulators
-        return np.concatenate([found.read(cta).transpose(1, 0, 2).reshape(rows, -1) for cta in ctas])
+        rows, accumulators = self.shape.rows, self.shape.accumulators
+        return np.concatenate([accumulators.read(cta).transpose(1, 0, 2).reshape(rows, -1) for cta in ctas])
 
     def _refused(self, idesc: InstructionDescriptor) -> bool:
         """Whether the instruction descriptor is the reason for the error."""

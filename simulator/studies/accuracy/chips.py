@@ -130,6 +130,7 @@ def chips(problem: Problem, wanted: Sequence[str] | None = None) -> list[Chip]:
 
 
 def _same(x: Chip, y: Chip) -> bool:
+    """Whether two chips add alike, so that one line stands for both."""
     return (x.family, x.k, x.shape, x.rule, x.evidence, x.source) == (
         y.family,
         y.k,
@@ -141,11 +142,13 @@ def _same(x: Chip, y: Chip) -> bool:
 
 
 def _all(problem: Problem) -> list[Chip]:
+    """Every chip that has an instruction for the problem."""
     pairs = ((Target(number, ""), family) for family in FAMILIES for number in KNOWN)
     return [chip for chip in (_chip(problem, target, family) for target, family in pairs) if chip is not None]
 
 
 def _wanted(problem: Problem, spec: str) -> Chip:
+    """The chip that "sm_90" or "sm_90:wgmma" names; IsaError if it lacks the instruction."""
     name, _, family = spec.partition(":")
     target = parse_target(name)
     if (family or "mma") not in FAMILIES:
@@ -158,6 +161,7 @@ def _wanted(problem: Problem, spec: str) -> Chip:
 
 
 def _legal(problem: Problem) -> str:
+    """The chips that have an instruction for the problem, as text for an error."""
     specs = [
         f"{target}{'' if chip.family.startswith('mma') else ':' + chip.family.split('.')[0]}"
         for chip in _all(problem)
@@ -167,6 +171,7 @@ def _legal(problem: Problem) -> str:
 
 
 def _chip(problem: Problem, target: Target, family: str) -> Chip | None:
+    """The chip with a family of instructions for the problem; None if it has none."""
     try:
         instruction = _mma(problem, target) if family == "mma" else _asynchronous(problem, target, family)
     except IsaError:  # no row of `simulator.arithmetic.rows`
@@ -195,6 +200,7 @@ def _mma(problem: Problem, target: Target) -> tuple[SumRow, int, str] | None:
 
 
 def _computes(form: MmaForm, problem: Problem) -> bool:
+    """Whether a form multiplies the types of the problem."""
     types = form.a_type, form.b_type, form.c_type, form.d_type
     return (
         not form.row.scale

@@ -79,6 +79,8 @@ class _Checking(_Detecting):
 
 
 class _Legality(_Checking):
+    """A kernel that checks whether the indices of every code differ."""
+
     result = 1
 
     def check(self, e: str) -> Iterator[str]:
@@ -88,6 +90,8 @@ class _Legality(_Checking):
 
 
 class _Ordered(_Checking):
+    """A kernel that checks whether the indices of every code ascend."""
+
     def check(self, e: str) -> Iterator[str]:
         acc, high, low, h0, x = (f"%r{self.spare + i}" for i in range(5))
         yield f"shr.u32 {high}, {e}, 3; shr.u32 {low}, {e}, 1; shr.u32 {h0}, {e}, 2;"
@@ -122,6 +126,7 @@ class _Abft(_Detecting):
 
 
 def _registers(first: int) -> str:
+    """Four registers from `first` on, as an operand of PTX."""
     return "{" + ", ".join(f"%r{first + i}" for i in range(4)) + "}"
 
 

@@ -135,8 +135,8 @@ def summarise(path: str | Path) -> Summary:
         raise
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise _damaged(path, f"is no file of results ({error})") from None
-    if len(table) != len(counts):
-        raise _damaged(path, f"has faults of {len(table)} groups, but its head names {len(counts)}")
+    if len(table) != len(groups):
+        raise _damaged(path, f"has faults of {len(table)} groups, but its head names {len(groups)}")
     return Summary(about, counts, total)
 
 

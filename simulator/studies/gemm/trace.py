@@ -55,6 +55,7 @@ def layout(tile: Tile, k: int) -> Layout:
 
 
 def _up(size: int) -> int:
+    """A size rounded up to a multiple of 1024 bytes."""
     return -(-size // 1024) * 1024
 
 
@@ -382,4 +383,5 @@ def _mixed(products: list[str], others: list[str], *, ahead: bool = True) -> Ite
 
 
 def _list(first: int, count: int) -> str:
+    """Registers from `first` on, as an operand of PTX."""
     return "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"

@@ -73,10 +73,12 @@ def _limits(points: tuple[Point, ...]) -> tuple[float, float, float, float]:
 
 
 def _down(value: float) -> int:
+    """The exponent of the largest power of two that is not above the value."""
     return math.floor(math.log2(value))
 
 
 def _up(value: float) -> int:
+    """The exponent of the smallest power of two that is not below the value."""
     return math.ceil(math.log2(value))
 
 

@@ -42,12 +42,14 @@ def read_record(path: Path) -> Recorded:
 
 
 def _items(path: Path, key: str, table: Any) -> list[tuple[str, Any]]:
+    """The entries of a table of the record; ConfigError if it is none."""
     if not isinstance(table, dict):
         raise ConfigError(str(path), key, f"{table!r}"[:60], _LEGAL)
     return list(table.items())
 
 
 def _check_figures(path: Path, key: str, figures: Any) -> None:
+    """ConfigError if the figures of a group are not those of a record."""
     good = isinstance(figures, dict) and figures.keys() == {"rows", "mean", "worst"}
     if not good or any(not isinstance(value, int | float) or isinstance(value, bool) for value in figures.values()):
         raise ConfigError(str(path), key, f"{figures!r}"[:60], _LEGAL)

@@ -40,6 +40,7 @@ def table(results: Sequence[Result], worst: int) -> str:
 
 
 def _section(result: Result, worst: int) -> list[str]:
+    """The lines about one group: its parts and its worst rows."""
     group = result.group
     lines = [f"{group.name} on {result.config}: {group.title}", f"  {group.source}"]
     if group.note:

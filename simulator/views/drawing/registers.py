@@ -112,14 +112,14 @@ def lane_panels(
     count = slots.shape[1]
     fill, name = filler(palette, operand), operand.word_name
     grid: list[list[Cell | None]] = [[None] * count for _ in range(operand.lanes)]
-    for values, at in zip(records(operand), slot.ravel().tolist(), strict=True):
+    for values, place in zip(records(operand), slot.ravel().tolist(), strict=True):
         row, column, _, lane, _, _, _ = values
         lines = [f"{row},{column}"]
         if selection is not None and operand.name == "e":
             lines.append(f"{int(selection.codes[row, column]):04b}")
         elif selection is not None and operand.name == "a":
             lines.append(f"k{logical_text(selection, row, column)}")
-        grid[lane][at] = Cell(fill(row, lane), tuple(lines), attributes(operand, values))
+        grid[lane][place] = Cell(fill(row, lane), tuple(lines), attributes(operand, values))
     heads = [
         (name(word).removeprefix(f"{operand.name}.") + operand.bits_name(low, low + operand.bits - 1))
         for word, low in slots.T.tolist()

@@ -20,7 +20,7 @@ def explain_mma(target: MmaTarget, fault: Any) -> dict[str, Any]:
     """What the fault changes and what comes of it, under these keys: outcome (the row of results), changes (place,
     before, after, bits, and holds: what is stored there), d (elements that differ, up to 16)."""
     one = np.array([fault])
-    results, (words, found) = target.run(one), target.faulty(one)
+    results, (words, edits) = target.run(one), target.faulty(one)
     site, case = SITES[int(fault["site"])], int(fault["case"])
     values = dict(zip((name for name, _ in outcomes.FIELDS), outcomes.texts(results)[0].split(","), strict=True))
     texts = ("outcome", "reason", "detectors")
@@ -34,7 +34,7 @@ def explain_mma(target: MmaTarget, fault: Any) -> dict[str, Any]:
         before, after = target.choice.selector, int(words["selector"][0, 0, 0])
         shown["changes"] = [{"place": "selector", "before": before, "after": after, "holds": []}]
     else:
-        places = [change for change in found.rows(0).changes() if change[2] != change[3]]
+        places = [change for change in edits.rows(0).changes() if change[2] != change[3]]
         shown["changes"] = [_change(target, target.layout.operands[site], *place) for place in sorted(places)]
     if about["outcome"] in ("masked", "sdc"):
         after = target.form.d.gather(target.execute(words, one))[0]

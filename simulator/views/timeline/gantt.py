@@ -163,7 +163,7 @@ def page(timeline: RecordedRun, colours: str = "colour") -> str:
         "details": json.dumps(_details(timeline), separators=(",", ":")),
     }
     values["details"] = values["details"].replace("<", "\\u003c")
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], template)
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
 
 
 def heading(timeline: RecordedRun) -> str:
