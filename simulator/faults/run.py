@@ -14,7 +14,7 @@ from simulator.faults.outcomes import Results
 from simulator.faults.results import RESULTS
 from simulator.faults.subjects import make
 from simulator.faults.table import BLOCK, FaultList, Faults, write_head
-from simulator.faults.target import FaultTarget
+from simulator.faults.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
 from simulator.parallel import Parts, worked
 from simulator.version import __version__
 
@@ -36,7 +36,7 @@ def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
     except (KeyError, ValueError, TypeError) as error:
         reason = f"its head has no subject ({error})"
         raise TraceError(str(found.path), 0, 0, reason, "a list that 'tcsim faults list' wrote") from None
-    if len(digest) < len(subject.digest):
+    if len(subject.digest) == DIGEST_CHARACTERS and len(digest) == OLD_DIGEST_CHARACTERS:
         return subject  # the list was written before digests were of texts, see `target.DIGEST_CHARACTERS`
     if subject.digest != digest:
         reason = f"operands have the digest {subject.digest}, the list was made for {digest}"

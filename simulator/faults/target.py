@@ -25,12 +25,12 @@ from simulator.faults.table import MODELS, SITES, Faults, as_dict
 from simulator.layout import FormLayout, Operand
 
 Indices = NDArray[np.int64]
+DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS = 24, 16
+"""Of the digest of a program or a `tcgen05.mma`, which is of PTX texts and data. Lists that were written before have 16
+there: of how records were printed, which cannot be made again, so that nothing is compared with it."""
 WHERE = ("live", "dead", "all")
 WORD_MODELS = ("flip", "stuck0", "stuck1", "set", "word")
 OPERAND_MODELS = (*WORD_MODELS, "lane", "swap")
-DIGEST_CHARACTERS = 24
-"""Of the digest of a program or a `tcgen05.mma`, which is of PTX texts and data. Lists that were written before have 16
-there: of how records were printed, which cannot be made again, so that nothing is compared with it."""
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,7 @@ class Lockstep(Observer):
     def run(self) -> None:
         """All of them to the end."""
         self.session.run(self, machines=[self.machine])
+        self.machine.listeners = ()  # which would keep the memory of all copies in a circle
 
     # What a subclass says
 

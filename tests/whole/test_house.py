@@ -24,8 +24,6 @@ from tests.house import (
 )
 from tests.support.paths import ROOT
 
-UNTIL_MERGED = "other branches are still at work on this"
-
 
 @pytest.fixture(scope="module")
 def house() -> Counts:
@@ -49,7 +47,6 @@ def test_modules_are_small(house: Counts) -> None:
     assert house.long_modules == {}
 
 
-@pytest.mark.xfail(strict=False, reason=UNTIL_MERGED)
 def test_forms_are_asked_for_facts_and_not_for_their_class_or_name(house: Counts) -> None:
     asked = [*house.isinstance_of_forms, *house.comparisons_of_forms]
     assert len(asked) <= 9, "\n".join(asked)

@@ -6,8 +6,6 @@ import random
 from collections import Counter
 from itertools import product
 
-import pytest
-
 import isa
 from isa.forms.record import Form, Shape, Space, Time, Unit
 from isa.forms.rows import Row, instruction, row_form
@@ -17,6 +15,7 @@ from simulator.execute import dispatch, registry
 from simulator.views.forms import table
 from tests.golden.make_ptxas_tcgen05 import legal_text as family_text
 from tests.isa.ptx.test_decoder import legal_text
+from tests.support.cases import over
 
 ROWS: tuple[Row, ...] = (*PLAIN_ROWS, *FAMILY_ROWS)
 NOT_EXECUTED = {"tcgen05.ld.red"}  # decoded, but nobody has measured what it does
@@ -29,7 +28,7 @@ def forms_of(row: Row) -> list[Form]:
     return [row_form(row, tuple(slot[place] for slot in row.slots)) for place in (0, -1)]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.name}-{row.section}")
+@over("row", ROWS, ids=lambda row: f"{row.name}-{row.section}")
 def test_a_row_says_everything(row: Row) -> None:
     for form in forms_of(row):
         assert form.section.startswith("PTX ISA 9.0, 9.7.")
@@ -43,7 +42,7 @@ def test_a_row_says_everything(row: Row) -> None:
         assert find_form(form.opcode).opcode == form.opcode
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.name}-{row.section}")
+@over("row", ROWS, ids=lambda row: f"{row.name}-{row.section}")
 def test_its_text_decodes_back(row: Row) -> None:
     generator = random.Random(row.name)
     for form in forms_of(row):

@@ -107,7 +107,12 @@ def chosen() -> list[MmaForm]:
 
 
 @over("arithmetic", ["chip", "exact"])
-@over("form", chosen(), ids=lambda form: form.opcode)
+@over(
+    "form",
+    chosen(),
+    ids=lambda form: form.opcode,
+    distinct=lambda form: (form.sparse, form.a_type.name, form.row.scale),
+)
 def test_against_fractions(form: MmaForm, arithmetic: str) -> None:
     """Every kind of elements with every kind of scales, two outputs of each; ids differ from case to case."""
     rng = np.random.default_rng(len(form.opcode))

@@ -18,6 +18,7 @@ from simulator.execute.dispatch import executor
 from simulator.execute.floating import NAN
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.shared import AddressError
+from tests.support.cases import over
 from tests.support.paths import TESTS
 
 Words = NDArray[np.uint32]
@@ -45,7 +46,7 @@ def verdicts() -> list[tuple[str, bool]]:
         return [(row["ptx"], row["accepted"] == "1") for row in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize(("text", "accepted"), verdicts())
+@over(("text", "accepted"), verdicts())
 def test_as_ptxas_has_it(text: str, accepted: bool) -> None:
     try:
         decoded = isa.decode(text, "sm_90")

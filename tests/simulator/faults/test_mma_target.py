@@ -42,7 +42,8 @@ from simulator.faults.table import BLOCK, SITES, as_dict, read_blocks, read_head
 from simulator.faults.table import to_frame as table_frame
 from simulator.layout import Choice
 from simulator.studies.faults.summary import summarise
-from tests.support.cases import over
+from tests.support.cases import alike, examples, over
+from tests.support.forms import by_metadata
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -110,7 +111,12 @@ def test_every_metadata_bit_of_m16n8k32() -> None:
     assert (live["elements"] <= 8).all()
 
 
-@over("form", [form for form in isa.mma_forms().values() if form.sparse][::9], ids=lambda form: form.opcode)
+@over(
+    "form",
+    [form for form in isa.mma_forms().values() if form.sparse][::9],
+    ids=lambda form: form.opcode,
+    distinct=by_metadata,
+)
 def test_dead_metadata_bits_are_masked_in_other_forms(form: isa.MmaForm) -> None:
     target = next(name for name in ("sm_90a", "sm_89", "sm_80", "sm_120a") if form.supports(isa.parse_target(name)))
     for selector in range(form.metadata.selectors):
@@ -192,7 +198,7 @@ GROUPS: list[dict[str, Any]] = [
 
 
 @over("how", GROUPS, ids=lambda how: "-".join(map(str, how.values())))
-@over("opcode", [F16, TF32, S4, "mma.sp.m16n8k16.f16.f16.f16.f16"])
+@over("opcode", [F16, TF32, S4, "mma.sp.m16n8k16.f16.f16.f16.f16"], distinct=alike)
 def test_models_do_what_their_rows_say(opcode: str, how: dict[str, Any]) -> None:
     subject = MmaTarget(opcode, "sm_90a", cases=2, seed=3)
     if how["kind"] == "selector" and subject.form.metadata.selectors == 1:
@@ -490,7 +496,7 @@ def test_campaigns_that_are_none(change: dict[str, Any], words: str) -> None:
 @pytest.fixture
 def listed(tmp_path: Path, tcsim: Tcsim) -> Path:
     """A list of several blocks."""
-    faults = [{"site": "a", "kind": "flips", "bits": 2, "count": 3 * BLOCK + 100}]
+    faults = [{"site": "a", "kind": "flips", "bits": 2, "count": examples(3, 1) * BLOCK + 100}]
     values = {"campaign": {"seed": 2}, "subject": {"opcode": F16, "cases": 2}, "faults": faults}
     (tmp_path / "c.toml").write_text(_toml(values))
     assert tcsim("faults", "list", tmp_path / "c.toml", "--output", tmp_path / "list.csv") == (0, "", "")

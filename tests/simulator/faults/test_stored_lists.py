@@ -1,4 +1,4 @@
-"""Lists that version 0.1.0 wrote can still be run, and give what it gave: a sample of each shipped campaign."""
+"""Lists that version 0.1.0 wrote still run and give what it gave: a sample of each campaign that comes along."""
 
 from __future__ import annotations
 

@@ -115,7 +115,12 @@ def test_the_streams_are_of_every_class() -> None:
     assert {class_of(form).name for form in CLASSES} == {c.name for c in H100.tensor}
 
 
-@over(("number", "form"), enumerate(CLASSES), ids=lambda value: getattr(value, "opcode", value))
+@over(
+    ("number", "form"),
+    enumerate(CLASSES),
+    ids=lambda value: getattr(value, "opcode", value),
+    distinct=lambda _, form: class_of(form).name,
+)
 def test_streams(folder: Path, number: int, form: isa.MmaForm) -> None:
     """Every class, every number of chains, every number of warps."""
     check_stream(folder, form, *STREAMS[5 * number % len(STREAMS)], FREE_LOOPS)
@@ -927,7 +932,7 @@ def check_sums(timing: Timing) -> None:
 
 
 SLOW_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-QUIET = settings(max_examples=examples(100, 10), deadline=None, suppress_health_check=SLOW_CHECKS)
+QUIET = settings(max_examples=examples(100, 6), deadline=None, suppress_health_check=SLOW_CHECKS)
 
 
 def check_skipping(folder: Path, text: str, config: Config, seed: int, vary: bool) -> None:

@@ -1,0 +1,143 @@
+"""`tcsim gemm` with matrices: values, error and time of a product as cuSPARSELt computes it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from simulator.cli import matrices, say
+from simulator.cli.answer import answer
+
+if TYPE_CHECKING:
+    from simulator.studies.sparselt.product import Product
+
+_NEEDS_MATRICES = ("b", "c", "bias", "prune", "relu", "gelu", "output", "c_type", "d_type", "compute")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What a product of given matrices takes."""
+    group = parser.add_argument_group("with matrices")
+    for name, what in (
+        ("a", "A [m, k]"),
+        ("b", "B [n, k]"),
+        ("c", "C [m, n]"),
+        ("bias", "[m], added to the rows of D"),
+    ):
+        group.add_argument(f"--{name}", metavar="FILE", help=f"{what}: .npy, or .npz with one array")
+    group.add_argument("--prune", metavar="ALGORITHM", help="prune A first: strip, tile or one of PyTorch's")
+    group.add_argument("--alpha", type=float, default=1.0, help="default 1")
+    group.add_argument("--beta", type=float, default=None, help="default 1 with --c, else 0")
+    group.add_argument("--relu", action="store_true")
+    group.add_argument("--gelu", action="store_true")
+    group.add_argument("--c-type", metavar="TYPE", help="of C (default as A; bf16 for 8-bit floats)")
+    group.add_argument("--d-type", metavar="TYPE", help="of D (default as C)")
+    group.add_argument("--compute", choices=("32f", "32i", "16f"), help="default 32f, 32i for s8")
+    group.add_argument("--split-k", type=int, default=1, metavar="N", help="slices of K (default 1); -1: segment-K")
+    group.add_argument("--output", metavar="FILE", help="D (.npy), or D and the exact result (.npz)")
+
+
+def wanted(options: argparse.Namespace) -> bool:
+    """Whether there are matrices, or options that need them."""
+    return options.a is not None or any(getattr(options, name) for name in _NEEDS_MATRICES)
+
+
+def execute(options: argparse.Namespace) -> int:
+    return answer(lambda: _multiply(options), [options.output])
+
+
+def best_tile(options: argparse.Namespace, m: int, n: int, k: int) -> str:
+    """The fastest of the tiles that a search tries."""
+    from simulator.studies.sparselt.cost import TILES, tile_of
+    from simulator.studies.sparselt.plan import search
+
+    found = search(options.type, m, n, k, options.config, sparse=not options.dense)
+    return tile_of(TILES[found.best.config_id], options.type)
+
+
+def _multiply(options: argparse.Namespace) -> str:
+    from isa import IsaError
+    from simulator.studies.sparselt.multiply import matmul
+    from simulator.studies.sparselt.pruning import prune
+
+    if options.a is None or options.b is None:
+        raise IsaError("", -1, "a product of one matrix, or of none", "--a FILE and --b FILE")
+    if options.relu and options.gelu:
+        raise IsaError("", -1, "--relu and --gelu", "one of them")
+    for name in ("trace", "warps"):
+        if getattr(options, name):
+            raise IsaError("", -1, f"--{name} with matrices", f"--{name} without --a")
+    if options.output:
+        matrices.check_output(options.output)
+    a, b, c, bias = (
+        None if path is None else matrices.read_one(path, None)
+        for path in (options.a, options.b, options.c, options.bias)
+    )
+    assert a is not None
+    assert b is not None
+    if options.prune:
+        a = prune(a, options.type, options.prune)
+    tile = options.tile
+    if tile == "best":
+        tile = best_tile(options, a.shape[-2], b.shape[-2], a.shape[-1])
+    product = matmul(
+        a,
+        b,
+        c,
+        type=options.type,
+        c_type=options.c_type,
+        d_type=options.d_type,
+        compute=options.compute,
+        alpha=options.alpha,
+        beta=(1.0 if c is not None else 0.0) if options.beta is None else options.beta,
+        bias=bias,
+        activation="relu" if options.relu else "gelu" if options.gelu else None,
+        sparse=None if options.dense else "a",
+        split_k=options.split_k,
+        tile=tile,
+        config=options.config,
+        strict=False,
+    )
+    if options.output:
+        assert product.exact is not None
+        arrays: dict[str, Any] = {"d": product.d, "exact": product.exact}
+        matrices.write(options.output, {"d": product.d} if options.output.endswith(".npy") else arrays)
+    for note in product.notes:
+        say(note)
+    return _text(product, a.shape, b.shape, options)
+
+
+def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: argparse.Namespace) -> str:
+    summary, time = product.summary(), product.cost
+    assert time is not None
+    found = {
+        "m": a[-2],
+        "n": b[-2],
+        "k": a[-1],
+        "type": options.type,
+        "d_type": product.d_type,
+        "config": options.config,
+        "tile": str(time.kernel.tile),
+        **summary,
+        "cycles": time.cycles,
+        "kernel_cycles": time.kernel.cycles,
+        "reduction_cycles": time.reduction_cycles,
+        "epilogue_cycles": time.epilogue_cycles,
+        "time_us": time.time_us,
+        "notes": list(product.notes),
+        "assumed": list(time.assumed),
+    }
+    if options.format == "json":
+        return json.dumps(found, indent=2) + "\n"
+    nan = f", {summary['nan']:,} NaN" if summary["nan"] else ""
+    mean = "no numbers"
+    if summary["mean_ulp"] is not None:
+        mean = f"mean {summary['mean_ulp']:.3g} ulp, largest {summary['largest_ulp']:,}"
+    lines = [
+        f"{found['m']} x {found['n']} x {found['k']} {options.type} -> {product.d_type} on {options.config}",
+        f"  values: {summary['elements']:,} elements{nan}; {summary['right']:.2%} as exact, {mean}",
+        f"  time: {time.cycles:,} cycles, {time.time_us:,.1f} us with the launch ({found['tile']})",
+        f"    kernel {time.kernel.cycles:,}, slices of K {time.reduction_cycles:,}, reading C {time.epilogue_cycles:,}",
+        *(f"    assumed: {line}" for line in time.assumed),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,228 @@
+"""Algorithm selection, plan and search: the library's way to a product, and how long each choice takes.
+
+`Plan` holds a matmul descriptor and an algorithm; called with memory, it gives what the library would have written to
+D. `search` tries tiles and slices of K in the GEMM model and returns the selections, fastest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from isa.errors import IsaError
+from isa.targets import Target, parse_target
+from simulator.errors import ConfigError
+from simulator.studies.sparselt.cost import TILES, Cost, cost
+from simulator.studies.sparselt.descriptors import MatmulDescriptor, refused
+from simulator.studies.sparselt.matrices import Patterns
+from simulator.studies.sparselt.multiply import matmul
+from simulator.studies.sparselt.product import Product
+
+if TYPE_CHECKING:
+    import pandas
+
+MODES = ("one_kernel", "two_kernels", "heuristic", "dataparallel", "splitk", "streamk")
+"""CUSPARSELT_SPLIT_K_MODE_ONE_KERNEL, ..._TWO_KERNELS, CUSPARSELT_HEURISTIC, _DATAPARALLEL, _SPLITK, _STREAMK."""
+
+_KERNELS, _BLACKWELL = MODES[:2], (100, 103, 110, 120, 121)
+
+
+@dataclass(frozen=True)
+class AlgorithmSelection:
+    """What `cusparseLtMatmulAlgSetAttribute` sets.
+
+    Attributes:
+        config_id: place of a tile in `cost.TILES` (the library's ids name kernels of its own).
+        split_k: slices of K; -1: segment-K; 1: none.
+        mode: one of `MODES`; which one changes no bit here.
+        buffers: for partial sums.
+        iterations: of each algorithm in a search; the model needs one.
+    """
+
+    config_id: int = 0
+    split_k: int = 1
+    mode: str = "one_kernel"
+    buffers: int = 0
+    iterations: int = 5
+
+    MAX_ID = len(TILES)
+
+    def check(self, target: str | Target) -> None:
+        """IsaError where the library refuses the selection on that chip (sm_90: measured; others: as documented)."""
+        number = parse_target(target).number
+        if not 0 <= self.config_id < self.MAX_ID:
+            raise refused(f"config id {self.config_id}", 3, f"0 to {self.MAX_ID - 1}")
+        if self.iterations < 1:
+            raise refused(f"{self.iterations} iterations of a search", 3, "1 or more")
+        modern = number in _BLACKWELL
+        if self.mode not in MODES:
+            raise IsaError(self.mode, -1, f"split-K mode '{self.mode}'", ", ".join(MODES))
+        modes = MODES[2:] if modern and number < 120 else MODES if modern else _KERNELS
+        if self.mode not in modes and (modern is False or self.mode != "one_kernel"):
+            raise refused(f"split-K mode '{self.mode}' on {target}", 3, ", ".join(modes))
+        if number >= 90 and self.split_k not in (1, -1):
+            raise refused(
+                f"split_k = {self.split_k} on {target}", 3, "1, or -1 for segment-K; slices of one's own: matmul"
+            )
+        if number < 90 and self.split_k < 1:
+            raise refused(f"split_k = {self.split_k} on {target}", 3, "1 to K")
+        most = max(self.split_k - 1, 0) if number < 90 else 0
+        if not 0 <= self.buffers <= most:
+            raise refused(f"{self.buffers} split-K buffers", 3, f"0 to {most}" if most else "0")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A product, ready to run.
+
+    Attributes:
+        matmul: the descriptor.
+        selection: the algorithm.
+        config: for the time; None: values alone.
+    """
+
+    matmul: MatmulDescriptor
+    selection: AlgorithmSelection = AlgorithmSelection()
+    config: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        self.selection.check(self.matmul.target)
+
+    def __call__(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        c: ArrayLike | None = None,
+        *,
+        alpha: float | ArrayLike = 1.0,
+        beta: float | ArrayLike = 0.0,
+        bias: ArrayLike | None = None,
+        bias_stride: int = 0,
+        activation: str | None = None,
+        relu_upper_bound: float = float("inf"),
+        relu_threshold: float = 0.0,
+        gelu_scale: float = 1.0,
+        exact: bool = True,
+    ) -> tuple[Patterns, Product]:
+        """The memory of D, and the product [batch, m, n].
+
+        Args:
+            a, b, c: memory as the descriptors say, arrays of any shape.
+            bias: memory; `bias_stride` elements lie from one batch's vector to the next (0: all have the first).
+            alpha, beta, activation, relu_upper_bound, relu_threshold, gelu_scale, exact: as `matmul`.
+        """
+        what = self.matmul
+        left, right = what.a.read(a), what.b.read(b)
+        left = left if what.op_a == "n" else left.transpose(0, 2, 1)
+        right = right if what.op_b == "t" else right.transpose(0, 2, 1)
+        addend = None if c is None else what.c.read(c)
+        found = matmul(
+            np.ascontiguousarray(left),
+            np.ascontiguousarray(right),
+            None if addend is None else np.ascontiguousarray(addend),
+            type=what.a.type,
+            c_type=what.c.type,
+            d_type=what.d.type,
+            compute=what.compute,
+            alpha=alpha,
+            beta=beta,
+            bias=None if bias is None else self._bias(np.asarray(bias), bias_stride),
+            activation=activation,
+            relu_upper_bound=relu_upper_bound,
+            relu_threshold=relu_threshold,
+            gelu_scale=gelu_scale,
+            sparse=what.sparse,
+            split_k=self.selection.split_k,
+            tile=TILES[self.selection.config_id],
+            config=self.config,
+            target=what.target,
+            exact=exact,
+        )
+        return what.d.write(found.d), found
+
+    def _bias(self, memory: NDArray[np.generic], stride: int) -> NDArray[np.generic]:
+        """[batch, m] of a piece of memory."""
+        m, batches = self.matmul.shape[0], self.matmul.d.batches
+        flat = memory.reshape(-1)
+        if stride < 0 or (stride and stride < m) or flat.size < (batches - 1) * stride + m:
+            raise refused(f"a bias of {flat.size} elements with stride {stride}", 3, f"{batches} vectors of {m}")
+        return np.stack([flat[i * stride : i * stride + m] for i in range(batches)])
+
+
+@dataclass(frozen=True)
+class Search:
+    """Selections and what they take, fastest first.
+
+    Attributes:
+        choices: (selection, cost).
+        refused: (tile, why) of those that the chip cannot run.
+    """
+
+    choices: tuple[tuple[AlgorithmSelection, Cost], ...]
+    refused: tuple[tuple[str, str], ...]
+
+    @property
+    def best(self) -> AlgorithmSelection:
+        """The fastest."""
+        return self.choices[0][0]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row a selection."""
+        import pandas
+
+        return pandas.DataFrame(
+            [
+                {
+                    "config_id": selection.config_id,
+                    "tile": TILES[selection.config_id],
+                    "split_k": selection.split_k,
+                    "cycles": time.cycles,
+                    "time_us": time.time_us,
+                    "tflops": time.kernel.tflops * time.kernel.time_us / time.time_us,
+                    "bound": time.kernel.bound,
+                }
+                for selection, time in self.choices
+            ]
+        )
+
+
+def search(
+    type: str,
+    m: int,
+    n: int,
+    k: int,
+    config: str | Path = "h100_sxm",
+    *,
+    sparse: bool = True,
+    tiles: Sequence[str] = TILES,
+    split_k: Sequence[int] = (1,),
+) -> Search:
+    """How long each tile and number of slices takes, as `cusparseLtMatmulSearch` measures.
+
+    Args:
+        split_k: numbers of slices of K to try.
+
+    Raises:
+        IsaError: a type that the GEMM model has no instructions for, or no tile that fits.
+        ConfigError: a config without times for global memory.
+    """
+    choices: list[tuple[AlgorithmSelection, Cost]] = []
+    failed: list[tuple[str, str]] = []
+    for tile in tiles:
+        for slices in split_k:
+            try:
+                time = cost(type, m, n, k, config, tile=tile, batches=1, sparse=sparse, slices=slices, c_bits=0)
+            except (IsaError, ConfigError) as error:
+                failed.append((tile, error.reason))
+                last = error
+                continue
+            choices.append((replace(AlgorithmSelection(), config_id=TILES.index(tile), split_k=slices), time))
+    if not choices:
+        raise last
+    choices.sort(key=lambda choice: choice[1].cycles)
+    return Search(tuple(choices), tuple(failed))

@@ -1,0 +1,98 @@
+"""Which types go together, and what cuSPARSELt answers where they do not.
+
+Measured with cuSPARSELt 0.8 on an NVIDIA H100 in November 2026: 1,920 combinations of the types of A, B, C and D and of
+the compute type. `docs/sparselt_matmul.md` has every enumerator of the library.
+"""
+
+from __future__ import annotations
+
+from isa.errors import IsaError
+from isa.targets import Target
+
+COMPUTE = ("32i", "32f", "16f")
+"""CUSPARSE_COMPUTE_32I, _32F and _16F."""
+
+ACCEPTED: tuple[tuple[str, str, str, str], ...] = (
+    # A and B, C, D, compute
+    ("f32", "f32", "f32", "32f"),
+    ("f16", "f16", "f16", "16f"),
+    ("f16", "f16", "f16", "32f"),
+    ("bf16", "bf16", "bf16", "32f"),
+    ("s8", "f16", "f16", "32i"),
+    ("s8", "bf16", "bf16", "32i"),
+    ("s8", "s8", "s8", "32i"),
+    ("s8", "s32", "s32", "32i"),
+    *(
+        ("e4m3", c, d, "32f")
+        for c, d in (("f32", "f32"), ("f16", "f16"), ("f16", "e4m3"), ("bf16", "bf16"), ("bf16", "e4m3"))
+    ),
+    *(
+        ("e5m2", c, d, "32f")
+        for c, d in (("f32", "f32"), ("f16", "f16"), ("f16", "e5m2"), ("bf16", "bf16"), ("bf16", "e5m2"))
+    ),
+)
+"""What the library accepts on sm_90; it answers 10, not supported, to everything else."""
+
+BLACKWELL_ONLY: tuple[tuple[str, str, str, str], ...] = tuple(
+    ("e2m1", c, d, "32f")
+    for c, d in (("f32", "f32"), ("f16", "f16"), ("f16", "e2m1"), ("bf16", "bf16"), ("bf16", "e2m1"))
+)
+"""What its descriptor takes on sm_90, but no algorithm does: it answers 7, architecture mismatch."""
+
+BLACKWELL = (100, 103, 110)
+"""Targets whose e2m1 products are simulated."""
+
+DEFAULT_C = {"f32": "f32", "f16": "f16", "bf16": "bf16", "s8": "s8", "e4m3": "bf16", "e5m2": "bf16", "e2m1": "bf16"}
+"""Type of C and D unless they are given."""
+
+STATUSES = {0: "success", 3: "invalid value", 7: "architecture mismatch", 10: "not supported"}
+
+_GELU = {
+    ("s8", "s8"),
+    ("e4m3", "e4m3"),
+    ("e4m3", "bf16"),
+    ("e5m2", "e5m2"),
+    ("e5m2", "bf16"),
+    ("e2m1", "e2m1"),
+    ("e2m1", "bf16"),
+}  # A and D
+
+
+def type_status(a: str, c: str, d: str, compute: str) -> int:
+    """What the library answers to these types on sm_90: 0, 7 or 10."""
+    asked = (a, c, d, compute)
+    return 0 if asked in ACCEPTED else 7 if asked in BLACKWELL_ONLY else 10
+
+
+def gelu_status(a: str, d: str) -> int:
+    """What the library answers to GELU: 0, or 3."""
+    return 0 if (a, d) in _GELU else 3
+
+
+def vector_status(a: str) -> int:
+    """What the library answers to a vector of alpha or beta: 0, or 10."""
+    return 0 if a == "s8" else 10
+
+
+def check_types(a: str, c: str, d: str, compute: str, target: Target) -> None:
+    """IsaError where the library refuses the types."""
+    if compute not in COMPUTE:
+        raise IsaError(str(compute), -1, f"compute={compute!r} is not a compute type", ", ".join(COMPUTE))
+    status = type_status(a, c, d, compute)
+    if not status or (status == 7 and target.number in BLACKWELL):
+        return
+    legal = [f"c_type={row[1]}, d_type={row[2]}, compute={row[3]}" for row in ACCEPTED if row[0] == a]
+    reason = f"cuSPARSELt has no product of {a} with c_type={c}, d_type={d}, compute={compute}"
+    if status == 7:
+        reason = f"cuSPARSELt multiplies {a} on Blackwell alone, not on {target}"
+    raise IsaError(
+        a,
+        -1,
+        f"{reason} (status {status}, {STATUSES[status]})",
+        "; or ".join(legal) or "f16, bf16, f32, s8, e4m3, e5m2",
+    )
+
+
+def bias_type(a: str, c: str, d: str) -> str:
+    """The type of the bias: f32 for s8 into s8 or s32, else that of C (sm_90; measured)."""
+    return "f32" if a == "s8" and d in ("s8", "s32") else c
