@@ -26,8 +26,8 @@ from simulator.layout import FormLayout, Operand
 
 Indices = NDArray[np.int64]
 DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS = 24, 16
-"""Of the digest of a program or a `tcgen05.mma`, which is of PTX texts and data. Lists that were written before have 16
-there: of how records were printed, which cannot be made again, so that nothing is compared with it."""
+"""How many hex digits the digest of a program or a `tcgen05.mma` has: 24, computed from PTX texts and data. Older lists
+have 16, computed from how records were printed. That cannot be repeated, so such a digest is not compared."""
 WHERE = ("live", "dead", "all")
 WORD_MODELS = ("flip", "stuck0", "stuck1", "set", "word")
 OPERAND_MODELS = (*WORD_MODELS, "lane", "swap")
