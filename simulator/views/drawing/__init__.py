@@ -5,7 +5,7 @@
     >>> layout = form_layout("mma.sp.m16n8k32.f32.f16.f16.f32")
     >>> picture = draw(layout, selection=read_metadata(layout, "random"), palette="safe")
     >>> picture.svg.count("data-operand="), picture.title
-    (832, 'mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32')
+    (768, 'mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32')
 
 A notebook shows a picture by itself. `picture.save("x.svg")` writes it; `simulator.views.drawing.page.html` makes a
 page of it.
