@@ -1,4 +1,6 @@
-"""The instruction set: text, legality, encodings, and where every element lives. No chip, no time, no state.
+"""The instruction set around NVIDIA's sparse tensor cores: how instructions are written, which of them are legal, how
+descriptors and metadata are encoded, and where every matrix element lives. This package knows no chip, no time and no
+state.
 
 >>> import isa
 >>> ins = isa.decode(

@@ -1,15 +1,23 @@
 """The errors of the project: what is wrong, where, and what would be right.
 
-`Error` is the root of everything that the project raises on purpose; `simulator.Error` is the same class.
+`Error` is the root of everything that the project raises on purpose; `simulator.Error` is the same class. The policies
+that say what to do about undefined behaviour stand here, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
+
+# What to do about undefined behaviour: compute what hardware was measured to compute, or raise `UndefinedBehavior`.
+Policy = Literal["hardware", "raise"]
+POLICIES: tuple[str, ...] = get_args(Policy)
+# Fault campaigns compare two more, which mend undefined metadata codes; `simulator.faults.policies` describes them.
+FAULT_POLICIES = (*POLICIES, "zero", "saturate")
 
 
 class Error(Exception):
-    """Root of everything that is raised on purpose, so that one `except simulator.Error` meets it all.
+    """The root of all errors that the project raises on purpose: `except simulator.Error` catches every one of them.
 
     Every error carries these attributes; what does not apply to it keeps the empty value.
 
@@ -55,7 +63,7 @@ class IsaError(Error, ValueError):
 
     @classmethod
     def together(cls, errors: Sequence[IsaError]) -> IsaError:
-        """One error for several, in the order of their places; its rule is the first one's."""
+        """Joins several errors into one, ordered by their positions in the text; it has the rule of the first."""
         first, *rest = sorted(errors, key=lambda error: error.position)
         more = (*first.more, *rest)
         return cls(
@@ -83,7 +91,7 @@ class IsaError(Error, ValueError):
 
 
 class UndefinedBehavior(Error):  # noqa: N818 - the name of the contract
-    """A case that PTX leaves undefined, met while executing.
+    """A case that PTX leaves undefined, which came up during execution.
 
     Attributes:
         rule: the case, one of the keys of `isa.undefined.RULES`.

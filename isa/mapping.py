@@ -1,4 +1,5 @@
-"""One mapping per operand: places in the register file <-> coordinates in a matrix.
+"""Defines `Mapping`, which says where the elements of an operand live. It translates between places in the register
+file (lane, register, element) and coordinates in a matrix (row, column), in both directions.
 
 Every fragment layout of PTX is a permutation of binary digits: the lane, the register and the element index are cut
 into digits, and each digit becomes a digit of the row or of the column. `Mapping` is the list of those digits. Both
@@ -20,8 +21,8 @@ Integers = NDArray[np.int64]
 
 
 class Digit(NamedTuple):
-    """`place // step % size` is worth `stride` each on `axis`; and `axis // stride % size` is worth `step` each in
-    `place`."""
+    """One digit of a mapping: `place // step % size` counts `stride` on `axis`, and `axis // stride % size` counts
+    `step` in `place`."""
 
     place: str
     step: int
@@ -31,7 +32,7 @@ class Digit(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """`place // step % size` is always `value`: a digit whose coordinate has been chosen."""
+    """A digit whose coordinate has been chosen: `place // step % size` is always `value`."""
 
     place: str
     step: int
@@ -57,7 +58,7 @@ class Mapping:
     fixed: tuple[Fixed, ...] = ()
 
     def at(self, **chosen: int) -> Mapping:
-        """The mapping of the other coordinates, where these have the given values (within their sizes)."""
+        """The mapping of the other coordinates, when these coordinates have the given values (within their sizes)."""
         axes = dict(self.axes)
         assert all(0 <= value < axes[axis] for axis, value in chosen.items())
         fixed = tuple(
@@ -69,21 +70,21 @@ class Mapping:
         )
 
     def holds(self, **places: int | Integers) -> NDArray[np.bool_]:
-        """Whether there is a coordinate at these places: everywhere, but for fixed digits."""
-        found = [_digit(places[f.place], f.step, f.size) == f.value for f in self.fixed]
+        """Whether the given places hold an element. All places do, except those that disagree with a fixed digit."""
+        matches = [_digit(places[f.place], f.step, f.size) == f.value for f in self.fixed]
         return reduce(
-            np.logical_and, found, np.ones(np.broadcast_shapes(*(np.shape(p) for p in places.values())), np.bool_)
+            np.logical_and, matches, np.ones(np.broadcast_shapes(*(np.shape(p) for p in places.values())), np.bool_)
         )
 
     def coordinates(self, **places: int | Integers) -> tuple[Integers, ...]:
-        """Coordinates, in the order of `axes`, of the given places (integers or arrays that broadcast)."""
+        """The coordinates, in the order of `axes`, of the given places (integers or arrays that broadcast)."""
         return tuple(
             _weighted([(_digit(places[d.place], d.step, d.size), d.stride) for d in self.digits if d.axis == axis])
             for axis, _ in self.axes
         )
 
     def positions(self, **coordinates: int | Integers) -> tuple[Integers, ...]:
-        """Places, in the order of `places`, of the given coordinates (integers or arrays that broadcast)."""
+        """The places, in the order of `places`, of the given coordinates (integers or arrays that broadcast)."""
         return tuple(
             _weighted(
                 [(_digit(coordinates[d.axis], d.stride, d.size), d.step) for d in self.digits if d.place == place]
@@ -93,7 +94,7 @@ class Mapping:
         )
 
     def _start(self, place: str) -> int:
-        """What the fixed digits of a place are worth."""
+        """What the fixed digits add to a place."""
         return sum(f.step * f.value for f in self.fixed if f.place == place)
 
     @property
@@ -110,16 +111,16 @@ class Mapping:
     def grid(self) -> tuple[Integers, ...]:
         """For each place an array of the shape of the matrix: where each element lives."""
         index = np.indices(self.shape)
-        found = self.positions(**{axis: index[i] for i, (axis, _) in enumerate(self.axes)})
-        return tuple(np.broadcast_to(f, self.shape) for f in found)
+        positions = self.positions(**{axis: index[i] for i, (axis, _) in enumerate(self.axes)})
+        return tuple(np.broadcast_to(f, self.shape) for f in positions)
 
     @cached_property
     def inverse_grid(self) -> tuple[Integers, ...]:
-        """For each coordinate an array of the shape of the places: what each place holds (where it `holds`
-        anything)."""
+        """For each coordinate an array of the shape of the places: the coordinate of the element that each place holds
+        (meaningless where `holds` is false)."""
         index = np.indices(self.place_shape)
-        found = self.coordinates(**{place: index[i] for i, (place, _) in enumerate(self.places)})
-        return tuple(np.broadcast_to(f, self.place_shape) for f in found)
+        coordinates = self.coordinates(**{place: index[i] for i, (place, _) in enumerate(self.places)})
+        return tuple(np.broadcast_to(f, self.place_shape) for f in coordinates)
 
     def formulas(self, **numbers: int) -> dict[str, str]:
         """One line of integer arithmetic for each coordinate and each place, e.g. `{"row": "lane / 4 + 8 * (register %
@@ -150,15 +151,16 @@ def _weighted(terms: list[tuple[Integers, int]]) -> Integers:
 
 
 def _joined(terms: list[tuple[str, int, int, int]]) -> list[tuple[str, int, int, int]]:
-    """Neighbouring digits of one name that keep their distance as one digit: `row % 16 + 16 * (row / 16)` is `row`."""
-    found: list[tuple[str, int, int, int]] = []
+    """Joins neighbouring digits of one name into one digit where they keep their distance: `row % 16 + 16 * (row / 16)`
+    is `row`."""
+    joined: list[tuple[str, int, int, int]] = []
     for name, step, size, weight in sorted(terms):
-        last = found[-1] if found else ("", 0, 0, 0)
+        last = joined[-1] if joined else ("", 0, 0, 0)
         if last[0] == name and last[1] * last[2] == step and last[3] * last[2] == weight:
-            found[-1] = (name, last[1], last[2] * size, last[3])
+            joined[-1] = (name, last[1], last[2] * size, last[3])
         else:
-            found.append((name, step, size, weight))
-    return found
+            joined.append((name, step, size, weight))
+    return joined
 
 
 def _formula(
@@ -167,7 +169,8 @@ def _formula(
     start: int,
     numbers: AbstractMapping[str, int],
 ) -> str:
-    """`start` and the sum of `weight * (name / step % size)`, without the operations that change nothing."""
+    """The formula of `start` plus the sum of `weight * (name / step % size)`, without the operations that change
+    nothing."""
     parts = []
     for name, step, size, weight in sorted(_joined(terms), key=lambda term: term[3]):
         shown = str(numbers.get(name, name))

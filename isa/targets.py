@@ -1,4 +1,5 @@
-"""Compilation targets: sm_XY with the suffix that decides what is available.
+"""Compilation targets such as sm_90a: the number of the architecture, and the suffix that decides which instructions
+are available.
 
 `sm_90a` has what `sm_90` has and the architecture's own features; `sm_120f` what the family 120 shares. PTX ISA 9.0,
 11.1.2 (.target).
@@ -27,7 +28,7 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str | Target) -> Target:
-    """`"sm_90a"` -> Target(90, "a"); IsaError for a name that no assembler knows."""
+    """`"sm_90a"` -> Target(90, "a"); raises IsaError for a name that no assembler knows."""
     if isinstance(text, Target):
         return text
     match = re.fullmatch(r"sm_(\d+)([af]?)", text)
@@ -48,7 +49,7 @@ def parse_target(text: str | Target) -> Target:
 
 @dataclass(frozen=True)
 class Availability:
-    """The targets that have something.
+    """The targets on which an instruction or a form is available.
 
     Attributes:
         text: "80+" (sm_80 and everything later, suffixes included), or names without "sm_", e.g. "120a 121a 120f 121f".
@@ -63,11 +64,11 @@ class Availability:
 
     @property
     def lowest(self) -> int:
-        """The lowest sm number that has it."""
+        """The lowest sm number on which it is available."""
         return min(int(number) for number in re.findall(r"\d+", self.text))
 
     def both(self, other: Availability) -> Availability:
-        """The targets that have both."""
+        """The targets that are in both."""
         if self.text.endswith("+") or other.text.endswith("+"):
             return max(self, other, key=lambda availability: availability.lowest)
         return Availability(" ".join(name for name in self.text.split() if name in other.text.split()))

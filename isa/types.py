@@ -1,9 +1,11 @@
-"""Element types: how the bits of a register are to be read.
+"""The element types of matrices (f16, e4m3, s8, ...): how many bits an element has, and how they are to be read.
 
 Registers, shared memory and files hold unsigned integers; an `ElementType` says what they mean. A pattern of a type is
 always held in a uint32, lowest bits first, whatever the width of the type; of f64 alone in a uint64, like the 64-bit
 registers that hold it.
-Source: PTX ISA 9.0, section 5.2.3 (alternate floating-point formats) and 9.7.14.1 (matrix data types).
+
+Source: PTX ISA 9.0, section 5.2.3 (alternate floating-point formats) and 9.7.14.1 (matrix data
+types).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """One element type.
+    """One type of matrix elements: its name, its width, and how its bits are to be read.
 
     Attributes:
         name: PTX's name without the dot.
@@ -64,6 +66,7 @@ class ElementType:
 
     @property
     def is_float(self) -> bool:
+        """Whether the type is a floating-point type."""
         return self.kind is Kind.FLOAT
 
     @property
@@ -132,7 +135,7 @@ SCALE_TYPES: dict[str, ElementType] = {
 
 
 def element_type(name: str | ElementType) -> ElementType:
-    """The type of that name; IsaError with the known names if there is none."""
+    """The type of that name; raises IsaError with the known names if there is none."""
     if isinstance(name, ElementType):
         return name
     try:
@@ -164,7 +167,7 @@ def _shifts(bits: int) -> Bits:
 
 
 def typed(array: NDArray[T], kind: type[T], tail: tuple[int, ...], what: str) -> NDArray[T]:
-    """The array, of that type and with these last sizes; IsaError otherwise."""
+    """Returns the array after checking its type and the sizes of its last axes; raises IsaError if they are others."""
     array = np.asarray(array)
     if array.dtype != kind or array.shape[-len(tail) :] != tail:
         legal = f"{kind.__name__} [..., {', '.join(map(str, tail))}]"

@@ -1,8 +1,8 @@
-"""What PTX leaves undefined, case by case: the names, the rules, and where each rule is stated.
+"""The cases that PTX leaves undefined: the name of each, the rule that is broken, and the source that states the rule.
 
-`RULES` names every case that the project looks for; those that concern the metadata of `mma.sp` are found here, the
-others by whoever holds the state they depend on. What an H100 does with undefined metadata is measured and computable;
-that is the executor's business, not a rule.
+`RULES` lists every case that the project detects. This module detects those that concern the metadata of `mma.sp`; the
+others are detected by the modules that hold the state on which they depend. What an H100 does with undefined metadata
+has been measured, and `simulator.execute` computes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from isa.types import Bits
 
 
 class Rule(NamedTuple):
-    """One case: the rule that is broken, and the PTX section or the measurement that states it."""
+    """The rule that is broken in one case of undefined behaviour, and the PTX section or the measurement that states
+    the rule."""
 
     rule: str
     section: str
@@ -87,17 +88,19 @@ RULES: dict[str, Rule] = {
 
 
 class SparseForm(Protocol):
-    """What is asked of a sparse form (`isa.forms.mma.MmaForm`)."""
+    """What this module needs to know of a sparse form (`isa.forms.mma.MmaForm`)."""
 
     @property
-    def opcode(self) -> str: ...
+    def opcode(self) -> str:
+        """The canonical opcode."""
 
     @property
-    def metadata(self) -> Metadata: ...
+    def metadata(self) -> Metadata:
+        """The metadata operand."""
 
 
 def undefined_behavior(name: str, where: str) -> UndefinedBehavior:
-    """The exception for a case of `RULES`, met at `where`."""
+    """Makes the exception for a case of `RULES` that came up at `where`."""
     rule = RULES[name]
     return UndefinedBehavior(name, where, rule.rule, rule.section)
 
@@ -117,8 +120,8 @@ def metadata_findings(form: SparseForm, codes: Bits) -> dict[str, NDArray[np.boo
 
 
 def first_metadata_finding(form: SparseForm, codes: Bits, selector: int) -> UndefinedBehavior | None:
-    """The first undefined code of `codes` [case, row, chunk] in order of case, row and chunk, or None if all are
-    defined."""
+    """The exception for the first undefined code of `codes` [case, row, chunk], in order of case, row and chunk; None
+    if all are defined."""
     findings = metadata_findings(form, codes)
     broken = np.logical_or.reduce(list(findings.values()))
     if not broken.any():
@@ -135,8 +138,8 @@ def first_metadata_finding(form: SparseForm, codes: Bits, selector: int) -> Unde
 
 
 def _tables(form: SparseForm) -> dict[str, NDArray[np.bool_]]:
-    """For each rule, which of the 16 codes break it; together exactly the codes that `form.metadata` does not list as
-    defined."""
+    """For each rule, which of the 16 codes break it. Together they are exactly the codes that `form.metadata` does not
+    list as defined."""
     code = np.arange(16)
     low, high = code & 3, code >> 2
     legal = np.isin(code, form.metadata.codes)

@@ -1,1 +1,1 @@
-"""Bit fields that an instruction reads from a register: instruction descriptors and zero-column masks."""
+"""Instruction descriptors and zero-column masks: the words of bit fields that tell `tcgen05.mma` what to compute."""

@@ -1,5 +1,5 @@
-"""Words made of bit fields: one table of `Field` for each kind of word, from which encoding, decoding, explanation and
-checks come.
+"""Defines words that are made of bit fields. Each kind of word has one table of `Field`; encoding, decoding,
+explanation and checks all read that table.
 
 `isa.descriptors.instruction`, `isa.shared_memory.descriptor` and `isa.descriptors.zero_column_mask` hold the tables.
 """
@@ -28,8 +28,8 @@ class Severity(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with a descriptor: field, bits ("" for the kind, which is not in the word), the rule,
-    what would be right, who says so, and how bad it is."""
+    """One thing that is wrong with a descriptor: the field, its bits ("" for the kind, which is not part of the word),
+    the rule that is broken, what would be right, the source of the rule, and how severe it is."""
 
     field: str
     bits: str
@@ -77,25 +77,27 @@ class Field:
 
     @property
     def bits(self) -> str:
+        """The position of the field in the word, e.g. "4" or "7-9"."""
         return str(self.low) if self.width == 1 else f"{self.low}-{self.low + self.width - 1}"
 
     @property
     def mask(self) -> int:
-        """The bits of the field, in place."""
+        """The mask of the field's bits, at their position in the word."""
         return ((1 << self.width) - 1) << self.low
 
     def named(self, variant: str) -> Mapping[int, Value]:
-        """The named codes of a variant."""
+        """The named codes of a variant: code -> value."""
         return self.names.get(variant, self.names.get("", {}))
 
     def value(self, code: int, variant: str) -> Value:
-        """What the attribute is for a code."""
+        """The value of the attribute that a code stands for."""
         if self.flag:
             return bool(code)
         return self.named(variant).get(code, code << self.shift)
 
     def code(self, value: Value, variant: str, rule: str = "") -> int:
-        """The code of an attribute's value; IsaError, of this rule, if the field cannot hold it."""
+        """The code that stands for a value of the attribute; raises IsaError, with the given rule, if the field cannot
+        hold the value."""
         wrong: dict[str, Any] = {"rule": rule, "operand": self.name}
         names = self.named(variant)
         for code, name in names.items():
@@ -125,7 +127,7 @@ class Field:
         return number >> self.shift
 
     def explain(self, code: int, variant: str) -> str:
-        """A code in words."""
+        """A code explained in words."""
         value = self.value(code, variant)
         unnamed = bool(self.named(variant)) and code not in self.named(variant)
         return self.words.get(code, f"code {code} has no meaning here" if unnamed else str(value))
@@ -134,13 +136,15 @@ class Field:
 def reserved(
     low: int, width: int, meaning: str = "reserved", severity: Severity = Severity.ILLEGAL, right: str = "0"
 ) -> Field:
-    """Bits that must be zero; set ones are kept in place and reported."""
+    """A field of bits that must be zero. Bits that are set all the same are kept by decoding and reported by the
+    checks."""
     return Field("reserved", low, width, meaning, severity=severity, right=right)
 
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A word of bit fields as a value; attributes are meanings, `encode` and `decode` go between them and the word."""
+    """A word of bit fields, held as named attributes; `encode` and `decode` convert between the attributes and the
+    word."""
 
     TITLE: ClassVar[str] = ""
     TABLE: ClassVar[tuple[Field, ...]] = ()
@@ -153,7 +157,7 @@ class Descriptor:
 
     @property
     def variant(self) -> str:
-        """What selects among the names of a field; the kind, for instruction descriptors."""
+        """The variant that selects among the names of a field; for instruction descriptors this is the kind."""
         return ""
 
     @property
@@ -176,7 +180,7 @@ class Descriptor:
             )
 
     def encode(self) -> int:
-        """The word."""
+        """The word that the attributes make."""
         return self.reserved | sum(
             item.code(getattr(self, item.name), self.variant) << item.low for item in self._named()
         )
@@ -198,7 +202,7 @@ class Descriptor:
         return "\n".join(lines)
 
     def finding(self, name: str, severity: Severity, rule: str, right: str, source: str = "") -> Finding:
-        """A finding about one field."""
+        """Makes a `Finding` about one field."""
         item = next(item for item in self._named() if item.name == name)
         return Finding(name, item.bits, rule, right, source or self.SOURCE, severity)
 
@@ -218,17 +222,17 @@ class Descriptor:
         ]
 
     def refuse(self, findings: Iterable[Finding]) -> None:
-        """IsaError with all findings that are not mere warnings, if there are any."""
-        bad = [found for found in findings if found.severity is not Severity.WARNING]
+        """Raises IsaError with all findings that are more than warnings, if there are any."""
+        bad = [finding for finding in findings if finding.severity is not Severity.WARNING]
         if bad:
-            rights = "; ".join(f"{found.place}: {found.right}" for found in bad)
+            rights = "; ".join(f"{finding.place}: {finding.right}" for finding in bad)
             word, reason = f"0x{self.encode():0{self.WIDTH // 4}x}", "; ".join(map(str, bad))
-            first = next((found for found in bad if found.field in self.RULE_OF_FIELD), bad[0])
+            first = next((finding for finding in bad if finding.field in self.RULE_OF_FIELD), bad[0])
             raise IsaError(word, -1, reason, rights, rule=self.rule_of(first.field), operand=first.field)
 
     @classmethod
     def rule_of(cls, field_name: str) -> str:
-        """`Error.rule` of what is wrong with a field."""
+        """The rule (`Error.rule`) to name when a field is wrong."""
         return cls.RULE_OF_FIELD.get(field_name, cls.RULE)
 
     def _named(self) -> list[Field]:
@@ -236,7 +240,7 @@ class Descriptor:
 
 
 def _whole(value: object) -> int | None:
-    """A whole number as int, or None."""
+    """The value as an int if it is a whole number, else None."""
     try:
         return index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -244,7 +248,8 @@ def _whole(value: object) -> int | None:
 
 
 def unpack_word(table: Iterable[Field], word: int, width: int, variant: str = "") -> dict[str, Any]:
-    """The attributes that a word stands for, reserved bits included; IsaError if it has more than `width` bits."""
+    """The attributes that a word stands for, reserved bits included. Raises IsaError if the word has more than `width`
+    bits."""
     bits = _whole(word)
     if bits is None or not 0 <= bits < 1 << width:
         raise IsaError(str(word), -1, f"not a word of {width} bits", f"0 to 0x{(1 << width) - 1:x}")
@@ -262,9 +267,9 @@ def unpack_word(table: Iterable[Field], word: int, width: int, variant: str = ""
 
 @dataclass(frozen=True)
 class SingleTableDescriptor(Descriptor):
-    """A descriptor whose fields do not depend on anything outside of the word."""
+    """A descriptor whose fields do not depend on anything outside the word."""
 
     @classmethod
     def decode(cls, word: int) -> Self:
-        """The descriptor that a word is."""
+        """Decodes a word into a descriptor."""
         return cls(**unpack_word(cls.TABLE, word, cls.WIDTH))

@@ -1,4 +1,4 @@
-"""The bit fields of the instruction descriptor of `tcgen05.mma`: one table for each of its three families.
+"""The tables of the bit fields in the instruction descriptor of `tcgen05.mma`, one for each of its three families.
 
 Sources: PTX ISA 9.0, 9.7.16.4.2 (tables 42 to 44); PTX ISA 9.4 (bits 12, 26 and 29, sm_107); CUTLASS
 include/cute/arch/mma_sm100_desc.hpp.

@@ -1,13 +1,13 @@
-"""Descriptors of `tcgen05`: tables of bit fields, and the instruction descriptor of `tcgen05.mma` in its three
-families.
+"""The instruction descriptor of `tcgen05.mma`: the 32-bit word that gives its shape, its element types and its options.
+Here it is encoded, decoded and checked.
 
 ptxas never looks into a descriptor, constant or not, so what is checked here is checked nowhere else. A family is one
 table of `Field`; encoding, decoding, `str()`, the check of reserved bits and the page docs/descriptors.md (`python -m
 isa.descriptors.page`) all come from it.
 
 Sources: PTX ISA 9.0, 9.7.16.4.2 (tables 42 to 44), 9.7.16.2.1 (shapes), 9.7.16.10.8 (sparsity); PTX ISA 9.4 (bits 12,
-    26 and 29, sm_107);
-CUTLASS include/cute/arch/mma_sm100_desc.hpp. Rules that rest on less say so: "one source" or "inferred".
+26 and 29, sm_107); CUTLASS include/cute/arch/mma_sm100_desc.hpp. Rules that rest on less say so: "one source" or
+"inferred".
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VECTORS = {"mxf8f6f4": {"": 1, "1X": 1, "block32": 1}, "mxf4": {"": 2, "2X": 2,
 
 
 def legal_m(kind: str, *, cta_group: int = 1, sparse: bool = False, ws: bool = False) -> tuple[int, ...]:
-    """The M of a kind; empty where there is no such form. PTX ISA 9.0, 9.7.16.2.1."""
+    """The legal values of M for a kind; empty if there is no such form. PTX ISA 9.0, 9.7.16.2.1."""
     if kind.startswith("mx"):
         return () if ws else (128,) if cta_group == 1 else (256,) if sparse else (128, 256)
     if ws:
@@ -47,7 +47,8 @@ def legal_m(kind: str, *, cta_group: int = 1, sparse: bool = False, ws: bool = F
 
 
 def legal_n(kind: str, *, cta_group: int = 1, sparse: bool = False, ws: bool = False) -> tuple[int, ...]:
-    """The N of a kind by PTX's table; for f8f6f4 the wider of its two readings. PTX ISA 9.0, 9.7.16.2.1."""
+    """The legal values of N for a kind by PTX's table; for f8f6f4 the wider of its two readings. PTX ISA 9.0,
+    9.7.16.2.1."""
     if ws:
         return () if kind.startswith("mx") or cta_group == 2 else (64, 128) if sparse else (64, 128, 256)
     if kind == "i8":
@@ -57,7 +58,8 @@ def legal_n(kind: str, *, cta_group: int = 1, sparse: bool = False, ws: bool = F
 
 
 def strict_n(kind: str, m: int, *, cta_group: int = 1, sparse: bool = False, ws: bool = False) -> tuple[int, str]:
-    """A granularity of N that others ask for beyond PTX's table, and who does; (1, "") if nobody. One source each."""
+    """A granularity of N that other sources ask for beyond PTX's table, and the name of that source; (1, "") if there
+    is none. Each rests on one source."""
     if ws:
         return 1, ""
     if sparse and kind == "f8f6f4" and cta_group == 2:
@@ -122,17 +124,19 @@ class InstructionDescriptor(Descriptor):
 
     @classmethod
     def decode(cls, word: int, kind: str) -> Self:
-        """The descriptor that a word is for an instruction of this kind; every word of 32 bits is one."""
+        """Decodes a word for an instruction of this kind; every word of 32 bits can be decoded."""
         if kind not in FAMILIES:
             raise IsaError(str(kind), 0, f"unknown kind '{kind}'", ", ".join(KINDS))
         return cls(kind, **unpack_word(FAMILIES[kind], word, cls.WIDTH, kind))
 
     @property
     def variant(self) -> str:
+        """The kind, which selects among the names of the type codes."""
         return self.kind
 
     @property
     def table(self) -> tuple[Field, ...]:
+        """The table of bit fields of the kind's family."""
         return FAMILIES[self.kind]
 
     @property
@@ -142,12 +146,12 @@ class InstructionDescriptor(Descriptor):
 
     @property
     def k_stored(self) -> int:
-        """Columns of A that are stored."""
+        """The number of columns of A that are stored."""
         return stored_k(self.k, self.sparse)
 
     @property
     def result_type(self) -> str:
-        """The type of D, which the kind says where the field does not."""
+        """The type of D: from the field, or from the kind where that leaves no choice."""
         types = _D_TYPES.get(self.kind, ("f32",))
         return str(self.d_type) if len(types) > 1 else types[0]
 
@@ -219,7 +223,7 @@ class InstructionDescriptor(Descriptor):
         return findings
 
     def check(self, **how: Any) -> None:
-        """IsaError with everything that `validate(**how)` finds illegal or undefined."""
+        """Raises IsaError with everything that `validate(**how)` reports as illegal or undefined."""
         self.refuse(self.validate(**how))
 
     def _sparsity(self, sp: bool | None, chip: Target) -> list[Finding]:
@@ -259,7 +263,7 @@ class InstructionDescriptor(Descriptor):
         findings = []
         for name in ("a_type", "b_type"):
             if isinstance(value := getattr(self, name), int):
-                legal = ", ".join(f"{code} ({known})" for code, known in TYPES_OF_KIND[self.kind].items())
+                legal = ", ".join(f"{code} ({name_of_code})" for code, name_of_code in TYPES_OF_KIND[self.kind].items())
                 findings.append(
                     self.finding(name, Severity.ILLEGAL, f"code {value} is no type of .kind::{self.kind}", legal)
                 )
@@ -371,7 +375,7 @@ class InstructionDescriptor(Descriptor):
 
 
 def steps(numbers: tuple[int, ...]) -> str:
-    """Numbers, the evenly spaced run at their end shortened."""
+    """Writes numbers as a list in which the evenly spaced run at the end is shortened."""
     if len(numbers) < 4:
         return " ".join(map(str, numbers))
     step = numbers[-1] - numbers[-2]

@@ -1,4 +1,4 @@
-"""The page docs/descriptors.md, made from the tables of bit fields: `python -m isa.descriptors.page`."""
+"""Writes the page docs/descriptors.md from the tables of bit fields: `python -m isa.descriptors.page`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shapes_markdown() -> str:
 
 
 def markdown() -> str:
-    """docs/descriptors.md."""
+    """The text of docs/descriptors.md."""
     parts = [_INTRODUCTION]
     for kinds, number in ((("f16", "tf32", "f8f6f4", "i8"), 42), (("mxf8f6f4",), 43), (("mxf4", "mxf4nvf4"), 44)):
         parts += [

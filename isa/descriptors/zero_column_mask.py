@@ -4,12 +4,10 @@ The descriptor is expanded to N bits, a 1 for a column that counts as zero. Rows
 9.0, 9.7.16.4.3 (table 45 and its four examples). Two inconsistencies of the sources, settled by the examples:
 
 - Table 45 says that the skip span counts columns where B is used and the use span columns where zeros are used. In its
-examples it is the other way
-  round, and CUTLASS (`MaskAndShiftB` in include/cute/arch/mma_sm100_desc.hpp) says so too: skip span 2 makes runs of
-  three 1-bits, use span 3 runs of four 0-bits. The names are right, the descriptions are not.
+  examples it is the other way round, and CUTLASS (`MaskAndShiftB` in include/cute/arch/mma_sm100_desc.hpp) says so too:
+  skip span 2 makes runs of three 1-bits, use span 3 runs of four 0-bits. The names are right, the descriptions are not.
 - The comment on CUTLASS's `nzm_` says that 1 disables the mask. PTX says that 1 generates it, example 1 shows it, and
-CUTLASS's own
-  `make_column_zero_mask` clears the bit when nothing is to be masked.
+  CUTLASS's own `make_column_zero_mask` clears the bit when nothing is to be masked.
 """
 
 from __future__ import annotations
@@ -86,19 +84,19 @@ class ZeroColumnMask(SingleTableDescriptor):
 
     @property
     def zeroed_run(self) -> int:
-        """Columns of a run that counts as zero."""
+        """The number of columns in each run that counts as zero."""
         return self.skip_span + 1
 
     @property
     def used_run(self) -> int:
-        """Columns of a run that is used."""
+        """The number of columns in each run that is used."""
         return self.use_span + 1
 
     def mask(self, n: int, *, m: int) -> NDArray[np.bool_]:
         """Bool [n]: whether column c of the instruction's N counts as zero.
 
         Each sub-mask takes N / number of sub-masks bits of a periodic pattern: runs of used and zeroed columns in turn,
-        the zeroed run first if its first span is set, without the first `start_count` bits. IsaError if M has no
+        the zeroed run first if its first span is set, without the first `start_count` bits. Raises IsaError if M has no
         sub-masks or N does not divide by their number.
         """
         parts = _sub_masks(m)
@@ -132,7 +130,7 @@ class ZeroColumnMask(SingleTableDescriptor):
         """Everything that is wrong with the descriptor.
 
         Args:
-            m: M of the instruction; IsaError if it is not 32, 64 or 128.
+            m: M of the instruction; raises IsaError if it is not 32, 64 or 128.
             n: N of the instruction, if known.
             max_shift: what the instruction descriptor gives as maximum shift (0, 8, 16 or 32), if known.
         """
@@ -159,7 +157,7 @@ class ZeroColumnMask(SingleTableDescriptor):
         return findings
 
     def check(self, **how: Any) -> None:
-        """IsaError with everything that `validate(**how)` finds illegal or undefined."""
+        """Raises IsaError with everything that `validate(**how)` reports as illegal or undefined."""
         self.refuse(self.validate(**how))
 
 

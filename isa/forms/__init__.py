@@ -1,1 +1,2 @@
-"""The rows: every instruction form that the project knows, with its operands, targets and versions."""
+"""The tables of instructions. A form is one legal spelling of an opcode; the tables hold every form that the project
+knows, with its operands, its targets and its PTX version."""

@@ -1,4 +1,5 @@
-"""Rows of what moves data between registers, shared and global memory: ldmatrix, ld, st, cp.async."""
+"""The table of the instructions that move data between registers, shared memory and global memory: ldmatrix, ld, st and
+cp.async."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _PREFETCH = "{.L2::64B,.L2::128B,.L2::256B}"
 
 
 def _count(qualifiers: Qualifiers) -> int:
-    """Registers of the vector operand, from .xN or .vN."""
+    """The number of registers of the vector operand, from .xN or .vN."""
     return next((int(q[1:]) for q in qualifiers if q in ("x1", "x2", "x4", "v2", "v4")), 1)
 
 
@@ -54,7 +55,7 @@ def _matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _matrix_rows(qualifiers: Qualifiers) -> Access:
-    """Each of the first 8 lanes a matrix names a row of 16 bytes; each lane gets a register of each matrix."""
+    """The access of ldmatrix: for each matrix, 8 lanes name a row of 16 bytes each, and each lane gets a register."""
     count = _count(qualifiers)
     return Access(Space.SHARED, 4 * count, row_bytes=16, addresses=8 * count)
 
@@ -64,7 +65,8 @@ def _matrix_fragment(qualifiers: Qualifiers) -> Fragment:
 
 
 def _copy(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    """Of `size` bytes the first `filled` are copied and the rest is zero, if it is given."""
+    """The operand list of cp.async: if `filled` is given, only the first `filled` of `size` bytes are copied and the
+    rest is zero."""
     sizes = (16,) if "cg" in qualifiers else (4, 8, 16)
     return (
         Role("to", Shape.ADDRESS),

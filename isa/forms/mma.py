@@ -1,5 +1,5 @@
-"""The forms of `mma` and `mma.sp`: what each row of `isa.forms.mma_rows` stands for, with the fragments of its
-operands.
+"""The forms of `mma` and `mma.sp`. Each row of the table `isa.forms.mma_rows` stands for several opcodes; here each of
+them becomes one `MmaForm`, which knows where the elements of its operands live.
 
 Decoding, printing, legality, operand sizes, targets and the documentation table are read from these forms.
 """
@@ -62,21 +62,23 @@ class MmaForm(Form):
 
     @property
     def is_matrix(self) -> bool:
+        """Always true: the instruction multiplies matrices."""
         return True
 
     @property
     def is_sparse(self) -> bool:
+        """Whether A is compressed and described by metadata (`mma.sp`)."""
         return self.sparse
 
     @property
     def blocks(self) -> int:
-        """Independent products, each of m * n * k: 4 for `mma.m8n8k4` of f16, whose operands are stacked
-        (`quad_pair_fragment`); else 1."""
+        """The number of independent products, each of m * n * k: 4 for `mma.m8n8k4` of f16, whose operands are stacked
+        (`quad_pair_fragment`), otherwise 1."""
         return self.row.blocks
 
     @property
     def lax_selectors(self) -> int:
-        """See `MmaRow`."""
+        """Selectors beyond the legal ones that ptxas 13.0 lets through; see `MmaRow`."""
         return self.row.lax_selectors
 
     def native(self, target: Target) -> bool:
@@ -103,40 +105,44 @@ class MmaForm(Form):
 
     @property
     def k_stored(self) -> int:
-        """Columns of A that the registers hold: K, or K / 2 in a sparse form."""
+        """The number of columns of A that the registers hold: K, or K / 2 in a sparse form."""
         return stored_k(self.k, self.sparse)
 
     @cached_property
     def a(self) -> Fragment:
+        """Where the elements of A live; of a sparse form, those of the stored matrix."""
         return operand_fragment(self.row, "a", self.a_type, self.a_layout)
 
     @cached_property
     def b(self) -> Fragment:
+        """Where the elements of B live."""
         return operand_fragment(self.row, "b", self.b_type, self.b_layout)
 
     @cached_property
     def c(self) -> Fragment:
+        """Where the elements of C live."""
         return operand_fragment(self.row, "c", self.c_type)
 
     @cached_property
     def d(self) -> Fragment:
+        """Where the elements of D live."""
         return operand_fragment(self.row, "d", self.d_type)
 
     @cached_property
     def metadata(self) -> Metadata:
-        """The metadata operand; IsaError for a dense form."""
+        """The metadata operand; raises IsaError for a dense form."""
         if not self.sparse:
             raise IsaError(self.opcode, -1, "a dense form has no metadata operand", "an mma.sp form")
         return metadata_operand(self.m, self.k, self.a_type, self.ordered)
 
     @cached_property
     def scale_a(self) -> ScaleOperand:
-        """The scale factors of A's rows; IsaError for a form without block scales."""
+        """The scale factors of A's rows; raises IsaError for a form without block scales."""
         return self._scale("scale_a", self.m)
 
     @cached_property
     def scale_b(self) -> ScaleOperand:
-        """The scale factors of B's columns; IsaError for a form without block scales."""
+        """The scale factors of B's columns; raises IsaError for a form without block scales."""
         return self._scale("scale_b", self.n)
 
     def _scale(self, name: str, vectors: int) -> ScaleOperand:
@@ -168,7 +174,7 @@ def operand_fragment(row: MmaRow, name: str, element: ElementType, layout: str =
 
 
 class Variant(NamedTuple):
-    """What the forms of one row differ in: types of A and B, and what is written."""
+    """What distinguishes the forms of one row: the types of A and B, and which optional qualifiers are written."""
 
     a: str
     b: str
@@ -217,7 +223,8 @@ def _expand(row: MmaRow) -> list[MmaForm]:
 
 
 def input_type(row: MmaRow, name: str) -> ElementType:
-    """The type of A or B: e2m1 is packed in the kinds of 4 bits, and has a byte of its own elsewhere."""
+    """The element type of A or B. The name e2m1 means packed elements in the kinds of 4 bits, and one element in each
+    byte elsewhere."""
     return PACKED_E2M1 if name == "e2m1" and row.kind.startswith("mxf4") else MATRIX_TYPES[name]
 
 
@@ -278,7 +285,8 @@ def is_mma(form: Form) -> TypeGuard[MmaForm]:
 
 @lru_cache(maxsize=1)
 def mma_forms() -> dict[str, MmaForm]:
-    """Every matrix form by its canonical opcode; where two rows hold a pair of types, the first counts."""
+    """Every form of `mma` and `mma.sp`, by its canonical opcode. Where two rows hold the same pair of types, the first
+    counts."""
     forms: dict[str, MmaForm] = {}
     for row in MMA_ROWS:
         for form in _expand(row):

@@ -1,9 +1,8 @@
-"""The table of `mma` and `mma.sp`: one row for each shape with the element types, qualifiers and targets that go
-together.
+"""The table of `mma` and `mma.sp`, the matrix instructions of a warp. Each row lists one shape with the element types,
+qualifiers and targets that go together.
 
 Sources: PTX ISA 9.0, 9.7.14.5.14 (mma) and 9.7.14.6.3 (mma.sp); targets as ptxas 13.0 has them. Where both differ we
-    follow ptxas and the row
-says so in its note.
+follow ptxas and the row says so in its note.
 """
 
 from __future__ import annotations
@@ -78,16 +77,17 @@ class MmaRow:
 
     @property
     def d(self) -> str:
-        """Type of D."""
+        """The type of D."""
         return self.accumulators.split()[0]
 
     @property
     def c(self) -> str:
-        """Type of C."""
+        """The type of C."""
         return self.accumulators.split()[-1]
 
     @property
     def section(self) -> str:
+        """The section of the PTX ISA that defines the instruction."""
         return SPARSE_SECTION if self.sparse else DENSE_SECTION
 
 
@@ -106,13 +106,13 @@ def _quad_pairs(accumulators: str) -> MmaRow:
 
 
 def _double(m: int, k: int, since_ptx: str, targets: str, **more: Any) -> MmaRow:
-    """f64, with a rounding modifier or without: ptxas 13.0 takes what PTX's grammar does not show, but its text lists
-    (precision and rounding)."""
+    """The row for f64, with a rounding modifier or without one: ptxas 13.0 takes what PTX lists in its text (precision
+    and rounding), although its grammar does not show it."""
     return MmaRow((m, 8, k), "f64", "f64", False, since_ptx, targets, roundings=("rn", "rz", "rm", "rp"), **more)
 
 
 def _bits(m: int, k: int, xor_targets: str) -> tuple[MmaRow, MmaRow]:
-    """b1. From sm_90 on ptxas 13.0 makes .xor of .and, and from sm_100 on .and of 8-bit integers."""
+    """The rows for b1. From sm_90 on ptxas 13.0 replaces .xor by .and, and from sm_100 on .and by 8-bit integers."""
     return (
         MmaRow((m, 8, k), "s32", "b1", False, "7.0", xor_targets, emulated=90, operation="xor.popc"),
         MmaRow((m, 8, k), "s32", "b1", False, "7.1", "80+", emulated=100, operation="and.popc"),
@@ -130,7 +130,8 @@ _FAMILY = (
 
 
 def _kind_rows(k: int, sparse: bool) -> tuple[MmaRow, ...]:
-    """The f8f6f4 family of one K: first the pairs of 8-bit floats, which more targets have, then all pairs."""
+    """The rows of the f8f6f4 family for one K: first the pairs of 8-bit floats, which more targets have, then all
+    pairs."""
     make = _sparse if sparse else _dense
     families = f"{FAMILIES_100} {FAMILY_120}"
     f16_targets = FAMILY_120 if sparse else families
@@ -175,7 +176,7 @@ def _kind_rows(k: int, sparse: bool) -> tuple[MmaRow, ...]:
 
 
 def _packed_rows(k: int, sparse: bool) -> tuple[MmaRow, ...]:
-    """The kinds of packed e2m1 with block scales."""
+    """The rows of the kinds that take packed e2m1 with block scales."""
     make, targets = (_sparse, ARCHITECTURE_120) if sparse else (_dense, FAMILY_120)
     common: dict[str, Any] = {"since_ptx": "8.7", "targets": targets, "ordered_only": True}
     return (

@@ -81,7 +81,7 @@ class Time(Enum):
 
 
 class Space(Enum):
-    """Memories that an instruction accesses."""
+    """The memories that an instruction can access."""
 
     SHARED = "shared"
     GLOBAL = "global"
@@ -108,7 +108,7 @@ class Access:
 
 
 class Shape(Enum):
-    """How an operand is written."""
+    """The ways in which an operand can be written."""
 
     VECTOR = "vector"  # {%r0, %r1}
     SCALAR = "scalar"  # %r0 or {%r0}
@@ -211,10 +211,11 @@ class Form:
 
     @property
     def since_target(self) -> int:
-        """The lowest sm number that has it."""
+        """The lowest sm number that has the form."""
         return self.targets.lowest
 
     def supports(self, target: Target) -> bool:
+        """Whether the target has the form."""
         return target in self.targets
 
     def role(self, name: str) -> Role:
@@ -225,8 +226,8 @@ class Form:
         raise KeyError(name)
 
     def written(self, operands: Mapping[str, bool]) -> Form:
-        """The form with just these operands (name -> whether it is written in brackets), for instructions some of
-        whose operands change what they are; OperandRefused if they do not go together."""
+        """The form with just the given operands (name -> whether it is written in brackets), for instructions that some
+        operands change. Raises OperandRefused if the operands do not go together."""
         return self.with_operands(tuple(operands)) if self.asynchronous else self
 
     def with_operands(self, names: tuple[str, ...]) -> Form:
@@ -255,34 +256,35 @@ class Form:
 
     @property
     def fma(self) -> int:
-        """Multiply-adds of the instruction as named, pruned products included; 0 where the operands say it
-        (tcgen05.mma) and for what multiplies no matrices."""
+        """The number of multiply-adds that the instruction's name says, pruned products included. It is 0 where the
+        operands decide it (tcgen05.mma) and for instructions that multiply no matrices."""
         return 0
 
     @property
     def performed_fma(self) -> int:
-        """Multiply-adds that are performed: half of `fma` in a sparse form."""
+        """The number of multiply-adds that are performed: half of `fma` in a sparse form."""
         return 0
 
     @cached_property
     def collective(self) -> bool:
-        """Whether all threads of a warp execute it together or not at all. A shuffle names its threads itself."""
+        """Whether all threads of a warp execute it together or not at all. A shuffle, which names its threads itself,
+        is not collective."""
         return ("sync" in self.qualifiers and self.time is not Time.SHUFFLE) or self.time.table == "barrier"
 
     @property
     def asynchronous(self) -> bool:
-        """Whether it belongs to `tcgen05`, `mbarrier` or `fence`: works beside the warp, or orders such work."""
+        """Whether it belongs to `tcgen05`, `mbarrier` or `fence`, which work beside the warp or order such work."""
         return self.time.table in ("tcgen05", "tmem", "mbarrier", "fence")
 
     @cached_property
     def dynamic(self) -> bool:
-        """Whether each execution says what it costs or waits for (`simulator.execute.dynamic_info`): asynchronous
-        instructions, and those that access global memory."""
+        """Whether its cost, or what it waits for, is known only when it is executed (`simulator.execute.dynamic_info`):
+        asynchronous instructions, and those that access global memory."""
         return self.asynchronous or self.time.table == "memory" or self.time is Time.CLUSTER_BARRIER
 
     @cached_property
     def parts_warps(self) -> bool:
-        """Whether some warps may wait in it for what others need not wait for."""
+        """Whether some warps may have to wait in this instruction while others go on."""
         return (
             self.time.table in ("tcgen05", "tmem") or self.time is Time.CLUSTER_BARRIER or "_wait" in self.name
         )  # the last: mbarrier.test_wait, try_wait
@@ -306,7 +308,7 @@ class Form:
 
     @property
     def elements(self) -> int:
-        """Elements that a load or store moves for each lane."""
+        """The number of elements that a load or store moves for each lane."""
         return next((int(q[1:]) for q in self.qualifiers if q in ("v2", "v4")), 1)
 
     @property
@@ -356,7 +358,7 @@ class Form:
 
 
 class OperandRefused(Exception):  # noqa: N818 - becomes an IsaError where the place in the text is known
-    """Operands that do not go together: the operand that is wrong, why, and what would be right."""
+    """Operands that do not go together: which operand is wrong, why, and what would be right."""
 
     def __init__(self, operand: str, reason: str, legal: str) -> None:
         super().__init__(operand, reason, legal)

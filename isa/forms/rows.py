@@ -1,4 +1,5 @@
-"""A row of the tables: a name, what may stand in each place of the opcode, and the operands; every choice is one form.
+"""How the tables of instructions are written. A row has a name, the choices for each place of the opcode, and the
+operands; every combination of choices is one form.
 
     instruction("shl.{b32,b64}", "d, a, b:32", since="1.0", targets="70+", section="9.7.8.7", time=Time.INTEGER)
 
@@ -27,7 +28,7 @@ WINDOWS_SINCE_PTX = "7.8"  # .shared::cta and .shared::cluster; PTX ISA 9.0, 5.1
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One row.
+    """One row of a table of instructions.
 
     Attributes:
         name: the parts of the opcode that come first, in this order, e.g. "tcgen05.ld.red".
@@ -64,7 +65,7 @@ class Row:
 
 @lru_cache(maxsize=8192)
 def row_form(row: Row, choice: Qualifiers) -> Form:
-    """The form of a row for one choice of each slot; the same object each time."""
+    """The form of a row for one choice in each slot; the same choice always gives the same object."""
     qualifiers = tuple(q for q in choice if q)
     opcode = joined(row.name, qualifiers)
     since = row.since_ptx
@@ -86,7 +87,7 @@ def row_form(row: Row, choice: Qualifiers) -> Form:
 
 
 def joined(name: str, qualifiers: Qualifiers) -> str:
-    """An opcode of its name and qualifiers; empty ones are left out."""
+    """Joins a name and its qualifiers into an opcode; empty qualifiers are left out."""
     return ".".join((name, *(q for q in qualifiers if q)))
 
 
@@ -103,7 +104,7 @@ def instruction(
     access: Callable[[Qualifiers], Access] | None = None,
     fragment: Callable[[Qualifiers], Fragment] | None = None,
 ) -> Row:
-    """A row from the syntax of its opcode.
+    """Makes a row from the syntax of its opcode.
 
     Args:
         syntax: `.{a,b}` stands for one of these, `{.a,.b}` for one of these or nothing, `.a{::b}` for .a or .a::b.
@@ -143,7 +144,7 @@ def _slots(syntax: str) -> Slots:
 
 
 def operands(text: str) -> Roles:
-    """Roles from a list such as "d, a, b:32, table:imm8".
+    """Makes the roles of operands from a list such as "d, a, b:32, table:imm8".
 
     `d` is a destination and everything else a source, as wide as the type of the opcode. Behind a colon: a width
     ("b:32", "c:pred"), "typed" (a source that takes the constants of the type), "imm" (a constant), "imm8" (one of 8
@@ -184,19 +185,20 @@ _BY_NAME = {
 
 
 def value(name: str, width: int = 32, constants: tuple[str, ...] = ("integer",)) -> Role:
-    """A source: a register or a constant; for a predicate 0 is false, and any other true."""
+    """The role of a source that is a register or a constant. For a predicate the constant 0 is false, and any other is
+    true."""
     return Role(name, Shape.VALUE, constants=constants, width=width)
 
 
 def tmem(name: str, output: bool = False) -> Role:
-    """An address in Tensor Memory: `[%r0+4]`."""
+    """The role of an address in Tensor Memory: `[%r0+4]`."""
     return Role(name, Shape.ADDRESS, output=output, widths=(32,))
 
 
 def word(
     name: str, *, bits: int = 32, optional: bool = False, limit: int = 0, multiple: int = 1, positive: bool = False
 ) -> Role:
-    """A register of this width, held to its name, or an integer constant."""
+    """The role of a register of this width, whose name must agree with the width, or of an integer constant."""
     return Role(
         name,
         Shape.VALUE,
@@ -210,24 +212,24 @@ def word(
 
 
 def shared_address(name: str, generic: bool = False) -> Role:
-    """An address in shared memory; a generic one takes 64 bits."""
+    """The role of an address in shared memory; a generic address takes 64 bits."""
     return Role(name, Shape.ADDRESS, widths=(16, 64) if generic else (16, 32, 64), variables=True)
 
 
 def anywhere(name: str) -> Role:
-    """An address in shared memory that tcgen05 takes, 32 or 64 bits wide whether generic or not."""
+    """The role of an address in shared memory in tcgen05 instructions, which take 32 or 64 bits whether it is generic
+    or not."""
     return Role(name, Shape.ADDRESS, widths=(32, 64), variables=True)
 
 
 def type_bits(type_name: str) -> int:
-    """Bits of a register that holds this type; types below 32 bits are in registers of 32, but for moves and
+    """The width of a register that holds this type. Types below 32 bits are in 32-bit registers, except in moves and
     conversions."""
     return 1 if type_name == "pred" else int(type_name[1:])
 
 
 def constants_of(type_name: str) -> tuple[str, ...]:
-    """What constants a move or store of this type takes, as ptxas 13.0 has it: 1.0 for f32 alone, 0f3F800000 for b32
-    too."""
+    """Which constants a move or store of this type takes, by ptxas 13.0: 1.0 for f32 alone, 0f3F800000 for b32, too."""
     return {"f32": ("bits", "float"), "b32": ("integer", "bits"), "b64": ("integer", "double")}.get(
         type_name, ("integer",)
     )

@@ -1,5 +1,5 @@
-"""Rows of what computes in registers, each lane for itself or with the others of its warp: moves, integer arithmetic,
-logic, comparisons, conversions, elect, mapa."""
+"""The table of the instructions that compute in registers, each lane for itself or together with the others of its
+warp: moves, arithmetic, logic, comparisons, conversions, shuffles, elect and mapa."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _move(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _scalar(syntax: str, roles: str, section: str, time: Time = Time.INTEGER, since: str = "1.0") -> Row:
-    """An instruction of one thread, which every target has."""
+    """The row of an instruction that each thread executes for itself and that every target has."""
     return instruction(syntax, roles, since=since, targets="70+", section=section, time=time)
 
 

@@ -1,4 +1,5 @@
-"""Rows of what orders threads and memory: barriers of a CTA and of a cluster, mbarriers, fences.
+"""The table of the instructions that order threads and memory accesses: barriers of a CTA and of a cluster, mbarriers
+and fences.
 
 Numbers of sections are those of PTX ISA 9.0. Where ptxas 13.0 takes more than the text says (or less), the rows follow
 ptxas.
@@ -25,7 +26,7 @@ _FROM_80, _FROM_90, _FROM_70 = Availability("80+"), Availability("90+"), Availab
 
 
 def _named(_: Qualifiers) -> tuple[Role, ...]:
-    """The number of the barrier, and how many threads it waits for (all of the CTA if that is left out)."""
+    """The operands that name a barrier: its number, and how many threads it waits for (all of the CTA if left out)."""
     return (
         Role("a", Shape.VALUE, limit=BARRIERS, constants=("integer",)),
         Role("b", Shape.VALUE, optional=True, constants=("integer",), multiple=32),
@@ -67,12 +68,12 @@ BARRIER_ROWS: tuple[Row, ...] = (
 
 
 def _object(_: Qualifiers) -> Access:
-    """An mbarrier is an object of 64 bits in shared memory."""
+    """The access to an mbarrier, an object of 64 bits in shared memory."""
     return Access(Space.SHARED, 8, write=True, row_bytes=8)
 
 
 def _sink(qualifiers: Qualifiers) -> Role:
-    """The state that an arrival returns: nothing from another CTA's barrier."""
+    """The destination for the state that an arrival returns; an arrival at another CTA's barrier returns nothing."""
     return Role(
         "state", Shape.REGISTER, output=True, widths=(64,), sink="must" if "shared::cluster" in qualifiers else "may"
     )
@@ -106,8 +107,8 @@ def _ordered(
     early: bool,
     narrowed: Narrowed = (),
 ) -> tuple[Row, ...]:
-    """A family that may say its memory order and scope, both or neither. `early`: whether sm_80 has it in the scope of
-    a CTA."""
+    """A family of instructions that may name a memory order and a scope, both or neither. `early` says whether sm_80
+    has the family in the scope of a CTA."""
     first, since = (_FROM_80, "7.1" if name.endswith("parity") else "7.0") if early else (_FROM_90, "7.8")
     local = tuple(space for space in spaces if space != "shared::cluster")
     rows = (

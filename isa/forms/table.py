@@ -1,4 +1,4 @@
-"""All rows together, and the forms that they stand for."""
+"""Puts the tables of all instructions together, and looks forms up by the name of the instruction or by the opcode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = tuple(dict.fromkeys(("mma", *MMA_NAMES, *(row.name for row in (*FAMILY_R
 
 @lru_cache(maxsize=1)
 def rows_by_name() -> dict[str, tuple[Row, ...]]:
-    """The rows of each name."""
+    """The rows of all tables, by the name of the instruction."""
     rows: dict[str, tuple[Row, ...]] = {}
     for row in (*PLAIN_ROWS, *FAMILY_ROWS):
         rows[row.name] = (*rows.get(row.name, ()), row)

@@ -1,4 +1,4 @@
-"""The forms of `tcgen05.mma`, made from the rows of `isa.forms.tcgen05_rows` when an opcode asks for them.
+"""The forms of `tcgen05.mma`. They are built from the rows of `isa.forms.tcgen05_rows` when an opcode asks for them.
 
 The form of an opcode lists every operand that may stand there; `written` narrows it to the operands of one instruction.
 """
@@ -64,32 +64,39 @@ class Tcgen05MmaForm(Form):
 
     @property
     def is_matrix(self) -> bool:
+        """Always true: the instruction multiplies matrices."""
         return True
 
     @property
     def is_sparse(self) -> bool:
+        """Whether A is compressed and described by metadata (`.sp`)."""
         return self.sparse
 
     @property
     def block_scale(self) -> bool:
+        """Whether scale factors multiply A and B."""
         return self.factors > 0
 
     @property
     def has_lane_vector(self) -> bool:
+        """Whether the vector of disabled lanes is (or may be) an operand."""
         return self._has("lanes")
 
     @property
     def has_scale_d(self) -> bool:
+        """Whether the constant that scales D is (or may be) an operand."""
         return self._has("scale_d")
 
     @property
     def has_zero_mask(self) -> bool:
+        """Whether the zero-column mask is (or may be) an operand."""
         return self._has("zero_mask")
 
     def _has(self, name: str) -> bool:
         return any(role.name == name for role in self.roles)
 
     def written(self, operands: Mapping[str, bool]) -> Form:
+        """The form with just the operands that an instruction has; raises OperandRefused if they do not go together."""
         if self.ashift and not operands["a"]:
             raise OperandRefused("a", ".ashift shifts rows of A in Tensor Memory; here A is in shared memory", "[%r0]")
         if "lanes" in operands and "ignored" in operands:
@@ -101,7 +108,7 @@ class Tcgen05MmaForm(Form):
 
 @lru_cache(maxsize=4096)
 def _placed(form: Tcgen05MmaForm, names: tuple[str, ...], in_tmem: bool) -> Tcgen05MmaForm:
-    """The form with just these operands and A in Tensor Memory or described by a descriptor."""
+    """The form with just these operands, for A in Tensor Memory or A described by a descriptor."""
     narrow = form.with_operands(names)
     a = tmem("a") if in_tmem else word("a", bits=64)
     roles = tuple(a if role.name == "a" else role for role in narrow.roles)
@@ -160,7 +167,7 @@ def tcgen05_mma_form(
 
 
 def _roles(row: KindRow, ws: bool, sparse: bool, group: int, last: str) -> tuple[Role, ...]:
-    """Operands in the order of the grammar; D is read as well where enable-input-d says so."""
+    """The operands in the order of the grammar. D is also read, where enable-input-d says so."""
     roles: list[Role] = [
         tmem("d", output=True),
         Role("a", Shape.MATRIX, constants=("integer",), widths=(64,)),

@@ -126,7 +126,8 @@ def _fixed(*roles: Role) -> Roles:
 
 
 def _registers(qualifiers: tuple[str, ...]) -> int:
-    """Registers that tcgen05.ld and st move: those of the shape times `.xN`. PTX ISA 9.0, table in 9.7.16.8.1."""
+    """The number of registers that tcgen05.ld and st move: those of the shape times `.xN`. PTX ISA 9.0, table in
+    9.7.16.8.1."""
     return SHAPE_REGISTERS[next(q for q in qualifiers if q in SHAPE_REGISTERS)] * int(
         next(q[1:] for q in qualifiers if q in REPEATS)
     )
@@ -148,7 +149,7 @@ def _store(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _split(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    """immHalfSplitoff, the column distance of the two halves of .16x32bx2."""
+    """The operand immHalfSplitoff: the distance in columns between the two halves of .16x32bx2."""
     return (Role("half_split", Shape.IMMEDIATE, constants=("integer",)),) if "16x32bx2" in qualifiers else ()
 
 
@@ -174,7 +175,7 @@ def _stored(qualifiers: Qualifiers) -> Access:
 
 
 def _moves(shapes: tuple[str, ...], most: int) -> tuple[Row, ...]:
-    """tcgen05.ld and st of these shapes: no more than 128 registers."""
+    """The rows of tcgen05.ld and st for these shapes, with no more than 128 registers."""
     repeats = REPEATS[: REPEATS.index(f"x{most}") + 1]
     load = (*_MOVES_SYNC, shapes, repeats, ("", "pack::16b"), ("b32",))
     store = (*_MOVES_SYNC, shapes, repeats, ("", "unpack::16b"), ("b32",))
@@ -190,7 +191,8 @@ def _reductions(arithmetic: Slots) -> Row:
 
 
 def _copies(shapes: tuple[str, ...], warps: tuple[str, ...]) -> tuple[Row, ...]:
-    """tcgen05.cp of these shapes: bytes as they are, or 4 and 6 bits made bytes."""
+    """The rows of tcgen05.cp for these shapes: bytes are copied as they are, or elements of 4 and 6 bits are expanded
+    to bytes."""
     fixed, roles = (_GROUP, shapes, warps), _fixed(tmem("taddr", output=True), word("s_desc", bits=64))
     narrow = (*fixed, ("b8x16",), ("b6x16_p32", "b4x16_p64"))
     return (
@@ -202,12 +204,12 @@ def _copies(shapes: tuple[str, ...], warps: tuple[str, ...]) -> tuple[Row, ...]:
 def _queued(
     name: str, slots: Slots, roles: Roles, section: str, targets: Availability = FAMILY, sequence: tuple[int, ...] = ()
 ) -> Row:
-    """What the queue of the tensor core takes."""
+    """A row for an instruction that goes through the queue of the tensor core."""
     return Row(name, slots, roles, "8.6", targets, Time.TCGEN05, section, sequence)
 
 
 def _waited(name: str, slots: Slots, roles: Roles, section: str) -> Row:
-    """What a warp does to Tensor Memory at once, or waits for."""
+    """A row for an instruction that a warp applies to Tensor Memory at once, or waits for."""
     return Row(name, slots, roles, "8.6", FAMILY, Time.TMEM_SYNC, section)
 
 

@@ -7,8 +7,7 @@ A code is 4 bits for one chunk of one row of A: `lo` = bits 1..0 and `hi` = bits
     1:2 (tf32)      chunk of 2 columns, 1 stored: 0b0100 is column 0, 0b1110 is column 1
 
 Sources: PTX ISA 9.0, 9.7.14.6.1 (sparse matrix storage) and 9.7.14.6.2.* (who holds the metadata); lanes, bits and the
-    effect of all 16 codes
-measured on an NVIDIA H100 80GB, November 2026.
+effect of all 16 codes measured on an NVIDIA H100 80GB, November 2026.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ class Sparsity:
 
     @property
     def splices(self) -> bool:
-        """Whether an undefined code joins halves of two elements (1:2), instead of picking some element."""
+        """Whether an undefined code joins the halves of two elements (1:2 does) instead of picking one element."""
         return self.stored == 1
 
     def columns(self, k: int) -> int:
-        """Columns of A that are stored of k logical ones."""
+        """How many columns of A are stored for k logical columns."""
         return k * self.stored // self.chunk
 
     @property
@@ -102,7 +101,7 @@ class Metadata:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and chunks in a row."""
+        """The number of rows, and of chunks in each row."""
         rows, chunks, _ = self.mapping.shape
         return rows, chunks
 
@@ -112,7 +111,7 @@ class Metadata:
         return self.mapping.shape[2]
 
     def gather(self, registers: Bits, selector: int) -> Bits:
-        """Registers uint32 [..., lane] -> codes uint32 [..., row, chunk] that this selector picks."""
+        """Reads the codes that this selector picks: registers uint32 [..., lane] -> codes uint32 [..., row, chunk]."""
         lane, code = self.places(selector)
         return (np.asarray(registers, np.uint32)[..., lane] >> (CODE_BITS * code).astype(np.uint32)) & np.uint32(15)
 
@@ -134,12 +133,12 @@ class Metadata:
         """Whether each code is defined for this form, same shape as `codes`."""
         table = np.zeros(16, np.bool_)
         table[list(self.codes)] = True
-        known: NDArray[np.bool_] = table[codes]
-        return known
+        legal_codes: NDArray[np.bool_] = table[codes]
+        return legal_codes
 
     def places(self, selector: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Lane, and code within its register, of every [row, chunk] that this selector picks; IsaError if it is out of
-        range."""
+        """Lane, and code within its register, of every [row, chunk] that this selector picks; raises IsaError if it is
+        out of range."""
         if not 0 <= selector < self.selectors:
             raise IsaError(
                 str(selector),

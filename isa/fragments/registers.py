@@ -1,17 +1,17 @@
 """Where every element of every `mma` and `mma.sp` operand lives: the mappings, built from shape and type alone.
 
-With g = lane / 4 (group) and t = lane % 4 (thread in group), P = elements in a register:
+With g = lane / 4 (group), t = lane % 4 (thread in group), r the register, i the element in it and P the elements in a
+register:
 
-    A, stored   row = g + 8 * (r % 2)      column = P * t + i + 4 * P * (r / 2)    (sparse: column of the compressed
-    matrix) B           row (k) = P * t + i + 4 * P * r                                     column (n) = g
+    A, stored   row = g + 8 * (r % 2),         column = P * t + i + 4 * P * (r / 2)   (sparse: of the stored matrix)
+    B           row (k) = P * t + i + 4 * P * r,                 column (n) = g
     C, D        32-bit: row = g + 8 * (r / 2), column = 2 * t + r % 2;  16-bit: row = g + 8 * r, column = 2 * t + i
 
 f64 is as 32-bit types, in 64-bit registers (arrays of uint64; published: PTX and CuTe agree). `mma.m8n8k4` of f16 is
 another matter: see `quad_pair_fragment`.
 
 Sources: PTX ISA 9.0, 9.7.14.5.* (dense fragments) and 9.7.14.6.2.* (sparse fragments); all sparse rows and the dense
-    m16 rows confirmed by the
-recorded results of an NVIDIA H100 80GB, November 2026 (tests/golden).
+m16 rows confirmed by the recorded results of an NVIDIA H100 80GB, November 2026 (tests/golden).
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Fragment:
 
 
 def _checked(array: Bits, tail: tuple[int, ...], fragment: Fragment, what: str) -> Bits:
-    """The array, of the unsigned integers of the fragment's registers. `Bits` stands for uint64 too where the type is
-    f64."""
+    """Returns the array after checking that it has the unsigned integers of the fragment's registers. `Bits` stands for
+    uint64 too where the type is f64."""
     array = np.asarray(array)
     word = f"uint{fragment.type.register_bits}"
     if array.dtype != word or array.shape[-len(tail) :] != tail:

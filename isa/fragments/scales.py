@@ -10,9 +10,8 @@ chooses lanes of each four.
     scale B, column g         lane 4 * g + thread-id            byte byte-id + j
 
 Sources: PTX ISA 9.0, 9.7.14.3 (block scaling) for the lanes and the legal ids, which ptxas 13.0 enforces too; which
-    lane of a pair holds which row:
-published (CuTe's SFALayout and SFBLayout); that bytes go with increasing K: inferred from CuTe's order of values
-(confidence medium to high).
+lane of a pair holds which row: published (CuTe's SFALayout and SFBLayout); that bytes go with increasing K: inferred
+from CuTe's order of values (confidence medium to high).
 """
 
 from __future__ import annotations
@@ -66,16 +65,16 @@ class ScaleOperand:
 
     @property
     def byte_ids(self) -> tuple[int, ...]:
-        """Legal byte-ids."""
+        """The legal byte-ids."""
         return tuple(range(0, BYTES, self.factors))
 
     @property
     def thread_ids(self) -> tuple[int, ...]:
-        """Legal thread-ids."""
+        """The legal thread-ids."""
         return tuple(range(self.every.shape[3]))
 
     def mapping(self, byte_id: int, thread_id: int) -> Mapping:
-        """Places (lane, byte) <-> coordinates (row or column, factor); IsaError for an illegal id."""
+        """Places (lane, byte) <-> coordinates (row or column, factor); raises IsaError for an illegal id."""
         for what, given, legal in (("byte-id", byte_id, self.byte_ids), ("thread-id", thread_id, self.thread_ids)):
             if given not in legal:
                 values = ", ".join(map(str, legal))
@@ -95,8 +94,8 @@ class ScaleOperand:
         }
 
     def gather(self, registers: Bits, byte_id: int, thread_id: int) -> Bits:
-        """Registers uint32 [..., lane] -> patterns uint32 [..., row or column, factor]; IsaError for an illegal id or
-        another type or shape."""
+        """Registers uint32 [..., lane] -> patterns uint32 [..., row or column, factor]; raises IsaError for an illegal
+        id or another type or shape."""
         registers = self._checked(registers, (WARP_SIZE,), "registers")
         lane, byte = self.mapping(byte_id, thread_id).grid
         return (registers[..., lane] >> (self.type.bits * byte).astype(np.uint32)) & np.uint32(self.type.mask)

@@ -1,4 +1,5 @@
-"""Between a matrix and what a sparse form holds of it: prune, compress, expand.
+"""Prunes, compresses and expands matrices with structured sparsity. These functions lead from a whole matrix to the
+stored elements and metadata codes that a sparse instruction takes, and back.
 
 All functions take any leading axes and work on whole rows; `patterns` are element patterns in uint32 (see `isa.types`).
 """
@@ -40,8 +41,8 @@ _PAIRS = np.array([[i in pair for i in range(4)] for pair in ((0, 1), (0, 2), (0
 
 
 def _largest(sums: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Index of the first sum on the last axis that no later one exceeds; unlike argmax, NaN never exceeds and is never
-    exceeded."""
+    """The index of the first sum on the last axis that no later one exceeds. Unlike in argmax, a NaN never exceeds
+    another sum and is never exceeded."""
     best = np.zeros(sums.shape[:-1], np.int64)
     top = sums[..., 0]
     for index in range(1, sums.shape[-1]):
@@ -66,9 +67,9 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
     patterns = np.asarray(patterns, np.uint32)
     kept = ~is_zero(patterns, element) if mask is None else np.asarray(mask, np.bool_)
     chunks = _chunks(np.where(kept, patterns, np.uint32(0)), sparsity)
-    wanted = _chunks(kept, sparsity).any(axis=-1)
+    kept_units = _chunks(kept, sparsity).any(axis=-1)
     room = _units(sparsity)
-    crowded = np.argwhere(wanted.sum(axis=-1) > room)
+    crowded = np.argwhere(kept_units.sum(axis=-1) > room)
     if len(crowded):
         *outer, chunk = map(int, crowded[0])
         first, last = chunk * sparsity.chunk, (chunk + 1) * sparsity.chunk - 1
@@ -79,8 +80,8 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
             f"{sparsity.name} stores",
             f"at most {room}{' pairs' if sparsity.unit > 1 else ''} in each chunk: prune first (isa.prune)",
         )
-    count = wanted.shape[-1]
-    preference = np.where(wanted, -1, np.arange(count)[::-1])
+    count = kept_units.shape[-1]
+    preference = np.where(kept_units, -1, np.arange(count)[::-1])
     index = np.sort(np.argsort(preference, axis=-1, kind="stable")[..., :room], axis=-1)
     stored = np.take_along_axis(chunks, index[..., None], axis=-2)
     codes = np.where(index[..., 0] == 0, 0b0100, 0b1110) if sparsity.splices else index[..., 0] | index[..., 1] << 2
@@ -131,7 +132,7 @@ def is_zero(patterns: Bits, element: ElementType) -> Mask:
 
 
 def _units(sparsity: Sparsity) -> int:
-    """Units (elements, or pairs in 4:8) that a chunk stores."""
+    """The number of units (elements, or pairs in 4:8) that a chunk stores."""
     return sparsity.stored // sparsity.unit
 
 

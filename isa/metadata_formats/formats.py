@@ -1,4 +1,5 @@
-"""The formats: one row each, with the digits of its atom and where they come from.
+"""The table of metadata formats: how cuSPARSELt, CUTLASS, PyTorch, Sparse-Marlin and PTX itself store sparsity
+metadata. Each row gives the order of the codes in an atom, and the source that states it.
 
     position digits, lowest first       atom        16- and 32-bit types
     r8 c4 c1 c2 r1 r2 r4 r16 r32        64 x 8      cuSPARSELt 0.8 on sm_90
@@ -41,7 +42,8 @@ def format_names(type: str | ElementType | None = None) -> tuple[str, ...]:
 
 
 def metadata_type(name: str | ElementType) -> ElementType:
-    """The element type of that name, as metadata sees it: f32 is tf32, e2m1 the packed one; IsaError for any other."""
+    """The element type of that name, as metadata sees it: f32 is tf32, e2m1 the packed one; raises IsaError for any
+    other."""
     given = name.name if isinstance(name, ElementType) else name
     if given not in TYPES:
         raise IsaError(str(given), -1, f"no sparse operand has type '{given}'", ", ".join(TYPES))

@@ -1,4 +1,4 @@
-"""From any format of metadata to any other."""
+"""Converts sparsity metadata from any of the formats to any other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def convert(
     chunks: int | None = None,
     check: bool = True,
 ) -> Words:
-    """Metadata stored in one format, stored in another.
+    """Converts metadata that is stored in one format into another format.
 
     Args:
         stored: the array of the source format.
@@ -41,7 +41,7 @@ def convert(
 
 
 def check_codes(codes: Bits, format: MetadataFormat) -> None:
-    """IsaError that names the first code that the pattern does not define, in either spelling of `mma.sp`."""
+    """Raises IsaError that names the first code that the pattern does not define, in either spelling of `mma.sp`."""
     wrong = ~np.isin(codes, format.sparsity.unordered)
     if wrong.any():
         row, chunk = map(int, np.argwhere(wrong)[0])

@@ -81,17 +81,18 @@ class MetadataFormat:
 
     @property
     def step(self) -> tuple[int, int]:
-        """What rows and chunks must be multiples of, or are padded to."""
+        """The numbers of rows and chunks that a matrix must be a multiple of, or is padded to."""
         rows, chunks = self.tile
         return rows, 2 * chunks if self.group_rows else max(chunks, self.codes_per_word)
 
     @property
     def dtype(self) -> np.dtype[np.unsignedinteger]:
-        """Of the stored array: unsigned words."""
+        """The type of the stored array: unsigned words."""
         return np.dtype(f"u{self.word_bits // 8}")
 
     def extent(self, rows: int, chunks: int) -> tuple[int, int]:
-        """Rows and chunks with padding; IsaError if there is no padding and they do not fill whole atoms."""
+        """The numbers of rows and chunks with padding. Raises IsaError if the format has no padding and the matrix does
+        not fill whole atoms."""
         if rows < 1 or chunks < 1:
             raise IsaError(
                 "", -1, f"{self.name}: a matrix of {rows} x {chunks} codes", "at least one row and one chunk"
@@ -105,7 +106,7 @@ class MetadataFormat:
         return full
 
     def shape(self, rows: int, chunks: int) -> tuple[int, ...]:
-        """Of the stored array of so many rows and chunks."""
+        """The shape of the stored array for a matrix of this many rows and chunks."""
         full_rows, full_chunks = self.extent(rows, chunks)
         words = full_rows * full_chunks // self.codes_per_word
         if self.inner:
@@ -114,7 +115,8 @@ class MetadataFormat:
         return (rows, words // rows) if self.matrix else (words,)
 
     def mappings(self, rows: int, chunks: int) -> tuple[tuple[int, int, Mapping], ...]:
-        """First row, first word, and the mapping of the rows from there on; one, but for formats with `group_rows`.
+        """For each group of rows its first row, its first word, and the mapping of its rows. There is one group, except
+        in formats with `group_rows`.
 
         A mapping's places are ("word", "code"), or those of `inner` with "row_tile", "chunk_tile" before and "code"
         after; its axes are "row" and "chunk".
@@ -184,7 +186,7 @@ class MetadataFormat:
         return {name: line for name, line in lines.items() if line != "0"}
 
     def _guess(self, stored: NDArray[np.integer], rows: int | None, chunks: int | None) -> tuple[int, int]:
-        """Rows and chunks that the shape of the array tells, where they are not given."""
+        """The numbers of rows and chunks; where they are not given, they are derived from the shape of the array."""
         count = stored.size * self.codes_per_word
         if rows is None and self.inner and stored.ndim == 2 + len(self.inner):
             return stored.shape[0] * self.tile[0], stored.shape[1] * self.tile[1]

@@ -1,1 +1,2 @@
-"""PTX text to instructions and back: scanner, opcodes, decoder, whole files."""
+"""Reads PTX text into instructions and prints them back. The package decodes single instructions as well as whole
+files."""

@@ -1,4 +1,5 @@
-"""Checks an operand by the names of its registers and the constants in it, as ptxas checks their types."""
+"""Checks that the registers and constants of an operand have the width and the type that the operand needs, by the
+rules of ptxas."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _SPECIAL_WIDE = ("%clock64", "%globaltimer", "%gridid")
 
 
 def check_operand(role: Role, operand: Operand, text: str, start: int) -> None:
-    """IsaError if a register is not as wide as the operand, by the names that nvcc gives. `start`: place of the operand
-    in `text`."""
+    """Raises IsaError if a register is not as wide as the operand, judged by the names that nvcc gives. `start` is the
+    position of the operand in `text`."""
     widths = role.widths or ((role.width,) if role.width != 32 else ())
     match operand:
         case Pair((register, predicate)):
@@ -47,7 +48,7 @@ def check_operand(role: Role, operand: Operand, text: str, start: int) -> None:
 
 
 def _check_scalar(role: Role, scalar: Scalar, widths: tuple[int, ...], text: str, start: int) -> None:
-    """A register of one of these widths (none: any)."""
+    """Checks that a register has one of these widths; an empty list allows any width."""
     if not widths or not isinstance(scalar, Register):
         return
     name = scalar.name

@@ -13,7 +13,7 @@ _FLOAT_AHEAD = re.compile(r"[+-]\s*(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+[eE][+-]?[0-
 
 
 def read_constant(cursor: Cursor, role: Role) -> Immediate:
-    """A constant of a kind that the role takes."""
+    """Reads a constant of one of the kinds that the role takes."""
     start = cursor.peek().place
     negative = (
         cursor.text[cursor.at : cursor.at + 1] in ("-", "+") and _FLOAT_AHEAD.match(cursor.text, cursor.at) is not None

@@ -1,5 +1,5 @@
-"""PTX instruction text -> `Instruction`. `str(decode(text))` is the canonical text, and decodes to the same
-instruction."""
+"""Decodes PTX instructions. `decode` turns the text of one instruction into an `Instruction`, or raises an `IsaError`
+that says what is wrong. `str(decode(text))` is the canonical text, which decodes to the same instruction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_TEXT = 1 << 16
 
 
 def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Instruction:
-    """The instruction that `text` says.
+    """Decodes the text of one instruction.
 
     Args:
         text: one PTX instruction, `;` optional, comments and line breaks allowed.
@@ -30,26 +30,26 @@ def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Ins
         IsaError: unknown or malformed text, an illegal form, operand or selector, a form that the target lacks.
     """
     head, _, rest = text.partition(" ")
-    known = _plans.get((head, target, ptx))
-    if known is not None:
-        plain = known[1].read(rest)
+    remembered = _plans.get((head, target, ptx))
+    if remembered is not None:
+        plain = remembered[1].read(rest)
         if plain is not None:
-            return Instruction(known[0], plain)
-    wanted = parse_target(target) if target is not None else None
+            return Instruction(remembered[0], plain)
+    chip = parse_target(target) if target is not None else None
     if len(text) > _MAX_TEXT:
         raise IsaError(text[:64], -1, f"an instruction of {len(text)} characters", f"at most {_MAX_TEXT}")
     cursor = Cursor(text)
     guard = _guard(cursor)
     opcode, place = cursor.opcode()
-    form = read_opcode(opcode, wanted, place, text, ptx)
+    form = read_opcode(opcode, chip, place, text, ptx)
     try:
-        form, operands = _operands(cursor, form, wanted)
+        form, operands = _operands(cursor, form, chip)
         cursor.end()
     except IsaError as error:
         raise error.stated_in(form.section) from None
     if opcode != form.opcode and opcode.split(".").count("sync") > form.opcode.split(".").count("sync"):
         cursor.remarks.append("ptxas takes .sync twice; PTX has it once")
-    if known is None and opcode == head and not cursor.remarks:
+    if remembered is None and opcode == head and not cursor.remarks:
         _remember(head, target, ptx, form)
     return Instruction(form, operands, guard, tuple(cursor.remarks))
 
@@ -77,8 +77,8 @@ def _guard(cursor: Cursor) -> Guard | None:
 
 
 def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Form, tuple[Operand, ...]]:
-    """All operands, and the form with just these. After one that is wrong the rest is read too, so that the error names
-    everything."""
+    """Reads all operands, and returns them with the form that has just these. After a wrong operand the others are read
+    as well, so that the error names everything that is wrong."""
     operands: dict[str, Operand] = {}
     starts: dict[str, int] = {}
     problems: list[IsaError] = []
@@ -128,7 +128,7 @@ def _vector_follows(cursor: Cursor) -> bool:
 
 
 def _recover(cursor: Cursor) -> bool:
-    """Goes on to the comma after the operand that was wrong; False where there is none."""
+    """Moves on to the comma after an operand that was wrong; returns False if there is none."""
     rest = re.compile(r"[^{}\[\],;]*(?:\{[^{};]*\}|\[[^\[\];]*\]|[}\]])?[^{}\[\],;]*")
     while (match := rest.match(cursor.text, cursor.at)) and match.end() > cursor.at:
         cursor.at = match.end()
@@ -136,7 +136,7 @@ def _recover(cursor: Cursor) -> bool:
 
 
 def _check_together(cursor: Cursor, form: Form, operands: dict[str, Operand]) -> None:
-    """What each operand alone may be, but not beside the others."""
+    """Checks for operands that are legal on their own, but not together."""
     packed = [role for role in form.roles if role.packs and isinstance(operands.get(role.name), Vector)]
     if len(packed) > 1:
         cursor.fail(f"{form.opcode} from a vector to a vector", "a 64-bit register on one side", 0)
@@ -148,7 +148,7 @@ def _check_together(cursor: Cursor, form: Form, operands: dict[str, Operand]) ->
 def _written(
     cursor: Cursor, form: Form, operands: dict[str, Operand], starts: dict[str, int], target: Target | None
 ) -> Form:
-    """The form with the operands that the instruction has; IsaError if they do not go together."""
+    """The form with just the operands that the instruction has; raises IsaError if they do not go together."""
     try:
         narrow = form.written({name: isinstance(operand, Address) for name, operand in operands.items()})
     except OperandRefused as refused:

@@ -1,4 +1,5 @@
-"""Reads a PTX file as a compiler writes it, and judges every instruction of the families that `isa` knows.
+"""Reads a PTX file as a compiler writes it, and says of every instruction of the families that `isa` knows whether it
+is legal.
 
 Instructions of other families (and other forms of loads, moves and arithmetic) are passed over and counted.
 """
@@ -48,6 +49,7 @@ class Statement:
 
     @property
     def passed_over(self) -> bool:
+        """Whether the instruction belongs to no family that `isa` knows and was skipped."""
         return self.instruction is None and self.error is None
 
 
@@ -58,15 +60,15 @@ def read_ptx(text: str, target: str | Target | None = None) -> Iterator[Statemen
     Raises:
         IsaError: the file's `.target` is not known.
     """
-    wanted = parse_target(target) if target is not None else None
+    chip = parse_target(target) if target is not None else None
     version = PTX
     for line, statement in _statements(text):
         if statement.startswith(".version"):
             version = statement.split()[1] if re.fullmatch(r"\.version\s+\d+\.\d+", statement) else version
-        elif statement.startswith(".target") and wanted is None:
-            wanted = parse_target(re.split(r"[\s,]+", statement)[1])
+        elif statement.startswith(".target") and chip is None:
+            chip = parse_target(re.split(r"[\s,]+", statement)[1])
         elif not statement.startswith("."):
-            yield _judge(line, statement, wanted, version)
+            yield _judge(line, statement, chip, version)
 
 
 def notes(instruction: Instruction, target: Target | None = None) -> tuple[str, ...]:
@@ -94,36 +96,36 @@ def _judge(line: int, text: str, target: Target | None, version: str) -> Stateme
 
 
 def _statements(text: str) -> Iterable[tuple[int, str]]:
-    """Directives and instructions with their lines; comments, labels, braces of scopes and their contents' ends are
-    left out."""
+    """Yields directives and instructions with their line numbers. Comments, labels and the braces of scopes are left
+    out."""
     bare = _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else re.sub(r"[^\n]", " ", m[0]), text)
-    at, line = 0, 1
-    while at < len(bare):
-        if bare[at] in " \t\r\n{}":
-            line += bare[at] == "\n"
-            at += 1
+    position, line = 0, 1
+    while position < len(bare):
+        if bare[position] in " \t\r\n{}":
+            line += bare[position] == "\n"
+            position += 1
             continue
-        label = _LABEL.match(bare, at)
-        if label is not None and not bare.startswith(".", at):
-            line += bare.count("\n", at, label.end())
-            at = label.end()
+        label = _LABEL.match(bare, position)
+        if label is not None and not bare.startswith(".", position):
+            line += bare.count("\n", position, label.end())
+            position = label.end()
             continue
-        end = _end(bare, at)
-        statement = bare[at:end].strip()
+        end = _end(bare, position)
+        statement = bare[position:end].strip()
         yield line, re.sub(r"\s+", " ", statement)
-        line += bare.count("\n", at, end)
-        at = end
+        line += bare.count("\n", position, end)
+        position = end
 
 
-def _end(text: str, at: int) -> int:
-    """Where the statement that begins at `at` ends."""
-    if text.startswith(_LINE_DIRECTIVES, at):
-        found = text.find("\n", at)
-        return len(text) if found < 0 else found
-    semicolon = text.find(";", at)
+def _end(text: str, start: int) -> int:
+    """The position where the statement that begins at `start` ends."""
+    if text.startswith(_LINE_DIRECTIVES, start):
+        newline = text.find("\n", start)
+        return len(text) if newline < 0 else newline
+    semicolon = text.find(";", start)
     semicolon = len(text) if semicolon < 0 else semicolon + 1
-    if text[at] == ".":
-        brace, equals = text.find("{", at, semicolon), text.find("=", at, semicolon)
+    if text[start] == ".":
+        brace, equals = text.find("{", start, semicolon), text.find("=", start, semicolon)
         if brace >= 0 and equals < 0:
             return brace
     return semicolon

@@ -1,4 +1,4 @@
-"""A decoded instruction: its form and its operands. `str()` prints it back as canonical PTX."""
+"""A decoded instruction: its form and its operands. `str()` prints it as canonical PTX."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NVCC = re.compile(r"%(p|rs|h|r|f|rd|fd)\d+")
 
 
 class NvccName(NamedTuple):
-    """What nvcc means by the name of a register: %p0, %rs0, %h0, %r0, %f0, %rd0 or %fd0."""
+    """What the name of a register says by the habits of nvcc: %p0, %rs0, %h0, %r0, %f0, %rd0 or %fd0."""
 
     prefix: str
     width: int
@@ -35,14 +35,14 @@ class NvccName(NamedTuple):
 
 
 def nvcc_name(name: str) -> NvccName | None:
-    """The sort of register that a name says; None for names that nvcc does not give."""
+    """The sort of register that a name stands for; None for names that nvcc does not give."""
     match = _NVCC.fullmatch(name)
     return NvccName(match[1], _PREFIXES[match[1]]) if match else None
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """`_`, a destination that is thrown away."""
+    """The operand `_`: a destination whose value is thrown away."""
 
     def __str__(self) -> str:
         return "_"

@@ -1,4 +1,5 @@
-"""From the qualifiers of an `mma` to its form, with an error that says what the nearest forms have instead.
+"""Finds the form that the opcode of an `mma` or `mma.sp` names. If there is none, the error says what the most similar
+forms have instead.
 
 Qualifiers may stand in any order, as ptxas takes them; only the two layouts and the four types keep theirs.
 """
@@ -60,7 +61,7 @@ class _Parts:
 
 
 def read_mma(reader: OpcodeText) -> MmaForm:
-    """Sorts the qualifiers into slots, then looks the row up. Everything that is wrong goes into one error."""
+    """Sorts the qualifiers into slots and looks up the row that has them. All that is wrong goes into one error."""
     form = _mma_opcodes().get(reader.opcode)
     if form is not None:
         return form
@@ -194,9 +195,9 @@ def _profiles() -> dict[bool, list[tuple[_Profile, MmaForm]]]:
 
 
 def _fail_without_row(reader: OpcodeText, parts: _Parts) -> NoReturn:
-    """Says for each property whether any of the nearest forms has it."""
+    """Raises an error that says, for each property of the opcode, whether any of the nearest forms has it."""
     one, (d, a, b, c) = parts.single, parts.types
-    wanted = _Profile(
+    written = _Profile(
         "mma." + one["sparse"] if "sparse" in one else "mma",
         f"{a} x {b}",
         one["shape"],
@@ -219,13 +220,13 @@ def _fail_without_row(reader: OpcodeText, parts: _Parts) -> NoReturn:
         "".join(parts.operations[:1]),
     )
     kinship = _profiles()["sparse" in one]
-    shared = [sum(map(operator.mul, map(operator.eq, profile, wanted), _WEIGHTS)) for profile, _ in kinship]
+    shared = [sum(map(operator.mul, map(operator.eq, profile, written), _WEIGHTS)) for profile, _ in kinship]
     best = max(shared)
     nearest = [pair for pair, count in zip(kinship, shared, strict=True) if count == best]
     for number, name in enumerate(_Profile._fields):
         legal = list(dict.fromkeys(profile[number] for profile, _ in nearest))
-        if wanted[number] not in legal:
-            reason = _REASONS[name].format(value=wanted[number], a=a, b=b, shape=one["shape"])
+        if written[number] not in legal:
+            reason = _REASONS[name].format(value=written[number], a=a, b=b, shape=one["shape"])
             reader.note(None, reason, legal, parts.places.get(places[number], reader.start))
     reader.settle()
     reason = f"no form of mma has all of '{reader.opcode}' together"

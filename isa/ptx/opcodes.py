@@ -1,4 +1,5 @@
-"""From an opcode's text to its form, with an error that says which qualifier is wrong and what would be right."""
+"""Finds the form that an opcode names. If there is none, the error says which qualifier is wrong and what would be
+right."""
 
 from __future__ import annotations
 
@@ -43,14 +44,14 @@ def read_opcode(
 
 
 def find_form(opcode: str, target: str | Target | None = None) -> Form:
-    """The form of an opcode without operands, in any PTX version, qualifiers in any order that ptxas takes; IsaError if
-    there is none or the target lacks it."""
+    """The form of an opcode without operands, in any PTX version, qualifiers in any order that ptxas takes; raises
+    IsaError if there is none or the target lacks it."""
     return read_opcode(opcode, parse_target(target) if target is not None else None, ptx=_NEWEST)
 
 
 def mma_form(opcode: str, target: str | Target | None = None, ptx: str = PTX) -> MmaForm:
-    """The form of a canonical or reordered opcode of `mma` without operands; IsaError if there is none or the target or
-    PTX version lacks it."""
+    """The form of a canonical or reordered opcode of `mma` without operands; raises IsaError if there is none or the
+    target or PTX version lacks it."""
     form = read_opcode(opcode, parse_target(target) if target is not None else None, ptx=ptx)
     if not is_mma(form):
         raise IsaError(opcode, 0, f"'{opcode}' is not a matrix instruction", "mma or mma.sp")
@@ -58,7 +59,7 @@ def mma_form(opcode: str, target: str | Target | None = None, ptx: str = PTX) ->
 
 
 def complete_opcode(opcode: str) -> str:
-    """Fills in the qualifiers that every form of the instruction has."""
+    """Adds the qualifiers that every form of the instruction has, where they were left out."""
     parts = opcode.strip().split(".")
     name, given = parts[0], parts[1:]
     if name == "tcgen05":
@@ -77,7 +78,7 @@ _NEWEST = "99.0"
 
 @lru_cache(maxsize=8192)
 def _known(opcode: str) -> Form | None:
-    """The form of a correct opcode, remembered; None for a wrong one."""
+    """The form of a correct opcode, from a cache; None for an opcode that is wrong."""
     try:
         return _read(OpcodeText(opcode, 0, opcode, NAMES))
     except IsaError:

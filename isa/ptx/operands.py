@@ -1,4 +1,4 @@
-"""Reads one operand of an instruction, as its role says that it is written."""
+"""Reads the operands of an instruction. The form says by a `Role` how each operand may be written."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from isa.ptx.scanner import Cursor, Token, expression, shown
 
 
 def described(role: Role) -> str:
+    """Says in words how an operand may be written, for error messages."""
     count = f" of {role.count} registers" if role.shape is Shape.VECTOR and role.count > 1 else ""
     limit = f" 0 to {role.limit - 1}" if role.limit > 1 else " 0" if role.limit == 1 else ""
     kind = "register" if role.shape is Shape.VECTOR and role.count == 1 else role.shape.value
@@ -18,7 +19,7 @@ def described(role: Role) -> str:
 
 
 def read_operand(cursor: Cursor, role: Role) -> Operand:
-    """One operand as its role says; IsaError if it is not written so."""
+    """Reads one operand in the way that its role prescribes; raises IsaError if it is written in another way."""
     if role.sink and cursor.take("_"):
         return Sink()
     match role.shape:

@@ -1,8 +1,9 @@
-"""A short way for instructions in their plainest spelling: one regular expression for all operands of a form.
+"""A fast path of the decoder for instructions in their plainest spelling: one regular expression reads all operands of
+a form.
 
-What it takes, `isa.decode` takes, with the same result; what it does not take (constants where registers stand,
-expressions, comments, anything wrong) goes the long way, which also has the error messages. Long traces are almost all
-of the plainest spelling.
+Whatever it reads, `isa.decode` would read with the same result. What it cannot read (constants in place of registers,
+expressions, comments, anything wrong) goes through the full decoder, which also has the error messages. Long traces are
+almost entirely in the plainest spelling.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ Groups = tuple[str | None, ...]
 
 
 class Plan(NamedTuple):
-    """How to read the operands of a form: the expression, and for each operand a function of the groups that it
-    matched."""
+    """How to read all operands of a form at once: the regular expression, and for each operand a function that makes it
+    from the groups that matched."""
 
     pattern: re.Pattern[str]
     readers: tuple[Callable[[Groups], Operand | None], ...]
@@ -45,7 +46,7 @@ class Plan(NamedTuple):
 
 
 def plan(form: Form) -> Plan | None:
-    """The plan of a form; None where a role is beyond it."""
+    """The plan for a form; None if one of its roles cannot be read by a regular expression."""
     parts: list[str] = []
     readers: list[Callable[[Groups], Operand | None]] = []
     first = 0
@@ -65,7 +66,8 @@ def plan(form: Form) -> Plan | None:
 
 
 def _part(role: Role, first: int) -> tuple[str, Callable[[Groups], Operand | None], int] | None:
-    """The expression of one operand, its reader, and how many groups it has; `first` is its first group."""
+    """For one operand the regular expression, the function that reads it, and the number of its groups; `first` is the
+    index of its first group."""
     match role.shape:
         case Shape.VECTOR:
             end = first + role.count

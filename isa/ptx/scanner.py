@@ -1,4 +1,4 @@
-"""The pieces of an instruction's text: tokens, a cursor over them, and constant expressions."""
+"""Cuts the text of an instruction into tokens (`Cursor`), and evaluates the constant expressions in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Token(NamedTuple):
 
 
 class Cursor:
-    """A position in the text; `next` gives tokens."""
+    """A position in the text of an instruction, from which tokens are read one by one."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -41,11 +41,13 @@ class Cursor:
         self.skip()
 
     def skip(self) -> None:
+        """Moves past white space and comments."""
         match = _TOKENS.match(self.text, self.at)
         if match and match.lastgroup == "space":
             self.at = match.end()
 
     def opcode(self) -> tuple[str, int]:
+        """Reads the opcode, and returns it with its position in the text."""
         match = _OPCODE.match(self.text, self.at)
         if match is None:
             self.fail(
@@ -57,6 +59,7 @@ class Cursor:
         return _GAPS.sub("", match[0]), place
 
     def peek(self) -> Token:
+        """The next token, which remains to be read."""
         match = _TOKENS.match(self.text, self.at)
         if match is None or match.lastgroup is None:
             if self.at >= len(self.text):
@@ -65,24 +68,27 @@ class Cursor:
         return Token(match.lastgroup, match[0], self.at)
 
     def next(self) -> Token:
+        """Reads the next token."""
         token = self.peek()
         self.at = token.place + len(token.text)
         self.skip()
         return token
 
     def take(self, mark: str) -> bool:
-        """Whether the next token is this mark; if so it is passed."""
+        """Reads the next token if it is this mark; returns whether it was."""
         if self.peek().text == mark:
             self.next()
             return True
         return False
 
     def expect(self, mark: str, why: str) -> None:
+        """Reads this mark; raises IsaError, with the reason why it must stand here, if another token does."""
         token = self.peek()
         if not self.take(mark):
             self.fail(f"'{mark}' expected {why}, found {shown(token)}", "", token.place)
 
     def end(self) -> None:
+        """Raises IsaError if anything follows the instruction (a semicolon may)."""
         self.take(";")
         token = self.peek()
         if token.kind != "end":
@@ -93,11 +99,12 @@ class Cursor:
             )
 
     def fail(self, reason: str, legal: str = "", place: int | None = None) -> NoReturn:
+        """Raises IsaError at the current position, or at `place`."""
         raise IsaError(self.text, self.at if place is None else place, reason, legal)
 
 
 def shown(token: Token) -> str:
-    """A token for a message."""
+    """A token as error messages write it."""
     return "the end of the text" if token.kind == "end" else f"'{token.text}'"
 
 
@@ -135,7 +142,7 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 def expression(cursor: Cursor, depth: int = 0) -> int:
-    """A constant expression, `a ? b : c` included."""
+    """Reads a constant expression, `a ? b : c` included, and returns its value."""
     value = _binary(cursor, 0, depth)
     if depth > _MAX_DEPTH or not cursor.take("?"):
         return value

@@ -1,6 +1,8 @@
-"""From the qualifiers of an opcode to the row whose slots hold them, with an error that says which of them is wrong.
+"""Finds the form of an opcode in the tables of rows: the row whose slots hold all the qualifiers. If there is none, the
+error says which qualifier is wrong.
 
-ptxas takes qualifiers in any order, but for those whose slots are in the `sequence` of the row, and `.sync` twice.
+ptxas takes qualifiers in any order, except those whose slots are in the `sequence` of the row, and it lets `.sync`
+stand twice.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from isa.ptx.opcode_text import OpcodeText
 
 
 def read_slots(reader: OpcodeText) -> Form:
-    """The row whose slots hold the qualifiers, each once; ptxas 13.0 lets `.sync` stand twice."""
+    """The form of the row whose slots hold each qualifier once; ptxas 13.0 allows `.sync` to stand twice."""
     rows = rows_by_name()[reader.name]
     for row in rows:
         choice = _fitted(row, reader.qualifiers)
         if choice is not None:
             return row_form(row, choice)
-    known = {q for row in rows for slot in row.slots for q in slot if q}
+    in_rows = {q for row in rows for slot in row.slots for q in slot if q}
     for qualifier in reader.qualifiers:
-        if qualifier not in known:
+        if qualifier not in in_rows:
             reader.note(qualifier, f"'.{qualifier}' is not a qualifier of '{reader.name}'", _near(reader, rows))
     reader.settle()
     for qualifier in reader.qualifiers:
@@ -53,7 +55,7 @@ def read_slots(reader: OpcodeText) -> Form:
 
 
 def _misfit(row: Row, qualifiers: list[str]) -> int:
-    """How many qualifiers the row has no place for, or misses."""
+    """How badly a row fits: qualifiers for which it has no slot count two, missing ones count one."""
     foreign = sum(not any(q in slot for slot in row.slots) for q in qualifiers)
     return 2 * foreign + sum("" not in slot and not set(slot) & set(qualifiers) for slot in row.slots)
 

@@ -1,4 +1,5 @@
-"""From the qualifiers of a `tcgen05.mma` to its form, with an error that says which of them do not go together."""
+"""Finds the form that the opcode of a `tcgen05.mma` names. If there is none, the error says which qualifiers do not go
+together."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from isa.ptx.opcode_text import OpcodeText
 
 
 def read_tcgen05_mma(reader: OpcodeText) -> Form:
-    """Sorts the qualifiers into slots, looks the kind up, and says which of them do not go together."""
+    """Sorts the qualifiers into slots and looks up the kind. Qualifiers that do not go together are reported in one
+    error."""
     slots: dict[str, str] = {}
     for qualifier in reader.qualifiers:
         slot = _mma_slot(reader, qualifier)
@@ -34,7 +36,7 @@ def read_tcgen05_mma(reader: OpcodeText) -> Form:
 
 
 def _mma_slot(reader: OpcodeText, qualifier: str) -> str:
-    """What a qualifier says; empty, with a note, for one that says nothing here."""
+    """The slot that a qualifier belongs to; for an unknown qualifier a problem is noted and the slot is empty."""
     if qualifier in ("sp", "block_scale", "ashift"):
         return qualifier
     if qualifier in ("cta_group::1", "cta_group::2"):
@@ -51,7 +53,7 @@ def _mma_slot(reader: OpcodeText, qualifier: str) -> str:
         )
         return ""
     kinds = [f"kind::{row.kind}" for row in KIND_ROWS]
-    known = [
+    legal = [
         "sp",
         "cta_group::1",
         "cta_group::2",
@@ -61,13 +63,13 @@ def _mma_slot(reader: OpcodeText, qualifier: str) -> str:
         "ashift",
         *COLLECTORS,
     ]
-    near = get_close_matches(qualifier, known, 3, 0.5)
-    reader.note(qualifier, f"'.{qualifier}' is not a qualifier of tcgen05.mma", (f".{q}" for q in near or known[:10]))
+    near = get_close_matches(qualifier, legal, 3, 0.5)
+    reader.note(qualifier, f"'.{qualifier}' is not a qualifier of tcgen05.mma", (f".{q}" for q in near or legal[:10]))
     return ""
 
 
 def _check_combination(reader: OpcodeText, row: KindRow, ws: bool, slots: Mapping[str, str]) -> None:
-    """What the text of 9.7.16.10.9 forbids, in the order of the grammar."""
+    """Notes the combinations of qualifiers that 9.7.16.10.9 forbids, in the order of the grammar."""
     kind = f".kind::{row.kind}"
     collector = slots.get("collector", "")
     if ws and not row.ws:

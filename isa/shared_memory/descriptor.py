@@ -116,7 +116,7 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
 
     @property
     def mode(self) -> Swizzle:
-        """The swizzle mode; IsaError for codes 3, 5 and 7."""
+        """The swizzle mode; raises IsaError for codes 3, 5 and 7."""
         if isinstance(self.swizzle, int):
             raise IsaError(
                 str(self.swizzle),
@@ -139,7 +139,7 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
 
         The canonical layouts of PTX ISA 9.0, 9.7.16.3 and CUTLASS's make_umma_desc, then the XOR of the swizzle on the
         address. The 128 bytes of each k in the 128B mode with 32-byte atoms come from CUTLASS alone (one source); that
-        a base offset moves the start of the pattern by 128 bytes each is inferred. IsaError where no layout is
+        a base offset moves the start of the pattern by 128 bytes each is inferred. Raises IsaError where no layout is
         documented.
         """
         mode, unit = self.mode, byte // 16
@@ -242,7 +242,7 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
         return findings
 
     def check(self, **how: Any) -> None:
-        """IsaError with everything that `validate(**how)` finds illegal or undefined."""
+        """Raises IsaError with everything that `validate(**how)` finds illegal or undefined."""
         self.refuse(self.validate(**how))
 
     def _base(self, pattern_start: int | None) -> list[Finding]:

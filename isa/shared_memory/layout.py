@@ -1,15 +1,15 @@
-"""Where the elements of an operand of `tcgen05.mma` lie in shared memory: addresses, reading, writing, checks.
+"""Where the elements of an operand of `tcgen05.mma` lie in shared memory. The functions compute addresses, read and
+write matrices, and check descriptors.
 
 A descriptor (`isa.shared_memory.descriptor`) moves units of 16 bytes. `unit_addresses` is the one mapping; elements,
 reads, writes, the bytes that are touched, tiles and the sources of `tcgen05.cp` (`isa.shared_memory.tile`) are views of
-it. `rows` are rows of A (M) or columns of B (N), `columns` are K as
-stored: K / 2 of a sparse A, all K of B. Nothing here has state: memory is an array that the caller owns.
+it. `rows` are rows of A (M) or columns of B (N), `columns` are K as stored: K / 2 of a sparse A, all K of B. Nothing
+here has state: memory is an array that the caller owns.
 
 Evidence: canonical layouts and swizzles, published (PTX ISA 9.0, 9.7.16.3 and 9.7.16.4.1; CUTLASS, make_umma_desc);
-    sparse A like a dense M x K/2
-matrix and B as the full matrix, published (CUTLASS, sparse_smem_desc); 128 bytes for each k of the mode with 32-byte
-atoms, published by CUTLASS alone; base offsets and chunks at an absolute address, inferred; no wrap at the end of the
-window, assumed.
+sparse A like a dense M x K/2 matrix and B as the full matrix, published (CUTLASS, sparse_smem_desc); 128 bytes for each
+k of the mode with 32-byte atoms, published by CUTLASS alone; base offsets and chunks at an absolute address, inferred;
+no wrap at the end of the window, assumed.
 """
 
 from __future__ import annotations
@@ -57,17 +57,16 @@ class Operand(NamedTuple):
 
 
 def refuse(name: str, reason: str, legal: str) -> NoReturn:
-    """IsaError with a name of `REFUSED`."""
+    """Raises IsaError with one of the names in `REFUSED`."""
     raise IsaError(name, -1, reason, legal, section=REFUSED[name], rule="smem-descriptor")
 
 
 def smem_operand(idesc: InstructionDescriptor, operand: str, *, cta_group: int = 1) -> Operand:
-    """What an instruction reads through the descriptor of "a" or "b" in each CTA.
+    """The matrix that an instruction reads in each CTA through the descriptor of "a" or "b".
 
     Sparse A has K / 2 columns (published). With cta_group 2 each CTA holds M / 2 rows of A and N / 2 columns of B
-    (published: CUTLASS, the 2SM traits). A column shift of `.ws` is not included. IsaError if the descriptor's type
-    code has no meaning.
-    """
+    (published: CUTLASS, the 2SM traits). A column shift of `.ws` is not included. Raises IsaError if the descriptor's
+    type code has no meaning."""
     if operand not in ("a", "b"):
         raise IsaError(operand, 0, f"unknown operand '{operand}'", "a, b")
     name = idesc.a_type if operand == "a" else idesc.b_type
@@ -91,7 +90,7 @@ def check_operand(
     memory_bytes: int = WINDOW,
     pattern_start: int | None = None,
 ) -> None:
-    """IsaError if the descriptor cannot name this operand of this instruction: its own rules first
+    """Raises IsaError if the descriptor cannot name this operand of this instruction: its own rules first
     (`SharedMemoryDescriptor.check`), then the layout.
 
     Args:
@@ -111,7 +110,8 @@ def check_operand(
 
 
 def unit_addresses(descriptor: SharedMemoryDescriptor, *, major: str, lines: int, units: int) -> Integers:
-    """Byte addresses int64 [lines, units] of 16-byte units; all else here is a view of this.
+    """The byte addresses int64 [lines, units] of a matrix's 16-byte units; everything else in this module is derived
+    from them.
 
     Args:
         descriptor: the matrix.
@@ -135,15 +135,16 @@ def unit_addresses(descriptor: SharedMemoryDescriptor, *, major: str, lines: int
 def operand_bits(
     descriptor: SharedMemoryDescriptor, *, major: str, rows: int, columns: int, element: str | ElementType
 ) -> Integers:
-    """Addresses in bits, int64 [row, k], of each element's lowest bit; 6-bit elements may go on in the next byte."""
+    """The addresses in bits, int64 [row, k], of each element's lowest bit; elements of 6 bits may extend into the next
+    byte."""
     how = packing(element)
     lines, units = _extent(major, rows, columns, element)
     index = np.arange(columns if major == K else rows, dtype=np.int64)
-    found = (
+    addresses = (
         unit_addresses(descriptor, major=major, lines=lines, units=units)[:, index // how.per_unit] * 8
         + index % how.per_unit * how.bits
     )
-    return found if major == K else found.T
+    return addresses if major == K else addresses.T
 
 
 def read_operand(
@@ -163,7 +164,7 @@ def read_operand(
         element: a type of `isa.types`; "e2m1" by name is the one in bytes (pattern in bits 5-2), e2m3 and e3m2 come in
             bits 5-0.
 
-    IsaError as `unit_addresses`, and "smem-memory" past the end of `memory`.
+    Raises IsaError as `unit_addresses`, and "smem-memory" past the end of `memory`.
     """
     index, lines = _gathered(memory, descriptor, major, rows, columns, element)
     return _ordered(packing(element).unpack(lines[index]), major, rows, columns)
@@ -174,9 +175,8 @@ def write_operand(
 ) -> None:
     """Writes patterns uint32 [row, k] where `read_operand` finds them; padding and everything else keep their bytes.
 
-    IsaError as `read_operand`, "smem-overlap" if two elements share bytes, "smem-bits" if a pattern has bits that the
-    type does not store.
-    """
+    Raises IsaError as `read_operand`, "smem-overlap" if two elements share bytes, "smem-bits" if a pattern has bits
+    that the type does not store."""
     how = packing(element)
     patterns = np.asarray(patterns, np.uint32)
     if patterns.ndim != 2:
@@ -209,7 +209,8 @@ def touched(
     element: str | ElementType,
     padding: bool = True,
 ) -> Integers:
-    """The bytes of an operand as int64 [interval, 2] of (first, one past the last), ascending, apart from one another.
+    """The bytes of an operand as int64 [interval, 2] of (first, one past the last): ascending intervals that do not
+    touch each other.
 
     With `padding`, whole units: what the tensor core may read (assumed). Without, the bytes that hold elements: what
     `write_operand` changes, but for a last unit that elements fill in part, which counts whole.
@@ -230,15 +231,19 @@ def intervals(addresses: Integers, size: int = UNIT) -> Integers:
 
 
 def _checked_mode(descriptor: SharedMemoryDescriptor, major: str, lines: int, units: int) -> Swizzle:
-    """The swizzle mode, once it is known that lines and units have a documented place."""
+    """The swizzle mode, after checking that the layout of these lines and units is documented."""
     mode = descriptor.mode
     if major not in (K, MN):
         raise IsaError(str(major), 0, f"unknown major-ness '{major}'", "K, MN")
     if lines < 1 or units < 1:
         raise IsaError(f"{lines} x {units}", -1, "no matrix: lines and 16-byte units", "at least 1")
     if descriptor.leading_absolute and (major != K or descriptor.swizzle != "128B" or descriptor.base_offset):
-        found = f"{major}-major, swizzle {descriptor.swizzle}, base offset {descriptor.base_offset}"
-        refuse("smem-absolute-leading", f"an absolute leading address, {found}", "K-major, 128B swizzle, base offset 0")
+        combination = f"{major}-major, swizzle {descriptor.swizzle}, base offset {descriptor.base_offset}"
+        refuse(
+            "smem-absolute-leading",
+            f"an absolute leading address, {combination}",
+            "K-major, 128B swizzle, base offset 0",
+        )
     if major == K and mode.base == 5:
         refuse(
             "smem-major",
@@ -282,8 +287,8 @@ def _in_two_chunks(descriptor: SharedMemoryDescriptor, unit: Integers) -> Intege
 def _swizzled(mode: Swizzle, addresses: Integers, phase: int) -> Integers:
     """The XOR of the swizzle, a function of the address (published); that a base offset moves its start is inferred."""
     apply: Any = mode.apply  # its arithmetic holds for arrays
-    found: Integers = apply(addresses, phase)
-    return found
+    swizzled: Integers = apply(addresses, phase)
+    return swizzled
 
 
 def _extent(major: str, rows: int, columns: int, element: str | ElementType) -> tuple[int, int]:
@@ -293,7 +298,7 @@ def _extent(major: str, rows: int, columns: int, element: str | ElementType) -> 
 
 
 def _within(addresses: Integers, size: int) -> None:
-    """IsaError if a unit ends past `size`."""
+    """Raises IsaError if a unit ends past `size`."""
     if (last := int(addresses.max()) + UNIT) > size:
         name = "smem-window" if size == WINDOW else "smem-memory"
         refuse(name, f"the matrix reaches byte {last - 1}", f"0 to {size - 1}")
@@ -302,7 +307,7 @@ def _within(addresses: Integers, size: int) -> None:
 def _gathered(
     memory: Bytes, descriptor: SharedMemoryDescriptor, major: str, rows: int, columns: int, element: str | ElementType
 ) -> tuple[Integers, NDArray[np.uint8]]:  # fmt: skip
-    """Indices [line, unit] into memory cut in units, and memory so cut (a view where it is contiguous)."""
+    """The indices [line, unit] into memory cut into units, and the memory so cut (a view where it is contiguous)."""
     if memory.dtype != np.uint8 or memory.ndim != 1:
         raise IsaError(
             f"{memory.dtype} [{memory.ndim} dimensions]", -1, "memory is not an array of bytes", "uint8 [bytes]"
@@ -314,5 +319,5 @@ def _gathered(
 
 
 def _ordered(values: Bits, major: str, rows: int, columns: int) -> Bits:
-    """Patterns [line, element] as [row, k], without those of a last unit that the matrix does not have."""
+    """Turns patterns [line, element] into [row, k], and drops elements of a last unit that lie outside the matrix."""
     return values[:, :columns] if major == K else values[:, :rows].T

@@ -1,12 +1,11 @@
-"""How elements fill the 16-byte units of shared memory that `tcgen05.mma` reads, and the patterns that the tensor core
-makes of them.
+"""How narrow elements fill the 16-byte units of shared memory that `tcgen05.mma` reads, and which bit patterns the
+tensor core makes of them.
 
 Every layout of shared memory moves whole units of 16 bytes; inside a unit elements follow one another, lowest bits
 first. Elements of 8, 16 and 32 bits fill a unit. Of kinds f8f6f4 and mxf8f6f4, 16 elements take one unit whatever their
 width: 4-bit ones 8 bytes and 8 of padding, 6-bit ones 12 and 4 (published: PTX ISA 9.0, 9.7.16, packing formats of
-    sub-byte types; the tensor-map types .b4x16_p64 and .b6x16_p32). Of kinds mxf4
-and mxf4nvf4, 32 elements fill a unit (published), the first of two in the lower nibble (inferred: one good source,
-CUTLASS's order).
+sub-byte types; the tensor-map types .b4x16_p64 and .b6x16_p32). Of kinds mxf4 and mxf4nvf4, 32 elements fill a unit
+(published), the first of two in the lower nibble (inferred: one good source, CUTLASS's order).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Packing:
-    """How one type lies in a unit.
+    """How the elements of one type lie in a 16-byte unit.
 
     Attributes:
         bits: of an element in memory.
@@ -55,7 +54,7 @@ class Packing:
         return (1 << self.bits) - 1 << self.shift
 
     def units(self, elements: int) -> int:
-        """Units that so many elements take."""
+        """The number of units that this many elements take."""
         return -(-elements // self.per_unit)
 
     def unpack(self, units: Bytes) -> Bits:
@@ -96,7 +95,7 @@ def packing(element: str | ElementType) -> Packing:
     """The packing of a type; by name, "e2m1" is the one of f8f6f4 and mxf8f6f4, `isa.types.PACKED_E2M1` that of mxf4
     and mxf4nvf4.
 
-    IsaError for types that no operand of `tcgen05.mma` in shared memory can have.
+    Raises IsaError for types that no operand of `tcgen05.mma` in shared memory can have.
     """
     return _packing(element_type(element))
 

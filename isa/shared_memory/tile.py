@@ -1,5 +1,5 @@
-"""Matrices laid out in shared memory as CUTLASS and PTX's canonical layouts do, the descriptors that name their pieces,
-and what `tcgen05.cp` reads.
+"""Whole matrices in shared memory, laid out in the canonical layouts of CUTLASS and PTX, with the descriptors that name
+their pieces. The module also reads what `tcgen05.cp` copies.
 
 A `Tile` is a whole matrix, usually of several K steps: made once, its descriptors advanced from step to step.
 """
@@ -99,7 +99,7 @@ class Tile:
 
     @property
     def _span(self) -> int:
-        """Elements in one row of the swizzle."""
+        """The number of elements in one row of the swizzle."""
         return self._mode.units * self._packing.per_unit
 
     @property
@@ -112,7 +112,7 @@ class Tile:
 
     @property
     def _atoms(self) -> tuple[int, int]:
-        """Atoms along M or N, and along K."""
+        """The number of atoms along M or N, and along K."""
         return self.rows // self._row_step, -(-self.columns // (self._span if self.major == K else self._mode.k_rows))
 
     @property
@@ -178,16 +178,16 @@ class Tile:
     def bits(self) -> Integers:
         """Addresses in bits, int64 [row, k], of every element of the tile."""
         parts = [
-            operand_bits(at, major=self.major, rows=self.rows, columns=stop - k, element=self.element)
-            for k, stop, at in self._pieces()
+            operand_bits(piece, major=self.major, rows=self.rows, columns=stop - k, element=self.element)
+            for k, stop, piece in self._pieces()
         ]
         return np.concatenate(parts, axis=1)
 
     def read(self, memory: Bytes) -> Bits:
         """The patterns uint32 [row, k] of the whole tile."""
         parts = [
-            read_operand(memory, at, major=self.major, rows=self.rows, columns=stop - k, element=self.element)
-            for k, stop, at in self._pieces()
+            read_operand(memory, piece, major=self.major, rows=self.rows, columns=stop - k, element=self.element)
+            for k, stop, piece in self._pieces()
         ]
         return np.concatenate(parts, axis=1)
 
@@ -197,12 +197,12 @@ class Tile:
             raise IsaError(
                 str(patterns.shape), -1, "patterns are not of the tile's shape", str((self.rows, self.columns))
             )
-        for k, stop, at in self._pieces():
-            write_operand(memory, patterns[:, k:stop], at, major=self.major, element=self.element)
+        for k, stop, piece in self._pieces():
+            write_operand(memory, patterns[:, k:stop], piece, major=self.major, element=self.element)
 
     def _pieces(self) -> Iterator[tuple[int, int, SharedMemoryDescriptor]]:
-        """(first k, one past the last, descriptor) of parts that one descriptor reaches: all of it, but a swizzle row
-        of K at a time K-major."""
+        """The parts of the tile that one descriptor reaches, as (first k, one past the last k, descriptor): the whole
+        tile, or for K-major tiles one swizzle row of K at a time."""
         step = self._span if self.major == K and self._mode.bits else self.columns
         for k in range(0, self.columns, step):
             yield k, min(k + step, self.columns), self.at(k=k)
@@ -232,7 +232,7 @@ def copy_addresses(descriptor: SharedMemoryDescriptor, shape: str) -> Integers:
     Core matrices of 8 rows x 16 bytes: the next 8 rows at the stride offset, the second 16 bytes of a 256-bit row at
     the leading offset, or next to the first in a swizzle: the K-major layouts of an operand (published: CUTLASS makes
     the descriptor of a copy as that of a K-major operand; kernels copy 128x256b out of 128B and 64B swizzles). Rows of
-    16 bytes use no leading offset. IsaError as `unit_addresses`.
+    16 bytes use no leading offset. Raises IsaError as `unit_addresses`.
     """
     rows, size = _copy_shape(shape)
     return unit_addresses(descriptor, major=K, lines=rows, units=size // UNIT)

@@ -1,1 +1,2 @@
-"""Tensor Memory: addresses, datapath layouts, metadata, scale factors, and what moves data in and out."""
+"""Tensor Memory, the memory beside Blackwell's tensor cores: its addresses, where D, A, metadata and scale factors lie
+in it, and the instructions that move data in and out."""

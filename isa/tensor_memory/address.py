@@ -22,7 +22,7 @@ ACCESS = "PTX ISA 9.0, 9.7.16.8 (access restrictions)"
 
 @dataclass(frozen=True, order=True)
 class TmemAddress:
-    """One cell of Tensor Memory; IsaError for a lane or a column that does not exist.
+    """One cell of Tensor Memory; raises IsaError for a lane or a column that does not exist.
 
     >>> hex(TmemAddress(16, 40).word), TmemAddress.from_word(0x100028)
     ('0x100028', TmemAddress(lane=16, column=40))
@@ -45,7 +45,7 @@ class TmemAddress:
 
     @classmethod
     def from_word(cls, word: int) -> TmemAddress:
-        """The cell that a 32-bit address names; IsaError if there is none, or if the word has more bits."""
+        """The cell that a 32-bit address names; raises IsaError if there is none, or if the word has more bits."""
         if not 0 <= word < 1 << 32:
             raise IsaError(
                 hex(word),
@@ -62,7 +62,7 @@ class TmemAddress:
         return self.lane << 16 | self.column
 
     def moved(self, lanes: int = 0, columns: int = 0) -> TmemAddress:
-        """The cell so many lanes and columns on; IsaError if it lies outside."""
+        """The cell this many lanes and columns further on; raises IsaError if it lies outside."""
         return TmemAddress(self.lane + lanes, self.column + columns)
 
     def __str__(self) -> str:

@@ -1,9 +1,9 @@
-"""`tcgen05.cp`: bytes of a matrix in shared memory <-> cells of Tensor Memory, copies by multicast included.
+"""Where `tcgen05.cp` puts the bytes of a matrix in shared memory: which cells of Tensor Memory receive them, the copies
+by multicast included.
 
 Shapes: published (PTX ISA 9.0, 9.7.16.9.1; CUTLASS); the lanes of .4x256b: inferred (CUTLASS alone). Decompression:
-that
-16 elements and their padding become 16 bytes is published (9.7.16.9.1.1 and 9.7.16.9.1.2); which bits of the byte they
-take is inferred (see `decompress`).
+that 16 elements and their padding become 16 bytes is published (9.7.16.9.1.1 and 9.7.16.9.1.2); which bits of the byte
+they take is inferred (see `decompress`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Copy:
 
     @property
     def copies(self) -> int:
-        """How often each byte is written."""
+        """The number of times that each byte is written."""
         return self.mapping.shape[2]
 
     @property
@@ -58,8 +58,8 @@ class Copy:
         return dict(self.mapping.places)["column"]
 
     def check_base(self, lane: int, column: int) -> None:
-        """IsaError if a copy to that base leaves Tensor Memory (inferred from its extent: every shape but .4x256b spans
-        all lanes)."""
+        """Raises IsaError if a copy to that base leaves Tensor Memory (inferred from its extent: every shape but
+        .4x256b spans all lanes)."""
         lanes = range(QUARTER if self.mapping.fixed else 1)
         if lane not in lanes:
             legal = "0" if len(lanes) == 1 else f"0 to {lanes[-1]}"
@@ -122,7 +122,7 @@ _COPIES: AbstractMapping[tuple[str, str], tuple[tuple[Digit, ...], tuple[Fixed, 
 
 @lru_cache(maxsize=16)
 def copy(shape: str, multicast: str = "") -> Copy:
-    """The map of `tcgen05.cp.shape.multicast`; IsaError if there is none. PTX ISA 9.0, 9.7.16.9.1.
+    """The map of `tcgen05.cp.shape.multicast`; raises IsaError if there is none. PTX ISA 9.0, 9.7.16.9.1.
 
     The lanes count from the base address. Only .4x256b starts elsewhere than at lane 0 (CUTLASS: it renews one lane of
     each 32).
@@ -140,7 +140,7 @@ def copy(shape: str, multicast: str = "") -> Copy:
 
 
 def decompress(packed: Bytes, source: str) -> Bytes:
-    """What `.b8x16.source` makes of bytes, before they are laid out like any others: uint8 [..., 16 * n] -> the same
+    """What `.b8x16.source` expands bytes to, before they are laid out like any others: uint8 [..., 16 * n] -> the same
     shape.
 
     Args:

@@ -54,7 +54,7 @@ class Violation(NamedTuple):
 
 @dataclass(frozen=True)
 class DatapathLayout:
-    """One data path layout.
+    """One data path layout: which lanes of Tensor Memory hold which rows of D and A.
 
     Attributes:
         name: "A" to "G".
@@ -80,7 +80,7 @@ class DatapathLayout:
 
     @property
     def base_lanes(self) -> tuple[int, ...]:
-        """Legal lanes of the addresses of D, A and the metadata."""
+        """The lanes at which the addresses of D, A and the metadata may start."""
         return (0, HALF) if self.half else (0,)
 
     def lanes(self, base_lane: int = 0) -> Integers:
@@ -130,7 +130,7 @@ class DatapathLayout:
         return _a(self, bits, self.checked(base_lane))
 
     def checked(self, base_lane: int) -> int:
-        """The base lane; IsaError if the layout has no such."""
+        """Returns the base lane; raises IsaError if the layout does not have it."""
         if base_lane not in self.base_lanes:
             legal = " or ".join(map(str, self.base_lanes))
             raise IsaError(str(base_lane), -1, f"base lane {base_lane} in layout {self.name}", legal, section=ALIGNMENT)
@@ -159,7 +159,8 @@ _CHOICE = {
 
 
 def datapath(m: int, cta_group: int = 1, sparse: bool = False, ws: bool = False) -> DatapathLayout:
-    """The layout of an instruction; IsaError where there is no such instruction. PTX ISA 9.0, 9.7.16.10.5: published.
+    """The layout of an instruction; raises IsaError where there is no such instruction. PTX ISA 9.0, 9.7.16.10.5:
+    published.
 
     >>> datapath(128, cta_group=2, sparse=True).name
     'C'
@@ -197,10 +198,10 @@ def violations(
     """
     operands = [(name, address) for name, address in (("d", d), ("a", a), ("sp_meta", sp_meta)) if address is not None]
     legal = " or ".join(map(str, layout.base_lanes))
-    found = []
+    broken = []
     for name, address in operands:
         if address.lane not in layout.base_lanes:
-            found.append(
+            broken.append(
                 Violation(
                     "base-lane",
                     name,
@@ -214,11 +215,13 @@ def violations(
                 f"lane {address.lane}, but d is at lane {d.lane}: layout {layout.name} works on one half "
                 f"of every 32 lanes"
             )
-            found.append(Violation("half-mismatch", name, rule, f"lane {d.lane} in all of d, a and sp_meta", ALIGNMENT))
+            broken.append(
+                Violation("half-mismatch", name, rule, f"lane {d.lane} in all of d, a and sp_meta", ALIGNMENT)
+            )
     if sp_meta is not None and sp_meta.column % 2:
         rule = f"column {sp_meta.column} is not the first of a pair"
         source = "inferred from CUTLASS; a fault on sm_110"
-        found.append(
+        broken.append(
             Violation(
                 "odd-metadata-column",
                 "sp_meta",
@@ -227,19 +230,19 @@ def violations(
                 source,
             )
         )
-    return found
+    return broken
 
 
 def check_addresses(
     layout: DatapathLayout, d: TmemAddress, *, a: TmemAddress | None = None, sp_meta: TmemAddress | None = None
 ) -> None:
-    """IsaError with everything that `violations` finds."""
-    found = violations(layout, d, a=a, sp_meta=sp_meta)
-    if found:
+    """Raises IsaError with everything that `violations` reports."""
+    broken = violations(layout, d, a=a, sp_meta=sp_meta)
+    if broken:
         raise IsaError.together(
             [
                 IsaError("", -1, f"{v.name}: {v.operand}: {v.rule}", v.right, section=v.section, rule="tmem-alignment")
-                for v in found
+                for v in broken
             ]
         )
 

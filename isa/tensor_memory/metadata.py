@@ -82,7 +82,7 @@ class TmemMetadata:
 
     @property
     def copies(self) -> int:
-        """How often the metadata must be stored."""
+        """The number of times that the metadata must be stored."""
         return self.layout.parts
 
     @property
@@ -121,8 +121,8 @@ class TmemMetadata:
         return _mapping(self.layout, self.kind in _SELECTED, int(selector), self.layout.checked(base_lane))
 
     def gather(self, words: Bits, selector: int = 0, base_lane: int = 0, copy: int = 0) -> Bits:
-        """Cells uint32 [..., 128 lanes, 2 columns] -> codes uint32 [..., row, chunk] of one copy; IsaError for a wrong
-        argument."""
+        """Cells uint32 [..., 128 lanes, 2 columns] -> codes uint32 [..., row, chunk] of one copy; raises IsaError for a
+        wrong argument."""
         if not 0 <= copy < self.copies:
             legal = f"0 to {self.copies - 1}"
             raise IsaError(
@@ -147,7 +147,7 @@ class TmemMetadata:
         return pack(fields, CODE_BITS)[..., 0]
 
     def legal(self, codes: Bits) -> NDArray[np.bool_]:
-        """Whether each code is defined, same shape."""
+        """Whether each code is defined; the result has the shape of `codes`."""
         return np.isin(codes, self.codes)
 
     def findings(self, codes: Bits, stored_is_zero: NDArray[np.bool_] | None = None) -> dict[str, NDArray[np.bool_]]:
@@ -161,8 +161,8 @@ class TmemMetadata:
         `undefined-metadata`: a code that PTX does not list (undefined behavior for tf32, mxf4 and mxf4nvf4, "not
         meaningful" for the others: published). `zero-chunk`: such a code with two equal indices, and nothing but zeros
         stored: harmless, CUTLASS writes it for empty chunks and for padding (published; that hardware ignores it:
-            inferred). `unordered-metadata`: 0b0110, listed but the only one whose
-        indices descend: what it does is inferred.
+        inferred). `unordered-metadata`: 0b0110, listed but the only one whose indices descend: what it does is
+        inferred.
         """
         codes = np.asarray(codes)
         zero = (
@@ -227,7 +227,7 @@ class TmemMetadata:
 
 @lru_cache(maxsize=128)
 def tmem_metadata(kind: str, m: int, cta_group: int = 1, ws: bool = False) -> TmemMetadata:
-    """The metadata of a sparse instruction; IsaError where there is none with this kind and M. PTX ISA 9.0,
+    """The metadata of a sparse instruction; raises IsaError where there is none with this kind and M. PTX ISA 9.0,
     9.7.16.10.8.
 
     >>> tmem_metadata("f16", 128).mapping(selector=1).formulas()["lane"]

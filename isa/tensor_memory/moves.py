@@ -1,4 +1,5 @@
-"""Data movement of Tensor Memory: `tcgen05.ld` and `st` (registers), and `tcgen05.shift`; `tcgen05.cp` is in `copies`.
+"""Which cells of Tensor Memory the instructions `tcgen05.ld`, `tcgen05.st` and `tcgen05.shift` move; `tcgen05.cp` is in
+`copies`.
 
 Registers <-> cells, relative to the base address, for thread t, register r, repeat .xN:
 
@@ -13,8 +14,7 @@ of cells 2c and 2c + 1 are the low and high half of the register.
 
 Evidence. Maps of ld and st: published (CUTLASS copy_traits_sm100.hpp, TMEM_LOAD_*). Packing: published for .16x64b and
 .16x32bx2 (the same file, *_16b), inferred for the other shapes; that half_split counts columns of Tensor Memory there
-too is inferred; that unpacking clears the high halves is assumed.
-Shift: see `shift_sources`.
+too is inferred; that unpacking clears the high halves is assumed. For the shift see `shift_sources`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOW = np.uint32(0xFFFF)
 
 @dataclass(frozen=True)
 class Move:
-    """One shape of `tcgen05.ld` or `st`: which cells the registers of a warp are.
+    """One shape of `tcgen05.ld` or `st`: which cells of Tensor Memory correspond to the registers of a warp.
 
     Attributes:
         shape: "32x32b", "16x64b", "16x128b", "16x256b" or "16x32bx2".
@@ -93,7 +93,7 @@ class Move:
         return tuple(warp_lanes(warp)[:: self.lanes])
 
     def check_base(self, warp: int, lane: int, column: int) -> None:
-        """IsaError if a warp cannot move this shape at that base."""
+        """Raises IsaError if the warp cannot move this shape at that base address."""
         if lane not in self.base_lanes(warp):
             legal = " or ".join(map(str, self.base_lanes(warp)))
             raise IsaError(
@@ -112,8 +112,10 @@ class Move:
         """tcgen05.ld: cells uint32 [..., lane, column] from the base on -> registers uint32 [..., register, thread]."""
         words = self._checked(words, (self.lanes, self.columns), "cells")
         lane, column = self.cells
-        found = words[..., lane, column]
-        return found[..., 0] if not self.packed else (found[..., 0] & _LOW) | (found[..., 1] & _LOW) << np.uint32(16)
+        registers = words[..., lane, column]
+        if not self.packed:
+            return registers[..., 0]
+        return (registers[..., 0] & _LOW) | (registers[..., 1] & _LOW) << np.uint32(16)
 
     def scatter(self, registers: Bits, rest: Bits | None = None) -> Bits:
         """tcgen05.st: registers uint32 [..., register, thread] -> cells uint32 [..., lane, column]; what it leaves
@@ -174,17 +176,17 @@ def move(shape: str, repeats: int, packed: bool = False, half_split: int | None 
         reason, legal = ("needs", "a number of columns") if shape == _SPLIT else ("has no", "none")
         raise IsaError(shape, -1, f".{shape} {reason} immHalfSplitoff", legal, section=LOAD)
     mapping = Mapping(*_move_digits(shape, repeats, packed))
-    found = Move(shape, repeats, packed, half_split or 0, mapping)
-    if found.half_split < 0 or found.columns > COLUMNS:
+    result = Move(shape, repeats, packed, half_split or 0, mapping)
+    if result.half_split < 0 or result.columns > COLUMNS:
         limit = COLUMNS - dict(mapping.axes)["column"]
         raise IsaError(
             str(half_split),
             -1,
-            f".{shape}.x{repeats} moves {found.columns} columns",
+            f".{shape}.x{repeats} moves {result.columns} columns",
             f"up to {COLUMNS} (split 0 to {limit})",
             section=LOAD,
         )
-    return found
+    return result
 
 
 def _move_digits(

@@ -1,4 +1,4 @@
-"""Scale factors of the block-scaled kinds of `tcgen05.mma` in Tensor Memory.
+"""Where the scale factors of the block-scaled kinds of `tcgen05.mma` lie in Tensor Memory.
 
 Factor j of row m of A (in this CTA), or of column m of B:
 
@@ -13,8 +13,7 @@ Blocks are counted in logical K: with a sparse A a factor covers twice as many c
 says.
 
 Evidence: published (CUTLASS tmem_sf_frg, JAX; PTX ISA 9.0, 9.7.16.10.7 for factors and ids); layout B's columns of B:
-    published (CUTLASS,
-ScaleFactorDuplicated2by2), for N a multiple of 64 alone.
+published (CUTLASS, ScaleFactorDuplicated2by2), for N a multiple of 64 alone.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _TYPES = {"mxf8f6f4": "e4m3", "mxf4": "e2m1", "mxf4nvf4": "e2m1"}  # any type of
 
 
 class Gathered(NamedTuple):
-    """Factors read from Tensor Memory.
+    """Scale factors read from Tensor Memory.
 
     Attributes:
         patterns: uint32 [..., row or column, factor], of the lowest copy.
@@ -56,8 +55,8 @@ class Gathered(NamedTuple):
 
 
 def scale_factors(kind: str, vector: str = "") -> int:
-    """Factors of a row or column in one instruction (K = 96 apart): 1, 2 or 4; IsaError for a vector size that the kind
-    has not.
+    """Factors of a row or column in one instruction (K = 96 apart): 1, 2 or 4; raises IsaError for a vector size that
+    the kind has not.
 
     >>> scale_factors("mxf4nvf4", "block16"), scale_factors("mxf8f6f4")
     (4, 1)
@@ -72,11 +71,11 @@ def scale_factors(kind: str, vector: str = "") -> int:
             section=SECTION,
             rule="idesc",
         )
-    known = {v.spelling.removeprefix("scale_vec::"): v.factors for v in row.vectors}
-    if vector.removeprefix("scale_vec::") not in known:
-        legal = ", ".join(name or "none" for name in known)
+    factors_of = {v.spelling.removeprefix("scale_vec::"): v.factors for v in row.vectors}
+    if vector.removeprefix("scale_vec::") not in factors_of:
+        legal = ", ".join(name or "none" for name in factors_of)
         raise IsaError(vector, 0, f".kind::{kind} has no vector size '{vector}'", legal, section=SECTION, rule="idesc")
-    return known[vector.removeprefix("scale_vec::")]
+    return factors_of[vector.removeprefix("scale_vec::")]
 
 
 def k_per_factor(kind: str, vector: str = "", sparse: bool = False) -> int:
@@ -123,8 +122,8 @@ class TmemScales:
         return 4 // self.parts
 
     def mapping(self, id: int = 0) -> Mapping:
-        """Places (lane, column from the base, byte) <-> coordinates (row or n, factor, copy); IsaError for an illegal
-        id.
+        """Places (lane, column from the base, byte) <-> coordinates (row or n, factor, copy); raises IsaError for an
+        illegal id.
 
         The first coordinate goes on to the end of the last column: those from `vectors` on are not read.
         """
@@ -141,8 +140,8 @@ class TmemScales:
         return _mapping(self, int(id))
 
     def gather(self, words: Bits, id: int = 0) -> Gathered:
-        """Cells uint32 [..., 128 lanes, columns] -> the factors, and where their copies differ; IsaError for an illegal
-        id or another shape."""
+        """Cells uint32 [..., 128 lanes, columns] -> the factors, and where their copies differ; raises IsaError for an
+        illegal id or another shape."""
         lane, column, byte = (grid[: self.vectors] for grid in self.mapping(id).grid)
         words = typed(words, np.uint32, (TMEM_LANES, self.columns), f"scale factors of {self.operand}: cells")
         every = (words[..., lane, column] >> (8 * byte).astype(np.uint32)) & np.uint32(255)
@@ -176,13 +175,16 @@ class TmemScales:
         """Factors -> bytes uint8 [..., block, 32, 16] in shared memory: each block of 128 rows or columns for one
         `tcgen05.cp.32x128b.warpx4`.
 
-        Byte of (m, factor j) in its block: 16 * (m%32) + 4 * (m/32) + id + j (published: CUTLASS, JAX). IsaError in
-        layout B's two halves.
-        """
+        Byte of (m, factor j) in its block: 16 * (m%32) + 4 * (m/32) + id + j (published: CUTLASS, JAX). Raises IsaError
+        in layout B's two halves."""
         self._whole()
         words = self._padded(self.scatter(patterns, id))
         return np.stack(
-            [copy("32x128b", "warpx4").gather(words[..., at : at + _BLOCK_COLUMNS]) for at in self._blocks()], axis=-3
+            [
+                copy("32x128b", "warpx4").gather(words[..., column : column + _BLOCK_COLUMNS])
+                for column in self._blocks()
+            ],
+            axis=-3,
         )
 
     def from_image(self, image: Bytes, id: int = 0) -> Bits:

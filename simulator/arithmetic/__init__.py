@@ -1,4 +1,5 @@
-"""Arithmetic of tensor cores on arrays of patterns: decoding, the chip's sums, the exact sum, integers, distances.
+"""The arithmetic of tensor cores on arrays of bit patterns: decoding patterns, adding products as a chip does or
+exactly, and measuring how far two results are apart.
 
 Nothing here knows about registers or lanes; `simulator.execute` brings the operands.
 """

@@ -1,5 +1,5 @@
-"""Sums of any number of cases: by the compiled kernel where it can, in numpy otherwise, on several threads where it is
-worth it."""
+"""Computes the matrix products of any number of cases: with the compiled kernel where it can, in numpy otherwise, and
+on several threads where the batch is large enough."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from simulator.arithmetic.threads import spread
 
 
 def add(how: Sum, operands: Operands) -> Bits:
-    """D patterns [case, m, n]. Patterns must not be wider than their types; `product` checks what it is given, this
-    does not."""
+    """The result D of each case: patterns [case, m, n]. Patterns must not be wider than their types; `product` checks
+    its arguments, this function does not."""
     d = np.empty(operands.c.shape, np.uint32)
     compute = (
         _compiled if library() is not None and supports(how) and not how.operation else _in_numpy
@@ -30,8 +30,8 @@ def _in_numpy(how: Sum, operands: Operands, d: Bits) -> None:
 
 
 def add_f64(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
-    """The same for f64 patterns a [case, m, k], b [case, k, n], c [case, m, n]; `rounding` as in
-    `simulator.arithmetic.chain`."""
+    """The result D of f64 instructions, from patterns a [case, m, k], b [case, k, n] and c [case, m, n]; `rounding` is
+    as in `simulator.arithmetic.chain`."""
     d = np.empty_like(c)
 
     def part(cases: slice) -> None:
@@ -52,8 +52,7 @@ def _compiled(how: Sum, operands: Operands, d: Bits) -> None:
 
 
 def chain_f64(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
-    """f64 patterns: A [case, m, k], B [case, k, n], C [case, m, n] -> D [case, m, n]; `rounding` is one of
-    `ROUNDINGS`."""
+    """The same as `add_f64` on one thread: D [case, m, n]; `rounding` is one of `ROUNDINGS`."""
     if library() is not None:
         return _chain_compiled(a, b, c, ROUNDINGS.index(rounding))
     return chain_in_numpy(a, b, c, rounding)

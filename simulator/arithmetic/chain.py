@@ -1,9 +1,9 @@
-"""Products that are no tensor-core sums at all: chains of ordinary multiply-adds.
+"""The two matrix instructions that are computed by a chain of ordinary multiply-adds instead of a tensor core's fused
+sum: f64, and m8n8k4 of f16.
 
 f64: acc = C, then acc = fma(a, b, acc) over ascending k, each rounded once; NaN keep sign and payload. m8n8k4 of f16 on
-    sm_80 and later: a routine
-of f32 multiply-adds. Both: measured on an NVIDIA H100 80GB, November 2026 (tests/hardware/README.md); code that ptxas
-13.0 emits.
+sm_80 and later: a routine of f32 multiply-adds. Both: measured on an NVIDIA H100 80GB, November 2026
+(tests/hardware/README.md); code that ptxas 13.0 emits.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _INVALID = np.uint64(0xFFF8 << 48)
 
 
 def chain_in_numpy(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
-    """f64 patterns: A [case, m, k], B [case, k, n], C [case, m, n] -> D [case, m, n]; `rounding` is one of
-    `ROUNDINGS`."""
+    """The chain of f64 multiply-adds: patterns A [case, m, k], B [case, k, n], C [case, m, n] -> D [case, m, n];
+    `rounding` is one of `ROUNDINGS`."""
     total = c.copy()
     for k in range(a.shape[2]):
         x, y = np.broadcast_arrays(a[:, :, k, None], b[:, None, k, :])
@@ -44,7 +44,7 @@ def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
     """a * b + c, rounded once; f64 patterns of one shape.
 
     NaN: B's wins over C's, C's over A's; it becomes quiet and keeps sign and payload. An invalid operation gives
-        0xFFF8000000000000.
+    0xFFF8000000000000.
 
     Built from float64 operations that lose nothing (Boldo and Melquiond 2008: the low parts are added with rounding to
     odd, so that the last addition rounds once), within exponents where no part can under- or overflow; what lies
@@ -72,8 +72,8 @@ def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
 
 
 def exact_f64(a: Words, b: Words, c: Words) -> Words:
-    """The exact sum of products and C, rounded once to nearest even; patterns as for `chain_in_numpy`. For reference:
-    one output after the other."""
+    """The exact sum of products and C, rounded once to nearest even; patterns are as for `chain_in_numpy`. It serves as
+    a reference and computes one output after the other."""
     x, y, z = (v.view(np.float64) for v in (a, b, c))
     result = np.empty(c.shape)
     for case, row, column in np.ndindex(c.shape):
@@ -92,8 +92,8 @@ def _exact_dot(x: Reals, y: Reals, z: float) -> float:
 
 
 def _rounded(exact: Fraction, rounding: str) -> float:
-    """A fraction divides its integers with one rounding to nearest even, subnormals included; then one step where
-    another rounding asks for it."""
+    """Rounds a fraction to float64. Dividing its integers rounds once to nearest even, subnormals included; for another
+    rounding the result then moves by one step where necessary."""
     if exact == 0:
         return -0.0 if rounding == "rm" else 0.0
     try:
@@ -144,8 +144,7 @@ def chain_f16(products: Reals, c: Reals, result: ElementType) -> Bits:
     f32 or f16.
 
     f32: a chain of multiply-adds from +0, then C is added. f16: each pair of products starts with a multiplication, C
-        takes in one pair and then the
-    other, and the f32 sum is rounded to f16; here a negative zero is possible.
+    takes in one pair and then the other, and the f32 sum is rounded to f16; here a negative zero is possible.
     """
 
     def add(x: Reals, y: Reals) -> Reals:

@@ -1,4 +1,5 @@
-"""Check bits of 32-bit words: what parity and a SECDED code make of the bits that have changed."""
+"""Models of error detection: whether parity or a SECDED code (single error corrected, double error detected) over
+32-bit words notices the bits that a fault has changed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ def parity(changed: Bits) -> Mask:
 
 @lru_cache(maxsize=1)
 def hsiao() -> Bits:
-    """The columns of a (39, 32) code: 32 different words of 7 bits, three of them set."""
+    """The columns of a Hsiao code (39, 32): 32 different words of 7 bits, three of which are set."""
     columns = [value for value in range(128) if value.bit_count() == 3]
     return np.array(columns[:32], np.uint32)
 
@@ -37,21 +38,21 @@ def _by_byte() -> Bits:
 
 
 def syndromes(changed: Bits) -> Bits:
-    """Of each changed word [...]: the exclusive or of the columns of its changed bits."""
+    """The syndrome of each changed word [...]: the exclusive or of the code's columns at the bits that changed."""
     table = _by_byte()
-    found: Bits = np.bitwise_xor.reduce(
+    columns: Bits = np.bitwise_xor.reduce(
         [table[byte][changed >> np.uint32(8 * byte) & np.uint32(255)] for byte in range(4)]
     )
-    return found
+    return columns
 
 
 def secded(changed: Bits) -> Mask:
-    """Whether the faults of [case, word] are seen, or corrected to what was written: in no word is a change missed or
-    made worse."""
-    found = syndromes(changed)
+    """Whether a SECDED code handles the faults of [case, word]: in every word the change is noticed or corrected, and
+    no word is left wrong unnoticed or made worse."""
+    syndrome = syndromes(changed)
     weight = np.bitwise_count(changed)
     single = np.zeros(128, np.bool_)
     single[[*hsiao(), *(1 << bit for bit in range(7))]] = True
-    corrects = single[found]  # as one flipped bit, of data or of the check bits
-    wrong = (weight > 0) & ((found == 0) | (corrects & (weight > 1)))
+    corrects = single[syndrome]  # as one flipped bit, of data or of the check bits
+    wrong = (weight > 0) & ((syndrome == 0) | (corrects & (weight > 1)))
     return np.asarray((weight > 0).any(axis=1) & ~wrong.any(axis=1))

@@ -1,4 +1,5 @@
-"""Which conversions of `cvt` exist: from which type to which, with which roundings and modifiers, on which targets.
+"""The table of the conversions that the instruction `cvt` can do: from which type to which, with which roundings and
+modifiers, on which targets.
 
 PTX ISA 9.0, 9.7.9.21; what ptxas 13.0 takes. What they compute is in `simulator.arithmetic.convert`.
 """
@@ -16,7 +17,7 @@ _MADE_FOR = "100a 100f 103a 103f 110a 110f 120a 120f 121a 121f"
 
 @dataclass(frozen=True)
 class Conversion:
-    """Instructions `cvt` between two types that differ in rounding and modifiers only.
+    """The `cvt` instructions between two types, which differ only in rounding and modifiers.
 
     Attributes:
         source: name of the type converted from; "f64" too.
@@ -41,9 +42,9 @@ class Conversion:
 
     @property
     def satfinite(self) -> str:
-        """ "required", "optional" or "no"."""
-        found = {"satfinite" in modifier for modifier in self.modifiers}
-        return "optional" if len(found) == 2 else "required" if True in found else "no"
+        """Whether the modifier must or may be written: "required", "optional" or "no"."""
+        allowed = {"satfinite" in modifier for modifier in self.modifiers}
+        return "optional" if len(allowed) == 2 else "required" if True in allowed else "no"
 
     @property
     def relu(self) -> bool:
@@ -62,7 +63,7 @@ class Conversion:
 def _row(
     source: str, target: str, roundings: str, modifiers: str, ptx: str, targets: str, elements: int = 1
 ) -> Conversion:
-    """`roundings` and `modifiers` are separated by blanks; "-" is none."""
+    """Makes a row of the table. `roundings` and `modifiers` are separated by blanks; "-" means none."""
     major, minor = ptx.split(".")
     rounds, choices = (tuple("" if word == "-" else word for word in words.split()) for words in (roundings, modifiers))
     return Conversion(source, target, rounds, choices, elements, (int(major), int(minor)), Availability(targets))
@@ -133,7 +134,7 @@ judges them."""
 
 
 def legal_conversions(on: str | Target | None = None) -> tuple[Conversion, ...]:
-    """The rows of instructions that exist, on one target if `on` names it ("sm_90a"); IsaError for an unknown one."""
+    """The conversions that exist, on one target if `on` names it ("sm_90a"); raises IsaError for an unknown target."""
     if on is None:
         return CONVERSIONS
     chip = parse_target(on)

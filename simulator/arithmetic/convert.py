@@ -4,26 +4,23 @@ the target.
 Every element of every type here is a float64 exactly, so that one core (`_round_floats`) rounds for all of them, from
 float64, once. The rules:
 
-* Overflow: infinity, or the largest finite number where the rounding goes toward zero there; a type with NaN but no
-infinity (e4m3, ue8m0,
-  ue4m3) gives NaN, with the sign, in place of infinity; a type with neither (e3m2, e2m3, e2m1) the largest number.
-  `satfinite`: always the largest.
-* NaN: the canonical pattern; the largest positive number of a type without NaN; zero for integers (their lowest bit
-pattern 100...0 from f64).
-* Zeros and numbers that round to zero keep their sign; relu makes negative ones, -0 and -infinity +0 and keeps NaN.
-* Unsigned scale types: the sign is dropped before anything else. ue8m0 has no zero: what is below 2^-127 becomes
-2^-127.
+* Overflow gives infinity, or the largest finite number where the rounding goes toward zero there. A type with NaN but
+  no infinity (e4m3, ue8m0, ue4m3) gives NaN, with the sign, in place of infinity; a type with neither (e3m2, e2m3,
+  e2m1) gives the largest number. With `satfinite` the result is always the largest number.
+* NaN gives the canonical pattern; the largest positive number of a type without NaN; zero for integers (their lowest
+  bit pattern 100...0 from f64).
+* Zeros and numbers that round to zero keep their sign. `relu` turns negative numbers, -0 and -infinity into +0, and
+  keeps NaN.
+* For unsigned scale types the sign is dropped before anything else. ue8m0 has no zero: what is below 2^-127 becomes
+  2^-127.
 * Integers as targets saturate (PTX: by default). Between integers, low bits are kept unless `satfinite` (PTX calls it
-`.sat`).
-
+  `.sat`).
 * Two conversions are no instruction of the chip, and ptxas 13.0 writes integer code for them (read from its output for
-sm_80 to sm_120a): they
-  do not make NaN canonical. bf16 to f32 is a shift; f32 to tf32 with rna adds half of the last place unless the
-  exponent is all ones, and cuts.
+  sm_80 to sm_120a): they do not make NaN canonical. bf16 to f32 is a shift; f32 to tf32 with rna adds half of the last
+  place unless the exponent is all ones, and cuts.
 
 Sources: PTX ISA 9.0, 9.7.9.21 (cvt); ue8m0 and NaN into 6- and 4-bit types: cuda_fp8.h, cuda_fp6.h, cuda_fp4.h of CUDA
-    13.0 (published).
-Inferred: the sign of ue4m3, which no instruction writes.
+13.0 (published). Inferred: the sign of ue4m3, which no instruction writes.
 """
 
 from __future__ import annotations
@@ -70,7 +67,7 @@ def convert(
     satfinite: bool = False,
     relu: bool = False,
 ) -> Bits:
-    """Patterns of one type to patterns of another, rounded once.
+    """Converts patterns of one type to patterns of another, rounding once.
 
     Args:
         patterns: unsigned integers of any shape; bits above the width of the source are ignored, and so is its padding
@@ -93,8 +90,8 @@ def convert(
     _check(rounding)
     if of.bits > 32:
         words = _patterns(patterns, of)
-        found = from_float64(words.view(np.float64), to, rounding, satfinite=satfinite, relu=relu)
-        return _with_nans_of_f64(words, found, to) if to in _KEEPERS and not (satfinite or relu) else found
+        converted = from_float64(words.view(np.float64), to, rounding, satfinite=satfinite, relu=relu)
+        return _with_nans_of_f64(words, converted, to) if to in _KEEPERS and not (satfinite or relu) else converted
     given = _patterns(patterns, of)
     if (of, to, rounding, relu) == (F32, TF32, "rna", False):
         return _tf32_away(given, satfinite)
@@ -117,17 +114,17 @@ def from_float64(
     return _in_blocks(np.asarray(values, np.float64), lambda block: _encode(block, to, rounding, satfinite, relu, nan))
 
 
-def _with_nans_of_f64(word: NDArray[np.uint64], found: Bits, to: ElementType) -> Bits:
+def _with_nans_of_f64(word: NDArray[np.uint64], converted: Bits, to: ElementType) -> Bits:
     """NaN of f64 keeps its sign and, made quiet, the top of its payload (measured on an H100, November 2026, for
     payload 0; assumed for others)."""
     absent = np.isnan(word.view(np.float64))
     if not absent.any():
-        return found
+        return converted
     payload = (word >> np.uint64(52 - to.fraction)).astype(np.uint32) & np.uint32((1 << to.fraction) - 1) | np.uint32(
         1 << (to.fraction - 1)
     )
     sign = (word >> np.uint64(63)).astype(np.uint32) << np.uint32(to.sign_bit)
-    return np.where(absent, sign | np.uint32(infinity(to)) | payload, found)
+    return np.where(absent, sign | np.uint32(infinity(to)) | payload, converted)
 
 
 def to_float64(patterns: ArrayLike, source: str | ElementType) -> Reals:
@@ -156,7 +153,7 @@ def nan_pattern(element: str | ElementType) -> int:
 
 
 def _resolve(name: str | ElementType, *, wide: bool = False) -> ElementType:
-    """The type of that name; f64 only where its patterns are taken."""
+    """The element type of that name; f64 is accepted only if `wide`."""
     if name in ("f64", F64):
         if wide:
             return F64
@@ -174,7 +171,7 @@ def _check(rounding: str) -> None:
 
 
 def _patterns(given: ArrayLike, of: ElementType) -> NDArray[Any]:
-    """Any integers to uint32, of f64 to uint64; IsaError for floating-point numbers, which are no patterns."""
+    """Any integers to uint32, of f64 to uint64; raises IsaError for floating-point numbers, which are no patterns."""
     array = np.asarray(given)
     if array.size and array.dtype.kind not in "iub":
         reason = f"patterns of {of.name} are unsigned integers, not an array of {array.dtype}"
@@ -264,8 +261,8 @@ def _rounded(magnitude: Reals, negative: NDArray[np.bool_], rounding: str) -> Re
 
 
 def _largest_field(to: ElementType) -> int:
-    """The largest finite number of a float type, without sign and padding. The next one up is infinity, or NaN, or
-    nothing."""
+    """The largest finite number of a float type, without sign and padding. The field above it is infinity, NaN, or does
+    not exist."""
     if to.infinity:
         return infinity(to) - 1
     return (1 << (to.exponent + to.fraction)) - (2 if to.nan else 1)
@@ -304,8 +301,8 @@ def _round_floats(values: Reals, to: ElementType, rounding: str, satfinite: bool
 
 
 def _overflow(negative: NDArray[np.bool_], rounding: str, top: int, beyond: int) -> Integers | int:
-    """The field of what rounds above the largest number: `beyond`, but `top` where the rounding goes toward zero (IEEE
-    754-2019, 7.4)."""
+    """The field of a number that rounds above the largest number: `beyond`, or `top` where the rounding goes toward
+    zero (IEEE 754-2019, 7.4)."""
     if rounding in ("rn", "rna"):
         return beyond
     if rounding == "rz":

@@ -1,4 +1,4 @@
-"""The rules and rows of `simulator.arithmetic.rows` as Markdown.
+"""Prints the rules and rows of `simulator.arithmetic.rows` as Markdown tables, with the evidence for each.
 
 `python -m simulator.arithmetic.evidence` prints the tables of docs/arithmetic.md.
 """
@@ -12,19 +12,19 @@ from simulator.arithmetic.rows import SUM_ROWS, SumRule
 
 
 def rules() -> str:
-    """One line for each rule."""
+    """A Markdown table of the rules, one line for each."""
     used = {row.rule.name: row.rule for row in SUM_ROWS}
     heads = ("rule", "A in a step", "fraction bits", "floor f32 / f16", "f32 result", "remarks")
     return _table(heads, (_rule(rule) for rule in used.values()))
 
 
 def rows() -> str:
-    """One line for each row."""
+    """A Markdown table of the rows, one line for each."""
     heads = ("family", "", "inputs", "targets sm_", "rule", "evidence")
-    found = []
+    lines = []
     for row in SUM_ROWS:
         which = " ".join(part for part in ("sparse" if row.sparse else "dense", row.kind, row.shape) if part)
-        found.append(
+        lines.append(
             (
                 row.family,
                 which,
@@ -34,7 +34,7 @@ def rows() -> str:
                 f"{row.evidence}: {row.source}",
             )
         )
-    return _table(heads, found)
+    return _table(heads, lines)
 
 
 def _rule(rule: SumRule) -> Sequence[str]:
@@ -65,6 +65,7 @@ def _table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def main() -> None:
+    """Prints both tables."""
     print(rules(), rows(), sep="\n\n")
 
 

@@ -1,4 +1,5 @@
-"""The correctly rounded sum: all products and C added exactly and rounded once, to nearest even.
+"""The correctly rounded sum, with which a chip's sum is compared: all products and C are added exactly, and the result
+is rounded once, to nearest even.
 
 Most sums fit into 62 bits between their largest and smallest places and are added as int64. The rest (products of bf16
 span 2^-266 to 2^256) go through a superaccumulator of 32-bit limbs (Kulisch; here vectorised over outputs).
@@ -63,7 +64,7 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
             value = products.value[n, :, output].T[None]  # [1, product, chosen output]
             addend = c.value[n, output][None]
             if general:
-                found = _wide_sum(
+                rounded = _wide_sum(
                     value[0].T,
                     products.exponent[n, :, output] - places,
                     addend[0],
@@ -71,8 +72,8 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
                     result,
                 )
             else:
-                found = _narrow_sum(value, addend, place[n, output][None], result)[0]
-            pattern[n, output] = found
+                rounded = _narrow_sum(value, addend, place[n, output][None], result)[0]
+            pattern[n, output] = rounded
     infinite = np.where(plain < 0, infinity(result) | 1 << (result.bits - 1), infinity(result))
     pattern = np.where(np.isinf(plain), infinite, pattern)
     return np.where(np.isnan(plain), canonical_nan(result), pattern).astype(np.uint32)

@@ -1,5 +1,5 @@
-"""Floating-point patterns <-> numbers: decoding, rounding and distances, for every float type, in our own integer
-arithmetic.
+"""Converts between bit patterns of floating-point types and numbers: decoding, rounding and distances for every float
+type, in our own integer arithmetic.
 
 A decoded element is a float64 `value`, which holds every finite element of these types (and every product of two)
 exactly, together with the `exponent` that the tensor core sees: that of the leading digit's place, the smallest normal
@@ -48,7 +48,8 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class _Heads:
-    """What sign and exponent field (as one index) say: hidden bit, signed power of two of the last place, exponent."""
+    """What the sign and exponent field (as one index) determine: the hidden bit, the signed power of two of the last
+    place, and the exponent."""
 
     hidden: NDArray[np.uint32]
     place: Reals
@@ -57,8 +58,8 @@ class _Heads:
 
 def powers(exponents: NDArray[np.integer]) -> Reals:
     """2 ** exponents as float64, exact for -1022 .. 1023."""
-    found: Reals = _POWERS[exponents - _LOWEST_POWER]
-    return found
+    values: Reals = _POWERS[exponents - _LOWEST_POWER]
+    return values
 
 
 def canonical_nan(element: ElementType) -> int:
@@ -85,7 +86,7 @@ def _heads(element: ElementType) -> _Heads:
 
 
 def _decode_fields(patterns: Bits, element: ElementType) -> Decoded:
-    """Decode by cutting patterns into fields; padding is dropped before anything else is looked at (tf32: measured on
+    """Decodes by cutting patterns into fields. Padding is dropped before anything else is looked at (tf32: measured on
     H100)."""
     heads = _heads(element)
     kept = patterns >> np.uint32(element.padding)
@@ -217,8 +218,7 @@ def ulp_distance(x: Bits, y: Bits, element: ElementType) -> Integers:
     """How many representable numbers apart two arrays of patterns are, int64 of their (broadcast) shape.
 
     Floats: -0 equals +0, infinity is the number after the largest finite one, two NaN are 0 apart, and NaN is 2^bits -
-        1 (more than any
-    two numbers) from everything else. Integers: the absolute difference.
+    1 (more than any two numbers) from everything else. Integers: the absolute difference.
     """
     if not element.is_float:
         apart: Integers = np.abs(integers(x, element) - integers(y, element))

@@ -1,10 +1,11 @@
-"""The tensor core's own sum: aligned, truncated, fused; in numpy. `compiled/kernel.c` does the same steps and is tested
-to be equal.
+"""The sum that a tensor core itself computes, in numpy: products and C are aligned, truncated, added together and
+rounded once. `compiled/kernel.c` does the same steps and is tested to be equal.
 
 Every term (a product, or C) is aligned to the largest exponent of the terms, truncated toward zero to a number of
 fraction bits, and added exactly; the sum is rounded once. Exponents are those of `Decoded`: a product's is the sum of
 its factors', not normalised. Arrays are laid out [column of B, product, output], so that every operation runs along
 many outputs.
+
 Source: `simulator.arithmetic.rows`; measured on H100, November 2026.
 """
 

@@ -1,5 +1,5 @@
-"""Integer sums: exact, then wrapped modulo 2^32 or saturated once. PTX ISA 9.0, 9.7.14.5.14 and 9.7.14.6.3
-(.satfinite); measured on H100."""
+"""The sum of integer matrix instructions: exact, then wrapped modulo 2^32 or saturated once. PTX ISA 9.0, 9.7.14.5.14
+and 9.7.14.6.3 (.satfinite); measured on H100."""
 
 from __future__ import annotations
 

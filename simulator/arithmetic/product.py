@@ -1,4 +1,5 @@
-"""One instruction's product of matrices of patterns, for whoever has matrices and no fragments.
+"""Computes the matrix product of one instruction from matrices of bit patterns. It is for callers who have whole
+matrices, and not the register fragments of a warp.
 
 The family, the target and the types choose the row of `simulator.arithmetic.rows`; see there for what is known of which
 chip.
@@ -146,13 +147,13 @@ def _scales(
         raise IsaError("", -1, "block scales need all of scale_a, scale_b and scale_type", "all three, or none")
     for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
         if not isinstance(scale, np.ndarray) or scale.dtype != np.uint32 or scale.ndim != 3:
-            found = (
+            given = (
                 f"of shape {scale.shape} and type {scale.dtype}"
                 if isinstance(scale, np.ndarray)
                 else f"is a {type(scale).__name__}"
             )
             raise IsaError(
-                "", -1, f"{name} {found}", "uint32: scale_a [case, m, k / block], scale_b [case, k / block, n]"
+                "", -1, f"{name} {given}", "uint32: scale_a [case, m, k / block], scale_b [case, k / block, n]"
             )
     factors = scale_a.shape[-1]
     legal = (a.shape[0], a.shape[1], factors), (b.shape[0], factors, b.shape[2])
@@ -169,8 +170,8 @@ def _scales(
 
 
 def _check_types(family: str, target: Target, types: tuple[ElementType, ...]) -> None:
-    """IsaError unless some instruction of the family multiplies these types (A, B, C, D) and, for integers, the target
-    has it; floats have rows."""
+    """Raises IsaError unless some instruction of the family multiplies these types (A, B, C, D) and, for integers, the
+    target has it; floats have rows."""
     names = [element.name for element in types]
     for inputs, results, families in _TYPES:
         if names[0] in inputs.split():
@@ -254,8 +255,8 @@ def _check_shapes(
     given = [("a", a, "[case, m, k]"), ("b", b, "[case, k, n]"), ("c", c, "[case, m, n]")]
     for name, array, legal in given if codes is None else [*given, ("codes", codes, "[case, m, chunk]")]:
         if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 3:
-            found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-            raise IsaError("", -1, f"operand {name} is {found}", f"{kind.__name__} {legal}")
+            actual = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+            raise IsaError("", -1, f"operand {name} is {actual}", f"{kind.__name__} {legal}")
     columns = b.shape[1] * sparsity.stored // sparsity.chunk if sparsity else b.shape[1]
     if a.shape[0] != b.shape[0] or a.shape[2] != columns or c.shape != (a.shape[0], a.shape[1], b.shape[2]):
         legal = f"[case, m, {'stored' if sparsity else 'k'}], [case, k, n] and [case, m, n]"

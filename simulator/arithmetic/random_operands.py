@@ -23,8 +23,8 @@ _ONE = {"ue8m0": 127, "ue4m3": 0x38}  # the pattern of 1 in the types of scale f
 def draw(
     rng: np.random.Generator, shape: tuple[int, ...], element: ElementType, distribution: str, scale: float
 ) -> Bits:
-    """Patterns from a distribution of `DISTRIBUTIONS`: rounded to nearest even, what is too large to the largest finite
-    number."""
+    """Draws patterns from one of `DISTRIBUTIONS`. Numbers are rounded to nearest even; those that are too large become
+    the largest finite number."""
     if distribution == "bits":
         field = rng.integers(0, (largest(element) >> element.padding) + 1, shape, dtype=np.uint32) << np.uint32(
             element.padding
@@ -42,7 +42,8 @@ def draw(
 
 
 def random_patterns(rng: np.random.Generator, shape: tuple[int, ...], element: ElementType) -> Bits:
-    """Patterns of any type: floats are standard normal, integers every pattern alike, those of 32 bits -1000 to 999."""
+    """Draws patterns of any type. Floats are normally distributed; integers take every pattern with equal probability,
+    those of 32 bits the values -1000 to 999."""
     if element.is_float:
         return draw(rng, shape, element, "normal", 1.0)
     if element.bits == 32:
@@ -53,12 +54,12 @@ def random_patterns(rng: np.random.Generator, shape: tuple[int, ...], element: E
 def random_sparse(
     rng: np.random.Generator, shape: tuple[int, int], element: ElementType, sparsity: Sparsity
 ) -> tuple[Bits, Bits]:
-    """A matrix pruned by magnitude: what is stored of it, and its metadata codes [row, chunk]."""
+    """Draws a matrix and prunes it by magnitude; returns the stored elements and the metadata codes [row, chunk]."""
     a = random_patterns(rng, shape, element)
     numbers = to_float64(a, element) if element.is_float else integers(a, element)
     return compress(a, sparsity, element, prune(numbers, sparsity))
 
 
 def random_scales(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> Bits:
-    """Scale factors near one: patterns within 3 of it."""
+    """Draws scale factors near one, whose patterns are within 3 of it."""
     return (_ONE[element] + rng.integers(-3, 4, shape)).astype(np.uint32)

@@ -1,11 +1,10 @@
-"""The parameters of the sum that a tensor core computes: rules, and one row for each family of instructions on some
-targets.
+"""How each chip adds: the table of the rules by which tensor cores sum products, with one row for each family of
+instructions on some targets.
 
 One algorithm (`simulator.arithmetic.fused`) serves every float type but f64; what differs between chips is in the
-rules. Rules of the dense
-rows: MMA-Sim 2.1.1 and the feature tests of Khattak and Mikaitis (arXiv 2512.07004), whose vectors of real GPUs the
-    rows reproduce. sm_90:
-recorded results of an NVIDIA H100 80GB, driver 580, November 2026. Lowered forms: code that ptxas 13.0 emits.
+rules. Rules of the dense rows: MMA-Sim 2.1.1 and the feature tests of Khattak and Mikaitis (arXiv 2512.07004), whose
+vectors of real GPUs the rows reproduce. sm_90: recorded results of an NVIDIA H100 80GB, driver 580, November 2026.
+Lowered forms: code that ptxas 13.0 emits.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _F16_FLOOR = 112
 
 @dataclass(frozen=True)
 class SumRule:
-    """One way to add products and C.
+    """One rule for how products and C are added.
 
     Attributes:
         name: to tell rules apart.
@@ -62,7 +61,7 @@ class SumRule:
         return ELEMENT_TYPES[self.through] if self.through else None
 
     def floor(self, result: ElementType) -> int:
-        """The smallest alignment exponent."""
+        """The smallest exponent to which terms are aligned."""
         return self.lowest + _F16_FLOOR if result.bits == 16 else self.lowest
 
     def steps(self, columns: int, element: ElementType) -> tuple[tuple[int, ...], ...]:
@@ -85,7 +84,7 @@ MULTIPLY_ADD = SumRule("f64 multiply-adds", chained=True)
 
 @dataclass(frozen=True)
 class SumRow:
-    """Which rule some instructions follow on some targets.
+    """The rule that some instructions follow on some targets.
 
     Attributes:
         family: "mma", "wgmma" or "tcgen05".
@@ -110,7 +109,7 @@ class SumRow:
     shape: str = ""
 
     def covers(self, family: str, sparse: bool, a: str, kind: str, shape: str) -> bool:
-        """Whether it is about these instructions, on whatever target."""
+        """Whether the row is for these instructions, on any target."""
         alike = (self.family, self.sparse, self.kind) == (family, sparse, kind) and a in self.inputs.split()
         return alike and (self.shape == shape or (not self.shape and shape not in _OWN_SHAPES.get(a, ())))
 
@@ -202,12 +201,12 @@ SUM_ROWS: tuple[SumRow, ...] = (
 def find_row(
     family: str, target: Target, a: ElementType, *, sparse: bool = False, kind: str = "", shape: str = ""
 ) -> SumRow:
-    """The row of floating-point instructions on a target; IsaError if the target has none."""
+    """The row of floating-point instructions on a target; raises IsaError if the target has none."""
     like = [row for row in SUM_ROWS if row.covers(family, sparse, a.name, kind, shape)]
     for row in like:
         if target.number in row.targets:
             return row
-    known = sorted({number for row in like for number in row.targets})
+    numbers = sorted({number for row in like for number in row.targets})
     what = " ".join(
         part for part in (f"{'sparse ' if sparse else ''}{family}", shape, kind, f"with {a} inputs") if part
     )
@@ -215,7 +214,7 @@ def find_row(
         what,
         -1,
         f"no arithmetic is known for {what} on {target}",
-        ", ".join(f"sm_{number}" for number in known) or "no target",
+        ", ".join(f"sm_{number}" for number in numbers) or "no target",
     )
 
 
@@ -227,7 +226,7 @@ def kind_of(form: MmaForm) -> str:
 
 
 def sum_row(form: MmaForm, target: Target) -> SumRow:
-    """The row of a floating-point form of `mma` or `mma.sp` on a target; IsaError if the target has none."""
+    """The row of a floating-point form of `mma` or `mma.sp` on a target; raises IsaError if the target has none."""
     return find_row(
         "mma", target, form.a_type, sparse=form.sparse, kind=kind_of(form), shape=f"m{form.m}n{form.n}k{form.k}"
     )

@@ -1,9 +1,9 @@
-"""D = A * B + C on matrices of patterns: what one instruction of a tensor core computes, for many cases.
+"""What one instruction of a tensor core computes: D = A * B + C on matrices of bit patterns, for many cases at once.
 
-A `Sum` says how; `add` does it, with the compiled kernel where there is one, else in numpy. Structured sparsity works
-as measured on an H100 (November 2026): the codes of A choose, for each stored element, the row of B that it meets, like
-a plain multiplexer in front of the multipliers, whatever the codes say; elements of B that no code picks have no
-effect, NaN and infinity included.
+A `Sum` says how the instruction adds; `simulator.arithmetic.batch.add` computes it, with the compiled kernel where
+there is one, and with this module's numpy code otherwise. Structured sparsity works as measured on an H100 (November
+2026): for each stored element the codes of A choose the row of B that it multiplies, like a plain multiplexer in front
+of the multipliers, whatever the codes say. Elements of B that no code picks have no effect, NaN and infinity included.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Number = TypeVar("Number", np.float64, np.int16, np.int32)
 
 @dataclass(frozen=True)
 class Sum:
-    """How one instruction adds.
+    """All that determines how one instruction adds: its shape, its types and its rule.
 
     Attributes:
         m, n, k: shape; k logical.
@@ -79,13 +79,13 @@ class Sum:
 
     @property
     def through(self) -> ElementType | None:
-        """The type that operands are converted to first, if any."""
+        """The type that operands are converted to before they are multiplied, if any."""
         return self.rule.converted if self.rule is not None else None
 
 
 @dataclass(frozen=True)
 class Operands:
-    """Matrices of patterns, uint32, of a number of cases.
+    """The operands of a number of cases, as matrices of patterns in uint32.
 
     Attributes:
         a: stored A [case, m, stored].
@@ -113,7 +113,7 @@ def blocks(cases: int, size: int) -> Iterator[slice]:
 
 
 def add_in_numpy(how: Sum, operands: Operands) -> Bits:
-    """D patterns [case, m, n], in blocks of cases that fit into a core's cache."""
+    """Computes D patterns [case, m, n] in blocks of cases that fit into a core's cache."""
     d = np.empty(operands.c.shape, np.uint32)
     for part in blocks(len(operands.a), max(1, _BLOCK_PRODUCTS // (how.m * how.n * how.stored))):
         d[part] = _block(how, operands[part])
@@ -121,8 +121,8 @@ def add_in_numpy(how: Sum, operands: Operands) -> Bits:
 
 
 def _block(how: Sum, operands: Operands) -> Bits:
-    """Inside, arrays are [n, stored column in order of summation, case * row]: long runs of outputs that share
-    nothing."""
+    """Computes D for one block of cases. Inside, arrays are [n, stored column in order of summation, case * row], so
+    that operations run over long rows of independent outputs."""
     cases = len(operands.a)
     c = operands.c.transpose(2, 0, 1).reshape(how.n, cases * how.m)
     codes = operands.codes
@@ -196,7 +196,7 @@ def _float_sum(how: Sum, products: Decoded, c: Bits, operands: Operands) -> Bits
 
 
 def _places(how: Sum, codes: Bits | None, cases: int) -> Columns:
-    """Where in B [n, case * k] each element of stored A finds its partner: [stored column, case * row]."""
+    """For each element of stored A, the row of B [n, case * k] that it multiplies: [stored column, case * row]."""
     if codes is None or how.sparsity is None:
         columns = np.broadcast_to(how.order, (cases, how.m, len(how.order)))
     else:
@@ -205,7 +205,7 @@ def _places(how: Sum, codes: Bits | None, cases: int) -> Columns:
 
 
 def _select(b: NDArray[Number], places: Columns) -> NDArray[Number]:
-    """B [case, k, n] -> the elements that stored A meets [n, stored column, case * row]."""
+    """The elements of B that stored A multiplies: B [case, k, n] -> [n, stored column, case * row]."""
     chosen: NDArray[Number] = b.transpose(2, 0, 1).reshape(b.shape[2], -1).take(places, axis=1, mode="clip")
     return chosen
 

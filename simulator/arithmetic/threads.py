@@ -1,4 +1,5 @@
-"""Large batches over several cores: numpy and the compiled kernel release the interpreter, so threads are enough."""
+"""Spreads large batches over the cores of the computer. Threads are enough, because numpy and the compiled kernel
+release the interpreter."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ _WORTH = 1 << 20  # products of a share below which a thread costs more than it 
 
 
 def thread_count() -> int:
-    """Threads to use: `TCSIM_THREADS` from the environment, or the cores that this process may use. IsaError if it is
-    no positive number."""
-    wanted = os.environ.get("TCSIM_THREADS", "")
-    if not wanted:
+    """Threads to use: `TCSIM_THREADS` from the environment, or the cores that this process may use. Raises IsaError if
+    it is no positive number."""
+    setting = os.environ.get("TCSIM_THREADS", "")
+    if not setting:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not wanted.isdecimal() or int(wanted) < 1:
-        raise IsaError(wanted, -1, f"TCSIM_THREADS={wanted!r} is no number of threads", "a positive number")
-    return int(wanted)
+    if not setting.isdecimal() or int(setting) < 1:
+        raise IsaError(setting, -1, f"TCSIM_THREADS={setting!r} is no number of threads", "a positive number")
+    return int(setting)
 
 
 def spread(cases: int, products: int, function: Callable[[slice], None]) -> None:

@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isa.errors import FAULT_POLICIES
 from simulator.cli import BAD, say
 from simulator.cli.answer import answer
 
@@ -53,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--output", metavar="RESULTS.csv", required=True)
     run.add_argument(
         "--policy",
-        choices=("hardware", "raise", "zero", "saturate"),
+        choices=FAULT_POLICIES,
         help="about undefined codes (default: the list's)",
     )
     run.add_argument("--workers", type=_positive, default=1, help="processes (default 1)")
@@ -64,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     replayed = actions.add_parser("replay", help="show one fault of a list in words")
     replayed.add_argument("list", metavar="LIST.csv")
     replayed.add_argument("--id", type=int, required=True, help="number of the fault")
-    replayed.add_argument("--policy", choices=("hardware", "raise", "zero", "saturate"))
+    replayed.add_argument("--policy", choices=FAULT_POLICIES)
     replayed.add_argument("--format", choices=("table", "json"), default="table")
     report = actions.add_parser("report", help="outcomes, detectors, heat maps of results")
     report.add_argument("results", metavar="RESULTS.csv")
@@ -82,7 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     forms.add_argument("--cases", type=_positive, default=4, help="sets of operands (default 4)")
     forms.add_argument("--seed", type=int, default=0)
-    forms.add_argument("--policy", choices=("hardware", "raise", "zero", "saturate"), default="hardware")
+    forms.add_argument("--policy", choices=FAULT_POLICIES, default="hardware")
     forms.add_argument("--format", choices=("table", "markdown", "csv"), default="table")
     cost = actions.add_parser(
         "cost", help="cycles of the detectors that take instructions, in the kernel of a GEMM tile"

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from isa.errors import POLICIES
 from simulator.cli import say
 from simulator.cli.answer import answer
 
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--undefined",
-        choices=("hardware", "raise"),
+        choices=POLICIES,
         default="hardware",
         help="what to do about undefined behaviour (default: as measured on hardware)",
     )

@@ -6,7 +6,7 @@ from typing import get_args
 
 import numpy as np
 
-from isa.errors import IsaError
+from isa.errors import POLICIES, IsaError, Policy
 from isa.forms.mma import MmaForm
 from isa.ptx.opcodes import mma_form
 from isa.targets import Target
@@ -16,7 +16,6 @@ from simulator.execute.mma import (
     WARP_SIZE,
     Arithmetic,
     Ids,
-    Policy,
     Scales,
     execute_mma,
     first_undefined,
@@ -64,7 +63,7 @@ def mma_sp(
             not survive it.
     """
     form = _form(opcode, target, sparse=True)
-    check_option("undefined", undefined, get_args(Policy))
+    check_option("undefined", undefined, POLICIES)
     check_option("arithmetic", arithmetic, get_args(Arithmetic))
     scales = _scales(form, scale_a, scale_b, scale_a_ids, scale_b_ids)
     _check_operands(form, {"a": a, "b": b, "c": c, "e": e}, scales)

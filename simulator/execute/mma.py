@@ -24,7 +24,6 @@ from simulator.errors import check_option
 from simulator.execute.words import column_order, fragment_layout
 
 Arithmetic = Literal["chip", "exact"]
-Policy = Literal["hardware", "raise"]
 
 WARP_SIZE = 32
 Ids = tuple[int, int]

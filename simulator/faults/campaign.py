@@ -11,10 +11,10 @@ from typing import Annotated, Any, NoReturn, get_args
 
 import numpy as np
 
+from isa.errors import FAULT_POLICIES
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
 from simulator.faults.kinds import Group, Population, drawn, population
-from simulator.faults.policies import POLICIES
 from simulator.faults.program_target import ProgramTarget
 from simulator.faults.subjects import make
 from simulator.faults.table import BLOCK, Faults, seeds
@@ -31,7 +31,7 @@ class _Head:
 
     name: str = ""
     seed: Annotated[int, Between(0, (1 << 63) - 1)] = 0
-    policy: Annotated[str, Choice(POLICIES)] = "hardware"
+    policy: Annotated[str, Choice(FAULT_POLICIES)] = "hardware"
     arithmetic: Annotated[str, Choice(get_args(Arithmetic))] = "chip"
 
 

@@ -29,8 +29,6 @@ from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.multiply import Call
 from simulator.faults.detectors import Mask, code_checks
 
-POLICIES = ("hardware", "raise", "zero", "saturate")
-
 
 def saturated(sparsity: Sparsity) -> Bits:
     """For each of the 16 codes the defined code that replaces it: uint32 [16]."""

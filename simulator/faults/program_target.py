@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from isa.errors import POLICIES
 from isa.forms.mma import is_mma
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from isa.types import Bits
@@ -39,7 +40,6 @@ from simulator.simulation.lockstep import runs_in_lockstep
 from simulator.simulation.session import Session
 from simulator.timing.config import Config
 
-POLICIES = ("hardware", "raise")
 _COMPARED = 16  # results that are judged together
 _SHOWN = 8  # instructions that read a register
 

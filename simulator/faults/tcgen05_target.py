@@ -29,7 +29,7 @@ import numpy as np
 
 from isa.descriptors.bitfields import Severity
 from isa.descriptors.instruction import InstructionDescriptor
-from isa.errors import IsaError, UndefinedBehavior
+from isa.errors import FAULT_POLICIES, IsaError, UndefinedBehavior
 from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.tensor_memory.address import TmemAddress
 from isa.tensor_memory.datapath import Violation, datapath, violations
@@ -42,7 +42,7 @@ from simulator.faults import outcomes
 from simulator.faults.detectors import Checksums
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, numbers, reason
-from simulator.faults.policies import POLICIES, mend
+from simulator.faults.policies import mend
 from simulator.faults.table import SITES, Faults
 from simulator.faults.target import (
     DIGEST_CHARACTERS,
@@ -121,7 +121,10 @@ class Tcgen05Target(FaultTarget):
     misaligned: str = "fault"
 
     def __post_init__(self) -> None:
-        for name, value, legal in (("policy", self.policy, POLICIES), ("misaligned", self.misaligned, MISALIGNED)):
+        for name, value, legal in (
+            ("policy", self.policy, FAULT_POLICIES),
+            ("misaligned", self.misaligned, MISALIGNED),
+        ):
             if value not in legal:
                 raise refuse(f"subject.{name}", f"{name} '{value}'", ", ".join(legal))
 

@@ -1,9 +1,9 @@
-"""Who holds what: the operands of every form as tables, answers and formulas, all of them views of the mappings of
-`isa`.
+"""Which lane and register hold which element of each operand of each instruction, as tables, answers and formulas. All
+of them are derived from the mappings of `isa`.
 
     >>> from simulator.layout import form_layout
-    >>> found = form_layout("mma.sp.m16n8k32.f32.f16.f16.f32")
-    >>> a = found.operands["a"]
+    >>> layout = form_layout("mma.sp.m16n8k32.f32.f16.f16.f32")
+    >>> a = layout.operands["a"]
     >>> [a.name_of(place) for place in a.places(5, 6)], a.elements(lane=23, word=0, low=0, high=15)
     (['T23 a0[15:0]'], [(5, 6)])
 

@@ -1,7 +1,7 @@
-"""From an opcode to its operands: `form_layout("mma.sp.m16n8k32.f32.f16.f16.f32").operands["e"]`.
+"""Finds the operands of an opcode, and where each of them lives: `form_layout(OPCODE).operands["e"]`.
 
-mma, mma.sp            a, b, c, d; e (the metadata that a selector picks); scale_a, scale_b (of a byte-id and a
-thread-id) ldmatrix               d, and address: whose address names which row
+mma, mma.sp            a, b, c, d, e (metadata of a selector), scale_a, scale_b (of a byte-id and a thread-id)
+ldmatrix               d, and address: whose address names which row
 tcgen05.mma(.sp, .ws)  d, a in Tensor Memory, e (metadata), scale_a, scale_b, as one CTA holds them
 tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the base address on
 """
@@ -44,7 +44,7 @@ SWEPT = (8, 16, 32, 64, 128, 256)  # N of tcgen05.mma that sweeps over all forms
 
 @dataclass(frozen=True)
 class Choice:
-    """What an opcode leaves open.
+    """What an opcode leaves open and a user may choose: selectors, ids, sizes and addresses.
 
     Attributes:
         selector: sparsity selector.
@@ -99,6 +99,7 @@ class FormLayout:
 
     @property
     def multiplies(self) -> bool:
+        """Whether the form multiplies matrices."""
         return self.k > 0
 
     @property
@@ -108,7 +109,7 @@ class FormLayout:
 
     @property
     def rows(self) -> int:
-        """Rows of A: of all blocks."""
+        """The number of rows of A, of all blocks together."""
         return self.m * self.blocks
 
     @property
@@ -117,9 +118,9 @@ class FormLayout:
         return self.operands["scale_a"].shape[1] if "scale_a" in self.operands else 0
 
     def operand(self, name: str) -> Operand:
-        """The operand of that name, in either case; IsaError with the names if there is none."""
-        found = self.operands.get(name.lower())
-        if found is None:
+        """The operand of that name, in either case; raises IsaError with the names if there is none."""
+        operand = self.operands.get(name.lower())
+        if operand is None:
             why = self.unknown.get(
                 name.lower(),
                 f"a dense form has no operand {name}"
@@ -127,7 +128,7 @@ class FormLayout:
                 else f"'{self.opcode}' has no operand {name}",
             )
             raise IsaError(name, -1, why, ", ".join(self.operands))
-        return found
+        return operand
 
     def b_column(self, row: int, column: int) -> int:
         """The column of B that D[row][column] takes: of `mma.m8n8k4` of f16, whose four products are stacked, that of
@@ -146,23 +147,23 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
         IsaError: no such form, or no such choice for it.
     """
     choice = choice or Choice()
-    found = read_opcode(complete_opcode(form), ptx=_ANY_PTX)
-    if is_mma(found):
-        _refuse(found, choice, "m", "n", "base_lane", "half_split")
-        return _mma(found, choice)
-    if is_tcgen05_mma(found):
-        _refuse(found, choice, "half_split")
-        return _tcgen05(found, choice)
-    if found.fragment is not None:
-        _refuse(found, choice, *_EVERY)
-        return _loaded_matrices(found)
-    if found.shape:
-        _refuse(found, choice, *(name for name in _EVERY if name != "half_split"))
-        return _moved(found, choice)
+    record = read_opcode(complete_opcode(form), ptx=_ANY_PTX)
+    if is_mma(record):
+        _refuse(record, choice, "m", "n", "base_lane", "half_split")
+        return _mma(record, choice)
+    if is_tcgen05_mma(record):
+        _refuse(record, choice, "half_split")
+        return _tcgen05(record, choice)
+    if record.fragment is not None:
+        _refuse(record, choice, *_EVERY)
+        return _loaded_matrices(record)
+    if record.shape:
+        _refuse(record, choice, *(name for name in _EVERY if name != "half_split"))
+        return _moved(record, choice)
     raise IsaError(
         form,
         -1,
-        f"'{found.opcode}' has no matrix operand",
+        f"'{record.opcode}' has no matrix operand",
         "mma, mma.sp, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp",
     )
 
@@ -171,7 +172,7 @@ _EVERY = ("selector", "scale_a", "scale_b", "m", "n", "base_lane", "half_split")
 
 
 def _refuse(form: Form, choice: Choice, *names: str) -> None:
-    """IsaError if something was chosen that the form has no use for."""
+    """Raises IsaError if the user chose something that the form has no use for."""
     for name in names:
         if getattr(choice, name) != getattr(Choice, name):
             raise IsaError(
@@ -251,7 +252,7 @@ def _fragment(form: MmaForm, name: str) -> Operand:
 
 
 def _loaded_matrices(form: Form) -> FormLayout:
-    """What a load of 8 x 8 matrices gives to each lane, and whose address names which row."""
+    """The operands of a load of 8 x 8 matrices: what each lane receives, and which lane's address names which row."""
     section = f"{form.section} ({form.name})"
     assert form.fragment is not None
     d = Operand(
@@ -355,7 +356,7 @@ def _check_size(form: Tcgen05MmaForm, name: str, value: int, legal: tuple[int, .
 
 
 def _logical(metadata: TmemMetadata | None) -> str:
-    """The formula, whose `column` is called k in Tensor Memory."""
+    """The formula of the logical column; in Tensor Memory, its `column` is called k."""
     return metadata.sparsity.formula.replace("column", "k") if metadata is not None else ""
 
 
@@ -368,20 +369,19 @@ def _scales(form: Tcgen05MmaForm, choice: Choice, name: str, ids: tuple[int, int
     count, factors = scales.shape
     side = "rows of A" if name == "scale_a" else "columns of B"
     what = f"scale factors, {count} {side} x {factors}, id {ids[0]}"
-    found: Operand = cells(
+    operand: Operand = cells(
         name, what, 8, scales.mapping(ids[0]), "published", "PTX ISA 9.0, 9.7.16.10.7 (block scaling)", count
     )
-    return found
+    return operand
 
 
 def _moved(form: Form, choice: Choice) -> FormLayout:
     if form.access is None:  # tcgen05.cp, which moves no registers
         _refuse(form, choice, "half_split")
-        found = copy(form.shape, form.multicast)
+        copied = copy(form.shape, form.multicast)
         what = "cells <-> bytes of a matrix in shared memory, from the base address on"
-        operand = Operand(
-            form.opcode, "d", what, 8, found.mapping, "PTX ISA 9.0, 9.7.16.9.1 (tcgen05.cp)", found.evidence, tmem=True
-        )
+        section = "PTX ISA 9.0, 9.7.16.9.1 (tcgen05.cp)"
+        operand = Operand(form.opcode, "d", what, 8, copied.mapping, section, copied.evidence, tmem=True)
         return FormLayout(form.opcode, form, choice, {"d": operand})
     split = choice.half_split
     if form.shape == "16x32bx2" and split is None:

@@ -1,5 +1,5 @@
-"""Do the printed formulas say what the mappings say? Every form, every operand, every choice; each formula is read as
-text and evaluated.
+"""Checks that the printed formulas say the same as the mappings. Each formula of every operand of every form is read as
+text, evaluated and compared.
 
 tcsim layout --check
 """
@@ -33,7 +33,7 @@ _OPERATORS: dict[type, Callable[[Integers, Integers], Integers]] = {
 
 
 def evaluate(formula: str, **values: int | Integers) -> Integers:
-    """What a printed formula says; `/` divides integers.
+    """Evaluates a printed formula; `/` divides integers.
 
     Raises:
         IsaError: it is not one: anything but + * / % >>, whole numbers and the names of `values`.
@@ -58,7 +58,7 @@ def _evaluated(node: ast.expr, values: dict[str, int | Integers]) -> Integers:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was looked at.
+    """The result of `check_formulas`.
 
     Attributes:
         forms, operands, formulas, cells: how many; of cells each formula's.
@@ -85,7 +85,7 @@ class Checked:
 
 
 def every_layout() -> Iterator[FormLayout]:
-    """Every form with every choice: selectors, ids, base lanes, M, and N of `SWEPT` that are legal."""
+    """Yields every form with every choice: selectors, ids, base lanes, M, and those N of `SWEPT` that are legal."""
     for opcode in (*mma_forms(), *(name for name, form in plain_forms().items() if form.fragment is not None)):
         yield from _with_choices(form_layout(opcode))
     for opcode in family_opcodes():
@@ -126,35 +126,35 @@ def check_formulas() -> Checked:
     forms: set[str] = set()
     operands = formulas = cells = 0
     wrong: list[str] = []
-    known: dict[object, tuple[int, int, list[str]]] = {}
-    for found in every_layout():
-        forms.add(found.opcode)
-        for operand in found.operands.values():
+    results: dict[object, tuple[int, int, list[str]]] = {}
+    for layout in every_layout():
+        forms.add(layout.opcode)
+        for operand in layout.operands.values():
             key = operand.mapping, operand.used, operand.logical
-            if key not in known:
-                known[key] = _check(operand, found)
-            count, looked_at, bad = known[key]
+            if key not in results:
+                results[key] = _check(operand, layout)
+            count, looked_at, bad = results[key]
             operands, formulas, cells = operands + 1, formulas + count, cells + looked_at
-            wrong += [f"{found.opcode}: {operand.name}: {formula}" for formula in bad]
+            wrong += [f"{layout.opcode}: {operand.name}: {formula}" for formula in bad]
     return Checked(len(forms), operands, formulas, cells, tuple(wrong))
 
 
 def _check(operand: Operand, layout: FormLayout) -> tuple[int, int, list[str]]:
-    """Formulas, cells, and formulas that are wrong, of one operand."""
+    """Checks the formulas of one operand: the numbers of formulas and cells, and the formulas that are wrong."""
     mapping, printed = operand.general or operand.mapping, operand.formulas()
     coordinates = dict(zip((name for name, _ in mapping.axes), np.indices(mapping.shape), strict=True))
     grid = dict(zip((name for name, _ in mapping.places), mapping.grid, strict=True))
     cells, wrong = 0, []
     for name in printed:
         # Places as functions of coordinates, and coordinates as functions of the places where those elements are.
-        known, expected = (
+        inputs, expected = (
             (grid, coordinates.get(name)) if name in coordinates and name not in grid else (coordinates, grid.get(name))
         )
         if name == "logical column":
             count, good = _check_logical(operand, layout)
         else:
             assert expected is not None
-            got = np.broadcast_to(evaluate(printed[name], **known), expected.shape)
+            got = np.broadcast_to(evaluate(printed[name], **inputs), expected.shape)
             count, good = got.size, bool((got == expected).all())
         cells += count
         if not good:
@@ -163,7 +163,7 @@ def _check(operand: Operand, layout: FormLayout) -> tuple[int, int, list[str]]:
 
 
 def _check_logical(operand: Operand, layout: FormLayout) -> tuple[int, bool]:
-    """The formula of the logical column, for every defined code at every stored column."""
+    """Checks the formula of the logical column, for every defined code at every stored column."""
     sparsity = layout.sparsity
     assert sparsity is not None
     codes = np.array(layout.codes, np.uint32)[:, None] * np.ones(layout.k_stored // sparsity.stored, np.uint32)

@@ -1,5 +1,5 @@
-"""The data path layouts A to G of `tcgen05.mma` as a table. See `isa.tensor_memory.datapath` for the rows, and for who
-says so."""
+"""Prints the data path layouts A to G of `tcgen05.mma` as a table. `isa.tensor_memory.datapath` defines them and names
+the source of each."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _N = 64
 
 
 def table() -> Table:
-    """The layouts as a table."""
+    """The table of the layouts."""
     return Table(HEAD, rows())
 
 
 def rows() -> list[tuple[str, ...]]:
-    """One row for each layout and base lane, formulas from the mapping."""
-    found: list[tuple[str, ...]] = []
+    """The rows of the table, one for each layout and base lane, with formulas from the mapping."""
+    lines: list[tuple[str, ...]] = []
     for layout in LAYOUTS.values():
         for base in layout.base_lanes:
             formulas = layout.d(_N, base).formulas()
             size = (layout.name, str(layout.m), str(layout.cta_group), layout.path, str(layout.rows), str(base))
-            found.append((*size, formulas["lane"], formulas["column"], layout.evidence, layout.a_evidence))
-    return found
+            lines.append((*size, formulas["lane"], formulas["column"], layout.evidence, layout.a_evidence))
+    return lines
 
 
 def as_text(*, markdown: bool = False) -> str:
-    """A table; `/` divides integers."""
+    """The table as text; `/` divides integers."""
     if markdown:
         return table().markdown()
     about = "rows are those of one CTA; C and F use 16 lanes of each 32, D, A and metadata the same ones"
@@ -47,10 +47,10 @@ def as_text(*, markdown: bool = False) -> str:
 
 
 def as_csv() -> str:
-    """The same as CSV."""
+    """The table as CSV."""
     return table().csv()
 
 
 def as_json() -> str:
-    """The same as a list of objects."""
+    """The table as a list of objects."""
     return table().json()

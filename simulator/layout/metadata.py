@@ -1,5 +1,5 @@
-"""Metadata as it stands in registers or cells, and what it selects: which stored element is which column of the logical
-matrix.
+"""Reads sparsity metadata as it stands in registers or in cells of Tensor Memory, and computes what it selects: which
+stored element of A is which column of the logical matrix.
 
 A text says what metadata there is: `random` or `random:SEED` (codes that are defined), a word in hexadecimal that
 stands in every lane or cell, as many words as there are lanes with commas between, or a file: .npy or .npz (one array,
@@ -37,7 +37,7 @@ _HEX = re.compile(r"(0[xX])?[0-9a-fA-F]{1,8}")
 
 @dataclass(frozen=True)
 class Selection:
-    """What metadata selects.
+    """Metadata, and which columns of the logical matrix it selects.
 
     Attributes:
         words: uint32 [32 lanes], or [128 lanes, 2 columns] of Tensor Memory.
@@ -66,22 +66,22 @@ class Selection:
 
     @cached_property
     def stored(self) -> list[list[list[int]]]:
-        """For each [row][logical column] the stored columns that hold it: none if it is pruned; both that share a code
-        with equal indices."""
+        """For each [row][logical column] the list of the stored columns that hold it: empty if it is pruned, and two
+        columns where a code has equal indices."""
         rows, count = self.columns.shape
-        found: list[list[list[int]]] = [
+        holders: list[list[list[int]]] = [
             [[] for _ in range(self.codes.shape[1] * self.sparsity.chunk)] for _ in range(rows)
         ]
         for row in range(rows):
             for column in range(count):
                 if not self.joined[row, column // self.sparsity.stored]:
-                    found[row][int(self.columns[row, column])].append(column)
-        return found
+                    holders[row][int(self.columns[row, column])].append(column)
+        return holders
 
     def problem(self, row: int, chunk: int) -> str:
         """Which rule the code of a chunk breaks, in words; empty if none."""
-        for name, found in self.findings.items():
-            if found[row, chunk]:
+        for name, breaks in self.findings.items():
+            if breaks[row, chunk]:
                 return f"{name}: {RULES[name].rule}" if name in RULES else name
         return ""
 
@@ -107,7 +107,7 @@ def halves(code: int) -> tuple[int, int]:
 
 
 def select(layout: FormLayout, words: Bits) -> Selection:
-    """What these words of metadata select in a sparse form; IsaError for a dense one or another shape."""
+    """What these words of metadata select in a sparse form; raises IsaError for a dense one or another shape."""
     sparsity = _sparsity(layout)
     words = np.asarray(words, np.uint32)
     shape = _shape(layout)
@@ -120,10 +120,10 @@ def select(layout: FormLayout, words: Bits) -> Selection:
         assert is_mma(layout.form)
         codes = layout.form.metadata.gather(words, layout.choice.selector)
         findings = metadata_findings(layout.form, codes)
-    known = is_mma(layout.form) and on_h100(layout.form)
+    measured = is_mma(layout.form) and on_h100(layout.form)
     source = (
         "what an H100 was measured to select"
-        if known
+        if measured
         else "what a plain multiplexer selects (assumed: no chip with this form was measured)"
     )
     return Selection(
@@ -135,8 +135,8 @@ def read_metadata(layout: FormLayout, text: str) -> Selection:
     """The metadata that a text describes (see above).
 
     Raises:
-        IsaError: a dense form, a text that is none of these, or a file that cannot be read or does not hold so many
-            words.
+        IsaError: a dense form, a text that describes no metadata, or a file that cannot be read or does not hold so
+            many words.
     """
     _sparsity(layout)
     name, _, seed = text.partition(":")
@@ -149,8 +149,8 @@ def read_metadata(layout: FormLayout, text: str) -> Selection:
 
 
 def random_words(layout: FormLayout, seed: int = 0) -> Bits:
-    """Words with random defined codes, ascending ones where the form takes others too; bits that are not read are
-    random, too."""
+    """Random words whose codes are all defined; the codes ascend where the form also takes others. Bits that are not
+    read are random, too."""
     generator = np.random.default_rng(seed)
     words = generator.integers(0, 1 << 32, _shape(layout), dtype=np.uint32)
     shape = layout.operands["e"].shape[:2]
@@ -180,7 +180,7 @@ def _filled(layout: FormLayout, words: list[int], source: str) -> Bits:
 
 
 def _from_file(layout: FormLayout, path: Path) -> Bits:
-    """Words of a file; IsaError if it holds none, or another number of them."""
+    """Reads the words of a file; raises IsaError if it holds none, or another number of them."""
     shape = _shape(layout)
     try:
         if path.suffix in (".npy", ".npz"):

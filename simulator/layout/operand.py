@@ -1,5 +1,5 @@
-"""One operand of one form, as people ask about it: which bits of which lane hold what. A view of its
-`isa.mapping.Mapping`, and of nothing else."""
+"""One operand of one form, as users ask about it: which bits of which lane hold which element. Everything comes from
+the operand's `isa.mapping.Mapping`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS = ("element", "code", "byte", "part")
 
 
 class Place(NamedTuple):
-    """Bits of one 32-bit (f64: 64-bit) word.
+    """A range of bits in one 32-bit (f64: 64-bit) word.
 
     Attributes:
         lane: of the warp, or of Tensor Memory.
@@ -70,21 +70,22 @@ class Operand:
 
     @property
     def title(self) -> str:
+        """The heading of the operand: its form, and what it is."""
         return f"{self.form}: {self.what}"
 
     @property
     def lane(self) -> str:
-        """What the mapping calls the lane."""
+        """The name that the mapping gives to the lane."""
         return self._one(_LANES)
 
     @property
     def word(self) -> str:
-        """What the mapping calls the register or column; empty where a lane has one."""
+        """The name that the mapping gives to the register or column; empty if a lane has only one."""
         return self._one(_WORDS)
 
     @property
     def part(self) -> str:
-        """What the mapping calls the part of a word; empty where an element fills it."""
+        """The name that the mapping gives to the part of a word; empty if an element fills the word."""
         return self._one(PARTS)
 
     def _one(self, names: tuple[str, ...]) -> str:
@@ -97,21 +98,22 @@ class Operand:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How far each coordinate goes."""
+        """The size of each coordinate."""
         return (self.used or self.mapping.shape[0], *self.mapping.shape[1:])
 
     @property
     def lanes(self) -> int:
+        """The number of lanes that the mapping covers."""
         return self._size(self.lane)
 
     @property
     def words(self) -> int:
-        """Registers of a lane, or columns."""
+        """The number of registers in a lane, or of columns."""
         return self._size(self.word)
 
     @property
     def parts(self) -> int:
-        """Elements that fit in a word."""
+        """The number of elements that fit in a word."""
         return self._size(self.part)
 
     def _size(self, name: str) -> int:
@@ -152,11 +154,11 @@ class Operand:
         for name, value, size in zip(self.axes, coordinates, self.shape, strict=False):
             if not 0 <= value < size:
                 raise IsaError("", -1, f"operand {self.name} of {self.form} has no {name} {value}", f"0 to {size - 1}")
-        found = [np.atleast_1d(self.grid[name][coordinates]).ravel() for name in ("lane", "word", "low", "high")]
-        return [Place(*map(int, place)) for place in zip(*found, strict=True)]
+        words = [np.atleast_1d(self.grid[name][coordinates]).ravel() for name in ("lane", "word", "low", "high")]
+        return [Place(*map(int, place)) for place in zip(*words, strict=True)]
 
     def elements(self, lane: int, word: int = 0, low: int = 0, high: int | None = None) -> list[tuple[int, ...]]:
-        """Coordinates of every element that has bits of these: lowest first; empty where nothing is held.
+        """The coordinates of every element that has any of these bits, lowest bits first; empty if they hold nothing.
 
         Args:
             lane, word: as in `Place`.
@@ -184,8 +186,8 @@ class Operand:
             chosen[self.part] = parts
         held = np.broadcast_to(self.mapping.holds(**chosen), parts.shape)
         index = [np.broadcast_to(axis, parts.shape)[held] for axis in self.mapping.coordinates(**chosen)]
-        found = [tuple(map(int, element)) for element in zip(*index, strict=True)]
-        return [element for element in found if element[0] < self.shape[0]]
+        elements = [tuple(map(int, element)) for element in zip(*index, strict=True)]
+        return [element for element in elements if element[0] < self.shape[0]]
 
     def name_of(self, place: Place) -> str:
         """The place as tables write it: `T9 a1[31:16]`, `T9 e[3:0]`; of Tensor Memory `L70 e.col1[7:4]`, columns from
@@ -204,7 +206,8 @@ class Operand:
         return "" if high - low + 1 >= self.word_bits or self.name == "address" else f"[{high}:{low}]"
 
     def formulas(self, **numbers: int) -> dict[str, str]:
-        """The mapping (with what was chosen in it) in both directions; for A of a sparse form also the logical column.
+        """The formulas of the mapping in both directions, with what was chosen in it; for A of a sparse form also the
+        formula of the logical column.
 
         Args:
             numbers: values in place of the names; what was chosen stands in place of its name, too, if any are given.

@@ -1,4 +1,5 @@
-"""Where one element of D comes from: every product, who holds its factors, and the metadata bits that chose it."""
+"""Traces one element of D back to its inputs: every product in it, which registers hold the factors, and which metadata
+bits chose them."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ INDEX_BITS = 2  # of a code choose one stored element, or pair
 
 @dataclass(frozen=True)
 class Term:
-    """One product.
+    """One product that is part of an element of D.
 
     Attributes:
         stored: column of A as stored.
         a: where the element of A is: `T12 a0[15:0]`.
-        rows: rows of B that it may meet: one if the form is dense or the metadata known; of an undefined 1:2 code both,
-            joined.
+        rows: rows of B that it may multiply: one if the form is dense or the metadata given; of an undefined 1:2 code
+            both, joined.
         b: where those elements of B are; empty if B is in shared memory.
         chunk, code, index: chunk of the metadata, where its code is, and where the bits of it are that choose; -1 and
             empty in a dense form.
@@ -48,7 +49,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Provenance:
-    """All that makes one element of D.
+    """Everything that contributes to one element of D.
 
     Attributes:
         form: of which form.
@@ -83,8 +84,8 @@ class Provenance:
         return "\n".join(lines) + "\n"
 
     def _row(self, term: Term, sign: str) -> list[str]:
-        known = f" = 0b{term.value:04b}" if term.value >= 0 else ""
-        chosen = f"{term.index} in code {term.chunk}, {term.code}{known}" if term.code else "-"
+        value = f" = 0b{term.value:04b}" if term.value >= 0 else ""
+        chosen = f"{term.index} in code {term.chunk}, {term.code}{value}" if term.code else "-"
         rows = " or ".join(filter(None, [", ".join(map(str, term.rows[:-1])), str(term.rows[-1])]))
         name = f"B[{term.rows[0]}][{self.b_column}]" if len(term.rows) == 1 else f"B[{rows}][{self.b_column}]"
         row = [str(term.stored), term.a, sign, term.joined or name, ", ".join(term.b) or "shared memory", chosen]
@@ -149,7 +150,7 @@ def _term(layout: FormLayout, row: int, column: int, stored: int, selection: Sel
 def _chosen(
     layout: FormLayout, row: int, stored: int, selection: Selection | None
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Rows of B that a stored element meets, and how its metadata says so."""
+    """The rows of B that a stored element multiplies, and how its metadata chooses them."""
     sparsity = layout.sparsity
     if sparsity is None:
         return (stored,), {}
@@ -171,7 +172,7 @@ def _chosen(
 
 
 def _scale_names(layout: FormLayout, row: int, column: int, k: int) -> tuple[str, ...]:
-    """Where the factors of this slice of K are."""
+    """The registers or cells that hold the scale factors of this slice of K."""
     if not layout.factors:
         return ()
     factor = k // (layout.k // layout.factors)

@@ -1,5 +1,5 @@
-"""Where is an element, and what is in a register: answers with names, codes and formulas, all from the operands'
-mappings.
+"""Answers two questions: where is an element, and what is in a register? Answers come with names, metadata codes and
+formulas, all from the operands' mappings.
 
 Without metadata an answer about a sparse A lists the codes that decide it; with metadata it names one place, or says
 "pruned".
@@ -36,7 +36,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is known of an element or of a place.
+    """The answer to a question about an element or a place.
 
     Attributes:
         subject: what was asked about: `A[5][12]`, `T9 a1[31:16]`.
@@ -82,10 +82,10 @@ class Answer:
 def where(
     layout: FormLayout, name: str, row: int, column: int, selection: Selection | None = None, *, stored: bool = False
 ) -> Answer:
-    """Which bits of which lane's register (or cell) hold an element.
+    """Answers which bits of which lane's register (or cell) hold an element.
 
     Args:
-        found: the form.
+        layout: the form and its operands.
         name: the operand.
         row, column: coordinates under the operand's own names; for A of a sparse form the column is the logical one
             unless `stored`.
@@ -110,12 +110,12 @@ def where(
 
 
 def source(operand: Operand) -> str:
-    """Who says where the operand lies, and how it is known."""
+    """The source of the operand's layout, and how well it is known."""
     return f"{operand.section}; {operand.evidence}"
 
 
 def element_name(operand: Operand) -> str:
-    """What an element of the operand is called, without its indices."""
+    """The name of the operand's elements, without indices."""
     if operand.name == "a" and operand.logical:
         return "stored A"
     return {"e": "code", "address": "matrix", "scale_a": "scale_a", "scale_b": "scale_b"}.get(
@@ -139,24 +139,24 @@ def _where_logical(layout: FormLayout, operand: Operand, row: int, column: int, 
     facts = []
     if selection is None:
         held, pruned = deciding_codes(layout.sparsity, layout.codes, column)
-        for at, codes in held.items():
-            more = f"stored column {at}, if the code is {listed(codes)}"
+        for stored_column, codes in held.items():
+            more = f"stored column {stored_column}, if the code is {listed(codes)}"
             facts += [
-                _held(operand, place, i, more, stored_column=at, codes=codes)
-                for i, place in enumerate(operand.places(row, at))
+                _held(operand, place, i, more, stored_column=stored_column, codes=codes)
+                for i, place in enumerate(operand.places(row, stored_column))
             ]
         facts.append(Fact("pruned", f"if the code is {listed(pruned)}", {"codes": pruned}))
         stored = list(held)
     else:
         stored = selection.stored[row][column]
-        for at in stored:
+        for stored_column in stored:
             facts += [
-                _held(operand, place, i, f"stored column {at}", stored_column=at)
-                for i, place in enumerate(operand.places(row, at))
+                _held(operand, place, i, f"stored column {stored_column}", stored_column=stored_column)
+                for i, place in enumerate(operand.places(row, stored_column))
             ]
         facts += _unheld(layout, row, column, selection, stored)
     facts.append(_metadata_fact(layout, row, chunk, selection))
-    lines = [line for at in stored for line in substituted(operand, row, at)]
+    lines = [line for stored_column in stored for line in substituted(operand, row, stored_column)]
     return Answer(
         f"A[{row}][{column}]",
         operand.form,
@@ -167,7 +167,7 @@ def _where_logical(layout: FormLayout, operand: Operand, row: int, column: int, 
 
 
 def _unheld(layout: FormLayout, row: int, column: int, selection: Selection, stored: list[int]) -> list[Fact]:
-    """What there is to say of a logical column that no stored element holds, or that two hold."""
+    """What to say of a logical column that no stored element holds, or that two hold."""
     chunk = column // selection.sparsity.chunk
     if selection.joined[row, chunk]:
         return [Fact("note", joined_text(layout, selection, row, chunk))]
@@ -179,8 +179,8 @@ def _unheld(layout: FormLayout, row: int, column: int, selection: Selection, sto
     return [Fact("pruned", f"the code keeps column{'s' * (len(kept) > 1)} {', '.join(map(str, kept))}", {"kept": kept})]
 
 
-def joined_text(found: FormLayout, selection: Selection, row: int, chunk: int) -> str:
-    """What an undefined 1:2 code multiplies."""
+def joined_text(layout: FormLayout, selection: Selection, row: int, chunk: int) -> str:
+    """Says what an undefined 1:2 code multiplies."""
     low, high = (
         f"the {'high' if half % 2 else 'low'} half of B[{2 * chunk + half // 2}]"
         for half in halves(int(selection.codes[row, chunk]))
@@ -189,28 +189,28 @@ def joined_text(found: FormLayout, selection: Selection, row: int, chunk: int) -
 
 
 def deciding_codes(sparsity: Sparsity, codes: Iterable[int], column: int) -> tuple[dict[int, list[int]], list[int]]:
-    """Which defined codes keep a logical column: stored column -> codes, and the codes that prune it."""
+    """Which codes keep a logical column, as stored column -> defined codes, and the list of the codes that prune it."""
     chunk, inside = divmod(column, sparsity.chunk)
     held: dict[int, list[int]] = {}
     pruned = []
     for code in codes:
         columns = stored_columns(np.array([code], np.uint32), sparsity)
         hits = np.flatnonzero(columns == inside).tolist()
-        for at in hits:
-            held.setdefault(chunk * sparsity.stored + at, []).append(code)
+        for offset in hits:
+            held.setdefault(chunk * sparsity.stored + offset, []).append(code)
         if not hits:
             pruned.append(code)
     return dict(sorted(held.items())), pruned
 
 
 def columns_by_code(sparsity: Sparsity, codes: Iterable[int], stored: int) -> dict[int, list[int]]:
-    """Which logical column a stored one is: column -> the defined codes that say so."""
+    """Which logical column a stored column can be: logical column -> the defined codes that make it so."""
     chunk, inside = divmod(stored, sparsity.stored)
-    found: dict[int, list[int]] = {}
+    codes_of: dict[int, list[int]] = {}
     for code in codes:
         column = int(stored_columns(np.array([code], np.uint32), sparsity)[inside]) + chunk * sparsity.chunk
-        found.setdefault(column, []).append(code)
-    return dict(sorted(found.items()))
+        codes_of.setdefault(column, []).append(code)
+    return dict(sorted(codes_of.items()))
 
 
 def listed(codes: Iterable[int]) -> str:
@@ -220,7 +220,7 @@ def listed(codes: Iterable[int]) -> str:
 
 
 def _stored_facts(layout: FormLayout, row: int, column: int, selection: Selection | None) -> list[Fact]:
-    """Which logical column a stored element is."""
+    """Facts on which logical column a stored element is."""
     assert layout.sparsity is not None
     if selection is None:
         every = columns_by_code(layout.sparsity, layout.codes, column)
@@ -236,7 +236,7 @@ def _stored_facts(layout: FormLayout, row: int, column: int, selection: Selectio
 
 
 def _metadata_fact(layout: FormLayout, row: int, chunk: int, selection: Selection | None) -> Fact:
-    """Who holds the code of a chunk, and what it is."""
+    """The fact on which register holds the code of a chunk, and what the code is."""
     assert layout.sparsity is not None
     metadata = layout.operands["e"]
     places = metadata.places(row, chunk)
@@ -269,10 +269,10 @@ def what(
     bits: tuple[int, int] | None = None,
     selection: Selection | None = None,
 ) -> Answer:
-    """What the bits of a register (or cell) hold.
+    """Answers what the bits of a register (or cell) hold.
 
     Args:
-        found: the form.
+        layout: the form and its operands.
         name: the operand.
         lane: of the warp, or of Tensor Memory.
         word: register, or column from the operand's base address on.
@@ -300,8 +300,8 @@ def _contents(
     layout: FormLayout, operand: Operand, element: tuple[int, ...], selection: Selection | None
 ) -> list[Fact]:
     row, column = element[:2]
-    at = next(place for place in operand.places(*element))
-    data: dict[str, Any] = {"place": operand.name_of(at), **at._asdict()}
+    first_place = next(iter(operand.places(*element)))
+    data: dict[str, Any] = {"place": operand.name_of(first_place), **first_place._asdict()}
     if operand.name == "e" and layout.sparsity is not None:
         first, size = column * layout.sparsity.chunk, layout.sparsity.chunk
         text = (
@@ -324,7 +324,7 @@ def _contents(
 
 
 def _reason(layout: FormLayout, operand: Operand, lane: int, word: int, low: int, high: int) -> str:
-    """Why these bits hold nothing: nothing does, or another selector reads them."""
+    """Why these bits hold nothing: no element has them, or they are read with another selector."""
     others = []
     for selector in layout.selectors if operand.name == "e" else ():
         if selector != layout.choice.selector:
@@ -352,8 +352,8 @@ def _run(what: str, numbers: list[int]) -> str:
 
 
 def substituted(operand: Operand, *coordinates: int) -> list[str]:
-    """Each place's formula, with the numbers of an element, and its value: `lane = column / 2 % 4 + ... = 6 / 2 % 4 +
-    ... = 23`."""
+    """For each place its formula, the formula with the numbers of an element, and the value: `lane = column / 2 % 4 +
+    ... = 6 / 2 % 4 + ... = 23`."""
     numbers = dict(zip(operand.axes, coordinates, strict=False)) | dict.fromkeys(operand.axes[len(coordinates) :], 0)
     values = operand.mapping.positions(**numbers)
     names = [name for name, _ in operand.mapping.places]
@@ -362,7 +362,7 @@ def substituted(operand: Operand, *coordinates: int) -> list[str]:
 
 
 def _placed(operand: Operand, lane: int, word: int, element: tuple[int, ...]) -> list[str]:
-    """The other direction: each coordinate's formula with the numbers of a place."""
+    """For each coordinate its formula with the numbers of a place; the reverse of `substituted`."""
     place = operand.mapping.positions(**dict(zip(operand.axes, element, strict=True)))
     numbers = {name: int(value) for (name, _), value in zip(operand.mapping.places, place, strict=True)}
     plain, filled = operand.formulas(), operand.formulas(**numbers)

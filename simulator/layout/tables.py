@@ -1,4 +1,4 @@
-"""Operand layouts as text, Markdown, CSV and JSON."""
+"""Prints the layouts of operands as text, Markdown, CSV and JSON, and returns them as data frames."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cells(operand: Operand, selection: Selection | None = None) -> Iterator[dict
 
 
 def header(operand: Operand, selection: Selection | None = None) -> list[str]:
-    """Names of the fields of `cells`."""
+    """The names of the fields of `cells`."""
     axes = [f"to_{axis}" if axis in ("lane", "column") and operand.lane == "thread" else axis for axis in operand.axes]
     word = "tmem_column" if operand.tmem else "register"
     more = {"e": ["code"], "a": ["logical_column"]}.get(operand.name, []) if selection is not None else []
@@ -54,24 +54,24 @@ def _concrete(operand: Operand, selection: Selection | None) -> list[Any] | None
     return ["" if halves else int(value) for halves, value in zip(joined.tolist(), logical.tolist(), strict=True)]
 
 
-def as_csv(found: Sequence[Operand], selection: Selection | None = None) -> str:
-    """All elements, one a line; see `table`."""
-    return table(found, selection).csv()
+def as_csv(operands: Sequence[Operand], selection: Selection | None = None) -> str:
+    """All elements as CSV, one in each line; see `table`."""
+    return table(operands, selection).csv()
 
 
-def to_frame(found: Sequence[Operand] | Mapping[str, Operand], selection: Selection | None = None) -> DataFrame:
-    """The same as a pandas DataFrame, one row for each element: `to_frame(form_layout(OPCODE).operands)`."""
-    return table(list(found.values()) if isinstance(found, Mapping) else found, selection).frame()
+def to_frame(operands: Sequence[Operand] | Mapping[str, Operand], selection: Selection | None = None) -> DataFrame:
+    """All elements as a pandas DataFrame, one row for each: `to_frame(form_layout(OPCODE).operands)`."""
+    return table(list(operands.values()) if isinstance(operands, Mapping) else operands, selection).frame()
 
 
-def table(found: Sequence[Operand], selection: Selection | None = None) -> Table:
-    """One row for each element. The second coordinate stands under `column`, whatever it is called; copies only where
-    there are any."""
-    tmem, copies = found[0].tmem, any(len(operand.axes) > 2 for operand in found)
+def table(operands: Sequence[Operand], selection: Selection | None = None) -> Table:
+    """A table with one row for each element. The second coordinate is always in the column `column`, whatever its own
+    name; there is a column for copies only if an operand has any."""
+    tmem, copies = operands[0].tmem, any(len(operand.axes) > 2 for operand in operands)
     more = ["code_or_logical_column"] if selection is not None else []
     places = ["lane", "tmem_column" if tmem else "register", "low_bit", "high_bit"]
     rows: list[tuple[Any, ...]] = []
-    for operand in found:
+    for operand in operands:
         names = ("row", "column", *["copy"] * copies, *_PLACE)
         columns = [operand.table[name].tolist() for name in names]
         if more:
@@ -82,7 +82,7 @@ def table(found: Sequence[Operand], selection: Selection | None = None) -> Table
 
 def as_json(operand: Operand, selection: Selection | None = None) -> dict[str, Any]:
     """One operand as an object of plain values."""
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "title": operand.title,
         "operand": operand.name,
         "bits": operand.bits,
@@ -92,14 +92,14 @@ def as_json(operand: Operand, selection: Selection | None = None) -> dict[str, A
         "cells": list(cells(operand, selection)),
     }
     if selection is not None and operand.name == "e":
-        found["defined"] = selection.legal.all().item()
-    return found
+        record["defined"] = selection.legal.all().item()
+    return record
 
 
 def as_text(
     operand: Operand, view: str = "matrix", *, selection: Selection | None = None, markdown: bool = False
 ) -> str:
-    """A table with a heading and the formulas.
+    """The layout of one operand as a table with a heading and the formulas.
 
     Args:
         view: "matrix" (by element) or "lanes" (by lane and register).
@@ -120,7 +120,8 @@ def places_text(operand: Operand) -> list[str]:
 
 
 def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str], list[list[str]]]:
-    """One row a row of the matrix; of copies the first place, and how many lanes on the next ones are."""
+    """The table by element, with one row for each row of the matrix. Of copies it shows the first place, and how many
+    lanes on the others are."""
     rows, columns, *more = operand.shape
     copies = more[0] if more else 1
     texts = np.array(places_text(operand), object).reshape(rows, columns, copies)[..., 0]

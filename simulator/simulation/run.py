@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
+from isa.errors import POLICIES
 from simulator.errors import ViewError, check_option
 from simulator.execute.cta_state import ARITHMETIC
-from simulator.execute.mma import Policy
 from simulator.program.program import Program
 from simulator.simulation.observer import TimeView
 from simulator.simulation.report import Report
@@ -17,7 +16,6 @@ from simulator.timing.config import Config
 from simulator.timing.result import Timing
 
 COMPARED = 20_000  # matrix instructions compared with the exact result, unless told otherwise
-POLICIES = get_args(Policy)
 
 
 def run(

@@ -1,4 +1,5 @@
-"""What a CTA holds: registers of its warps and shared memory; and global memory."""
+"""The state that instructions change: registers, shared memory, mbarriers and Tensor Memory of a CTA, and global
+memory."""
 
 from simulator.state.registers import RegisterFile
 from simulator.state.shared import AddressError, SharedMemory

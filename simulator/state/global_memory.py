@@ -1,5 +1,5 @@
-"""Global memory of a kernel: bytes from address 0 on, the lines and sectors that an access touches, and copies under
-way to shared memory.
+"""The global memory of a kernel: its bytes from address 0 on, which lines and sectors an access touches, and the
+asynchronous copies to shared memory that are under way.
 
 Nothing orders accesses of different warps to global memory here, so races on it are not seen.
 """
@@ -20,7 +20,7 @@ SECTOR_BYTES = 32  # what L2 moves, likewise
 
 
 class GlobalMemory:
-    """`size` bytes, little endian, zero until written.
+    """Global memory of `size` bytes, little endian, zero until written.
 
     Attributes:
         data: uint8 [size].
@@ -36,13 +36,14 @@ class GlobalMemory:
         return data
 
     def write(self, addresses: Addresses, values: NDArray[np.uint8]) -> None:
-        """Writes uint8 [..., width]; of accesses to the same byte the last in order wins (PTX leaves open which)."""
+        """Writes uint8 [..., width]. If several accesses write the same byte, the last in order wins (PTX leaves open
+        which)."""
         width = values.shape[-1]
         self.check(addresses, width, width)
         self.data[addresses[..., None] + np.arange(width)] = values
 
     def check(self, addresses: Addresses, width: int, alignment: int) -> None:
-        """AddressError unless every access of `width` bytes lies in the memory, at a multiple of `alignment`."""
+        """Raises AddressError unless every access of `width` bytes lies in the memory, at a multiple of `alignment`."""
         outside = (addresses < 0) | (addresses + width > self.data.size)
         if outside.any():
             bad = int(addresses[outside].ravel()[0])
@@ -89,14 +90,16 @@ class Copies:
     groups: dict[int, deque[list[NDArray[np.int64]]]] = field(default_factory=dict)
 
     def begin(self, warp: int, places: NDArray[np.int64]) -> None:
+        """Notes the bytes of shared memory that a copy of this warp is about to write."""
         np.add.at(self.under_way, places, 1)
         self.open.setdefault(warp, []).append(places)
 
     def commit(self, warp: int) -> None:
+        """Closes the warp's current group of copies (cp.async.commit_group)."""
         self.groups.setdefault(warp, deque()).append(self.open.pop(warp, []))
 
     def wait(self, warp: int, groups: int) -> None:
-        """All groups of a warp but the last `groups` are complete."""
+        """Completes all groups of a warp except the last `groups` (cp.async.wait_group)."""
         waiting = self.groups.get(warp, deque())
         while len(waiting) > groups:
             for places in waiting.popleft():

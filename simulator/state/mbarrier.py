@@ -1,4 +1,5 @@
-"""mbarriers in shared memory: phase, pending arrivals, pending transactions. PTX ISA 9.0, 9.7.13.15.
+"""The mbarriers in shared memory, on which threads and copies wait for each other: their phase, pending arrivals and
+pending transactions. PTX ISA 9.0, 9.7.13.15.
 
 The object is 64 opaque bits for PTX. Here they are: bits 0-19 pending arrivals, 20-39 expected arrivals, 40-60
 transaction count (two's complement), 62 parity of the phase, 63 set while the object is valid. An ordinary store into
@@ -26,25 +27,26 @@ Clocks = NDArray[np.int32]
 
 
 class OrderedMemory(SharedMemory):
-    """Shared memory whose users are ordered by mbarriers too, not only by barriers of all: one releases what it did,
-    another acquires it."""
+    """Shared memory whose users are ordered not only by barriers of the whole CTA, but also by mbarriers: one user
+    releases what it has done, and another acquires it."""
 
     def release(self, actor: int) -> Clocks:
-        """What `actor` has done and seen so far, int32 [actor]."""
+        """The clocks of what `actor` has done and seen so far, int32 [actor]."""
         history = self._history
-        known: Clocks = history.seen[actor].copy()
-        known[actor] = max(known[actor], history.clock[actor])
+        clocks: Clocks = history.seen[actor].copy()
+        clocks[actor] = max(clocks[actor], history.clock[actor])
         history.clock[actor] += 1
-        return known
+        return clocks
 
-    def acquire(self, actor: int, known: Clocks) -> None:
-        """`actor` sees what others released."""
-        np.maximum(self._history.seen[actor], known, out=self._history.seen[actor])
+    def acquire(self, actor: int, clocks: Clocks) -> None:
+        """Makes `actor` see what others have released."""
+        np.maximum(self._history.seen[actor], clocks, out=self._history.seen[actor])
 
 
 @dataclass
 class PhaseCounter:
-    """The arithmetic of an mbarrier: arrivals and bytes that its phase lacks, and how many phases are complete.
+    """The counting of an mbarrier: the arrivals and bytes that its current phase still lacks, and how many phases are
+    complete.
 
     The interpreter, the timing engine and the order checker keep one each, with what else they know of the object.
 
@@ -62,11 +64,11 @@ class PhaseCounter:
 
     @property
     def parity(self) -> int:
-        """Of the current phase: 0 or 1."""
+        """The parity of the current phase: 0 or 1."""
         return self.phase & 1
 
     def settle(self) -> bool:
-        """Ends the phase if nothing is lacking; returns whether it did."""
+        """Ends the phase if it lacks nothing more; returns whether it ended."""
         if self.pending > 0 or self.transactions:
             return False
         self.phase += 1
@@ -74,11 +76,11 @@ class PhaseCounter:
         return True
 
     def awaited(self, parity: int) -> int:
-        """Number of the phase that a wait for this parity is for: complete once `phase` is above it."""
+        """The number of the phase that a wait for this parity means; it is complete once `phase` is above it."""
         return self.phase if self.parity == parity else self.phase - 1
 
     def lacks(self) -> str:
-        """What the current phase waits for."""
+        """Says in words what the current phase waits for."""
         parts = []
         if self.pending:
             parts.append(f"{self.pending} of {self.expected} arrivals")
@@ -121,7 +123,7 @@ class Mbarriers:
         self.live: dict[int, Mbarrier] = {}
 
     def init(self, address: int, count: int) -> Mbarrier:
-        """A new object that expects `count` arrivals, in phase 0."""
+        """Makes a new mbarrier that expects `count` arrivals, in phase 0."""
         self._check(address)
         if not 1 <= count <= MOST:
             raise AddressError(f"mbarrier.init with a count of {count}", f"1 to {MOST}", rule="barrier-use")
@@ -136,12 +138,12 @@ class Mbarriers:
         return barrier
 
     def inval(self, address: int) -> None:
-        """The object is none any more, and its bytes may be used for anything."""
+        """Ends the life of the mbarrier, so that its bytes may be used for anything."""
         self.at(address)
         del self.live[address]
 
     def at(self, address: int) -> Mbarrier:
-        """The object at this place."""
+        """The mbarrier at this place."""
         self._check(address)
         barrier = self.live.get(address)
         if barrier is None:
@@ -160,7 +162,7 @@ class Mbarriers:
     def arrive(
         self, address: int, count: int = 1, *, expect: int = 0, drop: bool = False, complete: bool = True
     ) -> int:
-        """`count` arrivals; the word before them, which is the state that the instruction returns.
+        """Counts `count` arrivals, and returns the word before them, which is the state that the instruction returns.
 
         Args:
             expect: bytes by which the transaction count grows first (.expect_tx).
@@ -193,19 +195,20 @@ class Mbarriers:
         return before
 
     def expect(self, address: int, count: int) -> None:
-        """The transaction count grows (expect_tx)."""
+        """Raises the transaction count (expect_tx)."""
         barrier = self.at(address)
         self._transact(address, barrier, count)
         self._settle(address, barrier)
 
     def complete(self, address: int, count: int) -> None:
-        """The transaction count falls (complete_tx, and what asynchronous copies do)."""
+        """Lowers the transaction count (complete_tx, and what asynchronous copies do)."""
         barrier = self.at(address)
         self._transact(address, barrier, -count)
         self._settle(address, barrier)
 
     def awaited(self, address: int, parity: int) -> int:
-        """Number of the phase that a wait for this parity is for: done once the object's `phase` is above it."""
+        """The number of the phase that a wait for this parity means; it is complete once the object's `phase` is above
+        it."""
         return self.at(address).awaited(parity)
 
     def _transact(self, address: int, barrier: Mbarrier, count: int) -> None:
@@ -218,7 +221,7 @@ class Mbarriers:
             )
 
     def _settle(self, address: int, barrier: Mbarrier) -> None:
-        """Ends the phase if nothing is lacking, and writes the object."""
+        """Ends the phase if it lacks nothing more, and writes the object."""
         if barrier.settle():
             barrier.completed = list(barrier.released)
         self._write(address, barrier)
@@ -246,17 +249,17 @@ class Mbarriers:
 
 
 def parity_of(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Parity of the phases in which these states were returned."""
+    """The parity of the phases in which these states were returned."""
     return states >> np.uint64(_PARITY) & np.uint64(1)
 
 
 def pending_of(states: NDArray[np.uint64]) -> Bits:
-    """Pending arrivals of these states (mbarrier.pending_count)."""
+    """The pending arrivals in these states (mbarrier.pending_count)."""
     return (states & np.uint64(_FIELD)).astype(np.uint32)
 
 
-def joined(known: Sequence[Clocks], more: Sequence[Clocks]) -> list[Clocks]:
-    """What both say, array by array; either may be empty."""
-    if not known or not more:
-        return list(known or more)
-    return [np.maximum(left, right) for left, right in zip(known, more, strict=True)]
+def joined(clocks: Sequence[Clocks], more: Sequence[Clocks]) -> list[Clocks]:
+    """Merges two releases, array by array: the later of both clocks. Either may be empty."""
+    if not clocks or not more:
+        return list(clocks or more)
+    return [np.maximum(left, right) for left, right in zip(clocks, more, strict=True)]

@@ -1,4 +1,4 @@
-"""The register file: patterns of 32, 64, 16 and 1 bit, [warp, register, lane].
+"""The register file of a CTA: bit patterns of 32-, 64-, 16- and 1-bit registers, as arrays [warp, register, lane].
 
 Names are those that nvcc gives: %r (32 bits), %rd (64), %p (predicates), %rs (16). A trace's registers also have one
 number each, so that dependencies need one array: the 32-bit ones come first, then the other sorts (`Numbering`).
@@ -23,7 +23,7 @@ _NAME = re.compile(r"%(rd|rs|r|p)(0|[1-9][0-9]{0,8})", re.ASCII)
 
 
 class Sort(IntEnum):
-    """Sorts of registers."""
+    """The sorts of registers, by their width."""
 
     WORD = 0
     WIDE = 1
@@ -32,15 +32,17 @@ class Sort(IntEnum):
 
     @property
     def prefix(self) -> str:
+        """The prefix of the registers' names."""
         return ("%r", "%rd", "%p", "%rs")[self]
 
     @property
     def bits(self) -> int:
+        """The width of the registers in bits."""
         return (32, 64, 1, 16)[self]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of an array of such registers."""
+        """The type of an array of such registers."""
         return _DTYPES[self]
 
 
@@ -50,7 +52,7 @@ SORT_OF_BITS = {sort.bits: sort for sort in Sort}
 
 
 class Place(NamedTuple):
-    """A register of a trace."""
+    """A register of a trace: its sort, and its index within the sort."""
 
     sort: Sort
     number: int
@@ -60,14 +62,15 @@ class Place(NamedTuple):
 
 
 def register_place(name: str) -> Place | None:
-    """(Sort.WIDE, 3) for "%rd3"; None for a name that is not a trace register."""
+    """The place that a register name stands for, (Sort.WIDE, 3) for "%rd3"; None for a name that is not a trace
+    register."""
     match = _NAME.fullmatch(name)
     return Place(_SORTS[match[1]], int(match[2])) if match else None
 
 
 class Numbering(NamedTuple):
-    """How many registers of each sort a warp has, and with that one number for each register: 32-bit ones, 64-bit ones,
-    predicates, 16-bit ones."""
+    """How many registers of each sort a warp has. From this each register gets one number: first the 32-bit ones, then
+    the 64-bit ones, the predicates and the 16-bit ones."""
 
     words: int = 255
     wide: int = 255
@@ -76,31 +79,33 @@ class Numbering(NamedTuple):
 
     @property
     def total(self) -> int:
+        """The number of registers of all sorts."""
         return sum(self)
 
     @property
     def words_each(self) -> int:
-        """32-bit registers of a thread that all this takes; predicates have a file of their own, 16-bit registers take
-        a whole one."""
+        """The number of 32-bit registers that a thread needs for all of this. Predicates have a file of their own, and
+        a 16-bit register takes a whole one."""
         return self.words + 2 * self.wide + self.halves
 
     def first(self, sort: Sort) -> int:
+        """The number of the first register of a sort."""
         return sum(self[:sort])
 
     def numbers(self, names: Iterable[str]) -> tuple[int, ...]:
-        """Numbers of these registers, without duplicates; names that are no trace registers (special ones) are left
-        out."""
+        """The numbers of these registers, without duplicates. Names of registers that do not belong to the trace
+        (special registers) are left out."""
         places = (register_place(name) for name in names)
         return tuple(dict.fromkeys(self.first(place.sort) + place.number for place in places if place is not None))
 
     def name(self, number: int) -> str:
-        """ "%rd3" for its number."""
+        """The name of the register with this number, e.g. "%rd3"."""
         sort = max(sort for sort in Sort if self.first(sort) <= number and self[sort])
         return f"{sort.prefix}{number - self.first(sort)}"
 
 
 class RegisterFile:
-    """Registers of all warps of a CTA, zero until written.
+    """The registers of all warps of a CTA, zero until written.
 
     Attributes:
         values: uint32 [warp, register, lane]: the 32-bit registers.
@@ -139,7 +144,7 @@ class RegisterFile:
         self.written[warps[:, None], index + self._first[sort]] = True
 
     def copy_from(self, source: RegisterFile) -> None:
-        """All registers of all warps, as in a file of the same shape."""
+        """Copies all registers of all warps from another file of the same shape."""
         for bank, other in zip(self.banks, source.banks, strict=True):
             bank[:] = other
         self.written[:] = source.written

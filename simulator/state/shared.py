@@ -1,4 +1,5 @@
-"""Shared memory of a CTA: bytes, bank conflicts, and accesses that no barrier separates."""
+"""The shared memory of a CTA: its bytes, how many cycles bank conflicts cost, and which accesses race because no
+barrier separates them."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ Addresses = NDArray[np.int64]
 
 
 class AddressError(Error, ValueError):
-    """An access outside of memory, or misaligned, or a use of a barrier that the chip stops: attributes as in
-    `Error`."""
+    """An access that lies outside of memory or is misaligned, or a use of a barrier at which the chip stops. Attributes
+    are as in `Error`."""
 
     def __init__(self, reason: str, legal: str, rule: str = "") -> None:
         super().__init__(reason, legal, rule)
@@ -28,7 +29,7 @@ class AddressError(Error, ValueError):
 
 
 class SharedMemory:
-    """`size` bytes, little endian.
+    """Shared memory of `size` bytes, little endian.
 
     Attributes:
         data: uint8 [size].
@@ -58,7 +59,8 @@ class SharedMemory:
         return races
 
     def synchronise(self, warps: NDArray[np.intp]) -> None:
-        """These warps have passed a barrier together: what each did before is visible to all of them."""
+        """Notes that these warps have passed a barrier together, so that what each did before is visible to all of
+        them."""
         self._history.synchronise(warps)
 
     def _check(self, addresses: Addresses, width: int) -> None:
@@ -80,7 +82,7 @@ class SharedMemory:
 
 
 class _History:
-    """Who touched each byte last, and what each warp knows of the others: enough to see races.
+    """Who touched each byte last, and what each warp knows of the others: enough to detect races.
 
     An access races with another warp's access to the same byte, one of them a write, if no barrier (or chain of
     barriers) lies between. Each warp counts its barriers; `seen[w, v]` is the count of v up to which w has synchronised
@@ -112,9 +114,9 @@ class _History:
         return races
 
     def synchronise(self, warps: NDArray[np.intp]) -> None:
-        known = np.maximum.reduce(self.seen[warps], axis=0)
-        known[warps] = np.maximum(known[warps], self.clock[warps])
-        self.seen[warps] = known
+        clocks = np.maximum.reduce(self.seen[warps], axis=0)
+        clocks[warps] = np.maximum(clocks[warps], self.clock[warps])
+        self.seen[warps] = clocks
         self.clock[warps] += 1
 
     def _unseen_writes(self, places: Addresses, warps: NDArray[np.intp]) -> int:

@@ -1,4 +1,4 @@
-"""Tensor Memory of a CTA: 128 lanes x 512 columns of 32 bits, and who has allocated which columns.
+"""The Tensor Memory of a CTA: 128 lanes x 512 columns of 32 bits, and which columns are allocated.
 
 Allocation follows PTX ISA 9.0, 9.7.16.7 (published). Which free columns an allocation gets is not stated; here the
 lowest that fit, at a multiple of their number (assumed). What breaks a rule raises `UndefinedBehavior` under either
@@ -22,14 +22,14 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Allocation:
-    """Columns from `base` on, all lanes of them."""
+    """Allocated columns of Tensor Memory, from `base` on, with all their lanes."""
 
     base: int
     columns: int
 
 
 class TensorMemory:
-    """The cells, zero until written.
+    """The cells of a CTA's Tensor Memory, zero until written, and the allocations in it.
 
     Attributes:
         words: uint32 [lane, column].
@@ -50,8 +50,8 @@ class TensorMemory:
         self._smallest_so_far = COLUMNS
 
     def allocate(self, columns: int, where: str = "") -> int | None:
-        """The base column of `columns` new ones, or None if there is no room now: the instruction waits until another
-        deallocates."""
+        """Allocates `columns` columns and returns the first of them, or None if there is no room now: the instruction
+        then waits until another one deallocates."""
         if columns not in ALLOCATIONS:
             raise undefined_behavior("tmem-allocation-size", f"{where}{columns} columns")
         if self.relinquished:
@@ -70,34 +70,34 @@ class TensorMemory:
         return base
 
     def deallocate(self, base: int, columns: int, where: str = "") -> None:
-        """Gives an allocation back, whole."""
+        """Frees an allocation, which must be named whole."""
         given = Allocation(base, columns)
         if given not in self.allocations:
-            known = ", ".join(f"{a.columns} columns at {a.base}" for a in self.allocations) or "nothing"
+            allocated = ", ".join(f"{a.columns} columns at {a.base}" for a in self.allocations) or "nothing"
             raise undefined_behavior(
-                "tmem-dealloc-mismatch", f"{where}{columns} columns at {base}, while {known} is allocated"
+                "tmem-dealloc-mismatch", f"{where}{columns} columns at {base}, while {allocated} is allocated"
             )
         self.allocations.remove(given)
         self._owned[base : base + columns] = False
         self.written[:, base : base + columns] = False
 
     def relinquish(self) -> None:
-        """No allocation may follow."""
+        """Gives up the permit to allocate; no allocation may follow."""
         self.relinquished = True
 
     def read(self, lanes: Places, columns: Places, where: str = "") -> Bits:
-        """uint32 at the given places (arrays that broadcast)."""
+        """The uint32 words at the given places (arrays that broadcast)."""
         self.check(lanes, columns, where)
         return self.words[lanes, columns]
 
     def write(self, lanes: Places, columns: Places, values: Bits, where: str = "") -> None:
-        """Writes uint32 at the given places, all different."""
+        """Writes uint32 words at the given places, which must all be different."""
         self.check(lanes, columns, where)
         self.words[lanes, columns] = values
         self.written[lanes, columns] = True
 
     def check(self, lanes: Places, columns: Places, where: str = "") -> None:
-        """UndefinedBehavior unless every place is in Tensor Memory and its column allocated."""
+        """Raises UndefinedBehavior unless every place is in Tensor Memory and its column is allocated."""
         lanes, columns = np.asarray(lanes), np.asarray(columns)
         if not lanes.size or not columns.size:
             return

@@ -255,14 +255,15 @@ def epilogues(r: Recorder, types: tuple[str, ...], rng: Any) -> None:
             a[row] = np.where((a[row] & magnitude) != 0, encode(np.full(K, value), a_type), 0)
     for name, array in (("A2", a), ("B2", b), ("C2", c)):
         r.results[f"{base}|{name}"] = array
-    for name, options in {
+    epilogues: dict[str, dict[str, Any]] = {
         "big": {},
         "bigab": {"alpha": 1.7, "beta": 0.3},
         "bigrelu": {"attributes": ((RELU, Integer(1)),)},
         "biggelu": {"attributes": gelu()},
         "bigbias": {"alpha": 0.37, "bias": bias},
         "bigclip": {"attributes": relu(0.25, 2.5)},
-    }.items():
+    }
+    for name, options in epilogues.items():
         r.product(f"{base}|{name}", types, (a, b, c), **options)
 
 

@@ -1,4 +1,5 @@
-"""The compiled kernel: the sums of `simulator.arithmetic.sums`, from words in any layout to words in any layout.
+"""Calls the compiled kernel: a C library that computes the sums of `simulator.arithmetic.sums` directly on register or
+matrix words, in whatever layout they have.
 
 It is C (kernel.c), built when the package is installed where there is a C compiler; without it everything works in
 numpy, more slowly and with the same results. `TCSIM_KERNEL=numpy` in the environment keeps it out. Calls release the
@@ -32,7 +33,7 @@ Words64 = NDArray[np.uint64]
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernel; None where there is none, or where the environment keeps it out."""
+    """The compiled kernel; None if there is none, or if the environment excludes it."""
     if os.environ.get("TCSIM_KERNEL", "") == "numpy" or not LIBRARY.is_file():
         return None
     try:
@@ -51,13 +52,13 @@ def library() -> ctypes.CDLL | None:
 
 
 def kernel_name() -> str:
-    """What computes: "compiled" or "numpy"."""
+    """The name of what computes: "compiled" or "numpy"."""
     return "numpy" if library() is None else "compiled"
 
 
 @dataclass(frozen=True)
 class Words:
-    """Where an operand is among the 32-bit words of a case.
+    """Where the elements of an operand are among the 32-bit words of a case.
 
     Attributes:
         stride: words of a case.
@@ -75,8 +76,8 @@ class Words:
 
 @dataclass(frozen=True)
 class Fields:
-    """Where small fields (metadata codes, scale factors) are: offsets of words and shifts, [row or column, chunk or
-    factor]."""
+    """Where small fields (metadata codes, scale factors) are among the words of a case: offsets of words and shifts,
+    [row or column, chunk or factor]."""
 
     stride: int
     table: Table
@@ -85,7 +86,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Layout:
-    """Of all operands of an instruction; those that it lacks are None."""
+    """Where all operands of an instruction are; operands that the instruction lacks are None."""
 
     a: Words
     b: Words
@@ -97,7 +98,7 @@ class Layout:
 
 
 def matrix_layout(how: Sum) -> Layout:
-    """Of matrices of patterns, one to a word, as `sums.Operands` has them."""
+    """The layout of matrices that have one pattern in each word, as `sums.Operands` holds them."""
 
     def words(rows: int, columns: int, element: ElementType) -> Words:
         return Words(rows * columns, np.arange(rows * columns, dtype=np.int32), 1, element.bits)
@@ -139,7 +140,7 @@ class _Scale(ctypes.Structure):
 
 
 class _Plan(ctypes.Structure):
-    """As in kernel.h."""
+    """The C structure of the same name in kernel.h."""
 
     _fields_ = (
         *((name, ctypes.c_int32) for name in ("m", "n", "k", "stored")),
@@ -174,20 +175,20 @@ class _Plan(ctypes.Structure):
 
 
 def _run(table: NDArray[np.integer[Any]]) -> int:
-    """4 if every four offsets from the first on follow one another, else 1."""
+    """The length of runs in a table of offsets: 4 if every four offsets from the first on are consecutive, else 1."""
     four = table.ravel()[: table.size // 4 * 4].reshape(-1, 4)
     return 4 if table.size % 4 == 0 and (four == four[:, :1] + np.arange(4)).all() else 1
 
 
 def supports(how: Sum) -> bool:
-    """Whether the kernel can do it (where there is one): everything but the exact sum, f64, odd widths and very many
+    """Whether the kernel can compute this sum. It can compute all but the exact sum, f64, odd widths and very many
     groups."""
     few = how.rule is None or not how.rule.group or how.stored // how.rule.group <= MOST_GROUPS
     return few and (how.rule is not None or not how.a_type.is_float) and how.n % WIDTH == 0 and how.a_type.bits <= 32
 
 
 class Kernel:
-    """A sum between given layouts, ready to run."""
+    """A sum between given layouts, prepared so that it can be run on any number of cases."""
 
     def __init__(self, how: Sum, layout: Layout) -> None:
         """`supports(how)` must hold; works only where there is a `library`."""
@@ -308,8 +309,8 @@ class Kernel:
     ) -> None:
         """Words [case, stride of the operand] -> D words [case, stride of D], which must be contiguous; any shapes of
         so many words a case."""
-        found = library()
-        assert found is not None
+        compiled = library()
+        assert compiled is not None
         assert d.flags.c_contiguous
         assert d.dtype == np.uint32
         addresses, kept = [], []
@@ -318,7 +319,7 @@ class Kernel:
             assert (0 if words is None else words.size) == len(d) * stride  # the kernel looks at nothing else
             kept.append(words)
             addresses.append(None if words is None else ctypes.c_void_p(words.ctypes.data))
-        if found.tcsim_run(
+        if compiled.tcsim_run(
             ctypes.byref(self._plan), ctypes.c_int64(len(d)), *addresses, ctypes.c_void_p(d.ctypes.data)
         ):
             raise MemoryError("the kernel found no memory to work in")
@@ -343,13 +344,13 @@ class Chain:
     def __call__(self, d: Words64, a: Words64, b: Words64, c: Words64, rounding: int) -> None:
         """Words of a case each [case, ...] -> D, which must be contiguous; `rounding` is an index into
         `chain.ROUNDINGS`."""
-        found = library()
-        assert found is not None
+        compiled = library()
+        assert compiled is not None
         assert d.flags.c_contiguous
         operands = [np.ascontiguousarray(x, np.uint64) for x in (a, b, c)]
         assert [x.size for x in (*operands, d)] == [len(d) * self._tables[i].size for i in (0, 1, 2, 2)]
         sizes = [ctypes.c_int32(size) for size in (*self._shape, *map(_run, self._tables), rounding)]
         arrays: list[NDArray[Any]] = [*self._tables, *operands, d]
         addresses = [ctypes.c_void_p(x.ctypes.data) for x in arrays]
-        if found.tcsim_chain_f64(ctypes.c_int64(len(d)), *sizes, *addresses):
+        if compiled.tcsim_chain_f64(ctypes.c_int64(len(d)), *sizes, *addresses):
             raise MemoryError("the kernel found no memory to work in")

@@ -22,16 +22,17 @@ FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapp
 
 
 def digest() -> int:
-    """A number that tells sources apart; the library knows that of its own (`tcsim_digest`)."""
-    found = hashlib.sha256()
+    """A number that identifies the C sources. The library contains the number of the sources it was built from
+    (`tcsim_digest`)."""
+    sources = hashlib.sha256()
     for name in SOURCES:
-        found.update((FOLDER / name).read_bytes())
-    return int.from_bytes(found.digest()[:7], "big")
+        sources.update((FOLDER / name).read_bytes())
+    return int.from_bytes(sources.digest()[:7], "big")
 
 
 def build() -> Path:
-    """Compiles the kernel beside its sources; OSError or CalledProcessError (with the compiler's words in `stderr`) if
-    that fails."""
+    """Compiles the kernel beside its sources; raises OSError or CalledProcessError (with the compiler's words in
+    `stderr`) if that fails."""
     temporary = LIBRARY.with_name(f".{LIBRARY.name}.{os.getpid()}")
     compiler = shlex.split(os.environ.get("CC", "cc"))
     command = [*compiler, *FLAGS, f"-DTCSIM_DIGEST={digest()}", "-o", str(temporary), str(FOLDER / "kernel.c"), "-lm"]
@@ -44,6 +45,7 @@ def build() -> Path:
 
 
 def main() -> int:
+    """Builds the kernel for the command line; returns the exit status."""
     try:
         print(f"built {build().name}")
     except (OSError, subprocess.CalledProcessError) as error:

@@ -1,4 +1,4 @@
-"""The exact product of whole matrices, each element rounded once.
+"""The exact product of whole matrices: each element of A * B + C as if computed without error and rounded once.
 
 Most elements are decided by one float64 product of the BLAS and a bound of its error (a priori, for sums in any order);
 those that it leaves open are added exactly, one by one if they are few, else by products of slices. The only assumption
@@ -76,8 +76,8 @@ def exact_gemm(
         zero is +0; what rounds to zero keeps its sign.
 
     Raises:
-        IsaError: shapes that do not fit, unknown types, values that are none of the type, products of more than 53 bits
-            (f32 with ue4m3).
+        IsaError: shapes that do not fit, unknown types, values that the type does not have, products of more than 53
+            bits (f32 with ue4m3).
     """
     into = result_type(result)
     a, b = np.asarray(a), np.asarray(b)
@@ -118,7 +118,7 @@ def _tiles(size: int, step: int = _TILE) -> Iterator[slice]:
 
 
 def _tile(a: Rows, b: Rows, c: Reals | None, result: Result) -> Values:
-    """One tile of the result, from rows of A and of B transposed."""
+    """Computes one tile of the result, from rows of A and of B transposed."""
     numbers = c if c is None else np.where(np.isfinite(c), c, 0.0)
     values, open_ = _screened(a, b, numbers, result)
     rows, columns = np.nonzero(open_)
@@ -131,7 +131,7 @@ def _tile(a: Rows, b: Rows, c: Reals | None, result: Result) -> Values:
 
 
 def _screened(a: Rows, b: Rows, c: Reals | None, result: Result) -> tuple[Values, Mask]:
-    """Float64's product, rounded, and where its error leaves the rounding open.
+    """The float64 product, rounded, and where its error leaves the rounding undecided.
 
     A sum of n terms in any order, none of them rounded, is at most depth * 2^-53 * (sum of magnitudes) off, where depth
     is the number of additions that a term goes through, to first order; (depth + 4) covers higher orders and the
@@ -167,14 +167,14 @@ def _screened(a: Rows, b: Rows, c: Reals | None, result: Result) -> tuple[Values
 def _round_tile(
     total: Reals, error: Callable[[slice], Reals | None], c: Reals | None, result: Result, values: Values, open_: Mask
 ) -> None:
-    """Rounds total + c into `values` and says in `open_` what the error of a part's rows leaves open."""
+    """Rounds total + c into `values`, and marks in `open_` the elements whose rounding the error leaves undecided."""
     for part in blocks(*total.shape):
         values[part], certain = _enclosed(total[part], error(part), c[part] if c is not None else None, result)
         np.logical_not(certain, out=open_[part])
 
 
 def _float64_product(a: Rows, b: Rows) -> tuple[Reals, Reals]:
-    """The product in float64 [m, n], and how many additions its terms go through at most [m]."""
+    """The product in float64 [m, n], and the largest number of additions that a term of each row goes through [m]."""
     m, k = a.values.shape
     total = np.zeros((m, len(b.values)))
     for number, part in enumerate(_tiles(k, _CHUNK)):
@@ -204,7 +204,7 @@ def _enclosed(total: Reals, error: Reals | None, c: Reals | None, result: Result
 
 
 def _by_slices(a: Rows, b: Rows, c: Reals | None, result: Result, values: Values, open_: Mask) -> None:
-    """Decides open elements by products of slices, in place, until they are few."""
+    """Decides undecided elements by products of slices, in place, until only a few remain."""
     k = max(1, a.values.shape[1])
     rows, columns = np.flatnonzero(open_.any(axis=1)), np.flatnonzero(open_.any(axis=0))
     step = max(32, _SLICED // k)
@@ -215,8 +215,8 @@ def _by_slices(a: Rows, b: Rows, c: Reals | None, result: Result, values: Values
             left = open_[place]
             if not left.any():
                 continue
-            for found, certain in sliced_product(a[rows[i]], b[columns[j]], part, result):
-                values[place] = np.where(certain, found, values[place])
+            for sums, certain in sliced_product(a[rows[i]], b[columns[j]], part, result):
+                values[place] = np.where(certain, sums, values[place])
                 left &= ~certain
                 if np.count_nonzero(left) * k <= max(_FEW * left.size // open_.size, left.size * k // _SHARE):
                     break

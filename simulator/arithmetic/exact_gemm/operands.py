@@ -1,4 +1,4 @@
-"""Operands of `exact_gemm`: what an array holds, as float64 numbers in rows along K."""
+"""Reads the operands of `exact_gemm`: converts arrays of any supported type to float64 numbers, in rows along K."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class Scale:
 
 
 def read_type(array: Array, given: str | ElementType | None, name: str) -> ElementType:
-    """The element type of an operand, from what was given or from its dtype."""
+    """The element type of an operand: the type that was given, or the one that its dtype implies."""
     if given is not None:
-        found = element_type(given)
-        if not found.is_float:
+        element = element_type(given)
+        if not element.is_float:
             floats = ", ".join(n for n, t in ELEMENT_TYPES.items() if t.is_float)
-            raise IsaError(found.name, -1, f"{name}_type: '{found.name}' is not a floating-point type", floats)
-        return found
+            raise IsaError(element.name, -1, f"{name}_type: '{element.name}' is not a floating-point type", floats)
+        return element
     if array.dtype.name in FLOATS:
         return ELEMENT_TYPES[FLOATS[array.dtype.name]]
     if array.dtype.kind == "u":
@@ -120,18 +120,18 @@ def blocks(rows: int, width: int) -> Iterator[slice]:
 
 
 def _units(block: Reals) -> Reals:
-    """Smallest place of a set bit in each row [row, K]; no element is subnormal as a float64."""
+    """The place of the lowest set bit in each row [row, K]; no element is subnormal as a float64."""
     hidden = np.int64(1 << 52)
     significand = block.view(np.int64) & (hidden - 1) | hidden
     lowest = (significand & -significand).astype(np.float64)  # 1 .. 2^52
     lowest *= powers_below(block)
     lowest[block == 0] = np.inf
-    found: Reals = lowest.min(axis=1, initial=np.inf) * 2.0**-52
-    return found
+    units: Reals = lowest.min(axis=1, initial=np.inf) * 2.0**-52
+    return units
 
 
 def _reader(array: Array, element: ElementType, name: str) -> Callable[[Array], Reals]:
-    """How blocks of this array become numbers."""
+    """The function that converts blocks of this array to numbers."""
     if array.dtype.kind == "u":
         return lambda block: _decode(block, element, name)
     if array.dtype.name not in FLOATS:
@@ -154,7 +154,7 @@ def _decode(block: Array, element: ElementType, name: str) -> Reals:
 
 
 def _values(block: Reals, element: ElementType, name: str) -> Reals:
-    """The same numbers, all of them values of the type."""
+    """Returns the numbers after checking that the type can hold each of them."""
     finite = np.isfinite(block)
     number = np.where(finite, block, 0.0)
     centre = np.maximum(powers_below(number), 2.0 ** (1 - element.bias)) * (_CENTRE * 2.0**-element.fraction)
@@ -181,12 +181,12 @@ def largest(element: ElementType) -> float:
 def read_scale(
     array: Array | None, name: str, scale_type: str | ElementType | None, block: int | None, shape: tuple[int, int]
 ) -> Scale | None:
-    """Factors [row, K / block] of an operand of that shape (row, K)."""
+    """Reads scale factors [row, K / block] for an operand of that shape (row, K)."""
     if array is None:
         return None
     array = np.asarray(array)
-    known = SCALE_TYPES.get(scale_type.name if isinstance(scale_type, ElementType) else str(scale_type))
-    if known is None:
+    factor_type = SCALE_TYPES.get(scale_type.name if isinstance(scale_type, ElementType) else str(scale_type))
+    if factor_type is None:
         raise IsaError(
             str(scale_type or name),
             -1,
@@ -200,26 +200,31 @@ def read_scale(
             f"{name}: blocks of {block} elements do not divide K = {shape[1]}",
             "a positive divisor of K as `block`",
         )
-    if _SCALE_DTYPES.get(array.dtype.name) == known.name:
+    if _SCALE_DTYPES.get(array.dtype.name) == factor_type.name:
         array = array.view(np.uint8)
     if array.dtype.kind != "u" or (array > 0xFF).any():
         raise IsaError(
-            name, -1, f"{name} of dtype {array.dtype} does not hold {known.name}", "unsigned patterns of at most 0xff"
+            name,
+            -1,
+            f"{name} of dtype {array.dtype} does not hold {factor_type.name}",
+            "unsigned patterns of at most 0xff",
         )
-    wanted = (shape[0], shape[1] // block)
-    if array.shape != wanted:
-        legal = f"{wanted if name == 'scale_a' else wanted[::-1]}, one factor for each {block} elements along K"
+    legal_shape = (shape[0], shape[1] // block)
+    if array.shape != legal_shape:
+        legal = (
+            f"{legal_shape if name == 'scale_a' else legal_shape[::-1]}, one factor for each {block} elements along K"
+        )
         raise IsaError(name, -1, f"{name} has shape {array.shape if name == 'scale_a' else array.shape[::-1]}", legal)
     patterns = array.astype(np.uint32)
-    if known.name == "ue8m0":
+    if factor_type.name == "ue8m0":
         values = np.where(patterns == 0xFF, np.nan, np.ldexp(1.0, patterns.astype(np.int32) - 127))
     else:
         values = decode(patterns & np.uint32(0x7F), ELEMENT_TYPES["e4m3"]).value  # the highest bit is ignored
-    return Scale(values, block, known)
+    return Scale(values, block, factor_type)
 
 
 def read_addend(array: Array | None, shape: tuple[int, int], result: Result) -> Reals | None:
-    """C [M, N] as numbers: values of f32, or patterns of the result's type (of f32 if that is f64)."""
+    """Reads C [M, N] as numbers: values of f32, or patterns of the result's type (of f32 if that is f64)."""
     if array is None:
         return None
     array = np.asarray(array)
@@ -228,8 +233,8 @@ def read_addend(array: Array | None, shape: tuple[int, int], result: Result) -> 
     patterns = array.dtype.kind == "u"
     element = ELEMENT_TYPES["f32" if result.name == "f64" or not patterns else result.name]
     read = _reader(array, element, "c")
-    found = np.empty(shape)
+    numbers = np.empty(shape)
     for part in blocks(*shape):
         with np.errstate(invalid="ignore"):  # signalling NaN
-            found[part] = read(array[part])
-    return found
+            numbers[part] = read(array[part])
+    return numbers

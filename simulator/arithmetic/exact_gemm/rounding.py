@@ -1,4 +1,4 @@
-"""Sums of float64 terms, exact, rounded once: the part of `exact_gemm` that decides bits.
+"""Adds float64 terms exactly and rounds the sum once: the part of `exact_gemm` that decides the bits of the result.
 
 Two ways to know a rounded result. An interval that holds the exact value: rounding is monotonic, so if both ends round
 to the same pattern, so does the value. Or the exact value itself, as digits: float64 terms are cut at common places by
@@ -49,8 +49,8 @@ class Result:
 
     def quiet_nan(self) -> np.floating:
         """The canonical NaN as a value."""
-        found: np.floating = self.bits(self.nan).view(self.dtype)
-        return found
+        value: np.floating = self.bits(self.nan).view(self.dtype)
+        return value
 
 
 RESULTS: dict[str, Result] = {
@@ -65,7 +65,7 @@ RESULTS: dict[str, Result] = {
 
 
 def result_type(name: str) -> Result:
-    """The result of that name; IsaError with the known ones if there is none."""
+    """The result of that name; raises IsaError with the known ones if there is none."""
     if name not in RESULTS:
         raise IsaError(str(name), -1, f"unknown type of result {name!r}", ", ".join(RESULTS))
     return RESULTS[name]
@@ -73,8 +73,8 @@ def result_type(name: str) -> Result:
 
 def powers_below(x: Reals) -> Reals:
     """The largest power of two that is not above |x|, any shape; 0 for 0."""
-    found: Reals = (x.view(np.int64) & _EXPONENT_FIELD).view(np.float64)
-    return found
+    powers: Reals = (x.view(np.int64) & _EXPONENT_FIELD).view(np.float64)
+    return powers
 
 
 def nearest(x: Reals, result: Result) -> Values:
@@ -102,19 +102,19 @@ def to_odd(x: Reals, rest: Reals) -> Reals:
     bits = x.view(np.int64)
     away = np.where((rest > 0) == (x > 0), np.int64(1), np.int64(-1))
     move = (rest != 0) & (bits & 1 == 0)
-    found: Reals = (bits + np.where(move, away, np.int64(0))).view(np.float64)
-    return found
+    rounded: Reals = (bits + np.where(move, away, np.int64(0))).view(np.float64)
+    return rounded
 
 
 def two_sum(a: Reals, b: Reals) -> tuple[Reals, Reals]:
-    """Knuth: the rounded sum and its error, exactly; any a and b."""
+    """The rounded sum of any a and b and its exact error (Knuth)."""
     total = a + b
     seen = total - a
     return total, (a - (total - seen)) + (b - seen)
 
 
 def settle(low: Reals, high: Reals, result: Result) -> tuple[Values, Mask]:
-    """Intervals -> rounded values, and where both ends agree, sign of zero included."""
+    """Rounds intervals: the rounded values, and where both ends round to the same pattern, sign of zero included."""
     rounded = nearest(low, result)
     other = rounded if low is high else nearest(high, result)
     return rounded, rounded.view(result.bits) == other.view(result.bits)
@@ -164,8 +164,8 @@ def sum_exactly(terms: Reals, error: Reals | float, result: Result) -> tuple[Val
 
 def _largest(terms: Reals) -> Reals:
     """Largest magnitude of each sum's terms."""
-    found: Reals = np.maximum(terms.max(axis=0, initial=0.0), -terms.min(axis=0, initial=0.0))
-    return found
+    magnitudes: Reals = np.maximum(terms.max(axis=0, initial=0.0), -terms.min(axis=0, initial=0.0))
+    return magnitudes
 
 
 def _round_digits(digits: list[Reals], places: list[Reals], error: Reals, result: Result) -> tuple[Values, Mask]:

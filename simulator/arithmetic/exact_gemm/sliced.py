@@ -1,5 +1,5 @@
-"""Products of matrices that float64 alone leaves undecided: cut into slices (Ozaki, Ogita, Oishi, Rump 2012), or one
-element at a time."""
+"""Computes the elements of a matrix product that one float64 product leaves undecided: either by products of slices
+(Ozaki, Ogita, Oishi, Rump 2012), or one element at a time."""
 
 from __future__ import annotations
 
@@ -114,6 +114,6 @@ def _round_parts(
     for part in blocks(shape[0], shape[1] * (len(parts) + 1)):
         terms = np.stack([x[part].ravel() for x in parts])
         bound = error if isinstance(error, float) else error[part].ravel()
-        found = sum_exactly(terms, bound, result)
-        values[part], certain[part] = (x.reshape(values[part].shape) for x in found)
+        sums = sum_exactly(terms, bound, result)
+        values[part], certain[part] = (x.reshape(values[part].shape) for x in sums)
     return values, certain

@@ -34,6 +34,8 @@ RNG = np.random.default_rng(15)
 
 def operands(m: int = 32, n: int = 32, k: int = 64, type: str = "f16") -> tuple[np.ndarray, np.ndarray]:
     """A pruned, and B, as patterns."""
+    a: np.ndarray
+    b: np.ndarray
     a, b = (RNG.standard_normal((rows, k)) * (8 if type == "s8" else 1) for rows in (m, n))
     a, b = (x.astype(np.float16 if type == "f16" else np.float32) for x in (a, b))
     return prune(a, type, "strip"), prune(b, type, "strip") if type == "s8" else b
@@ -181,6 +183,8 @@ def test_scales_of_an_h100_are_taken_and_not_applied() -> None:
 @pytest.mark.parametrize("sparse", ["a", "b", None])
 def test_block_scales_on_blackwell(type: str, block: int, sparse: str | None) -> None:
     m, n, k = 32, 32, 256
+    a: np.ndarray
+    b: np.ndarray
     a, b = (RNG.standard_normal((rows, k)) for rows in (m, n))
     a, b = (prune(x, type, "strip") if sparse == name else as_patterns(x, type)[0] for x, name in ((a, "a"), (b, "b")))
     one = "ue8m0" if type == "e4m3" else "ue4m3"
