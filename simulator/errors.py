@@ -1,6 +1,6 @@
-"""Errors of the simulator: what is wrong, where, and what would be right.
+"""The simulator's errors. Each says what is wrong, where, and what would be right.
 
-All of them derive from `Error`, which `isa.errors` defines because `isa` imports nothing of the simulator.
+All of them derive from `Error`, which is defined in `isa.errors`, because `isa` imports nothing of the simulator.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = [
 
 
 class TraceError(Error, ValueError):
-    """A trace, or the data that it names, that cannot be read.
+    """A trace, or the data that it names, cannot be read.
 
     Attributes:
         path: the file.
-        line, column: place in it, counted from 1; 0 where it concerns the whole file.
+        line, column: the place in it, counted from 1; 0 where the error concerns the whole file.
         rule, reason, legal, position, operand: as in `Error`; the position is that in its line, counted from 0.
     """
 
@@ -42,11 +42,11 @@ class TraceError(Error, ValueError):
 
 
 class ConfigError(Error, ValueError):
-    """A configuration that describes no machine.
+    """A configuration is wrong: a file that cannot be read, or values that mean nothing.
 
     Attributes:
         path: the file, or the name that was asked for.
-        key: the entry, as a dotted path; empty where it concerns the whole file.
+        key: the entry, as a dotted path; empty where the error concerns the whole file.
         reason, legal: as in `Error`.
     """
 
@@ -60,10 +60,10 @@ class ConfigError(Error, ValueError):
 
 
 class DeadlockError(Error, RuntimeError):
-    """Nothing is left to happen, but warps are unfinished.
+    """The simulation cannot go on: nothing is left to happen, but warps are unfinished.
 
     Attributes:
-        waiting: one line for each group of warps: who waits where for what.
+        waiting: one line for each group of warps: which warps wait, where, and for what.
         reason: these lines as one.
     """
 
@@ -78,13 +78,13 @@ class DeadlockError(Error, RuntimeError):
 
 
 def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
-    """IsaError if an option has a value that it cannot have."""
+    """Raises IsaError if an option has a value that it cannot have."""
     if given not in legal:
         raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))
 
 
 class ViewError(Error, ValueError):
-    """A view of a run that cannot be had: a timeline, stalls, a roofline. Attributes as in `Error`."""
+    """A view of a run, such as a timeline, stalls or a roofline, is not possible. Attributes as in `Error`."""
 
     def __init__(self, reason: str, legal: str) -> None:
         super().__init__(reason, legal)
@@ -95,10 +95,10 @@ class ViewError(Error, ValueError):
 
 
 class MissingDependency(Error, ImportError):  # noqa: N818 - what is missing, not what went wrong in it
-    """A package that is needed for this alone, and is not installed.
+    """A package that is needed only for this is not installed.
 
     Attributes:
-        package: its name.
+        package: the name of the package.
         extra: the extra of tcsim that installs it.
     """
 

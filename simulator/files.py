@@ -1,4 +1,4 @@
-"""Files that are either complete or not there."""
+"""Writes files so that they are either complete or not there at all."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ BROKEN_ARRAYS = (
 
 @contextmanager
 def complete(path: str | Path) -> Iterator[BinaryIO]:
-    """A file to write to that gets its name only when the block ends without an error; otherwise nothing is left
-    behind.
+    """A file to write to. It gets its name only when the block ends without an error; otherwise nothing is left behind.
 
     Raises:
         OSError: the folder does not exist or cannot be written.
@@ -49,7 +48,7 @@ def complete(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def complete_or_gzip(path: str | Path) -> Iterator[BinaryIO | gzip.GzipFile]:
-    """The same, compressed by gzip if the name ends in .gz; equal contents give equal files.
+    """As `complete`, but compressed by gzip if the name ends in .gz. Equal contents give equal files.
 
     Raises:
         OSError: the folder does not exist or cannot be written.

@@ -1,7 +1,8 @@
-"""Blocks of work in this process, in several, or on a Dask cluster; a run that was killed goes on where it stopped.
+"""Runs blocks of work in this process, in several processes, or on a Dask cluster. A run that was interrupted continues
+where it stopped.
 
-Each block becomes a part in a folder beside the output. When all parts are there they are joined, and the folder goes.
-The output is the same, byte for byte, whatever does the work; only a few blocks are in memory at a time.
+Each block becomes a part in a folder beside the output. When all parts are there they are joined, and the folder is
+removed. The output is the same, byte for byte, whatever does the work; only a few blocks are in memory at a time.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ Work = Callable[[str, Any], bytes]
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of an output.
+    """The parts of an output that is made block by block.
 
     Attributes:
         output: the file.
         head: its first lines, which say what it is.
-        count: blocks.
+        count: the number of blocks.
     """
 
     output: Path
@@ -37,11 +38,11 @@ class Parts:
 
     @property
     def folder(self) -> Path:
-        """Where the parts are."""
+        """The folder of the parts."""
         return self.output.with_name(f"{self.output.name}.parts")
 
     def open(self, what: str) -> None:
-        """Makes the folder, unless it is there already; TraceError if it holds parts of another run than that of
+        """Makes the folder, unless it is there already. TraceError if it holds parts of another run than that of
         `what`."""
         note = self.folder / "run"
         if self.folder.is_dir():
@@ -59,11 +60,11 @@ class Parts:
 
     @property
     def missing(self) -> list[int]:
-        """Blocks that have not been done."""
+        """The numbers of the blocks that have not been done."""
         return [number for number in range(self.count) if not self._part(number).is_file()]
 
     def keep(self, number: int, text: bytes) -> None:
-        """A block that is done."""
+        """Stores the text of a block that is done."""
         with complete(self._part(number)) as stream:
             stream.write(text)
 
@@ -84,11 +85,14 @@ class Parts:
 def worked(
     work: Work, key: str, tasks: Iterator[tuple[int, Any]], workers: int, cluster: str, count: int
 ) -> Iterator[tuple[int, bytes]]:
-    """What `work(key, block)` makes of each numbered block, in any order.
+    """The results of `work(key, block)` for each numbered block, in any order.
 
     Args:
-        workers: processes.
-        cluster: address of a Dask scheduler, or "local"; "" for none.
+        work: the function that does a block.
+        key: what it needs to know beside the block.
+        tasks: the blocks with their numbers.
+        workers: how many processes.
+        cluster: the address of a Dask scheduler, or "local"; "" for none.
         count: how many blocks there are.
     """
     if cluster:
@@ -102,14 +106,14 @@ def worked(
 
 
 def _one_thread() -> None:
-    """Processes share the cores: none of them starts threads of its own."""
+    """Keeps a process from starting threads of its own, since the processes share the cores."""
     os.environ["TCSIM_THREADS"] = "1"
 
 
 def _bounded(
     submit: Callable[[Any], Future[bytes]], tasks: Iterator[tuple[int, Any]], ahead: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Results as they come, with no more than `ahead` blocks on their way."""
+    """The results as they come, with no more than `ahead` blocks in progress."""
     running: dict[Future[bytes], int] = {}
     while True:
         for number, block in islice(tasks, ahead - len(running)):
@@ -121,7 +125,7 @@ def _bounded(
 
 
 def _on_cluster(work: Work, key: str, tasks: Iterator[tuple[int, Any]], cluster: str) -> Iterator[tuple[int, bytes]]:
-    """The same on a Dask cluster; MissingDependency without dask."""
+    """The results from a Dask cluster; MissingDependency without dask."""
     try:
         from distributed import Client
     except ImportError:

@@ -1,4 +1,4 @@
-"""How many faults to inject, and what their outcomes say of all of them.
+"""Statistics of fault campaigns: how many faults to inject, and what their outcomes say about all faults.
 
 Sample size: Leveugle, Calvez, Maistri, Vanhauwaert, "Statistical fault injection: quantified error and confidence",
 DATE 2009, equation 4 (finite population). Interval: Wilson 1927; unlike Wald's it does not shrink to nothing where no
@@ -14,18 +14,19 @@ from simulator.errors import ViewError
 
 
 def quantile(confidence: float) -> float:
-    """Of the normal distribution, two-sided: 1.96 for 0.95; ViewError unless 0 < confidence < 1."""
+    """The two-sided quantile of the normal distribution: 1.96 for 0.95. ViewError unless 0 < confidence < 1."""
     if not 0 < confidence < 1:
         raise ViewError(f"a confidence of {confidence}", "between 0 and 1, such as 0.95")
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 def sample_size(population: int, margin: float, confidence: float = 0.95, share: float = 0.5) -> int:
-    """Faults to inject for an error margin, of `population` that there are.
+    """How many of `population` faults to inject for an error margin.
 
     Args:
         margin: half the width of the interval, as a share: 0.01.
-        share: expected share of the outcome; 0.5 needs the most.
+        confidence: the probability that the interval holds the true share: 0.95.
+        share: the expected share of the outcome; 0.5 needs the most.
 
     >>> sample_size(1_000_000, 0.01, 0.99), sample_size(512, 0.05)
     (16317, 220)
@@ -40,7 +41,7 @@ def sample_size(population: int, margin: float, confidence: float = 0.95, share:
 
 
 def wilson(hits: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
-    """The interval of a share of which `hits` of `count` were seen.
+    """The confidence interval of a share, when `hits` of `count` faults were seen.
 
     >>> [round(end, 4) for end in wilson(0, 1000)]
     [0.0, 0.0038]

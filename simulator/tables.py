@@ -1,4 +1,4 @@
-"""Tables, and the one place that writes them: aligned text, CSV, JSON, Markdown, and pandas DataFrames.
+"""Tables of results, and the one place that writes them: as aligned text, CSV, JSON, Markdown, or pandas DataFrames.
 
     >>> table = Table(("unit", "share"), [("tensor", 0.5), ("alu", 0.25)])
     >>> print(table.text(), end="")
@@ -8,8 +8,8 @@
     >>> table.frame().columns.tolist()
     ['unit', 'share']
 
-Whoever has results keeps them as rows of plain values; only `frame` loads pandas. `render` takes such a table or a
-DataFrame. `read_rows` reads what is stored as CSV with comments.
+Results are kept as rows of plain values; only `frame` loads pandas. `render` takes such a table or a DataFrame.
+`read_rows` reads CSV files with comments.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ class Table:
 
     @classmethod
     def of(cls, records: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> Table:
-        """The table of records; its columns are those that are named, or all, in the order in which they appear."""
-        known = list(records)
-        names = tuple(columns) or tuple(dict.fromkeys(name for record in known for name in record))
-        return cls(names, [tuple(record.get(name) for name in names) for record in known])
+        """The table of some records. Its columns are those that are named, or else all, in the order in which they
+        first appear."""
+        rows = list(records)
+        names = tuple(columns) or tuple(dict.fromkeys(name for record in rows for name in record))
+        return cls(names, [tuple(record.get(name) for name in names) for record in rows])
 
     @classmethod
     def from_frame(cls, frame: DataFrame) -> Table:
@@ -54,51 +55,51 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
     def text(self, align: str = "") -> str:
-        """Columns as wide as they must be; `align` as in `aligned`, by default numbers to the right."""
+        """The table as text with aligned columns; `align` as in `aligned`, by default numbers to the right."""
         if not align:
             numbers = [all(isinstance(row[i], int | float) for row in self.rows) for i in range(len(self.columns))]
             align = "".join(">" if right and self.rows else "<" for right in numbers)
         return "".join(f"{line}\n" for line in aligned([self.columns, *self.rows], align))
 
     def csv(self) -> str:
-        """A line of names, then one for each row; None is an empty cell."""
+        """The table as CSV: a line of names, then one for each row; None is an empty cell."""
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows(chain([self.columns], self.rows))
         return out.getvalue()
 
     def markdown(self, align: str = "<") -> str:
-        """A table of Markdown; `align` as in `aligned`."""
+        """The table as Markdown; `align` as in `aligned`."""
         marks = ["---:" if way == ">" else "---" for way in _repeated(align, len(self.columns))]
         lines = chain([self.columns, marks], self.rows)
         return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
 
     def json(self) -> str:
-        """A list of objects."""
+        """The table as JSON: a list of objects."""
         return json.dumps(self.records(), indent=1) + "\n"
 
     def frame(self) -> DataFrame:
-        """The same as a pandas DataFrame."""
+        """The table as a pandas DataFrame."""
         import pandas as pd
 
         return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
 
 def render(table: Table | DataFrame, format: str) -> str:
-    """A table or a DataFrame as text: one of `FORMATS`."""
-    found = table if isinstance(table, Table) else Table.from_frame(table)
-    return {"table": found.text, "csv": found.csv, "json": found.json, "markdown": found.markdown}[format]()
+    """A table or a DataFrame as text in one of `FORMATS`."""
+    rows = table if isinstance(table, Table) else Table.from_frame(table)
+    return {"table": rows.text, "csv": rows.csv, "json": rows.json, "markdown": rows.markdown}[format]()
 
 
 def aligned(
     rows: Iterable[Sequence[Any]], align: str = "<", *, widths: Sequence[int] = (), gap: str = "  ", indent: str = ""
 ) -> list[str]:
-    """Rows of cells as lines whose columns stand below each other.
+    """Rows of cells as lines of text, with columns aligned.
 
     Args:
-        rows: cells, which are shown as `str` does; None as nothing.
-        align: for each column "<" (left) or ">" (right); the last holds for all that follow.
-        widths: what columns are wide at least; the last holds for all that follow.
-        gap, indent: what stands between columns, and before the first.
+        rows: the cells, which are shown as `str` does; None as nothing.
+        align: for each column "<" (left) or ">" (right); the last one holds for all that follow.
+        widths: the least width of each column; the last one holds for all that follow.
+        gap, indent: the text between columns, and before the first.
     """
     texts = [[_cell(cell) for cell in row] for row in rows]
     count = max(map(len, texts), default=0)
@@ -112,14 +113,15 @@ def aligned(
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file whose lines of comment begin with #, by the names in its first line; .gz is unpacked."""
+    """The rows of a CSV file, as dictionaries by the names in its first line. Lines of comment begin with #; .gz is
+    unpacked."""
     data = path.read_bytes()
     text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
     return list(csv.DictReader(line for line in io.StringIO(text, newline="") if not line.startswith("#")))
 
 
 def _repeated(values: Sequence[Any], count: int) -> list[Any]:
-    """The first `count` of them; the last holds for all that follow."""
+    """The first `count` of the values; the last one holds for all that follow."""
     return [value for value, _ in zip(chain(values, repeat(values[-1])), range(count), strict=False)]
 
 

@@ -41,7 +41,7 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Between:
-    """The numbers from `minimum` to `maximum`; of a float with `exclusive` the minimum itself is not one of them."""
+    """The numbers from `minimum` to `maximum`. With `exclusive`, the minimum itself is excluded (for floats)."""
 
     minimum: float
     maximum: float
@@ -49,20 +49,21 @@ class Between:
     exclusive: bool = False
 
     def holds(self, value: float) -> bool:
-        """Whether a value lies within."""
+        """Whether a value lies within the bounds."""
         return self.minimum <= value <= self.maximum and not (self.exclusive and value == self.minimum)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of these values; `title` says in words what they are."""
+    """One of these values; `title` describes them in words."""
 
     values: tuple[Any, ...]
     title: str = ""
 
 
 class WrongValueError(Exception):
-    """A value that a field cannot have; `Tables` knows where it stands and makes a `ConfigError` of it."""
+    """A value that a field cannot have. `Tables` knows where in the file the value is, and makes a `ConfigError` of
+    it."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,11 @@ class Tables:
     values: Mapping[str, Any]
 
     def fail(self, key: str, reason: str, legal: str = "") -> NoReturn:
-        """ConfigError about an entry, named by its dotted path."""
+        """Raises ConfigError about an entry, named by its dotted path."""
         raise ConfigError(self.path, key, reason, legal)
 
     def known(self, where: str, values: Mapping[str, Any], keys: Iterable[str]) -> None:
-        """ConfigError for a key that is none of these."""
+        """Raises ConfigError for a key that is none of these."""
         legal = tuple(keys)
         for key in values:
             if key not in legal:
@@ -91,20 +92,20 @@ class Tables:
                 self.fail(_join(where, key), f"unknown key{hint}", ", ".join(legal))
 
     def find(self, where: str) -> Any:
-        """What stands at a dotted path; None if nothing does."""
-        found: Any = self.values
+        """The value at a dotted path; None if there is none."""
+        value: Any = self.values
         for part in where.split("."):
-            found = found.get(part) if isinstance(found, Mapping) else None
-        return found
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value
 
     def record(self, kind: type[T], where: str, values: Any = None, *, also: tuple[str, ...] = (), **given: Any) -> T:
-        """A table as the dataclass `kind`.
+        """A table as an instance of the dataclass `kind`.
 
         Args:
             kind: the dataclass.
-            where: dotted path of the table; "" for the whole file.
-            values: the table, if it is not what stands at `where`.
-            also: keys that the table may have beside the fields: others read them.
+            where: the dotted path of the table; "" for the whole file.
+            values: the table, if it is not the one at `where`.
+            also: keys that the table may have beside the fields; others read them.
             given: fields that do not come from the table.
         """
         make: Any = kind
@@ -116,22 +117,23 @@ class Tables:
             self.fail(where, "missing table" if values is None else "not a table", legal)
         self.known(where, values, (*hints, *also))
         optional = _optional(make)
-        found = {
+        fields = {
             name: self.value(where, values, name, hint)
             for name, hint in hints.items()
             if name in values or name not in optional
         }
-        record: T = make(**found, **given)
+        record: T = make(**fields, **given)
         return record
 
     def records(
         self, kind: type[T], where: str, *, also: tuple[str, ...] = (), optional: bool = False
     ) -> list[tuple[str, T]]:
-        """An array of tables, with the place of each: `[("port[0]", Port(...)), ...]`; at least one, or optional."""
+        """An array of tables, with the place of each: `[("port[0]", Port(...)), ...]`. It has at least one table,
+        unless it is optional."""
         return [(place, self.record(kind, place, row, also=also)) for place, row in self.rows(where, optional=optional)]
 
     def rows(self, where: str, *, optional: bool = False) -> list[tuple[str, Mapping[str, Any]]]:
-        """The tables of an array of tables as they are, with the place of each."""
+        """The tables of an array of tables as plain values, with the place of each."""
         rows = self.find(where)
         if rows is None and optional:
             return []
@@ -140,7 +142,7 @@ class Tables:
         return [(f"{where}[{number}]", row) for number, row in enumerate(rows)]
 
     def value(self, where: str, values: Mapping[str, Any], key: str, hint: Any) -> Any:
-        """One entry, as its type says."""
+        """One entry, converted to the type of its field."""
         if key not in values:
             self.fail(_join(where, key), "missing", f"{key} = ..., {legal_values(hint)}")
         try:
@@ -150,16 +152,16 @@ class Tables:
 
 
 def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
-    """The tables of a file: by the name of one that comes with tcsim, or by its path.
+    """The tables of a file, given by its path, or by the name of one that comes with tcsim.
 
     Args:
         name: the name or path.
-        shipped: folder of those that come with tcsim.
+        shipped: the folder of the files that come with tcsim.
         what: what such a file is, in one word.
-        guide: where its format is described.
+        guide: the document that describes its format.
 
     Raises:
-        ConfigError: no such file, or no TOML.
+        ConfigError: no such file, or one that is not TOML.
     """
     path = shipped / f"{name}.toml"
     try:
@@ -183,7 +185,7 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
 
 
 def convert(value: Any, hint: Any) -> Any:
-    """A value of a TOML file as a type says (see the module); WrongValueError if it is none."""
+    """A value of a TOML file converted to a type (see the module); WrongValueError if that is not possible."""
     hint, rule = _split(hint)
     if get_origin(hint) in (Union, UnionType):
         for alternative in get_args(hint):
@@ -221,7 +223,7 @@ def _converted_list(value: Any, of: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def legal_values(hint: Any) -> str:
-    """What a type takes, in words."""
+    """The values that a type allows, in words."""
     hint, rule = _split(hint)
     if get_origin(hint) in (Union, UnionType):
         return ", or ".join(legal_values(part) for part in get_args(hint) if part is not NoneType)
@@ -246,7 +248,7 @@ def legal_values(hint: Any) -> str:
 
 
 def _split(hint: Any) -> tuple[Any, Between | Choice | None]:
-    """A type without `Annotated`, and the rule that stood there."""
+    """A type without `Annotated`, and the rule that was given there."""
     if get_origin(hint) is not Annotated:
         return hint, None
     bare, *rules = get_args(hint)
@@ -262,7 +264,7 @@ def fields_of(kind: type) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _optional(kind: type) -> frozenset[str]:
-    """The fields of a dataclass with a default."""
+    """The names of the fields of a dataclass that have a default."""
     return frozenset(f.name for f in fields(kind) if f.default is not MISSING or f.default_factory is not MISSING)
 
 

@@ -1,1 +1,1 @@
-"""What programs that come with tcsim are part of: networks whose layers they compute."""
+"""Applications of the traces that come with tcsim: the neural networks whose layers the traces compute."""

@@ -1,8 +1,8 @@
-"""A network that reads handwritten digits, whose hidden layer the traces of traces/digits compute: from what such a
-trace stored to the digits that the network predicts.
+"""The neural network that reads handwritten digits. The traces of traces/digits compute its hidden layer; this module
+goes on from what such a trace stored to the digits that the network predicts.
 
-Undoes layout and scales, applies ReLU and the last layer. The pair of CTAs of f16_tcgen05_pair runs the layers of two
-networks; their scores are added.
+It undoes layout and scales, and applies ReLU and the last layer. The pair of CTAs of f16_tcgen05_pair runs the layers
+of two networks; their scores are added.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ Wanted = dict[str, tuple[type[np.unsignedinteger[Any]], tuple[int, ...]]]
 
 
 class BadInputError(ValueError):
-    """The outputs are not those of one of the traces."""
+    """The outputs are not those of one of the digits traces."""
 
 
 def stored_arrays(outputs: Mapping[str, NDArray[Any]], plan: Plan | TmemPlan) -> list[NDArray[Any]]:
-    """The arrays that the trace stores, checked."""
-    wanted: Wanted
+    """The arrays that the trace stores, after checking that they are there with the right type and shape."""
+    expected: Wanted
     if isinstance(plan, TmemPlan):
-        wanted = {plan.d_key: (np.uint32, plan.stored_shape)}
+        expected = {plan.d_key: (np.uint32, plan.stored_shape)}
     else:
-        wanted = {plan.d_key: (np.uint8, (plan.d_bytes,))}
+        expected = {plan.d_key: (np.uint8, (plan.d_bytes,))}
         if plan.head:
-            wanted[plan.head_key] = (np.uint32, (WARPS, plan.head_registers, LANES))
+            expected[plan.head_key] = (np.uint32, (WARPS, plan.head_registers, LANES))
     arrays = []
-    for key, (dtype, shape) in wanted.items():
+    for key, (dtype, shape) in expected.items():
         if key not in outputs:
-            raise BadInputError(f"there is no array '{key}'; {plan.name}.trace stores {' and '.join(wanted)}")
+            raise BadInputError(f"there is no array '{key}'; {plan.name}.trace stores {' and '.join(expected)}")
         array = np.asarray(outputs[key])
         if array.dtype != dtype or array.shape != shape:
             raise BadInputError(
@@ -51,7 +51,8 @@ def stored_arrays(outputs: Mapping[str, NDArray[Any]], plan: Plan | TmemPlan) ->
 def simulated_layers(
     plan: Plan | TmemPlan, arrays: list[NDArray[Any]], data: Mapping[str, NDArray[Any]]
 ) -> list[Floats]:
-    """The layer, or both of a pair, from what the trace stored and its data file: float32 [128, images]."""
+    """The layer that a trace computed (both layers for a pair), from what it stored and its data file: float32 [128,
+    images]."""
     scale = data["w_scale"][:, None] * data["x_scale"]
     if isinstance(plan, TmemPlan):
         return [layer * scale for layer in tcgen05_plan.layer_values(plan, tcgen05_plan.results(plan, arrays[0]))]
@@ -59,26 +60,27 @@ def simulated_layers(
 
 
 def scores(layer: Floats, w3: NDArray[Any], b3: NDArray[Any]) -> Floats:
-    """ReLU and the last layer: [128, images] -> [images, 10]."""
+    """ReLU and the last layer: from [128, images] to scores [images, 10]."""
     return np.maximum(layer, 0).T @ w3.astype(np.float32).T + b3.astype(np.float32)
 
 
 def last_layer(network: str, layer: Floats, weights: Mapping[str, NDArray[Any]]) -> Floats:
-    """The scores [images, 10] of a network; the one that is pruned 4:8 has the last layer of the dense one."""
+    """The scores [images, 10] of a network. The network that is pruned 4:8 has the last layer of the dense one."""
     end = "dense" if network == "4of8" else network
     return scores(layer, weights[f"w3_{end}"], weights[f"b3_{end}"])
 
 
 class Classifier:
-    """What stays the same between runs of one trace, read once: for many outputs, as a fault campaign has them.
+    """Predicts digits from the outputs of one trace. What stays the same between runs is read once, for use with many
+    outputs as in a fault campaign.
 
     Attributes:
-        plan: of the trace.
+        plan: the plan of the trace.
         labels: the digits that the images show, [images].
     """
 
     def __init__(self, type: str, folder: Path = HERE) -> None:
-        """`type`, `folder` and errors as in `finish`."""
+        """Reads the weights and labels; `type`, `folder` and errors as in `finish`."""
         if type not in EVERY:
             raise BadInputError(f"unknown type '{type}'; known are {', '.join(EVERY)}")
         self.plan = EVERY[type]
@@ -108,6 +110,6 @@ def _contents(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def plan_that_stores(names: Collection[str]) -> str | None:
-    """The name of the one trace that stores arrays of these names; None if no trace, or several, do."""
-    known = [name for name, plan in EVERY.items() if plan.d_key in names]
-    return known[0] if len(known) == 1 else None
+    """The name of the one trace that stores arrays of these names; None if no trace does, or several do."""
+    matching = [name for name, plan in EVERY.items() if plan.d_key in names]
+    return matching[0] if len(matching) == 1 else None

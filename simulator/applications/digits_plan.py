@@ -1,9 +1,9 @@
-"""What the five digits traces of `mma.sp` share: forms, sizes, the shared-memory plan, and the way from stored bytes
-back to matrices.
+"""What the five digits traces of `mma.sp` share: instruction forms, sizes, the plan of shared memory, and the
+conversion of stored bytes back to matrices.
 
-The layer is D[128 outputs x images] = W[128 x 128] * X[128 x images] + bias, one CTA of 8 warps; warp w owns output
-rows 16w .. 16w + 15. Where an element sits in a register comes from `isa`; this file says only where tiles sit in
-shared memory. Needs numpy and `isa`.
+The layer is D[128 outputs x images] = W[128 x 128] * X[128 x images] + bias, computed by one CTA of 8 warps; warp w
+owns output rows 16w .. 16w + 15. Where an element sits in a register comes from `isa`; this file says only where tiles
+sit in shared memory. It needs only numpy and `isa`.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Plan:
-    """One trace.
+    """One trace: its types, its instruction and its sizes.
 
     Attributes:
-        name: element type of A and B, and name of the trace and its data.
+        name: the element type of A and B, which is also the name of the trace and its data.
         shape: m, n, k as PTX writes it.
-        accumulator: element type of C and D.
-        target: lowest target that has the instruction.
+        accumulator: the element type of C and D.
+        target: the lowest target that has the instruction.
         network: "2of4" or "1of2", the pruned network of weights.npz.
         images: how many of the test images the trace runs, from the first.
-        head: how many of them leave their results in registers (their results find no room in shared memory).
+        head: how many of them leave their results in registers (their results do not fit in shared memory).
     """
 
     name: str
@@ -57,71 +57,79 @@ class Plan:
 
     @property
     def opcode(self) -> str:
+        """The opcode of the matrix instruction."""
         types = f"{self.accumulator}.{self.name}.{self.name}.{self.accumulator}"
         return f"mma.sp::ordered_metadata.sync.aligned.{self.shape}.row.col.{types}"
 
     @cached_property
     def form(self) -> MmaForm:
+        """The form of the matrix instruction."""
         return mma_forms()[self.opcode]
 
     @property
     def element(self) -> ElementType:
+        """The element type of A and B."""
         return self.form.a_type
 
     @property
     def steps(self) -> int:
-        """mma.sp instructions in a chain: 128 inputs / k."""
+        """How many mma.sp instructions a chain has: 128 inputs / k."""
         return SIZE // self.form.k
 
     @property
     def e_registers(self) -> int:
-        """Metadata registers: with s selectors one register serves s steps."""
+        """How many metadata registers there are: with s selectors one register serves s steps."""
         return self.steps // self.form.metadata.selectors
 
     @property
     def x_pitch(self) -> int:
-        """Bytes of one image's activations: 128, 256 or 512, swizzled, not padded."""
+        """The bytes of one image's activations: 128, 256 or 512, swizzled, not padded."""
         return SIZE * self.element.bits // 8
 
     @property
     def w_pitch(self) -> int:
-        """Bytes of one stored row of W: half of its 128 columns, padded by 16 bytes so that 8 rows fall on 8 different
-        sets of 4 banks."""
+        """The bytes of one stored row of W: half of its 128 columns, padded by 16 bytes so that 8 rows fall on 8
+        different sets of 4 banks."""
         return self.x_pitch // 2 + CHUNK
 
     @property
     def e_at(self) -> int:
+        """The offset of the metadata in shared memory."""
         return SIZE * self.w_pitch
 
     @property
     def bias_at(self) -> int:
+        """The offset of the bias in shared memory."""
         return self.e_at + WARPS * LANES * 4 * self.e_registers
 
     @property
     def x_at(self) -> int:
-        """Activations end where shared memory ends."""
+        """The offset of the activations, which end where shared memory ends."""
         return SHARED - self.images * self.x_pitch
 
     @property
     def turns(self) -> int:
-        """Turns of the loop."""
+        """How many turns the loop has."""
         return (self.images - self.head) // GROUP
 
     @property
     def d_bytes(self) -> int:
-        """Bytes of results in shared memory, from offset 0."""
+        """The bytes of results in shared memory, from offset 0."""
         return (self.images - self.head) // TILE * TILE_BYTES
 
     @property
     def head_registers(self) -> int:
+        """How many registers of each thread hold results at the end."""
         return self.head // TILE * self.form.d.registers
 
     @property
     def d_key(self) -> str:
+        """The name of the stored array with the results in shared memory."""
         return f"d_{self.name}"
 
     @property
     def head_key(self) -> str:
+        """The name of the stored array with the results in registers."""
         return f"head_{self.name}"
 
 
@@ -151,7 +159,7 @@ def swizzle(rows: NDArray[np.unsignedinteger]) -> NDArray[np.unsignedinteger]:
 
 
 def values(patterns: Words, element: ElementType) -> Floats:
-    """What finite patterns mean, exactly."""
+    """The exact numbers that finite patterns of an element type stand for."""
     if not element.is_float:
         shift = np.uint32(32 - element.bits)
         return ((patterns << shift).view(np.int32) >> np.int32(shift)).astype(np.float32)
@@ -165,7 +173,7 @@ def values(patterns: Words, element: ElementType) -> Floats:
 
 
 def metadata_codes(plan: Plan, e: Words) -> Words:
-    """The metadata registers uint32 [warp, lane, register] -> codes uint32 [128 rows, chunks of the whole row]."""
+    """The codes in metadata registers uint32 [warp, lane, register], as uint32 [128 rows, chunks of the whole row]."""
     selectors = plan.form.metadata.selectors
     parts = [
         plan.form.metadata.gather(e[..., step // selectors], step % selectors) for step in range(plan.steps)
@@ -174,7 +182,7 @@ def metadata_codes(plan: Plan, e: Words) -> Words:
 
 
 def dense_weights(plan: Plan, w: NDArray[np.unsignedinteger], e: Words) -> Words:
-    """The padded stored rows and the metadata -> patterns uint32 [128, 128] with zeros where W is pruned."""
+    """W as patterns uint32 [128, 128], with zeros where it is pruned, from the padded stored rows and the metadata."""
     stored = w[:, : SIZE // 2].astype(np.uint32)
     columns = stored_columns(metadata_codes(plan, e), plan.form.metadata.sparsity)
     patterns = np.zeros((SIZE, SIZE), np.uint32)
@@ -183,8 +191,8 @@ def dense_weights(plan: Plan, w: NDArray[np.unsignedinteger], e: Words) -> Words
 
 
 def layer_results(plan: Plan, d: NDArray[np.uint8], head: Words) -> Words:
-    """The stored outputs of a run -> patterns of D, uint32 [128 outputs, images]. `d`: bytes; `head`: [warp, register,
-    lane]."""
+    """The patterns of D, uint32 [128 outputs, images], from the stored outputs of a run: `d` is bytes, `head` is [warp,
+    register, lane]."""
     tiles = d.view("<u4").reshape(-1, SIZE, TILE)
     body = np.moveaxis(tiles, 0, 1).reshape(SIZE, -1)
     if not plan.head:
@@ -196,5 +204,5 @@ def layer_results(plan: Plan, d: NDArray[np.uint8], head: Words) -> Words:
 
 
 def smallest_word(patterns: Words, bits: int) -> NDArray[np.unsignedinteger]:
-    """Patterns in the unsigned integer of their own width."""
+    """Patterns as unsigned integers of their own width in bits."""
     return patterns.astype(np.dtype(f"<u{bits // 8}"))

@@ -1,8 +1,9 @@
-"""What the tcgen05 traces share: forms, the plans of shared memory and Tensor Memory, and the way from stored bytes
-back to matrices.
+"""What the digits traces of tcgen05 share: instruction forms, the plans of shared memory and Tensor Memory, and the
+conversion of stored bytes back to matrices.
 
-The layer is D[128 outputs x images] = W[128 x 128, sparse] * X[128 x images] + bias in each CTA. W is A, the images are
-the columns of B. Where an element lies comes from `isa`; this file says only where tiles lie. Needs numpy and `isa`.
+In each CTA the layer is D[128 outputs x images] = W[128 x 128, sparse] * X[128 x images] + bias. W is A, the images are
+the columns of B. Where an element lies comes from `isa`; this file says only where tiles lie. It needs only numpy and
+`isa`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class Block(NamedTuple):
-    """A block of D: rows of W from `row`, images from `image`, at this lane and column of Tensor Memory."""
+    """A block of D: rows of W from `row` on and images from `image` on, at this lane and column of Tensor Memory."""
 
     row: int
     image: int
@@ -53,16 +54,16 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class TmemPlan:
-    """One trace.
+    """One trace: its types, its instruction and its sizes.
 
     Attributes:
-        name: of the trace and its data.
-        kind: of tcgen05.mma.
-        type: of A and B, as the instruction descriptor names it.
-        accumulator: type of D.
-        m: of the instruction.
-        networks: the pruned networks of weights.npz, one for each CTA; "4of8" is made of the dense one.
-        lanes: base lanes of D: two where the halves of W take turns in the lanes (layout F).
+        name: the name of the trace and its data.
+        kind: the kind of tcgen05.mma.
+        type: the type of A and B, as the instruction descriptor names it.
+        accumulator: the type of D.
+        m: M of the instruction.
+        networks: the pruned networks of weights.npz, one for each CTA; "4of8" is made from the dense one.
+        lanes: the base lanes of D: two where the halves of W take turns in the lanes (layout F).
         images: how many of the test images the trace runs, from the first.
     """
 
@@ -77,28 +78,33 @@ class TmemPlan:
 
     @property
     def group(self) -> int:
-        """CTAs of the trace: cta_group."""
+        """How many CTAs the trace has, which is its cta_group."""
         return len(self.networks)
 
     @property
     def scaled(self) -> bool:
+        """Whether the kind has scale factors."""
         return self.kind.startswith("mx")
 
     @property
     def opcode(self) -> str:
+        """The opcode of the matrix instruction."""
         scale = f".block_scale.{VECTOR}" if self.scaled else ""
         return f"tcgen05.mma.sp.cta_group::{self.group}.kind::{self.kind}{scale}"
 
     @cached_property
     def element(self) -> ElementType:
+        """The element type of A and B."""
         return operand_element(self.type, self.kind)
 
     @cached_property
     def layout(self) -> DatapathLayout:
+        """The data path layout of D."""
         return datapath(self.m, self.group, sparse=True)
 
     @cached_property
     def metadata(self) -> TmemMetadata:
+        """The layout of the metadata in Tensor Memory."""
         return tmem_metadata(self.kind, self.m, self.group)
 
     def descriptor(self, selector: int = 0) -> InstructionDescriptor:
@@ -110,16 +116,18 @@ class TmemPlan:
 
     @cached_property
     def k(self) -> int:
-        """Logical K of an instruction."""
+        """The logical K of an instruction."""
         return self.descriptor().k
 
     @property
     def steps(self) -> int:
+        """How many instructions go along the 128 inputs."""
         return SIZE // self.k
 
     # Shared memory
 
     def _tile(self, rows: int, columns: int, start: int) -> Tile:
+        """A tile of rows and columns at this offset of shared memory."""
         element: str | ElementType = self.element if self.scaled else self.type
         return Tile(
             rows, columns, element, swizzle=SWIZZLE_OF_ROW[min(columns * self.element.bits // 8, 128)], start=start
@@ -127,50 +135,56 @@ class TmemPlan:
 
     @cached_property
     def w_tile(self) -> Tile:
-        """The stored half of W in one CTA: 128 rows of 64 elements."""
+        """The tile of the stored half of W in one CTA: 128 rows of 64 elements."""
         return self._tile(SIZE, SIZE // 2, 0)
 
     @cached_property
     def x_tiles(self) -> tuple[Tile, ...]:
-        """X in one CTA, a tile for every 192 images; a CTA of a pair has half of each."""
+        """The tiles of X in one CTA, one for every 192 images; a CTA of a pair has half of each."""
         rows, start = N // self.group, self.w_tile.size
         size = self._tile(rows, SIZE, 0).size
         return tuple(self._tile(rows, SIZE, start + i * size) for i in range(self.images // N))
 
     @property
     def meta_at(self) -> int:
+        """The offset of the metadata in shared memory."""
         last = self.x_tiles[-1]
         return last.start + last.size
 
     @property
     def meta_images(self) -> int:
-        """Images of metadata: one, but for M = 64 at a single lane, where the halves of W need one each."""
+        """How many images of the metadata there are: one, except for M = 64 at a single lane, where the halves of W
+        need one each."""
         return SIZE // self.layout.rows // len(self.lanes)
 
     @property
     def scale_a_at(self) -> int:
+        """The offset of the scale factors of A in shared memory."""
         return self.meta_at + META_BYTES * self.meta_images
 
     @property
     def scale_b_at(self) -> int:
+        """The offset of the scale factors of B in shared memory."""
         return self.scale_a_at + SCALE_BYTES * self.scaled
 
     @property
     def bias_at(self) -> int:
+        """The offset of the bias in shared memory."""
         return self.scale_b_at + 2 * SCALE_BYTES * len(self.x_tiles) * self.scaled
 
     @property
     def control_at(self) -> int:
-        """Two mbarriers, then the word that tcgen05.alloc writes."""
+        """The offset of two mbarriers, which are followed by the word that tcgen05.alloc writes."""
         return self.bias_at + 4 * SIZE
 
     @property
     def shared_bytes(self) -> int:
+        """How many bytes of shared memory a CTA takes."""
         return self.control_at + 32
 
     @cached_property
     def scales(self) -> tuple[TmemScales, TmemScales]:
-        """Of A and of B of one instruction."""
+        """The layouts of the scale factors of A and of B for one instruction."""
         how: dict[str, Any] = {"m": self.m, "n": N, "vector": VECTOR, "cta_group": self.group, "sparse": True}
         return tmem_scales(self.kind, "a", **how), tmem_scales(self.kind, "b", **how)
 
@@ -184,26 +198,27 @@ class TmemPlan:
         return (Block(self.layout.rows * warps, 0, self.lanes[0], warps * N),)
 
     def meta_column(self, block: Block) -> int:
-        """The columns with the metadata of a block."""
+        """The first column of the metadata of a block."""
         return META_AT + 4 * (block.row // self.layout.rows if self.meta_images > 1 else 0)
 
     @cached_property
     def load(self) -> Move:
-        """The move between D and registers: all 32 lanes of a quarter, or 16 of them where D takes but these."""
+        """The move between D and registers: all 32 lanes of a quarter, or 16 of them where D takes only these."""
         return move("16x256b", LOAD_COLUMNS // 8) if self.meta_images > 1 else move("32x32b", LOAD_COLUMNS)
 
     @property
     def registers(self) -> int:
-        """Registers of each thread for its part of D."""
+        """How many registers of each thread hold its part of D."""
         return self.load.registers * (N // LOAD_COLUMNS)
 
     @property
     def d_key(self) -> str:
+        """The name of the stored array with the results."""
         return f"d_{self.name}"
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
-        """What the trace stores: [warp, register, lane], of a pair [CTA, warp, register, lane]."""
+        """The shape of what the trace stores: [warp, register, lane], for a pair [CTA, warp, register, lane]."""
         shape = (WARPS, self.registers, LANES)
         return shape if self.group == 1 else (self.group, *shape)
 
@@ -227,8 +242,8 @@ TMEM_PLANS: dict[str, TmemPlan] = {
 
 
 def results(plan: TmemPlan, stored: Words) -> Words:
-    """What the trace stores -> patterns of D, uint32 [CTA, 128 outputs, images]."""
-    found = np.zeros((plan.group, SIZE, plan.images), np.uint32)
+    """The patterns of D, uint32 [CTA, 128 outputs, images], from what the trace stores."""
+    patterns = np.zeros((plan.group, SIZE, plan.images), np.uint32)
     for cta, registers in enumerate(stored.reshape(plan.group, WARPS, N // LOAD_COLUMNS, plan.load.registers, LANES)):
         cells = np.zeros((TMEM_LANES, D_COLUMNS), np.uint32)
         for warp in range(WARPS):
@@ -237,34 +252,34 @@ def results(plan: TmemPlan, stored: Words) -> Words:
             cells[lane : lane + plan.load.lanes, warp // 4 * N : (warp // 4 + 1) * N] = part
         for row, image, base, column in (block for warps in (0, 1) for block in plan.blocks(warps)):
             lanes, place = plan.layout.d(N, base).grid
-            found[cta, row : row + plan.layout.rows, image : image + N] = cells[lanes, column + place]
-    return found
+            patterns[cta, row : row + plan.layout.rows, image : image + N] = cells[lanes, column + place]
+    return patterns
 
 
 def _shared(parts: Iterator[tuple[int, NDArray[Any]]], size: int) -> NDArray[np.uint8]:
-    """Shared memory with the bytes of these arrays."""
+    """Shared memory of `size` bytes that holds these arrays, each given with its offset."""
     memory = np.zeros(size, np.uint8)
-    for at, array in parts:
+    for offset, array in parts:
         data = np.ascontiguousarray(array).view(np.uint8).ravel()
-        memory[at : at + data.size] = data
+        memory[offset : offset + data.size] = data
     return memory
 
 
 def memory(plan: TmemPlan, data: Arrays, cta: int) -> NDArray[np.uint8]:
-    """Shared memory of a CTA as the trace loads it."""
-    return _shared(((at, data[key]) for key, at in loads(plan, cta)), plan.shared_bytes)
+    """The shared memory of a CTA as the trace loads it."""
+    return _shared(((offset, data[key]) for key, offset in loads(plan, cta)), plan.shared_bytes)
 
 
 def loads(plan: TmemPlan, cta: int) -> list[tuple[str, int]]:
-    """Keys of the arrays of a CTA, and where they go."""
+    """The keys of the arrays that a CTA loads, and the offset in shared memory to which each goes."""
     end = str(cta) if plan.group > 1 else ""
     places = [("w", 0), ("x", plan.x_tiles[0].start), ("e", plan.meta_at)]
     places += [("scale_a", plan.scale_a_at), ("scale_b", plan.scale_b_at)] if plan.scaled else []
-    return [(key + end, at) for key, at in (*places, ("bias", plan.bias_at))]
+    return [(key + end, offset) for key, offset in (*places, ("bias", plan.bias_at))]
 
 
 def metadata_codes(plan: TmemPlan, images: NDArray[np.uint8]) -> Words:
-    """The images of metadata in shared memory, uint8 [image, 128, 16] -> codes uint32 [128 rows, chunks]."""
+    """The codes uint32 [128 rows, chunks] of the images of metadata in shared memory, uint8 [image, 128, 16]."""
     rows = range(0, SIZE, plan.layout.rows)
     lanes = plan.lanes if len(plan.lanes) == len(rows) else plan.lanes * len(rows)
     sources = range(len(rows)) if plan.meta_images > 1 else [0] * len(rows)
@@ -273,7 +288,7 @@ def metadata_codes(plan: TmemPlan, images: NDArray[np.uint8]) -> Words:
 
 
 def dense_weights(plan: TmemPlan, data: Arrays, cta: int) -> Floats:
-    """W of a CTA with zeros where it is pruned, without the scales of `w_scale`; float32 [128, 128], exact."""
+    """W of a CTA with zeros where it is pruned, exact and without the scales of `w_scale`: float32 [128, 128]."""
     shared = memory(plan, data, cta)
     stored = numbers(plan, plan.w_tile.read(shared))
     images = shared[plan.meta_at : plan.scale_a_at].reshape(-1, SIZE, 16)
@@ -287,7 +302,7 @@ def dense_weights(plan: TmemPlan, data: Arrays, cta: int) -> Floats:
 
 
 def inputs(plan: TmemPlan, data: Arrays) -> Floats:
-    """X, float32 [images, 128], exact, without `x_scale`: of a pair from both CTAs."""
+    """X, exact and without `x_scale`: float32 [images, 128], for a pair put together from both CTAs."""
     memories = [memory(plan, data, cta) for cta in range(plan.group)]
     x = numbers(plan, np.concatenate([tile.read(shared) for tile in plan.x_tiles for shared in memories]))
     if not plan.scaled:
@@ -298,24 +313,24 @@ def inputs(plan: TmemPlan, data: Arrays) -> Floats:
 
 
 def biases(plan: TmemPlan, data: Arrays) -> Floats:
-    """float32 [CTA, 128]."""
+    """The biases, float32 [CTA, 128]."""
     return np.stack([data[loads(plan, cta)[-1][0]].astype(np.float32) for cta in range(plan.group)])
 
 
 def numbers(plan: TmemPlan, patterns: Words) -> Floats:
-    """What patterns of A and B mean."""
+    """The numbers that patterns of A and B stand for."""
     if plan.scaled:
         return np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)[patterns]
     return values(patterns, plan.element)
 
 
 def factors(patterns: Words) -> Floats:
-    """What patterns of ue4m3 mean."""
+    """The numbers that patterns of ue4m3 stand for."""
     return values(patterns, SCALE_TYPES["ue4m3"])
 
 
 def layer_values(plan: TmemPlan, patterns: Words) -> Floats:
-    """What patterns of D mean."""
+    """The numbers that patterns of D stand for."""
     return values(patterns, ELEMENT_TYPES[plan.accumulator])
 
 

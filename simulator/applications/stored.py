@@ -1,8 +1,8 @@
-"""What a faulty run of a program stored, beside what it should have: as a matrix of elements, and as the classes of the
-network that it is a layer of.
+"""Compares what a faulty run of a program stored with what it should have stored: as a matrix of elements, and as the
+digits that the neural network predicts if the program is one of its layers.
 
-Rows and columns of a result: the stored arrays in the order of their names, 128 bytes a row (of registers: 32 lanes),
-as elements of D's type; as 32-bit words where the program's matrix instructions have different types of D.
+Rows and columns of a result are the stored arrays in the order of their names, 128 bytes a row (for registers: 32
+lanes), as elements of D's type; as 32-bit words where the program's matrix instructions have different types of D.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ ROW_BYTES = 128
 
 
 class Stored:
-    """The stored arrays of a program.
+    """The arrays that a program stores without faults, ready for comparison.
 
     Args:
-        application: whether to look at the network, where there is one.
+        application: whether to look at the neural network, where there is one.
     """
 
     def __init__(self, golden: Golden, application: bool) -> None:
@@ -43,32 +43,32 @@ class Stored:
         return data.view(f"<u{self.width}").astype(np.uint32).reshape(-1, ROW_BYTES // self.width)
 
     def place(self, row: int, column: int) -> str:
-        """Where an element of `matrix` is, in words: `d[3, 0, 17]`, and which bytes of the element there, if it is
-        larger."""
-        at = row * ROW_BYTES + column * self.width
+        """Where an element of `matrix` is, in words such as `d[3, 0, 17]`; if the array's element is larger, also which
+        of its bytes."""
+        offset = row * ROW_BYTES + column * self.width
         for name in sorted(self.golden):
             array = self.golden[name]
             size = -(-array.nbytes // ROW_BYTES) * ROW_BYTES
-            if at < size:
-                index, part = np.unravel_index(at // array.itemsize, array.shape), at % array.itemsize
+            if offset < size:
+                index, part = np.unravel_index(offset // array.itemsize, array.shape), offset % array.itemsize
                 return f"{name}[{', '.join(map(str, map(int, index)))}]" + (f" byte {part}" if part else "")
-            at -= size
+            offset -= size
         raise AssertionError(f"row {row} is behind the last")
 
     # The network that the program is a layer of
 
     @cached_property
     def classifier(self) -> Classifier | None:
-        """Of the digits network, if the program is a layer of it."""
+        """The classifier of the digits network, if the program is a layer of it."""
         plan = plan_that_stores(self.golden) if self.application else None
         if plan is None:
             return None
         try:
-            found = Classifier(plan)
-            found.digits(self.golden)
+            classifier = Classifier(plan)
+            classifier.digits(self.golden)
         except (BadInputError, OSError):
             return None
-        return found
+        return classifier
 
     @cached_property
     def digits(self) -> NDArray[np.intp]:
@@ -92,5 +92,5 @@ class Stored:
 
 
 def differing(matrices: Any, golden: Bits) -> NDArray[np.intp]:
-    """Rows that are not as they should be in any of some results: most are."""
+    """The numbers of the rows that differ from the golden matrix in any of the results."""
     return np.flatnonzero((matrices != golden).any(axis=(0, 2)))

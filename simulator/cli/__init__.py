@@ -1,5 +1,5 @@
-"""The command line: `tcsim VERB`. Data on stdout, words on stderr; exit 0 done, 1 the answer is no, 2 bad use or
-unreadable input."""
+"""The command line: `tcsim VERB`. Each verb is a module of this package, which is loaded only when it is used. Results
+go to stdout, messages to stderr; exit code 0 means done, 1 that the answer is no, 2 bad use or unreadable input."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ unreadable input. `tcsim VERB --help` explains a verb."""
 
 
 class Parser(argparse.ArgumentParser):
-    """One line for an error, and where to read on."""
+    """A parser whose errors are one line, which says where to read on."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
+        """Ends the program with one line about the error."""
         self.exit(BAD, f"{self.prog}: {message}; see '{self.prog} --help'\n")
 
 
@@ -80,11 +81,11 @@ def _main(arguments: list[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"tcsim {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    wanted = next((a for a in arguments if not a.startswith("-")), None)
+    requested = next((a for a in arguments if not a.startswith("-")), None)
     runners: dict[str, Callable[[argparse.Namespace], int]] = {}
     for verb, summary in VERBS.items():
         added = verbs.add_parser(verb, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
-        if verb == wanted:  # the others stay unloaded: a verb starts as fast as it can
+        if verb == requested:  # the others stay unloaded: a verb starts as fast as it can
             module = import_module(f"simulator.cli.{verb}")
             module.configure(added)
             runners[verb] = module.execute
@@ -95,5 +96,5 @@ def _main(arguments: list[str]) -> int:
 
 
 def say(message: object) -> None:
-    """One line for a person, on stderr."""
+    """Writes one line for a person to stderr."""
     print(f"tcsim: {message}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`tcsim accuracy`."""
+"""The verb `tcsim accuracy`, which compares the sums of chips, and of plain f32, with the exact result."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ FORMATS = ("table", "json", "csv")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim accuracy` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     add = parser.add_argument
     add("--type", required=True, help="element type of A and B: f16, bf16, tf32, e4m3, e5m2, e3m2, e2m3, e2m1")
@@ -80,6 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim accuracy` with parsed options; returns the exit code."""
     return answer(lambda: _accuracy(options), [options.plot], output=options.out)
 
 

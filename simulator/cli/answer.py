@@ -1,4 +1,5 @@
-"""How every verb answers: what errors mean (one line on stderr, and an exit code), and where the text goes."""
+"""How every verb of the command line answers: what errors mean (one line on stderr, and an exit code), and where the
+text goes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ FOLDER = "a file in a folder that exists"
 
 
 class UnreadableError(Error):
-    """Something that a verb was given cannot be read: exit code 2 whatever the verb does."""
+    """Something that a verb was given cannot be read; the exit code is 2 whatever the verb does."""
 
     def __init__(self, reason: str, legal: str = "") -> None:
         super().__init__(reason, legal)
@@ -33,8 +34,8 @@ def answer(
     """Does the work of a verb, and prints what it returns.
 
     Args:
-        work: writes files, if any, and returns what is for stdout, with an exit code if that is not DONE.
-        written: the files; their folders must exist before the work begins.
+        work: writes files, if any, and returns the text for stdout, with an exit code if that is not DONE.
+        written: the files that it writes; their folders must exist before the work begins.
         illegal: the exit code for an IsaError: NO where the verb was asked whether something is legal.
         output: a file for the text, in place of stdout.
 
@@ -68,7 +69,7 @@ def answer(
 
 
 def check_folders(files: Sequence[str]) -> None:
-    """UnreadableError if a file is to be written to a folder that is not there."""
+    """UnreadableError if the folder of a file that is to be written does not exist."""
     for path in files:
         if not Path(path).resolve().parent.is_dir():
             raise UnreadableError(f"{path}: cannot be written, there is no such folder", FOLDER)

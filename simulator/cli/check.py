@@ -1,4 +1,4 @@
-"""`tcsim check TRACE`."""
+"""The verb `tcsim check TRACE`, which runs a trace and reports what asynchronous code may not rely on."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim check` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("trace", metavar="TRACE")
     parser.add_argument(
@@ -32,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim check` with parsed options; returns the exit code."""
     return answer(lambda: _check(options))
 
 

@@ -1,4 +1,5 @@
-"""Options that `layout`, `where`, `what`, `explain` and `explore` share: what an opcode leaves open, and metadata."""
+"""Options that the verbs `layout`, `where`, `what`, `explain` and `explore` share: the choices that an opcode leaves
+open, and metadata."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ lane), or a file: .npy, .npz, or words in hexadecimal."""
 
 
 def add_form(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
-    """The form, what it leaves open, and metadata."""
+    """Adds the options for a form, for the choices that it leaves open, and for metadata."""
     parser.add_argument("form", metavar="FORM", nargs="?" if optional else None)
     parser.add_argument("--selector", type=_number, default=0, help="sparsity selector (default 0)")
     parser.add_argument("--m", type=_number, default=0, help="M of tcgen05.mma (default 128)")
@@ -51,26 +52,27 @@ def add_form(parser: argparse.ArgumentParser, *, optional: bool = False) -> None
 def answer_about(
     options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str], output: str | None = None
 ) -> int:
-    """Writes what is made of the form and the metadata (None if there is none); the exit code.
+    """Writes the text that `made` makes of the form and the metadata (None if there is none); returns the exit code.
 
     NO is for a form, a choice or an element that does not exist, BAD for metadata that cannot be read.
     """
     return answer(lambda: _text(options, made), illegal=NO, output=output)
 
 
-def _text(options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str]) -> str:
+def _text(options: argparse.Namespace, text_of: Callable[[FormLayout, Selection | None], str]) -> str:
+    """The text that `text_of` makes of the form and the metadata that the options name."""
     from simulator.layout import form_layout, read_metadata
 
-    selection, found = None, form_layout(options.form, _choice(options))
-    if options.metadata is not None and found.sparsity is None:
+    selection, layout = None, form_layout(options.form, _choice(options))
+    if options.metadata is not None and layout.sparsity is None:
         legal = "an mma.sp or tcgen05.mma.sp form, or no --metadata"
-        raise IsaError(found.opcode, -1, f"'{found.opcode}' has no metadata", legal)
+        raise IsaError(layout.opcode, -1, f"'{layout.opcode}' has no metadata", legal)
     if options.metadata is not None:
         try:
-            selection = read_metadata(found, options.metadata)
+            selection = read_metadata(layout, options.metadata)
         except IsaError as error:
             raise UnreadableError(str(error)) from None
-    text = made(found, selection)
+    text = text_of(layout, selection)
     if selection is not None and selection.report:
         say(selection.report)
     return text
@@ -91,6 +93,7 @@ def _number(text: str) -> int:
 
 
 def _ids(text: str) -> tuple[int, int]:
+    """A pair of ids from the text of an option."""
     parts = text.split(",")
     if len(parts) > 2 or not all(part.isdecimal() for part in parts):
         raise argparse.ArgumentTypeError(
@@ -100,9 +103,9 @@ def _ids(text: str) -> tuple[int, int]:
 
 
 def bits(text: str) -> tuple[int, int]:
-    """`31:16`, `[31:16]` or `7` -> (high, low)."""
-    found = re.fullmatch(r"\[?(\d+)(?::(\d+))?\]?", text)
-    if not found:
+    """The range of bits that `31:16`, `[31:16]` or `7` names: (high, low)."""
+    match = re.fullmatch(r"\[?(\d+)(?::(\d+))?\]?", text)
+    if not match:
         raise argparse.ArgumentTypeError(f"'{text}' are no bits; legal: HIGH:LOW, such as 31:16")
-    high = int(found[1])
-    return high, int(found[2]) if found[2] else high
+    high = int(match[1])
+    return high, int(match[2]) if match[2] else high

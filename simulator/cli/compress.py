@@ -1,4 +1,4 @@
-"""`tcsim compress FILE`."""
+"""The verb `tcsim compress FILE`, which compresses a pruned matrix into stored values and metadata."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim compress` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     matrices.add_input(parser)
     parser.add_argument("--type", required=True, help="f16, bf16, f32, s8, e4m3, e5m2 or e2m1")
@@ -40,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim compress` with parsed options; returns the exit code."""
     return answer(lambda: _compress(options), [options.output])
 
 

@@ -1,4 +1,5 @@
-"""`tcsim convert FILE --from FORM --to FORM`."""
+"""The verb `tcsim convert FILE --from FORM --to FORM`, which rewrites a sparse matrix, or its metadata alone, from one
+form to another."""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim convert` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("input", metavar="FILE", nargs="?", help=".npy or .npz")
     parser.add_argument("--from", dest="source", metavar="FORM")
@@ -39,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim convert` with parsed options; returns the exit code."""
     return answer(lambda: _list(options) if options.list else _convert(options), [options.output])
 
 

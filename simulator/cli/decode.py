@@ -1,4 +1,4 @@
-"""`tcsim decode TEXT`."""
+"""The verb `tcsim decode TEXT`, which explains one PTX instruction, or judges every instruction of a file."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ anything is not legal: the error says what is wrong, where, and what would be ri
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim decode` to its parser."""
     parser.description = DESCRIPTION
     parser.add_argument("text", metavar="TEXT")
     parser.add_argument("--target", help="the chip it is compiled for, e.g. sm_90a (default: any that has it)")
@@ -34,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim decode` with parsed options; returns the exit code."""
     judge = _file if options.text.endswith(".ptx") else _instruction
     return answer(lambda: judge(options), illegal=NO)
 
@@ -60,17 +62,17 @@ def _target(name: str | None) -> Target | None:
 
 
 def _file(options: argparse.Namespace) -> tuple[str, int]:
-    """Judges a PTX file; exit code 1 if anything in it is wrong."""
+    """Judges every instruction of a PTX file; the exit code is 1 if anything in it is wrong."""
     name = options.text
     try:
-        found = list(read_ptx(Path(name).read_text(encoding="utf-8"), options.target))
+        statements = list(read_ptx(Path(name).read_text(encoding="utf-8"), options.target))
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableError(f"{name}: cannot be read as PTX ({error})", "a text file") from None
     except IsaError as error:
         raise UnreadableError(f"{name}: {error}") from None
-    judged = [statement for statement in found if not statement.passed_over]
+    judged = [statement for statement in statements if not statement.passed_over]
     wrong = [statement for statement in judged if statement.error is not None]
-    facts = {"file": name, "judged": len(judged), "wrong": len(wrong), "passed_over": len(found) - len(judged)}
+    facts = {"file": name, "judged": len(judged), "wrong": len(wrong), "passed_over": len(statements) - len(judged)}
     for statement in wrong:
         say(f"{name}:{statement.line}: {statement.error}")
     if options.format == "json":
@@ -100,7 +102,7 @@ def _row(statement: Statement) -> dict[str, Any]:
 
 
 def describe(instruction: Instruction) -> dict[str, Any]:
-    """Everything that the tables of `isa` say about an instruction."""
+    """Everything that the tables of `isa` say about an instruction, as plain values."""
     form = instruction.form
     facts: dict[str, Any] = {
         "instruction": str(instruction),

@@ -1,4 +1,4 @@
-"""`tcsim explain FORM --d 3,5`."""
+"""The verb `tcsim explain FORM --d 3,5`, which says which products, lanes and metadata bits make one element of D."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim explain` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     choices.add_form(parser)
     parser.add_argument("--d", type=_pair, required=True, metavar="ROW,COL", help="which element of D")
@@ -35,19 +36,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _pair(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)\s*,\s*(\d+)", text)
-    if not found:
+    match = re.fullmatch(r"(\d+)\s*,\s*(\d+)", text)
+    if not match:
         raise argparse.ArgumentTypeError(f"'{text}' is no element; legal: ROW,COL, such as 3,5")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def execute(options: argparse.Namespace) -> int:
-    return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
+    """Runs `tcsim explain` with parsed options; returns the exit code."""
+    return choices.answer_about(options, lambda layout, selection: _answer(options, layout, selection))
 
 
-def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:
+def _answer(options: argparse.Namespace, layout: FormLayout, selection: Selection | None) -> str:
     from simulator.layout.provenance import explain
 
     row, column = options.d
-    answer = explain(found, row, column, selection)
+    answer = explain(layout, row, column, selection)
     return json.dumps(answer.json(), indent=1) + "\n" if options.format == "json" else answer.text()

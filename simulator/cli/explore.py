@@ -1,4 +1,5 @@
-"""`tcsim explore [FORM]`."""
+"""The verb `tcsim explore [FORM]`, which writes or serves the explorer: one HTML page that shows where every element
+lives."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ PORT = 8000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim explore` to its parser."""
     parser.description = DESCRIPTION
     parser.add_argument(
         "form", metavar="FORM", nargs="?", default="", help="form to show first (default: an mma.sp of f16)"
@@ -37,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim explore` with parsed options; returns the exit code."""
     from simulator.views.explorer import FIRST, page
 
     path = options.output or (OUTPUT if options.serve is None else None)
@@ -61,20 +64,23 @@ def _port(text: str) -> int:
 
 
 def _serve(content: bytes, port: int) -> int:
-    """The page at /, for this machine alone, until it is interrupted."""
+    """Serves the page at /, for this machine alone, until it is interrupted."""
 
     class Handler(BaseHTTPRequestHandler):
+        """Answers requests for the page."""
+
         def do_GET(self) -> None:
-            found = self.path.partition("?")[0] in ("/", "/index.html")
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "text/html; charset=utf-8" if found else "text/plain")
-            body = content if found else b"not here\n"
+            """Sends the page for /, and 404 for everything else."""
+            known_path = self.path.partition("?")[0] in ("/", "/index.html")
+            self.send_response(200 if known_path else 404)
+            self.send_header("Content-Type", "text/html; charset=utf-8" if known_path else "text/plain")
+            body = content if known_path else b"not here\n"
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Says nothing of requests."""
+            """Keeps requests from being logged."""
 
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), Handler)

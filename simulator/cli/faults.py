@@ -1,4 +1,5 @@
-"""`tcsim faults list|run|replay|report|forms|cost`."""
+"""The verb `tcsim faults list|run|replay|report|forms|cost`, which makes lists of faults, injects them, and reports
+what they did."""
 
 from __future__ import annotations
 
@@ -39,6 +40,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim faults` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="write the faults of a campaign")
@@ -100,6 +102,7 @@ def _positive(text: str) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim faults` with parsed options; returns the exit code."""
     work: dict[str, Callable[[argparse.Namespace], str]] = {
         "list": _list, "run": _run, "replay": _replay, "report": _report, "forms": _forms, "cost": _cost,
     }  # fmt: skip
@@ -119,10 +122,10 @@ def _list(options: argparse.Namespace) -> str:
     campaign = read_campaign(options.campaign)
     if options.count:
         lines = [
-            f"{group.name}: {wanted:,} of {size:,} faults"
-            for group, (wanted, size) in zip(campaign.groups, campaign.counts(), strict=True)
+            f"{group.name}: {injected:,} of {size:,} faults"
+            for group, (injected, size) in zip(campaign.groups, campaign.counts(), strict=True)
         ]
-        return "\n".join([*lines, f"{sum(wanted for wanted, _ in campaign.counts()):,} in all", ""])
+        return "\n".join([*lines, f"{sum(injected for injected, _ in campaign.counts()):,} in all", ""])
     head, blocks = write_head(campaign.about()), campaign.faults()
     first = next(blocks)  # before anything is written: what is wrong with the campaign shows here
     parts = chain([head], ("\n".join([*texts(rows), ""]) for rows in chain([first], blocks)))
@@ -144,9 +147,9 @@ def _run(options: argparse.Namespace) -> str:
         check_parquet()
     how: dict[str, Any] = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
     how |= _progress()
-    start, found = time.monotonic(), read_head(Path(options.list))
-    run_list(found, Path(options.output), **how)
-    say(f"{found.rows:,} faults in {time.monotonic() - start:.1f} s; {_peak()} MB in the largest process")
+    start, faults = time.monotonic(), read_head(Path(options.list))
+    run_list(faults, Path(options.output), **how)
+    say(f"{faults.rows:,} faults in {time.monotonic() - start:.1f} s; {_peak()} MB in the largest process")
     if options.parquet:
         from simulator.faults.results import to_parquet
 
@@ -155,7 +158,7 @@ def _run(options: argparse.Namespace) -> str:
 
 
 def _peak() -> int:
-    """The most memory that this process, or one that it started, has held: MB."""
+    """The most memory in MB that this process, or one that it started, has held."""
     import resource
 
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -163,7 +166,7 @@ def _peak() -> int:
 
 
 def _progress() -> dict[str, Progress]:
-    """A line on a terminal: done, rate, what is left."""
+    """A function that shows a line on a terminal: faults done, faults a second, time left."""
     if not sys.stderr.isatty():
         return {}
     start, first = time.monotonic(), [-1]
@@ -185,8 +188,8 @@ def _replay(options: argparse.Namespace) -> str:
     from simulator.faults.table import read_head
     from simulator.views.faults.replay import fault_of, replay, text
 
-    found = read_head(Path(options.list))
-    shown = replay(subject_of(found, options.policy or ""), fault_of(found, options.id))
+    faults = read_head(Path(options.list))
+    shown = replay(subject_of(faults, options.policy or ""), fault_of(faults, options.id))
     return json.dumps(shown, indent=1) + "\n" if options.format == "json" else text(shown)
 
 
@@ -198,11 +201,11 @@ def _report(options: argparse.Namespace) -> str:
     summary = summarise(options.results)
     format = options.format or ("html" if str(options.output or "").endswith(".html") else "table")
     makers = {"table": report.as_text, "markdown": report.as_markdown, "json": report.as_json, "html": report.as_html}
-    made = makers[format](summary)
+    content = makers[format](summary)
     if options.output is None:
-        return made
+        return content
     with complete(options.output) as stream:
-        stream.write(made.encode())
+        stream.write(content.encode())
     return ""
 
 

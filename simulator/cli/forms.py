@@ -1,4 +1,4 @@
-"""`tcsim forms`."""
+"""The verb `tcsim forms`, which lists the instruction forms."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ arithmetic and barriers.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim forms` to its parser."""
     parser.description = DESCRIPTION
     parser.add_argument("--family", choices=FAMILIES, default="mma", help="which instructions (default mma)")
     parser.add_argument("--target", help="only forms that this target has, e.g. sm_90a")
@@ -30,16 +31,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim forms` with parsed options; returns the exit code."""
     return answer(lambda: _forms(options))
 
 
 def _forms(options: argparse.Namespace) -> str | tuple[str, int]:
-    found = table(options.family, target=options.target or "", type=options.type or "", sparse=options.sparse)
-    if not found.rows:
+    forms = table(options.family, target=options.target or "", type=options.type or "", sparse=options.sparse)
+    if not forms.rows:
         say("no form is like that")
         return "", NO
     if options.format == "markdown":
-        return replace(found, rows=[(f"`{opcode}`", *rest) for opcode, *rest in found.rows]).markdown()
+        return replace(forms, rows=[(f"`{opcode}`", *rest) for opcode, *rest in forms.rows]).markdown()
     if options.format == "table":
-        return f"{found.text('<')}\n{len(found.rows)} forms; a number behind an operand: its registers\n"
-    return render(found, options.format)
+        return f"{forms.text('<')}\n{len(forms.rows)} forms; a number behind an operand: its registers\n"
+    return render(forms, options.format)

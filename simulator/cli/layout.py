@@ -1,4 +1,4 @@
-"""`tcsim layout FORM`."""
+"""The verb `tcsim layout FORM`, which shows which register or memory cell holds each element of an operand."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ _SUFFIXES = {".svg": "svg", ".html": "html", ".csv": "csv", ".json": "json", ".m
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim layout` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     choices.add_form(parser, optional=True)
     parser.add_argument(
@@ -77,6 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim layout` with parsed options; returns the exit code."""
     if options.check:
         return answer(_check)
     if options.metadata_format is not None:
@@ -88,7 +90,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.form == "datapath":
         return answer(lambda: _datapath(options, format), illegal=NO, output=options.output)
     return choices.answer_about(
-        options, lambda found, selection: _made(found, selection, options, format), options.output
+        options, lambda layout, selection: _made(layout, selection, options, format), options.output
     )
 
 
@@ -114,20 +116,20 @@ def _check() -> tuple[str, int]:
     return checked.text(), NO if checked.wrong else DONE
 
 
-def _made(found: FormLayout, selection: Selection | None, options: argparse.Namespace, format: str) -> str:
-    """The layout as text of that format."""
+def _made(layout: FormLayout, selection: Selection | None, options: argparse.Namespace, format: str) -> str:
+    """The layout as text in that format."""
     from simulator.layout.tables import as_csv, as_json, as_text
 
     if format in ("svg", "html"):
         from simulator.views.drawing import draw
         from simulator.views.drawing.page import html
 
-        view, wanted = options.view or "", options.operand.lower()
-        picture = draw(found, wanted, selection=selection, palette=options.palette, view=view, lane=options.lane)
-        unit = "column" if next(iter(found.operands.values())).tmem else "register"
+        view, operand_name = options.view or "", options.operand.lower()
+        picture = draw(layout, operand_name, selection=selection, palette=options.palette, view=view, lane=options.lane)
+        unit = "column" if next(iter(layout.operands.values())).tmem else "register"
         return picture.svg if format == "svg" else html(picture, options.palette, unit)
     operands: list[Operand] = (
-        list(found.operands.values()) if options.operand == "all" else [found.operand(options.operand)]
+        list(layout.operands.values()) if options.operand == "all" else [layout.operand(options.operand)]
     )
     if format == "json":
         return json.dumps([as_json(operand, selection) for operand in operands], indent=1) + "\n"

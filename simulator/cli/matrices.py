@@ -1,4 +1,4 @@
-"""Matrices in files, for `prune`, `compress` and `convert`: .npy and .npz, never pickled objects."""
+"""Matrices in files, for the verbs `prune`, `compress` and `convert`: .npy and .npz, never pickled objects."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ in memory, whether the product transposes it, and which operand it is: together 
 
 
 def add_arrangement(parser: argparse.ArgumentParser) -> None:
-    """Options of the library's descriptors."""
+    """Adds the options for the library's descriptors."""
     parser.add_argument("--order", choices=("row", "col"), default="row", help="of the matrix in memory (default row)")
     parser.add_argument("--op", choices=("n", "t"), default="n", help="operation on it in the product (default n)")
     parser.add_argument("--operand", choices=("a", "b"), default="a", help="which one is sparse (default a)")
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for the file that is read."""
     parser.add_argument("input", metavar="FILE", help=".npy, or .npz (one array, or the one that --key names)")
     parser.add_argument("--key", metavar="NAME", help="array of an .npz")
 
 
 def read(path: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a file: {"": array} for .npy. UnreadableError if it cannot be read, or holds objects."""
+    """The arrays of a file by name: {"": array} for .npy. UnreadableError if it cannot be read, or holds objects."""
     from zipfile import BadZipFile
 
     import numpy as np
@@ -53,7 +54,7 @@ def read(path: str) -> dict[str, NDArray[Any]]:
 
 
 def read_one(path: str, key: str | None) -> NDArray[Any]:
-    """One array of a file. UnreadableError if there is none of that name, or several and no name."""
+    """One array of a file. UnreadableError if there is none of that name, or several and no name was given."""
     arrays = read(path)
     if key is None and len(arrays) == 1:
         return next(iter(arrays.values()))
@@ -64,13 +65,13 @@ def read_one(path: str, key: str | None) -> NDArray[Any]:
 
 
 def check_output(path: str) -> None:
-    """UnreadableError, before anything is computed, if its name says no format."""
+    """UnreadableError if the name of an output says no format; called before anything is computed."""
     if Path(path).suffix not in (".npy", ".npz"):
         raise UnreadableError(f"{path}: the name says no format", "a name that ends in .npy or .npz")
 
 
 def write(path: str, arrays: dict[str, NDArray[np.generic]]) -> None:
-    """Writes arrays, complete or not at all: one to .npy, any number to .npz; UnreadableError for several in .npy."""
+    """Writes arrays, completely or not at all: one to .npy, any number to .npz. UnreadableError for several in .npy."""
     import numpy as np
 
     from simulator.files import complete

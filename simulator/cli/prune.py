@@ -1,4 +1,4 @@
-"""`tcsim prune FILE`."""
+"""The verb `tcsim prune FILE`, which prunes a matrix to a sparsity pattern."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim prune` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     matrices.add_input(parser)
     parser.add_argument("--type", required=True, help="f16, bf16, f32, s8, e4m3, e5m2 or e2m1")
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim prune` with parsed options; returns the exit code."""
     return answer(lambda: _prune(options), [options.output, options.picture])
 
 

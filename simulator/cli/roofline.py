@@ -1,4 +1,4 @@
-"""`tcsim roofline TRACE...`."""
+"""The verb `tcsim roofline TRACE...`, which compares runs with the limits of the tensor cores and of memory."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim roofline` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("traces", metavar="TRACE", nargs="+")
     parser.add_argument(
@@ -38,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim roofline` with parsed options; returns the exit code."""
     return answer(lambda: _roofline(options), [options.output])
 
 
@@ -49,18 +51,18 @@ def _roofline(options: argparse.Namespace) -> str:
         from simulator.views.plots import check_plot
 
         check_plot(options.output)
-    found = roofline([run(trace, config, arithmetic="none") for trace, config in _runs(options)], options.count)
+    lines = roofline([run(trace, config, arithmetic="none") for trace, config in _runs(options)], options.count)
     if options.output:
         from simulator.studies.roofline.plot import write_plot
 
-        write_plot(found, options.output)
-    return {"table": found.table, "json": found.json, "csv": found.csv}[options.format]()
+        write_plot(lines, options.output)
+    return {"table": lines.table, "json": lines.json, "csv": lines.csv}[options.format]()
 
 
 def _runs(options: argparse.Namespace) -> list[tuple[str, str]]:
-    """Traces and configs, each pair once."""
+    """The traces and configs to run, each pair once."""
     pairs: list[tuple[str, str]] = []
     for text in options.traces:
-        trace, at, config = text.rpartition("@")
-        pairs += [(trace, config)] if at else [(text, name) for name in options.config.split(",")]
+        trace, separator, config = text.rpartition("@")
+        pairs += [(trace, config)] if separator else [(text, name) for name in options.config.split(",")]
     return list(dict.fromkeys(pairs))

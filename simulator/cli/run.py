@@ -1,4 +1,4 @@
-"""`tcsim run TRACE`."""
+"""The verb `tcsim run TRACE`, which runs a trace for its values and its cycles."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ for values alone.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim run` to its parser."""
     parser.description = DESCRIPTION
     parser.add_argument("trace", metavar="TRACE")
     parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm)")
@@ -86,6 +87,7 @@ def _window(text: str) -> tuple[int, int]:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim run` with parsed options; returns the exit code."""
     return answer(lambda: _run(options), [options.output, options.timeline, options.kanata, options.gantt])
 
 
@@ -110,7 +112,7 @@ def _run(options: argparse.Namespace) -> str:
 
 
 def _timeline(options: argparse.Namespace) -> Timeline | None:
-    """What the run shall fill; ViewError for options that do not fit together."""
+    """The timeline that the run shall fill; ViewError for options that do not fit together."""
     from simulator.errors import ViewError
     from simulator.views.timeline import LIMIT, Timeline
     from simulator.views.timeline.gantt import WINDOW, check_name
@@ -130,7 +132,7 @@ def _timeline(options: argparse.Namespace) -> Timeline | None:
 
 
 def _write_timeline(options: argparse.Namespace, timeline: Timeline) -> None:
-    """The chart first: there may be none, and then there is no file at all."""
+    """Writes the files of the timeline. The chart comes first: if it is not possible, no file is written at all."""
     if options.gantt:
         timeline.write_gantt(options.gantt, options.gantt_palette or "colour")
     if options.timeline:

@@ -1,4 +1,4 @@
-"""`tcsim stalls TRACE`."""
+"""The verb `tcsim stalls TRACE`, which shows where the cycles of a trace went."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim stalls` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("trace", metavar="TRACE", help="a file, or the name of a trace that comes with tcsim")
     parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm)")
@@ -41,6 +42,7 @@ def _count(text: str) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim stalls` with parsed options; returns the exit code."""
     return answer(lambda: _stalls(options))
 
 

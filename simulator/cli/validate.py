@@ -1,4 +1,4 @@
-"""`tcsim validate`."""
+"""The verb `tcsim validate`, which compares the timing model with measured and published numbers."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ SHIPPED = "the one that comes with tcsim"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim validate` to its parser."""
     parser.description = DESCRIPTION
     add = parser.add_argument
     add("--config", help="a GPU by name, or a config by path (default: all that have rows)")
@@ -54,6 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim validate` with parsed options; returns the exit code."""
     return answer(lambda: _validated(options), [options.plot, options.record])
 
 
@@ -63,7 +65,7 @@ def _validated(options: argparse.Namespace) -> str | tuple[str, int]:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    """What would fail only after the work is done."""
+    """Checks, before the work, what would otherwise fail only after it."""
     from simulator.studies.validation.record import read_record
 
     if options.worst < 0:
@@ -111,7 +113,7 @@ def _validate(options: argparse.Namespace) -> tuple[str, int]:
 
 
 def _recorded(options: argparse.Namespace, results: list[Result]) -> int:
-    """Writes or checks the record; the exit code."""
+    """Writes the record, or checks the results against it; returns the exit code."""
     from simulator.studies.validation.record import missing, read_record, worse, write_record
 
     form, path = "short" if options.short else "full", _record_path(options)

@@ -1,4 +1,4 @@
-"""`tcsim what FORM --lane 9 --register a1`."""
+"""The verb `tcsim what FORM --lane 9 --register a1`, which says which elements a register or memory cell holds."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ _REGISTER = re.compile(r"(a|b|c|d|e|scale_a|scale_b|address)(?:\.col|col)?(\d*)"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim what` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     choices.add_form(parser)
     parser.add_argument("--lane", type=int, required=True, help="lane of the warp, or of Tensor Memory")
@@ -43,23 +44,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _register(text: str) -> tuple[str, int]:
-    found = _REGISTER.fullmatch(text)
-    if not found:
+    match = _REGISTER.fullmatch(text)
+    if not match:
         raise argparse.ArgumentTypeError(
             f"'{text}' is no register; legal: an operand and a number, such as a1, b0, d3, e, scale_a"
         )
-    return found[1].lower(), int(found[2] or 0)
+    return match[1].lower(), int(match[2] or 0)
 
 
 def execute(options: argparse.Namespace) -> int:
-    return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
+    """Runs `tcsim what` with parsed options; returns the exit code."""
+    return choices.answer_about(options, lambda layout, selection: _answer(options, layout, selection))
 
 
-def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:
+def _answer(options: argparse.Namespace, layout: FormLayout, selection: Selection | None) -> str:
     from simulator.layout.queries import what
 
     name, word = options.register
-    answer = what(found, name, options.lane, word, options.bits, selection)
+    answer = what(layout, name, options.lane, word, options.bits, selection)
     return (
         json.dumps(answer.json(), indent=1) + "\n"
         if options.format == "json"

@@ -1,4 +1,5 @@
-"""`tcsim where FORM --operand A --row 5 --col 12`."""
+"""The verb `tcsim where FORM --operand A --row 5 --col 12`, which says which register or memory cell holds an
+element."""
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim where` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     choices.add_form(parser)
     parser.add_argument(
@@ -45,13 +47,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    return choices.answer_about(options, lambda found, selection: _answer(options, found, selection))
+    """Runs `tcsim where` with parsed options; returns the exit code."""
+    return choices.answer_about(options, lambda layout, selection: _answer(options, layout, selection))
 
 
-def _answer(options: argparse.Namespace, found: FormLayout, selection: Selection | None) -> str:
+def _answer(options: argparse.Namespace, layout: FormLayout, selection: Selection | None) -> str:
     from simulator.layout.queries import where
 
-    answer = where(found, options.operand, options.row, options.col, selection, stored=options.stored)
+    answer = where(layout, options.operand, options.row, options.col, selection, stored=options.stored)
     return (
         json.dumps(answer.json(), indent=1) + "\n"
         if options.format == "json"

@@ -1,5 +1,5 @@
-"""Fault campaigns: what one wrong bit of a sparse instruction does. docs/faults.md has the file formats, the models and
-the measures.
+"""Fault injection: what happens when one or more bits go wrong while a sparse tensor core instruction, or a whole
+program of them, runs. docs/faults.md describes the file formats, the fault models and the measures.
 
 >>> from simulator.faults import MmaTarget, single_bits
 >>> target = MmaTarget("mma.sp.m16n8k32.f32.f16.f16.f32", cases=2)
@@ -25,6 +25,6 @@ __all__ = [
 
 
 def single_bits(target: MmaTarget, site: str, where: str = "live") -> Faults:
-    """Every single-bit flip of a site, for every case: of bits that are read ("live"), of the others ("dead"), or
-    "all"."""
+    """Every single-bit flip of a site, for every case. `where` selects the bits: "live" (those that the instruction
+    reads), "dead" (those that it does not read) or "all"."""
     return every_fault(Group(site, site, "flip", where), target.sites[site], target.layout, target.cases, target.seed)

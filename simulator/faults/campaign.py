@@ -1,5 +1,5 @@
-"""Campaign files: TOML that says what is injected where, and the lists of faults that they make; docs/faults.md lists
-tables, keys and kinds."""
+"""Campaign files: TOML files that say which faults to inject into what. This module reads them and makes the lists of
+faults. docs/faults.md lists the tables, keys and kinds of fault."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from simulator.version import __version__
 
 @dataclass(frozen=True)
 class _Head:
-    """`[campaign]`: see `Campaign`."""
+    """The keys of the table `[campaign]`; `Campaign` says what they mean."""
 
     name: str = ""
     seed: Annotated[int, Between(0, (1 << 63) - 1)] = 0
@@ -37,14 +37,14 @@ class _Head:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign.
+    """A campaign file that was read: a target and the groups of faults to inject into it.
 
     Attributes:
-        path: the file, for errors.
-        name: for reports.
-        seed: of everything that is drawn.
-        subject: what faults are injected into.
-        groups: of faults.
+        path: the file, for error messages.
+        name: the name of the campaign, for reports.
+        seed: the seed from which everything random is drawn.
+        subject: the target that the faults are injected into.
+        groups: the groups of faults, one for each [[faults]] table.
     """
 
     path: str
@@ -54,8 +54,9 @@ class Campaign:
     groups: tuple[Group, ...]
 
     def populations(self) -> list[Population]:
-        """Of each group: every fault that it could have; ConfigError for a site that the subject has not."""
-        found = []
+        """For each group, the population of every fault that it could have. ConfigError for a site that the target does
+        not have."""
+        populations = []
         for group in self.groups:
             site = self.subject.sites.get(group.site)
             if site is None:
@@ -67,15 +68,16 @@ class Campaign:
                 raise ConfigError(self.path, error.key, error.reason, error.legal) from None
             if not one.size:
                 self._fail(group.name, "there is no such fault", "another site, kind or where")
-            found.append(one)
-        return found
+            populations.append(one)
+        return populations
 
     def counts(self) -> list[tuple[int, int]]:
-        """For each group: faults that are injected, and faults that there are."""
+        """For each group, how many faults are injected and how many there are to choose from."""
         sizes = [one.size for one in self.populations()]
         return [(self._wanted(group, size), size) for group, size in zip(self.groups, sizes, strict=True)]
 
     def _wanted(self, group: Group, size: int) -> int:
+        """How many faults of a group are injected, of the `size` that there are."""
         if group.margin:
             return sample_size(size, group.margin, group.confidence)
         if group.count > size:
@@ -84,13 +86,13 @@ class Campaign:
         return group.count or size
 
     def faults(self) -> Iterator[Faults]:
-        """The list, in blocks: group after group, each in the order of its population."""
+        """The faults of the campaign, in blocks: group after group, each in the order of its population."""
         first = 0
         for number, (group, one) in enumerate(zip(self.groups, self.populations(), strict=True)):
-            wanted = self._wanted(group, one.size)
-            index = self._sample(number, one.size, wanted)
-            for start in range(0, wanted, BLOCK):
-                part = np.arange(start, min(start + BLOCK, wanted)) if index is None else index[start : start + BLOCK]
+            injected = self._wanted(group, one.size)
+            index = self._sample(number, one.size, injected)
+            for start in range(0, injected, BLOCK):
+                part = np.arange(start, min(start + BLOCK, injected)) if index is None else index[start : start + BLOCK]
                 rows = one.make(part)
                 rows["id"] = first + start + np.arange(len(part))
                 rows["group"] = number
@@ -98,24 +100,25 @@ class Campaign:
                     _need_config(self.path, self.subject)
                     rows = self.subject.at_cycles(rows)
                 yield drawn(rows, self.seed)
-            first += wanted
+            first += injected
 
-    def _sample(self, number: int, size: int, wanted: int) -> Any:
-        """Indices without repetition, ascending; None for all."""
-        if wanted == size:
+    def _sample(self, number: int, size: int, injected: int) -> Any:
+        """Indices into a population, drawn without repetition, in ascending order; None if every fault is taken."""
+        if injected == size:
             return None
         entropy = int(seeds(self.seed, np.array([-1 - number]))[0])
-        chosen = np.random.Generator(np.random.Philox(entropy)).choice(size, wanted, replace=False, shuffle=False)
+        chosen = np.random.Generator(np.random.Philox(entropy)).choice(size, injected, replace=False, shuffle=False)
         return np.sort(chosen)
 
     def about(self) -> dict[str, object]:
-        """The head of its list: enough to inject each fault again, without the campaign file."""
+        """The head of the campaign's list of faults. It holds enough to inject each fault again without the campaign
+        file."""
         subject = self.subject
         counts = self.counts()
         groups = [
             {name: getattr(group, name) for name in ("name", "site", "kind", "where")}
-            | {"faults": wanted, "population": 0 if group.kind == "word" else size}
-            for group, (wanted, size) in zip(self.groups, counts, strict=True)
+            | {"faults": injected, "population": 0 if group.kind == "word" else size}
+            for group, (injected, size) in zip(self.groups, counts, strict=True)
         ]
         return {
             "tcsim": __version__,
@@ -126,10 +129,11 @@ class Campaign:
             "rule": subject.rule,
             "operands": subject.digest,
             "groups": json.dumps(groups),
-            "faults": sum(wanted for wanted, _ in counts),
+            "faults": sum(injected for injected, _ in counts),
         }
 
     def _fail(self, group: str, reason: str, legal: str) -> NoReturn:
+        """Raises ConfigError about a key of the campaign file."""
         raise ConfigError(self.path, f"faults.{group}", reason, legal)
 
 
@@ -156,6 +160,7 @@ def read_campaign(path: str | Path) -> Campaign:
 
 
 def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarget) -> Group:
+    """A [[faults]] table as a `Group`; ConfigError for keys or values that do not fit the target."""
     name = f"{row.get('site')} {row.get('kind')}"
     group = tables.record(Group, place, {"name": name, **row})
     if group.kind == "selector" and group.site != "selector":
@@ -186,6 +191,7 @@ def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarg
 
 
 def _need_config(path: str, target: ProgramTarget) -> None:
+    """ConfigError if a program has no config, which faults at a cycle need."""
     if target.config is None:
         legal = "the name of a config, such as h100_sxm"
         raise ConfigError(path, "subject.config", "is missing: faults at a cycle need a chip's times", legal)

@@ -1,4 +1,5 @@
-"""Detectors: what would have seen a fault, whatever the policy did about it.
+"""Detectors of faults, such as parity bits and checksums: for each fault they say whether the detector would have seen
+it, whatever the policy did about the fault.
 
 legality   a check of the codes that are read: one is not defined for the form
 ordered    a stricter check: the indices of every code that is read must ascend (1:2: one of the two legal codes)
@@ -23,7 +24,8 @@ Reals = NDArray[np.float64]
 
 
 def code_checks(codes: Bits, legal: Mask, sparsity: Sparsity) -> tuple[Mask, Mask]:
-    """Of codes [case, row, chunk] and whether each is defined: whether any is not, and whether any does not ascend."""
+    """Checks codes [case, row, chunk], given whether each is defined. Returns two answers for each case: whether any
+    code is not defined, and whether the indices of any code do not ascend."""
     table = np.ones(16, np.bool_)
     table[list(sparsity.ordered)] = False
     return np.asarray((~legal).any(axis=(1, 2))), np.asarray(table[codes].any(axis=(1, 2)))
@@ -37,21 +39,21 @@ class Checksums:
     """
 
     def __init__(self, golden: Reals, exact: Reals) -> None:
-        """`golden`: D as the chip gives it; `exact`: the exact A * B + C; both [case, row, column], of cases without
-        faults."""
+        """Sets the tolerances from cases without faults. `golden` is D as the chip computes it, `exact` the exact A * B
+        + C; both are [case, row, column]."""
         with np.errstate(invalid="ignore"):
             self.exact_rows, self.exact_columns = exact.sum(axis=2), exact.sum(axis=1)
             self.row_tolerance = _largest(golden.sum(axis=2), self.exact_rows)
             self.column_tolerance = _largest(golden.sum(axis=1), self.exact_columns)
 
     def widen(self, other: Checksums) -> None:
-        """Takes the tolerances of other fault-free runs where they are larger."""
+        """Raises the tolerances to those of other fault-free runs where these are larger."""
         self.row_tolerance = max(self.row_tolerance, other.row_tolerance)
         self.column_tolerance = max(self.column_tolerance, other.column_tolerance)
 
     def sees(self, d: Reals, case: NDArray[np.integer]) -> Mask:
-        """Whether D [fault, row, column] of these cases fails either check. A sum that is infinite or NaN without
-        faults must be one of them."""
+        """Whether D [fault, row, column] of these cases fails the row check or the column check. A sum that is infinite
+        or NaN without faults must be infinite or NaN here too."""
         with np.errstate(invalid="ignore"):
             rows = _fits(d.sum(axis=2), self.exact_rows[case], self.row_tolerance)
             columns = _fits(d.sum(axis=1), self.exact_columns[case], self.column_tolerance)
@@ -59,7 +61,7 @@ class Checksums:
 
 
 def _largest(sums: Reals, exact: Reals) -> float:
-    """The largest difference of sums that are finite."""
+    """The largest absolute difference between two arrays of sums, over those that are finite."""
     apart = np.abs(sums - exact)
     return float(apart[np.isfinite(apart)].max(initial=0.0))
 

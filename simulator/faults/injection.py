@@ -1,12 +1,13 @@
-"""What a fault does to a word of a running program, and when.
+"""One fault of a running program: which word it changes, what it makes of it, and when.
 
 flip, set, word  strike once, before dynamic instruction `at`; with `until` above at + 1 the struck bits keep their new
                  value up to there
 stuck0, stuck1   hold from `at` to before `until`, or to the end (-1): they are applied again before every instruction
 
-`at` below 0 is the start of the run. A fault in registers counts the dynamic instructions of its own warp; one in
-shared or Tensor Memory strikes when the warp `case` gets to `at`, and is held before every instruction of any warp. A
-fault in a selector concerns the `mma.sp` that the warp executes as `at`; below 0: all that it executes.
+A value of `at` below 0 is the start of the run. A fault in registers counts the dynamic instructions of its own warp;
+one in shared or Tensor Memory strikes when the warp `case` gets to `at`, and is held before every instruction of any
+warp. A fault in a selector concerns the `mma.sp` that the warp executes as `at`; below 0 it concerns all that the warp
+executes.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ class FaultInjection:
     """One fault of a program.
 
     Attributes:
-        row: of the list.
-        warp: whose time counts, over all CTAs; and whose register or instruction it is.
-        cta, local: its CTA, and its number there.
-        mask: bits that it concerns.
-        first, last: dynamic instructions between which it is applied.
-        target: what the bits become, once that is known.
-        changed: whether it has changed anything.
-        was: the word before it struck first.
+        row: the fault's row in the list.
+        warp: the warp, over all CTAs, whose instructions are counted; for registers and selectors also the warp that is
+            struck.
+        cta, local: the CTA of that warp, and the warp's number in it.
+        mask: the bits that the fault concerns.
+        first, last: the dynamic instructions between which it is applied.
+        target: what the bits become; set when the fault first strikes.
+        changed: whether the fault has changed anything yet.
+        was: the word before the first strike.
     """
 
     row: Any
@@ -57,22 +59,25 @@ class FaultInjection:
 
     @classmethod
     def of(cls, fault: Any, warps: int) -> FaultInjection:
-        """From a row of a list, already checked; `warps`: of one CTA."""
+        """The injection that a row of a list describes. The row has been checked already; `warps` is the number of
+        warps of a CTA."""
         site, model = SITES[int(fault["site"])], MODELS[int(fault["model"])]
-        warp, at, until, word, lane, value = (int(fault[n]) for n in ("case", "at", "until", "word", "lane", "value"))
-        first = max(at, 0)
-        held = model in ("stuck0", "stuck1") or (model == "selector" and at < 0)
+        warp, start, until, word, lane, value = (
+            int(fault[n]) for n in ("case", "at", "until", "word", "lane", "value")
+        )
+        first = max(start, 0)
+        held = model in ("stuck0", "stuck1") or (model == "selector" and start < 0)
         last = max(until, first + 1) if until >= 0 else FOREVER if held else first + 1
         cta, local = divmod(warp, warps)
         return cls(fault, site, model, warp, cta, local, word, lane, int(bits_of(fault)), value, first, last)
 
     @property
     def lasting(self) -> bool:
-        """Whether it is applied more than once."""
+        """Whether the fault is applied more than once."""
         return self.last > self.first + 1
 
     def applied(self, now: int) -> int:
-        """The word with the fault in it; the first call decides what the bits of a flip become."""
+        """The word with the fault in it. The first call decides what the bits of a flip become."""
         if self.target is None:
             model: Model = BY_NAME[self.model]
             self.was, self.target = now, model.becomes(now, self.value, 0) & 0xFFFFFFFF
@@ -81,16 +86,18 @@ class FaultInjection:
         return new
 
     def hit(self, machine: CtaState) -> None:
-        """Applies it to the CTA that it is in; a selector is no state."""
+        """Applies the fault to the state of its CTA. Nothing happens for a selector, which is part of an instruction
+        and no state."""
         words = words_of(machine, self.site)
         if words is not None:
             place = {"registers": (self.local, self.word, self.lane), "shared": (self.word,)}
-            at = place.get(self.site, (self.lane, self.word))
-            words[at] = self.applied(int(words[at]))
+            place_of_word = place.get(self.site, (self.lane, self.word))
+            words[place_of_word] = self.applied(int(words[place_of_word]))
 
 
 def words_of(machine: CtaState, site: str) -> NDArray[np.uint32] | None:
-    """The words of a site: [warp, register, lane], [word] or [lane, column]; None of a selector."""
+    """The array of words of a site in a CTA: registers [warp, register, lane], shared memory [word] or Tensor Memory
+    [lane, column]; None for a selector."""
     if site == "registers":
         return machine.registers.values
     if site == "shared":

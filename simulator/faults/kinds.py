@@ -1,8 +1,9 @@
-"""Which faults there are: the population of each group of a campaign.
+"""The kinds of fault that a campaign can ask for, such as single bits, double bits or wrong codes. For each group of a
+campaign this module describes its population: all faults that the group could have.
 
-A population is a function from its index to a row of `simulator.faults.table`, for whole arrays of indices; so that
-"every fault" and "n of them at random" are the same code, and no list has to be in memory. To add a kind is a function
-and a line of `KINDS`.
+A population is a function from an index to a row of `simulator.faults.table`, and works on whole arrays of indices. So
+"every fault" and "n of them at random" are the same code, and no list has to be in memory. To add a kind takes one
+function and one line of `KINDS`.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ class Group:
     """One [[faults]] table of a campaign.
 
     Attributes:
-        name: for reports.
-        site: of `SITES`.
-        kind: a key of `KINDS`.
-        where: "live", "dead" or "all" bits.
-        bits: of multiple flips.
-        adjacent: whether these are neighbours.
-        codes: values of codes, see `code_values`.
-        count: faults to draw; 0: every one.
-        margin, confidence: draw so many that an interval is as narrow as this; 0: by `count`.
-        at, until: when, of programs: dynamic instructions of the warp, or (`clock` = "cycle") cycles; -1: the whole
-            run; "any" of a campaign file: each of them.
+        name: the name of the group, for reports.
+        site: the site that is struck, one of `SITES`.
+        kind: the kind of fault, a key of `KINDS`.
+        where: which bits: "live" (read), "dead" (not read) or "all".
+        bits: how many bits a multiple flip has.
+        adjacent: whether these bits are neighbours.
+        codes: which values of codes are written, see `code_values`.
+        count: how many faults to draw; 0 takes every one.
+        margin, confidence: draw as many faults as an interval of this half width needs; with margin 0, `count` decides.
+        at, until: when, for programs: dynamic instructions of the warp, or cycles if `clock` is "cycle"; -1 is the
+            whole run. "any" in a campaign file stands for each of them.
         clock: "instruction" or "cycle".
-        warps: of programs: those that faults strike; all if empty.
+        warps: the warps that faults strike, for programs; all if empty.
     """
 
     name: str
@@ -70,17 +71,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Population:
-    """All faults of a group: `make(index)` are the rows of these indices."""
+    """All faults of a group: there are `size`, and `make(index)` gives the rows for an array of indices."""
 
     size: int
     make: Callable[[Indices], Faults]
 
 
 def population(group: Group, site: Site, found: FormLayout, cases: int) -> Population:
-    """The faults of a group on every one of `cases` sets of operands, the same fault of all cases together.
+    """The population of a group on every one of `cases` sets of operands; the same fault of all cases stands together.
 
     Raises:
-        ConfigError: the group asks for what the site has not.
+        ConfigError: the group asks for what the site does not have.
     """
     spread = KINDS[group.kind](group, site, found)
     times, numbers = np.atleast_1d(group.at), np.array(group.warps or range(cases))
@@ -97,7 +98,7 @@ def population(group: Group, site: Site, found: FormLayout, cases: int) -> Popul
 
 
 def _rows(model: str, count: int, **columns: object) -> Faults:
-    """Rows of one model with these columns."""
+    """Rows of the list with one model and these columns."""
     faults = empty(count)
     faults["model"] = MODELS.index(model)
     for name, values in columns.items():
@@ -106,12 +107,13 @@ def _rows(model: str, count: int, **columns: object) -> Faults:
 
 
 def _need(group: Group, condition: bool, reason: str, legal: str) -> None:
+    """Raises ConfigError about a key of the group unless the condition holds."""
     if not condition:
         raise ConfigError("campaign", f"faults.{group.name}", reason, legal)
 
 
 def _bits(group: Group, site: Site, model: str) -> Population:
-    """Every single bit."""
+    """One fault for every single bit of the site."""
     places = site.bits(group.where)
 
     def make(index: Indices) -> Faults:
@@ -122,22 +124,22 @@ def _bits(group: Group, site: Site, model: str) -> Population:
 
 
 def _patterns(group: Group, site: Site, masks: Bits, *, whole: bool = False) -> Population:
-    """Every one of these patterns of flips in every word: `live` if it touches a bit that is read (`whole`: no other),
-    `dead` if it touches none."""
+    """Every one of these patterns of flips in every word. A pattern counts as `live` if it touches a bit that is read
+    (with `whole`: if it touches no other), and as `dead` if it touches none."""
     words = site.words("all")
     read = site.live[words[:, 0], words[:, 1]][:, None] & masks[None, :]
     hit = read == masks if whole else read != 0
     pairs = np.argwhere({"live": hit, "dead": read == 0, "all": np.ones_like(hit)}[group.where])
 
     def make(index: Indices) -> Faults:
-        at, which = pairs[index].T
-        return _rows("flip", len(index), word=words[at, 0], lane=words[at, 1], mask=masks[which])
+        place, which = pairs[index].T
+        return _rows("flip", len(index), word=words[place, 0], lane=words[place, 1], mask=masks[which])
 
     return Population(len(pairs), make)
 
 
 def _flips(group: Group, site: Site, _: FormLayout) -> Population:
-    """Several bits of a word at once, neighbours or any."""
+    """Several bits of a word flipped at once: neighbours only, or any."""
     if group.adjacent:
         masks = [((1 << group.bits) - 1) << low for low in range(33 - group.bits)]
     else:
@@ -151,14 +153,14 @@ def _fields(group: Group, site: Site, size: int) -> Population:
     return _patterns(group, site, np.concatenate([values << np.uint32(low) for low in range(0, 32, size)]))
 
 
-def _codes(group: Group, site: Site, found: FormLayout) -> Population:
+def _codes(group: Group, site: Site, layout: FormLayout) -> Population:
     """Every code of the metadata replaced by each of some values."""
     places = _codes_of(group, site, "codes").reshape(-1, 3)
-    values = np.array(code_values(group, found), np.uint32)
+    values = np.array(code_values(group, layout), np.uint32)
 
     def make(index: Indices) -> Faults:
-        at, which = np.divmod(index, len(values))
-        word, lane, low = places[at].T
+        place, which = np.divmod(index, len(values))
+        word, lane, low = places[place].T
         mask, value = (bits << low.astype(np.uint32) for bits in (np.uint32(15), values[which]))
         return _rows("set", len(index), word=word, lane=lane, mask=mask, value=value)
 
@@ -166,13 +168,16 @@ def _codes(group: Group, site: Site, found: FormLayout) -> Population:
 
 
 def _codes_of(group: Group, site: Site, what: str) -> Indices:
+    """The place of each code in a site, as `Site.codes`; ConfigError for a site without codes. `what` names the faults
+    in the error."""
     if site.codes is None:
         raise ConfigError("campaign", f"faults.{group.name}", f"{what} in site {site.name}", "e, the metadata")
     return site.codes
 
 
 def code_values(group: Group, found: FormLayout) -> tuple[int, ...]:
-    """Codes to write: `undefined` by the form; `descending` or `equal` indices; `unordered`: both of these; all 16."""
+    """The codes to write: those that the form leaves `undefined`; those whose indices are `descending` or `equal`;
+    `unordered` for both of these; `all` for all 16."""
     every = range(16)
     choices: Mapping[str, tuple[int, ...]] = {
         "undefined": tuple(code for code in every if code not in found.codes),
@@ -185,13 +190,13 @@ def code_values(group: Group, found: FormLayout) -> tuple[int, ...]:
 
 
 def _lanes(group: Group, site: Site, _: FormLayout) -> Population:
-    """The word of a lane replaced by that of each other lane: a crossed wire."""
+    """The word of a lane replaced by that of each other lane, as a crossed wire does it."""
     words, others = site.words(group.where), site.live.shape[1] - 1
     _need(group, others > 0, f"site {site.name} has one lane", "a site of several lanes")
 
     def make(index: Indices) -> Faults:
-        at, other = np.divmod(index, others)
-        word, lane = words[at].T
+        place, other = np.divmod(index, others)
+        word, lane = words[place].T
         return _rows("lane", len(index), word=word, lane=lane, mask=0xFFFFFFFF, lane2=other + (other >= lane))
 
     return Population(len(words) * others, make)
@@ -213,7 +218,8 @@ def _swaps(group: Group, site: Site, _: FormLayout) -> Population:
 
 
 def _words(group: Group, site: Site, _: FormLayout) -> Population:
-    """A word replaced by a random one: drawn from the seed of the fault, so that any number of them can be had."""
+    """A word replaced by a random one. The word comes from the seed of the fault, so a group can have any number of
+    them."""
     words = site.words(group.where)
     draws = max(1, math.ceil(group.count / max(1, len(words))))
 
@@ -224,18 +230,18 @@ def _words(group: Group, site: Site, _: FormLayout) -> Population:
     return Population(len(words) * draws, make)
 
 
-def _selectors(group: Group, _: Site, found: FormLayout) -> Population:
+def _selectors(group: Group, _: Site, layout: FormLayout) -> Population:
     """Every other value of the two bits of the selector."""
-    _need(group, bool(found.selectors), "a selector of a dense form", "a sparse form")
-    values = np.array([value for value in range(4) if value != found.choice.selector])
+    _need(group, bool(layout.selectors), "a selector of a dense form", "a sparse form")
+    values = np.array([value for value in range(4) if value != layout.choice.selector])
     return Population(len(values), lambda index: _rows("selector", len(index), mask=3, value=values[index]))
 
 
-def _alignments(group: Group, site: Site, found: FormLayout) -> Population:
+def _alignments(group: Group, site: Site, layout: FormLayout) -> Population:
     """An operand in Tensor Memory moved to other lanes: "live": to the other half of every 32; "dead": to each other
     wrong lane."""
     _need(group, "align" in site.models, f"kind align of site {site.name}", "base_d, base_a, base_e")
-    right = found.choice.base_lane
+    right = layout.choice.base_lane
     half = right ^ HALF
     others = [lane for lane in range(TMEM_LANES) if lane not in (right, half)]
     lanes = np.array({"live": [half], "dead": others, "all": [half, *others]}[group.where], np.uint32)
@@ -260,7 +266,7 @@ assert tuple(KINDS) == KIND_NAMES
 
 
 def drawn(faults: Faults, campaign_seed: int) -> Faults:
-    """The rows with their seeds, and what a seed decides (the value of a replaced word) written out."""
+    """The rows with their seeds, and with what a seed decides (the value of a replaced word) filled in."""
     faults["seed"] = seeds(campaign_seed, faults["id"])
     random = faults["model"] == MODELS.index("word")
     faults["value"] = np.where(random, (faults["seed"] >> np.uint64(32)).astype(np.uint32), faults["value"])
@@ -268,7 +274,7 @@ def drawn(faults: Faults, campaign_seed: int) -> Faults:
 
 
 def every_fault(group: Group, site: Site, found: FormLayout, cases: int, seed: int) -> Faults:
-    """All faults of a group, numbered."""
+    """All faults of a group, numbered from 0."""
     every = population(group, site, found, cases)
     faults = every.make(np.arange(every.size))
     faults["id"] = np.arange(every.size)

@@ -1,5 +1,8 @@
-"""Many faulty runs of a program at once, in lock step beside the one without faults (`simulator.simulation.lockstep`):
-a copy has the warp of its register fault, or all warps for a fault in shared memory."""
+"""Runs many faulty copies of a program at once, in lock step beside the run without faults.
+
+It builds on `simulator.simulation.lockstep`. A copy holds only the warp of its register fault, or all warps for a fault
+in shared memory.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,11 @@ ROWS = 256  # warps of copies that run together
 
 
 class LockstepRuns(Lockstep):
-    """Runs of one program, one for each injection.
+    """Runs of one program, one copy for each injection.
 
     Attributes:
-        illegal, unordered: bool [copy]: metadata that a matrix instruction read held such a code where it differed.
+        illegal, unordered: bool [copy]: whether metadata that a matrix instruction read, and that differs from the run
+            without faults, held a code that is undefined, or one whose indices do not ascend.
     """
 
     def __init__(self, session: Session, injections: Sequence[FaultInjection]) -> None:
@@ -40,6 +44,7 @@ class LockstepRuns(Lockstep):
         self._held_shared: list[int] = []
 
     def disturb(self, warps: Sequence[int], index: int) -> None:
+        """Applies the faults that strike, or last, before dynamic instruction `index` of these warps."""
         for warp in warps:
             for copy in self._starting.get((warp, index), ()):
                 self._strike(copy)
@@ -53,10 +58,11 @@ class LockstepRuns(Lockstep):
                 self._held_shared.append(copy)
 
     def is_over(self, copy: int) -> bool:
+        """Whether the fault of a copy will not be applied any more."""
         return self.index[self.injections[copy].local] >= self.injections[copy].last
 
     def _strike(self, copy: int) -> None:
-        """The fault strikes for the first time."""
+        """Applies the fault of a copy for the first time."""
         self.begin(copy)
         injection = self.injections[copy]
         if injection.site == "registers":
@@ -71,11 +77,12 @@ class LockstepRuns(Lockstep):
                 self._held_shared.append(copy)
 
     def _hit_shared(self, copy: int) -> None:
+        """Applies the fault of a copy to its shared memory."""
         injection = self.injections[copy]
         self.shared.put(copy, injection.word, injection.applied(self.shared.words(copy, injection.word)))
 
     def _hold(self, held: list[int], index: int) -> None:
-        """Applies again what lasts, in the registers of a warp."""
+        """Applies again, in the registers of a warp, the faults that last."""
         held[:] = [copy for copy in held if not self.done[copy] and index < self.injections[copy].last]
         injections = [self.injections[copy] for copy in held]
         rows = np.array([self.rows_of[copy][0] for copy in held], np.intp)
@@ -88,19 +95,20 @@ class LockstepRuns(Lockstep):
         now = values[rows, word, lane]
         new = now & ~mask | target & mask
         values[rows, word, lane] = new
-        for at in np.flatnonzero(now != new):
-            injections[at].changed = True
+        for number in np.flatnonzero(now != new):
+            injections[number].changed = True
 
     def executes(self, operation: Operation, rows: Warps, index: int) -> Executor:
+        """What to execute in place of the operation, so that a copy with a faulty selector uses its own."""
         form, instruction = operation.instruction.form, operation.instruction
         if not is_mma(form) or not form.sparse:
             return super().executes(operation, rows, index)
         selectors = np.full(len(rows), instruction.selector)
         golden = int((self.row_copy[rows] < 0).sum())
-        for at in range(golden, len(rows)):
-            injection = self.injections[int(self.row_copy[rows[at]])]
+        for row in range(golden, len(rows)):
+            injection = self.injections[int(self.row_copy[rows[row]])]
             if injection.site == "selector" and injection.first <= index < injection.last:
-                selectors[at] = injection.value
+                selectors[row] = injection.value
                 injection.changed |= injection.value != instruction.selector
         self._look(form, operation, rows, selectors)
 
@@ -115,7 +123,7 @@ class LockstepRuns(Lockstep):
         return run
 
     def _look(self, form: MmaForm, operation: Operation, rows: Warps, selectors: NDArray[np.int64]) -> None:
-        """Detectors: codes that differ from those of the run without faults."""
+        """Runs the detectors of the metadata on codes that differ from those of the run without faults."""
         words = reader(operation.instruction["e"])(self.machine, rows)[:, 0]
         own = np.zeros(self.session.program.warps, np.intp)
         first = self.row_copy[rows] < 0

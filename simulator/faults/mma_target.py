@@ -1,8 +1,10 @@
-"""Faults in one `mma` or `mma.sp`: thousands at once through the vectorised executor, each with its outcome.
+"""A fault target that is one `mma` or `mma.sp` instruction: it runs thousands of faults at once through the vectorised
+executor and gives each its outcome.
 
-Sites are the fragments of its operands as registers [word, lane], the metadata, scale factors, and the selector, an
-immediate. Operands are normal numbers (integers: every pattern alike), A pruned by magnitude, or given. Case c of a
-campaign has the same operands whatever else is in it: they come from the campaign's seed and c alone.
+The sites are the fragments of its operands as registers [word, lane], the metadata, the scale factors, and the
+selector, which is an immediate. The operands are normal numbers (integers: every pattern alike) with A pruned by
+magnitude, or they are given. Case c of a campaign has the same operands whatever else is in it, since they come from
+the campaign's seed and c alone.
 """
 
 from __future__ import annotations
@@ -38,14 +40,14 @@ _SHOWN = 16  # elements of D that are listed
 
 @dataclass(frozen=True)
 class MmaTarget(FaultTarget):
-    """One instruction with operands, to inject faults into.
+    """One instruction with its operands, to inject faults into.
 
     Attributes:
-        opcode, target: of the instruction.
-        choice: selector, ids of scale factors.
-        cases: sets of operands.
-        seed: of these.
-        policy: see `simulator.faults.policies`.
+        opcode, target: the instruction, and the chip that executes it.
+        choice: the selector, and the ids of scale factors.
+        cases: how many sets of operands there are.
+        seed: the seed from which they are drawn.
+        policy: what is done about undefined codes, see `simulator.faults.policies`.
         arithmetic: "chip" or "exact".
         given: registers [case, word, lane] by operand, in place of drawn ones.
     """
@@ -61,15 +63,18 @@ class MmaTarget(FaultTarget):
 
     @property
     def numbers(self) -> range:
+        """The numbers of the cases."""
         return range(self.cases)
 
     @cached_property
     def layout(self) -> FormLayout:
+        """The layout of the instruction, for the choice of selector and ids."""
         return form_layout(self.opcode, self.choice)
 
     @cached_property
     def form(self) -> MmaForm:
-        """IsaError or ConfigError if it is no such instruction, or one of 64-bit registers."""
+        """The instruction's form. IsaError or ConfigError if it is no `mma` of this kind, or one of 64-bit
+        registers."""
         form = self.layout.form
         if not is_mma(form) or form.a_type.bits == 64 or form.blocks > 1:
             legal = "mma.sp or mma, but f64 and m8n8k4 of f16"
@@ -78,18 +83,19 @@ class MmaTarget(FaultTarget):
 
     @cached_property
     def sites(self) -> dict[str, Site]:
-        found = {}
+        """The operands, and for a sparse instruction the selector."""
+        sites = {}
         for name, operand in self.layout.operands.items():
             fragment = getattr(self.form, name, None) if name in "abcd" else None
             used = (1 << operand.bits) - 1
             if fragment is not None and fragment.type.is_float:
                 used = (2 << fragment.type.sign_bit) - (1 << fragment.type.padding)
-            found[name] = operand_site(name, operand, used)
-        return found | ({"selector": SELECTOR} if self.form.sparse else {})
+            sites[name] = operand_site(name, operand, used)
+        return sites | ({"selector": SELECTOR} if self.form.sparse else {})
 
     @cached_property
     def golden(self) -> dict[str, Bits]:
-        """Words uint32 [case, word, lane] of every site, and D as it should be."""
+        """What every site holds without faults, uint32 words [case, word, lane], D included."""
         drawn = [self._draw(case) for case in range(self.cases)]
         words = {name: np.stack([registers[name] for registers in drawn]) for name in drawn[0]}
         words |= {name: np.ascontiguousarray(array) for name, array in self.given}
@@ -97,17 +103,20 @@ class MmaTarget(FaultTarget):
         return words | {"selector": np.full((self.cases, 1, 1), self.choice.selector, np.uint32)}
 
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
+        """The words of a site without faults, at arrays of places."""
         return np.asarray(self.golden[site][case, word, lane])
 
     @cached_property
     def digest(self) -> str:
-        found = hashlib.sha256()
+        """A short SHA-256 of the operands and of D without faults."""
+        hasher = hashlib.sha256()
         for name in sorted(self.golden.keys() - {"selector"}):
-            found.update(name.encode() + np.ascontiguousarray(self.golden[name], "<u4").tobytes())
-        return found.hexdigest()[:16]
+            hasher.update(name.encode() + np.ascontiguousarray(self.golden[name], "<u4").tobytes())
+        return hasher.hexdigest()[:16]
 
     @property
     def rule(self) -> str:
+        """The rule by which the chip adds, and its evidence; "exact" where nothing is rounded by the chip's rule."""
         if self.arithmetic != "chip" or not self.form.a_type.is_float:
             return "exact"
         row = sum_row(self.form, parse_target(self.target))
@@ -116,6 +125,7 @@ class MmaTarget(FaultTarget):
         )
 
     def describe(self) -> dict[str, Any]:
+        """The plain values from which the same target can be made, without the policy."""
         about = {name: getattr(self, name) for name in ("opcode", "target", "cases", "seed", "arithmetic")}
         choice = self.choice
         return about | {
@@ -123,7 +133,7 @@ class MmaTarget(FaultTarget):
         }  # fmt: skip
 
     def _draw(self, case: int) -> dict[str, Bits]:
-        """Registers [word, lane] of one case."""
+        """The registers [word, lane] of one case, by operand."""
         form, rng = self.form, np.random.default_rng([self.seed, case])
         registers: dict[str, Bits] = {}
         if form.sparse:
@@ -156,19 +166,20 @@ class MmaTarget(FaultTarget):
         return multiply(self.form, *operands, words["e"][:, 0], selector, policy, **how)
 
     def faulty(self, faults: Faults) -> tuple[dict[str, Bits], Edits]:
-        """Words uint32 [fault, word, lane] with the faults in them (those of D too), and what they change."""
-        found = self.edits(faults)
+        """The words uint32 [fault, word, lane] of every site with the faults in them (those of D too), and what the
+        faults change."""
+        changes = self.edits(faults)
         words = {name: array[faults["case"]] for name, array in self.golden.items()}
         for number in np.unique(faults["site"]).tolist():
             index = np.flatnonzero(faults["site"] == number)
-            mine, array = found.rows(index), words[SITES[number]]
+            mine, array = changes.rows(index), words[SITES[number]]
             array[index, mine.word, mine.lane] ^= mine.invert
             array[index, mine.word2, mine.lane2] ^= mine.invert2
-        return words, found
+        return words, changes
 
     def execute(self, words: dict[str, Bits], faults: Faults) -> Bits:
-        """D of every fault under the policy, [fault, word, lane], faults in D itself included; where the selector is
-        out of range: as it should be."""
+        """D of every fault under the policy, [fault, word, lane], with the faults in D itself. Where the selector is
+        out of range, D is the one without faults."""
         if not self.form.sparse:
             d = self._multiply(words, 0, self.policy)
         else:
@@ -182,23 +193,24 @@ class MmaTarget(FaultTarget):
         return d
 
     def run(self, faults: Faults) -> Results:
+        """Runs all faults at once and gives the outcome of each."""
         self.check(faults)
         results = outcomes.empty(faults["id"])
         for first in range(0, len(faults), BATCH):
             part = faults[first : first + BATCH]
-            words, found = self.faulty(part)
+            words, changes = self.faulty(part)
             matrix = self.form.d.gather(self.execute(words, part))
             stopped = np.zeros(len(part), np.uint8)
             if self.form.sparse:
                 beyond = words["selector"][:, 0, 0] >= self.form.metadata.selectors
                 stopped[beyond] = reason("illegal-instruction")
-            observed = Observed(matrix, self._seen(part, words, found, matrix), stopped)
+            observed = Observed(matrix, self._seen(part, words, changes, matrix), stopped)
             golden = self.golden_matrix[part["case"]]
-            judge(results[first : first + BATCH], found, observed, golden, self.form.d.type, self.policy)
+            judge(results[first : first + BATCH], changes, observed, golden, self.form.d.type, self.policy)
         return results
 
-    def _seen(self, faults: Faults, words: dict[str, Bits], found: Edits, matrix: Bits) -> dict[str, Any]:
-        """What each detector says, [fault]."""
+    def _seen(self, faults: Faults, words: dict[str, Bits], changes: Edits, matrix: Bits) -> dict[str, Any]:
+        """What each detector says about each fault, by the detector's name."""
         seen = {"abft": self.checksums.sees(outcomes.numbers(matrix, self.form.d.type), faults["case"])}
         if not self.form.sparse:
             return seen
@@ -208,17 +220,18 @@ class MmaTarget(FaultTarget):
             mine = np.flatnonzero(selectors == value)
             codes[mine] = metadata.gather(words["e"][mine, 0], min(value, metadata.selectors - 1))
         illegal, unordered = code_checks(codes, metadata.legal(codes), metadata.sparsity)
-        stored = np.where(faults["site"][:, None] == SITES.index("e"), found.stored, np.uint32(0))
+        stored = np.where(faults["site"][:, None] == SITES.index("e"), changes.stored, np.uint32(0))
         illegal |= selectors >= metadata.selectors
         return seen | {"legality": illegal, "ordered": unordered, "parity": parity(stored), "secded": secded(stored)}
 
     @cached_property
     def golden_matrix(self) -> Bits:
+        """D of each case without faults, as a matrix [case, row, column]."""
         return self.form.d.gather(self.golden["d"])
 
     @cached_property
     def checksums(self) -> Checksums:
-        """Of the cases, with tolerances from at least 64 fault-free ones."""
+        """The checksums of the cases, with tolerances from at least 64 fault-free ones."""
         exact = replace(self, policy="hardware", arithmetic="exact")
         d, e = (outcomes.numbers(one.golden_matrix, self.form.d.type) for one in (self, exact))
         own = Checksums(d, e)

@@ -1,6 +1,8 @@
-"""Fault models: what each of them makes of a 32-bit word, wherever the word is.
+"""Fault models: each says what a fault makes of a 32-bit word (flip a bit, hold it at 0, swap it with another),
+wherever the word is.
 
-A model says what the bits under a mask become; the other bits of the word stay. To add one is a line of `BY_NAME`.
+A model says what the bits under a mask become; the other bits of the word stay as they are. Adding a model takes one
+line of `BY_NAME`.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ Reader = Callable[[Any, Any], Bits]
 
 
 class Model(NamedTuple):
-    """One model.
+    """One fault model.
 
     Attributes:
-        becomes: the bits under the mask from (the word now, the row's value, the other word); integers or arrays.
-        mask: the bits that it concerns; 0: those of the row's mask.
-        other: what the other word is: "" for none, "lane" for the same word of `lane2`, "swap" for `word2` of `lane2`,
-            whose bits under `mask2` become those of this one in turn.
+        becomes: computes the new bits under the mask from the word as it is, the row's value and the other word; works
+            on integers and on arrays.
+        mask: the bits that the model concerns; 0 for those of the row's mask.
+        other: which word is the other word: "" for none, "lane" for the same word of `lane2`, "swap" for `word2` of
+            `lane2`, whose bits under `mask2` become those of this word in turn.
     """
 
     becomes: Callable[[Any, Any, Any], Any]
@@ -54,22 +57,23 @@ _SWAPS = np.array([model.other == "swap" for model in BY_NAME.values()])
 
 
 def bits_of(faults: Faults) -> Bits:
-    """The bits that each fault concerns at its first place, uint32 [fault]."""
+    """The bits that each fault concerns at its first place: uint32 [fault]."""
     fixed = _MASKS[faults["model"]]
     return np.where(fixed != 0, fixed, faults["mask"]).astype(np.uint32)
 
 
 def moves(faults: Faults) -> Mask:
-    """Whether a fault reads a second place, [fault]."""
+    """Whether each fault reads a second place: bool [fault]."""
     return np.asarray(_MOVES[faults["model"]])
 
 
 class Edits(NamedTuple):
-    """What faults change, all [fault]: a word, and the second one of a swap (else nothing, at the first place).
+    """What faults change, as arrays with one entry for each fault: a word, and for a swap a second word (for the others
+    the second one has no change).
 
     Attributes:
-        word, lane, before, invert: the place, the word there, and which of its bits change.
-        word2, lane2, before2, invert2: the same of the second place.
+        word, lane, before, invert: the place, the word there before, and which of its bits change.
+        word2, lane2, before2, invert2: the same for the second place.
         live, live2: the bits of both words that are read.
     """
 
@@ -86,28 +90,29 @@ class Edits(NamedTuple):
 
     @property
     def changed(self) -> Mask:
-        """Whether anything changes."""
+        """Whether each fault changes anything."""
         return np.asarray((self.invert | self.invert2) != 0)
 
     @property
     def read(self) -> Mask:
-        """Whether a bit that is read changes."""
+        """Whether each fault changes a bit that is read."""
         return np.asarray((self.invert & self.live | self.invert2 & self.live2) != 0)
 
     @property
     def stored(self) -> Bits:
-        """What changes in words of which anything is read, uint32 [fault, 2]: what a code beside each word looks at."""
+        """What changes in words of which any bit is read, uint32 [fault, 2]. A check code that is stored beside each
+        word looks at this."""
         return np.stack(
             [np.where(self.live != 0, self.invert, 0), np.where(self.live2 != 0, self.invert2, 0)], axis=1
         ).astype(np.uint32)
 
     def rows(self, index: Any) -> Edits:
-        """Those of some faults."""
+        """The edits of some of the faults."""
         return Edits(*(column[index] for column in self))
 
     def changes(self) -> list[tuple[int, int, int, int]]:
-        """Of one fault, as `rows` of a number gives it: word, lane, and the word there before and after; one change, or
-        the two of a swap."""
+        """The changes of one fault (from `rows` with a single number): word, lane, and the word there before and after.
+        There is one change, or two for a swap."""
         word, lane, before, invert, word2, lane2, before2, invert2, *_ = (int(column) for column in self)
         first = (word, lane, before, before ^ invert)
         return [first] if (word2, lane2) == (word, lane) else [first, (word2, lane2, before2, before2 ^ invert2)]
@@ -117,7 +122,8 @@ def edits(faults: Faults, read: Reader, live: Bits) -> Edits:
     """What faults of one site change.
 
     Args:
-        read: the words without faults at places (word, lane).
+        faults: the rows of the list.
+        read: the function that gives the words without faults at places (word, lane).
         live: the bits that are read, uint32 [word, lane].
     """
     model, word, lane, mask = faults["model"], faults["word"], faults["lane"], bits_of(faults)
@@ -143,11 +149,11 @@ def edits(faults: Faults, read: Reader, live: Bits) -> Edits:
 
 
 def _moved(words: Bits, source: Bits, to: Bits) -> Bits:
-    """The bits under one mask, moved under another."""
+    """The bits under one mask, moved to the places of another mask."""
     return (((words & source) >> _low(source)) << _low(to)).astype(np.uint32)
 
 
 def _low(mask: Bits) -> Bits:
-    """Place of the lowest bit that is set; 0 for no bit."""
+    """The position of the lowest bit that is set; 0 if none is set."""
     lowest = mask & (~mask + np.uint32(1))
     return np.where(mask == 0, 0, np.bitwise_count(lowest - np.uint32(1))).astype(np.uint32)

@@ -1,5 +1,5 @@
-"""What a fault did, and the one judge of it: masked, silent data corruption and how large, detected, a crash or a hang;
-and which detectors saw it.
+"""The outcomes of faults. This module classifies what each fault did (masked, silent data corruption, detected, a crash
+or a hang), measures how large a corruption is, and records which detectors saw it.
 
 masked     the result is the same, bit for bit. unread: no bit that is read has changed; same: the fault changed nothing
            (a bit that is stuck at the value it has); equal: what is read changed, the result did not
@@ -42,7 +42,7 @@ NAMED = {"outcome": OUTCOMES, "reason": REASONS}
 
 
 def empty(ids: NDArray[np.integer]) -> Results:
-    """Rows of masked faults."""
+    """Rows of results for these ids, all of them masked."""
     results = np.zeros(len(ids), DTYPE)
     results["id"] = ids
     results["first_row"] = results["first_column"] = results["class_changed"] = -1
@@ -50,6 +50,7 @@ def empty(ids: NDArray[np.integer]) -> Results:
 
 
 def reason(name: str) -> int:
+    """The number of a reason in the field `reason`."""
     return REASONS.index(name)
 
 
@@ -59,12 +60,12 @@ def flag(name: str) -> int:
 
 
 def flags(**seen: Any) -> NDArray[np.uint8]:
-    """The field `detectors` of results, from what each detector saw [fault]."""
+    """The field `detectors` of results, from what each detector saw: bool [fault] by the detector's name."""
     return np.asarray(np.sum([np.where(mask, flag(name), 0) for name, mask in seen.items()], axis=0), np.uint8)
 
 
 def stop(results: Results, where: Any, outcome: int, why: Any) -> None:
-    """Faults that end the run: there is no result to compare."""
+    """Marks the faults of `where` as ones that ended the run, so that there is no result to compare."""
     blank = empty(results["id"])
     blank["outcome"], blank["reason"], blank["detectors"] = outcome, why, results["detectors"]
     results[where] = blank[where]
@@ -72,13 +73,13 @@ def stop(results: Results, where: Any, outcome: int, why: Any) -> None:
 
 @dataclass(frozen=True)
 class Observed:
-    """What runs with faults came to, all [fault].
+    """What runs with faults resulted in, as arrays with one entry for each fault.
 
     Attributes:
-        got: their results as elements, uint32 [fault, row, column]; where a run stopped, anything.
-        seen: by detector, whether it saw something.
-        stopped: the reason why a run stopped, a number of `REASONS`; 0: it ended.
-        refused: whether a check in front of the core sees why it stopped.
+        got: their results as elements, uint32 [fault, row, column]; arbitrary where a run stopped.
+        seen: for each detector by name, whether it saw something.
+        stopped: why a run stopped, a number of `REASONS`; 0 if it ended.
+        refused: whether a check in front of the core recognises why it stopped.
     """
 
     got: Bits
@@ -93,9 +94,9 @@ def judge(
     """Fills in the outcomes of faults that were run.
 
     Args:
-        edits: whether anything has `changed`, and whether something that is `read` has.
+        edits: whether each fault has `changed` anything, and whether something that is `read` has changed.
         golden: what the results should be.
-        element: their type; None: words of 32 bits.
+        element: the type of the results; None for 32-bit words.
     """
     compare(results, found.got, golden, element)
     masked = results["outcome"] == MASKED
@@ -112,11 +113,11 @@ def judge(
 
 
 def compare(results: Results, got: Bits, golden: Bits, element: ElementType | None) -> None:
-    """Classifies results [fault, row, column] against what they should be, and says how large the difference is.
+    """Classifies results [fault, row, column] against what they should be, and measures how large the difference is.
 
-    `max_ulp`: representable numbers apart; NaN counts as 2^bits - 1 from any number. `max_abs`, `max_rel` (of what it
-    should be): over elements that are finite in both; `nonfinite`: elements that were finite and are not now. Of words
-    without a type `elements` counts bits, and `max_ulp` is -1.
+    `max_ulp` counts the representable numbers between the two; NaN counts as 2^bits - 1 from any number. `max_abs` and
+    `max_rel` (relative to the right result) are over elements that are finite in both. `nonfinite` counts elements that
+    were finite and are not any more. For words without a type `elements` counts bits, and `max_ulp` is -1.
     """
     differs = got != golden
     changed = differs.any(axis=(1, 2))
@@ -151,12 +152,12 @@ def compare(results: Results, got: Bits, golden: Bits, element: ElementType | No
 
 
 def numbers(patterns: Bits, element: ElementType) -> NDArray[np.float64]:
-    """What elements mean."""
+    """The numbers that patterns of an element type stand for."""
     return to_float64(patterns, element) if element.is_float else integers(patterns, element).astype(np.float64)
 
 
 def texts(results: Results) -> list[str]:
-    """The rows as lines of CSV."""
+    """The rows of results as lines of CSV."""
     columns = []
     for name, kind in FIELDS:
         values = results[name].tolist()
@@ -171,7 +172,7 @@ def texts(results: Results) -> list[str]:
 
 @cache
 def _seen(flags: int) -> str:
-    """Names of the detectors that saw it, with + between."""
+    """The names of the detectors that saw a fault, joined with +."""
     return "+".join(name for i, name in enumerate(DETECTORS) if flags >> i & 1)
 
 

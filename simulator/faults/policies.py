@@ -1,4 +1,5 @@
-"""What is done about metadata codes that are not defined, so that detection schemes can be compared.
+"""Policies: what is done about metadata codes that are not defined. They exist so that detection schemes can be
+compared.
 
     hardware   what an H100 does: a plain multiplexer, whatever the code (measured November 2026)
     raise      a checker in front of the core: the instruction is not executed, the fault is detected
@@ -30,21 +31,21 @@ from simulator.faults.detectors import Mask, code_checks
 
 
 def saturated(sparsity: Sparsity) -> Bits:
-    """Each of the 16 codes as a defined one: uint32 [16]."""
+    """For each of the 16 codes the defined code that replaces it: uint32 [16]."""
     codes = np.arange(16, dtype=np.uint32)
     low, high = codes & 3, codes >> 2
     if sparsity.splices:
         return np.where(high >= 2, 0b1110, 0b0100).astype(np.uint32)
     low = np.minimum(low, 2)
-    found: Bits = (low | np.maximum(high, low + 1) << 2).astype(np.uint32)
-    return found
+    ascending: Bits = (low | np.maximum(high, low + 1) << 2).astype(np.uint32)
+    return ascending
 
 
 def multiply(
     form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits, selector: int, policy: str, *, scales: Scales | None, **how: Any
 ) -> Bits:
-    """D of each case under a policy, but for `raise` and selectors that are out of range, which compute nothing: as
-    `execute_mma`, which gets `how`."""
+    """D of each case under a policy. The policy `raise` and a selector that is out of range compute nothing and are
+    handled by the caller. Arguments are those of `execute_mma`, which gets `how`."""
     codes = form.metadata.gather(e, selector)
     broken = ~form.metadata.legal(codes)
     if policy == "zero" and broken.any():
@@ -57,7 +58,7 @@ def multiply(
 def _without(
     form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits, selector: int, broken: Mask, *, scales: Scales | None, **how: Any
 ) -> Bits:
-    """Chunks that are broken [case, row, chunk] form no product: their stored elements are zero.
+    """D without the products of the chunks in `broken` [case, row, chunk], whose stored elements are set to zero.
 
     Zero times infinity or NaN would be NaN; rows whose broken chunks meet such elements of B are computed again with
     those elements zero.
@@ -87,11 +88,11 @@ def _without(
 
 
 def mend(shape: Shape, ctas: Sequence[Cta], call: Call, idesc: InstructionDescriptor, policy: str) -> tuple[bool, bool]:
-    """Looks at the metadata that will be read: whether a code is not defined, and whether one does not ascend; under
-    "zero" and "saturate" changes those that are not defined, or the elements of A with them.
+    """Checks the metadata that will be read: returns whether a code is not defined, and whether one does not ascend.
+    Under "zero" and "saturate" it also changes the undefined codes, or the elements of A that belong to them.
 
-    Nothing of a dense instruction, or where the selector, M or the address is not one: execution refuses these, or says
-    what it met.
+    Does nothing for a dense instruction, or where the selector, M or the address is invalid: execution refuses these,
+    or reports the undefined behaviour.
     """
     undefined = unordered = False
     metadata = shape.metadata if shape.form.sparse else None
@@ -100,9 +101,9 @@ def mend(shape: Shape, ctas: Sequence[Cta], call: Call, idesc: InstructionDescri
         return False, False
     if address.lane not in metadata.layout.base_lanes or address.column > COLUMNS - 2:
         return False, False
-    at, sparsity = slice(address.column, address.column + 2), metadata.sparsity
+    columns, sparsity = slice(address.column, address.column + 2), metadata.sparsity
     for cta in ctas:
-        cells = cta.tmem.words[:, at]
+        cells = cta.tmem.words[:, columns]
         codes = metadata.gather(cells, idesc.selector, address.lane)
         legal = metadata.legal(codes)
         illegal, descending = code_checks(codes[None], legal[None], sparsity)
@@ -111,7 +112,7 @@ def mend(shape: Shape, ctas: Sequence[Cta], call: Call, idesc: InstructionDescri
             continue
         right = saturated(sparsity)[codes] if policy == "saturate" else np.uint32(metadata.codes[0])
         mended = np.where(legal, codes, right).astype(np.uint32)
-        cta.tmem.words[:, at] = metadata.scatter(mended, idesc.selector, address.lane, cells)
+        cta.tmem.words[:, columns] = metadata.scatter(mended, idesc.selector, address.lane, cells)
         if policy == "zero":  # so that nothing is added for them
             kept = np.repeat(legal, sparsity.stored, axis=-1)
             put_a(shape, cta, np.where(kept, stored_a(shape, cta), np.uint32(0)).astype(np.uint32))

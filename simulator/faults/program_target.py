@@ -1,11 +1,12 @@
-"""Faults in a whole program: in registers, in shared and Tensor Memory, and in the sparsity selectors of its
-instructions.
+"""A fault target that is a whole program: faults in its registers, in shared and Tensor Memory, and in the sparsity
+selectors of its instructions.
 
-A row of a list: `case` is the warp (over all CTAs), `word` the number of a 32-bit register, of a 32-bit word of shared
-memory, or the column of Tensor Memory, `lane` the lane; when, is said in `simulator.faults.injection`.
+In a row of a list, `case` is the warp (over all CTAs); `word` is the number of a 32-bit register, of a 32-bit word of
+shared memory, or the column of Tensor Memory; `lane` is the lane. `simulator.faults.injection` says what `at` and
+`until` mean.
 
-Faults that nothing can see are found without a run (`liveness`). Where warps run in lock step, many runs are made at a
-time (`lockstep`); what parts from the others is run alone (`single_run`). The results are the same.
+Faults that nothing can see are recognised without a run (`liveness`). Where warps run in lock step, many runs are made
+together (`lockstep`); what diverges from the others is run alone (`single_run`). The results are the same.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ _SHOWN = 8  # instructions that read a register
 
 
 class _Ended(NamedTuple):
-    """A run that was made: the number of its fault, what it stored, whether the fault changed anything, what was seen,
-    why it stopped."""
+    """A run that was made: the number of its fault, what it stored, whether the fault changed anything, what the
+    detectors saw, and why the run stopped."""
 
     number: int
     arrays: dict[str, Array]
@@ -55,7 +56,7 @@ class _Ended(NamedTuple):
 
 
 class _Changes(NamedTuple):
-    """Whether anything was changed, and whether something that is read was."""
+    """Whether faults changed anything, and whether something that is read was changed."""
 
     changed: Any
     read: Any
@@ -66,13 +67,14 @@ class ProgramTarget(FaultTarget):
     """A trace to inject faults into.
 
     Attributes:
-        path: of the trace, or the name of one that comes with tcsim.
-        config: of a chip, for its arithmetic and for faults at a cycle; None: the chip of the trace's own target.
+        path: the path of the trace, or the name of one that comes with tcsim.
+        config: the config of a chip, for its arithmetic and for faults at a cycle; None: the chip of the trace's own
+            target.
         target: the chip, in place of the config's.
         policy: "hardware" (undefined codes select what an H100 was measured to select) or "raise" (they stop the run:
             detected).
         arithmetic: "chip" or "exact".
-        together: whether runs that need not be alone are made many at a time; the results are the same.
+        together: whether many runs are made at a time where they need not be alone; the results are the same.
         application: whether digits are classified, where the trace is one of traces/digits.
     """
 
@@ -90,29 +92,32 @@ class ProgramTarget(FaultTarget):
             raise refuse("subject.policy", f"policy '{self.policy}' of a trace", " or ".join(POLICIES))
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields alone: a process loads the trace itself."""
+        """The fields alone: another process loads the trace itself."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def describe(self) -> dict[str, Any]:
+        """The plain values from which the same target can be made, without the policy."""
         about = {"trace": str(self.path), "config": self.config, "target": self.target, "arithmetic": self.arithmetic}
         return {key: value for key, value in about.items() if value is not None}
 
     @property
     def rule(self) -> str:
+        """The arithmetic that the results rest on, with its evidence."""
         return "the chip's, see tcsim run" if self.arithmetic == "chip" else "exact"
 
     # What there is
 
     @cached_property
     def session(self) -> Session:
-        """The trace with its data; errors as `Session`."""
+        """The trace with its data. Raises the errors of `Session`."""
         how: dict[str, Any] = {"target": self.target, "arithmetic": self.arithmetic, "timed": False}
-        found = Session(self.path, self.config, **how)
-        found.initial  # noqa: B018 - data that cannot be loaded is an error here
-        return found
+        session = Session(self.path, self.config, **how)
+        session.initial  # noqa: B018 - data that cannot be loaded is an error here
+        return session
 
     @cached_property
     def layout(self) -> FormLayout:
+        """The layout of the first matrix instruction."""
         for operation, _ in self.session.program.operations:
             if operation.instruction.form.is_matrix:
                 return form_layout(operation.instruction.form.opcode)
@@ -121,11 +126,12 @@ class ProgramTarget(FaultTarget):
 
     @property
     def cases(self) -> int:
-        """Warps of all CTAs."""
+        """The number of warps in all CTAs."""
         return self.session.warps
 
     @property
     def numbers(self) -> Sequence[int]:
+        """The numbers of the warps that a fault can name."""
         return sorted(self.session.sequences)
 
     @cached_property
@@ -135,12 +141,12 @@ class ProgramTarget(FaultTarget):
 
     @cached_property
     def registers(self) -> dict[int, Uses]:
-        """By warp, when registers are read and written."""
+        """For each warp, when its registers are read and written."""
         return register_uses(self.session)
 
     @cached_property
     def sites(self) -> dict[str, Site]:
-        """Where faults can be; a word is live if any warp reads it at any time."""
+        """The sites where faults can be; a word is live if any warp reads it at any time."""
         program, uses = self.session.program, self.golden.uses
         shapes = {
             "registers": (program.numbering.words, 32),
@@ -148,12 +154,12 @@ class ProgramTarget(FaultTarget):
             "tmem": (COLUMNS, TMEM_LANES),
         }
         live = {name: np.zeros(shape, np.uint32) for name, shape in shapes.items()}
-        for found in self.registers.values():
-            live["registers"][found.words] = 0xFFFFFFFF
-        for found in uses["shared"]:
-            live["shared"][found.words[found.words < len(live["shared"])]] = 0xFFFFFFFF
-        for found in uses["tmem"]:
-            live["tmem"][found.words % COLUMNS, found.words // COLUMNS] = 0xFFFFFFFF
+        for use in self.registers.values():
+            live["registers"][use.words] = 0xFFFFFFFF
+        for use in uses["shared"]:
+            live["shared"][use.words[use.words < len(live["shared"])]] = 0xFFFFFFFF
+        for use in uses["tmem"]:
+            live["tmem"][use.words % COLUMNS, use.words // COLUMNS] = 0xFFFFFFFF
         there = {name: len(array) > 0 and (name != "tmem" or array.any()) for name, array in live.items()}
         sites = {name: Site(name, live[name], models=WORD_MODELS) for name in shapes if there[name]}
         forms = [operation.instruction.form for operation, _ in program.operations]
@@ -161,71 +167,70 @@ class ProgramTarget(FaultTarget):
         return sites | ({"selector": SELECTOR} if sparse else {})
 
     def instructions(self, warp: int) -> int:
-        """How many dynamic instructions a warp has."""
+        """How many dynamic instructions a warp executes."""
         return len(self.session.sequences.get(warp, ()))
 
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
-        """The words before the first instruction."""
-        found = np.empty(len(word), np.uint32)
+        """The words of a site before the first instruction, at arrays of places."""
+        values = np.empty(len(word), np.uint32)
         for row, (warp, number, column) in enumerate(zip(case.tolist(), word.tolist(), lane.tolist(), strict=True)):
             cta, local = divmod(warp, self.session.program.warps)
             array = words_of(self.session.initial[cta], site)
             assert array is not None, "a selector is a word of an instruction"
-            found[row] = array[{"registers": (local, number, column), "shared": (number,)}.get(site, (column, number))]
-        return found
+            values[row] = array[{"registers": (local, number, column), "shared": (number,)}.get(site, (column, number))]
+        return values
 
     @cached_property
     def digest(self) -> str:
-        """Of the program's text, its data, the chip and what is stored without faults: SHA-256 in short."""
+        """A short SHA-256 of the program's text, its data, the chip, and what is stored without faults."""
         session = self.session
-        found = hashlib.sha256(f"{session.target} {self.arithmetic}".encode())
+        hasher = hashlib.sha256(f"{session.target} {self.arithmetic}".encode())
         for code in session.program.codes:
             texts = [str(getattr(item, "instruction", item)) for item in code.items]
-            found.update("\n".join([f"{code.cta} {code.warps}", *texts]).encode())
+            hasher.update("\n".join([f"{code.cta} {code.warps}", *texts]).encode())
         for machine in session.initial:
             tmem = [machine.tmem.words] if "tmem" in vars(machine) else []
             for array in (*machine.registers.banks, machine.shared.data, *tmem):
-                found.update(np.ascontiguousarray(array).tobytes())
+                hasher.update(np.ascontiguousarray(array).tobytes())
         for name, stored in sorted(self.stored.golden.items()):
-            found.update(name.encode() + np.ascontiguousarray(stored).tobytes())
-        return found.hexdigest()[:DIGEST_CHARACTERS]
+            hasher.update(name.encode() + np.ascontiguousarray(stored).tobytes())
+        return hasher.hexdigest()[:DIGEST_CHARACTERS]
 
     @cached_property
     def stored(self) -> Stored:
-        """What is done with stored arrays."""
+        """The comparison of stored arrays with those of the run without faults."""
         return Stored(self.golden, self.application)
 
     # Time
 
     def at_cycles(self, faults: Faults) -> Faults:
-        """The same faults, whose `at` and `until` are cycles, with the dynamic instructions of their warps in place of
-        these.
+        """Converts faults whose `at` and `until` are cycles into faults at the dynamic instructions of their warps.
 
         A fault at cycle c strikes before the first instruction that its warp issues in cycle c or later; one that lasts
         until cycle u is not applied before those that issue in cycle u or later. Behind a warp's last issue is the end,
         where only what is stored is left. Cycles are those of a run without faults; `at` and `until` below 0 stay as
         they are. ConfigError without a config.
         """
-        found = faults.copy()
+        timed = faults.copy()
         for warp in np.unique(faults["case"]).tolist():
             mine = faults["case"] == warp
             for name in ("at", "until"):
                 cycles = faults[name][mine]
-                found[name][mine] = np.where(cycles < 0, cycles, self.session.instruction_at(warp, cycles))
-        held = (found["until"] >= 0) & (found["until"] <= found["at"])
-        found["until"][held] = found["at"][held]
-        return found
+                timed[name][mine] = np.where(cycles < 0, cycles, self.session.instruction_at(warp, cycles))
+        held = (timed["until"] >= 0) & (timed["until"] <= timed["at"])
+        timed["until"][held] = timed["at"][held]
+        return timed
 
     # Faults
 
     def injection(self, fault: Any) -> FaultInjection:
-        """A row of a list, checked: ConfigError as `check`."""
+        """The injection that a row of a list describes, after checking it: ConfigError as `check`."""
         self.check(np.array([fault]))
         return FaultInjection.of(fault, self.session.program.warps)
 
     def unread(self, injection: FaultInjection) -> bool:
-        """Whether the run without faults reads nothing of what a fault changes: registers, words and cells as
-        wholes."""
+        """Whether the run without faults reads nothing of what a fault changes, where registers, words and cells count
+        as wholes."""
         count = self.instructions(injection.warp)
         if injection.first > count:
             return True
@@ -242,14 +247,17 @@ class ProgramTarget(FaultTarget):
         return not self.golden.uses[injection.site][injection.cta].read(word, first, last)
 
     def selects(self, warp: int, index: int) -> bool:
+        """Whether dynamic instruction `index` of a warp is an `mma.sp`, which has a sparsity selector."""
         operation = self.session.operation(warp, index)
         return operation is not None and is_mma(form := operation.instruction.form) and form.sparse
 
     @cached_property
     def _together(self) -> bool:
+        """Whether runs are made many at a time: as asked for, and possible for this program."""
         return self.together and runs_in_lockstep(self.session, self.golden.executed)
 
     def run(self, faults: Faults) -> Results:
+        """Runs the program with each fault and gives the outcome of each."""
         self.check(faults)
         results = outcomes.empty(faults["id"])
         results["class_changed"] = 0 if self.stored.classifier else -1
@@ -262,26 +270,27 @@ class ProgramTarget(FaultTarget):
         return results
 
     def _runs(self, injections: list[FaultInjection], numbers: list[int]) -> Iterator[_Ended]:
-        """Makes these runs: those that strike about the same time together, and alone what cannot be."""
+        """Makes the runs of these injections: together those that strike at about the same time, alone those that
+        cannot be."""
         alone = numbers
         if self._together:
             selectors = self.layout.selectors
             alone = [n for n in numbers if injections[n].site == "selector" and injections[n].value not in selectors]
             order = sorted(set(numbers) - set(alone), key=lambda number: (injections[number].first, number))
             for batch in self._batches(order, injections):
-                found = LockstepRuns(self.session, [injections[number] for number in batch])
-                found.run()
-                right = found.arrays(-1)
+                runs = LockstepRuns(self.session, [injections[number] for number in batch])
+                runs.run()
+                right = runs.arrays(-1)
                 assert all((right[name] == array).all() for name, array in self.stored.golden.items()), (
                     "the run beside the copies is the golden one"
                 )
-                alone += [number for copy, number in enumerate(batch) if found.alone[copy]]
+                alone += [number for copy, number in enumerate(batch) if runs.alone[copy]]
                 for copy, number in enumerate(batch):
-                    if not found.alone[copy]:
-                        arrays = self.stored.golden if found.same[copy] else found.arrays(copy)
-                        seen = {"legality": bool(found.illegal[copy]), "ordered": bool(found.unordered[copy])}
+                    if not runs.alone[copy]:
+                        arrays = self.stored.golden if runs.same[copy] else runs.arrays(copy)
+                        seen = {"legality": bool(runs.illegal[copy]), "ordered": bool(runs.unordered[copy])}
                         yield _Ended(number, arrays, injections[number].changed, seen)
-                del found  # before the next is made: a batch takes much memory
+                del runs  # before the next is made: a batch takes much memory
         races = self.golden.executed.undefined["shared-memory-race"]
         for number in alone:
             injection = FaultInjection.of(injections[number].row, self.session.program.warps)
@@ -291,6 +300,7 @@ class ProgramTarget(FaultTarget):
             yield _Ended(number, run.arrays, injection.changed, seen, run.reason)
 
     def _batches(self, order: list[int], injections: list[FaultInjection]) -> Iterator[list[int]]:
+        """The injections in batches that are run together, each with at most ROWS warps where several are in it."""
         batch: list[int] = []
         rows = 0
         for number in order:
@@ -304,7 +314,7 @@ class ProgramTarget(FaultTarget):
             yield batch
 
     def _judge(self, results: Results, runs: list[_Ended]) -> None:
-        """Fills in the outcomes of runs."""
+        """Fills in the outcomes of runs that ended."""
         stored, right = self.stored, self.stored.golden_matrix
         got = np.stack([stored.matrix(one.arrays) if one.arrays else right for one in runs])
         rows = differing(got, right)  # most rows are right in all
@@ -324,6 +334,6 @@ class ProgramTarget(FaultTarget):
         results[numbers] = part
 
     def alone(self, fault: Any) -> tuple[Run, FaultInjection]:
-        """One fault run by itself, and what it did; `Run.arrays` has what the trace stores."""
+        """Runs one fault by itself, and returns what it did; `Run.arrays` has what the trace stores."""
         injection = self.injection(fault)
         return SingleRun(self.session, injection).run(), injection

@@ -1,4 +1,5 @@
-"""Files of results: CSV with a head of comments, read into pandas, and as Parquet.
+"""Files of results, one row for each injected fault: CSV with a head of comments, which this module reads into pandas
+and converts to Parquet.
 
 `pandas.read_csv(path, comment="#")` reads the rows as they are written; `read_results(path)` also turns masks and seeds
 into numbers, and keeps the head as `frame.attrs`.
@@ -23,18 +24,18 @@ _BLOCK = 1 << 16  # rows that are read together
 
 
 def read_results(path: str | Path) -> Any:
-    """All rows of a file of results as a pandas DataFrame: `id` to `class_changed`. TraceError for a file that is none,
-    or is cut short or damaged."""
+    """All rows of a file of results as a pandas DataFrame, with the columns `id` to `class_changed`. TraceError for a
+    file that is of another kind, cut short or damaged."""
     import pandas as pd
 
-    found = read_head(Path(path), RESULTS)
-    frame = pd.concat(blocks(found), ignore_index=True)
-    frame.attrs = dict(found.about)
+    results = read_head(Path(path), RESULTS)
+    frame = pd.concat(blocks(results), ignore_index=True)
+    frame.attrs = dict(results.about)
     return frame
 
 
 def blocks(found: FaultList) -> Iterator[Any]:
-    """The same in blocks, of a file whose head has been read."""
+    """The rows of a file of results in blocks, each a DataFrame; the head of the file has been read already."""
     import pandas as pd
 
     numbers = {name: np.dtype(kind) for name, kind in _FIELDS.items() if name not in _TEXT}
@@ -57,7 +58,7 @@ def _hexadecimal(text: str) -> int:
 
 
 def check_parquet() -> None:
-    """MissingDependency without pyarrow."""
+    """MissingDependency if pyarrow is not installed."""
     try:
         import pyarrow.parquet as _  # noqa: F401
     except ImportError:
@@ -65,16 +66,17 @@ def check_parquet() -> None:
 
 
 def to_parquet(results: Path, path: Path) -> None:
-    """Converts a file of results in blocks; complete, or not there. The head becomes metadata."""
+    """Converts a file of results to Parquet, in blocks. The file is complete, or not there; its metadata is the
+    head."""
     import pyarrow as pa
     from pyarrow import parquet
 
     from simulator.files import complete
 
-    found, writer = read_head(results, RESULTS), None
-    about = {f"tcsim {name}": value for name, value in ({RESULTS.head: ""} | found.about).items()}
+    head, writer = read_head(results, RESULTS), None
+    about = {f"tcsim {name}": value for name, value in ({RESULTS.head: ""} | head.about).items()}
     with complete(path) as out:
-        for frame in blocks(found):
+        for frame in blocks(head):
             batch = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(about)
             writer = writer or parquet.ParquetWriter(out, batch.schema, compression="zstd")
             writer.write_table(batch)

@@ -1,5 +1,5 @@
-"""Runs a list of faults: block by block, in this process, in several, or on a Dask cluster, with results in a CSV that
-is the same byte for byte."""
+"""Runs a list of faults, block by block, in one process, in several, or on a Dask cluster. The CSV file of results is
+the same in each case, byte for byte."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _subjects: dict[str, FaultTarget] = {}
 
 
 def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
-    """The subject that a list names, under its policy or another one.
+    """The target that a list names, under the list's policy or the given one.
 
     Raises:
-        TraceError: the head of the list lacks it, or its operands are not those that the list was made for.
+        TraceError: the head of the list lacks the target, or the operands are not those that the list was made for.
     """
     try:
         subject = make(str(found.path), json.loads(found.about["subject"]), policy or found.about["policy"])
@@ -53,11 +53,11 @@ def run_list(
 
     Args:
         found: the list.
-        output: CSV; complete, or not there.
-        policy: in place of the list's.
-        workers: processes.
-        cluster: address of a Dask scheduler, or "local"; "" for none.
-        progress: called with the faults that are done and all.
+        output: the CSV file; complete, or not there.
+        policy: a policy in place of the list's.
+        workers: how many processes.
+        cluster: the address of a Dask scheduler, or "local"; "" for none.
+        progress: called with how many faults are done, and how many there are.
 
     Raises:
         TraceError: a list that cannot be read, or that is about something else.
@@ -84,31 +84,33 @@ def run_list(
 
 
 def joined(faults: Faults, results: Results) -> str:
-    """Rows of results: the fault, then its outcome."""
+    """Rows of results, each of them the fault followed by its outcome."""
     return "".join(
         f"{fault},{result.split(',', 1)[1]}\n"
         for fault, result in zip(table.texts(faults), outcomes.texts(results), strict=True)
     )
 
 
-def _head(found: FaultList, subject: FaultTarget) -> str:
+def _head(faults: FaultList, subject: FaultTarget) -> str:
+    """The first lines of the file of results."""
     about = {
-        **found.about,
+        **faults.about,
         "tcsim": __version__,
         "policy": subject.policy,
-        "list": found.path.name,
-        "list_sha256": _digest(found.path),
+        "list": faults.path.name,
+        "list_sha256": _digest(faults.path),
     }
     return write_head(about, RESULTS)
 
 
 def _digest(path: Path) -> str:
+    """A short SHA-256 of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 
 
 def work(key: str, faults: Faults) -> bytes:
-    """One block; the subject is made once in each process."""
+    """The results of one block as text; the target is made once in each process."""
     if key not in _subjects:
         values, policy = json.loads(key)
         _subjects[key] = make("a list", json.loads(values), policy)

@@ -1,5 +1,5 @@
-"""One faulty run of a program by the ordinary executor, whatever the fault does to it: errors, deadlocks and races
-included."""
+"""One faulty run of a program through the ordinary executor. It takes every fault, whatever follows from it: errors,
+deadlocks and races included."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ _LEGALITY = ("invalid-metadata", "unordered-metadata", "invalid-metadata-tf32", 
 
 @dataclass(frozen=True)
 class Run:
-    """What a faulty run came to.
+    """What a faulty run resulted in.
 
     Attributes:
-        reason: why it stopped, of `simulator.faults.outcomes`; empty for one that ended, whatever its results.
-        arrays: what `.store` names; empty where the run did not end.
-        met: undefined cases, by name.
-        legality, ordered, alignment: whether the detectors saw something.
-        said: the error's text.
+        reason: why it stopped, one of the reasons of `simulator.faults.outcomes`; empty if it ended, whatever its
+            results.
+        arrays: what the trace's `.store` statements name; empty where the run did not end.
+        met: the cases of undefined behaviour that occurred, by name.
+        legality, ordered, alignment: whether these detectors saw something.
+        said: the text of the error.
     """
 
     reason: str
@@ -60,7 +61,7 @@ class Run:
 
 
 class SingleRun(Observer):
-    """Applies one injection to a run, and looks at the metadata that matrix instructions read."""
+    """Applies one injection to a run, and checks the metadata that matrix instructions read."""
 
     def __init__(self, session: Session, injection: FaultInjection) -> None:
         self.session, self.injection = session, injection
@@ -68,7 +69,7 @@ class SingleRun(Observer):
         self._index = -1
 
     def run(self) -> Run:
-        """The whole run."""
+        """Makes the whole run."""
         machines = self.session.copies()
         reason, said, rule = "", "", ""
         arrays: dict[str, Array] = {}
@@ -84,6 +85,8 @@ class SingleRun(Observer):
     # As an observer
 
     def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
+        """Applies the fault, if it is due, before an instruction is executed; returns the executor to use in its place,
+        if there is one."""
         injection, instruction = self.injection, operation.instruction
         mine = machine.rank == injection.cta and injection.local in group.warps
         if mine:
@@ -102,6 +105,7 @@ class SingleRun(Observer):
         return None
 
     def finished(self, machines: list[CtaState]) -> None:
+        """Applies, after the last instruction, a fault that strikes there or lasts until then."""
         injection, behind = self.injection, len(self.session.sequences[self.injection.warp])
         if injection.first == behind or (injection.first < behind < injection.last):
             injection.hit(machines[injection.cta])
@@ -130,8 +134,8 @@ class SingleRun(Observer):
             self.unordered |= bool(unordered.any())
 
     def _look_at_cells(self, instruction: Instruction, form: Tcgen05MmaForm, machine: CtaState, warps: Warps) -> None:
-        """Order of the codes in Tensor Memory; whether they are defined is met by execution. What cannot be read,
-        execution refuses."""
+        """Checks the order of the codes in Tensor Memory; execution itself reports codes that are not defined. What
+        cannot be read is refused by execution."""
         where, words = addresses(instruction["sp_meta"])(machine, warps), reader(instruction["idesc"])(machine, warps)
         for row in range(len(warps)):
             try:
@@ -139,8 +143,10 @@ class SingleRun(Observer):
                 metadata = tmem_metadata(form.kind, idesc.m, form.cta_group, form.ws)
                 address = TmemAddress.from_word(int(where[row, 0]))
                 for cta in machine.ctas if form.cta_group == 2 else (machine,):
-                    found = codes(Cta(cta.tmem, cta.shared.data), address, idesc, metadata)
-                    self.unordered |= bool(code_checks(found, metadata.legal(found), metadata.sparsity)[1].any())
+                    read_codes = codes(Cta(cta.tmem, cta.shared.data), address, idesc, metadata)
+                    self.unordered |= bool(
+                        code_checks(read_codes, metadata.legal(read_codes), metadata.sparsity)[1].any()
+                    )
             except (IsaError, UndefinedBehavior, IndexError):
                 return
 
@@ -148,9 +154,9 @@ class SingleRun(Observer):
 def metadata_checks(
     form: MmaForm, words: NDArray[np.uint32], selector: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of metadata words [case, lane] that an instruction reads: `code_checks`."""
-    found = form.metadata.gather(words, selector)
-    return code_checks(found, form.metadata.legal(found), form.metadata.sparsity)
+    """`code_checks` of the metadata words [case, lane] that an instruction reads."""
+    read_codes = form.metadata.gather(words, selector)
+    return code_checks(read_codes, form.metadata.legal(read_codes), form.metadata.sparsity)
 
 
 def with_selector(instruction: Instruction, value: int) -> Instruction:

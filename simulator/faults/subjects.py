@@ -1,5 +1,5 @@
-"""Targets from the keys of a campaign file or of a list, and their titles: one `mma.sp`, one `tcgen05.mma`, or a
-trace."""
+"""Makes fault targets from the keys of a campaign file or of a list: one `mma.sp`, one `tcgen05.mma`, or a whole trace.
+Also gives the title of a target for reports."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ KEYS: Mapping[str, Mapping[str, Any]] = {
 
 
 def sort_of(values: Mapping[str, Any]) -> str:
-    """Which of `KEYS` a subject with these values is."""
+    """Which sort of target, a key of `KEYS`, these values describe."""
     tcgen05 = str(values.get("opcode", "")).startswith("tcgen05")
     return "trace" if "trace" in values else "tcgen05" if tcgen05 else "mma"
 
 
 def make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
-    """The target.
+    """The target that these values describe.
 
     Raises:
-        ConfigError: values that are none, a form that is none, a target without it; `path` is where they stand.
+        ConfigError: values that are not valid, an opcode that is no form, a chip without it; `path` is the file that is
+            named.
     """
     try:
         target = _make(path, values, policy)

@@ -1,9 +1,10 @@
-"""A list of faults: numpy rows in memory, CSV on disk, one row a fault that says all it takes to inject it again.
+"""Lists of faults: numpy rows in memory, CSV on disk. Each row is one fault, and says everything that is needed to
+inject it again.
 
-Columns: id; group (which of the campaign's groups of faults); seed (of what the fault itself draws); case (which
-operands, or which warp); model; site; word, lane, mask (the bits that it concerns); value (what is written, by models
-that write); word2, lane2, mask2 (the other place, of models that move); at, until (dynamic instructions of the warp,
-or cycles; -1: the whole run). Files of results have the same shape and more columns.
+The columns are: id; group (which of the campaign's groups of faults); seed (for what the fault itself draws); case
+(which operands, or which warp); model; site; word, lane, mask (the bits that it concerns); value (what is written, by
+models that write); word2, lane2, mask2 (the other place, of models that move); at, until (dynamic instructions of the
+warp, or cycles; -1: the whole run). Files of results have the same shape and more columns.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ BLOCK = 1 << 15  # rows of a list that are read together
 
 
 class Kind(NamedTuple):
-    """A kind of file: its first line, its columns, what it is called, and what writes it."""
+    """A kind of file: its first line, its columns, what it is called, and which command writes it."""
 
     head: str
     columns: tuple[str, ...]
@@ -49,12 +50,12 @@ LIST = Kind("# tcsim faults 1", COLUMNS, "list of faults", "tcsim faults list")
 
 
 class FaultList(NamedTuple):
-    """A list, or results, on disk.
+    """A list of faults, or a file of results, on disk.
 
     Attributes:
         path: the file.
         about: what its head says: campaign, seed, opcode, digest, ...
-        rows: how many.
+        rows: how many rows it has.
     """
 
     path: Path
@@ -63,15 +64,15 @@ class FaultList(NamedTuple):
 
 
 def empty(count: int) -> Faults:
-    """Rows of zeros, for the whole run and with no other place."""
+    """Rows of zeros, that stand for the whole run and have no second place."""
     faults = np.zeros(count, DTYPE)
     faults["lane2"] = faults["at"] = faults["until"] = -1
     return faults
 
 
 def seeds(campaign: int, ids: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """A seed for each fault from the campaign's and its id: SplitMix64 (Steele, Lea, Flood 2014), so that no order or
-    number of workers matters."""
+    """A seed for each fault, from the campaign's seed and the fault's id: SplitMix64 (Steele, Lea, Flood 2014). So
+    neither the order nor the number of workers matters."""
     with np.errstate(over="ignore"):
         z = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(campaign) * np.uint64(0xD1342543DE82EF95)
         z += np.uint64(0x9E3779B97F4A7C15)
@@ -81,7 +82,7 @@ def seeds(campaign: int, ids: NDArray[np.integer]) -> NDArray[np.uint64]:
 
 
 def texts(faults: Faults) -> list[str]:
-    """The rows as lines of CSV."""
+    """The rows of a list as lines of CSV."""
     columns = []
     for name in COLUMNS:
         values = faults[name].tolist()
@@ -93,9 +94,9 @@ def texts(faults: Faults) -> list[str]:
 
 
 def as_dict(fault: Any) -> dict[str, Any]:
-    """One row in words and numbers."""
-    found: dict[str, Any] = {name: fault[name].item() for name in COLUMNS}
-    return found | {name: known[found[name]] for name, known in NAMED.items()}
+    """One row of a list as a dictionary of words and numbers."""
+    row: dict[str, Any] = {name: fault[name].item() for name in COLUMNS}
+    return row | {name: names[row[name]] for name, names in NAMED.items()}
 
 
 def to_frame(rows: Faults, named: Mapping[str, tuple[str, ...]] = NAMED) -> Any:
@@ -112,13 +113,13 @@ def to_frame(rows: Faults, named: Mapping[str, tuple[str, ...]] = NAMED) -> Any:
 
 
 def write_head(about: Mapping[str, object], kind: Kind = LIST) -> str:
-    """Lines that begin a file: what it is, then the names of the columns."""
+    """The lines at the beginning of a file: what it is, then the names of the columns."""
     lines = [kind.head, *(f"# {name}: {str(value).replace(chr(10), ' ')}" for name, value in about.items())]
     return "\n".join([*lines, ",".join(kind.columns), ""])
 
 
 def read_head(path: Path, kind: Kind = LIST) -> FaultList:
-    """What a file says of itself.
+    """Reads the head of a file: what the file says of itself.
 
     Raises:
         TraceError: the file is of another kind, cut short, or cannot be read.
@@ -170,6 +171,7 @@ def read_pieces(found: FaultList, pieces: Iterable[tuple[int, int]]) -> Iterator
 
 
 def _parsed(path: Path, rows: list[list[str]], line: int) -> Faults:
+    """The rows of a list from cells of text; TraceError names the line of the first row that is wrong."""
     faults = np.zeros(len(rows), DTYPE)
     try:
         for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True):

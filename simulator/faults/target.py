@@ -1,9 +1,10 @@
-"""What faults are injected into: words that can be addressed, and something that reads them.
+"""The base class of fault targets. A fault target is what faults are injected into: words that can be addressed, and
+something that reads them.
 
 A target has sites (the fragments of an instruction, its metadata, Tensor Memory, shared memory, registers, immediates,
-descriptors), each an array of 32-bit words [word, lane] with the bits that are read. What faults there are, what they
-make of a word, whether a row of a list makes sense and how its outcome is judged is the same for all of them; a target
-says what its words hold without faults, and what comes of changed ones.
+descriptors), each an array of 32-bit words [word, lane] with the bits that are read. Which faults there are, what they
+make of a word, whether a row of a list makes sense, and how its outcome is judged, is the same for all targets. A
+target only says what its words hold without faults, and what results from changed words.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from simulator.layout import FormLayout, Operand
 
 Indices = NDArray[np.int64]
 DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS = 24, 16
-"""Of the digest of a program or a `tcgen05.mma`, which is of PTX texts and data. Lists that were written before have 16
-there: of how records were printed, which cannot be made again, so that nothing is compared with it."""
+"""How many hex digits the digest of a program or a `tcgen05.mma` has: 24, computed from PTX texts and data. Older lists
+have 16, computed from how records were printed. That cannot be repeated, so such a digest is not compared."""
 WHERE = ("live", "dead", "all")
 WORD_MODELS = ("flip", "stuck0", "stuck1", "set", "word")
 OPERAND_MODELS = (*WORD_MODELS, "lane", "swap")
@@ -37,10 +38,11 @@ class Site:
     """Words that faults can hit.
 
     Attributes:
-        name: of `SITES`.
+        name: one of `SITES`.
         live: uint32 [word, lane]: the bits that are read.
-        codes: row, chunk -> (word, lane, lowest bit) of metadata, int64 [row, chunk, copy, 3]; None elsewhere.
-        models: that these words can have.
+        codes: for metadata, the place of each code: (row, chunk) -> (word, lane, lowest bit), int64 [row, chunk, copy,
+            3]; None elsewhere.
+        models: the fault models that these words can have.
     """
 
     name: str
@@ -49,19 +51,21 @@ class Site:
     models: tuple[str, ...] = OPERAND_MODELS
 
     def bits(self, where: str) -> Indices:
-        """Word, lane, bit of every bit: [n, 3]; of those that are read, of the others, or all."""
+        """The place (word, lane, bit) of every bit, int64 [n, 3]: of the bits that are read ("live"), of the others
+        ("dead"), or of all."""
         masks = {"live": self.live, "dead": ~self.live, "all": np.full_like(self.live, 0xFFFFFFFF)}[where]
         set_ = masks[..., None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
         return np.argwhere(set_ == 1)
 
     def words(self, where: str) -> Indices:
-        """Word, lane of every word: [n, 2]; `live` if any of its bits is read."""
+        """The place (word, lane) of every word, int64 [n, 2]; a word is `live` if any of its bits is read."""
         read = self.live != 0
         return np.argwhere({"live": read, "dead": ~read, "all": np.ones_like(read)}[where])
 
 
 def operand_site(name: str, operand: Operand, used: int) -> Site:
-    """The words of an operand; `used`: of the bits of one element, those that count (a tf32 has 13 that do not)."""
+    """The site of an operand. `used` is a mask of the bits of one element that count (a tf32 element has 13 bits that
+    do not)."""
     live, table = np.zeros((operand.words, operand.lanes), np.uint32), operand.table
     bits = (np.uint32(used) << table["low"].astype(np.uint32)).astype(np.uint32)
     np.bitwise_or.at(live, (table["word"], table["lane"]), bits)
@@ -72,7 +76,7 @@ def operand_site(name: str, operand: Operand, used: int) -> Site:
 
 
 def word_site(name: str, words: int = 1, live: int = 0xFFFFFFFF, models: tuple[str, ...] = WORD_MODELS) -> Site:
-    """Words that are no operand's: an address, a descriptor, an immediate."""
+    """A site of words that belong to no operand: an address, a descriptor, an immediate."""
     return Site(name, np.full((words, 1), live, np.uint32), models=models)
 
 
@@ -94,31 +98,32 @@ class FaultTarget(ABC):
     @property
     @abstractmethod
     def numbers(self) -> Sequence[int]:
-        """Values of `case`: sets of operands, or warps."""
+        """The values that `case` can have: numbers of sets of operands, or of warps."""
 
     @property
     @abstractmethod
     def layout(self) -> FormLayout:
-        """Of the (first) matrix instruction."""
+        """The layout of the matrix instruction; of a program, that of the first one."""
 
     @property
     @abstractmethod
     def sites(self) -> dict[str, Site]:
-        """Where faults can be, by name."""
+        """The sites where faults can be, by name."""
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """Of the inputs: SHA-256 in short."""
+        """A short SHA-256 of the inputs."""
 
     @property
     @abstractmethod
     def rule(self) -> str:
-        """The arithmetic that the results rest on, and its evidence."""
+        """The arithmetic that the results rest on, with its evidence."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Plain values that `simulator.faults.subjects.make` makes the same target from, but for the policy."""
+        """Plain values from which `simulator.faults.subjects.make` makes the same target; the policy is not among
+        them."""
 
     @abstractmethod
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
@@ -129,14 +134,14 @@ class FaultTarget(ABC):
         """The outcome of each fault, in the order given; ConfigError as `check`."""
 
     def check(self, faults: Faults) -> None:
-        """ConfigError for the first row that names what there is not: a case, a site, a word, a lane, a kind of fault
-        that the site has not."""
+        """Raises ConfigError for the first row that names something the target does not have: a case, a site, a word, a
+        lane, or a model that the site cannot have."""
         _refuse(faults, ~np.isin(faults["case"], self.numbers), "case", _span(self.numbers))
         _refuse(faults, ~np.isin(faults["site"], [SITES.index(name) for name in self.sites]), "site", self.sites)
         for name, site in self.sites.items():
             mine = faults["site"] == SITES.index(name)
-            known = [MODELS.index(model) for model in site.models]
-            _refuse(faults, mine & ~np.isin(faults["model"], known), "model", site.models)
+            allowed = [MODELS.index(model) for model in site.models]
+            _refuse(faults, mine & ~np.isin(faults["model"], allowed), "model", site.models)
             second = mine & moves(faults)
             for field, size, rows in zip(
                 ("word", "lane", "word2", "lane2"), site.live.shape * 2, (mine, mine, second, second), strict=True
@@ -147,7 +152,7 @@ class FaultTarget(ABC):
                 _refuse(faults, mine & (faults["value"] > 3), "value", "0 to 3, two bits")
 
     def edits(self, faults: Faults) -> Edits:
-        """What faults, already checked, change."""
+        """What faults change. The faults have been checked already."""
         columns: list[Any] = []
         for number in np.unique(faults["site"]).tolist():
             index = np.flatnonzero(faults["site"] == number)
@@ -156,22 +161,22 @@ class FaultTarget(ABC):
             def read(word: Any, lane: Any, name: str = name, case: Any = part["case"]) -> Bits:
                 return self.words(name, case, word, lane)
 
-            found = edits(part, read, self.sites[name].live)
+            changes = edits(part, read, self.sites[name].live)
             if len(index) == len(faults):
-                return found
-            columns = columns or [np.zeros(len(faults), column.dtype) for column in found]
-            for whole, column in zip(columns, found, strict=True):
+                return changes
+            columns = columns or [np.zeros(len(faults), column.dtype) for column in changes]
+            for whole, column in zip(columns, changes, strict=True):
                 whole[index] = column
         return Edits(*columns)
 
 
 def refuse(key: str, reason: str, legal: str) -> ConfigError:
-    """The error for something that a fault, or its target, cannot be."""
+    """The error about something that a fault, or its target, cannot be."""
     return ConfigError("campaign", key, reason, legal)
 
 
 def _refuse(faults: Faults, wrong: Mask, field: str, legal: str | Sequence[str] | dict[str, Site]) -> None:
-    """ConfigError for the first fault that is wrong."""
+    """Raises ConfigError for the first fault that is wrong."""
     if wrong.any():
         fault = as_dict(faults[int(np.argmax(wrong))])
         text = legal if isinstance(legal, str) else ", ".join(legal)

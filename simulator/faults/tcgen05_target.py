@@ -1,5 +1,5 @@
-"""Faults in one `tcgen05.mma` or `tcgen05.mma.sp`: its operands, its descriptors and its addresses, one execution a
-fault.
+"""A fault target that is one `tcgen05.mma` or `tcgen05.mma.sp` instruction: faults in its operands, its descriptors and
+its addresses. Each fault is one execution.
 
     site                       word, lane
     a, d, e, scale_a, scale_b  column from the operand's address on, lane of Tensor Memory (of the even CTA of a pair)
@@ -8,13 +8,14 @@ fault.
     selector                   bits 0 and 1 of the instruction descriptor
     base_d, base_a, base_e     0, 0: the address, lane in bits 31 to 16, column below; `align` sets the lane to `value`
 
-Addresses that break an alignment rule (`isa.tensor_memory.datapath.violations`) fault, as seen on sm_110 (published):
-due, misaligned-address. With misaligned = "follow" they are followed instead: the operand is read (D: read and written)
-so many lanes on, modulo 128. That is assumed; no chip is known to do so.
-Illegal descriptors: due, illegal (that a chip stops is assumed; PTX says undefined of some). A pair of CTAs is executed
-whole, and its D compared whole, the rows of the even CTA first; faults strike the even one, and of descriptors and
-addresses the instruction, so both. Cells beside D that a wrong descriptor or address makes the instruction write are no
-part of the result.
+Addresses that break an alignment rule (`isa.tensor_memory.datapath.violations`) fault, as seen on sm_110 (published);
+the outcome is due, misaligned-address. With misaligned = "follow" they are followed instead: the operand is read (D:
+read and written) that many lanes further on, modulo 128. This is assumed; no chip is known to do so.
+
+Illegal descriptors give due, illegal (that a chip stops is assumed; PTX calls some of them undefined). A pair of CTAs
+is executed as a whole, and its whole D is compared, the rows of the even CTA first. Faults strike the even CTA; faults
+in descriptors and addresses strike the instruction, and so both CTAs. Cells beside D that a wrong descriptor or address
+makes the instruction write are not part of the result.
 """
 
 from __future__ import annotations
@@ -67,14 +68,14 @@ _TOGETHER = 32  # faults that are judged together
 
 @dataclass(frozen=True)
 class Executed:
-    """What one execution came to.
+    """What one execution resulted in.
 
     Attributes:
-        d: uint32 [row, n], where D should be; None where nothing was computed.
-        broken: alignment rules that the addresses break.
+        d: uint32 [row, n], read from where D should be; None where nothing was computed.
+        broken: the alignment rules that the addresses break.
         illegal: whether a code that was read is not defined, or the instruction descriptor is not legal.
-        unordered: whether a code that was read does not ascend.
-        reason, said: why it ended early, and the error's text.
+        unordered: whether the indices of a code that was read do not ascend.
+        reason, said: why the execution ended early, and the text of the error.
     """
 
     d: Bits | None
@@ -90,16 +91,16 @@ class Tcgen05Target(FaultTarget):
     """One instruction with operands, to inject faults into.
 
     Attributes:
-        opcode: e.g. "tcgen05.mma.sp.cta_group::1.kind::f16".
-        m, n: its shape; M of both CTAs of a pair.
-        base_lane: of D, A and metadata: 0, or 16 in layouts C and F.
-        selector: sparsity selector.
-        target: whose arithmetic, and what is legal.
+        opcode: for example "tcgen05.mma.sp.cta_group::1.kind::f16".
+        m, n: the shape of D; M counts both CTAs of a pair.
+        base_lane: the first lane of D, A and metadata: 0, or 16 in layouts C and F.
+        selector: the sparsity selector.
+        target: the chip, which decides on the arithmetic and on what is legal.
         a_in_tmem: whether A is in Tensor Memory.
-        element: type of A and B; empty: one of the kind's.
-        d_type: of kinds f16 and f8f6f4: "f32" or "f16"; empty: f32 (s32 for i8).
-        cases, seed: sets of operands, and what they come from.
-        policy: see `simulator.faults.policies`.
+        element: the type of A and B; empty for one of the kind's.
+        d_type: for kinds f16 and f8f6f4: "f32" or "f16"; empty for f32 (s32 for i8).
+        cases, seed: how many sets of operands there are, and the seed that they are drawn from.
+        policy: what is done about undefined codes, see `simulator.faults.policies`.
         arithmetic: "chip" or "exact".
         misaligned: "fault" or "follow".
     """
@@ -128,14 +129,16 @@ class Tcgen05Target(FaultTarget):
                 raise refuse(f"subject.{name}", f"{name} '{value}'", ", ".join(legal))
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields alone: a process fills its own memory."""
+        """The fields alone: another process fills its own memory."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def describe(self) -> dict[str, Any]:
+        """The plain values from which the same target can be made, without the policy."""
         return {name: value for name, value in self.__getstate__().items() if name != "policy"}
 
     @property
     def rule(self) -> str:
+        """The rule by which the chip adds, and its evidence."""
         return (
             f"tcgen05 of {self.target}" + ", sparse: inferred" * self.form.sparse
             if self.arithmetic == "chip"
@@ -144,45 +147,49 @@ class Tcgen05Target(FaultTarget):
 
     @property
     def numbers(self) -> range:
+        """The numbers of the cases."""
         return range(self.cases)
 
     @cached_property
     def form(self) -> Tcgen05MmaForm:
+        """The form of the opcode."""
         return form_of(self.opcode, self.a_in_tmem, self.target)
 
     @cached_property
     def shape(self) -> Shape:
-        """IsaError for an instruction that is not legal."""
+        """The shape, addresses and descriptors of the instruction. IsaError for one that is not legal."""
         choice = self.m, self.n, self.base_lane, self.selector, self.element, self.d_type
         return shape_of(self.form, *choice, self.target)
 
     @cached_property
     def layout(self) -> FormLayout:
+        """The layout of the operands for this shape."""
         choice = Choice(selector=self.selector, m=self.m, n=self.n, base_lane=self.base_lane)
         return form_layout(self.form.opcode, choice)
 
     @cached_property
     def result(self) -> ElementType:
-        """D's type."""
+        """The element type of D."""
         return self.shape.result
 
     @cached_property
     def sites(self) -> dict[str, Site]:
-        found: dict[str, Site] = {}
+        """Operands, shared memory, descriptors and addresses; for a sparse instruction also the selector."""
+        sites: dict[str, Site] = {}
         for name, operand in self.layout.operands.items():
             used = (1 << operand.bits) - 1
             if name in "ad":
                 element = self.shape.element("a") if name == "a" else self.result
                 used = element.mask & ~((1 << element.padding) - 1)
             if name != "a" or self.a_in_tmem:
-                found[name] = operand_site(name, operand, used)
+                sites[name] = operand_site(name, operand, used)
         sparse, base = self.form.sparse, (*WORD_MODELS, "align")
-        found["shared"] = Site("shared", self._shared_live[:, None], models=WORD_MODELS)
-        found |= {"idesc": word_site("idesc"), "b_desc": word_site("b_desc", 2)}
+        sites["shared"] = Site("shared", self._shared_live[:, None], models=WORD_MODELS)
+        sites |= {"idesc": word_site("idesc"), "b_desc": word_site("b_desc", 2)}
         bases = ["base_d", *["base_a"] * self.a_in_tmem, *["base_e"] * sparse]
-        found |= {} if self.a_in_tmem else {"a_desc": word_site("a_desc", 2)}
-        found |= {name: word_site(name, models=base) for name in bases}
-        return found | ({"selector": SELECTOR} if sparse and not self.form.kind.startswith("mx") else {})
+        sites |= {} if self.a_in_tmem else {"a_desc": word_site("a_desc", 2)}
+        sites |= {name: word_site(name, models=base) for name in bases}
+        return sites | ({"selector": SELECTOR} if sparse and not self.form.kind.startswith("mx") else {})
 
     @property
     def _shared_live(self) -> Bits:
@@ -199,23 +206,24 @@ class Tcgen05Target(FaultTarget):
 
     @cached_property
     def memory(self) -> list[list[Cta]]:
-        """The CTAs of each case before the instruction."""
+        """The CTAs of each case, as they are before the instruction."""
         return [fill(self.shape, self.seed, case) for case in range(self.cases)]
 
     def cells(self, site: str, case: int) -> Bits:
-        """The words of a site in memory, uint32 [word, lane]: to be read, and written."""
+        """The words of a site in memory, uint32 [word, lane], as a view to read and to write."""
         cta = self.memory[case][0]
         return cta.tmem.words.T[COLUMN[site] :] if site in COLUMN else cta.shared.view("<u4")[:, None]
 
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
+        """The words of a site without faults, at arrays of places."""
         if site in IMMEDIATE:
             value = np.uint64(getattr(self.shape.call, IMMEDIATE[site]))
             return (value >> np.asarray(32 * word, np.uint64)).astype(np.uint32)
-        found = np.empty(len(word), np.uint32)
+        values = np.empty(len(word), np.uint32)
         for number in np.unique(case).tolist():
             mine = case == number
-            found[mine] = self.cells(site, number)[word[mine], lane[mine]]
-        return found
+            values[mine] = self.cells(site, number)[word[mine], lane[mine]]
+        return values
 
     @cached_property
     def golden(self) -> Bits:
@@ -226,17 +234,18 @@ class Tcgen05Target(FaultTarget):
 
     @cached_property
     def digest(self) -> str:
+        """A short SHA-256 of the instruction, its memory, and D without faults."""
         call = self.shape.call
         words = [getattr(call, field.name) for field in fields(call)[1:]]
-        found = hashlib.sha256(f"{call.form.opcode} {words}".encode())
+        hasher = hashlib.sha256(f"{call.form.opcode} {words}".encode())
         for cta in (cta for ctas in self.memory for cta in ctas):
-            found.update(np.ascontiguousarray(cta.tmem.words, "<u4").tobytes() + cta.shared.tobytes())
-        found.update(np.ascontiguousarray(self.golden, "<u4").tobytes())
-        return found.hexdigest()[:DIGEST_CHARACTERS]
+            hasher.update(np.ascontiguousarray(cta.tmem.words, "<u4").tobytes() + cta.shared.tobytes())
+        hasher.update(np.ascontiguousarray(self.golden, "<u4").tobytes())
+        return hasher.hexdigest()[:DIGEST_CHARACTERS]
 
     @cached_property
     def checksums(self) -> Checksums:
-        """Of the cases; tolerances from at least 16 without faults."""
+        """The checksums of the cases, with tolerances from at least 16 cases without faults."""
         exact = replace(self, arithmetic="exact")
         own = Checksums(numbers(self.golden, self.result), numbers(exact.golden, self.result))
         if self.cases < _FAULT_FREE:
@@ -246,7 +255,7 @@ class Tcgen05Target(FaultTarget):
     # Execution
 
     def _execute(self, ctas: list[Cta], call: Call) -> Executed:
-        """The instruction with these operands; memory is afterwards as it was before."""
+        """Executes the instruction with these operands; afterwards memory is as it was before."""
         kept = [cta.tmem.words.copy() for cta in ctas]
         shared = [cta.shared.copy() for cta in ctas] if self.policy == "zero" else []
         try:
@@ -258,6 +267,7 @@ class Tcgen05Target(FaultTarget):
                 cta.shared[:] = data
 
     def _multiplied(self, ctas: list[Cta], call: Call) -> Executed:
+        """Checks addresses and descriptor, then executes the instruction; memory keeps what it changed."""
         idesc = InstructionDescriptor.decode(call.idesc, self.form.kind)
         try:
             broken = self._broken(call, idesc)
@@ -280,17 +290,17 @@ class Tcgen05Target(FaultTarget):
         return Executed(self._read(ctas), broken, "undefined-metadata" in met or undefined, unordered)
 
     def _read(self, ctas: list[Cta]) -> Bits:
-        """D where it should be, uint32 [row, n]."""
-        rows, found = self.shape.rows, self.shape.accumulators
-        return np.concatenate([found.read(cta).transpose(1, 0, 2).reshape(rows, -1) for cta in ctas])
+        """D, read from where it should be: uint32 [row, n]."""
+        rows, accumulators = self.shape.rows, self.shape.accumulators
+        return np.concatenate([accumulators.read(cta).transpose(1, 0, 2).reshape(rows, -1) for cta in ctas])
 
     def _refused(self, idesc: InstructionDescriptor) -> bool:
-        """Whether the instruction descriptor is what is wrong."""
+        """Whether the instruction descriptor is the reason for the error."""
         problems = idesc.validate(target=self.target, **legality(self.form))
         return any(problem.severity is not Severity.WARNING for problem in problems)
 
     def _broken(self, call: Call, idesc: InstructionDescriptor) -> tuple[Violation, ...]:
-        """Alignment rules that the addresses break; none where the descriptor has no layout to ask."""
+        """The alignment rules that the addresses break; none where the descriptor has no layout that could be asked."""
         form = self.form
         d, a = TmemAddress.from_word(call.d), TmemAddress.from_word(call.a) if form.a_in_tmem else None
         meta = TmemAddress.from_word(call.sp_meta) if form.sparse else None
@@ -301,8 +311,8 @@ class Tcgen05Target(FaultTarget):
         return tuple(violations(layout, d, a=a, sp_meta=meta))
 
     def _straightened(self, call: Call) -> tuple[dict[str, int], Call]:
-        """What follows of a misalignment: how many lanes on each operand lies, and the instruction with the addresses
-        that are right."""
+        """What follows from a misalignment: by how many lanes each operand is displaced, and the instruction with the
+        right addresses."""
         offsets: dict[str, int] = {}
         for site, name in _FOLLOWED.items():
             word, legal = getattr(call, name), getattr(self.shape.call, name)
@@ -312,16 +322,16 @@ class Tcgen05Target(FaultTarget):
         return offsets, call
 
     def _turn(self, ctas: list[Cta], call: Call, site: str, lanes: int) -> None:
-        """Moves an operand by so many lanes."""
+        """Moves an operand by this many lanes."""
         first = getattr(call, _FOLLOWED[site]) & 0xFFFF
-        at = slice(first, first + self.layout.operands[site].words)
+        columns = slice(first, first + self.layout.operands[site].words)
         for cta in ctas:
-            cta.tmem.words[:, at] = np.roll(cta.tmem.words[:, at], lanes, axis=0)
+            cta.tmem.words[:, columns] = np.roll(cta.tmem.words[:, columns], lanes, axis=0)
 
     # Faults
 
     def executed(self, fault: Any, found: Edits | None = None) -> Executed:
-        """The instruction with a fault."""
+        """Executes the instruction with one fault in it."""
         one = self.edits(np.array([fault])).rows(0) if found is None else found
         site, ctas, call = SITES[int(fault["site"])], self.memory[int(fault["case"])], self.shape.call
         if site in IMMEDIATE:
@@ -339,6 +349,7 @@ class Tcgen05Target(FaultTarget):
                 cells[word, lane] = before
 
     def run(self, faults: Faults) -> Results:
+        """Executes the faults one by one and gives the outcome of each."""
         self.check(faults)
         results = outcomes.empty(faults["id"])
         for first in range(0, len(faults), _TOGETHER):
@@ -346,17 +357,17 @@ class Tcgen05Target(FaultTarget):
         return results
 
     def _run(self, results: Results, faults: Faults) -> None:
-        found = self.edits(faults)
-        results["reason"] = np.where(found.changed, reason("unread"), reason("same"))
-        read = np.flatnonzero(found.read)
+        changes = self.edits(faults)
+        results["reason"] = np.where(changes.changed, reason("unread"), reason("same"))
+        read = np.flatnonzero(changes.read)
         if not len(read):
             return
-        found, faults = found.rows(read), faults[read]
-        done = [self.executed(fault, found.rows(index)) for index, fault in enumerate(faults)]
+        changes, faults = changes.rows(read), faults[read]
+        done = [self.executed(fault, changes.rows(index)) for index, fault in enumerate(faults)]
         golden = self.golden[faults["case"]]
         got = np.stack([right if one.d is None else one.d for one, right in zip(done, golden, strict=True)])
         stopped = np.array([reason(one.reason) for one in done], np.uint8)
-        stored = np.where(faults["site"][:, None] == SITES.index("e"), found.stored, np.uint32(0))
+        stored = np.where(faults["site"][:, None] == SITES.index("e"), changes.stored, np.uint32(0))
         illegal = np.array([one.illegal for one in done])
         seen = {
             "legality": illegal,
@@ -367,5 +378,5 @@ class Tcgen05Target(FaultTarget):
             "abft": self.checksums.sees(numbers(got, self.result), faults["case"]) & (stopped == 0),
         }
         part = results[read]
-        judge(part, found, Observed(got, seen, stopped, illegal), golden, self.result, self.policy)
+        judge(part, changes, Observed(got, seen, stopped, illegal), golden, self.result, self.policy)
         results[read] = part

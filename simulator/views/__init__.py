@@ -1,1 +1,2 @@
-"""What people look at: drawings, the explorer, timelines, plots, tables."""
+"""Views: everything that shows layouts and results to people, as drawings, the explorer, timelines, plots and
+tables."""

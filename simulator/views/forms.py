@@ -1,4 +1,4 @@
-"""The table of instructions: every form with its operands, metadata, first PTX version and targets.
+"""The table of all instruction forms, with the operands, metadata, first PTX version and targets of each.
 
 >>> frame = forms(target="sm_90a", type="e4m3", sparse=True)
 >>> sorted(frame.metadata.unique())
@@ -25,12 +25,12 @@ FAMILIES = ("mma", "tcgen05", "plain", "all")
 
 
 def forms(family: str = "mma", *, target: str | Target = "", type: str = "", sparse: bool = False) -> DataFrame:
-    """The forms as a pandas DataFrame; arguments as of `table`."""
+    """The forms as a pandas DataFrame; the arguments are those of `table`."""
     return table(family, target=target, type=type, sparse=sparse).frame()
 
 
 def table(family: str = "mma", *, target: str | Target = "", type: str = "", sparse: bool = False) -> Table:
-    """One row for each form; `operands` are names, each with its number of registers where that is not one.
+    """One row for each form. `operands` are names, each followed by its number of registers where that is not one.
 
     Args:
         family: "mma" (mma and mma.sp), "tcgen05" (with mbarrier and fence), "plain" (all others) or "all".
@@ -58,21 +58,22 @@ def table(family: str = "mma", *, target: str | Target = "", type: str = "", spa
 def _family(name: str) -> list[Form]:
     if name not in FAMILIES:
         raise ViewError(f"unknown family '{name}'", ", ".join(FAMILIES))
-    found: list[Form] = []
+    forms: list[Form] = []
     if name in ("mma", "all"):
-        found += mma_forms().values()
+        forms += mma_forms().values()
     if name in ("tcgen05", "all"):
         from isa.forms.table import family_opcodes
         from isa.ptx.opcodes import find_form
 
-        found += (find_form(opcode) for opcode in family_opcodes())
+        forms += (find_form(opcode) for opcode in family_opcodes())
     if name in ("plain", "all"):
-        found += plain_forms().values()
-    return found
+        forms += plain_forms().values()
+    return forms
 
 
 def _row(form: Form) -> tuple[str | int, ...]:
-    """Operands with their registers, how many selectors, the metadata pattern, since when and where."""
+    """The cells of a form: operands with their registers, number of selectors, metadata pattern, first PTX version,
+    targets."""
     metadata = form.metadata if is_mma(form) and form.sparse else None
     return (
         form.opcode,

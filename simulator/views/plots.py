@@ -1,5 +1,5 @@
-"""Pictures as files: the same file for the same numbers. Needs matplotlib (the extra `plots`), which is loaded here and
-where pictures are drawn."""
+"""Writes matplotlib pictures to files; equal numbers give equal files. Needs matplotlib (the extra `plots`), which is
+loaded here and where pictures are drawn."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DASHES = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
 
 
 def check_plot(path: str | Path) -> None:
-    """ViewError if a plot could not be written there: no folder, or a name that says no format; MissingDependency
-    without matplotlib."""
+    """ViewError if a plot cannot be written to this path: no folder, or a name that says no format. MissingDependency
+    if there is no matplotlib."""
     if Path(path).suffix.lower() not in FORMATS:
         legal = ", ".join(f"a name that ends in {suffix}" for suffix in FORMATS)
         raise ViewError(f"{path}: the name of a plot says its format", legal)
@@ -35,7 +35,7 @@ def check_plot(path: str | Path) -> None:
 
 
 def save(draw: Callable[[], Figure], path: str | Path, *, font: float = 9, dpi: int = 160) -> None:
-    """Writes what `draw` draws, as the format that the name says.
+    """Writes what `draw` draws, in the format that the file's name says.
 
     Raises:
         ViewError, MissingDependency: see `check_plot`.

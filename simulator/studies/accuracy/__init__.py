@@ -1,5 +1,5 @@
-"""What tensor-core arithmetic means for one's numbers: errors of chips' sums, and of plain f32, against the exact
-result.
+"""Shows what tensor-core arithmetic does to one's numbers: the errors of chips' sums, and of plain f32, measured
+against the exact result.
 
 >>> from simulator.studies.accuracy import accuracy
 >>> result = accuracy("e4m3", k=4096, targets="sm_90, sm_90:wgmma", distribution="positive", count=1000)
@@ -78,8 +78,8 @@ def accuracy(
             fit.
     """
     problem = make_problem(type, b_type, result, sparse)
-    wanted = [spec for spec in targets.split(",") if spec.strip()] if isinstance(targets, str) else targets
-    found = chips(problem, wanted)
+    specs = [spec for spec in targets.split(",") if spec.strip()] if isinstance(targets, str) else targets
+    compared = chips(problem, specs)
     _check_numbers(k, scale, count, seed)
     if a is None and b is None:
         if distribution not in DISTRIBUTIONS:
@@ -95,7 +95,7 @@ def accuracy(
     if isinstance(source, Drawn):
         about = {"operands": "drawn", "distribution": distribution, "scale": scale, "seed": seed}
     return Accuracy(
-        str(problem), problem, source.k, source.count, about, source.notes, tuple(_lines(source, problem, found))
+        str(problem), problem, source.k, source.count, about, source.notes, tuple(_lines(source, problem, compared))
     )
 
 
@@ -110,19 +110,19 @@ def _check_numbers(k: int | None, scale: float, count: int | None, seed: int) ->
         raise IsaError(str(seed), -1, f"seed = {seed}", "0 or more")
 
 
-def _lines(source: Drawn | Given, problem: Problem, found: list[Chip]) -> list[Line]:
-    """One for each chip and each reference; chips that add alike are computed once."""
-    results, exact, sizes, rows, columns = _compute(source, problem, found)
+def _lines(source: Drawn | Given, problem: Problem, compared: list[Chip]) -> list[Line]:
+    """One line for each chip and each reference; chips that add alike are computed only once."""
+    results, exact, sizes, rows, columns = _compute(source, problem, compared)
     pair = cache(source.pair)  # different sums often have the same worst case
     errors: dict[Arithmetic | str, tuple[Errors, Worst | None, int]] = {}
     numbers: dict[bytes, int] = {}
     for key, patterns in results.items():
-        at, ulp = worst_of(patterns, exact, problem.result)
-        row, column = int(rows[at]), int(columns[at])
+        index, ulp = worst_of(patterns, exact, problem.result)
+        row, column = int(rows[index]), int(columns[index])
         worst = None
         if ulp:
             a, b = pair(row, column)
-            d, r = int(patterns[at]), int(exact[at])
+            d, r = int(patterns[index]), int(exact[index])
             value = to_float64(np.array([d, r], np.uint32), problem.result).tolist()
             worst = Worst(
                 source.place(row, column), d, r, value[0], value[1], ulp, tuple(a.tolist()), tuple(b.tolist())
@@ -131,20 +131,21 @@ def _lines(source: Drawn | Given, problem: Problem, found: list[Chip]) -> list[L
         errors[key] = summarise(patterns, exact, problem.result, sizes, rows, columns), worst, number
     lines = [
         Line(x.name, x.targets, x.family, x.shape, x.k, x.rule.name, x.evidence, x.source, *errors[x.rule, x.k])
-        for x in found
+        for x in compared
     ]
     last = ", rounded to f16 at the end" if problem.result.bits == 16 else ""
     return lines + [Line(name, (), "", "", 1, "", "computed", what + last, *errors[name]) for name, what in REFERENCES]
 
 
 def _compute(
-    source: Drawn | Given, problem: Problem, found: list[Chip]
+    source: Drawn | Given, problem: Problem, compared: list[Chip]
 ) -> tuple[dict[Arithmetic | str, Bits], Bits, Reals, Indices, Indices]:
-    """Patterns by each arithmetic, exact patterns, sums of |a||b|, numbers of rows and columns: each [result]."""
-    ways: dict[Arithmetic | str, list[Bits]] = {(chip.rule, chip.k): [] for chip in found} | {
+    """The result patterns by each arithmetic, the exact patterns, the sums of |a||b|, and the numbers of rows and
+    columns: each [result]."""
+    ways: dict[Arithmetic | str, list[Bits]] = {(chip.rule, chip.k): [] for chip in compared} | {
         name: [] for name, _ in REFERENCES
     }
-    representative = {(chip.rule, chip.k): chip for chip in found}
+    representative = {(chip.rule, chip.k): chip for chip in compared}
     exact, sizes, rows, columns = [], [], [], []
     left = source.count
     for batch in source.batches():

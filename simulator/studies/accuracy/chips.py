@@ -1,5 +1,5 @@
-"""Which chips have an instruction for the types in question, how many products it adds, and on what evidence its sum is
-known."""
+"""The chips of an accuracy study: which of them have an instruction for the types in question, how many products it
+adds, and on what evidence the way it adds is known."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _VARIANTS = ("", "a", "f")
 
 @dataclass(frozen=True)
 class Problem:
-    """What is computed.
+    """What is computed: the types of a matrix product, and whether A is sparse.
 
     Attributes:
-        a_type, b_type: element types of A and B.
-        result: type of the accumulator, f32 or f16.
+        a_type, b_type: the element types of A and B.
+        result: the type of the accumulator, f32 or f16.
         sparse: whether A is sparse and the `.sp` instructions multiply it.
     """
 
@@ -39,7 +39,7 @@ class Problem:
 
     @property
     def sparsity(self) -> Sparsity | None:
-        """The pattern of A; None if dense."""
+        """The sparsity pattern of A; None if A is dense."""
         return sparsity_of(self.a_type) if self.sparse else None
 
     def __str__(self) -> str:
@@ -51,15 +51,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Chip:
-    """One family of instructions on targets that add alike.
+    """One family of instructions, on targets that add alike.
 
     Attributes:
-        targets: names, e.g. ("sm_80", "sm_86").
-        family: "mma", "wgmma" or "tcgen05"; ".sp" behind it for the sparse instructions.
-        k: products of one instruction, K as named (a sparse one performs half).
+        targets: the names of the targets, for example ("sm_80", "sm_86").
+        family: "mma", "wgmma" or "tcgen05", followed by ".sp" for the sparse instructions.
+        k: how many products one instruction adds, K as named (a sparse one performs half of them).
         shape: "m16n8k16"; "k16" for wgmma and tcgen05, whose other sizes do not matter.
-        rule: how it adds.
-        evidence, source: whence that is known; see `simulator.arithmetic.rows`.
+        rule: the rule by which it adds.
+        evidence, source: on what evidence that is known; see `simulator.arithmetic.rows`.
     """
 
     targets: tuple[str, ...]
@@ -72,13 +72,13 @@ class Chip:
 
     @property
     def name(self) -> str:
-        """E.g. "sm_80/86/89 mma"."""
+        """A name such as "sm_80/86/89 mma"."""
         first, *others = self.targets
         return "/".join([first, *(target.removeprefix("sm_") for target in others)]) + f" {self.family}"
 
 
 def make_problem(a_type: str, b_type: str | None, result: str, sparse: bool) -> Problem:
-    """The problem of those names; IsaError for types that no tensor core multiplies, or adds in."""
+    """The problem with these types; IsaError for types that no tensor core multiplies, or adds in."""
     for given in (a_type, b_type or a_type):
         if given not in INPUTS:
             exact = (
@@ -93,24 +93,25 @@ def make_problem(a_type: str, b_type: str | None, result: str, sparse: bool) -> 
 
 
 def chips(problem: Problem, wanted: Sequence[str] | None = None) -> list[Chip]:
-    """Those wanted ("sm_90" means its `mma`, "sm_90:wgmma" the other), in that order; None: all that have the types,
-    those alike together.
+    """The chips that are asked for, in that order ("sm_90" means its `mma`, "sm_90:wgmma" the other family). None
+    stands for all that have the types, with those that add alike put together.
 
     Raises:
-        IsaError: no such target or family, or it lacks an instruction for the problem; names those that have one.
+        IsaError: no such target or family, or it lacks an instruction for the problem; the error names those that have
+            one.
     """
     if wanted is not None and not wanted:
         raise IsaError("", -1, "the list of targets is empty", _legal(problem))
     if wanted is not None:
         return [_wanted(problem, spec.strip()) for spec in wanted]
-    found: list[Chip] = []
+    selected: list[Chip] = []
     for chip in _all(problem):
-        alike = next((i for i, x in enumerate(found) if _same(x, chip)), None)
+        alike = next((i for i, x in enumerate(selected) if _same(x, chip)), None)
         if alike is None:
-            found.append(chip)
+            selected.append(chip)
         else:
-            found[alike] = Chip(
-                (*found[alike].targets, *chip.targets),
+            selected[alike] = Chip(
+                (*selected[alike].targets, *chip.targets),
                 chip.family,
                 chip.k,
                 chip.shape,
@@ -118,17 +119,18 @@ def chips(problem: Problem, wanted: Sequence[str] | None = None) -> list[Chip]:
                 chip.evidence,
                 chip.source,
             )
-    if not found:
+    if not selected:
         raise IsaError(
             "",
             -1,
             f"no chip is known that computes {problem}",
             "types that one chip multiplies together; `tcsim forms` lists them",
         )
-    return found
+    return selected
 
 
 def _same(x: Chip, y: Chip) -> bool:
+    """Whether two chips add alike, so that one line stands for both."""
     return (x.family, x.k, x.shape, x.rule, x.evidence, x.source) == (
         y.family,
         y.k,
@@ -140,11 +142,13 @@ def _same(x: Chip, y: Chip) -> bool:
 
 
 def _all(problem: Problem) -> list[Chip]:
+    """Every chip that has an instruction for the problem."""
     pairs = ((Target(number, ""), family) for family in FAMILIES for number in KNOWN)
     return [chip for chip in (_chip(problem, target, family) for target, family in pairs) if chip is not None]
 
 
 def _wanted(problem: Problem, spec: str) -> Chip:
+    """The chip that "sm_90" or "sm_90:wgmma" names; IsaError if it lacks the instruction."""
     name, _, family = spec.partition(":")
     target = parse_target(name)
     if (family or "mma") not in FAMILIES:
@@ -157,6 +161,7 @@ def _wanted(problem: Problem, spec: str) -> Chip:
 
 
 def _legal(problem: Problem) -> str:
+    """The chips that have an instruction for the problem, as text for an error."""
     specs = [
         f"{target}{'' if chip.family.startswith('mma') else ':' + chip.family.split('.')[0]}"
         for chip in _all(problem)
@@ -166,20 +171,22 @@ def _legal(problem: Problem) -> str:
 
 
 def _chip(problem: Problem, target: Target, family: str) -> Chip | None:
+    """The chip with a family of instructions for the problem; None if it has none."""
     try:
-        found = _mma(problem, target) if family == "mma" else _asynchronous(problem, target, family)
+        instruction = _mma(problem, target) if family == "mma" else _asynchronous(problem, target, family)
     except IsaError:  # no row of `simulator.arithmetic.rows`
         return None
-    if found is None:
+    if instruction is None:
         return None
-    row, k, shape = found
+    row, k, shape = instruction
     return Chip(
         (str(target),), family + (".sp" if problem.sparse else ""), k, shape, row.rule, row.evidence, row.source
     )
 
 
 def _mma(problem: Problem, target: Target) -> tuple[SumRow, int, str] | None:
-    """The form with the largest K that the chip has in any variant ("sm_120" stands for sm_120a, too)."""
+    """The sum row, K and shape of the form with the largest K that the chip has in any variant (sm_120 includes
+    sm_120a)."""
     variants = [target] if target.suffix else [Target(target.number, suffix) for suffix in _VARIANTS]
     forms = [
         form
@@ -193,6 +200,7 @@ def _mma(problem: Problem, target: Target) -> tuple[SumRow, int, str] | None:
 
 
 def _computes(form: MmaForm, problem: Problem) -> bool:
+    """Whether a form multiplies the types of the problem."""
     types = form.a_type, form.b_type, form.c_type, form.d_type
     return (
         not form.row.scale
@@ -202,7 +210,7 @@ def _computes(form: MmaForm, problem: Problem) -> bool:
 
 
 def _asynchronous(problem: Problem, target: Target, family: str) -> tuple[SumRow, int, str] | None:
-    """Of wgmma or tcgen05."""
+    """The same for wgmma or tcgen05."""
     a, b = problem.a_type, problem.b_type
     if (a != b and max(a.bits, b.bits) > 8) or (problem.result.name == "f16" and a.name in _ONLY_F32):
         return None

@@ -1,4 +1,4 @@
-"""Statistics of the errors of results against the correctly rounded exact ones."""
+"""Statistics of the errors of results, measured against the correctly rounded exact results."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Worst:
     """The result with the largest error in ulp.
 
     Attributes:
-        place: numbers of row and column, and of the matrix if there are several.
-        result, exact: patterns.
-        result_value, exact_value: the numbers that they stand for.
+        place: the numbers of row and column, and of the matrix if there are several.
+        result, exact: the patterns of the result and of the exact result.
+        result_value, exact_value: the numbers that these patterns stand for.
         ulp: the error, signed as in `Errors`.
-        a, b: patterns of the row of A and the column of B [K].
+        a, b: the patterns of the row of A and the column of B [K].
     """
 
     place: dict[str, int]
@@ -94,41 +94,43 @@ class Errors:
     histogram: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
+        """The statistics as plain values, ready for JSON."""
         return asdict(self) | {"histogram": list(self.histogram)}
 
 
 def edges(bins: int) -> list[int]:
-    """Upper bounds of a histogram's bins in ulp, included: 0, 1, 2, 4, 8, ..."""
+    """The upper bounds of a histogram's bins in ulp, each included in its bin: 0, 1, 2, 4, 8, ..."""
     return [0, *(1 << i for i in range(bins - 1))][:bins]
 
 
 def ulp_errors(result: Bits, exact: Bits, element: ElementType) -> tuple[Reals, Mask]:
-    """Signed errors in ulp [n] of patterns, and where they are defined."""
+    """The signed errors of patterns in ulp [n], and where they are defined."""
     d, r = to_float64(result, element), to_float64(exact, element)
     with np.errstate(invalid="ignore", over="ignore"):
         difference = (d - r) * np.where(np.signbit(r), -1.0, 1.0)
         defined = np.isfinite(d) & np.isfinite(r) & ((r != 0) | (d == 0))
         exponent = np.frexp(np.where(np.isfinite(r), r, 0.0))[1] - 1
         exponent = np.where(r == 0, 1 - element.bias, np.maximum(exponent, 1 - element.bias))
-        found = np.ldexp(difference, element.fraction - exponent)
-    return np.where(defined, found, 0.0), defined
+        errors = np.ldexp(difference, element.fraction - exponent)
+    return np.where(defined, errors, 0.0), defined
 
 
 def worst_of(result: Bits, exact: Bits, element: ElementType) -> tuple[int, float]:
-    """Index and signed error in ulp of the first result with the largest error; an error of 0 if there is none."""
+    """The index and signed error in ulp of the first result with the largest error; an error of 0 if there is none."""
     ulp, _ = ulp_errors(result, exact, element)
-    at = int(np.argmax(np.abs(ulp)))
-    return at, float(ulp[at])
+    index = int(np.argmax(np.abs(ulp)))
+    return index, float(ulp[index])
 
 
 def summarise(result: Bits, exact: Bits, element: ElementType, sizes: Reals, rows: Indices, columns: Indices) -> Errors:
     """Statistics of patterns [n] against the exact ones.
 
     Args:
-        result, exact: patterns.
+        result, exact: the patterns.
         element: their type.
-        sizes: sum of |a||b| of each.
-        rows, columns: numbers of the row of A and the column of B of each; results that share one are not independent.
+        sizes: the sum of |a||b| of each result.
+        rows, columns: the numbers of the row of A and the column of B of each result; results that share one are not
+            independent.
     """
     ulp, defined = ulp_errors(result, exact, element)
     d, r = to_float64(result, element), to_float64(exact, element)
@@ -162,7 +164,7 @@ def summarise(result: Bits, exact: Bits, element: ElementType, sizes: Reals, row
 
 
 def _histogram(size: Reals) -> tuple[int, ...]:
-    """Counts of magnitudes [n]; see `Errors`."""
+    """Counts of magnitudes [n] by bin; see `Errors.histogram`."""
     if not len(size):
         return ()
     fraction, exponent = np.frexp(size)  # 2^(exponent - 1) <= size < 2^exponent
@@ -189,8 +191,8 @@ def mean_of(values: Reals, rows: Indices, columns: Indices) -> Mean | None:
 
 
 def _clustered(rest: Reals, cluster: Indices) -> float:
-    """Variance of the sum of `rest`, whose mean is 0, if only values of different clusters are independent; 0 if there
-    is one cluster."""
+    """The variance of the sum of `rest`, whose mean is 0, if only values of different clusters are independent; 0 if
+    there is one cluster."""
     groups, member = np.unique(cluster, return_inverse=True)
     sums = np.bincount(member, rest)
     return float(sums @ sums) * len(groups) / (len(groups) - 1) if len(groups) > 1 else 0.0

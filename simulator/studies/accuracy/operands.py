@@ -1,4 +1,4 @@
-"""Matrices to multiply: drawn from a distribution, or given.
+"""The matrices that an accuracy study multiplies: drawn from a distribution, or given by the user.
 
 Both come in batches of stacked matrices, [case, m, K] and [case, K, n], every element of whose products is one sample;
 so a row of A meets n columns, and none is wasted. Drawn matrices are small, so that samples share few operands;
@@ -44,7 +44,7 @@ class Batch:
         a: patterns [case, m, K], pruned where A is sparse.
         b: patterns [case, K, n].
         rows: the number of each row of A [case, m], different for different rows.
-        columns: of each column of B [case, n]; -1 for a column that only fills up.
+        columns: the number of each column of B [case, n]; -1 for a column that only fills up.
     """
 
     a: Bits
@@ -54,20 +54,20 @@ class Batch:
 
 
 class Source(Protocol):
-    """Where operands come from."""
+    """Where operands come from: what drawn and given matrices have in common."""
 
     k: int
     count: int  # results
     notes: tuple[str, ...]
 
     def batches(self) -> Iterator[Batch]:
-        """All of them, the same each time."""
+        """All batches of operands; the same each time."""
 
     def pair(self, row: int, column: int) -> tuple[Bits, Bits]:
         """A row of A and a column of B [K], by their numbers."""
 
     def place(self, row: int, column: int) -> dict[str, int]:
-        """Where they are, for a person."""
+        """Where a row and a column are, as numbers for a person to read."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,13 @@ class Drawn:
 
     @property
     def _shape(self) -> tuple[int, int]:
-        """Rows and columns of a matrix."""
+        """The numbers of rows and columns of a matrix."""
         side = _SMALL if self.k <= _SMALL_K else max(_SMALL, min(_LARGE, _ROWS // self.k // _WIDTH * _WIDTH))
         n = min(side, -(-math.isqrt(self.count) // _WIDTH) * _WIDTH)
         return min(side, -(-self.count // n)), n
 
     def batches(self) -> Iterator[Batch]:
+        """All batches of operands; the same each time."""
         m, n = self._shape
         cases = -(-self.count // (m * n))
         step = max(1, _ELEMENTS // (m * self.k))
@@ -103,11 +104,13 @@ class Drawn:
             yield Batch(a, b, numbers[:, None] * m + np.arange(m), numbers[:, None] * n + np.arange(n))
 
     def pair(self, row: int, column: int) -> tuple[Bits, Bits]:
+        """A row of A and a column of B [K], by their numbers."""
         m, n = self._shape
         a, b = self._draw(row // m)
         return a[row % m], b[:, column % n]
 
     def place(self, row: int, column: int) -> dict[str, int]:
+        """The numbers of the matrix, its row and its column."""
         m, n = self._shape
         return {"matrix": row // m, "row": row % m, "column": column % n}
 
@@ -120,7 +123,7 @@ class Drawn:
 
 
 def pruned(a: Bits, problem: Problem) -> Bits:
-    """A with what its sparsity does not keep (by magnitude) set to zero; A itself if dense."""
+    """A with zeros for the elements that its sparsity does not keep (by magnitude); A itself if it is dense."""
     if problem.sparsity is None:
         return a
     spare = -a.shape[-1] % problem.sparsity.chunk
@@ -131,7 +134,7 @@ def pruned(a: Bits, problem: Problem) -> Bits:
 
 @dataclass(frozen=True)
 class Given:
-    """Matrices of a user: patterns A [M, K] and B [K, N]; the rows and columns whose results are compared."""
+    """Matrices of a user: patterns A [M, K] and B [K, N], with the rows and columns whose results are compared."""
 
     a: Bits
     b: Bits
@@ -141,13 +144,16 @@ class Given:
 
     @property
     def k(self) -> int:
+        """How many products each dot product has."""
         return int(self.a.shape[1])
 
     @property
     def count(self) -> int:
+        """How many results are compared."""
         return len(self.rows) * len(self.columns)
 
     def batches(self) -> Iterator[Batch]:
+        """All batches of operands; the same each time."""
         for i in range(0, len(self.rows), _TILE):
             rows = self.rows[i : i + _TILE]
             for j in range(0, len(self.columns), _TILE):
@@ -159,9 +165,11 @@ class Given:
                 )
 
     def pair(self, row: int, column: int) -> tuple[Bits, Bits]:
+        """A row of A and a column of B [K], by their numbers."""
         return self.a[row], self.b[:, column]
 
     def place(self, row: int, column: int) -> dict[str, int]:
+        """The numbers of the row and the column."""
         return {"row": row, "column": column}
 
 
@@ -203,7 +211,7 @@ def given(a: NDArray[Any], b: NDArray[Any], problem: Problem, count: int, seed: 
 
 
 def _patterns(array: NDArray[Any], element: ElementType, name: str) -> tuple[Bits, list[str]]:
-    """Patterns, and a note if rounding changed something."""
+    """The patterns of an array's elements, and a note if rounding changed something."""
     if array.dtype.kind == "u":
         if array.size and int(array.max()) > element.mask:
             raise IsaError(

@@ -1,4 +1,5 @@
-"""The comparison as a picture; needs matplotlib (the extra `plots`), which is loaded here and nowhere else."""
+"""Draws the comparison of errors as a picture. Needs matplotlib (the extra `plots`), which is loaded here and nowhere
+else."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _REFERENCE = ("#555555", "#999999")
 
 
 def write_plot(accuracy: Accuracy, path: str | Path) -> None:
-    """Histograms, and below them how many results are off by more, both over the error in ulp.
+    """Writes the figure: histograms, and below them how many results are off by more, both over the error in ulp.
 
     Raises:
         IsaError: see `simulator.views.plots.check_plot`.
@@ -29,7 +30,7 @@ def write_plot(accuracy: Accuracy, path: str | Path) -> None:
 
 
 def draw_figure(accuracy: Accuracy) -> Figure:
-    """The figure; lines with the same results are one curve."""
+    """The figure; lines with the same results share one curve."""
     from matplotlib.figure import Figure
 
     groups = accuracy.groups
@@ -89,8 +90,8 @@ def _curve(above: Axes, below: Axes, group: list[Line], bins: int, colour: str, 
         np.arange(bins + 1) - 0.5, np.append(share, share[-1:]), step="post", color=colour, alpha=0.08, linewidth=0
     )
     beyond = errors.measured - np.cumsum(counts)  # results off by more than the bin's upper edge
-    at = np.flatnonzero(beyond)
-    below.plot(at, beyond[at] / max(errors.measured, 1), marker="o", markersize=2.5, **style)
+    bins_shown = np.flatnonzero(beyond)
+    below.plot(bins_shown, beyond[bins_shown] / max(errors.measured, 1), marker="o", markersize=2.5, **style)
 
 
 def _label(group: list[Line]) -> str:

@@ -1,5 +1,5 @@
-"""What a comparison gave: one line for each chip and each reference, as dictionary, JSON, CSV or a table for a
-person."""
+"""The result of an accuracy comparison: one line for each chip and each reference, as a dictionary, JSON, CSV, a
+DataFrame, or a table for a person."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Line:
     """One way of adding, and its errors.
 
     Attributes:
-        name: e.g. "sm_90 wgmma", "f32 FMA chain".
-        targets, family, shape, k: of the instruction, see `simulator.studies.accuracy.chips.Chip`; empty (k: 1) for a
-            reference.
-        rule: name of the chip's rule.
+        name: for example "sm_90 wgmma" or "f32 FMA chain".
+        targets, family, shape, k: those of the instruction, see `simulator.studies.accuracy.chips.Chip`; empty (k: 1)
+            for a reference.
+        rule: the name of the chip's rule.
         evidence: "measured here", "measured by others", "inferred"; "computed" for a reference, which is no chip's.
-        source: whence the rule is known; of a reference what it is.
-        errors: statistics.
+        source: on what the rule is based; for a reference, what it is.
+        errors: the statistics.
         worst: the result with the largest error; None if all are right.
         group: a number; lines that agree in every single result have the same.
     """
@@ -51,11 +51,11 @@ class Accuracy:
     """The result of `accuracy`.
 
     Attributes:
-        what: types, as text.
-        problem: the same.
-        k: products in each dot product.
-        count: results compared.
-        about: of the operands: drawn or given, distribution, scale, seed.
+        what: the types, as text.
+        problem: the types.
+        k: how many products each dot product has.
+        count: how many results are compared.
+        about: facts about the operands: drawn or given, distribution, scale, seed.
         notes: what a user should know.
         lines: chips first, then references.
     """
@@ -70,22 +70,22 @@ class Accuracy:
 
     @property
     def edges(self) -> list[int]:
-        """Upper bounds in ulp of the bins of all histograms; shorter ones have no more."""
+        """The upper bounds in ulp of the bins of all histograms; a shorter histogram has only the first of them."""
         return edges(max((len(line.errors.histogram) for line in self.lines), default=0))
 
     @property
     def groups(self) -> list[tuple[str, list[Line]]]:
-        """Lines that agree in every result, under a common name, in the order of their first."""
-        found: dict[int, list[Line]] = {}
+        """The lines that agree in every result, under a common name, in the order of the first of them."""
+        members: dict[int, list[Line]] = {}
         for line in self.lines:
-            found.setdefault(line.group, []).append(line)
+            members.setdefault(line.group, []).append(line)
         return [
             (group[0].name + (f" and {len(group) - 1} more" if len(group) > 1 else ""), group)
-            for group in found.values()
+            for group in members.values()
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON; patterns of operands as hex digits separated by blanks."""
+        """Everything, ready for JSON; patterns of operands are hex digits separated by blanks."""
         p = self.problem
         types = {"a_type": p.a_type.name, "b_type": p.b_type.name, "result_type": p.result.name, "sparse": p.sparse}
         lines = [self._line(line) for line in self.lines]
@@ -105,15 +105,16 @@ class Accuracy:
         entry |= {"targets": list(line.targets), "errors": line.errors.to_dict()}
         if worst is None:
             return entry | {"worst": None}
-        found: dict[str, Any] = worst.place | {
+        fields: dict[str, Any] = worst.place | {
             "result": hexadecimal(worst.result, p.result),
             "exact": hexadecimal(worst.exact, p.result),
         }
-        found |= {"result_value": worst.result_value, "exact_value": worst.exact_value, "ulp": worst.ulp}
-        found |= {"a": _digits(worst.a, p.a_type), "b": _digits(worst.b, p.b_type)}
-        return entry | {"worst": found}
+        fields |= {"result_value": worst.result_value, "exact_value": worst.exact_value, "ulp": worst.ulp}
+        fields |= {"a": _digits(worst.a, p.a_type), "b": _digits(worst.b, p.b_type)}
+        return entry | {"worst": fields}
 
     def json(self) -> str:
+        """Everything as JSON."""
         return json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
 
     def csv(self) -> str:
@@ -168,7 +169,7 @@ class Accuracy:
         return _grid(rows, left=(1,))
 
     def _histogram(self) -> list[str]:
-        """Shares; bins that are empty in front of and behind all others are left out."""
+        """The shares of each bin; bins that are empty in front of and behind all others are left out."""
         bins = self.edges
         used = [
             i
@@ -183,22 +184,22 @@ class Accuracy:
         return _grid(rows, left=(1,))
 
     def _left_out(self) -> list[str]:
-        found = []
+        lines = []
         for name, group in self.groups:
             e = group[0].errors
             if e.special:
                 wrong = f"{e.special_wrong:,} of them wrong" if e.special_wrong else "all of them right"
                 why = "they, or the exact ones, are infinite or NaN"
-                found.append(f"{name}: {e.special:,} results have no error in ulp: {why}; {wrong}")
+                lines.append(f"{name}: {e.special:,} results have no error in ulp: {why}; {wrong}")
             if e.zero_wrong:
-                found.append(
+                lines.append(
                     f"{name}: {e.zero_wrong:,} results have no error in ulp: the exact ones are zero, and they are not"
                 )
-        return ["", *found] if found else []
+        return ["", *lines] if lines else []
 
 
 def hexadecimal(pattern: int, element: ElementType) -> str:
-    """All digits of a pattern, with 0x."""
+    """A pattern with all its hex digits, and 0x in front."""
     return f"0x{pattern:0{element.bits // 4}x}"
 
 
@@ -297,7 +298,7 @@ def _worst_cells(name: str, line: Line, problem: Problem) -> list[str]:
 
 
 def _number(value: float | None, sign: str = "") -> str:
-    """Three digits."""
+    """A number with three digits."""
     if value is None:
         return "-"
     if value == 0:
@@ -309,7 +310,7 @@ def _number(value: float | None, sign: str = "") -> str:
 
 
 def _part(share: float) -> str:
-    """In percent; 0 and 100 only where it is."""
+    """A share in per cent; 0 and 100 only where it is exactly that."""
     text = f"{share:.1%}"
     if text == "100.0%" and share < 1:
         return ">99.9%"
@@ -332,5 +333,5 @@ def _share(count: int, total: int) -> str:
 
 
 def _grid(rows: list[list[str]], left: tuple[int, ...]) -> list[str]:
-    """Cells in columns, numbers to the right."""
+    """Cells in columns, with numbers aligned to the right."""
     return aligned(rows, "".join("<" if i in left else ">" for i in range(len(rows[0]))))

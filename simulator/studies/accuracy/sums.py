@@ -1,5 +1,5 @@
-"""The sums that are compared: those of chips, chained along K as a matrix product's main loop does, of plain f32, and
-the exact one."""
+"""The sums that an accuracy study compares: those of chips, chained along K as the main loop of a matrix product does,
+those of plain f32, and the exact one."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Reals = NDArray[np.float64]
 
 
 def chip_sum(chip: Chip, batch: Batch, problem: Problem) -> Bits:
-    """D [case, m, n], patterns: from C = 0, one instruction after the other along K, each adding to what the one before
-    rounded.
+    """D [case, m, n] as patterns: from C = 0, one instruction after the other along K, each adding to the rounded
+    result of the one before.
 
-    A K that is no multiple of the instruction's is filled up with zeros, which add nothing.
+    A K that is no multiple of the instruction's K is filled up with zeros, which add nothing.
     """
     cases, m, k = batch.a.shape
     spare = -k % chip.k
@@ -48,27 +48,26 @@ def chip_sum(chip: Chip, batch: Batch, problem: Problem) -> Bits:
 
 def exact_sum(batch: Batch, problem: Problem) -> Bits:
     """The exact result, rounded once to nearest even: patterns [case, m, n]."""
-    found = [
+    patterns = [
         exact_gemm(a, b, a_type=problem.a_type, b_type=problem.b_type, result=problem.result.name)
         for a, b in zip(batch.a, batch.b, strict=True)
     ]
     word = np.uint32 if problem.result.bits == 32 else np.uint16
-    return np.stack(found).view(word).astype(np.uint32)
+    return np.stack(patterns).view(word).astype(np.uint32)
 
 
 def magnitudes(batch: Batch, problem: Problem) -> Reals:
     """The sum of |a||b| [case, m, n] in float64."""
     with np.errstate(invalid="ignore", over="ignore"):
-        found: Reals = np.abs(to_float64(batch.a, problem.a_type)) @ np.abs(to_float64(batch.b, problem.b_type))
-    return found
+        sums: Reals = np.abs(to_float64(batch.a, problem.a_type)) @ np.abs(to_float64(batch.b, problem.b_type))
+    return sums
 
 
 def f32_sums(batch: Batch, problem: Problem) -> tuple[Bits, Bits]:
-    """The same in f32 without a tensor core, patterns [case, m, n]; an f16 result is rounded once at the end.
+    """The sums in f32 without a tensor core, as patterns [case, m, n]; an f16 result is rounded once at the end.
 
-    First: fused multiply-adds, one after the other. Second: products, each rounded, added in pairs, pairs of pairs and
-        so on
-    (what is left over comes last).
+    The first sum is made of fused multiply-adds, one after the other. The second adds the products, each of them
+    rounded, in pairs, pairs of pairs and so on; what is left over comes last.
     """
     a = np.ascontiguousarray(np.moveaxis(to_float64(batch.a, problem.a_type), 2, 0))  # [K, case, m]
     b = np.ascontiguousarray(np.moveaxis(to_float64(batch.b, problem.b_type), 1, 0))  # [K, case, n]
@@ -83,7 +82,7 @@ def _patterns(values: Singles, problem: Problem) -> Bits:
 
 
 def _products_fit(a: Reals, b: Reals) -> bool:
-    """Whether all products, which have at most 22 significant bits, are f32 numbers: from 2^-126 on, and below
+    """Whether all products, which have at most 22 significant bits, are f32 numbers: at least 2^-126 and below
     2^128."""
     sizes = [np.abs(x[np.isfinite(x) & (x != 0)]) for x in (a, b)]
     low, high = (float(np.prod([f(x, initial=1.0) for x in sizes])) for f in (np.min, np.max))
@@ -91,7 +90,7 @@ def _products_fit(a: Reals, b: Reals) -> bool:
 
 
 def _chain_plain(a: Reals, b: Reals) -> Singles:
-    """Products are f32 numbers: multiplying and adding rounds once, as a fused multiply-add does."""
+    """The chain where products are f32 numbers: multiplying and adding rounds once, as a fused multiply-add does."""
     x, y = a.astype(np.float32), b.astype(np.float32)
     total = np.zeros((x.shape[1], x.shape[2], y.shape[2]), np.float32)
     term = np.empty_like(total)
@@ -102,8 +101,8 @@ def _chain_plain(a: Reals, b: Reals) -> Singles:
 
 
 def _chain_careful(a: Reals, b: Reals) -> Singles:
-    """Products are exact in float64; the sum is rounded to odd there, so that rounding it to f32 is the only
-    rounding."""
+    """The chain where products are exact only in float64; the sum is rounded to odd there, so that rounding it to f32
+    is the only rounding."""
     total = np.zeros((a.shape[1], a.shape[2], b.shape[2]), np.float32)
     for left, right in zip(a, b, strict=True):
         high, rest = two_sum(total.astype(np.float64), left[:, :, None] * right[:, None, :])
@@ -114,7 +113,8 @@ def _chain_careful(a: Reals, b: Reals) -> Singles:
 
 
 def _pairwise(a: Singles, b: Singles) -> Singles:
-    """Partial sums of 1, 2, 4, ... products wait for their like, as the digits of a binary counter do."""
+    """The sum in pairs: partial sums of 1, 2, 4, ... products wait for another of their size, as the digits of a binary
+    counter do."""
     waiting: list[Singles] = []
     for number, (left, right) in enumerate(zip(a, b, strict=True), start=1):
         total: Singles = left[:, :, None] * right[:, None, :]

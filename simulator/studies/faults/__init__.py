@@ -1,1 +1,1 @@
-"""Studies of faults: every metadata bit of every form, and what detectors cost."""
+"""Studies of faults: one flips every metadata bit of every form, the other computes what fault detectors cost."""

@@ -1,4 +1,5 @@
-"""What detectors cost where they take instructions: the kernel of a GEMM tile with them, on the timing model.
+"""What fault detectors cost where they take instructions: the kernel of a GEMM tile is run on the timing model with and
+without them.
 
     legality   five integer instructions for each metadata register that is loaded: the indices of every code differ
     ordered    eleven: they ascend
@@ -8,8 +9,8 @@
     parity, secded   none: they are checked in hardware, beside the register file
 
 Bits are combined over all codes of a register at once; the result is gathered in one register and tested after the
-loop. Counted is time alone: what the checksums are made of (a row of sums of A, a column of sums of B) is assumed to
-come with the operands.
+loop. Only time is counted: the sources of the checksums (a row of sums of A, a column of sums of B) are assumed to come
+with the operands.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ K = 1024  # of the GEMM: enough iterations for the loop to weigh
 
 @dataclass(frozen=True)
 class Cost:
-    """One detector: cycles of the kernel, and instructions that were added."""
+    """What one detector costs: cycles of the kernel, instructions that were added, and the overhead as a share of the
+    kernel without detectors."""
 
     name: str
     cycles: int
@@ -77,6 +79,8 @@ class _Checking(_Detecting):
 
 
 class _Legality(_Checking):
+    """A kernel that checks whether the indices of every code differ."""
+
     result = 1
 
     def check(self, e: str) -> Iterator[str]:
@@ -86,6 +90,8 @@ class _Legality(_Checking):
 
 
 class _Ordered(_Checking):
+    """A kernel that checks whether the indices of every code ascend."""
+
     def check(self, e: str) -> Iterator[str]:
         acc, high, low, h0, x = (f"%r{self.spare + i}" for i in range(5))
         yield f"shr.u32 {high}, {e}, 3; shr.u32 {low}, {e}, 1; shr.u32 {h0}, {e}, 2;"
@@ -120,6 +126,7 @@ class _Abft(_Detecting):
 
 
 def _registers(first: int) -> str:
+    """Four registers from `first` on, as an operand of PTX."""
     return "{" + ", ".join(f"%r{first + i}" for i in range(4)) + "}"
 
 
@@ -127,7 +134,7 @@ DETECTORS = {"none": KernelWriter, "legality": _Legality, "ordered": _Ordered, "
 
 
 def costs(tile: Tile, config: str = "h100_sxm", k: int = K) -> list[Cost]:
-    """The kernel without detectors, and with each.
+    """The cost of the kernel without detectors, and with each of them.
 
     Raises:
         IsaError: a dense tile, or one that leaves no registers for checksums.
@@ -135,18 +142,18 @@ def costs(tile: Tile, config: str = "h100_sxm", k: int = K) -> list[Cost]:
     """
     if not tile.sparse:
         raise IsaError(str(tile), -1, "a dense tile has no metadata to check", "a sparse tile")
-    found: list[Cost] = []
+    results: list[Cost] = []
     plain = kernel_trace(tile, k).count(";")
     for name, writer in DETECTORS.items():
         text = kernel_trace(tile, k, writer=writer)
         cycles = run(text, config, arithmetic="none").cycles
-        base = found[0].cycles if found else cycles
-        found.append(Cost(name, cycles, text.count(";") - plain, cycles / base - 1))
-    return found
+        base = results[0].cycles if results else cycles
+        results.append(Cost(name, cycles, text.count(";") - plain, cycles / base - 1))
+    return results
 
 
 def as_text(found: list[Cost], tile: Tile, config: str) -> str:
-    """A table."""
+    """The costs as a table of text."""
     cells = [[one.name, f"{one.cycles:,}", f"{one.overhead:.1%}", f"{one.added:,}"] for one in found]
     rows = [["detector", "cycles", "overhead", "statements added"], *cells]
     table = aligned(rows, "<>", widths=(10, 9, 9, 17), gap=" ")

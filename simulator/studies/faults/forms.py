@@ -1,4 +1,5 @@
-"""Every single bit of the metadata registers, of every `mma.sp` form: the table of docs/faults.md."""
+"""Injects every single-bit fault into the metadata registers of every `mma.sp` form, and makes the table of
+docs/faults.md."""
 
 from __future__ import annotations
 
@@ -21,16 +22,16 @@ HEAD = ("form", "target", "selectors", "live bits", "dead bits masked", "masked"
 
 @dataclass(frozen=True)
 class Row:
-    """One form, every selector: shares are of the flips of live bits, over all selectors and cases; detectors of those
-    that corrupt.
+    """The results of one form, over every selector. Shares are shares of the flips of live bits, over all selectors and
+    cases; those of detectors are shares of the flips that corrupt the result.
 
     Attributes:
-        opcode, target, selectors: what was looked at.
-        live: bits that the instruction reads with one selector; the others are `dead`, of which `dead_masked` flips are
-            masked with every one.
+        opcode, target, selectors: what was examined.
+        live: how many bits the instruction reads with one selector.
+        dead: how many bits it does not read; `dead_masked` of their flips are masked with every selector.
         masked, sdc: shares.
-        elements: most elements of D that one flip corrupts.
-        seen: by detector; None where nothing is corrupted.
+        elements: the largest number of elements of D that one flip corrupts.
+        seen: for each detector the share that it sees; None where nothing is corrupted.
     """
 
     opcode: str
@@ -45,14 +46,15 @@ class Row:
     seen: tuple[float | None, ...]
 
     def cells(self) -> list[str]:
+        """The row as cells of the table."""
         seen = ["-" if share is None else f"{share:.1%}" for share in self.seen]
         counts = [str(self.selectors), str(self.live), f"{self.dead_masked} of {self.dead}"]
         return [self.opcode, self.target, *counts, f"{self.masked:.1%}", f"{self.sdc:.1%}", str(self.elements), *seen]
 
 
 def every_form(target: str, cases: int, seed: int, policy: str) -> list[Row]:
-    """Exhaustive single-bit campaigns on every sparse form, with every selector, that a target has ("any": of some
-    target).
+    """Makes exhaustive single-bit campaigns on every sparse form that a target has, with every selector ("any": on
+    every form that some target has).
 
     Raises:
         ConfigError: a target without sparse forms.
@@ -69,22 +71,22 @@ def every_form(target: str, cases: int, seed: int, policy: str) -> list[Row]:
     return rows
 
 
-def _target(form: MmaForm, wanted: str) -> str | None:
-    """A target that has the form: the wanted one, or for "any" the first of some."""
-    if wanted != "any":
-        return wanted if form.supports(parse_target(wanted)) else None
+def _target(form: MmaForm, requested: str) -> str | None:
+    """A target that has the form: the requested one, or for "any" the first that has it; None if there is none."""
+    if requested != "any":
+        return requested if form.supports(parse_target(requested)) else None
     return next((name for name in ("sm_90a", "sm_80", "sm_89", "sm_120a") if form.supports(parse_target(name))), None)
 
 
 def one_form(form: MmaForm, target: str, cases: int, seed: int, policy: str) -> Row:
-    """One row."""
+    """Makes the row of one form."""
     results: dict[str, list[Results]] = {"live": [], "dead": []}
     for selector in range(form.metadata.selectors):
         subject = MmaTarget(form.opcode, target, Choice(selector=selector), cases, seed, policy)
-        for where, found in results.items():
+        for where, parts in results.items():
             group = Group("", "e", "flip", where)
-            found.append(subject.run(every_fault(group, subject.sites["e"], subject.layout, cases, seed)))
-    live, dead = (np.concatenate(found) for found in results.values())
+            parts.append(subject.run(every_fault(group, subject.sites["e"], subject.layout, cases, seed)))
+    live, dead = (np.concatenate(parts) for parts in results.values())
     times = cases * form.metadata.selectors
     harmful = live["outcome"] != MASKED
     seen = tuple(
@@ -101,7 +103,7 @@ def _table(rows: list[Row]) -> Table:
 
 
 def as_text(rows: list[Row]) -> str:
-    """A table."""
+    """The rows as a table of text."""
     note = (
         f"{len(rows)} forms; shares of all flips of a live bit; detectors: share of those that are not masked; "
         "dead bits: of registers or lanes that are not read"
@@ -110,18 +112,18 @@ def as_text(rows: list[Row]) -> str:
 
 
 def as_markdown(rows: list[Row]) -> str:
-    """The same for docs/faults.md."""
+    """The rows as a Markdown table, for docs/faults.md."""
     cells = [row.cells() for row in rows]
     return Table(HEAD, [[f"`{opcode}`", *others] for opcode, *others in cells]).markdown()
 
 
 def as_csv(rows: list[Row]) -> str:
-    """The same as CSV."""
+    """The rows as CSV."""
     return _table(rows).csv()
 
 
 def to_frame(rows: list[Row]) -> Any:
-    """The same as a pandas DataFrame, with shares as numbers."""
+    """The rows as a pandas DataFrame, with shares as numbers."""
     import pandas as pd
 
     columns = [field.name for field in fields(Row) if field.name != "seen"]

@@ -1,4 +1,5 @@
-"""What a campaign found, by group: outcomes with intervals, detectors with coverage and false alarms."""
+"""Summarises the results of a fault campaign, group by group: how often each outcome occurred, with confidence
+intervals, and how often each detector saw a harmful fault or raised a false alarm."""
 
 from __future__ import annotations
 
@@ -22,17 +23,18 @@ _LARGEST = ("elements", "max_ulp", "max_rel")
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one group, or of all.
+    """The counts of one group of faults, or of all groups together.
 
     Attributes:
-        name: of the group.
-        population: faults that there are, equal to `faults` where every one was injected; 0 where there is no end of
-            them.
-        numbers: `faults` (injected), each outcome; `seen_DETECTOR` and `alarm_DETECTOR` (faults that it saw: of those
-            that corrupt or stop the chip, and of masked ones); of corruptions `elements`, `max_ulp`, `max_rel` (the
-            largest), `nonfinite` (those that make NaN or infinity), `one_row` (those that stay in one row of D);
-            `classified` (faults whose result an application classified) and `reclassified` (those that change a class).
-        heat: faults of each lane and bit, and those that are not masked: [lane, bit, 2].
+        name: the name of the group.
+        population: how many faults there are; equal to `faults` where every one was injected, 0 where there is no end
+            of them.
+        numbers: by name: `faults` (injected), and each outcome; `seen_DETECTOR` and `alarm_DETECTOR` (faults that it
+            saw: of those that corrupt or stop the chip, and of masked ones); of corruptions `elements`, `max_ulp`,
+            `max_rel` (the largest), `nonfinite` (those that make NaN or infinity), `one_row` (those that stay in one
+            row of D); `classified` (faults whose result an application classified) and `reclassified` (those that
+            change a class).
+        heat: for each lane and bit, how many faults there were and how many are not masked: [lane, bit, 2].
     """
 
     name: str
@@ -45,30 +47,33 @@ class Counts:
 
     @property
     def faults(self) -> int:
+        """How many faults were injected."""
         return self.numbers["faults"]
 
     @property
     def exhaustive(self) -> bool:
+        """Whether every fault that there is was injected."""
         return self.faults == self.population
 
     def share(self, outcome: str, confidence: float = 0.95) -> tuple[float, float, float]:
-        """The share of an outcome, and its interval: none where every fault was injected."""
+        """The share of an outcome, and the lower and upper end of its confidence interval; both ends are the share
+        itself where every fault was injected."""
         share = self[outcome] / self.faults
         return (share, share, share) if self.exhaustive else (share, *wilson(self[outcome], self.faults, confidence))
 
     @property
     def harmful(self) -> int:
-        """Faults that are not masked."""
+        """How many faults are not masked."""
         return self.faults - self["masked"]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A file of results.
+    """The summary of a file of results.
 
     Attributes:
-        about: its head.
-        groups: by number; `total` all together.
+        about: the head of the file.
+        groups: the counts of each group, by its number; `total` counts all together.
     """
 
     about: dict[str, str]
@@ -76,7 +81,7 @@ class Summary:
     total: Counts
 
     def records(self) -> list[dict[str, Any]]:
-        """One row a group."""
+        """One dictionary for each group."""
         rows = []
         for counts in self.groups:
             row: dict[str, Any] = {"group": counts.name, "faults": counts.faults, "population": counts.population}
@@ -95,17 +100,17 @@ class Summary:
         return rows
 
     def to_frame(self) -> Any:
-        """The same as a pandas DataFrame, a row a group."""
+        """The records as a pandas DataFrame, one row for each group."""
         import pandas as pd
 
         return pd.DataFrame(self.records()).set_index("group")
 
 
 def summarise(path: str | Path) -> Summary:
-    """Reads a file of results in blocks.
+    """Reads a file of results in blocks and summarises it.
 
     Raises:
-        TraceError: it is none, or is cut short.
+        TraceError: the file is not one of results, or is cut short.
     """
     import pandas as pd
 
@@ -119,7 +124,7 @@ def summarise(path: str | Path) -> Summary:
         how = {name: "max" if name in _LARGEST else "sum" for name in parts[0][0].columns}
         table = pd.concat([numbers for numbers, _ in parts]).groupby(level=0).agg(how)
         heat = pd.concat([heat for _, heat in parts]).groupby(level=[0, 1, 2]).sum()
-        found = [
+        counts = [
             _counts(group, table.loc[[number]].agg(how), heat.loc[[number]]) for number, group in enumerate(groups)
         ]
         population = sum(group["population"] for group in groups)
@@ -132,15 +137,16 @@ def summarise(path: str | Path) -> Summary:
         raise _damaged(path, f"is no file of results ({error})") from None
     if len(table) != len(groups):
         raise _damaged(path, f"has faults of {len(table)} groups, but its head names {len(groups)}")
-    return Summary(about, found, total)
+    return Summary(about, counts, total)
 
 
 def _damaged(path: str | Path, reason: str) -> TraceError:
+    """The error for a file of results that cannot be read."""
     return TraceError(str(path), 0, 0, reason.replace("\n", " "), "results that 'tcsim faults run' wrote")
 
 
 def _numbers(frame: Any) -> tuple[Any, Any]:
-    """Of a block of results: `Counts.numbers` by group, and `Counts.heat` by group, lane and bit."""
+    """Counts a block of results: `Counts.numbers` by group, and `Counts.heat` by group, lane and bit."""
     import pandas as pd
 
     if not frame["outcome"].isin(OUTCOMES).all():
@@ -163,7 +169,7 @@ def _numbers(frame: Any) -> tuple[Any, Any]:
 
 
 def _counts(group: dict[str, Any], numbers: Any, heat: Any) -> Counts:
-    """One row of the table of all groups, with its name and its heat."""
+    """The counts of a group from its row of the table of all groups, with its name and its heat."""
     grid = np.zeros((1, 32, 2), np.int64)
     if len(heat):
         lanes, bits = (heat.index.get_level_values(level).to_numpy() for level in ("lane", "bit"))

@@ -1,4 +1,5 @@
-"""GEMMs with a sparse or dense A: the main loop of a tile as a trace, and what the whole problem costs on a chip."""
+"""GEMMs with a sparse or dense A: writes the kernel of one tile as a trace, and estimates what the whole problem costs
+on a chip."""
 
 from simulator.studies.gemm.estimate import Estimate, estimate
 from simulator.studies.gemm.tile import Tile, parse_tile

@@ -1,6 +1,7 @@
-"""What a GEMM costs on a whole chip: one SM's CTAs on the engine with their share of L2, then waves of them.
+"""Estimates what a GEMM costs on a whole chip: the engine runs the CTAs of one SM with their share of L2, and waves of
+such CTAs then make up the whole problem.
 
-CTAs go to SMs as many at a time as registers, shared memory and warps allow. All SMs are taken to work in step, so L2
+An SM takes as many CTAs at a time as registers, shared memory and warps allow. All SMs are taken to work in step, so L2
 serves each with a share of its bytes in a cycle; a wave lasts as long as its CTAs on one SM, the last wave as long as
 the CTAs that are left. Device memory must bring what a wave touches first while the wave runs; its latency is paid
 once.
@@ -35,16 +36,16 @@ class Estimate:
 
     Attributes:
         tile, config, m, n, k: the question.
-        ctas: of the whole problem.
-        resident: CTAs that one SM holds at a time.
-        waves: rounds of CTAs, the last counted whole.
-        wave_cycles, last_cycles: of a full wave and of the last.
-        iteration_cycles: of the main loop of a full wave's CTAs, per CTA and iteration.
-        cycles: of the kernel, from the first CTA's begin to the last one's end.
-        time_us: at the config's clock, with the launch.
+        ctas: how many CTAs the whole problem has.
+        resident: how many CTAs one SM holds at a time.
+        waves: how many rounds of CTAs there are, the last one counted whole.
+        wave_cycles, last_cycles: cycles of a full wave and of the last one.
+        iteration_cycles: cycles of the main loop of a full wave's CTAs, per CTA and iteration.
+        cycles: cycles of the kernel, from the begin of the first CTA to the end of the last one.
+        time_us: time at the config's clock in microseconds, with the launch.
         tflops: 2 * M * N * K (pruned products counted) in that time.
         shares: for each limit, the part of `cycles` that it would take alone.
-        bound: the largest of them.
+        bound: the limit with the largest share.
     """
 
     tile: Tile
@@ -73,7 +74,7 @@ class Estimate:
 
 
 def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "h100_sxm") -> Estimate:
-    """The cost of D[m][n] = A[m][k] * B[n][k]^T in tiles.
+    """The cost of D[m][n] = A[m][k] * B[n][k]^T, computed in tiles.
 
     Raises:
         IsaError: a problem that is no whole number of tiles.
@@ -138,7 +139,7 @@ _BOUND = 0.5  # a limit that takes less than this part of the time does not bind
 
 
 def occupancy(tile: Tile, chip: Config) -> int:
-    """CTAs of the tile that an SM holds; ConfigError if none."""
+    """How many CTAs of the tile an SM holds at a time; ConfigError if it holds none."""
     registers = -(-tile.registers // _REGISTER_UNIT) * _REGISTER_UNIT * tile.threads
     room = {
         "registers": chip.sm.registers // registers,
@@ -154,7 +155,7 @@ def occupancy(tile: Tile, chip: Config) -> int:
 
 
 def _run(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> Timing:
-    """`ctas` CTAs on one SM, their whole program, with the share of L2 that `sms` such SMs leave."""
+    """Runs `ctas` CTAs on one SM, their whole program, with the share of L2 that is left when `sms` such SMs run."""
     return Session(kernel_trace(tile, k, ctas=ctas), chip, arithmetic="none").time(sms=sms)
 
 
@@ -167,8 +168,8 @@ def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> float:
 
 
 def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
-    """Cycles for which device memory is taken: operands once if they fit into L2, else what each wave touches; results
-    once."""
+    """The cycles for which device memory is busy: operands once if they fit into L2, else what each wave touches;
+    results once."""
     assert chip.hbm is not None
     assert chip.l2 is not None
     bits = tile.form.a_type.bits
@@ -188,7 +189,7 @@ def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
 def _shares(
     tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, ctas: int, cycles: int
 ) -> dict[str, float]:
-    """Parts of the time for which the units of an SM are taken, and the part that L2 would need alone."""
+    """The parts of the time for which the units of an SM are busy, and the part that L2 would need alone."""
     assert chip.l2 is not None
     whole = max(timing.cycles, 1)
     bytes_read = (m // tile.bm) * (n // tile.bn) * (k // tile.bk) * tile.stage_bytes

@@ -1,9 +1,9 @@
-"""A tile: what one CTA computes, and how its threads share the work.
+"""A tile of a GEMM: the part of D that one CTA computes, and how its threads share the work.
 
 D[m][n] = sum over k of A[m][k] * B[n][k]: both operands have K contiguous. A is stored compressed where it is sparse,
 with metadata beside it, laid out as the lanes read it: word [64 bytes of A's row][rows of a warp][lane][m16 tile]. An
 iteration copies A (bm x bk), B (bn x bk) and the metadata to one of `stages` places in shared memory, whose 16-byte
-columns are turned by the row so that ldmatrix meets no bank conflict.
+columns are permuted depending on the row so that ldmatrix has no bank conflicts.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Tile:
     """The work of a CTA.
 
     Attributes:
-        type: of A and B: "f16", "bf16" or "s8".
+        type: the type of A and B: "f16", "bf16" or "s8".
         bm, bn, bk: rows of A, rows of B, and columns of K in an iteration.
         warps_m, warps_n: warps along M and N.
-        stages: tiles in shared memory.
+        stages: how many tiles are in shared memory at a time.
         sparse: whether A is 2:4 sparse.
     """
 
@@ -53,7 +53,7 @@ class Tile:
         return f"{shape}, {self.warps_m}x{self.warps_n} warps, {self.stages} stages"
 
     def problem(self) -> tuple[str, str] | None:
-        """What is wrong with the tile, and what would be right."""
+        """What is wrong with the tile, and what would be right; None if nothing is wrong."""
         if self.type not in TYPES:
             return f"type '{self.type}' is not one of the generator's", ", ".join(TYPES)
         if self.stages not in STAGES:
@@ -91,11 +91,12 @@ class Tile:
 
     @property
     def accumulator(self) -> str:
+        """The type of D."""
         return TYPES[self.type][0]
 
     @property
     def form(self) -> MmaForm:
-        """The matrix instruction."""
+        """The form of the matrix instruction."""
         name = "mma.sp::ordered_metadata" if self.sparse else "mma"
         accumulator, bits = TYPES[self.type]
         return mma_form(
@@ -106,10 +107,12 @@ class Tile:
 
     @property
     def warps(self) -> int:
+        """How many warps the CTA has."""
         return self.warps_m * self.warps_n
 
     @property
     def threads(self) -> int:
+        """How many threads the CTA has."""
         return 32 * self.warps
 
     @property
@@ -119,77 +122,82 @@ class Tile:
 
     @property
     def row_a(self) -> int:
-        """The same of A as stored."""
+        """Bytes of a row of A, as it is stored, in an iteration."""
         return self.row_b // (2 if self.sparse else 1)
 
     @property
     def tiles_m(self) -> int:
-        """m16 tiles of a warp."""
+        """How many m16 tiles a warp has."""
         return self.bm // self.warps_m // 16
 
     @property
     def tiles_n(self) -> int:
-        """n8 tiles of a warp."""
+        """How many n8 tiles a warp has."""
         return self.bn // self.warps_n // 8
 
     @property
     def steps(self) -> int:
-        """Matrix instructions along K in an iteration."""
+        """How many matrix instructions there are along K in an iteration."""
         return self.row_a // 32
 
     @property
     def metadata(self) -> int:
         """Metadata registers of an m16 tile in an iteration: 8-bit types need one for each step, 16-bit types one for
-        two."""
+        two steps."""
         return 0 if not self.sparse else self.steps if self.type == "s8" else self.steps // 2
 
     @property
     def bytes_e(self) -> int:
-        """Metadata of an iteration."""
+        """Bytes of metadata in an iteration."""
         return self.metadata * self.bm * 8
 
     @property
     def size_e(self) -> int:
+        """Bytes of metadata that each thread copies in an iteration."""
         return self.bytes_e // self.threads
 
     @property
     def copies_a(self) -> int:
-        """Copies of 16 bytes of each thread."""
+        """How many copies of 16 bytes each thread makes for A in an iteration."""
         return self.bm * self.row_a // 16 // self.threads
 
     @property
     def copies_b(self) -> int:
+        """How many copies of 16 bytes each thread makes for B in an iteration."""
         return self.bn * self.row_b // 16 // self.threads
 
     @property
     def stage_bytes(self) -> int:
+        """Bytes of one stage in shared memory."""
         return self.bm * self.row_a + self.bn * self.row_b + self.bytes_e
 
     @property
     def shared_bytes(self) -> int:
+        """Bytes of shared memory of the CTA."""
         return self.stages * self.stage_bytes
 
     @property
     def registers(self) -> int:
-        """Of a thread: accumulators, fragments and metadata of two steps where there is room, addresses; about what
-        ptxas 13.0 takes."""
+        """Registers of a thread: accumulators, fragments and metadata of two steps where there is room, and addresses;
+        about as many as ptxas 13.0 takes."""
         return min(self.tiles_m * self.tiles_n * 4 + 2 * self._fragments + _SPARE, REGISTERS)
 
     @property
     def _fragments(self) -> int:
-        """Registers for A, B and metadata of a step."""
+        """Registers of a thread for A, B and metadata of one step."""
         return self.tiles_m * 4 + self.tiles_n * (4 if self.sparse else 2) + self.metadata * self.tiles_m
 
     @property
     def instructions(self) -> int:
-        """Matrix instructions of a CTA in an iteration."""
+        """Matrix instructions of the CTA in an iteration."""
         return self.warps * self.tiles_m * self.tiles_n * self.steps
 
 
 def parse_tile(
     text: str, type_name: str, *, warps: tuple[int, int] | None = None, stages: int = 3, sparse: bool = True
 ) -> Tile:
-    """A tile from "128x128x64"; without `warps` as many as give each 64 x 64 (or what there is) of D, at least 4.
+    """A tile from text such as "128x128x64". Without `warps` it has as many warps as give each 64 x 64 of D (or what
+    there is), and at least 4.
 
     Raises:
         IsaError: no such tile.

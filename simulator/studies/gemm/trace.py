@@ -1,4 +1,4 @@
-"""The kernel of a tile as a trace: prologue, main loop, epilogue, in the order of a program whose loads run one step
+"""Writes the kernel of a GEMM tile as a trace: prologue, main loop and epilogue. The loads of the program run one step
 ahead of its products."""
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class _Registers:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things lie in global memory: pitches of the rows of A, B and D, bytes of a block of metadata, and where
-    each begins."""
+    """Where the matrices lie in global memory: pitches of the rows of A, B and D, bytes of a block of metadata, and the
+    address at which each begins."""
 
     pitch_a: int
     pitch_b: int
@@ -43,7 +43,8 @@ class Layout:
 
 
 def layout(tile: Tile, k: int) -> Layout:
-    """For one CTA's rows of A and B and its tile of D; copies of tiles beyond the end stay inside."""
+    """The layout for one CTA's rows of A and B and its tile of D. Copies of tiles beyond the end of K stay inside of
+    it."""
     pitch_b = k * tile.row_b // tile.bk
     pitch_a = k * tile.row_a // tile.bk
     beyond = tile.stages * tile.row_b
@@ -54,6 +55,7 @@ def layout(tile: Tile, k: int) -> Layout:
 
 
 def _up(size: int) -> int:
+    """A size rounded up to a multiple of 1024 bytes."""
     return -(-size // 1024) * 1024
 
 
@@ -64,7 +66,7 @@ def kernel_trace(
 
     Args:
         loads: `.load` statements, if the values matter; without them all operands are zero.
-        writer: what writes the program of a CTA, in place of `KernelWriter`.
+        writer: the class that writes the program of a CTA, in place of `KernelWriter`.
     """
     writer = writer or KernelWriter
     iterations = -(-k // tile.bk)
@@ -126,7 +128,7 @@ class KernelWriter:
         yield from self.epilogue()
 
     def setup(self) -> Iterator[str]:
-        """Addresses: of what this thread copies, of what its lanes load."""
+        """The addresses of what this thread copies, and of what its lanes load."""
         t, r, cta_threads = self.tile, self.take, self.cta * self.tile.threads
         thread, lane, warp, x, y = r("thread"), r("lane"), r("warp"), r("x"), r("y")
         yield f"    mov.u32 %r{thread}, %tid.x; mov.u32 %r{lane}, %laneid;"
@@ -170,7 +172,7 @@ class KernelWriter:
             yield from self.metadata_addresses(thread, lane, warp)
 
     def turned(self, row: int, x: int, y: int, to: int) -> Iterator[str]:
-        """to = 16 * (column y, turned by row x)."""
+        """Computes to = 16 * (column y, permuted by row x)."""
         z = self.take("z")
         if row == 64:
             yield (
@@ -181,7 +183,7 @@ class KernelWriter:
             yield f"    and.b32 %r{z}, %r{x}, 7; xor.b32 %r{to}, %r{y}, %r{z}; shl.b32 %r{to}, %r{to}, 4;"
 
     def fragments(self, name: str, warp: str, warps: int, rows: int, row: int, shared: int) -> Iterator[str]:
-        """Addresses of one step's fragments for each step: %x is the row in an m16 (n8) tile, %y the column."""
+        """The addresses of the fragments of each step: %x is the row in an m16 (n8) tile, %y the column."""
         r, x, y, z = self.take, self.take("x"), self.take("y"), self.take("z")
         address = r(f"at {name}", self.tile.steps)
         yield from self.turned(row, x, y, address)
@@ -200,15 +202,18 @@ class KernelWriter:
 
     @staticmethod
     def modulo(value: str, by: int, to: int) -> Iterator[str]:
+        """Computes to = value % by, for a power of two."""
         if by & (by - 1):
             raise AssertionError(by)
         yield f"    and.b32 %r{to}, {value}, {by - 1};"
 
     @staticmethod
     def divided(value: str, by: int, to: int) -> Iterator[str]:
+        """Computes to = value / by, for a power of two."""
         yield f"    shr.u32 %r{to}, {value}, {by.bit_length() - 1};"
 
     def metadata_addresses(self, thread: int, lane: int, warp: int) -> Iterator[str]:
+        """The addresses of the metadata that a lane loads."""
         t, r, z = self.tile, self.take, self.take("z")
         shared = self.base + t.bm * t.row_a + t.bn * t.row_b
         to, address = r("to e"), r("at e")
@@ -223,7 +228,7 @@ class KernelWriter:
         yield f"    mul.lo.u32 %r{address}, %r{z}, {4 * t.tiles_m}; add.u32 %r{address}, %r{address}, {shared};"
 
     def copy(self, slot: int, ahead: int) -> Iterator[str]:
-        """Copies the tile that lies `ahead` iterations after the pointers to a place in shared memory."""
+        """Copies the tile that lies `ahead` iterations after the pointers to a slot in shared memory."""
         t, r = self.tile, self.take
         for name, count, row, pitch in (
             ("a", t.copies_a, t.row_a, self.where.pitch_a),
@@ -244,21 +249,22 @@ class KernelWriter:
         yield "    cp.async.commit_group;"
 
     def advance(self, iterations: int) -> Iterator[str]:
-        """Moves the pointers on."""
+        """Moves the pointers on by this many iterations."""
         t = self.tile
         for name, size in (("a", t.row_a), ("b", t.row_b), *((("e", t.bytes_e),) if t.sparse else ())):
             yield f"    add.u64 %rd{_FIRST_WIDE[name]}, %rd{_FIRST_WIDE[name]}, {iterations * size};"
 
     def iterations(self, slots: range) -> Iterator[str]:
-        """Some iterations in a row. The products of a tile's last step follow the barrier of the next tile, as ptxas
-        has it within a loop's body."""
+        """Several iterations in a row. The products of a tile's last step follow the barrier of the next tile, as ptxas
+        places them within a loop's body."""
         pending: list[str] = []
         for slot in slots:
             pending = yield from self.iteration(slot, pending)
         yield from pending
 
     def iteration(self, slot: int, pending: list[str]) -> Generator[str, None, list[str]]:
-        """Waits for its tile, sends for a later one, and multiplies; gives back the products of its last step."""
+        """Waits for its tile, sends for a later one, and multiplies; returns the products of its last step, which are
+        still to come."""
         t = self.tile
         yield f"    // tile in place {slot}"
         yield f"    cp.async.wait_group {t.stages - 2};"
@@ -284,6 +290,7 @@ class KernelWriter:
         raise AssertionError(t.steps)
 
     def load_metadata(self, slot: int) -> Iterator[str]:
+        """Loads the metadata of the tile in a slot."""
         t, address = self.tile, self.take("at e")
         for word in range(t.metadata):
             names = ", ".join(f"%r{self.metadata_of(slot) + word * t.tiles_m + i}" for i in range(t.tiles_m))
@@ -292,6 +299,7 @@ class KernelWriter:
             yield f"    ld.shared{vector}.b32 {target}, [%r{address}+{slot * t.stage_bytes + word * t.bm * 8}];"
 
     def load(self, slot: int, step: int) -> Iterator[str]:
+        """Loads the fragments of one step of the tile in a slot."""
         t = self.tile
         a, b = self.sets[step % len(self.sets)]
         for m in range(t.tiles_m):
@@ -304,10 +312,11 @@ class KernelWriter:
             )
 
     def metadata_of(self, slot: int) -> int:
-        """The metadata registers of a tile: two sets by turns, where loads run ahead."""
+        """The names of the metadata registers of a tile: two sets in turn, where loads run ahead."""
         return self.e[slot % len(self.e)]
 
     def products(self, slot: int, step: int) -> Iterator[str]:
+        """The matrix instructions of one step."""
         t = self.tile
         a, b = self.sets[step % len(self.sets)]
         selector, word = (0, step) if t.type == "s8" else (step % 2, step // 2)
@@ -321,8 +330,8 @@ class KernelWriter:
                 )
 
     def epilogue(self) -> Iterator[str]:
-        """Fragments of D, row by row: PTX ISA 9.0, 9.7.14.5.8 (lane -> row lane / 4, columns 2 * (lane % 4) and the
-        next)."""
+        """Stores the fragments of D row by row: PTX ISA 9.0, 9.7.14.5.8 (lane -> row lane / 4, columns 2 * (lane % 4)
+        and the next)."""
         t, x, y, z = self.tile, self.take("x"), self.take("y"), self.take("z")
         warp, lane, pitch = self.take("warp"), self.take("lane"), self.where.pitch_d
         yield f"    shr.u32 %r{x}, %r{lane}, 2; and.b32 %r{y}, %r{lane}, 3; shl.b32 %r{y}, %r{y}, 3;"
@@ -344,7 +353,7 @@ class KernelWriter:
 
 
 def _tail(products: list[str], copies: list[str], loads: list[str]) -> Iterator[str]:
-    """Copies behind the first products, two at a time, and loads among the last ones, as ptxas places them."""
+    """Places copies behind the first products, two at a time, and loads among the last ones, as ptxas does."""
     copies, loads = list(copies), list(loads)
     for place, product in enumerate(products):
         yield product
@@ -358,7 +367,8 @@ def _tail(products: list[str], copies: list[str], loads: list[str]) -> Iterator[
 
 
 def _mixed(products: list[str], others: list[str], *, ahead: bool = True) -> Iterator[str]:
-    """The others spread evenly among the products, or, if they must not run ahead, behind them."""
+    """Spreads the other instructions evenly among the products; those that must not run ahead go behind the
+    products."""
     if not ahead:
         yield from products
         yield from others
@@ -373,4 +383,5 @@ def _mixed(products: list[str], others: list[str], *, ahead: bool = True) -> Ite
 
 
 def _list(first: int, count: int) -> str:
+    """Registers from `first` on, as an operand of PTX."""
     return "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"

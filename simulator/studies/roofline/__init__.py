@@ -1,4 +1,5 @@
-"""Rooflines: how fast runs are beside the limits of the tensor cores and of memory that hold for their own work.
+"""Rooflines: compares how fast runs are with the limits that the tensor cores and the memories set for the work of each
+run.
 
     >>> import simulator
     >>> from simulator.studies.roofline import roofline
@@ -6,9 +7,9 @@
     >>> line.bound, 0 < line.share <= 1
     ('shared memory', True)
 
-Operational intensity is multiply-adds for each byte that a memory moves. A run can do no more multiply-adds in a cycle
-than its matrix instructions let the tensor cores do ("tensor"), and no more than each memory has bytes for; the lowest
-of these limits is its roof.
+Operational intensity is the number of multiply-adds for each byte that a memory moves. A run can do no more
+multiply-adds in a cycle than its matrix instructions let the tensor cores do ("tensor"), and no more than each memory
+has bytes for; the lowest of these limits is its roof.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ TENSOR = "tensor"
 
 @dataclass(frozen=True)
 class Point:
-    """A run against one memory.
+    """One run compared with one memory.
 
     Attributes:
-        memory: its name.
-        fma: multiply-adds of one SM.
-        bytes: that the memory moved for it.
-        intensity: multiply-adds a byte; infinite if no byte was moved.
-        achieved: multiply-adds a cycle of one SM.
-        tensor_limit, memory_limit: the most that the tensor cores, and the memory, let it achieve.
+        memory: the name of the memory.
+        fma: the multiply-adds of one SM.
+        bytes: the bytes that the memory moved for that SM.
+        intensity: multiply-adds per byte; infinite if no byte was moved.
+        achieved: multiply-adds per cycle of one SM.
+        tensor_limit, memory_limit: the most multiply-adds per cycle that the tensor cores, and the memory, allow.
     """
 
     trace: str
@@ -57,43 +58,47 @@ class Point:
 
     @property
     def limit(self) -> float:
+        """The lower of the two limits, in multiply-adds per cycle."""
         return min(self.tensor_limit, self.memory_limit)
 
     @property
     def bound(self) -> str:
-        """What is lowest: "tensor" or the memory's name."""
+        """What sets the lower limit: "tensor" or the memory's name."""
         return TENSOR if self.tensor_limit <= self.memory_limit else self.memory
 
     @property
     def share(self) -> float:
-        """Of the lower limit, what is achieved."""
+        """The achieved rate as a share of the lower limit."""
         return self.achieved / self.limit
 
     def as_dict(self) -> dict[str, Any]:
-        found = asdict(self) | {"limit": self.limit, "bound": self.bound, "share": self.share}
-        return {key: None if value == math.inf else value for key, value in found.items()}
+        """The point as plain values for JSON; None stands for infinity."""
+        values = asdict(self) | {"limit": self.limit, "bound": self.bound, "share": self.share}
+        return {key: None if value == math.inf else value for key, value in values.items()}
 
 
 @dataclass(frozen=True)
 class Roofline:
-    """Points of runs, one for each memory that their configs describe and that moved something (all of them, if none
-    did).
+    """The points of some runs: one for each memory that their configs describe and that moved something (for all
+    memories, if none did).
 
     Attributes:
-        count: "named" (pruned products count) or "performed".
+        count: which multiply-adds are counted: "named" (pruned products count) or "performed".
     """
 
     count: str
     points: tuple[Point, ...]
 
     def json(self) -> str:
+        """The points as JSON."""
         return json.dumps({"count": self.count, "points": [point.as_dict() for point in self.points]}, indent=2) + "\n"
 
     def csv(self) -> str:
+        """The points as CSV."""
         return Table.of(point.as_dict() for point in self.points).csv()
 
     def to_frame(self) -> DataFrame:
-        """The points as a pandas DataFrame, one row for a run and a memory."""
+        """The points as a pandas DataFrame, one row for each run and memory."""
         named = {
             "bytes_per_cycle": "memory_bytes_per_cycle",
             "intensity": "intensity_fma_per_byte",
@@ -105,6 +110,7 @@ class Roofline:
         return Table.of(point.as_dict() for point in self.points).frame().rename(columns=named)
 
     def table(self) -> str:
+        """The points as a table of text."""
         counted = "as named, pruned products counted" if self.count == "named" else "that are performed"
         head = ("trace", "config", "memory", "FMA", "bytes", "FMA/byte", "FMA/clk", "tensor limit", "memory limit")
         rows: list[tuple[str, ...]] = [(*head, "share", " bound by")]
@@ -122,10 +128,11 @@ class Roofline:
 
 
 def roofline(reports: Sequence[Report], count: str = "named") -> Roofline:
-    """The points of runs.
+    """Compares runs with their limits.
 
     Args:
-        count: which multiply-adds: "named" or "performed".
+        reports: the reports of the runs.
+        count: which multiply-adds to count: "named" or "performed".
 
     Raises:
         ViewError: no run, one without a config, or one without matrix instructions.
@@ -146,11 +153,11 @@ def _points(report: Report, count: str) -> list[Point]:
     fma = work.fma if count == "named" else work.performed_fma
     if not fma or not work.tensor_cycles:
         raise ViewError(f"{report.trace} has no matrix instructions", "a trace with mma, mma.sp or tcgen05.mma")
-    found = []
+    points = []
     moving = {name: traffic for name, traffic in work.memories.items() if traffic.bytes}
     for name, traffic in (moving or work.memories).items():
         intensity = fma / traffic.bytes if traffic.bytes else math.inf
-        found.append(
+        points.append(
             Point(
                 report.trace,
                 report.config,
@@ -165,4 +172,4 @@ def _points(report: Report, count: str) -> list[Point]:
                 intensity * traffic.bytes_per_cycle,
             )
         )
-    return found
+    return points

@@ -1,4 +1,4 @@
-"""The roofline as a picture; needs matplotlib (the extra `plots`), which is loaded here and nowhere else."""
+"""Draws the roofline as a picture. Needs matplotlib (the extra `plots`), which is loaded here and nowhere else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLATE = {"facecolor": "white", "edgecolor": "none", "pad": 0.2}  # behind words
 
 
 def write_plot(found: Roofline, path: str | Path) -> None:
-    """Writes a .png, .svg or .pdf.
+    """Writes the roofline as a .png, .svg or .pdf file.
 
     Raises:
         ViewError, MissingDependency: no folder, a name that says no format, or no matplotlib.
@@ -30,8 +30,8 @@ def write_plot(found: Roofline, path: str | Path) -> None:
 
 
 def draw(found: Roofline) -> Figure:
-    """A point for each run and memory, below the roof of its own matrix instructions; a line down from the roof shows
-    what is missing."""
+    """The figure: a point for each run and memory, below the roof of its own matrix instructions. A line down from the
+    roof shows what is missing."""
     from matplotlib.figure import Figure
 
     points = found.points
@@ -59,29 +59,32 @@ def draw(found: Roofline) -> Figure:
 
 
 def _limits(points: tuple[Point, ...]) -> tuple[float, float, float, float]:
-    """Powers of two around everything that is drawn, the ridges too; slopes long enough for their names."""
-    known = [point.intensity for point in points if point.intensity < math.inf]
+    """The limits of the axes: powers of two around everything that is drawn, the ridges included, with slopes long
+    enough for their names."""
+    finite = [point.intensity for point in points if point.intensity < math.inf]
     ridges = [point.tensor_limit / point.bytes_per_cycle for point in points]
     bottom = 2.0 ** _down(
         min(min(point.achieved for point in points) / 2, min(point.tensor_limit for point in points) / 4)
     )
-    left = min([*(x / 2 for x in known), bottom / max(point.bytes_per_cycle for point in points)])
-    right = max([*known, *ridges]) * (4 if len(known) == len(points) else 8)
+    left = min([*(x / 2 for x in finite), bottom / max(point.bytes_per_cycle for point in points)])
+    right = max([*finite, *ridges]) * (4 if len(finite) == len(points) else 8)
     top = max(point.tensor_limit for point in points) * 2
     return tuple(2.0**power for power in (_down(left), _up(right), _down(bottom), _up(top)))  # type: ignore[return-value]
 
 
 def _down(value: float) -> int:
+    """The exponent of the largest power of two that is not above the value."""
     return math.floor(math.log2(value))
 
 
 def _up(value: float) -> int:
+    """The exponent of the smallest power of two that is not below the value."""
     return math.ceil(math.log2(value))
 
 
 def _roofs(axes: Axes, points: tuple[Point, ...], left: float, right: float) -> None:
-    """A slope for each memory, as far as the highest tensor limit, and a level for each tensor limit from the first
-    slope on."""
+    """Draws a slope for each memory, as far as the highest tensor limit, and a level line for each tensor limit from
+    the first slope on."""
     slopes: dict[float, list[Point]] = {}
     for point in points:
         slopes.setdefault(point.bytes_per_cycle, []).append(point)
@@ -120,14 +123,14 @@ def _roofs(axes: Axes, points: tuple[Point, ...], left: float, right: float) -> 
 
 
 def _along(axes: Axes, text: str, rate: float, left: float) -> None:
-    """Text on a slope, turned with it: by its angle in units of the axes, from which matplotlib works out the angle on
-    paper."""
-    at = max(left, axes.get_ylim()[0] / rate) * 1.15
+    """Writes text on a slope, turned with it. The angle is given in units of the axes, from which matplotlib works out
+    the angle on paper."""
+    x = max(left, axes.get_ylim()[0] / rate) * 1.15
     above = 1.15 * rate
     angle = math.degrees(math.atan(above))  # along lines of equal rate, which all have one slope on paper
     axes.text(
-        at,
-        above * at,
+        x,
+        above * x,
         text,
         rotation=angle,
         rotation_mode="anchor",
@@ -138,18 +141,18 @@ def _along(axes: Axes, text: str, rate: float, left: float) -> None:
 
 
 def _sizes(points: tuple[Point, ...]) -> list[float]:
-    """Of markers: smaller on top of larger where runs stand in one place."""
+    """The sizes of the markers: smaller ones on top of larger ones where runs stand in one place."""
     seen: dict[tuple[float, float], int] = {}
-    found = []
+    sizes = []
     for point in points:
         place = float(f"{point.intensity:.2g}"), float(f"{point.achieved:.2g}")
         seen[place] = seen.get(place, 0) + 1
-        found.append(max(8.5 - 3.5 * (seen[place] - 1), 3.0))
-    return found
+        sizes.append(max(8.5 - 3.5 * (seen[place] - 1), 3.0))
+    return sizes
 
 
 def _draw_point(axes: Axes, point: Point, number: int, right: float, size: float) -> None:
-    """A run that moves no byte stands at the right edge, open."""
+    """Draws a point. A run that moves no byte stands at the right edge with an open marker."""
     colour, marker = COLOURS[number % len(COLOURS)], _MARKERS[number % len(_MARKERS)]
     moved = point.intensity < math.inf
     x = point.intensity if moved else right / math.sqrt(2)
@@ -172,8 +175,8 @@ def _draw_point(axes: Axes, point: Point, number: int, right: float, size: float
     )
 
 
-def _finish(axes: Axes, found: Roofline) -> None:
-    what = "as named, pruned products counted" if found.count == "named" else "that are performed"
+def _finish(axes: Axes, roofline: Roofline) -> None:
+    what = "as named, pruned products counted" if roofline.count == "named" else "that are performed"
     axes.set_xlabel(f"operational intensity: multiply-adds {what}, a byte moved")
     axes.set_ylabel("multiply-adds a cycle of one SM (FMA/clk/SM)")
     axes.set_title("Roofline of one SM", loc="left", fontsize=11)

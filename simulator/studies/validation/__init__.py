@@ -1,6 +1,6 @@
-"""Every measured or published number of a chip, beside what the engine says.
+"""Validation: compares every measured or published number of a chip with what the simulator's timing engine predicts.
 
-One line of `MODULES` for each module of groups. Its `GROUPS` holds the groups of each config, by the config's name.
+Each module of groups has one line in `MODULES`. Its `GROUPS` holds the groups of each config, by the config's name.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ MODULES = (
 
 def groups(name: str) -> tuple[Group, ...]:
     """The groups of the config of this name, in the order of `MODULES`."""
-    known: list[Group] = []
+    collected: list[Group] = []
     for module in MODULES:
         table: Groups = import_module(f"simulator.studies.validation.{module}").GROUPS
-        known += table.get(name, ())
-    return tuple(known)
+        collected += table.get(name, ())
+    return tuple(collected)
 
 
 def validate(config: str | Config | None = None, names: Sequence[str] = (), short: bool = False) -> Iterator[Result]:
     """Runs groups through the engine.
 
     Args:
-        config: a config, its name or path; None for all that come with tcsim and have rows.
-        names: the groups; all if there are none.
-        short: whether a part of the rows is enough, one that stands for all.
+        config: a config, its name or its path; None for all that come with tcsim and have rows.
+        names: the names of the groups; all groups if there are none.
+        short: whether a part of the rows is enough, which stands for all of them.
 
     Raises:
         ConfigError: no such config, no rows for it, no such group, or a config that lacks an instruction that was
@@ -51,9 +51,12 @@ def validate(config: str | Config | None = None, names: Sequence[str] = (), shor
     else:
         chosen = [config if isinstance(config, Config) else load_config(config)]
         if not groups(chosen[0].name):
-            known = ", ".join(name for name in config_names() if groups(name))
+            measured_configs = ", ".join(name for name in config_names() if groups(name))
             raise ConfigError(
-                chosen[0].path, "name", f"no measured or published rows of {chosen[0].name} come with tcsim", known
+                chosen[0].path,
+                "name",
+                f"no measured or published rows of {chosen[0].name} come with tcsim",
+                measured_configs,
             )
     pairs = [(one, group) for one in chosen for group in groups(one.name)]
     legal = dict.fromkeys(group.name for _, group in pairs)

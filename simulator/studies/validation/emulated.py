@@ -1,9 +1,9 @@
-"""Streams of instructions that an H100 does not have: 8-bit floats and 4-bit integers, for which ptxas writes
-sequences.
+"""Validates streams of instructions that an H100 emulates: those with 8-bit floats and 4-bit integers, for which ptxas
+writes sequences of other instructions.
 
 A loop has some copies of one instruction, on 1, 2 or 4 accumulators in turn. Where ptxas would compute parts of a
-sequence once, some operands change before each copy ("b", "all"). Measured and simulated alike, cycles of an iteration
-are the difference of two runs with different loop counts.
+sequence only once, some operands change before each copy ("b", "all"). In the measurement and in the simulation alike,
+cycles of an iteration are the difference of two runs with different loop counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def measured() -> list[dict[str, Any]]:
 
 
 def body(form: MmaForm, chains: int, fresh: str, copies: int) -> tuple[Step, ...]:
-    """A loop's body: before each copy, operands change by an addition of zero."""
+    """The body of a loop; before each copy, operands change by an addition of zero."""
     counts = {role.name: role.count for role in form.roles}
     changing = {"none": "", "b": "b", "all": "aeb"}[fresh]
     adds = [FIRST[name] + i for name in changing for i in range(counts.get(name, 0))]
@@ -56,13 +56,13 @@ def _vector(first: int, count: int) -> str:
 
 
 def kind(form: MmaForm) -> str:
-    """Forms whose sequences are alike."""
+    """The kind of sequence that ptxas writes for a form; forms of one kind have sequences that are alike."""
     sparse = "sparse" if form.sparse else "dense"
     return f"{sparse} {'4-bit' if form.a_type.bits == 4 else '8-bit float'}"
 
 
 def rows(config: Config, short: bool) -> list[Row]:
-    """Every stream on every number of warps; a part of the streams in the short form."""
+    """Every stream on every number of warps; in the short form a part of the streams."""
     table = measured()
     names = list(dict.fromkeys(row["program"] for row in table))
     chosen = set(names[:: SHORT if short else 1])

@@ -1,8 +1,9 @@
-"""Main loops of GEMM kernels, accesses to global memory, and whole GEMMs, as an H100 ran them (tests/hardware/gemm).
+"""Validates GEMM kernels: their main loops, accesses to global memory, and whole GEMMs, as an H100 ran them
+(tests/hardware/gemm).
 
-Three groups. `gemm`: the main loop of 102 kernels on one SM in the order of their machine code, cycles of an iteration.
-`memory`: loops of loads, copies and bulk copies on one SM, and the main loops' copies alone. `chip`: whole problems on
-all SMs, with the kernels that `simulator.studies.gemm` writes.
+There are three groups. `gemm`: the main loop of 102 kernels on one SM in the order of their machine code, as cycles of
+an iteration. `memory`: loops of loads, copies and bulk copies on one SM, and the main loops' copies alone. `chip`:
+whole problems on all SMs, with the kernels that `simulator.studies.gemm` writes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _table(name: str) -> list[dict[str, str]]:
 
 
 def loop_trace(entry: dict[str, Any], runs: int) -> str:
-    """A measured loop as a trace: the addresses of its registers, then its body."""
+    """A measured loop as a trace: it sets the addresses in its registers, then runs its body."""
     body: list[str] = entry["body"]
     taken = {int(number) for line in body for number in re.findall(r"%r(\d+)", line)}
     lane, x, y = [number for number in range(254, -1, -1) if number not in taken][:3]
@@ -73,7 +74,7 @@ def loop_trace(entry: dict[str, Any], runs: int) -> str:
 
 
 def _rows(wide: int | str, size: int, per_row: int, lane: int, x: int, y: int) -> Iterator[str]:
-    """%rd = where a lane's `size` bytes lie, `per_row` lanes to a row."""
+    """Computes %rd = the address of a lane's `size` bytes, with `per_row` lanes to a row."""
     yield f"shr.u32 %r{x}, %r{lane}, {per_row.bit_length() - 1}; mul.lo.u32 %r{x}, %r{x}, {_PITCH};"
     yield (
         f"and.b32 %r{y}, %r{lane}, {per_row - 1}; mad.lo.u32 %r{x}, %r{y}, {size}, %r{x}; cvt.u64.u32 %rd{wide}, %r{x};"
@@ -85,7 +86,7 @@ def _cycles(text: str, config: Config) -> int:
 
 
 def iteration(entry: dict[str, Any], config: Config) -> float:
-    """Cycles of an iteration: the difference of two numbers of runs."""
+    """Cycles of an iteration: the difference between two numbers of runs of the loop."""
     few, many = (_cycles(loop_trace(entry, runs), config) for runs in (_FEW, _MANY))
     return (many - few) / ((_MANY - _FEW) * int(entry["iterations"]))
 
@@ -118,7 +119,7 @@ def _loop_row(measured: dict[str, str], config: Config) -> Row:
 
 
 def loop_rows(config: Config, short: bool) -> list[Row]:
-    """The kernels whole, without copies, and without copies and barriers."""
+    """Each kernel three times: whole, without copies, and without copies and barriers."""
     rows = [
         row for row in _table("h100_gemm_one_sm.csv") if row["mode"] != "3" and (not short or row["variant"] in _SHORT)
     ]
@@ -129,7 +130,7 @@ def loop_rows(config: Config, short: bool) -> list[Row]:
 
 
 def copy_trace(row: int, warps: int, count: int, groups: int, rounds: int) -> str:
-    """Rounds of `count` cp.async of 16 bytes in each warp, rows of `row` bytes, `groups` groups under way."""
+    """Rounds of `count` cp.async of 16 bytes in each warp, with rows of `row` bytes and `groups` groups in flight."""
     step = 32 * 16 // row * _PITCH
     lines = [
         ".trace 1",
@@ -160,7 +161,7 @@ def copy_trace(row: int, warps: int, count: int, groups: int, rounds: int) -> st
 
 
 def bulk_trace(size: int, rounds: int) -> str:
-    """A thread that waits for each bulk copy before it sends the next."""
+    """One thread that waits for each bulk copy before it starts the next."""
     return f""".trace 1
 .target sm_90a
 .warps 1
@@ -197,7 +198,7 @@ def _difference(make: Any, config: Config, few: int, many: int) -> float:
 
 
 def memory_rows(config: Config, short: bool) -> list[Row]:
-    """Latency of loads; copies by rows, warps and what is under way; bulk copies; the copies of the main loops
+    """The latency of loads; copies by rows, warps and groups in flight; bulk copies; the copies of the main loops
     alone."""
     rows = [_memory_row(line, config) for line in _table("h100_memory.csv")[:: 6 if short else 1]]
     copies = [
@@ -225,7 +226,8 @@ def _memory_row(line: dict[str, str], config: Config) -> Row:
 
 
 def chip_rows(config: Config, short: bool) -> list[Row]:
-    """4096 x 4096 x 4096 with four stages: cycles of the kernel, first CTA's begin to last one's end."""
+    """GEMMs of 4096 x 4096 x 4096 with four stages: cycles of the kernel, from the begin of the first CTA to the end of
+    the last."""
     rows = []
     for line in _table("h100_gemm_chip.csv"):
         whole = (line["m"], line["n"], line["k"], line["stages"]) == ("4096", "4096", "4096", "4")

@@ -1,8 +1,8 @@
-"""What validation compares: rows of measured or published numbers, each beside what the engine says.
+"""The unit of validation: groups of rows, each row a measured or published number beside what the engine predicts.
 
 A group is everything from one source that is compared in one way. Its module holds the function that runs the rows
-through the engine, and `GROUPS`, the groups of each config that it has rows for; the package's
-`__init__.py` lists the modules.
+through the engine, and `GROUPS`, the groups of each config that it has rows for; the package's `__init__.py` lists the
+modules.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Key = tuple[str, str | int]
 
 @dataclass(frozen=True)
 class Row:
-    """One number of silicon and the engine's.
+    """One number of silicon beside the engine's.
 
     Attributes:
         label: what was run, in the words of its source.
         keys: what distinguishes the row from its neighbours, as (name, value): ("chains", 2), ("warps", 8).
-        measured, simulated: in the unit of the group.
+        measured, simulated: the two numbers, in the unit of the group.
     """
 
     label: str
@@ -32,7 +32,7 @@ class Row:
 
     @property
     def error(self) -> float:
-        """Relative error of the simulation, signed."""
+        """The relative error of the simulation, signed."""
         return self.simulated / self.measured - 1
 
 
@@ -41,13 +41,13 @@ class Group:
     """Rows of one source that are compared in one way.
 
     Attributes:
-        name: one word for options and records: "uniform".
+        name: one word for options and records, such as "uniform".
         title: what is compared, and the unit.
         source: where the numbers are from: GPU and date, or paper and table.
         rows: the function that runs them; its second argument asks for the short form, a part of the rows that stands
             for all.
-        split: names of keys by which the printed table splits the group.
-        absolute: whether errors are given in the group's unit and not relative to the measured number.
+        split: names of the keys by which the printed table splits the group.
+        absolute: whether errors are in the group's unit, and not relative to the measured number.
         note: what was left out, and why.
     """
 
@@ -60,7 +60,7 @@ class Group:
     note: str = ""
 
     def error(self, row: Row) -> float:
-        """The signed error of a row as this group gives it."""
+        """The signed error of a row, in the way of this group."""
         return row.simulated - row.measured if self.absolute else row.error
 
 

@@ -1,13 +1,13 @@
-"""Measured loops of real machine code, through the engine as they were measured: two loop counts, the difference for
-each iteration.
+"""Loops of real machine code that were measured, and are simulated here as they were measured: with two loop counts,
+whose difference gives the cycles of each iteration.
 
-A file of loops (JSON; tests/hardware/memory_loops.py writes one) has `shared_bytes`, `images` (what shared memory
+A file of loops is JSON (tests/hardware/memory_loops.py writes one). It has `shared_bytes`, `images` (what shared memory
 holds: `fill`, and `words` that differ) and `loops`: `name`, `group`, `kind`, `sub_cores` that take part, `counts` (the
-    two loop counts), `image`, `cycles` of an iteration by warps
-of the CTA, and `parts`: `warps` (first, last or null for all that follow), `registers` by name as [value of lane 0,
-step from lane to lane], `body` as [times, instruction, registers...] and `end`: the machine code waits there for the
-loads into these registers, since they share a scoreboard with one that is needed, or since nothing reads them. A trace
-cannot say that: here it is a part of the program that was measured.
+two loop counts), `image`, `cycles` of an iteration by warps of the CTA, and `parts`: `warps` (first, last or null for
+all that follow), `registers` by name as [value of lane 0, step from lane to lane], `body` as [times, instruction,
+registers...] and `end`: the machine code waits there for the loads into these registers, since they share a scoreboard
+with one that is needed, or since nothing reads them. A trace cannot say that: here it is a part of the program that was
+measured.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
 
 @dataclass(frozen=True)
 class Part:
-    """What some warps run.
+    """The part of a loop that some of the warps run.
 
     Attributes:
-        first, last: these warps of the CTA; `last` None for all that follow.
-        registers: start values by number, those of other registers are 0.
-        waits: for each step, further registers whose loads it waits for.
-        end: the same for the end of the loop.
+        first, last: the first and last of these warps in the CTA; `last` is None for all that follow.
+        registers: start values by number; all other registers are 0.
+        waits: for each step, further registers whose loads the step waits for.
+        end: the registers whose loads the end of the loop waits for.
     """
 
     first: int
@@ -64,7 +64,7 @@ class Loop:
     Attributes:
         image: what shared memory holds.
         counts: the two loop counts.
-        cycles: of one iteration, by warps of the CTA.
+        cycles: cycles of one iteration, by warps of the CTA.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Loop:
 
     @cached_property
     def registers(self) -> int:
-        """32-bit registers that a warp needs."""
+        """How many 32-bit registers a warp needs."""
         names = [
             name
             for part in self.parts
@@ -89,7 +89,7 @@ class Loop:
 
     @cached_property
     def wavefronts(self) -> list[dict[int, NDArray[np.int64]]]:
-        """For each part, by the index of each operation in its code that uses shared memory, its wavefronts [1, 1]."""
+        """For each part, the wavefronts [1, 1] of each operation that uses shared memory, by its index in the code."""
         warps = tuple(range(len(self.parts)))
         blocks = tuple(Block((warp,), (Repeat(_RUNS, self.parts[warp].steps, 0),), 0) for warp in warps)
         target = isa.parse_target("sm_90a")
@@ -107,14 +107,14 @@ class Loop:
         return tables_by_part
 
     def begin(self, machine: CtaState) -> None:
-        """The state before the loop."""
+        """Sets the state before the loop."""
         machine.shared.data[:] = self.image.view(np.uint8)
         for warp, part in enumerate(self.parts):
             for register, value in part.registers.items():
                 machine.registers.write(np.array([warp]), [register], value[None, None, :], sort=Sort.WORD)
 
     def simulated(self, config: Config, warps: int) -> float:
-        """Cycles of an iteration with so many warps in the CTA."""
+        """Cycles of an iteration with this many warps in the CTA."""
         low, high = (self.run(config, warps, count) for count in self.counts)
         return (high - low) / (self.counts[1] - self.counts[0])
 

@@ -1,7 +1,8 @@
-"""Published figures of mma and mma.sp, run as they were measured.
+"""Validates mma and mma.sp against published figures: each instruction is run as it was measured.
 
-A file of `configs/measurements` for each chip, a row for each figure: the instruction; in how many independent chains
-in how many warps it ran; what was counted; and the set of rows that it belongs to. Counted were
+A file of `configs/measurements` for each chip has a row for each figure: the instruction; in how many independent
+chains in how many warps it ran; what was counted; and the set of rows that it belongs to. What was counted is one of
+these:
 
 * round: cycles of an iteration of a loop that issues one instruction of each chain,
 * latency: cycles of an instruction in one chain of one warp,
@@ -37,11 +38,11 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Set:
-    """Rows of one source.
+    """The rows of one source.
 
     Attributes:
-        name: as in the file, and first part of the names of its groups.
-        config: whose file.
+        name: the name in the file, and the first part of the names of its groups.
+        config: the config whose file has the rows.
         source: where the figures are from.
         unrolled: whether the measured loop is so long that its end costs nothing; otherwise an iteration is one round
             and the counter.
@@ -85,7 +86,7 @@ SETS = (
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of a file; chains and warps are 0 where the source leaves them open."""
+    """A row of a file; chains and warps are 0 where the source does not say them."""
 
     opcode: str
     chains: int
@@ -98,7 +99,7 @@ class Figure:
 
 @cache
 def figures(config: str) -> tuple[Figure, ...]:
-    """The file of a config."""
+    """The figures in the file of a config."""
     return tuple(
         Figure(
             r["ptx"],
@@ -114,7 +115,8 @@ def figures(config: str) -> tuple[Figure, ...]:
 
 
 def rows(of: Set, metric: str, config: Config, short: bool) -> list[Row]:
-    """The figures of one set and one metric, simulated; the short form is every second one of a large group.
+    """The figures of one set and one metric, each with its simulation; the short form takes every second one of a large
+    group.
 
     Raises:
         ConfigError: the config lacks a form.
@@ -146,7 +148,7 @@ def _row(streams: Streams, of: Set, figure: Figure) -> Row:
 
 
 def types(opcode: str) -> str:
-    """What the instruction multiplies and adds to: "f16 to f32"."""
+    """The types that the instruction multiplies and adds to, such as "f16 to f32"."""
     form = mma_form(opcode)
     inputs = form.a_type.name if form.a_type == form.b_type else f"{form.a_type.name} with {form.b_type.name}"
     return f"{form.row.kind + ' ' if form.row.kind else ''}{inputs} to {form.d_type.name}"

@@ -1,7 +1,8 @@
-"""Published peak rates, against the highest throughput of the config: full load of the instruction with the larger K.
+"""Validates published peak rates against the highest throughput of the config: full load of the instruction with the
+larger K.
 
-Only chips whose tensor cores, not the issue of mma, set the limit: on Hopper and on data-centre Blackwell mma.sync does
-not reach the peak, which is that of wgmma and tcgen05.mma.
+Only chips whose tensor cores, and not the issue of mma, set the limit are here: on Hopper and on data-centre Blackwell
+mma.sync does not reach the peak, which is that of wgmma and tcgen05.mma.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def peaks() -> dict[str, tuple[tuple[str, float, str], ...]]:
 
 
 def rows(config: Config, short: bool) -> list[Row]:
-    """Every published peak of the config's chip; there are few, so the short form is the whole.
+    """Every published peak of the config's chip. There are few, so the short form is the same.
 
     Raises:
         ConfigError: the config lacks a form.

@@ -1,5 +1,5 @@
-"""Predicted against measured as a picture; needs matplotlib (the extra `plots`), which is loaded here and nowhere
-else."""
+"""Draws predicted against measured numbers as a picture. Needs matplotlib (the extra `plots`), which is loaded here and
+nowhere else."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def write_plot(results: Sequence[Result], path: str | Path) -> None:
-    """A panel for each config, a colour for each of its groups: simulated over measured, both logarithmic, with the 5 %
-    band.
+    """Writes the picture: a panel for each config and a colour for each of its groups, simulated over measured numbers,
+    both axes logarithmic, with a band of 5 %.
 
     Raises:
         ViewError, MissingDependency: no folder, a name that says no format, or no matplotlib.

@@ -1,8 +1,9 @@
-"""Loops of unlike matrix instructions on an H100: 360 programs of one to three forms that share accumulators, on 1 to
-32 warps.
+"""Validates loops of different matrix instructions as measured on an H100: 360 programs of one to three forms that
+share accumulators, on 1 to 32 warps.
 
 The programs are in the order in which the machine code issues them, with the moves between registers that the compiler
-added. Measured and simulated alike, cycles of an iteration are the difference of two runs with different loop counts.
+added. In the measurement and in the simulation alike, cycles of an iteration are the difference of two runs with
+different loop counts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SHORT = 20  # of how many programs the short form takes one
 
 
 def programs() -> list[dict[str, Any]]:
-    """The measured loops: name, set, body and cycles of an iteration by warps."""
+    """The measured loops: name, set, body, and cycles of an iteration by warps."""
     data = json.loads((folder("configs") / "measurements" / "h100_programs.json").read_text())
     forms = [mma_form(opcode) for opcode in data["forms"]]
     return [{**program, "body": [_step(row, forms) for row in program["body"]]} for program in data["programs"]]
@@ -36,12 +37,12 @@ def _step(row: list[Any], forms: list[MmaForm]) -> Step:
 
 
 def cycles(config: Config, body: tuple[Step, ...], warps: int) -> float:
-    """Cycles of an iteration when so many warps run the loop."""
+    """Cycles of an iteration when this many warps run the loop."""
     return difference(config, body, warps, COUNTS, REGISTERS) / (COUNTS[1] - COUNTS[0])
 
 
 def rows(config: Config, short: bool) -> list[Row]:
-    """Every loop on every number of warps; one of twenty in the short form."""
+    """Every loop on every number of warps; in the short form one of twenty."""
     rows = []
     for program in programs()[:: SHORT if short else 1]:
         body = tuple(program["body"])

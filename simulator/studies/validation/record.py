@@ -1,7 +1,7 @@
-"""Recorded errors: a file with each group's rows, mean and worst error, short and full form apart; and what has become
-worse since.
+"""The record of validation errors: a file with each group's rows, mean and worst error, separately for the short and
+the full form. A new validation is compared with it to see what has become worse.
 
-The engine gives the same cycles everywhere, so a figure may be above the recorded one by rounding alone.
+The engine gives the same cycles everywhere, so a figure may be above the recorded one by rounding only.
 """
 
 from __future__ import annotations
@@ -22,40 +22,42 @@ Recorded = dict[str, dict[str, dict[str, dict[str, float]]]]  # form, config, gr
 
 
 def shipped() -> Path:
-    """The record that comes with tcsim."""
+    """The path of the record that comes with tcsim."""
     return folder("configs") / "measurements" / "errors.json"
 
 
 def read_record(path: Path) -> Recorded:
-    """A record; ConfigError if there is none, or it is no record."""
+    """Reads a record; ConfigError if the file is not there, or is no record."""
     try:
-        found: Any = json.loads(path.read_bytes())
+        content: Any = json.loads(path.read_bytes())
     except OSError as error:
         raise ConfigError(str(path), "", f"cannot be read ({error.strerror or error})", _LEGAL) from None
     except ValueError as error:
         raise ConfigError(str(path), "", f"is no JSON ({error})", _LEGAL) from None
-    for form, configs in _items(path, "", found):
+    for form, configs in _items(path, "", content):
         for config, groups in _items(path, form, configs):
             for group, figures in _items(path, f"{form}.{config}", groups):
                 _check_figures(path, f"{form}.{config}.{group}", figures)
-    return dict(found)
+    return dict(content)
 
 
 def _items(path: Path, key: str, table: Any) -> list[tuple[str, Any]]:
+    """The entries of a table of the record; ConfigError if it is none."""
     if not isinstance(table, dict):
         raise ConfigError(str(path), key, f"{table!r}"[:60], _LEGAL)
     return list(table.items())
 
 
 def _check_figures(path: Path, key: str, figures: Any) -> None:
+    """ConfigError if the figures of a group are not those of a record."""
     good = isinstance(figures, dict) and figures.keys() == {"rows", "mean", "worst"}
     if not good or any(not isinstance(value, int | float) or isinstance(value, bool) for value in figures.values()):
         raise ConfigError(str(path), key, f"{figures!r}"[:60], _LEGAL)
 
 
 def write_record(path: Path, results: Sequence[Result], form: str, *, replace: bool = False) -> None:
-    """Writes the figures of these groups into a record, which is made if it is not there; `replace`: in place of all
-    others of this form.
+    """Writes the figures of these groups into a record, which is made if it is not there. With `replace` they take the
+    place of all others of this form.
 
     Raises:
         ConfigError: the file is no record.
@@ -78,24 +80,24 @@ def write_record(path: Path, results: Sequence[Result], form: str, *, replace: b
 def worse(record: Recorded, results: Sequence[Result], form: str) -> list[str]:
     """One line for each figure that has become worse: a larger mean or worst error, fewer rows, or a group that was not
     recorded."""
-    found = []
+    lines = []
     for result in results:
         where, figures = (
             f"{result.group.name} on {result.config}",
             record.get(form, {}).get(result.config, {}).get(result.group.name),
         )
         if figures is None:
-            found.append(f"{where}: no {form} record; legal: record it with --record")
+            lines.append(f"{where}: no {form} record; legal: record it with --record")
             continue
         if result.all.rows < figures["rows"]:
-            found.append(f"{where}: {result.all.rows} rows, {figures['rows']} recorded")
+            lines.append(f"{where}: {result.all.rows} rows, {figures['rows']} recorded")
         for name, value in (("mean", result.all.mean), ("worst", result.all.worst)):
             if value > figures[name] + 10**-DIGITS:
-                found.append(
+                lines.append(
                     f"{where}: {name} error {_shown(result, value)} has grown, "
                     f"recorded is {_shown(result, figures[name])}"
                 )
-    return found
+    return lines
 
 
 def _shown(result: Result, error: float) -> str:
@@ -103,7 +105,7 @@ def _shown(result: Result, error: float) -> str:
 
 
 def missing(record: Recorded, results: Sequence[Result], form: str) -> list[str]:
-    """One line for each recorded group that was not run, of those configs."""
+    """One line for each recorded group of those configs that was not run."""
     run = {(result.config, result.group.name) for result in results}
     recorded = [(config, group) for config, groups in record.get(form, {}).items() for group in groups]
     return [

@@ -1,4 +1,4 @@
-"""What validation found, as text: for a person, for the documentation, for programs."""
+"""Shows the results of validation as text: for a person, for the documentation, and for programs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ _HEAD = ("rows", "mean", "median", "95th", "worst")
 
 
 def shown(group: Group, error: float) -> str:
-    """An error as its group gives it: per cent, or a number in the group's unit."""
+    """An error in the way of its group: per cent, or a number in the group's unit."""
     return f"{error:.2f}" if group.absolute else f"{error:.2%}"
 
 
-def _numbers(group: Group, found: Summary) -> tuple[str, ...]:
-    return (str(found.rows), *(shown(group, value) for value in (found.mean, found.median, found.p95, found.worst)))
+def _numbers(group: Group, summary: Summary) -> tuple[str, ...]:
+    return (
+        str(summary.rows),
+        *(shown(group, value) for value in (summary.mean, summary.median, summary.p95, summary.worst)),
+    )
 
 
 def table(results: Sequence[Result], worst: int) -> str:
-    """For a terminal: all groups, then each by its parts, with its worst rows."""
+    """The results for a terminal: all groups, then each group by its parts, with its worst rows."""
     rows = [(f"{result.config} {result.group.name}", *_numbers(result.group, result.all)) for result in results]
     width = max(len(result.config) for result in results) + max(len(result.group.name) for result in results) + 2
     lines = _listed([("config and group", *_HEAD), *rows], width)
@@ -37,6 +40,7 @@ def table(results: Sequence[Result], worst: int) -> str:
 
 
 def _section(result: Result, worst: int) -> list[str]:
+    """The lines about one group: its parts and its worst rows."""
     group = result.group
     lines = [f"{group.name} on {result.config}: {group.title}", f"  {group.source}"]
     if group.note:
@@ -60,12 +64,12 @@ def _worst(result: Result, count: int) -> list[tuple[str, ...]]:
 
 
 def _listed(rows: Sequence[Sequence[str]], width: int, indent: str = "") -> list[str]:
-    """A text of this width, then numbers."""
+    """A text of this width, followed by numbers."""
     return aligned(rows, "<>", widths=(width, 9), gap=" ", indent=indent)
 
 
 def described(row: Row) -> str:
-    """A row's label and those of its keys that the label does not say."""
+    """A row's label, and those of its keys that the label does not say."""
     return ", ".join(
         [
             row.label,
@@ -79,7 +83,7 @@ def described(row: Row) -> str:
 
 
 def markdown(results: Sequence[Result], worst: int) -> str:
-    """For docs/validation.md: a table of all groups, then a section for each config."""
+    """The results for docs/validation.md: a table of all groups, then a section for each config."""
     rows = [(result.config, result.group.name, *_numbers(result.group, result.all)) for result in results]
     parts = [Table(("config", "group", *_HEAD), rows).markdown("<<>")]
     for name in dict.fromkeys(result.config for result in results):
@@ -118,8 +122,8 @@ def summary_frame(results: Sequence[Result]) -> DataFrame:
 
 
 def as_json(results: Sequence[Result]) -> str:
-    """The groups, each with its summaries and every row."""
-    found = []
+    """The groups as JSON, each with its summaries and every row."""
+    groups = []
     for result in results:
         group = result.group
         rows = [
@@ -132,7 +136,7 @@ def as_json(results: Sequence[Result]) -> str:
             }
             for row in result.rows
         ]
-        found.append(
+        groups.append(
             {
                 "config": result.config,
                 "group": group.name,
@@ -144,11 +148,11 @@ def as_json(results: Sequence[Result]) -> str:
                 "rows": rows,
             }
         )
-    return json.dumps({"groups": found}, indent=1) + "\n"
+    return json.dumps({"groups": groups}, indent=1) + "\n"
 
 
 def as_csv(results: Sequence[Result]) -> str:
-    """Every row; keys as "name=value" in one column."""
+    """Every row as CSV; keys are "name=value" in one column."""
     rows = []
     for result in results:
         for row in result.rows:

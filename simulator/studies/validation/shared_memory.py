@@ -1,5 +1,5 @@
-"""Shared memory against silicon: loads that depend on each other, streams of loads and stores, and both beside matrix
-instructions."""
+"""Validates shared memory against silicon: loads that depend on each other, streams of loads and stores, and both
+beside matrix instructions."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def _loops() -> tuple[Loop, ...]:
     return tuple(replace(loop, counts=COUNTS) for loop in read_loops(_measurements("h100_shared_memory.json")))
 
 
-def _measured(wanted: Callable[[Loop], bool]) -> Callable[[Config, bool], list[Row]]:
-    """The function that runs some of the measured loops; the short form has one loop of twelve, with at most 8
-    warps."""
+def _measured(selected: Callable[[Loop], bool]) -> Callable[[Config, bool], list[Row]]:
+    """Makes the function that runs the measured loops for which `selected` holds; the short form has one loop of
+    twelve, with at most 8 warps."""
 
     def rows(config: Config, short: bool) -> list[Row]:
-        loops = [loop for loop in _loops() if wanted(loop)]
+        loops = [loop for loop in _loops() if selected(loop)]
         return [
             Row(loop.name, (("kind", loop.kind), ("warps", warps)), cycles, loop.simulated(config, warps))
             for loop in (loops[::SHORT] if short else loops)
@@ -94,7 +94,7 @@ def _dependent(name: str) -> Loop:
 
 
 def dependent(config: Config, short: bool) -> list[Row]:
-    """Cycles of a load and the arithmetic that its address needs."""
+    """Cycles of a load together with the arithmetic that its address needs."""
     return [
         Row(
             row["instruction"],
@@ -111,7 +111,7 @@ def dependent(config: Config, short: bool) -> list[Row]:
 
 @cache
 def _chains(name: str, chains: int) -> Loop:
-    """Independent chains of ldmatrix, each of whose loads gives the addresses of the next."""
+    """Independent chains of ldmatrix, in each of which a load gives the addresses of the next one."""
     opcode, width = _OPCODES[name.replace(".", "_")]
     pointers = next(loop.image for loop in _loops() if loop.name == "memory_chase_x4_all")
     body = [

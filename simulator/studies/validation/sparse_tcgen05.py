@@ -1,4 +1,4 @@
-"""What the engine says of tcgen05.mma.sp, of which nothing is published: sparse against dense, and a whole dot
+"""Predicts tcgen05.mma.sp, of which no measurements are published: sparse against dense instructions, and a whole dot
 product."""
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from simulator.timing.tcgen05 import mma_cost, mma_sources
 
 @dataclass(frozen=True)
 class Prediction:
-    """A dense MMA pair and the sparse MMA that does as much: intervals of the engine, both for the K of the sparse one.
+    """A pair of dense MMAs, and the sparse MMA that does as much: the engine's intervals, both for the K of the sparse
+    one.
 
     Attributes:
         mma: the sparse instruction.
-        dense, sparse: cycles.
-        bound: what the sparse interval comes from, see `tcgen05.Cost`.
-        status: status of the config's table of the sparse rate: "assumed".
+        dense, sparse: the intervals in cycles.
+        bound: what limits the sparse interval, see `tcgen05.Cost`.
+        status: the status of the config's table of the sparse rate: "assumed".
     """
 
     mma: MmaFacts
@@ -30,11 +31,12 @@ class Prediction:
 
     @property
     def speedup(self) -> float:
+        """The dense interval divided by the sparse one."""
         return self.dense / self.sparse
 
 
 def predictions(config: Config, kind: str = "f16") -> list[Prediction]:
-    """Sparse against dense for the usual shapes of a kind, through the engine."""
+    """Sparse against dense for the usual shapes of a kind, as the engine predicts it."""
     rows = []
     for in_tmem in (False, True):
         for group, m in ((1, 128), (2, 256)):
@@ -57,7 +59,7 @@ def _predicted(config: Config, mma: MmaFacts) -> Prediction:
 
 
 def decisive(config: Config, mma: MmaFacts) -> list[str]:
-    """The tables behind an interval: the kind's or, for .sp, the sparse rate's."""
+    """The config's tables that decide an interval: those of the kind, and for .sp that of the sparse rate."""
     return [
         table
         for table in mma_sources(config, mma)
@@ -67,15 +69,15 @@ def decisive(config: Config, mma: MmaFacts) -> list[str]:
 
 @dataclass(frozen=True)
 class Headline:
-    """A whole dot product of length K for one tile, operands in place: what a user looks at first.
+    """A whole dot product of length K for one tile with its operands in place: what a user looks at first.
 
     Attributes:
-        title: dense or sparse, where A is.
-        mmas: instructions.
+        title: dense or sparse, and where A is.
+        mmas: how many instructions.
         cycles: from the first issue until the waiting thread goes on.
-        fma_per_clk_sm: with K as named.
-        bound: see `tcgen05.Cost`; " + cp" where copies of metadata take turns with the MMAs.
-        status: of the config's table of the rate.
+        fma_per_clk_sm: multiply-adds per cycle and SM, with K as named.
+        bound: see `tcgen05.Cost`; followed by " + cp" where copies of metadata take turns with the MMAs.
+        status: the status of the config's table of the rate.
     """
 
     title: str

@@ -1,7 +1,8 @@
-"""Uniform streams: one matrix instruction in independent chains, in some warps, without end.
+"""Uniform streams: one matrix instruction that is repeated in independent chains, in some warps, without end. Several
+groups of validation simulate such streams.
 
-Measured, published and simulated alike: cycles of a long stream less those of a shorter one, so that start and end
-cancel.
+In measurements, publications and the simulation alike, the result is the cycles of a long stream less those of a
+shorter one, so that start and end cancel.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def stream(form: MmaForm, chains: int, length: int = BODY) -> tuple[Step, ...]:
 
 
 def instruction(form: MmaForm, first: Mapping[str, int]) -> Instruction:
-    """The form with operands from these registers on, by role; selectors of metadata and places of scales are 0."""
+    """An instruction of the form with operands from these registers on, by role. Selectors of metadata and ids of scale
+    factors are 0."""
     operands: list[Operand] = []
     for role in form.roles:
         if role.name in "abcd":
@@ -45,7 +47,8 @@ def instruction(form: MmaForm, first: Mapping[str, int]) -> Instruction:
 
 
 def difference(config: Config, body: tuple[Step, ...], warps: int, counts: tuple[int, int], registers: int) -> int:
-    """Cycles that a loop of so many warps takes longer with the second count of iterations than with the first."""
+    """How many cycles longer a loop of this many warps takes with the second count of iterations than with the
+    first."""
     took = []
     for count in counts:
         block = Block(tuple(range(warps)), (Repeat(count, body, 1),), 1)
@@ -54,12 +57,12 @@ def difference(config: Config, body: tuple[Step, ...], warps: int, counts: tuple
 
 
 def brief(opcode: str) -> str:
-    """An opcode without what all of them have."""
+    """An opcode without the parts that all of them share."""
     return opcode.replace(".sync.aligned", "").replace(".row.col", "")
 
 
 class Streams:
-    """Streams on one config. What was simulated is kept: forms of one tensor class take the same time."""
+    """Simulates streams on one config. Results are kept, as forms of one tensor class take the same time."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -78,11 +81,11 @@ class Streams:
         return tensor
 
     def round(self, form: MmaForm, chains: int, warps: int, length: int = BODY) -> float:
-        """Cycles in which every one of the warps issues an instruction of each chain.
+        """Cycles in which every one of the warps issues one instruction of each chain.
 
         Args:
-            length: instructions in the loop's body, about. 0: one round, and the loop's counter, as in a loop that is
-                not unrolled.
+            length: roughly how many instructions the loop's body has; 0 for one round and the loop's counter, as in a
+                loop that is not unrolled.
         """
         length = length and max(length // chains, 1) * chains
         key = (self.tensor_class(form).name, chains, warps, length)

@@ -1,4 +1,4 @@
-"""Errors of a group of rows in a few numbers."""
+"""Summarises the errors of a group of validation rows in a few numbers: mean, median, percentile and worst."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Result:
     """A group that was run on a config.
 
     Attributes:
-        config, title: the config's name and title.
+        config, title: the name and title of the config.
     """
 
     config: str
@@ -49,22 +49,23 @@ class Result:
 
     @cached_property
     def all(self) -> Summary:
-        """All rows together."""
+        """The summary of all rows together."""
         if not self.rows:
             raise ValueError(f"{self.group.name} on {self.config}: no rows")
         return _summary("all", np.array([self.group.error(row) for row in self.rows]))
 
     @cached_property
     def parts(self) -> tuple[Summary, ...]:
-        """The rows split by each key of the group's split that has several values; numbers ascending, others in the
-        order in which they come. A value that says by itself what it is stands alone: "kind::f16", "held out"."""
-        frame, found = self.to_frame(), []
+        """The summaries of parts of the rows, split by each key of the group's split that has several values. Numbers
+        ascend, other values stand in the order in which they come. A value that says by itself what it is has no key in
+        front: "kind::f16", "held out"."""
+        frame, summaries = self.to_frame(), []
         for name in self.group.split:
             numbers = frame[name].dtype.kind == "i"
             errors = frame.groupby(name, sort=numbers)["error"]
             if errors.ngroups > 1:
-                found += [_summary(f"{name} {part}" if numbers else str(part), e.to_numpy()) for part, e in errors]
-        return tuple(found)
+                summaries += [_summary(f"{name} {part}" if numbers else str(part), e.to_numpy()) for part, e in errors]
+        return tuple(summaries)
 
     def to_frame(self) -> DataFrame:
         """The rows as a pandas DataFrame: config, group, label, a column for each key (chains, warps, ...), measured,

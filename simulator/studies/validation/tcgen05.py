@@ -1,12 +1,11 @@
-"""How far the timing model is from published measurements of tcgen05.mma: the same streams through the engine, counted
-the same way.
+"""Validates the timing model against published measurements of tcgen05.mma: the same streams go through the engine and
+are counted in the same way.
 
-A stream is `depth` equal, independent MMAs of one thread, a commit, and a wait for its mbarrier. Published are, for a
-B200: cycles of one MMA from issue until the waiting thread goes on; cycles of a stream divided by its depth (256 or
-    more); and, at several depths, multiply-adds a
-cycle, from which the steady interval follows as the difference of two depths, so that start and end cancel. For a B300
-the last alone. Rows of `kind::f8f6f4` that the source calls F4 are not among them: they are booked with twice the K
-that was issued.
+A stream is `depth` equal, independent MMAs of one thread, a commit, and a wait for its mbarrier. For a B200 there are
+published: cycles of one MMA from issue until the waiting thread goes on; cycles of a stream divided by its depth (256
+or more); and, at several depths, multiply-adds a cycle, from which the steady interval follows as the difference of two
+depths, so that start and end cancel. For a B300 only the last of these is published. Rows of `kind::f8f6f4` that the
+source calls F4 are not used: they are booked with twice the K that was issued.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ _BARRIER = (0, 0)
 def stream(
     config: Config, mma: MmaFacts, depth: int, *, copy: CopyFacts | None = None, every: int = UNROLLED
 ) -> Timing:
-    """`depth` MMAs back to back, a commit, a wait; before each `every` of them a tcgen05.cp, if one is given.
-    mbarrier.init takes the first cycle."""
+    """A stream of `depth` MMAs back to back, a commit and a wait. If a tcgen05.cp is given, one goes before each
+    `every` of the MMAs. mbarrier.init takes the first cycle."""
 
     def one(unit: Unit, fact: Fact) -> TimedOperation:
         return asynchronous(unit, {0: (fact,)}, config)
@@ -64,13 +63,13 @@ def cycles(config: Config, mma: MmaFacts, depth: int) -> int:
 
 
 def steady(config: Config, mma: MmaFacts, depth: int = 256) -> float:
-    """The interval of a long stream: difference of two, so that start and end cancel."""
+    """The interval of a long stream: the difference of two streams, so that start and end cancel."""
     return (cycles(config, mma, 2 * depth) - cycles(config, mma, depth)) / depth
 
 
 def rows(metric: str, config: Config, short: bool) -> list[Row]:
-    """Every published row of one metric for the config's chip, simulated; the short form is the whole: it takes a
-    second.
+    """Every published row of one metric for the config's chip, with its simulation. The short form is the same, as it
+    takes only a second.
 
     Raises:
         ConfigError: the config lacks a kind or a shape.
@@ -121,7 +120,7 @@ def source(mma: MmaFacts) -> str:
 
 
 def name_of(mma: MmaFacts) -> str:
-    """E.g. "kind::f16 SS cta_group::1 m128n64k16"."""
+    """A name such as "kind::f16 SS cta_group::1 m128n64k16"."""
     sparse, ws = "sp " if mma.sparse else "", "ws " if mma.ws else ""
     return f"{ws}{sparse}kind::{mma.kind} {source(mma)} cta_group::{mma.cta_group} m{mma.m}n{mma.n}k{mma.k}"
 

@@ -1,4 +1,4 @@
-"""Measured uniform streams: each of `warps` warps repeats one matrix instruction in `chains` independent
+"""Validates uniform streams as measured: each of `warps` warps repeats one matrix instruction in `chains` independent
 accumulators."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHORT_CHAINS, SHORT_WARPS = (
 
 
 def rows(config: Config, short: bool) -> list[Row]:
-    """Every measured stream of the config's chip, simulated: cycles per instruction and warp.
+    """Every measured stream of the config's chip with its simulation: cycles per instruction and warp.
 
     Raises:
         ConfigError: the config lacks a form.
@@ -39,7 +39,7 @@ def rows(config: Config, short: bool) -> list[Row]:
 
 @cache
 def measurements(name: str) -> tuple[tuple[str, int, int, float], ...]:
-    """The rows of a file: opcode, chains, warps, cycles per instruction and warp."""
+    """The rows of a measurement file: opcode, chains, warps, cycles per instruction and warp."""
     return tuple(_read(name))
 
 

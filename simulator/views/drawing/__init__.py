@@ -1,14 +1,14 @@
-"""Pictures of layouts, as SVG text.
+"""Draws layouts as pictures: SVG text that shows which lane and register hold each element.
 
     >>> from simulator.views.drawing import draw
     >>> from simulator.layout import form_layout, read_metadata
-    >>> found = form_layout("mma.sp.m16n8k32.f32.f16.f16.f32")
-    >>> picture = draw(found, selection=read_metadata(found, "random"), palette="safe")    # a notebook shows it by
-    itself
+    >>> layout = form_layout("mma.sp.m16n8k32.f32.f16.f16.f32")
+    >>> picture = draw(layout, selection=read_metadata(layout, "random"), palette="safe")
     >>> picture.svg.count("data-operand="), picture.title
-    (832, 'mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32')
+    (768, 'mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32')
 
-`picture.save("x.svg")` writes it; `simulator.views.drawing.page.html` makes a page of it.
+A notebook shows a picture by itself. `picture.save("x.svg")` writes it; `simulator.views.drawing.page.html` makes a
+page of it.
 """
 
 from simulator.views.drawing.figures import draw

@@ -1,4 +1,5 @@
-"""Panels of metadata: codes with their owners, the bits of one word as a ruler, and what each selector picks."""
+"""Panels about metadata for the pictures of layouts: codes with their owners, the bits of one word as a ruler, and what
+each selector picks."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ STRIP = 8  # chunks side by side
 
 
 def code_panels(layout: FormLayout, selection: Selection | None, palette: str) -> list[Panel]:
-    """Row x chunk, at most 8 a panel: the lane and the bits that hold each code, and the code; a strong border if it is
-    not defined."""
+    """Panels of rows and at most 8 chunks each: every cell shows the lane and the bits that hold a code, and the code
+    itself; a strong border marks a code that is not defined."""
     operand = layout.operands["e"]
     fill, letter = filler(palette, operand), "L" if operand.tmem else "T"
     rows, chunks = operand.shape[:2]
@@ -55,8 +56,8 @@ def code_panels(layout: FormLayout, selection: Selection | None, palette: str) -
 def ruler_panel(
     layout: FormLayout, selection: Selection | None, palette: str, lane: int, word: int = 0
 ) -> Panel | None:
-    """The 32 bits of one lane's metadata register (or cell), highest first, coloured by the code they belong to; None
-    if it holds none."""
+    """The 32 bits of one lane's metadata register (or cell), highest first, coloured by the code they belong to. None
+    if it holds no code."""
     operand = layout.operands["e"]
     shades = colours(palette)
     value = None if selection is None else int(selection.words[(lane, word) if operand.tmem else (lane,)])
@@ -99,13 +100,12 @@ def ruler_panel(
 
 
 def _index(bit: int) -> str:
-    """Which bit of which index a bit of a code is."""
+    """Says which bit of which index a bit of a code is."""
     return f"{'hi' if bit > 1 else 'lo'}{bit % 2}"
 
 
 def selector_panel(layout: FormLayout, palette: str) -> Panel | None:
-    """Which lanes (or which column of the pair) each selector reads; None where there is one selector that reads
-    all."""
+    """Which lanes (or which column of the pair) each selector reads. None where a single selector reads all."""
     operand = layout.operands["e"]
     if len(layout.selectors) < 2:
         return None

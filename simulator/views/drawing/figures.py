@@ -1,5 +1,5 @@
-"""The picture of a form: the field's arrangement (A bottom left, B top right, C and D bottom right), then what sparsity
-adds."""
+"""Composes the whole picture of a form: the usual arrangement of a matrix product (A bottom left, B top right, C and D
+bottom right), followed by what sparsity adds."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def draw(
     """A form's layout as a picture.
 
     Args:
-        found: the form.
+        layout: the layout of the form.
         operand: one operand, or "all" for the whole arrangement.
-        selection: concrete metadata: logical and compressed A, codes in their cells.
+        selection: concrete metadata: logical and compressed A, and codes in their cells.
         palette: a name of `simulator.views.drawing.palettes.PALETTES`.
         view: "matrix" (by element) or "lanes" (by lane and register, or column); "" for what suits the form.
-        lane: whose metadata register the ruler shows; the first that is read unless given.
+        lane: whose metadata register the ruler shows; by default the first that is read.
 
     Raises:
         IsaError: no such operand, palette, view or lane.
@@ -84,8 +84,8 @@ def _by_elements(layout: FormLayout, operand: Operand, palette: str, selection: 
 
 
 def _arranged(layout: FormLayout, palette: str, selection: Selection | None) -> list[list[Panel]]:
-    """B above D, A to the left of D; a wide A goes on below. The corner that the field leaves empty has the codes and
-    the formulas."""
+    """B above D, and A to the left of D; a wide A continues below. The corner that stays empty takes the codes and the
+    formulas."""
     a, b = (_by_elements(layout, layout.operands[name], palette, selection) for name in "ab")
     c, d = layout.operands["c"], layout.operands["d"]
     same = c.mapping == d.mapping and c.bits == d.bits
@@ -120,7 +120,7 @@ def _arranged(layout: FormLayout, palette: str, selection: Selection | None) -> 
 
 
 def formula_lines(operands: list[Operand]) -> list[str]:
-    """`a: lane = ...` for every operand; `/` divides integers."""
+    """The formulas of every operand, such as `a: lane = ...`; `/` divides integers."""
     lines = []
     for each in operands:
         trivial = {name for name, size in each.mapping.places if size == 1}
@@ -133,7 +133,7 @@ def formula_lines(operands: list[Operand]) -> list[str]:
 
 
 def _sparse(layout: FormLayout, palette: str, selection: Selection | None, lane: int | None) -> list[list[Panel]]:
-    """What sparsity adds: logical A beside compressed A, the codes and their owners, the bits of one register,
+    """What sparsity adds: logical A beside compressed A, the codes and their owners, the bits of one register, and the
     selectors."""
     panels: list[Panel] = []
     if selection is not None and "a" in layout.operands:

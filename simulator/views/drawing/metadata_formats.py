@@ -1,4 +1,5 @@
-"""Formats of metadata as pictures and tables: where each code of one atom lies."""
+"""Shows formats of metadata as pictures and tables: where each code of one atom lies. (An atom is the part of the
+matrix after which the format repeats.)"""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _SHORT = {"lane": "T", "column": "c", "byte": "b", "word": "w"}
 
 
 def draw_format(layout: MetadataFormat, palette: str = DEFAULT) -> Picture:
-    """One atom, [row, chunk]: each cell names the word and, after a point, the code in it; a word has one colour.
+    """Draws one atom, [row, chunk]: each cell names the word and, after a point, the code in it; each word has one
+    colour.
 
     IsaError for an unknown palette.
     """
@@ -47,7 +49,7 @@ def draw_format(layout: MetadataFormat, palette: str = DEFAULT) -> Picture:
 
 
 def as_text(layout: MetadataFormat, *, markdown: bool = False) -> str:
-    """What a format is, its formulas, and one atom as a table of words and codes."""
+    """A description of the format, its formulas, and one atom as a table of words and codes."""
     rows, chunks = layout.step
     positions = layout.positions(rows, chunks)
     names = [[_place(layout, int(position)) for position in line] for line in positions]
@@ -64,7 +66,7 @@ def as_text(layout: MetadataFormat, *, markdown: bool = False) -> str:
 
 
 def as_csv(layout: MetadataFormat) -> str:
-    """One line a code of an atom: row, chunk, word, code, the bits of the word."""
+    """One line for each code of an atom: row, chunk, word, code, the bits of the word."""
     per = layout.codes_per_word
     rows = [
         (row, chunk, position // per, position % per, _bits(layout, position))
@@ -75,7 +77,7 @@ def as_csv(layout: MetadataFormat) -> str:
 
 
 def as_json(layout: MetadataFormat) -> str:
-    """The facts, and the position of every code of an atom."""
+    """The description, and the position of every code of an atom."""
     rows, chunks = layout.step
     content = _facts(layout) | {"rows": rows, "chunks": chunks, "positions": layout.positions(rows, chunks).tolist()}
     return json.dumps(content, indent=1) + "\n"

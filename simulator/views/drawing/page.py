@@ -1,5 +1,5 @@
-"""One self-contained HTML page around a picture: hover over a cell and its lane lights up, click to keep it, choose
-another palette. No network."""
+"""Makes one self-contained HTML page around a picture. Pointing at a cell highlights its lane, a click keeps it, and
+another palette can be chosen; nothing is loaded from a network."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ for (const rect of svg.querySelectorAll("rect")) {
 
 
 def html(picture: Picture, palette: str, unit: str = "register") -> str:
-    """The page: picture, formulas, what the pointer is over. `unit`: what a lane's words are called, "register" or
-    "column"."""
+    """The page: the picture, the formulas, and a description of what the pointer is over. `unit` is what the words of a
+    lane are called, "register" or "column"."""
     same = {name: values for name, values in PALETTES.items() if len(values) == len(colours(palette))}
     options = "".join(f"<option{' selected' if name == palette else ''}>{name}</option>" for name in same)
     unit = "column" if "<text" in picture.svg and "Tensor Memory" in picture.svg else "register"

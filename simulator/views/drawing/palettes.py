@@ -1,5 +1,5 @@
-"""Colours of lanes in pictures. Every colour is light enough for black text on it (contrast of 7 or more: WCAG level
-AAA)."""
+"""The colours of lanes in pictures. Every colour is light enough for black text on it (contrast of 7 or more: WCAG
+level AAA)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ INK, PAPER, FAINT, STRONG = "#000000", "#ffffff", "#8a8a8a", "#c8c8c8"
 
 
 def _mixed(colour: str, share: float) -> str:
-    """`share` of the colour, the rest white."""
+    """The colour mixed with white; `share` is the part of the colour."""
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
 
 
 def _shade(group: int, step: int) -> str:
-    """One of 8 lightnesses of one of 4 hues."""
+    """One of 8 shades of one of 4 hues."""
     hue = (0.58, 0.08, 0.36, 0.86)[group]
     return "#" + "".join(f"{round(255 * part):02x}" for part in colorsys.hls_to_rgb(hue, 0.95 - 0.042 * step, 0.75))
 
@@ -40,14 +40,14 @@ DEFAULT = "pastel"
 
 
 def colours(palette: str) -> tuple[str, ...]:
-    """The colours of a palette, 8 or 32; IsaError with the names if there is no such."""
-    found = PALETTES.get(palette)
-    if found is None:
+    """The colours of a palette, 8 or 32 of them; IsaError with the known names if there is no such palette."""
+    chosen = PALETTES.get(palette)
+    if chosen is None:
         raise IsaError(palette, -1, f"no palette '{palette}'", ", ".join(PALETTES))
-    return found
+    return chosen
 
 
 def number(lane: int, count: int, *, tmem: bool = False) -> int:
-    """Which of `count` colours a lane has: lanes of a warp in turn, rows in Tensor Memory in groups (of 16 with 8
-    colours, of 4 with 32)."""
+    """Which of `count` colours a lane has: lanes of a warp in turn; rows in Tensor Memory in groups (of 16 rows with 8
+    colours, of 4 rows with 32)."""
     return lane * count // 128 % count if tmem else lane % count

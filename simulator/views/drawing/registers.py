@@ -1,5 +1,5 @@
-"""Panels of operands: by element (a matrix whose cells say where each element is), and by place (lanes whose cells say
-what they hold)."""
+"""Panels of operands for the pictures of layouts: by element (a matrix whose cells say where each element is), and by
+place (lanes whose cells say what they hold)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEGEND = (
 
 
 def short_place(operand: Operand, word: int, low: int) -> str:
-    """A place on a cell, without its lane: `a1.hi`, `b0.n3`, `[7:4]` of metadata, `d2`."""
+    """The text of a place on a cell, without its lane: `a1.hi`, `b0.n3`, `[7:4]` of metadata, `d2`."""
     if operand.name == "e":
         prefix = f"{operand.word_name(word)}" if operand.tmem else ""
         return f"{prefix}{operand.bits_name(low, low + operand.bits - 1)}"
@@ -35,7 +35,7 @@ def short_place(operand: Operand, word: int, low: int) -> str:
 
 
 def attributes(operand: Operand, values: tuple[int, ...]) -> str:
-    """What a cell says of itself: operand, row, column, copy (where there are several), lane, register, bits."""
+    """The data attributes of a cell: operand, row, column, copy (where there are several), lane, register, bits."""
     row, column, copy, lane, word, low, high = values
     more = f' data-copy="{copy}"' if len(operand.axes) > 2 and operand.shape[2] > 1 else ""
     place = f' data-lane="{lane}" data-reg="{word}" data-bits="{high}:{low}"'
@@ -46,12 +46,13 @@ FIELDS = ("row", "column", "copy", "lane", "word", "low", "high")
 
 
 def records(operand: Operand) -> list[tuple[int, ...]]:
-    """All elements as numbers, in the order of `FIELDS`."""
+    """All elements of an operand as numbers, in the order of `FIELDS`."""
     return list(zip(*(operand.table[name].tolist() for name in FIELDS), strict=True))
 
 
 def filler(palette: str, operand: Operand) -> Callable[[int, int], str]:
-    """(row, lane) -> colour: by lane of a warp; in Tensor Memory, where a lane has one row, by groups of rows."""
+    """A function from (row, lane) to a colour: by lane of a warp; in Tensor Memory, where a lane has one row, by groups
+    of rows."""
     shades = colours(palette)
     if operand.tmem:
         table = [shades[number(row, len(shades), tmem=True)] for row in range(operand.shape[0])]
@@ -68,56 +69,57 @@ def matrix_panels(
     extra: Callable[[int, int], str] | None = None,
     strip: int = STRIP,
 ) -> list[Panel]:
-    """The matrix, one panel for each strip of columns (a narrow one: of rows). Of copies the first is in the cells.
+    """The matrix of an operand, one panel for each strip of columns (for a narrow matrix, of rows). Where elements have
+    copies, the cells show the first copy.
 
     Args:
-        extra: (row, column) -> a third line of text.
+        extra: a function from (row, column) to a third line of text.
     """
     rows, columns = operand.shape[:2]
     fill, letter = filler(palette, operand), "L" if operand.tmem else "T"
-    made: dict[tuple[int, int], Cell] = {}
+    cell_at: dict[tuple[int, int], Cell] = {}
     for values in records(operand):
         row, column, copy, lane, word, low, _ = values
         if copy == 0:
             lines = [f"{letter}{lane}", short_place(operand, word, low)]
             if extra is not None:
                 lines.append(extra(row, column))
-            made[row, column] = Cell(fill(row, lane), tuple(filter(None, lines)), attributes(operand, values))
-    longest = max(len(line) for cell in made.values() for line in cell.lines)
-    width, height = max(26.0, longest * SIZE * GLYPH + 4), 11.0 * max(len(cell.lines) for cell in made.values()) + 3
+            cell_at[row, column] = Cell(fill(row, lane), tuple(filter(None, lines)), attributes(operand, values))
+    longest = max(len(line) for cell in cell_at.values() for line in cell.lines)
+    width, height = max(26.0, longest * SIZE * GLYPH + 4), 11.0 * max(len(cell.lines) for cell in cell_at.values()) + 3
     corner = f"{operand.axes[0]}\\{operand.axes[1]}"
     panels = []
     for right, below in product(_strips(columns, strip), _strips(rows, TALL if columns <= STRIP // 2 else rows)):
         pieces = ((operand.axes[0], below, rows), (operand.axes[1], right, columns))
         parts = [f", {name} {part[0]} to {part[-1]}" for name, part, size in pieces if len(part) < size]
-        cells = [[made[row, column] for column in right] for row in below]
+        cells = [[cell_at[row, column] for column in right] for row in below]
         labels = list(map(str, below)), list(map(str, right))
         panels.append(Panel((title or operand.what) + "".join(parts), cells, *labels, width, height, corner=corner))
     return panels
 
 
 def _strips(count: int, size: int) -> list[range]:
-    """0 .. count - 1 in pieces."""
+    """The numbers 0 .. count - 1 in pieces of this size."""
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 def lane_panels(
     operand: Operand, palette: str, selection: Selection | None = None, *, strip: int = STRIP
 ) -> list[Panel]:
-    """By place: a row for each lane, a column for each part of its registers; cells say row, column."""
+    """Panels by place: a row for each lane, a column for each part of its registers; the cells say row and column."""
     table = operand.table
     slots, slot = np.unique(np.stack([table["word"], table["low"]]), axis=1, return_inverse=True)
     count = slots.shape[1]
     fill, name = filler(palette, operand), operand.word_name
     grid: list[list[Cell | None]] = [[None] * count for _ in range(operand.lanes)]
-    for values, at in zip(records(operand), slot.ravel().tolist(), strict=True):
+    for values, place in zip(records(operand), slot.ravel().tolist(), strict=True):
         row, column, _, lane, _, _, _ = values
         lines = [f"{row},{column}"]
         if selection is not None and operand.name == "e":
             lines.append(f"{int(selection.codes[row, column]):04b}")
         elif selection is not None and operand.name == "a":
             lines.append(f"k{logical_text(selection, row, column)}")
-        grid[lane][at] = Cell(fill(row, lane), tuple(lines), attributes(operand, values))
+        grid[lane][place] = Cell(fill(row, lane), tuple(lines), attributes(operand, values))
     heads = [
         (name(word).removeprefix(f"{operand.name}.") + operand.bits_name(low, low + operand.bits - 1))
         for word, low in slots.T.tolist()
@@ -137,7 +139,7 @@ def lane_panels(
 
 
 def _collapsed(labels: list[str], grid: list[list[Cell | None]]) -> tuple[list[str], list[list[Cell | None]]]:
-    """Runs of lanes that hold nothing as one hatched line each."""
+    """Shows runs of lanes that hold nothing as one hatched line each."""
     lines: list[tuple[str, list[Cell | None]]] = []
     empty: list[str] = []
     end: list[Cell | None] = [Cell()]
@@ -155,15 +157,15 @@ def _collapsed(labels: list[str], grid: list[list[Cell | None]]) -> tuple[list[s
 
 
 def logical_text(selection: Selection, row: int, column: int) -> str:
-    """The logical column of a stored one; `?` where a 1:2 code joins halves of two."""
+    """The logical column of a stored one; `?` where a 1:2 code joins halves of two columns."""
     return (
         "?" if selection.joined[row, column // selection.sparsity.stored] else str(int(selection.columns[row, column]))
     )
 
 
 def logical_panels(layout: FormLayout, selection: Selection, palette: str, *, strip: int = 2 * STRIP) -> list[Panel]:
-    """A as it is meant, M x K: kept cells in the colour of the lane that stores them, with the stored column in them;
-    pruned ones hatched."""
+    """A in its logical form, M x K. Kept cells have the colour of the lane that stores them and show the stored column;
+    pruned cells are hatched."""
     operand = layout.operands["a"]
     fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
     width = max(13.0, len(str(layout.k_stored - 1)) * SIZE * GLYPH + 3)
@@ -197,7 +199,7 @@ def logical_panels(layout: FormLayout, selection: Selection, palette: str, *, st
 
 
 def _logical(
-    found: FormLayout, selection: Selection, fill: Callable[[int, int], str], lanes: Integers, row: int, column: int
+    layout: FormLayout, selection: Selection, fill: Callable[[int, int], str], lanes: Integers, row: int, column: int
 ) -> Cell:
     stored = selection.stored[row][column]
     about = data(logical=f"{row},{column}", stored=",".join(map(str, stored)))
@@ -209,7 +211,7 @@ def _logical(
 
 
 def compressed_panels(layout: FormLayout, selection: Selection, palette: str, *, strip: int = STRIP) -> list[Panel]:
-    """A as it is stored: in each cell its logical column."""
+    """A in its stored form; each cell shows its logical column."""
     operand = layout.operands["a"]
     fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
     width = max(16.0, len(str(layout.k - 1)) * SIZE * GLYPH + 4)

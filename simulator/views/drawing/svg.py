@@ -1,5 +1,5 @@
-"""SVG as text: panels of cells, written as strings (a drawing library takes a thousand times as long), and flowed into
-a figure."""
+"""Writes SVG as text: panels of cells, and figures made of panels. They are plain strings, since a drawing library
+takes a thousand times as long."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Cell:
     """One cell of a panel.
 
     Attributes:
-        fill: a colour, "" for paper, or `HATCH`.
-        lines: text, at most as many lines as fit.
+        fill: a colour, "" for no fill, or `HATCH`.
+        lines: lines of text, at most as many as fit.
         data: attributes, such as {"data-lane": 9}.
         bold: whether the border is strong.
     """
@@ -41,18 +41,18 @@ class Panel:
     """A grid of cells of one size, with a title and labels.
 
     Attributes:
-        title: above it.
+        title: the text above it.
         cells: rows of cells; None where there is nothing.
         rows, columns: labels; empty strings are left out.
-        width, height: of a cell, pixels.
-        size: of the text in cells.
-        corner: what the labels of rows are, and those of columns: `row\\chunk`.
+        width, height: the size of a cell in pixels.
+        size: the size of the text in cells.
+        corner: what the labels of rows and those of columns are: `row\\chunk`.
         below: lines of text under it.
         extra: further elements, with coordinates from the grid's upper left corner.
         outline: whether each cell has a border.
-        ticks: distance of the strong lines between (rows, columns); 0: none.
-        attributes: of the panel.
-        least: least width of its extent.
+        ticks: the distance of the strong lines between (rows, columns); 0 for none.
+        attributes: those of the panel.
+        least: the least width of its extent.
     """
 
     title: str
@@ -77,12 +77,12 @@ class Panel:
 
     @property
     def grid(self) -> tuple[float, float]:
-        """Width and height of the cells together."""
+        """Width and height of all cells together."""
         return max(map(len, self.cells), default=0) * self.width, len(self.cells) * self.height
 
     @property
     def extent(self) -> tuple[float, float]:
-        """Width and height with title and labels."""
+        """Width and height including title and labels."""
         width, height = self.grid
         words = max((self._left + len(line) * SIZE * GLYPH for line in self.below), default=0.0)
         return max(self.least, width + self._left, words, len(self.title) * TITLE * GLYPH), height + HEADING + (
@@ -90,7 +90,7 @@ class Panel:
         ) + 13 * len(self.below)
 
     def draw(self, x: float, y: float) -> Iterator[str]:
-        """Its elements, with the upper left corner of its extent at (x, y)."""
+        """The elements of the panel, with the upper left corner of its extent at (x, y)."""
         yield f'<g class="panel"{self.attributes} transform="translate({_n(x)} {_n(y)})">'
         yield text(0, 11, self.title, TITLE, anchor="start", weight="bold")
         top = HEADING + (LABELS if self.columns else 0)
@@ -113,7 +113,7 @@ class Panel:
         yield "</g>"
 
     def _cells(self) -> Iterator[str]:
-        """A <g> for each cell that has text, a <rect> for each that has none."""
+        """A <g> for each cell that has text, a <rect> for each cell that has none."""
         width, height, middle = self.width, self.height, self.width / 2
         step = self.size + 1
         wide, tall = _n(width), _n(height)
@@ -154,7 +154,7 @@ FAINT_INK = "#555555"
 
 
 def _n(value: float) -> str:
-    """A number without zeros that say nothing."""
+    """A number without superfluous zeros."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
@@ -169,7 +169,7 @@ def text(
     fill: str = "",
     turn: float = 0,
 ) -> str:
-    """A line of text; `turn` in degrees around (x, y)."""
+    """A line of text; `turn` is in degrees around (x, y)."""
     more = (
         f' text-anchor="{anchor}"'
         + (f' font-weight="{weight}"' if weight else "")
@@ -186,7 +186,7 @@ def data(**values: object) -> str:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: SVG text. Notebooks show it by themselves.
+    """A figure as SVG text. Notebooks show it by themselves.
 
     Attributes:
         title: what it shows.
@@ -202,7 +202,7 @@ class Picture:
         return self.svg
 
     def save(self, path: str | Path) -> None:
-        """Writes it as SVG; complete, or not there. OSError if it cannot be written."""
+        """Writes the picture as SVG; the file is complete, or not there. OSError if it cannot be written."""
         with complete(path) as stream:
             stream.write(self.svg.encode())
 

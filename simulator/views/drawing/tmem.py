@@ -1,4 +1,4 @@
-"""Pictures of Tensor Memory: 128 lanes x columns, and the data path layouts A to G side by side."""
+"""Pictures of Tensor Memory: operands in 128 lanes x columns, and the data path layouts A to G side by side."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _FULL = 16  # slots up to which each cell has text
 
 
 def tmem_panels(layout: FormLayout, name: str, palette: str, selection: Selection | None = None) -> list[Panel]:
-    """One operand: with text in each cell if it is narrow, else small cells with the rows and columns of each block of
-    16 lanes written over."""
+    """Panels of one operand. A narrow one has text in each cell; a wide one has small cells, with the rows and columns
+    of each block of 16 lanes written over them."""
     operand = layout.operands[name]
     slots = operand.words * operand.parts
     if slots <= _FULL:
@@ -30,8 +30,8 @@ def tmem_panels(layout: FormLayout, name: str, palette: str, selection: Selectio
 
 
 def wide_panel(operand: Operand, palette: str) -> Panel:
-    """Lanes x columns in small cells, coloured by groups of 16 rows; what each block of 16 lanes holds is written over
-    it."""
+    """Lanes x columns in small cells, coloured by groups of 16 rows; the content of each block of 16 lanes is written
+    over it."""
     slots = operand.words * operand.parts
     width = min(12.0, max(1.2, WIDE / slots))
     fill = filler(palette, operand)
@@ -61,16 +61,16 @@ def wide_panel(operand: Operand, palette: str) -> Panel:
 
 
 def _blocks(operand: Operand) -> dict[int, str]:
-    """For each 16 lanes that hold anything: rows and columns, in words."""
+    """For each block of 16 lanes that holds anything: its rows and columns, in words."""
     table = operand.table
-    found = {}
+    words_of_block = {}
     for first in range(0, operand.lanes, HALF):
         here = (table["lane"] >= first) & (table["lane"] < first + HALF)
         if here.any():
             words = [_range(operand.axes[0], table["row"][here]), _range(operand.axes[1], table["column"][here])]
             words += [f"copy {int(table['copy'][here].min())}"] if operand.shape[2:] and operand.shape[2] > 1 else []
-            found[first] = ", ".join(words)
-    return found
+            words_of_block[first] = ", ".join(words)
+    return words_of_block
 
 
 def _range(name: str, values: Integers) -> str:
@@ -84,8 +84,8 @@ def _range(name: str, values: Integers) -> str:
 
 
 def datapath_figure(palette: str, n: int = 64) -> Picture:
-    """Layouts A to G, C and F at both base lanes: which 16 lanes hold which rows of D, and which part of N. From the
-    mappings of `isa.tensor_memory.datapath`."""
+    """Layouts A to G, with C and F at both base lanes: which 16 lanes hold which rows of D, and which part of N. They
+    come from the mappings of `isa.tensor_memory.datapath`."""
     panels = [_datapath(layout, base, n, palette) for layout in LAYOUTS.values() for base in layout.base_lanes]
     captions = [
         (
@@ -144,12 +144,12 @@ def _datapath(layout: DatapathLayout, base: int, n: int, palette: str) -> Panel:
 
 
 def _by_block(mapping: Mapping) -> dict[int, tuple[tuple[int, int], tuple[int, int]]]:
-    """First lane of 16 -> (lowest and highest row, lowest and highest n)."""
+    """For the first lane of each 16: (lowest and highest row, lowest and highest n)."""
     lane, _ = mapping.grid
     row, n = np.indices(mapping.shape)
-    found = {}
+    ranges = {}
     for first in range(0, TMEM_LANES, HALF):
         here = lane // HALF == first // HALF
         if here.any():
-            found[first] = (int(row[here].min()), int(row[here].max())), (int(n[here].min()), int(n[here].max()))
-    return found
+            ranges[first] = (int(row[here].min()), int(row[here].max())), (int(n[here].min()), int(n[here].max()))
+    return ranges

@@ -1,8 +1,8 @@
-"""The explorer: one HTML file that shows where every element and its metadata live, with nothing to install or to load
-from elsewhere.
+"""The explorer: one HTML file that shows where every element and its metadata live. Nothing has to be installed or
+loaded from elsewhere.
 
 `page(FORM)` is the file's text. Its data is made by `simulator.views.explorer.data` from the mappings of `isa`; its
-scripts hold one evaluator of a mapping's digits and no layout.
+scripts hold one evaluator of a mapping's digits, and no layout.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def page(form: str = FIRST, palette: str = "") -> str:
     """The explorer as one HTML file.
 
     Args:
-        form: opcode of the form to show first; .sync.aligned and .row.col may be left out.
-        palette: the one to begin with; empty: the default.
+        form: the opcode of the form to show first; .sync.aligned and .row.col may be left out.
+        palette: the palette to begin with; empty for the default.
 
     Raises:
         IsaError: no such form or palette, or one that the explorer does not show.
@@ -31,7 +31,7 @@ def page(form: str = FIRST, palette: str = "") -> str:
 
     colours(palette or DEFAULT)
     data = {**page_data(shown_form(form)), "palette": palette or DEFAULT}
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
+    data_text = json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
     sources = [
         '"use strict";\nconst DATA = JSON.parse(document.getElementById("data").textContent);\n',
         *(_part(f"{name}.js") for name in SCRIPTS),
@@ -41,12 +41,12 @@ def page(form: str = FIRST, palette: str = "") -> str:
         "/*{{style}}*/": _part("explorer.css"),
         "{{version}}": __version__,
         "{{scripts}}": scripts,
-        "{{data}}": text,
+        "{{data}}": data_text,
     }
-    found = _part("page.html")
+    text = _part("page.html")
     for mark, part in parts.items():
-        found = found.replace(mark, part, 1)
-    return found
+        text = text.replace(mark, part, 1)
+    return text
 
 
 def _part(name: str) -> str:

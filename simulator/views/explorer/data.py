@@ -1,8 +1,9 @@
-"""What the explorer's page knows: plain data made from `simulator.layout`, from which its scripts draw and answer.
+"""The data of the explorer's page: plain values made from `simulator.layout`, from which the page's scripts draw and
+answer.
 
 Every operand goes into the page as the list of digits of its mapping, its formulas as printed, its widths, evidence and
-source; what the 16 codes of metadata select, and which rule each breaks, as tables of 16. Equal operands, mappings and
-texts are there once.
+source. What the 16 codes of metadata select, and which rule each breaks, are tables of 16. Equal operands, mappings and
+texts are there only once.
 """
 
 from __future__ import annotations
@@ -42,25 +43,25 @@ _ZERO_CHUNK = "harmless where nothing but zeros is stored in the chunk"
 
 
 def page_data(first: str) -> Record:
-    """Everything that the page needs; `first` is the opcode of the form that it shows first, see `shown_form`."""
+    """Everything that the page needs. `first` is the opcode of the form that it shows first, see `shown_form`."""
     return {**_content(), "first": first}
 
 
 def shown_form(text: str) -> str:
-    """The opcode under which the page has a form; IsaError if there is no such form, or the page does not show it."""
-    found = form_layout(text).form
-    if is_tcgen05_mma(found):
-        same = [opcode for opcode, form in _tcgen05_forms().items() if _essence(form) == _essence(found)]
+    """The opcode under which the page has a form. IsaError if there is no such form, or the page does not show it."""
+    asked = form_layout(text).form
+    if is_tcgen05_mma(asked):
+        same = [opcode for opcode, form in _tcgen05_forms().items() if _essence(form) == _essence(asked)]
         assert len(same) == 1
         return same[0]
-    if found.opcode not in _shown():
+    if asked.opcode not in _shown():
         raise IsaError(
             text,
             -1,
-            f"the explorer does not show '{found.opcode}'",
+            f"the explorer does not show '{asked.opcode}'",
             "mma, mma.sp, ldmatrix or tcgen05.mma; `tcsim layout` prints it",
         )
-    return found.opcode
+    return asked.opcode
 
 
 @lru_cache(maxsize=1)
@@ -93,8 +94,9 @@ def _shown() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _tcgen05_forms() -> dict[str, Tcgen05MmaForm]:
-    """One spelling of each kind, factors, cta_group, .sp and .ws; what is left out changes nothing about layouts."""
-    found: dict[str, Tcgen05MmaForm] = {}
+    """One spelling for each combination of kind, factors, cta_group, .sp and .ws; the other qualifiers change nothing
+    about layouts."""
+    forms: dict[str, Tcgen05MmaForm] = {}
     for row in KIND_ROWS:
         by_factors = {
             vector.factors: f".block_scale{'.' * bool(vector.spelling)}{vector.spelling}"
@@ -113,8 +115,8 @@ def _tcgen05_forms() -> dict[str, Tcgen05MmaForm]:
                     continue
                 form = form_layout(f"tcgen05.mma{ws}{sparse}.cta_group::{group}.kind::{row.kind}{scale}").form
                 assert is_tcgen05_mma(form)
-                found[form.opcode] = form
-    return found
+                forms[form.opcode] = form
+    return forms
 
 
 def _essence(form: Tcgen05MmaForm) -> tuple[str, int, bool, bool, int]:
@@ -122,9 +124,9 @@ def _essence(form: Tcgen05MmaForm) -> tuple[str, int, bool, bool, int]:
 
 
 def _sparsity(sparsity: Sparsity) -> Record:
-    """What each of the 16 codes selects in its chunk: the column of each stored element; or, of 1:2, which halves are
+    """What each of the 16 codes selects in its chunk: the column of each stored element, or for 1:2 which halves are
     joined, and to what value."""
-    found: Record = {
+    record: Record = {
         "chunk": sparsity.chunk,
         "stored": sparsity.stored,
         "unit": sparsity.unit,
@@ -132,25 +134,25 @@ def _sparsity(sparsity: Sparsity) -> Record:
         "joined": spliced(_ALL_CODES, sparsity).tolist(),
     }
     if sparsity.splices:
-        found["halves"] = [halves(code) for code in range(16)]
-        found["values"] = _joined_values()
-    return found
+        record["halves"] = [halves(code) for code in range(16)]
+        record["values"] = _joined_values()
+    return record
 
 
 def _joined_values() -> list[list[list[float]]]:
-    """[code][first element][second element]: what tf32 operand a 1:2 code makes of two elements of `SMALL`."""
+    """The tf32 operand that a 1:2 code makes from two elements of `SMALL`: [code][first element][second element]."""
     patterns = np.array(SMALL, np.float32).view(np.uint32)
     parts = np.stack([patterns & 0xFFFF, patterns >> 16])
     first, second = np.meshgrid(np.arange(len(SMALL)), np.arange(len(SMALL)), indexing="ij")
-    found = []
+    rows = []
     for code in range(16):
         low, high = (np.where(half // 2 == 0, parts[half % 2][first], parts[half % 2][second]) for half in halves(code))
-        found.append(decode((low | high << 16).astype(np.uint32), ELEMENT_TYPES["tf32"]).value.tolist())
-    return found
+        rows.append(decode((low | high << 16).astype(np.uint32), ELEMENT_TYPES["tf32"]).value.tolist())
+    return rows
 
 
 class _Tables:
-    """Operands, mappings and rules that forms refer to by number or name."""
+    """The operands, mappings and rules that forms refer to by number or name, each stored once."""
 
     def __init__(self) -> None:
         self.mappings: list[Record] = []
@@ -160,7 +162,7 @@ class _Tables:
         self._operand_of: dict[Operand, int] = {}
 
     def form(self, opcode: str) -> Record:
-        """One form, with all that its opcode leaves open."""
+        """One form, with all choices that its opcode leaves open."""
         layout = form_layout(opcode)
         return {
             **_headline(layout),
@@ -169,7 +171,8 @@ class _Tables:
         }
 
     def _view(self, form: Form, choice: Choice) -> Record:
-        """The form for one M, N and base lane: its operands, each by the selector or by the ids that it depends on."""
+        """The form for one choice of M, N and base lane: its operands, each by the selector or by the ids that it
+        depends on."""
         chosen = form_layout(form.opcode, choice)
         operands: dict[str, dict[str, int]] = {}
         for name, operand in chosen.operands.items():
@@ -222,7 +225,8 @@ class _Tables:
         return self._mapping_of[mapping]
 
     def _metadata(self, layout: FormLayout) -> Record:
-        """Of a sparse form: its pattern, its selectors, and the rule that each of the 16 codes breaks (empty: none)."""
+        """For a sparse form: its pattern, its selectors, and the rule that each of the 16 codes breaks (empty:
+        none)."""
         if layout.sparsity is None:
             return {}
         notes: dict[int, str] = {}
@@ -253,14 +257,14 @@ class _Tables:
 
 
 def _elsewhere(form: Form) -> str:
-    """What is shown of undefined codes where no H100 has the form; empty if it has, and for `tcgen05`."""
+    """A note about undefined codes where no H100 has the form; empty if it has, and for `tcgen05`."""
     if not is_mma(form) or form.supports(parse_target("sm_90a")):
         return ""
     return "what a plain multiplexer selects, as measured on an H100 for the forms that it has (assumed of this one)"
 
 
 def _headline(layout: FormLayout) -> Record:
-    """What the form is called, and what it can be found by."""
+    """What the form is called, and by which words it can be searched for."""
     form = layout.form
     shared: Record = {
         "opcode": form.opcode,
@@ -285,7 +289,7 @@ def _headline(layout: FormLayout) -> Record:
 
 
 def _choices(layout: FormLayout) -> Iterator[Choice]:
-    """M, N and base lanes of `tcgen05.mma`; nothing for other forms."""
+    """The choices of M, N and base lanes of `tcgen05.mma`; a single one for other forms."""
     form = layout.form
     if not is_tcgen05_mma(form):
         yield Choice()
@@ -298,7 +302,7 @@ def _choices(layout: FormLayout) -> Iterator[Choice]:
 
 
 def _ids(layout: FormLayout, name: str) -> list[tuple[int, int]]:
-    """Legal byte-ids and thread-ids."""
+    """The legal byte-ids and thread-ids of an operand of scale factors."""
     if is_mma(layout.form):
         scale = getattr(layout.form, name)
         return [(byte, thread) for byte in scale.byte_ids for thread in scale.thread_ids]

@@ -1,1 +1,2 @@
-"""Results of fault campaigns for people."""
+"""Shows the results of fault campaigns to people: reports with tables and pictures, and single faults explained in
+words."""

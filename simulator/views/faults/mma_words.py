@@ -1,4 +1,4 @@
-"""One fault of an `mma` in words."""
+"""Explains one fault of an `mma` instruction in words."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SHOWN = 16  # elements of D that are listed
 
 
 def explain_mma(target: MmaTarget, fault: Any) -> dict[str, Any]:
-    """Keys: outcome (the row of results), changes (place, before, after, bits, holds: what is there), d (elements
-    that differ, up to 16)."""
+    """What the fault changes and what comes of it, under these keys: outcome (the row of results), changes (place,
+    before, after, bits, and holds: what is stored there), d (elements that differ, up to 16)."""
     one = np.array([fault])
-    results, (words, found) = target.run(one), target.faulty(one)
+    results, (words, edits) = target.run(one), target.faulty(one)
     site, case = SITES[int(fault["site"])], int(fault["case"])
     values = dict(zip((name for name, _ in outcomes.FIELDS), outcomes.texts(results)[0].split(","), strict=True))
     texts = ("outcome", "reason", "detectors")
@@ -34,7 +34,7 @@ def explain_mma(target: MmaTarget, fault: Any) -> dict[str, Any]:
         before, after = target.choice.selector, int(words["selector"][0, 0, 0])
         shown["changes"] = [{"place": "selector", "before": before, "after": after, "holds": []}]
     else:
-        places = [change for change in found.rows(0).changes() if change[2] != change[3]]
+        places = [change for change in edits.rows(0).changes() if change[2] != change[3]]
         shown["changes"] = [_change(target, target.layout.operands[site], *place) for place in sorted(places)]
     if about["outcome"] in ("masked", "sdc"):
         after = target.form.d.gather(target.execute(words, one))[0]
@@ -43,7 +43,7 @@ def explain_mma(target: MmaTarget, fault: Any) -> dict[str, Any]:
 
 
 def _change(target: MmaTarget, operand: Operand, word: int, lane: int, before: int, after: int) -> dict[str, Any]:
-    """A word that is not what it should be."""
+    """The description of a word that is not what it should be."""
     bits = [bit for bit in range(32) if (before ^ after) >> bit & 1]
     elements = sorted({element for bit in bits for element in operand.elements(lane, word, bit, bit)})
     holds = [_about(target, operand, element, before, after) for element in elements]
@@ -52,7 +52,7 @@ def _change(target: MmaTarget, operand: Operand, word: int, lane: int, before: i
 
 
 def _about(target: MmaTarget, operand: Operand, element: tuple[int, ...], before: int, after: int) -> str:
-    """An element and what the fault makes of it."""
+    """An element, and what the fault makes of it."""
     place = next(iter(operand.places(*element)))
     old, new = (word >> place.low & (1 << operand.bits) - 1 for word in (before, after))
     row, column = element[:2]

@@ -1,4 +1,4 @@
-"""One fault of a program in words."""
+"""Explains one fault of a program in words."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SHOWN = 8  # instructions that read a register
 
 
 def explain_program(target: ProgramTarget, fault: Any) -> dict[str, Any]:
-    """Keys: what, when, before and after (the word, or the instruction), read_by (the instructions of the warp that
-    read it next), unread, error, `got` and `golden` (what is stored with and without the fault), place (the name of
-    an element of these), accuracy."""
+    """What the fault changes and what comes of it, under these keys: what, when, before and after (the word, or the
+    instruction), read_by (the instructions of the warp that read it next), unread, error, `got` and `golden` (what is
+    stored with and without the fault), place (a function that names the place of an element of these), accuracy."""
     unread = target.unread(target.injection(fault))
     run, injection = target.alone(fault)
     before, after = _words(target, injection)
@@ -75,24 +75,24 @@ def _words(target: ProgramTarget, injection: FaultInjection) -> tuple[str, str]:
 
 
 def _readers(target: ProgramTarget, injection: FaultInjection) -> list[str]:
-    """The instructions that read a register of the run without faults until it is written again, and what of it
-    they take for what."""
-    found: list[str] = []
+    """The instructions that read a register, in the run without faults, until it is written again, and what each of
+    them takes it for."""
+    readers: list[str] = []
     if injection.site != "registers":
-        return found
+        return readers
     for index in range(injection.first, target.instructions(injection.warp)):
         operation = target.session.operation(injection.warp, index)
         assert operation is not None
         if injection.word in operation.reads:
-            found.append(f"instruction {index}, line {operation.line}: {_role(operation, injection)}")
+            readers.append(f"instruction {index}, line {operation.line}: {_role(operation, injection)}")
         written = injection.word in operation.writes and operation.instruction.guard is None
-        if len(found) == _SHOWN or (written and index >= injection.last - 1):
+        if len(readers) == _SHOWN or (written and index >= injection.last - 1):
             break
-    return found
+    return readers
 
 
 def _role(operation: Operation, injection: FaultInjection) -> str:
-    """The opcode; of a matrix instruction also the elements that the struck bits hold."""
+    """The opcode; for a matrix instruction also the elements that the struck bits hold."""
     instruction, form = operation.instruction, operation.instruction.form
     if not is_mma(form) or not injection.mask:
         return form.opcode

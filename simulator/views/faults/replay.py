@@ -1,5 +1,5 @@
-"""One fault of a list in words: what it changes, which lanes and elements that concerns, and the result before and
-after."""
+"""Replays one fault of a list and describes it in words: what it changes, which lanes and elements that concerns, and
+the result before and after."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN = 8  # elements that are listed
 
 
 def fault_of(found: FaultList, number: int) -> Faults:
-    """The row with that id, as an array of one; TraceError if there is none."""
+    """The row of a list with that id, as an array of one; TraceError if there is none."""
     if not 0 <= number < found.rows:
         raise TraceError(str(found.path), 0, 0, f"no fault {number}", f"0 to {found.rows - 1}")
     ((_, rows),) = table.read_pieces(found, [(number, number + 1)])
@@ -41,9 +41,9 @@ def replay(target: FaultTarget, fault: Faults) -> dict[str, Any]:
         fault: a row of the list, as an array of one.
 
     Returns:
-        fault (the row), what a function such as `explain_mma` says, and outcome, reason and detectors; of targets that
-        compare whole results also elements (place, bits before, bits after; the first few), changed (how many) and
-        class_changed.
+        fault (the row), what a function such as `explain_mma` says, and outcome, reason and detectors; for targets that
+            compare whole results also elements (place, bits before, bits after; the first few), changed (how many) and
+            class_changed.
     """
     target.check(fault)
     shown = {"fault": table.as_dict(fault[0])} | _explain(target, fault[0])
@@ -73,7 +73,7 @@ def replay(target: FaultTarget, fault: Faults) -> dict[str, Any]:
 
 @singledispatch
 def _explain(target: FaultTarget, fault: Any) -> dict[str, Any]:
-    """What a fault changes, and what comes of it, as the function of each sort of target says it."""
+    """What a fault changes, and what comes of it, from the function for this sort of target."""
     raise TypeError(f"{type(target).__name__}: no fault in words; register a function for it here")
 
 
@@ -83,7 +83,7 @@ _explain.register(ProgramTarget, explain_program)
 
 
 def text(found: dict[str, Any]) -> str:
-    """The same as lines."""
+    """What `replay` returns, as lines of text."""
     return "\n".join([*(_whole(found) if "what" in found else _instruction(found)), ""])
 
 
@@ -92,18 +92,18 @@ def _end(outcome: str, reason: str, detectors: list[str]) -> str:
     return f"  outcome: {outcome}{why}{seen}"
 
 
-def _instruction(found: dict[str, Any]) -> list[str]:
-    """What happens to an `mma`."""
-    fault, outcome = found["fault"], found["outcome"]
+def _instruction(replayed: dict[str, Any]) -> list[str]:
+    """The lines about a fault of an `mma`."""
+    fault, outcome = replayed["fault"], replayed["outcome"]
     where = f"{fault['model']} in {fault['site']}, operands of case {fault['case']}, seed {fault['seed']:#x}"
     lines = [f"fault {fault['id']}: {where}"]
-    for change in found["changes"]:
+    for change in replayed["changes"]:
         lines.append(f"  {change['place']}: {change['before']} -> {change['after']}")
         lines += [f"    {line}" for line in change["holds"]] or ["    no bit that the instruction reads"]
-    if not found["changes"]:
+    if not replayed["changes"]:
         lines.append("  nothing changes: the bits have these values already")
     lines.append(_end(outcome["outcome"], outcome["reason"], list(filter(None, outcome["detectors"].split("+")))))
-    count, rows = int(outcome["elements"]), found.get("d", [])
+    count, rows = int(outcome["elements"]), replayed.get("d", [])
     if outcome["outcome"] == "sdc":
         size = f"at most {outcome['max_ulp']} ulp, {outcome['max_rel']} of the value"
         lines.append(f"  {outcome['elements']} elements of D differ, {size}:")
@@ -115,20 +115,20 @@ def _instruction(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _whole(found: dict[str, Any]) -> list[str]:
-    """What happens to a trace or to a `tcgen05.mma`."""
-    lines = [f"fault {found['fault']['id']}: {found['what']}"]
-    lines += [f"  {found['when']}"] if found.get("when") else []
-    lines += [f"  {found['before']} -> {found['after']}"] if found.get("before") else []
-    lines += [f"  {place}: {before} -> {after}" for place, before, after in found.get("changes", [])]
-    lines += [f"    {held}" for held in found.get("held", [])]
-    lines += [f"  read by {reader}" for reader in found.get("read_by", [])]
-    lines.append(_end(found["outcome"], found["reason"], found["detectors"]))
-    lines += [f"  {found['error']}"] if found.get("error") else []
-    lines += [f"  {found['changed']:,} elements of the result differ:"] if found["changed"] else []
-    for *place, before, after in found["elements"]:
+def _whole(replayed: dict[str, Any]) -> list[str]:
+    """The lines about a fault of a trace or of a `tcgen05.mma`."""
+    lines = [f"fault {replayed['fault']['id']}: {replayed['what']}"]
+    lines += [f"  {replayed['when']}"] if replayed.get("when") else []
+    lines += [f"  {replayed['before']} -> {replayed['after']}"] if replayed.get("before") else []
+    lines += [f"  {place}: {before} -> {after}" for place, before, after in replayed.get("changes", [])]
+    lines += [f"    {held}" for held in replayed.get("held", [])]
+    lines += [f"  read by {reader}" for reader in replayed.get("read_by", [])]
+    lines.append(_end(replayed["outcome"], replayed["reason"], replayed["detectors"]))
+    lines += [f"  {replayed['error']}"] if replayed.get("error") else []
+    lines += [f"  {replayed['changed']:,} elements of the result differ:"] if replayed["changed"] else []
+    for *place, before, after in replayed["elements"]:
         name = f"D[{place[0]}][{place[1]}]" if len(place) == 2 else str(place[0])
         lines.append(f"    {name:<18} {before} -> {after}")
-    if found.get("class_changed") is not None:
-        lines.append(f"  {found['class_changed']} images change their class; accuracy {found['accuracy']:.4f}")
+    if replayed.get("class_changed") is not None:
+        lines.append(f"  {replayed['class_changed']} images change their class; accuracy {replayed['accuracy']:.4f}")
     return lines

@@ -1,5 +1,5 @@
-"""A campaign's results for people: tables, heat maps of corruption by lane and bit, one HTML page. Pictures are SVG
-text, like all of them."""
+"""Reports the results of a fault campaign: tables, heat maps of corruption by lane and bit, and one HTML page. Pictures
+are SVG text."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _BAR, _HIGH = 520.0, 16.0
 
 
 def _shown(summary: Summary) -> list[Counts]:
-    """The groups, and all of them together where each was injected whole: the share of a mixture of samples says
-    nothing."""
+    """The groups to show, and all of them together where each was injected completely: the share in a mixture of
+    samples says nothing."""
     return [*summary.groups, *([summary.total] if len(summary.groups) > 1 and summary.total.exhaustive else [])]
 
 
 def outcome_table(summary: Summary) -> list[list[str]]:
-    """Faults, shares with 95 % intervals (none where every fault was injected), and how large corruption is."""
+    """The faults of each group, shares of outcomes with 95 % intervals (none where every fault was injected), and how
+    large corruption is."""
     used = [name for name in _COLOURS if name in ("masked", "sdc") or summary.total[name]]
     classes = summary.total["classified"] > 0
     head = [
@@ -66,7 +67,7 @@ def _share(counts: Counts, outcome: str) -> str:
 
 
 def detector_table(summary: Summary) -> list[list[str]]:
-    """For each detector: which share of the faults that are not masked it sees, and which share of the masked ones
+    """For each detector, the share that it sees of the faults that are not masked, and the share of the masked ones
     (false alarms)."""
     used = [name for name in DETECTORS if summary.total[f"seen_{name}"] or summary.total[f"alarm_{name}"]]
     lines = [["faults of", *(f"{name}" for name in used)]]
@@ -90,7 +91,7 @@ def _notes(summary: Summary) -> list[str]:
 
 
 def as_text(summary: Summary) -> str:
-    """Both tables."""
+    """Both tables as text."""
     parts = [
         *_notes(summary),
         "",
@@ -103,7 +104,7 @@ def as_text(summary: Summary) -> str:
 
 
 def as_markdown(summary: Summary) -> str:
-    """The same as Markdown."""
+    """Both tables as Markdown."""
     parts = [*_notes(summary), ""]
     for head, *rows in (outcome_table(summary), detector_table(summary)):
         parts += Table(tuple(head), rows).markdown().split("\n")
@@ -111,7 +112,7 @@ def as_markdown(summary: Summary) -> str:
 
 
 def as_json(summary: Summary) -> str:
-    """Everything as an object."""
+    """The whole summary as a JSON object."""
     return json.dumps({"about": summary.about, "groups": summary.records()}, indent=1) + "\n"
 
 
@@ -119,8 +120,8 @@ def as_json(summary: Summary) -> str:
 
 
 def heat_map(counts: Counts) -> Picture:
-    """Lane x bit: the share of faults at this bit that are not masked, from white to dark; hatched where no fault
-    was."""
+    """A map of lanes and bits: the share of the faults at each bit that are not masked, from white to dark; hatched
+    where there was no fault."""
     lanes = [lane for lane in range(min(len(counts.heat), _LANES)) if counts.heat[lane, :, 0].any()]
     cells: list[list[Cell | None]] = []
     for lane in lanes:
@@ -154,7 +155,7 @@ def heat_map(counts: Counts) -> Picture:
 
 
 def _shade(share: float) -> str:
-    """White to orange; hatched for no fault."""
+    """A colour from white to orange; hatched for no fault."""
     if share < 0:
         return "#eeeeee"
     low, high = np.array([255, 255, 255]), np.array([213, 94, 0])
@@ -163,7 +164,7 @@ def _shade(share: float) -> str:
 
 
 def outcome_bars(summary: Summary) -> Picture:
-    """A bar a group, cut into outcomes; whiskers: the 95 % interval of what is not corrupted."""
+    """A bar for each group, cut into outcomes; whiskers show the 95 % interval of the share that is not corrupted."""
     extra, y = [], 0.0
     for counts in _shown(summary):
         x = 0.0
@@ -203,7 +204,7 @@ figure { margin: 1rem 0; }
 
 
 def as_html(summary: Summary) -> str:
-    """One page, self-contained: what was done, tables, bars, heat maps."""
+    """One self-contained page: what was done, tables, bars and heat maps."""
     title = escape(summary.about["campaign"])
     head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
     parts = [

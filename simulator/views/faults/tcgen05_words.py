@@ -1,4 +1,4 @@
-"""One fault of a `tcgen05.mma` in words."""
+"""Explains one fault of a `tcgen05.mma` instruction in words."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from simulator.faults.tcgen05_target import Tcgen05Target
 
 
 def explain_tcgen05(target: Tcgen05Target, fault: Any) -> dict[str, Any]:
-    """Keys: what, changes (place, before, after), held (the elements, codes or fields that the changed bits belong
-    to), error, `got` and `golden` (D with and without the fault)."""
-    found, site = target.edits(np.array([fault])).rows(0), SITES[int(fault["site"])]
-    done, changes = target.executed(fault, found), found.changes()
+    """What the fault changes and what comes of it, under these keys: what, changes (place, before, after), held (the
+    elements, codes or fields that the changed bits belong to), error, `got` and `golden` (D with and without the
+    fault)."""
+    edits, site = target.edits(np.array([fault])).rows(0), SITES[int(fault["site"])]
+    done, changes = target.executed(fault, edits), edits.changes()
     shape = f"M = {target.m}, N = {target.n}, layout {target.layout.layout}"
     return {
         "what": f"{MODELS[int(fault['model'])]} in {site} of {target.form.opcode}, {shape}",
@@ -54,13 +55,13 @@ def _held(target: Tcgen05Target, site: str, word: int, lane: int, now: int, new:
         held = target.layout.operands[site].elements(lane, word, low, high)
         return [names.get(site, f"{site} [{{}}][{{}}]").format(*element[:2]) for element in held]
     if site == "shared":
-        found, bits = [], 32 * word + np.arange(low, high + 1)
+        elements, bits = [], 32 * word + np.arange(low, high + 1)
         for operand in "b" if target.a_in_tmem else "ab":
             first = target.shape.shared_bits(operand)[..., None]
             last = first + target.shape.element(operand).bits
             places = np.argwhere((first <= bits).any(axis=-1) & (last > bits).any(axis=-1)).tolist()
-            found += [f"A[{row}][{k}]" if operand == "a" else f"B[{k}][{row}]" for row, k in places]
-        return found[:8]
+            elements += [f"A[{row}][{k}]" if operand == "a" else f"B[{k}][{row}]" for row, k in places]
+        return elements[:8]
     if site in ("idesc", "selector"):
         return _fields(*(InstructionDescriptor.decode(value, target.form.kind) for value in (now, new)))
     if site.endswith("_desc"):

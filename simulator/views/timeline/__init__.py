@@ -1,5 +1,5 @@
-"""Where the time of a run went: a timeline for Perfetto or Konata, a Gantt chart, and stalls by warp, sub-core and
-instruction.
+"""Timelines: where the time of a run went. A timeline can be written for Perfetto, for Konata or as a Gantt chart, and
+counts the stalls by warp, sub-core and instruction.
 
     >>> import simulator
     >>> timeline = simulator.Timeline(0, 2000)
@@ -24,7 +24,7 @@ __all__ = ["LIMIT", "Timeline"]
 
 
 class Timeline(RecordedRun):
-    """What one run tells about its time, and the files that show it.
+    """The timing of one run, and the files that show it.
 
     Args:
         first, last: the cycles of the timeline, from `first` to before `last`; repetitions of loops are simulated one
@@ -36,7 +36,7 @@ class Timeline(RecordedRun):
 
     @cached_property
     def stalls(self) -> Stalls:
-        """Where the cycles of the whole run went, also those outside of the timeline."""
+        """Where the cycles of the whole run went, including those outside of the timeline."""
         return stalls_of(self)
 
     def write_chrome(self, path: str | Path) -> None:
@@ -44,10 +44,10 @@ class Timeline(RecordedRun):
         chrome.write(self, path)
 
     def gantt(self, palette: str = "colour") -> gantt.Svg:
-        """A Gantt chart as SVG text, which a notebook shows; `palette` is "colour" or "bw" (for print).
+        """A Gantt chart as SVG text, which a notebook shows. `palette` is "colour" or "bw" (for print).
 
         Raises:
-            ViewError: no such palette, or no cycle or more than 4,000 to draw.
+            ViewError: no such palette, or no cycle or more than 4,000 cycles to draw.
         """
         return gantt.draw(self, palette)
 
@@ -56,7 +56,7 @@ class Timeline(RecordedRun):
 
         Raises:
             ViewError: as `gantt`, or a name that ends in neither.
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         gantt.write(self, path, palette)
 

@@ -1,9 +1,9 @@
-"""A timeline in Chrome's trace event format (JSON), for Perfetto or chrome://tracing. One cycle is shown as one
+"""Writes a timeline in Chrome's trace event format (JSON), for Perfetto or chrome://tracing. One cycle is shown as one
 nanosecond, so that rulers read as cycles (Perfetto's finest zoom shows ten).
 
-A process for each SM, a thread for each row of `tracks`. Arrows lead from an instruction to the one that waited for its
-result. Counters: instructions issued in a cycle, and the share of cycles for which each unit was taken, over windows of
-equal length.
+There is a process for each SM, and a thread for each row of `tracks`. Arrows lead from an instruction to the one that
+waited for its result. Counters show the instructions issued in a cycle, and the share of cycles for which each unit was
+busy, over windows of equal length.
 
 The format: docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU (Trace Event Format): X slices with
 ts and dur in microseconds, nested if they overlap on a thread; s and f flows bound to the slices around them; C
@@ -29,7 +29,8 @@ POINTS = 512  # of a counter, at most
 
 
 def time(cycles: int) -> float:
-    """Microseconds, such that 1000 times the number is right whether a reader rounds or, as Perfetto does, cuts off."""
+    """Cycles in microseconds, such that 1000 times the number is right whether a reader rounds or, as Perfetto does,
+    cuts off."""
     exact = cycles / 1000
     return exact if int(exact * 1000.0) == cycles else math.nextafter(exact, math.inf)
 
@@ -93,13 +94,15 @@ def _thread(track: Track) -> Iterator[tuple[int, int, Event]]:
         yield begin, -cycles, event  # of slices that begin together the longer is outside
 
 
-def _flow(phase: str, at: int, number: int) -> tuple[int, int, Event]:
+def _flow(phase: str, cycle: int, number: int) -> tuple[int, int, Event]:
+    """The event at one end of an arrow: its cycle, its order within the cycle, and the event."""
     end = {"bp": "e"} if phase == "f" else {}
-    return at, 1, {"name": "operand", "cat": "operand", "ph": phase, "ts": time(at), "id": number, **end}
+    return cycle, 1, {"name": "operand", "cat": "operand", "ph": phase, "ts": time(cycle), "id": number, **end}
 
 
 def _counters(timeline: RecordedRun, sm: int) -> Iterator[Event]:
-    """Shares of windows: instructions a cycle, and of each unit the share of cycles for which it was taken."""
+    """The counters of each window: instructions issued per cycle, and for each unit the share of cycles for which it
+    was busy."""
     last = min(timeline.last, timeline.timing.cycles)
     width = max(16, 1 << (max(last - timeline.first - 1, 1) // POINTS).bit_length())
     cores = timeline.config.sm.sub_cores

@@ -1,11 +1,11 @@
-"""A timeline as a Gantt chart: SVG text, or an HTML page with it. The rows are those of `tracks`, cycles run from left
-to right.
+"""Draws a timeline as a Gantt chart: SVG text, or an HTML page with it. The rows are those of `tracks`; cycles run from
+left to right.
 
-Every bar is a `rect` with the cycles, not cut to the window, in `data-begin` and `data-end`. `data-what` is the
-category of its slice, `data-kind` the unit that its instruction is issued to (tensor for every `mma`; of a wait its
-cause, of a phase the sort of barrier), `data-warp` and `data-line` whose it is (line 0: no instruction's), `data-issue`
-the number of the issue, in order. Rows are groups with `data-row` and `data-sm`. The HTML page needs nothing but
-itself.
+Every bar is a `rect` with its cycles, not cut to the window, in `data-begin` and `data-end`. `data-what` is the
+category of its slice; `data-kind` the unit that its instruction is issued to (tensor for every `mma`; for a wait its
+cause, for a phase the sort of barrier); `data-warp` and `data-line` the warp and the line of the trace (line 0: none);
+`data-issue` the number of the issue, in order. Rows are groups with `data-row` and `data-sm`. The page needs no other
+file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Svg(str):
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the chart, or the head of rows that belong together (`track` is None)."""
+    """A row of the chart, or the head of rows that belong together (then `track` is None)."""
 
     label: str
     track: Track | None
@@ -58,13 +58,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Chart:
-    """Where everything is.
+    """The positions of everything in the chart.
 
     Attributes:
         first, last: cycles, from `first` to before `last`.
         scale: pixels for a cycle.
-        rows: from top to bottom.
-        numbers: of the issues in the timeline, by their identity.
+        rows: the rows from top to bottom.
+        numbers: the numbers of the issues in the timeline, by their identity.
     """
 
     timeline: RecordedRun
@@ -76,7 +76,7 @@ class Chart:
     numbers: dict[int, int]
 
     def x(self, cycle: int) -> float:
-        """Where a cycle begins; cycles outside of the window are a little over its edge."""
+        """The x coordinate at which a cycle begins; cycles outside of the window lie a little beyond its edge."""
         if cycle < self.first or cycle > self.last:
             return _LEFT - _OVER if cycle < self.first else self.right + _OVER
         return _LEFT + (cycle - self.first) * self.scale
@@ -91,7 +91,7 @@ class Chart:
 
 
 def check_name(path: str | Path) -> None:
-    """ViewError if the name says no format that a chart can have."""
+    """ViewError if the name does not say a format that a chart can have."""
     if Path(path).suffix.lower() not in FORMATS:
         raise ViewError(
             f"{path}: the name of a Gantt chart says its format",
@@ -163,11 +163,11 @@ def page(timeline: RecordedRun, colours: str = "colour") -> str:
         "details": json.dumps(_details(timeline), separators=(",", ":")),
     }
     values["details"] = values["details"].replace("<", "\\u003c")
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], template)
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
 
 
 def heading(timeline: RecordedRun) -> str:
-    """Trace, config, cycles."""
+    """The trace, the config and the cycles."""
     end = min(timeline.last, timeline.timing.cycles)
     return (
         f"{timeline.trace} on {timeline.config.name}: cycles "
@@ -176,7 +176,7 @@ def heading(timeline: RecordedRun) -> str:
 
 
 def _details(timeline: RecordedRun) -> dict[int, dict[str, Any]]:
-    """What is known of each issue that is drawn, by its number; `producer` is the number of the one that it waited
+    """The facts about each issue that is drawn, by its number; `producer` is the number of the issue that it waited
     for."""
     numbers = {id(issue): number for number, issue in enumerate(timeline.recorder.issues)}
     details = {}
@@ -185,8 +185,8 @@ def _details(timeline: RecordedRun) -> dict[int, dict[str, Any]]:
             if part.category == "instruction":
                 assert part.issue is not None
                 producer = numbers.get(id(part.issue.producer))
-                known = {} if producer is None else {"producer": producer}
-                details[numbers[id(part.issue)]] = {"warp": part.issue.warp, **part.details, **known}
+                producer_field = {} if producer is None else {"producer": producer}
+                details[numbers[id(part.issue)]] = {"warp": part.issue.warp, **part.details, **producer_field}
     return dict(sorted(details.items()))
 
 
@@ -224,7 +224,7 @@ def _rows(timeline: RecordedRun) -> Iterator[Row]:
 
 
 def _label(track: Track, cores: int) -> str:
-    """The name of a row under its head."""
+    """The name of a row below its head."""
     name = track.name if track.core is None else track.name.removeprefix(f"sub-core {track.core % cores} ")
     if track.warp is None or " results" not in name:
         return name.removesuffix(f" of CTA {track.sm}").replace("mbarrier at ", "mbarrier ")
@@ -258,9 +258,9 @@ def _bar(chart: Chart, row: Row, part: Slice) -> str:
     warp = row.track.warp if issue is None else issue.warp
     line = chart.timeline.about(issue).line if issue is not None else 0
     number = chart.numbers.get(id(issue))
-    known = {"what": part.category, "kind": kind, "warp": warp, "line": line if warp is not None else None}
-    known |= {"begin": part.begin, "end": part.end, "issue": number}
-    data = "".join(f' data-{name}="{value}"' for name, value in known.items() if value is not None)
+    attributes = {"what": part.category, "kind": kind, "warp": warp, "line": line if warp is not None else None}
+    attributes |= {"begin": part.begin, "end": part.end, "issue": number}
+    data = "".join(f' data-{name}="{value}"' for name, value in attributes.items() if value is not None)
     edge = f' stroke="{chart.style.edge(fill)}" stroke-width="0.5"' if width >= chart.style.edged else ""
     shape = f'x="{_n(x)}" y="{_n(row.top + inset)}" width="{_n(width)}" height="{_n(height)}" fill="{fill.paint}"{edge}'
     title = escape(_title(chart.timeline, row.track, part))
@@ -268,7 +268,7 @@ def _bar(chart: Chart, row: Row, part: Slice) -> str:
 
 
 def _kind(chart: Chart, part: Slice) -> tuple[str, Fill]:
-    """What `data-kind` says, and the fill for it."""
+    """The value of `data-kind`, and the fill for it."""
     if part.category == "stall":
         cause = str(part.details["cause"])
         return cause, chart.style.cause(cause)
@@ -307,7 +307,7 @@ def _text(chart: Chart, row: Row, part: Slice, fill: Fill, line: int) -> str:
 
 
 def _title(timeline: RecordedRun, track: Track, part: Slice) -> str:
-    """What is shown when a bar is pointed at."""
+    """The text that is shown when a bar is pointed at."""
     cycles = part.end - part.begin
     when = f"cycles {part.begin:,} to before {part.end:,} ({cycles:,})"
     if part.issue is None:
@@ -357,7 +357,7 @@ def _step(scale: float) -> int:
 
 
 def _legend(chart: Chart, titled: bool) -> tuple[list[str], float]:
-    """Heading and legend of what occurs, and their height."""
+    """The heading, and a legend of what occurs, with their height."""
     lines = (
         [f'<text x="6" y="17" font-size="13" font-weight="bold">{escape(heading(chart.timeline))}</text>']
         if titled
@@ -396,5 +396,5 @@ def _legend(chart: Chart, titled: bool) -> tuple[list[str], float]:
 
 
 def _n(value: float) -> str:
-    """A number in as few letters as it takes, to a hundredth of a pixel."""
+    """A number in as few letters as possible, to a hundredth of a pixel."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,11 +1,10 @@
 """How a Gantt chart looks: a fill for each kind of instruction and each cause of a wait, in colour and in black and
 white.
 
-Colours are Okabe and Ito's, told apart with any colour vision; a wait for a unit has a pale tint of the colour of the
-unit's instructions, and a hatch where tints would be alike to some eyes. In black and white greys and hatches tell them
-apart, in print too. Kinds are the units that an instruction is issued to (`Unit`), causes are
-`StallReason`; one that has no
-fill here gets a plain grey and its own name.
+Colours are those of Okabe and Ito, which can be told apart with any colour vision. A wait for a unit has a pale tint of
+the colour of the unit's instructions, and a hatch where tints would look alike to some eyes. In black and white, greys
+and hatches tell them apart, in print too. Kinds are the units that an instruction is issued to (`Unit`), causes are
+`StallReason`; one that has no fill here gets a plain grey and its own name.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Fill:
     """How a bar is filled.
 
     Attributes:
-        colour: behind.
+        colour: the colour behind.
         hatch: one of the keys of `_STROKES`, or none.
         line: the colour of the hatch.
     """
@@ -43,22 +42,22 @@ class Fill:
 
     @property
     def name(self) -> str:
-        """Of its pattern, the same for equal fills."""
+        """The name of its pattern, the same for equal fills."""
         return f"tcsim-{self.colour[1:]}-{list(_STROKES).index(self.hatch)}-{self.line[1:]}" if self.hatch else ""
 
     @property
     def paint(self) -> str:
-        """What an SVG's `fill` says."""
+        """The value of an SVG `fill` attribute."""
         return f"url(#{self.name})" if self.hatch else self.colour
 
     @property
     def ink(self) -> str:
-        """What can be read on it."""
+        """The colour in which text on it can be read."""
         red, green, blue = (int(self.colour[i : i + 2], 16) for i in (1, 3, 5))
         return _WHITE if 0.30 * red + 0.59 * green + 0.11 * blue < 130 else _BLACK
 
     def pattern(self) -> str:
-        """Its definition in SVG."""
+        """The definition of its pattern in SVG."""
         width = 1.5 if self.hatch == "." else 0.8
         return (
             f'<pattern id="{self.name}" width="{_TILE}" height="{_TILE}" patternUnits="userSpaceOnUse">'
@@ -73,8 +72,8 @@ class Palette:
     """Fills by name.
 
     Attributes:
-        kinds: of instructions, by the unit that they are issued to.
-        causes: of waits.
+        kinds: the fills of instructions, by the unit that they are issued to.
+        causes: the fills of waits.
         edges: the colour of the edges of bars, if their fill is a light one.
         edged: the width from which a bar has edges, in pixels.
     """
@@ -85,12 +84,15 @@ class Palette:
     edged: float
 
     def edge(self, fill: Fill) -> str:
+        """The colour of the edges of a bar with this fill."""
         return _WHITE if fill.ink == _WHITE else self.edges
 
     def kind(self, name: str) -> Fill:
+        """The fill of instructions of a unit."""
         return self.kinds.get(name, Fill("#777777"))
 
     def cause(self, name: str) -> Fill:
+        """The fill of waits with this cause."""
         return self.causes.get(name, Fill("#dddddd"))
 
 

@@ -1,8 +1,8 @@
-"""A timeline as a Kanata log (version 0004), for Konata: a row for each issued instruction.
+"""Writes a timeline as a Kanata log (version 0004), for the viewer Konata: one row for each issued instruction.
 
-A row begins when the warp could go on after its last issue: a stage for each stall, named by its cause; `Q` while
-queued work has not started; `X` from issue (or start) until the result is there, when the instruction retires. Arrows
-lead from the instruction that was waited for. The thread is the warp. Format: github.com/shioyadan/Konata,
+A row begins when the warp could go on after its last issue. It has a stage for each stall, named by its cause; `Q`
+while queued work has not started; `X` from issue (or start) until the result is there, when the instruction retires.
+Arrows lead from the instruction that was waited for. The thread is the warp. The format: github.com/shioyadan/Konata,
 docs/kanata-log-format.md.
 """
 
@@ -50,7 +50,7 @@ def lines(timeline: RecordedRun) -> Iterator[str]:
 
 
 def _birth(timeline: RecordedRun, issue: Issue) -> int:
-    """When the row begins."""
+    """The cycle at which the row of an issue begins."""
     return max(min((stall.begin for stall in issue.stalls), default=issue.cycle), timeline.first)
 
 
@@ -86,5 +86,5 @@ def _waits(issue: Issue) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what would end a column or a line."""
+    """A text without the characters that would end a column or a line."""
     return " ".join(text.split())

@@ -1,4 +1,5 @@
-"""What one run told about its time: the recorder's events with the program and the config that give them meaning."""
+"""The recorded timing of one run: the recorder's events, together with the program and the config that give them
+meaning. All views of a timeline start from it."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ class About(NamedTuple):
 
     Attributes:
         short: a name that fits on a slice.
-        line: of the trace.
-        reads, writes: names of registers, with spaces between.
+        line: its line in the trace.
+        reads, writes: names of registers, separated by spaces.
     """
 
     short: str
@@ -47,15 +48,15 @@ class About(NamedTuple):
 
 
 class RecordedRun:
-    """What one run tells about its time.
+    """The recorded timing of one run.
 
     Args:
         first, last: the cycles of the timeline, from `first` to before `last`; repetitions of loops are simulated one
             by one until `last`. With last = 0 there is no timeline, only `stalls`.
 
     Attributes:
-        recorder: what the engine told.
-        trace, config, timing: of the run.
+        recorder: the events that the engine reported.
+        trace, config, timing: those of the run.
 
     Raises:
         ViewError: no such window.
@@ -71,7 +72,7 @@ class RecordedRun:
         self._about: dict[tuple[int, int], About] = {}
 
     def close(self, name: str, program: Program, config: Config, codes: list[Code], timing: Timing) -> None:
-        """After the run: what the recorded numbers mean."""
+        """Called after the run with what gives the recorded numbers their meaning."""
         self.trace, self.config, self.timing, self.codes = name, config, timing, codes
         self.numbering: Numbering = program.numbering
         self.ctas = program.ctas
@@ -80,7 +81,7 @@ class RecordedRun:
 
     @property
     def used(self) -> bool:
-        """Whether it belongs to a run already."""
+        """Whether it already belongs to a run."""
         return bool(self.codes) or bool(self.trace)
 
     @property
@@ -90,7 +91,7 @@ class RecordedRun:
 
     @property
     def warps(self) -> list[int]:
-        """Warps with a program, numbered over all CTAs."""
+        """The warps with a program, numbered over all CTAs."""
         return sorted(self.timing.waits)
 
     def core(self, warp: int) -> int:
@@ -99,6 +100,7 @@ class RecordedRun:
         return cta * self.config.sm.sub_cores + local % self.config.sm.sub_cores
 
     def sm(self, warp: int) -> int:
+        """The SM of a warp."""
         return warp // self.cta_warps
 
     def operation(self, issue: Issue) -> Operation:
@@ -108,7 +110,7 @@ class RecordedRun:
         return operation
 
     def about(self, issue: Issue) -> About:
-        """What to call the instruction of an issue."""
+        """The description of the instruction of an issue."""
         key = (id(self._programs[issue.warp]), issue.place)
         if key not in self._about:
             operation, name = self.operation(issue), self.numbering.name
@@ -117,7 +119,7 @@ class RecordedRun:
         return self._about[key]
 
     def clipped(self, stall: Stall) -> Stall | None:
-        """The part of it that lies in the timeline."""
+        """The part of a stall that lies in the timeline."""
         begin, end = max(stall.begin, self.first), min(stall.end, self.last)
         return Stall(stall.cause, begin, end) if end > begin else None
 

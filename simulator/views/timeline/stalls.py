@@ -1,5 +1,5 @@
-"""Stalls: where the cycles of each warp went, by warp, by sub-core, for the SM, and by instruction. Each table sums to
-cycles x warps."""
+"""Stalls: where the cycles of each warp went, by warp, by sub-core, for the SM, and by instruction. Each of these
+tables sums to cycles x warps."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Row:
     """A part of the cycles.
 
     Attributes:
-        name: what it is a part for: a warp, a sub-core, the SM, or a line of the trace (0: what comes after the last
+        name: what the part belongs to: a warp, a sub-core, the SM, or a line of the trace (0: what comes after the last
             instruction).
         what: the instruction.
         issues: instructions issued, each in one cycle.
-        cycles: warps' cycles by cause: "issued", and waits; those for a barrier, an mbarrier, completion or the end of
+        cycles: warps' cycles by cause: "issued", and waits. Waits for a barrier, an mbarrier, completion or the end of
             a loop belong to the instruction before, all others to the instruction that was to issue.
     """
 
@@ -41,6 +41,7 @@ class Row:
 
     @property
     def total(self) -> int:
+        """The cycles of all causes together."""
         return sum(self.cycles.values())
 
 
@@ -49,8 +50,8 @@ class Stalls:
     """Where the cycles of a run went.
 
     Attributes:
-        cycles, warps: of the run; warps with a program alone.
-        views: rows by name of the view: "line", "warp", "sub-core", "sm".
+        cycles, warps: cycles of the run, and warps that have a program.
+        views: rows by the name of the view: "line", "warp", "sub-core", "sm".
     """
 
     trace: str
@@ -61,16 +62,17 @@ class Stalls:
 
     @property
     def total(self) -> int:
-        """Cycles of all warps together."""
+        """The cycles of all warps together."""
         return self.cycles * self.warps
 
     def rows(self, by: str = "line", worst: int | None = None) -> list[Row]:
-        """The rows of a view, or the `worst` of them with the most cycles, those first; KeyError for a view that is not
-        there."""
+        """The rows of a view, or the `worst` rows with the most cycles, largest first; KeyError for a view that does
+        not exist."""
         rows = self.views[by]
         return rows if worst is None else sorted(rows, key=lambda row: -row.total)[:worst]
 
     def as_dict(self, by: str = "line", worst: int | None = None) -> dict[str, Any]:
+        """A view as plain values, ready for JSON."""
         return {
             "trace": self.trace,
             "config": self.config,
@@ -84,6 +86,7 @@ class Stalls:
         }
 
     def json(self, by: str = "line", worst: int | None = None) -> str:
+        """A view as JSON."""
         return json.dumps(self.as_dict(by, worst), indent=2) + "\n"
 
     def csv(self, by: str = "line", worst: int | None = None) -> str:
@@ -147,12 +150,12 @@ class Stalls:
 
 
 def added(parts: Sequence[dict[str, int]]) -> dict[str, int]:
-    """Cycles by cause of all parts together."""
+    """The cycles of all parts together, by cause."""
     return {cause: sum(part[cause] for part in parts) for cause in CAUSES}
 
 
 def stalls_of(timeline: RecordedRun) -> Stalls:
-    """The tables of a run."""
+    """The tables of stalls of a run."""
     waits = {warp: dict(zip(CAUSES, row, strict=True)) for warp, row in timeline.timing.waits.items()}
     views = {"line": _lines(timeline, added(list(waits.values()))["finished"])}
     views["warp"] = [Row(warp, "", row["issued"], row) for warp, row in sorted(waits.items())]
@@ -164,8 +167,8 @@ def stalls_of(timeline: RecordedRun) -> Stalls:
 
 
 def _lines(timeline: RecordedRun, finished: int) -> list[Row]:
-    """A row for each instruction that stands in the trace, in the order of the lines, and one for what comes after the
-    last."""
+    """A row for each instruction of the trace, in the order of the lines, and one for what comes after the last
+    instruction."""
     by_instruction: dict[tuple[int, str], list[dict[str, int]]] = {}
     for code, ledger in zip(timeline.codes, timeline.recorder.ledger(), strict=True):
         for item, row in zip(code.items, ledger, strict=True):

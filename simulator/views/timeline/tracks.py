@@ -1,8 +1,8 @@
-"""What a timeline draws, whatever draws it: rows of slices, from which `chrome` and `gantt` write.
+"""The rows and bars of a timeline, whatever draws them: `chrome` and `gantt` both write from these.
 
-An SM's rows, from top to bottom: units of the SM; mbarriers and barriers; then for each sub-core its units and its
-warps. A warp has one row that its time fills (issues and stalls, by cause) and below it rows of instructions from issue
-until the result is there, as many as it takes for slices not to overlap.
+An SM's rows are, from top to bottom: units of the SM; mbarriers and barriers; then for each sub-core its units and its
+warps. A warp has one row that its time fills (issues and stalls, by cause), and below it rows of instructions from
+issue until the result is there, as many as it takes for slices not to overlap.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _CAUSES = {StallReason.ISSUE: "another warp"}
 
 
 class Slice(NamedTuple):
-    """What fills a part of a row.
+    """A bar in a row.
 
     Attributes:
-        name: what to write on it.
-        category: "unit" (it is taken), "issue", "stall", "instruction" (from issue until the result is there),
+        name: the text to write on it.
+        category: "unit" (it is busy), "issue", "stall", "instruction" (from issue until the result is there),
             "mbarrier" (a phase), "barrier".
         begin, end: cycles, from `begin` to before `end`.
-        details: by name, what else there is to say.
-        issue: the instruction that it belongs to: of a stall the one that was to issue. None for barriers, for what
+        details: further facts, by name.
+        issue: the instruction that it belongs to: for a stall the one that was to issue. None for barriers, for what
             comes after a program's last instruction, and for further instructions of a sequence.
     """
 
@@ -50,14 +50,14 @@ class Slice(NamedTuple):
 
 @dataclass
 class Track:
-    """A row.
+    """A row of the timeline.
 
     Attributes:
-        sm: whose row it is.
-        name: of the row, unlike that of any other row of the SM.
+        sm: the SM whose row it is.
+        name: the name of the row, which no other row of the SM has.
         core: the sub-core, counted over all SMs; None for what belongs to an SM.
         warp: the warp, numbered over all CTAs; None for units and barriers.
-        slices: in order of time.
+        slices: the bars in order of time.
     """
 
     sm: int
@@ -68,8 +68,8 @@ class Track:
 
 
 class Arrow(NamedTuple):
-    """From a result to an instruction that waited for it: rows, and the last cycle of the one and the first of the
-    other."""
+    """An arrow from a result to an instruction that waited for it: the two rows, the last cycle of the one and the
+    first of the other."""
 
     source: Track
     begin: int
@@ -78,7 +78,7 @@ class Arrow(NamedTuple):
 
 
 def tracks(timeline: RecordedRun) -> list[Track]:
-    """The rows, from top to bottom, those of an SM together; none is empty."""
+    """The rows from top to bottom, those of an SM together; none is empty."""
     rows: list[Track] = []
     issues: dict[int, list[Issue]] = {warp: [] for warp in timeline.warps}
     for issue in timeline.recorder.issues:
@@ -97,7 +97,7 @@ def tracks(timeline: RecordedRun) -> list[Track]:
 
 
 def arrows(timeline: RecordedRun, found: list[Track]) -> Iterator[Arrow]:
-    """From each result that was waited for to the instruction that did, in the order of issue."""
+    """The arrows from each result that was waited for to the instruction that waited, in the order of issue."""
     lanes = {id(part.issue): track for track in found for part in track.slices if part.category == "instruction"}
     for issue in timeline.recorder.issues:
         producer = issue.producer
@@ -111,7 +111,7 @@ def arrows(timeline: RecordedRun, found: list[Track]) -> Iterator[Arrow]:
 
 
 def _units(timeline: RecordedRun, sm: int, core: int | None, taken: list[Busy]) -> list[Track]:
-    """A row for each unit, in the order of `Unit`, then others by name."""
+    """A row for each unit, in the order of `Unit`, followed by others by name."""
     order = [unit.name.lower() for unit in Unit]
     names = sorted(
         {busy.name for busy in taken}, key=lambda name: (order.index(name) if name in order else len(order), name)
@@ -129,7 +129,7 @@ def _units(timeline: RecordedRun, sm: int, core: int | None, taken: list[Busy]) 
 
 
 def _disjoint(taken: list[Busy]) -> Iterator[Busy]:
-    """In order of time; a use that begins before the last one ends begins when that ends."""
+    """The uses in order of time, without overlap: one that begins before the last one ends begins when that ends."""
     free = 0
     for busy in sorted(taken, key=lambda b: (b.begin, b.end)):
         if busy.end > free:
@@ -138,7 +138,7 @@ def _disjoint(taken: list[Busy]) -> Iterator[Busy]:
 
 
 def _warp(timeline: RecordedRun, warp: int, issues: list[Issue]) -> list[Track]:
-    """What fills the warp's time, and its results on their way."""
+    """The bars that fill the warp's time, and those of its results in flight."""
     shown = [issue for issue in issues if issue.cycle < timeline.last]
     state = Track(timeline.sm(warp), f"warp {warp % timeline.cta_warps}", timeline.core(warp), warp)
     stalls = [(stall, issue) for issue in issues for stall in issue.stalls] + [
@@ -155,7 +155,7 @@ def _warp(timeline: RecordedRun, warp: int, issues: list[Issue]) -> list[Track]:
 
 
 def _results(timeline: RecordedRun, warp: int, issues: list[Issue]) -> list[Track]:
-    """Each instruction from issue until its result is there, in the first row that has room."""
+    """Each instruction from issue until its result is there, in the first row that has room for it."""
     rows: list[Track] = []
     free: list[int] = []
     for issue in issues:
@@ -205,7 +205,7 @@ def _stall(timeline: RecordedRun, stall: Stall, issue: Issue | None) -> Slice | 
 
 
 def _end(timeline: RecordedRun, warp: int) -> Iterator[Slice | None]:
-    """The wait with which a program ended, and the time after it; unknown behind a timeline that was cut."""
+    """The wait with which a program ended, and the time after it; unknown behind a timeline that was cut off."""
     tail, recorder = timeline.recorder.tails.get(warp), timeline.recorder
     cycle = recorder.last.get(warp, -1) + 1
     if tail is not None:
