@@ -880,7 +880,7 @@ def mutated(text: str, generator: random.Random) -> str:
 
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas on PATH")
 @pytest.mark.exhaustive
-@over("seed", range(4))
+@over("seed", range(2))
 def test_fresh_texts_against_ptxas(seed: int) -> None:
     """Legal texts and mutated ones of every family."""
     generator = random.Random(seed)
