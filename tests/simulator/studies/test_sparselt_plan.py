@@ -78,6 +78,7 @@ def test_selections_that_it_takes() -> None:
     AlgorithmSelection(mode="streamk").check("sm_100a")
 
 
+@pytest.mark.exhaustive
 def test_time_has_its_parts_and_the_best_tile_is_found() -> None:
     a, b = operands(256, 128, 128)
     c = np.zeros((256, 128), np.float16)

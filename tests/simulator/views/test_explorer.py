@@ -152,6 +152,7 @@ def _check_words(operand: Any, shown: dict[str, Any]) -> None:
         assert eval(numbers.replace("/", "//")) == value == at[name]
 
 
+@pytest.mark.exhaustive
 @needs_chromium
 def test_cells_say_where_they_are(browse: Callable[..., Any]) -> None:
     """data-row, -column, -lane, -reg and -bits of the panels as they are drawn, for forms of each family."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 import isa
 from simulator.layout import Choice, FormLayout, Selection, select
@@ -111,6 +112,7 @@ def check_ruler(found: FormLayout, selection: Selection, ruler: dict[str, Any]) 
     assert ruler["owners"] == [list(map(str, elements[0])) if elements else [None, None] for elements in held]
 
 
+@pytest.mark.exhaustive
 @needs_chromium
 def test_what_belongs_together_lights_up(browse: Callable[..., Any]) -> None:
     """After clicks on elements of each operand and on a lane; with defined metadata, with equal indices, and with
@@ -143,6 +145,7 @@ def test_what_belongs_together_lights_up(browse: Callable[..., Any]) -> None:
     assert "lane = column / 2 % 4 + 4 * (row % 8) = 1 / 2 % 4 + 4 * (5 % 8) = 20" in info
 
 
+@pytest.mark.exhaustive
 @needs_chromium
 def test_copies_in_tensor_memory_light_up(browse: Callable[..., Any]) -> None:
     """A code, its stored elements and its row of D, in every copy; and what a lane holds."""
@@ -170,6 +173,7 @@ def test_copies_in_tensor_memory_light_up(browse: Callable[..., Any]) -> None:
         assert codes.legal.all()
 
 
+@pytest.mark.exhaustive
 @needs_chromium
 def test_session_and_link(browse: Callable[..., Any]) -> None:
     """Flip bits, type words, choose the selector; go back and forward; open the link anew."""
@@ -211,12 +215,14 @@ def test_session_and_link(browse: Callable[..., Any]) -> None:
 STRANGE = "#form=none&e=zz,99:1,3:xyz,4:0F&at=q.9.9&palette=%E0%A4%A&selector=9&m=7&what=ever&cells=small"
 
 
+@pytest.mark.exhaustive
 @needs_chromium
 def test_strange_links(browse: Callable[..., Any]) -> None:
     """What a link says that cannot be is left out."""
     assert browse("strange", None, STRANGE) == [F16, 0, None, 0x0F, True]
 
 
+@pytest.mark.exhaustive
 @needs_chromium
 def test_picker_and_picture(browse: Callable[..., Any]) -> None:
     result = browse("picker", [F16, S4, DENSE, F16])
