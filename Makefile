@@ -12,7 +12,7 @@ PYTEST_FLAGS ?= -n auto --dist worksteal
 help:
 	@echo "make run       set up, then run the main job: a sparse layer of a real network on a simulated H100"
 	@echo "make digits    the same layer in all five types, on the H100 and (where it can) the A100; with tcgen05.mma.sp on the B200"
-	@echo "make test      set up, then run the tests: each distinct thing once (two minutes on two cores)"
+	@echo "make test      set up, then run the tests: each distinct thing once (three minutes on two cores)"
 	@echo "make exhaustive  every test: every form, row and seed"
 	@echo "make check     lint, types and every test: what CI runs"
 	@echo "make validate  the timing model against everything measured or published; fails if an error has grown"
