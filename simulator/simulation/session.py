@@ -73,8 +73,9 @@ class Session:
         compare: int = 0,
         timed: bool = True,
     ) -> None:
-        loaded = config is None or isinstance(config, Config)
-        self.config: Config | None = None if config == NO_CONFIG else config if loaded else load_config(config)  # type: ignore[arg-type,assignment]
+        self.config: Config | None = None
+        if config is not None and config != NO_CONFIG:
+            self.config = config if isinstance(config, Config) else load_config(config)
         self.program = load(source)
         self.target: Target = (
             parse_target(target) if target else self.config.target if self.config else self.program.target
