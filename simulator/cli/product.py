@@ -152,12 +152,13 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
     if options.format == "json":
         return json.dumps(found, indent=2) + "\n"
     nan = f", {summary['nan']:,} NaN" if summary["nan"] else ""
-    mean = "no numbers"
+    mean = "no exact value is a number"
     if summary["mean_ulp"] is not None:
-        mean = f"mean {summary['mean_ulp']:.3g} ulp, largest {summary['largest_ulp']:,}"
+        mean = f"{summary['right']:.2%} as exact, mean {summary['mean_ulp']:.3g} ulp"
+        mean += f", largest {summary['largest_ulp']:,}"
     lines = [
         f"{found['m']} x {found['n']} x {found['k']} {options.type} -> {product.d_type} on {options.config}",
-        f"  values: {summary['elements']:,} elements{nan}; {summary['right']:.2%} as exact, {mean}",
+        f"  values: {summary['elements']:,} elements{nan}; {mean}",
         f"  time: {time.cycles:,} cycles, {time.time_us:,.1f} us with the launch ({found['tile']})",
         f"    kernel {time.kernel.cycles:,}, slices of K {time.reduction_cycles:,}, reading C {time.epilogue_cycles:,}",
         *(f"    assumed: {line}" for line in time.assumed),
