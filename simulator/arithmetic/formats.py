@@ -184,13 +184,13 @@ def _patch_special(pattern: Bits, value: Reals, element: ElementType) -> Bits:
 def encode_integer(
     negative: NDArray[np.bool_], magnitude: NDArray[np.uint64], place: Integers, element: ElementType
 ) -> Bits:
-    """(-1)^negative * magnitude * 2^place, rounded once to nearest even: patterns of `element` (f16, f32), uint32 of
-    the same shape.
+    """(-1)^negative * magnitude * 2^place, rounded once to nearest even: patterns of `element` (f16, f32, f64), uint32
+    (uint64 for f64) of the same shape.
 
     Args:
         negative: signs.
         magnitude: uint64 below 2^63; a set last bit may stand for any non-zero remainder below it if the magnitude has
-            32 bits or more.
+            32 bits or more (for f64 60 or more), or is far below the smallest number of the type.
         place: exponent of the magnitude's last bit.
 
     A zero magnitude gives +0; a magnitude that rounds to zero keeps its sign, overflow gives infinity (IEEE 754-2019,
@@ -210,8 +210,9 @@ def encode_integer(
     up = (rest > half) | ((rest == half) & (half > 0) & (digits & one > 0))
     digits = np.where(drop > 63, np.uint64(0), digits + up)  # 64 dropped bits: less than half of the last place
     pattern = np.minimum(((exponent - lowest) << element.fraction) + digits.astype(np.int64), infinity(element))
+    pattern = np.where(exponent > element.bias, infinity(element), pattern)
     pattern = np.where(magnitude == 0, 0, pattern | (negative.astype(np.int64) << (element.bits - 1)))
-    return pattern.astype(np.uint32)
+    return pattern.astype(np.uint64 if element.bits == 64 else np.uint32)
 
 
 def ulp_distance(x: Bits, y: Bits, element: ElementType) -> Integers:

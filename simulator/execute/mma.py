@@ -17,7 +17,8 @@ from isa.targets import Target, parse_target
 from isa.types import F64, Bits
 from isa.undefined import first_metadata_finding, metadata_findings, undefined_behavior
 from simulator.arithmetic import Operands, Sum, add, add_f64, sum_row
-from simulator.arithmetic.chain import ROUNDINGS, Words, exact_f64
+from simulator.arithmetic.accumulate import exact_f64
+from simulator.arithmetic.chain import ROUNDINGS, Words
 from simulator.arithmetic.compiled import Chain, Kernel, library, supports
 from simulator.arithmetic.threads import spread
 from simulator.errors import check_option
