@@ -8,7 +8,6 @@ span 2^-266 to 2^256) go through superaccumulators.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isa.types import Bits, ElementType
 from simulator.arithmetic.formats import (

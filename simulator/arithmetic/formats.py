@@ -28,6 +28,7 @@ F16, F32 = ELEMENT_TYPES["f16"], ELEMENT_TYPES["f32"]
 NO_EXPONENT = -4096
 """Exponent of zeros, infinities and NaN: below every other one, also after adding another exponent to it."""
 
+_FARTHEST = (1 << 63) - 1
 _LOWEST_POWER = -1022
 _POWERS: Reals = np.ldexp(1.0, np.arange(_LOWEST_POWER, 1024))
 
@@ -219,14 +220,24 @@ def ulp_distance(x: Bits, y: Bits, element: ElementType) -> Integers:
     """How many representable numbers apart two arrays of patterns are, int64 of their (broadcast) shape.
 
     Floats: -0 equals +0, infinity is the number after the largest finite one, two NaN are 0 apart, and NaN is 2^bits -
-    1 (more than any two numbers) from everything else. Integers: the absolute difference.
+    1 (more than any two numbers) from everything else; of f64 the largest distance is 2^63 - 1. Integers: the absolute
+    difference.
     """
     if not element.is_float:
         apart: Integers = np.abs(integers(x, element) - integers(y, element))
         return apart
-    distance = np.abs(_rank(x, element) - _rank(y, element))
-    nan_x, nan_y = (np.isnan(decode(np.asarray(patterns, np.uint32), element).value) for patterns in (x, y))
-    return np.where(nan_x | nan_y, np.where(nan_x & nan_y, 0, element.mask), distance)
+    below, above = np.sort(np.stack(np.broadcast_arrays(_rank(x, element), _rank(y, element))), axis=0)
+    distance = above - below
+    distance = np.where(distance < 0, _FARTHEST, distance)  # f64 of both signs: more than int64 holds
+    nan_x, nan_y = (is_nan(patterns, element) for patterns in (x, y))
+    return np.where(nan_x | nan_y, np.where(nan_x & nan_y, 0, min(element.mask, _FARTHEST)), distance)
+
+
+def is_nan(patterns: Bits, element: ElementType) -> NDArray[np.bool_]:
+    """Which patterns of a float type are NaN."""
+    if element.bits == 64:
+        return np.isnan(np.ascontiguousarray(patterns, np.uint64).view(np.float64))
+    return np.isnan(decode(np.asarray(patterns, np.uint32), element).value)
 
 
 def _rank(patterns: Bits, element: ElementType) -> Integers:
@@ -234,7 +245,8 @@ def _rank(patterns: Bits, element: ElementType) -> Integers:
     wide: Integers = np.asarray(patterns).astype(np.int64) >> element.padding
     sign = 1 << (element.exponent + element.fraction)
     magnitude: Integers = wide & (sign - 1)
-    return np.where(wide & sign, -magnitude, magnitude)
+    negative = wide < 0 if element.bits == 64 else wide & sign
+    return np.where(negative, -magnitude, magnitude)
 
 
 def integers(patterns: Bits, element: ElementType) -> Integers:

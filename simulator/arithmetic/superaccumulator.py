@@ -1,8 +1,9 @@
 """Superaccumulators: sums that lose nothing, however many terms they have (Kulisch).
 
-A sum is a number of limbs: int64 numbers, each with a weight 2^32 times that of the one before. Terms are added to limbs
-without carries, which are brought up before a limb can overflow and before the sum is rounded. Infinities and NaN are
-noted beside the limbs. The compiled kernel adds products to the same limbs (`simulator.arithmetic.compiled.accumulate`).
+A sum is a number of limbs: int64 numbers, each with a weight 2^32 times that of the one before. Terms are added to
+limbs without carries, which are brought up before a limb can overflow and before the sum is rounded. Infinities and NaN
+are noted beside the limbs. The compiled kernel adds products to the same limbs
+(`simulator.arithmetic.compiled.accumulate`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Digits(NamedTuple):
 
 
 FLOATS = Digits(-288, 21)
-"""For products of types of up to 32 bits: from 2^-286 (e5m2 with ue8m0 scales, 2^-32 * 2^-254) to 2^287, and carries."""
+"""For products of types of up to 32 bits: from 2^-286 (e5m2 with ue8m0 scales, 2^-32 * 2^-254) to 2^287, and
+carries."""
 DOUBLES = Digits(-2176, 138)
 """For products of f64: from 2^-2148 to 2^2048, and carries."""
 INTEGERS = Digits(0, 1)
@@ -71,9 +73,13 @@ class Superaccumulators:
         else:
             self.add_values(rows.ravel(), values.astype(np.float64, copy=False).reshape(1, -1))
 
-    def move(self, source: Rows, target: Rows) -> None:
-        """Copies the sums of some rows to others."""
-        self.limbs[target], self.special[target] = self.limbs[source], self.special[source]
+    def taken(self, rows: Rows) -> tuple[Integers, Flags]:
+        """Copies of some sums, for `put`."""
+        return self.limbs[rows], self.special[rows]
+
+    def put(self, rows: Rows, sums: tuple[Integers, Flags]) -> None:
+        """Sets some sums to others that were taken."""
+        self.limbs[rows], self.special[rows] = sums
 
     def note_addition(self) -> None:
         """Counts one instruction's products, and brings up carries before limbs can overflow."""
@@ -147,6 +153,12 @@ class Superaccumulators:
 def round_limbs(limbs: Integers, lowest: int, element: ElementType) -> Bits:
     """Sums as limbs [limb, output], carries not brought up, the last bit at 2^lowest: rounded once to nearest even.
     Patterns of f16, f32 or f64; an exact zero is +0."""
+    some = np.flatnonzero(limbs.any(axis=1))
+    if len(some):  # the others are zero in every sum: two below for the rounding, one above for carries
+        first = max(0, int(some[0]) - 2)
+        limbs, lowest = limbs[first : int(some[-1]) + 2], lowest + _LIMB * first
+    if len(limbs) < 3:
+        limbs = np.concatenate([limbs, np.zeros((3 - len(limbs), limbs.shape[1]), np.int64)])
     total = _carried(limbs.astype(np.int64))
     negative = total[-1] < 0
     total = _carried(np.where(negative, -total, total))

@@ -12,7 +12,7 @@ from isa.forms.record import Unit
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import MmaFacts
-from simulator.execute.tcgen05.multiply import row_of
+from simulator.execute.tcgen05.plan import row_of
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
 from simulator.simulation.demand import work_of
