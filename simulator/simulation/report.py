@@ -8,8 +8,9 @@ what they are made of.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -141,29 +142,15 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """Everything but the arrays, of which only types and shapes, ready for JSON."""
         return {
-            "trace": self.trace,
-            "config": self.config,
-            "target": self.target,
-            "warps": self.warps,
-            "cycles": self.cycles,
-            "time_us": self.time_us,
+            **{figure.key: figure.value(self) for figure in FIGURES if figure.key},
             "instructions": self.instructions,
-            "throughput_fma_per_clk_sm": self.throughput.fma_per_clk_sm,
-            "performed_throughput_fma_per_clk_sm": self.throughput.performed_fma_per_clk_sm,
-            "tflops_sm": self.throughput.tflops_sm,
-            "tflops_chip": self.throughput.tflops_chip,
             "shared_memory": vars(self.memory),
             "work": asdict(self.work),
             "utilisation": self.utilisation,
             "waits": {str(warp): row for warp, row in self.waits.items()},
             "undefined": self.undefined,
-            "arithmetic": self.arithmetic,
-            "largest_ulp": self.largest_ulp,
-            "compared": self.compared,
-            "matrix_instructions": self.matrix_instructions,
             "assumed": self.assumed,
             "warnings": self.warnings,
-            "skipped_cycles": self.skipped_cycles,
             "arrays": {name: {"type": str(a.dtype), "shape": list(a.shape)} for name, a in self.arrays.items()},
         }
 
@@ -181,31 +168,7 @@ class Report:
         Units are taken together: `tensor_share` is the mean of all tensor pipes. The columns `stall_..._share`, one for
         each cause, are parts of all warps' cycles, and sum to 1.
         """
-        t, m = self.throughput, self.memory
-        record: dict[str, Any] = {
-            "trace": self.trace,
-            "config": self.config,
-            "target": self.target,
-            "warps": self.warps,
-            "cycles": self.cycles,
-            "time_us": self.time_us,
-            "throughput_fma_per_clk_sm": t.fma_per_clk_sm,
-            "performed_fma_per_clk_sm": t.performed_fma_per_clk_sm,
-            "sm_tflops": t.tflops_sm,
-            "chip_tflops": t.tflops_chip,
-            "instructions": sum(self.instructions.values()),
-            "matrix_instructions": self.matrix_instructions,
-            "shared_accesses": m.accesses,
-            "shared_bytes": m.bytes,
-            "shared_wavefronts": m.wavefronts,
-            "bank_conflict_wavefronts": m.conflicts,
-            "undefined": sum(self.undefined.values()),
-            "arithmetic": self.arithmetic,
-            "largest_error_ulp": self.largest_ulp,
-            "compared_instructions": self.compared,
-            "skipped_cycles": self.skipped_cycles,
-            "assumed_tables": len(self.assumed),
-        }
+        record = {figure.column: figure.value(self) for figure in FIGURES}
         units = self.units_frame()
         means = units.groupby("unit", sort=False)["share"].mean()
         record |= {f"{str(unit).replace(' ', '_')}_share": share for unit, share in means.items()}
@@ -305,6 +268,51 @@ class Report:
     def _all_waits(self) -> dict[str, int]:
         """Cycles of all warps together by cause."""
         return {cause: sum(row[cause] for row in self.waits.values()) for cause in REASONS}
+
+
+class Figure(NamedTuple):
+    """One number or name of a run.
+
+    Attributes:
+        key: its key in JSON; empty where JSON has it in more detail.
+        column: its column in the DataFrame of a run.
+        value: takes it from a report.
+    """
+
+    key: str
+    column: str
+    value: Callable[[Report], Any]
+
+
+FIGURES = (
+    Figure("trace", "trace", lambda run: run.trace),
+    Figure("config", "config", lambda run: run.config),
+    Figure("target", "target", lambda run: run.target),
+    Figure("warps", "warps", lambda run: run.warps),
+    Figure("cycles", "cycles", lambda run: run.cycles),
+    Figure("time_us", "time_us", lambda run: run.time_us),
+    Figure("throughput_fma_per_clk_sm", "throughput_fma_per_clk_sm", lambda run: run.throughput.fma_per_clk_sm),
+    Figure(
+        "performed_throughput_fma_per_clk_sm",
+        "performed_fma_per_clk_sm",
+        lambda run: run.throughput.performed_fma_per_clk_sm,
+    ),
+    Figure("tflops_sm", "sm_tflops", lambda run: run.throughput.tflops_sm),
+    Figure("tflops_chip", "chip_tflops", lambda run: run.throughput.tflops_chip),
+    Figure("", "instructions", lambda run: sum(run.instructions.values())),
+    Figure("matrix_instructions", "matrix_instructions", lambda run: run.matrix_instructions),
+    Figure("", "shared_accesses", lambda run: run.memory.accesses),
+    Figure("", "shared_bytes", lambda run: run.memory.bytes),
+    Figure("", "shared_wavefronts", lambda run: run.memory.wavefronts),
+    Figure("", "bank_conflict_wavefronts", lambda run: run.memory.conflicts),
+    Figure("", "undefined", lambda run: sum(run.undefined.values())),
+    Figure("arithmetic", "arithmetic", lambda run: run.arithmetic),
+    Figure("largest_ulp", "largest_error_ulp", lambda run: run.largest_ulp),
+    Figure("compared", "compared_instructions", lambda run: run.compared),
+    Figure("skipped_cycles", "skipped_cycles", lambda run: run.skipped_cycles),
+    Figure("", "assumed_tables", lambda run: len(run.assumed)),
+)
+"""The headline of a run, for JSON and for DataFrames, in the order of the columns."""
 
 
 def _columns(rows: list[tuple[str, str]]) -> list[str]:
