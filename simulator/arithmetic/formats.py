@@ -226,9 +226,10 @@ def ulp_distance(x: Bits, y: Bits, element: ElementType) -> Integers:
     if not element.is_float:
         apart: Integers = np.abs(integers(x, element) - integers(y, element))
         return apart
-    below, above = np.sort(np.stack(np.broadcast_arrays(_rank(x, element), _rank(y, element))), axis=0)
-    distance = above - below
-    distance = np.where(distance < 0, _FARTHEST, distance)  # f64 of both signs: more than int64 holds
+    rank_x, rank_y = _rank(x, element), _rank(y, element)
+    distance = np.abs(rank_x - rank_y)
+    if element.bits == 64:  # of both signs: more than int64 holds
+        distance = np.where(np.abs(rank_x.astype(np.float64) - rank_y) >= _FARTHEST, _FARTHEST, distance)
     nan_x, nan_y = (is_nan(patterns, element) for patterns in (x, y))
     return np.where(nan_x | nan_y, np.where(nan_x & nan_y, 0, min(element.mask, _FARTHEST)), distance)
 

@@ -31,10 +31,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays of the trace's .store statements")
     parser.add_argument(
+        "--exact-output", metavar="FILE.npz", help="write the exact results of the whole trace under the same names"
+    )
+    parser.add_argument(
+        "--exact",
+        action=argparse.BooleanOptionalAction,
+        help="compute the exact results of the whole trace beside the chip's (default: if that does not take long)",
+    )
+    parser.add_argument(
         "--arithmetic",
         choices=("chip", "exact", "none"),
         default="chip",
-        help="chip: its own bits; exact: rounded once; none: time alone",
+        help="chip: its own bits; exact: exact sums instead, rounded once; none: time alone",
     )
     parser.add_argument(
         "--undefined",
@@ -88,7 +96,7 @@ def _window(text: str) -> tuple[int, int]:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim run` with parsed options; returns the exit code."""
-    return answer(lambda: _run(options), [options.output, options.timeline, options.kanata, options.gantt])
+    return answer(lambda: _run(options), [options.output, options.exact_output, options.timeline, options.kanata, options.gantt])
 
 
 def _run(options: argparse.Namespace) -> str:
@@ -101,6 +109,7 @@ def _run(options: argparse.Namespace) -> str:
         arithmetic=options.arithmetic,
         undefined=options.undefined,
         compare=COMPARED if options.compare is None else options.compare,
+        exact=True if options.exact_output else options.exact,
         skip=not options.no_skip,
         timeline=timeline,
     )
@@ -108,6 +117,10 @@ def _run(options: argparse.Namespace) -> str:
         _write_timeline(options, timeline)
     if options.output:
         _write(options.output, report.arrays)
+    if options.exact_output:
+        if not report.exact:
+            raise ViewError(f"no exact results: {report.exact_left_out}", "a trace with .store, --arithmetic chip")
+        _write(options.exact_output, report.exact)
     return {"table": report.table, "json": lambda: report.json() + "\n", "csv": report.csv}[options.format]()
 
 

@@ -17,7 +17,7 @@ from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.mma import Scales, execute_mma, first_undefined, undefined_cases
 from simulator.execute.operands import reader, writer
 from simulator.execute.registry import prepares
-from simulator.state.registers import Warps
+from simulator.state.registers import WARP_SIZE, Warps
 
 Places = NDArray[np.int64] | slice
 
@@ -52,7 +52,7 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
             carried.finish(machine, warps)
             return NOTHING
         operands = a(machine, warps), b(machine, warps), c(machine, warps)
-        d = np.empty_like(operands[2])
+        d = np.empty((len(warps), form.d.registers, WARP_SIZE), operands[2].dtype)
         for some, factors in groups:
             left, right, addend = (operand[some] for operand in operands)
             d[some] = _compute(

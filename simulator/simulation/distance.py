@@ -77,7 +77,7 @@ def _of_store(store: Store, chip: Executed, exact: Executed, only: ElementType |
         size = only.bits // 8 if only is not None else 1
         if first % size or store.count % size:
             only, size = None, 1
-        return _joined([_apart(x.view(f"u{size}"), y.view(f"u{size}"), only)])
+        return joined([_apart(x.view(f"u{size}"), y.view(f"u{size}"), only)])
     machines = exact.machines if store.cta is None else exact.machines[store.cta : store.cta + 1]
     several = store.cta is None and len(exact.machines) > 1
     parts = []
@@ -87,7 +87,7 @@ def _of_store(store: Store, chip: Executed, exact: Executed, only: ElementType |
         for kind in np.unique(kinds):
             some = kinds == kind
             parts.append(_apart(left[some], right[some], types[kind] if kind else only))
-    return _joined(parts)
+    return joined(parts)
 
 
 def _kinds(store: Store, machine: CtaState) -> tuple[NDArray[np.uint8], list[ElementType | None]]:
@@ -124,7 +124,8 @@ def _apart(x: Array, y: Array, element: ElementType | None) -> Distance:
     return Distance(x.size, int(differs.sum()), int(nan.sum()), largest, (element.name,))
 
 
-def _joined(parts: list[Distance]) -> Distance:
+def joined(parts: list[Distance]) -> Distance:
+    """The distance of several parts or arrays together."""
     largest = [part.largest_ulp for part in parts]
     return Distance(
         sum(part.elements for part in parts),

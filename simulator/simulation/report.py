@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from simulator.simulation.distance import Distance, joined
 from simulator.tables import Table, aligned
 from simulator.timing.model import StallReason
 
@@ -24,7 +25,7 @@ REASONS = {reason.name.lower(): reason.description for reason in StallReason}
 """What the names in `Report.waits` mean."""
 ARITHMETIC = {
     "chip": "bit for bit the chip's",
-    "exact": "exact sum, rounded once",
+    "exact": "exact sums, rounded once where something reads them",
     "none": "not computed (time alone)",
 }
 
@@ -114,6 +115,10 @@ class Report:
         warnings: what a user should know.
         skipped_cycles: cycles not simulated one by one, because the state of the SM repeated.
         arrays: what the trace's `.store` asked for.
+        exact: the same names: the exact results of the whole trace, whose accumulators are rounded once; empty where
+            they were not computed.
+        distances: by name, how far each of `arrays` is from the one of `exact`.
+        exact_left_out: why there are no exact results; empty if there are.
         work: what a roofline needs.
     """
 
@@ -137,7 +142,15 @@ class Report:
     warnings: list[str]
     skipped_cycles: int
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    exact: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    distances: dict[str, Distance] = field(default_factory=dict)
+    exact_left_out: str = ""
     work: Work = field(default_factory=Work)
+
+    @property
+    def distance(self) -> Distance | None:
+        """How far all arrays together are from the exact ones; None where these were not computed."""
+        return joined(list(self.distances.values())) if self.distances else None
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the arrays, of which only types and shapes, ready for JSON."""
@@ -151,6 +164,8 @@ class Report:
             "undefined": self.undefined,
             "assumed": self.assumed,
             "warnings": self.warnings,
+            "exact": {name: asdict(distance) for name, distance in self.distances.items()},
+            "exact_left_out": self.exact_left_out,
             "arrays": {name: {"type": str(a.dtype), "shape": list(a.shape)} for name, a in self.arrays.items()},
         }
 
@@ -208,6 +223,12 @@ class Report:
         ]
         rows += [(section, name, value) for section in nested for name, value in table[section].items()]
         rows += [
+            (f"exact {name}", key, value)
+            for name, distance in table["exact"].items()
+            for key, value in distance.items()
+            if key != "types"
+        ]
+        rows += [
             (f"waits of warp {warp}", cause, cycles)
             for warp, row in self.waits.items()
             for cause, cycles in row.items()
@@ -240,11 +261,11 @@ class Report:
 
     def _headline(self) -> list[tuple[str, str]]:
         t, m = self.throughput, self.memory
-        exact = "not compared"
+        each = "not compared"
         if self.largest_ulp is not None:
             some = self.compared < self.matrix_instructions
             of = f" (first {self.compared:,} of {self.matrix_instructions:,} matrix instructions)" if some else ""
-            exact = f"{self.largest_ulp:,} ulp{of}"
+            each = f"{self.largest_ulp:,} ulp at most{of}"
         shared = f"{m.accesses:,} accesses, {m.bytes:,} bytes, {m.wavefronts:,} wavefronts"
         return [
             ("cycles", f"{self.cycles:,}"),
@@ -253,8 +274,16 @@ class Report:
             ("", f"{t.tflops_sm:.3f} TFLOPS of one SM, {t.tflops_chip:,.1f} TFLOPS of the chip"),
             ("shared memory", f"{shared}, {m.conflicts:,} of them bank conflicts"),
             ("arithmetic", ARITHMETIC[self.arithmetic]),
-            ("largest distance from the exact result", exact),
+            ("each instruction from the exact one", each),
+            *self._distance_lines(),
         ]
+
+    def _distance_lines(self) -> list[tuple[str, str]]:
+        """The distance of the whole trace, a row for each array."""
+        if self.arithmetic != "chip":
+            return []
+        shown = [f"{name}: {distance}" for name, distance in self.distances.items()] or [self.exact_left_out]
+        return list(zip(["whole trace from the exact one", *[""] * (len(shown) - 1)], shown, strict=True))
 
     def _wait_lines(self) -> list[str]:
         """A row for each warp, a column for each cause that took any cycle, and what part of all cycles each took."""
@@ -309,6 +338,10 @@ FIGURES = (
     Figure("arithmetic", "arithmetic", lambda run: run.arithmetic),
     Figure("largest_ulp", "largest_error_ulp", lambda run: run.largest_ulp),
     Figure("compared", "compared_instructions", lambda run: run.compared),
+    Figure("exact_elements", "exact_elements", lambda run: run.distance and run.distance.elements),
+    Figure("exact_differing", "exact_differing", lambda run: run.distance and run.distance.differing),
+    Figure("exact_nan", "exact_nan", lambda run: run.distance and run.distance.nan),
+    Figure("exact_largest_ulp", "exact_largest_ulp", lambda run: run.distance and run.distance.largest_ulp),
     Figure("skipped_cycles", "skipped_cycles", lambda run: run.skipped_cycles),
     Figure("", "assumed_tables", lambda run: len(run.assumed)),
 )

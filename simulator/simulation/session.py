@@ -128,7 +128,7 @@ class Session:
             )
             machine.arithmetic = "exact" if carries else self.arithmetic
             machine.undefined = self.undefined
-            machine.compare, machine.timed = self.compare, self.timed
+            machine.compare, machine.timed = self.compare, self.timed and machine.arithmetic == self.arithmetic
             machines.append(machine)
         if len(machines) == 2:
             machines[0].peer, machines[1].peer = machines[1], machines[0]
