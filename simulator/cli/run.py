@@ -96,10 +96,12 @@ def _window(text: str) -> tuple[int, int]:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim run` with parsed options; returns the exit code."""
-    return answer(lambda: _run(options), [options.output, options.exact_output, options.timeline, options.kanata, options.gantt])
+    files = [options.output, options.exact_output, options.timeline, options.kanata, options.gantt]
+    return answer(lambda: _run(options), files)
 
 
 def _run(options: argparse.Namespace) -> str:
+    from simulator.errors import ViewError
     from simulator.simulation.run import COMPARED, run
 
     timeline = _timeline(options)
@@ -113,13 +115,13 @@ def _run(options: argparse.Namespace) -> str:
         skip=not options.no_skip,
         timeline=timeline,
     )
+    if options.exact_output and not report.exact:
+        raise ViewError(f"no exact results: {report.exact_left_out}", "a trace with .store, --arithmetic chip")
     if timeline is not None:
         _write_timeline(options, timeline)
     if options.output:
         _write(options.output, report.arrays)
     if options.exact_output:
-        if not report.exact:
-            raise ViewError(f"no exact results: {report.exact_left_out}", "a trace with .store, --arithmetic chip")
         _write(options.exact_output, report.exact)
     return {"table": report.table, "json": lambda: report.json() + "\n", "csv": report.csv}[options.format]()
 

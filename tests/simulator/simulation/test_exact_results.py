@@ -18,11 +18,14 @@ import isa
 import simulator
 from isa.types import B1, F64, SCALE_TYPES, ElementType
 from simulator.arithmetic import sum_row, ulp_distance
-from simulator.simulation.exact import MOST_MULTIPLY_ADDS
+from simulator.state.carried import CarryingTensorMemory
 from tests.golden import reference
 from tests.simulator.arithmetic.test_exact import draw
+from tests.simulator.execute.test_tcgen05 import WIDE, Scene, any_bits, scene
+from tests.support import tcgen05_reference as ref
 from tests.support.cases import over
 from tests.support.small_traces import program, save
+from tests.support.tcgen05_reference import Case
 
 Tcsim = Callable[..., tuple[int, str, str]]
 Array = NDArray[Any]
@@ -190,7 +193,7 @@ def test_a_chain_of_64_is_rounded_once(tmp_path: Path, form: isa.MmaForm) -> Non
     """Every row of `mma` and `mma.sp`, every element."""
     chain = Chain(form)
     text, arrays = chain.text()
-    report = simulator.run(save(tmp_path, text, **arrays), None, exact=True)
+    report = simulator.run(save(tmp_path, text, **arrays), None, exact=True, compare=0)
     assert report.exact["d"][0].tolist() == chain.wanted().tolist()
     differing = form.d.gather(report.arrays["d"][0]) != form.d.gather(report.exact["d"][0])
     distance = report.distances["d"]
@@ -199,3 +202,234 @@ def test_a_chain_of_64_is_rounded_once(tmp_path: Path, form: isa.MmaForm) -> Non
     if form.a_type.is_float and form.a_type.bits > 8:  # large products that cancel cost the chip everything
         assert distance.largest_ulp is not None
         assert distance.largest_ulp > 1000
+
+
+# Who reads and who writes an accumulator
+
+
+def four(rng: np.random.Generator) -> tuple[dict[str, Array], list[Array]]:
+    """Operands of m16n8k16 in four sets, registers of A and B; and the fractions of C and of each set's products."""
+    form = isa.mma_form(F16)
+    chain = Chain(form, int(rng.integers(1 << 30)))
+    for given in chain.sets:
+        for name in "ab":
+            given[name] = numbers(rng, form.a_type, given[name].shape, "near one")
+    arrays = {"c": form.c.scatter(chain.c)}
+    for i, given in enumerate(chain.sets):
+        arrays[f"x{i}"] = np.concatenate([form.a.scatter(given["a"]), form.b.scatter(given["b"])])
+    parts = [values(chain.c, form.c_type, chain.unit) << 3 * chain.unit, *map(chain.products, chain.sets)]
+    return arrays, [np.vectorize(lambda x: Fraction(x, 1 << 4 * chain.unit), otypes=[object])(part) for part in parts]
+
+
+def to_f32(total: Array) -> Array:
+    """Fractions, rounded once: patterns."""
+    f32 = isa.element_type("f32")
+    return np.array([rounded(x, f32, False) for x in total.ravel()], np.uint32).reshape(total.shape)
+
+
+def of_f32(patterns: Array) -> Array:
+    """Fractions of f32 patterns."""
+    f32 = isa.element_type("f32")
+    return np.vectorize(lambda x: Fraction(value(int(x), f32, 160), 1 << 160), otypes=[object])(patterns)
+
+
+def mma(i: int, d: int = 0, c: int = 0) -> str:
+    """An instruction on operand set i, with D and C from these registers on."""
+    first = 16 + 6 * i
+    parts = [[d + j for j in range(4)], [first + j for j in range(4)], [first + 4, first + 5], [c + j for j in range(4)]]
+    return f"{F16} {', '.join('{' + ', '.join(f'%r{j}' for j in part) + '}' for part in parts)};"
+
+
+def run_four(tmp_path: Path, arrays: dict[str, Array], *lines: str, **how: Any) -> simulator.Report:
+    """The report of these lines, with C in %r0 to %r3 and the operand sets from %r16 on; %r0 to %r15 are stored."""
+    top = '.load %r0, "data.npz", "c";\n' + "\n".join(f'.load %r{16 + 6 * i}, "data.npz", "x{i}";' for i in range(4))
+    text = program(".trace 1\n.target sm_90a\n", "\n".join(lines), 1, 1024, top, '.store "d", %r0, 16;')
+    return simulator.run(save(tmp_path, text, **arrays), None, **how)
+
+
+def registers(report: simulator.Report, first: int) -> Array:
+    """Four registers of the exact result as D [row, column]."""
+    return isa.mma_form(F16).d.gather(np.ascontiguousarray(report.exact["d"][0, first : first + 4]))
+
+
+def test_four_instructions_that_are_rounded_four_times_give_another_result(tmp_path: Path) -> None:
+    """What exact sums of single instructions give is not the exact result."""
+    arrays, parts = four(np.random.default_rng(1))
+    report = run_four(tmp_path, arrays, *(mma(i) for i in range(4)))
+    assert (registers(report, 0) == to_f32(sum(parts))).all()
+    form = isa.mma_form(F16)
+    d = arrays["c"][None]
+    for i in range(4):
+        d = simulator.mma(F16, arrays[f"x{i}"][None, :4], arrays[f"x{i}"][None, 4:], d, "sm_90a", arithmetic="exact")
+    assert (form.d.gather(d[0]) != registers(report, 0)).any()
+    alone = run_four(tmp_path, arrays, *(mma(i) for i in range(4)), arithmetic="exact")
+    assert (alone.arrays["d"] == report.exact["d"]).all()
+    assert alone.exact["d"] is alone.arrays["d"]
+    assert not alone.distances
+
+
+def test_a_reader_gets_the_rounded_number_and_the_accumulator_goes_on_exactly(tmp_path: Path) -> None:
+    """What a move or an addition made of it goes on from the rounded number."""
+    arrays, (c, *p) = four(np.random.default_rng(2))
+    moves = [f"mov.b32 %r{4 + j}, %r{j};" for j in range(4)]
+    report = run_four(tmp_path, arrays, mma(0), mma(1), *moves, mma(2), mma(2, 8, 4))
+    once = c + p[0] + p[1]
+    assert (registers(report, 0) == to_f32(once + p[2])).all()
+    assert (registers(report, 4) == to_f32(once)).all()
+    moved = to_f32(of_f32(to_f32(once)) + p[2])
+    assert (registers(report, 8) == moved).all()
+    assert (moved != registers(report, 0)).any()
+
+
+def test_shared_memory_gets_the_rounded_number(tmp_path: Path) -> None:
+    arrays, (c, *p) = four(np.random.default_rng(3))
+    lines = ["mov.u32 %r15, %laneid;", "shl.b32 %r15, %r15, 4;"]
+    there = [f"st.shared.b32 [%r15+{4 * j}], %r{j};" for j in range(4)]
+    back = [f"ld.shared.b32 %r{4 + j}, [%r15+{4 * j}];" for j in range(4)]
+    report = run_four(tmp_path, arrays, *lines, mma(0), *there, *back, mma(1, 4, 4), mma(1))
+    assert (registers(report, 4) == to_f32(of_f32(to_f32(c + p[0])) + p[1])).all()
+    assert (registers(report, 0) == to_f32(c + p[0] + p[1])).all()
+
+
+def test_what_is_overwritten_is_not_carried(tmp_path: Path) -> None:
+    """Not even by the same bits, and lane by lane."""
+    arrays, (c, *p) = four(np.random.default_rng(4))
+    lines = [*(f"mov.b32 %r{8 + j}, %r{j};" for j in range(4)), "mov.u32 %r15, %laneid;", "setp.lt.u32 %p0, %r15, 16;"]
+    same = [f"@%p0 mov.b32 %r{j}, %r{j};" for j in range(4)]
+    zero = [f"mov.b32 %r{8 + j}, 0;" for j in range(4)]
+    report = run_four(tmp_path, arrays, *lines, mma(0), *same, mma(1), mma(0, 8, 8), *zero, mma(1, 8, 8))
+    carried, over = to_f32(c + p[0] + p[1]), to_f32(of_f32(to_f32(c + p[0])) + p[1])
+    lane, _, _ = isa.mma_form(F16).d.mapping.grid
+    assert (registers(report, 0) == np.where(lane < 16, over, carried)).all()
+    assert (carried != over)[lane < 16].any()
+    assert (registers(report, 8) == to_f32(p[1])).all()
+
+
+def test_an_accumulator_may_go_to_other_registers(tmp_path: Path) -> None:
+    """D and C need not be the same registers, nor overlap whole."""
+    arrays, (c, *p) = four(np.random.default_rng(5))
+    report = run_four(tmp_path, arrays, mma(0, 4, 0), mma(1, 5, 4), mma(2, 9, 4))
+    first, second = to_f32(c + p[0]), to_f32(c + p[0] + p[1])
+    assert (registers(report, 5) == second).all()
+    mixed = isa.mma_form(F16).d.scatter(first)[0], *isa.mma_form(F16).d.scatter(second)[:3]
+    assert report.exact["d"][0, 4].tolist() == mixed[0].tolist()
+    # C of the last one: register 4 of the first sum, then three registers of the second.
+    form = isa.mma_form(F16)
+    _, register, _ = form.d.mapping.grid
+    lane_of = np.where(register == 0, (c + p[0]), 0)
+    shifted = np.zeros((4, 32), object)
+    lane, index, _ = form.d.mapping.grid
+    shifted[index, lane] = c + p[0] + p[1]
+    taken = np.where(register == 0, lane_of, shifted[np.maximum(index - 1, 0), lane])
+    assert (registers(report, 9) == to_f32(taken + p[2])).all()
+
+
+def test_operands_that_are_results_are_rounded(tmp_path: Path) -> None:
+    """As A and B, and as C of another type, a result is the number that it was rounded to."""
+    arrays, (c, *p) = four(np.random.default_rng(6))
+    other = F16.replace("f32.f16.f16.f32", "f16.f16.f16.f16")
+    as_a = "%r0, %r1, %r2, %r3}, {%r20, %r21}, {%r4, %r5, %r6, %r7};"
+    line = f"{F16} {{%r8, %r9, %r10, %r11}}, {{{as_a}"
+    as_c = f"{other} {{%r12, %r13}}, {{%r16, %r17, %r18, %r19}}, {{%r20, %r21}}, {{%r0, %r1}};"
+    report = run_four(tmp_path, arrays, mma(0), line, as_c)
+    d = isa.mma_form(F16).d.scatter(to_f32(c + p[0]))[None]
+    zero = np.zeros((1, 4, 32), np.uint32)
+    b = arrays["x0"][None, 4:]
+    assert (report.exact["d"][0, 8:12] == simulator.mma(F16, d, b, zero, "sm_90a", arithmetic="exact")[0]).all()
+    wanted = simulator.mma(other, arrays["x0"][None, :4], b, d[:, :2], "sm_90a", arithmetic="exact")
+    assert (report.exact["d"][0, 12:14] == wanted[0]).all()
+
+
+# The report
+
+
+def test_not_a_number_is_reported_and_not_counted_as_right(tmp_path: Path) -> None:
+    """Sums that pass the largest number are none of the exact machine's: it goes on, the chip is at infinity."""
+    form = isa.mma_form(F16)
+    c = np.full(form.c.shape, 0x7F7FFFFF, np.uint32)  # the largest number
+    c[0, 0] = 0x7FC00000
+    a, b = np.full(form.a.shape, 0x7800, np.uint32), np.full(form.b.shape, 0x7800, np.uint32)  # 2^15
+    a[1] ^= 0x8000
+    arrays = {"c": form.c.scatter(c)}
+    for i in range(4):
+        sign = np.uint32(0x8000 * (i % 2))
+        arrays[f"x{i}"] = np.concatenate([form.a.scatter(a ^ sign), form.b.scatter(b)])
+    report = run_four(tmp_path, arrays, ".repeat 2 {", *(mma(i) for i in range(4)), "}")
+    wanted = c.copy()
+    wanted[0, 0] = 0x7FFFFFFF
+    assert (registers(report, 0) == wanted).all()
+    assert report.distances["d"].nan == 1
+    assert "1 NaN" in report.table()
+
+
+def test_distances_and_the_switch(tmp_path: Path, tcsim: Tcsim) -> None:
+    """One run has the chip's bits, the exact ones and both distances; without the exact ones it is as it was."""
+    arrays, _ = four(np.random.default_rng(8))
+    report = run_four(tmp_path, arrays, *(mma(i) for i in range(4)))
+    f32 = isa.element_type("f32")
+    x, y = (part["d"][0, :4] for part in (report.arrays, report.exact))
+    distance = report.distances["d"]
+    assert (distance.differing, distance.largest_ulp) == ((x != y).sum(), ulp_distance(x, y, f32).max())
+    assert distance.differing > 0
+    assert report.exact.keys() == report.arrays.keys()
+    row = report.to_frame().iloc[0]
+    assert (row.exact_differing, row.exact_largest_ulp) == (distance.differing, distance.largest_ulp)
+    off = simulator.run(tmp_path / "x.trace", None, exact=False)
+    assert (off.exact, off.distances, off.distance) == ({}, {}, None)
+    assert (off.arrays["d"] == report.arrays["d"]).all()
+    path = str(tmp_path / "x.trace")
+    code, out, _ = tcsim("run", path, "--format", "json", "--exact-output", str(tmp_path / "exact.npz"))
+    printed = json.loads(out)
+    assert code == 0
+    assert printed["exact"]["d"]["differing"] == printed["exact_differing"] == distance.differing
+    assert printed["largest_ulp"] == report.largest_ulp
+    assert (np.load(tmp_path / "exact.npz")["d"] == report.exact["d"]).all()
+    assert "elements differ" not in tcsim("run", path, "--no-exact")[1]
+    code, _, err = tcsim("run", path, "--arithmetic", "none", "--exact-output", str(tmp_path / "none.npz"))
+    assert (code, (tmp_path / "none.npz").exists()) == (2, False)
+    assert "no exact results" in err
+
+
+def test_a_large_trace_says_how_to_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays, _ = four(np.random.default_rng(9))
+    monkeypatch.setattr("simulator.simulation.exact.MOST_MULTIPLY_ADDS", 4 * isa.mma_form(F16).fma)
+    assert not run_four(tmp_path, arrays, ".repeat 4 {", mma(0), "}").exact_left_out
+    report = run_four(tmp_path, arrays, ".repeat 5 {", mma(0), "}")
+    assert not report.exact
+    assert "left out: 10,240 multiply-adds, more than 8,192; exact=True (--exact) computes it" in report.table()
+    assert run_four(tmp_path, arrays, ".repeat 5 {", mma(0), "}", exact=True).exact
+
+
+# Tensor Memory
+
+
+def carrying(it: Scene) -> None:
+    """Gives the CTAs a Tensor Memory that keeps exact values."""
+    for cta in it.ctas:
+        tmem = CarryingTensorMemory()
+        tmem.allocate(512)
+        tmem.words[:] = cta.tmem.words
+        cta.tmem = tmem
+
+
+CASES = [
+    *WIDE,
+    Case(kind="f16", m=128, n=16, d="f16", scale_d=1, enable=True),
+    Case(kind="f16", m=64, n=16, scale_d=2, lanes=(0xF0F0F0F0, 0, 0xFFFF, 1)),
+    Case(kind="f16", m=64, n=64, ws=True, enable=False),
+    Case(kind="i8", m=128, n=16, a="s8", b="u8", d="s32"),
+    Case(kind="i8", m=64, n=64, a="u8", b="u8", d="s32", saturate=True, sparse=True, ws=True),
+]
+
+
+@over("case", CASES, ids=str)
+def test_a_chain_of_64_in_tensor_memory(case: Case) -> None:
+    """Every kind, dense and sparse, of one CTA and of a pair: every cell, with numbers of any size."""
+    it = scene(case, any_bits(case, np.random.default_rng(7), finite=True))
+    carrying(it)
+    for _ in range(64):
+        it.run("exact")
+    for cta in it.ctas:
+        assert isinstance(cta.tmem, CarryingTensorMemory)
+        cta.tmem.settle()
+    it.check(ref.exact_chain(case, it.given, 64))
