@@ -139,7 +139,8 @@ class Superaccumulators:
         if not element.is_float:
             total = self.limbs[rows, 0]
             total = np.clip(total, -(1 << 31), (1 << 31) - 1) if saturate else total
-            return (total & _MASK).astype(np.uint32)
+            wrapped: Bits = (total & _MASK).astype(np.uint32)
+            return wrapped
         pattern = round_limbs(self.limbs[rows].T, self.digits.lowest, element)
         special = self.special[rows]
         if special.any():

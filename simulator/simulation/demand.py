@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from isa.forms.mma import is_mma
+from isa.forms.record import Form
 from simulator.execute.dynamic_info import BulkFacts, CopyFacts, Fact, FetchFacts, MmaFacts
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
@@ -37,6 +38,7 @@ class MultiplyAdds(NamedTuple):
 
 def multiply_adds(program: Program, executed: Executed) -> MultiplyAdds:
     """What a run's matrix instructions multiplied."""
+    parts: list[tuple[Form | MmaFacts, int]]
     parts = [(op.instruction.form, times) for op, times in program.operations if op.instruction.form.fma]
     parts += [(fact, times) for fact, times in executed.work.items() if isinstance(fact, MmaFacts)]
     return MultiplyAdds(

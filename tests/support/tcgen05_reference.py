@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -441,9 +441,8 @@ def exact_chain(case: Case, given: Operands, times: int) -> Words:
     products, c, half = a @ b.T, c * 2 ** (unit * (units - 1)), Fraction(1, 2**case.scale_d)
     if not case.enable:
         times = 1
-    sums = [Fraction(p, 2 ** (unit * units)) * sum(half**i for i in range(times)) for p in products.ravel()]
-    starts = [Fraction(x, 2 ** (unit * units)) * half**times for x in c.ravel()]
-    totals = [x + y for x, y in zip(sums, starts, strict=True)]
+    often, last, one = sum(half**i for i in range(times)), half**times, Fraction(1, 2 ** (unit * units))
+    totals = [(p * often + x * last) * one for p, x in zip(products.ravel(), c.ravel(), strict=True)]
     if case.d == "s32":
         wrapped = [min(max(int(x), -(2**31)), 2**31 - 1) if case.saturate else int(x) for x in totals]
         return np.array([x & 0xFFFFFFFF for x in wrapped], np.uint32).reshape(c.shape)

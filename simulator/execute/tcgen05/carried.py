@@ -46,4 +46,4 @@ def _start(plan: Plan, cta: Cta, tmem: CarryingTensorMemory, d: Accumulators, wr
     exact[exact] = sums.halve(cells[exact], plan.call.scale_d)
     if not exact.all():
         rounded = values_of(d.read(cta)[written], d.element)[~exact]
-        sums.set(cells[~exact], rounded * 2.0**-plan.call.scale_d)
+        sums.set(cells[~exact], rounded.astype(np.float64) * 2.0**-plan.call.scale_d)

@@ -102,7 +102,10 @@ class Chain:
         self.sets: list[dict[str, Array]] = []
         for i in range(SETS):
             wide = "finite" if i % 2 else "near one"
-            given = {name: numbers(rng, getattr(form, f"{name}_type"), getattr(form, name).shape, wide) for name in "ab"}
+            given = {
+                name: numbers(rng, element, getattr(form, name).shape, wide)
+                for name, element in (("a", form.a_type), ("b", form.b_type))
+            }
             if form.sparse:
                 given["e"] = rng.choice(np.array(form.metadata.codes, np.uint32), form.metadata.shape)
             if form.row.scale:
@@ -133,10 +136,9 @@ class Chain:
                 loads.append(f'.load {prefix}{free}, "data.npz", "{name}{i}";')
                 names[name] = vector(free, fragment.registers)
                 free += fragment.registers
-            words = {"e": lambda e: form.metadata.scatter(e, 0)} if form.sparse else {}
-            words |= {n: lambda s, n=n: getattr(form, n).scatter(s, 0, 0) for n in given if n.startswith("scale")}
-            for name, scatter in words.items():
-                arrays[f"{name}{i}"] = scatter(given[name])[None]
+            for name in given.keys() - {"a", "b"}:
+                where = form.metadata.scatter if name == "e" else getattr(form, name).scatter
+                arrays[f"{name}{i}"] = where(given[name], *(0,) * (1 if name == "e" else 2))[None]
                 loads.append(f'.load %r{single}, "data.npz", "{name}{i}";')
                 names[name] = f"%r{single}"
                 single += 1
@@ -173,7 +175,8 @@ class Chain:
     def wanted(self) -> Array:
         """D, registers."""
         form, unit = self.form, self.unit
-        total = (values(self.c, form.c_type, unit) << 3 * unit) + ROUNDS * sum(self.products(given) for given in self.sets)
+        every = np.sum([self.products(given) for given in self.sets], axis=0)
+        total = (values(self.c, form.c_type, unit) << 3 * unit) + ROUNDS * every
         fractions = [Fraction(x, 1 << 4 * unit) for x in total.ravel()]
         patterns = np.array([rounded(x, form.d_type, form.saturate) for x in fractions], np.uint64).reshape(total.shape)
         return form.d.scatter(patterns.astype(self.c.dtype))
@@ -236,7 +239,7 @@ def of_f32(patterns: Array) -> Array:
 def mma(i: int, d: int = 0, c: int = 0) -> str:
     """An instruction on operand set i, with D and C from these registers on."""
     first = 16 + 6 * i
-    parts = [[d + j for j in range(4)], [first + j for j in range(4)], [first + 4, first + 5], [c + j for j in range(4)]]
+    parts = [list(range(start, start + count)) for start, count in ((d, 4), (first, 4), (first + 4, 2), (c, 4))]
     return f"{F16} {', '.join('{' + ', '.join(f'%r{j}' for j in part) + '}' for part in parts)};"
 
 
@@ -256,7 +259,7 @@ def test_four_instructions_that_are_rounded_four_times_give_another_result(tmp_p
     """What exact sums of single instructions give is not the exact result."""
     arrays, parts = four(np.random.default_rng(1))
     report = run_four(tmp_path, arrays, *(mma(i) for i in range(4)))
-    assert (registers(report, 0) == to_f32(sum(parts))).all()
+    assert (registers(report, 0) == to_f32(np.sum(parts, axis=0))).all()
     form = isa.mma_form(F16)
     d = arrays["c"][None]
     for i in range(4):
