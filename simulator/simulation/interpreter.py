@@ -157,6 +157,8 @@ class Interpreter:
 
     def executed(self) -> Executed:
         """The results of the run."""
+        for machine in self.machines:
+            machine.settle()
         return Executed(store_all(self.program, *self.machines), self.groups, self.machines)
 
     def arrive(self, number: int, group: Group, barrier: tuple[int, int | None]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 LIBRARY = FOLDER / ("_kernel.dylib" if sys.platform == "darwin" else "_kernel.so")
-SOURCES = ("kernel.c", "floats.h", "kernel.h")
+SOURCES = ("kernel.c", "exact.h", "floats.h", "kernel.h")
 # No trapping and no errno, so that rounding becomes one vector instruction. Contraction is harmless: every product is
 # exact.
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
