@@ -300,7 +300,7 @@ class Sm(Machine):
         while pc < len(items) and isinstance(item := items[pc], TimedLoop):
             self.branch(warp, item)
             end, pc = pc, after_loop_end(item, pc, warp.counts)
-            if pc <= end and item.constant and self.may_skip(now) and warp is self.reference():
+            if pc <= end and self.may_skip(now) and warp is self.reference():
                 self.boundary = (warp, item)
         warp.pc = pc
         if pc < len(items):

@@ -58,8 +58,6 @@ class Skipper:
             return
         sm, now = self.machine, int(self.machine.env.now)
         chosen = [self.loop_of(warp, loop.depth) for warp in sm.warps]
-        if any(which is not None and not which.constant for which in chosen):
-            return
         counts = [0 if which is None else warp.counts[which.loop] for warp, which in zip(sm.warps, chosen, strict=True)]
         key, seen = self.state(chosen, now), self.seen.setdefault(loop.depth, {})
         before = seen.get(key)
@@ -167,9 +165,8 @@ class Skipper:
                 operands_ready = (warp.operands_ready - now, warp.operands_reason)
             place = warp.pc, warp.blocked, since - now
             state.append((*place, compiled, operands_ready, counts, starts, ready, pinned))
-            if parts.memory is not None and parts.queues is None:
-                state.append(tuple(sorted(warp.turns.items())))
+            state.append(tuple(sorted(warp.turns.items())))
             if parts.queues is not None:
                 moves = tuple(max(cycle - now, 0) for cycle in (warp.complete, *warp.moves))
-                state.append((moves, warp.arrived, tuple(sorted(warp.turns.items()))))
+                state.append((moves, warp.arrived))
         return tuple(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
-from simulator.timing.model import Job, StallReason, TimedCode, TimedOperation
+from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
 
 
 class Warp:
@@ -15,8 +15,7 @@ class Warp:
         base: the index in `Counters.stalls` at which its cycles are counted.
         pc: the place of its next operation in its code.
         counts: for each loop, how many runs are done.
-        runs: by place, executions of operations whose time varies.
-        turns: by place, executions of operations with several jobs, modulo their number.
+        turns: by place, the position of the next execution among the operation's `costs` or `jobs`.
         ready: for each register, when it can be read.
         producers: for each register, the unit that wrote it last.
         pinned: for each register that an access to memory reads, when it can be overwritten.
@@ -60,7 +59,6 @@ class Warp:
         "place",
         "producers",
         "ready",
-        "runs",
         "sent",
         "starts",
         "turns",
@@ -71,7 +69,6 @@ class Warp:
         self.base = place * REASONS
         self.pc = 0
         self.counts = [0] * len(code.ends)
-        self.runs: dict[int, int] = {}
         self.turns: dict[int, int] = {}
         self.ready = [0] * registers
         self.producers = [Unit.TENSOR] * registers
@@ -99,21 +96,20 @@ class Warp:
         jobs = operation.jobs.get(self.id) if operation.jobs else None
         if not jobs:
             return None
-        if len(jobs) == 1:
-            return jobs[0]
-        turn = self.turns.get(self.pc, 0)
-        self.turns[self.pc] = (turn + 1) % len(jobs)
-        return jobs[turn]
+        return self.next(jobs)
 
     def wavefronts(self, operation: TimedOperation) -> int:
         """How many wavefronts this execution of an access to shared memory takes."""
         assert operation.costs is not None
-        assert operation.column is not None
-        run = 0
-        if len(operation.costs) > 1:
-            run = self.runs.get(self.pc, 0)
-            self.runs[self.pc] = run + 1
-        return operation.costs[run][operation.column[self.id]]
+        return self.next(operation.costs[self.id])
+
+    def next(self, executions: Periodic[Entry]) -> Entry:
+        """The entry of this execution of the operation at hand."""
+        if len(executions.entries) == 1:
+            return executions.entries[0]
+        position = self.turns.get(self.pc, 0)
+        self.turns[self.pc] = executions.after(position)
+        return executions.entries[position]
 
 
 def warps_of(codes: list[TimedCode], cta_warps: int, registers: int, sub_cores: int) -> list[Warp]:

@@ -136,7 +136,7 @@ def test_what_nothing_reads() -> None:
         TimedOperation(Unit.ALU, 4, 2, (0,), (3,), 0),
         TimedOperation(Unit.SHARED, 23, 4, (9,), (3,), 0),  # overwritten by the addition
     ]
-    assert unread([*ins, TimedLoop(0, 2, 0, 0, True)]) == (1, 3)
+    assert unread([*ins, TimedLoop(0, 2, 0, 0)]) == (1, 3)
 
 
 def test_scoreboards_are_part_of_a_measured_loop() -> None:
