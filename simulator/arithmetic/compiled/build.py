@@ -1,21 +1,29 @@
 """Builds the kernel from its C sources: `python -m simulator.arithmetic.compiled.build`. Needs a C compiler (`CC`, or
 cc) and nothing else.
 
+The compiled timing engine (`simulator/timing/compiled`) is a part of it; its structures are written from the fields of
+`simulator/timing/records.py`.
+
 The installation runs this, too, and goes on without the kernel where it fails.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 FOLDER = Path(__file__).resolve().parent
 LIBRARY = FOLDER / ("_kernel.dylib" if sys.platform == "darwin" else "_kernel.so")
-SOURCES = ("kernel.c", "floats.h", "kernel.h")
+TIMING = FOLDER.parent.parent / "timing"
+UNITS = (FOLDER / "kernel.c", TIMING / "compiled" / "engine.c")
+RECORDS = TIMING / "records.py"
+SOURCES = (*UNITS, FOLDER / "floats.h", FOLDER / "kernel.h", RECORDS)
 # No trapping and no errno, so that rounding becomes one vector instruction. Contraction is harmless: every product is
 # exact.
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
@@ -25,8 +33,8 @@ def digest() -> int:
     """A number that identifies the C sources. The library contains the number of the sources it was built from
     (`tcsim_digest`)."""
     sources = hashlib.sha256()
-    for name in SOURCES:
-        sources.update((FOLDER / name).read_bytes())
+    for path in SOURCES:
+        sources.update(path.read_bytes())
     return int.from_bytes(sources.digest()[:7], "big")
 
 
@@ -34,14 +42,27 @@ def build() -> Path:
     """Compiles the kernel beside its sources; raises OSError or CalledProcessError (with the compiler's words in
     `stderr`) if that fails."""
     temporary = LIBRARY.with_name(f".{LIBRARY.name}.{os.getpid()}")
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    command = [*compiler, *FLAGS, f"-DTCSIM_DIGEST={digest()}", "-o", str(temporary), str(FOLDER / "kernel.c"), "-lm"]
+    compiler = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, f"-DTCSIM_DIGEST={digest()}"]
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        with TemporaryDirectory() as folder:
+            (Path(folder) / "records.h").write_text(_header(), encoding="utf-8")
+            command = [*compiler, f"-I{folder}", "-o", str(temporary), *map(str, UNITS), "-lm"]
+            subprocess.run(command, check=True, capture_output=True, text=True)
         os.replace(temporary, LIBRARY)
     finally:
         temporary.unlink(missing_ok=True)
     return LIBRARY
+
+
+def _header() -> str:
+    """The C structures of the timing engine; its module is loaded by its path, as packages it belongs to need more than
+    the standard library."""
+    spec = importlib.util.spec_from_file_location("timing_records", RECORDS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return str(module.header())
 
 
 def main() -> int:
