@@ -32,6 +32,11 @@ def _record(kind: Record) -> Record:
     return kind
 
 
+def fields(kind: type[ctypes.Structure]) -> list[tuple[str, type]]:
+    """Names and types of a record's fields."""
+    return [(field[0], field[1]) for field in kind._fields_]
+
+
 def link(record: ctypes.Structure, **arrays: array[int]) -> None:
     """Lets the fields `NAME_array` of a record point to the arrays with these names."""
     for name, values in arrays.items():
@@ -269,7 +274,7 @@ def header() -> str:
     text = ["#include <stdint.h>", f"#define NEVER INT64_C({NEVER})", f"#define ASLEEP {ASLEEP}"]
     for kind in (CostRecord, ItemRecord, WarpRecord, CoreRecord, SmRecord):
         text.append(f"struct {kind.__name__} {{")
-        for name, sort in kind._fields_:
+        for name, sort in fields(kind):
             pointer = _POINTS_TO.get(name, "int64_t *")
             text.append(f"    {pointer if sort is ctypes.c_void_p else 'int64_t '}{name};")
         text.append("};")

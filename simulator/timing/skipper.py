@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from simulator.timing.counters import REASONS
 from simulator.timing.model import StallReason, TimedLoop
+from simulator.timing.reasons import BY_NUMBER
 from simulator.timing.sm import Sm
 from simulator.timing.warp import Warp
 
@@ -99,7 +100,7 @@ class Skipper:
         for warp, cycles in waited:
             counters.stalls[warp.base + warp.blocked] += cycles
             if self.sm.observer is not None:
-                self.sm.observer.wait(warp, StallReason(warp.blocked), cycles)
+                self.sm.observer.wait(warp, BY_NUMBER[warp.blocked], cycles)
         self.skipped += periods * (now - before.cycle)
         return True
 

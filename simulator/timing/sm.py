@@ -31,7 +31,7 @@ from simulator.timing.global_memory import GlobalMemory
 from simulator.timing.machine import Machine
 from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, has_jobs, registers_of
 from simulator.timing.observer import Stall, TimingObserver
-from simulator.timing.reasons import PIPE_TAKEN, PRODUCED_BY
+from simulator.timing.reasons import BY_NUMBER, PIPE_TAKEN, PRODUCED_BY
 from simulator.timing.records import ASLEEP, NEVER
 from simulator.timing.schedule import extra, schedule
 from simulator.timing.sequences import expand
@@ -177,7 +177,7 @@ class Sm(Machine):
             if until > cycle:
                 counted[base + reason] += until - cycle
                 if stalls is not None:
-                    stalls.append(Stall(StallReason(reason), cycle, until))
+                    stalls.append(Stall(BY_NUMBER[reason], cycle, until))
                 cycle = until
         counted[base + (StallReason.SEQUENCE if operation.part else StallReason.ISSUED)] += 1
         if self.observer is not None and stalls is not None:

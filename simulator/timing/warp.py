@@ -82,7 +82,7 @@ class Warp(WarpRecord):
             if isinstance(item, TimedOperation) and item.costs:
                 executions = item.costs[self.id]
                 entries = self.entries.setdefault(id(executions.entries), array("q", executions.entries))
-                self.costs[place] = (entries.buffer_info()[0], len(entries), executions.prefix)
+                self.costs[place] = CostRecord(entries.buffer_info()[0], len(entries), executions.prefix)
         self.costs_array = ctypes.addressof(self.costs)
 
     def state(self, now: int, minimum: int, margin: int) -> list[int]:

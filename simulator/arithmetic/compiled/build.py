@@ -20,10 +20,10 @@ from tempfile import TemporaryDirectory
 
 FOLDER = Path(__file__).resolve().parent
 LIBRARY = FOLDER / ("_kernel.dylib" if sys.platform == "darwin" else "_kernel.so")
-TIMING = FOLDER.parent.parent / "timing"
-UNITS = (FOLDER / "kernel.c", TIMING / "compiled" / "engine.c")
-RECORDS = TIMING / "records.py"
-SOURCES = (*UNITS, FOLDER / "floats.h", FOLDER / "kernel.h", RECORDS)
+ROOT = FOLDER.parent.parent
+UNITS = ("arithmetic/compiled/kernel.c", "timing/compiled/engine.c")
+RECORDS = "timing/records.py"
+SOURCES = (*UNITS, "arithmetic/compiled/floats.h", "arithmetic/compiled/kernel.h", RECORDS)  # in ROOT
 # No trapping and no errno, so that rounding becomes one vector instruction. Contraction is harmless: every product is
 # exact.
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
@@ -33,8 +33,8 @@ def digest() -> int:
     """A number that identifies the C sources. The library contains the number of the sources it was built from
     (`tcsim_digest`)."""
     sources = hashlib.sha256()
-    for path in SOURCES:
-        sources.update(path.read_bytes())
+    for name in SOURCES:
+        sources.update((ROOT / name).read_bytes())
     return int.from_bytes(sources.digest()[:7], "big")
 
 
@@ -46,7 +46,7 @@ def build() -> Path:
     try:
         with TemporaryDirectory() as folder:
             (Path(folder) / "records.h").write_text(_header(), encoding="utf-8")
-            command = [*compiler, f"-I{folder}", "-o", str(temporary), *map(str, UNITS), "-lm"]
+            command = [*compiler, f"-I{folder}", "-o", str(temporary), *(str(ROOT / name) for name in UNITS), "-lm"]
             subprocess.run(command, check=True, capture_output=True, text=True)
         os.replace(temporary, LIBRARY)
     finally:
@@ -57,7 +57,7 @@ def build() -> Path:
 def _header() -> str:
     """The C structures of the timing engine; its module is loaded by its path, as packages it belongs to need more than
     the standard library."""
-    spec = importlib.util.spec_from_file_location("timing_records", RECORDS)
+    spec = importlib.util.spec_from_file_location("timing_records", ROOT / RECORDS)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

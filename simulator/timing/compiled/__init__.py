@@ -14,7 +14,7 @@ from isa.forms.record import Unit
 from simulator.arithmetic.compiled import library
 from simulator.timing.cores import SubCore
 from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation
-from simulator.timing.records import ItemRecord, link
+from simulator.timing.records import ItemRecord, fields, link
 from simulator.timing.sm import ASYNCHRONOUS, Sm
 from simulator.timing.tables import POLICIES
 
@@ -133,7 +133,7 @@ class CompiledEngine:
 
     def _items(self, code: TimedCode) -> ctypes.Array[ItemRecord]:
         records = (ItemRecord * len(code.items))()
-        names = [name for name, _ in ItemRecord._fields_ if name in TimedOperation.__slots__]
+        names = [name for name, _ in fields(ItemRecord) if name in TimedOperation.__slots__]
         for record, item, inside in zip(records, code.items, code.inside, strict=True):
             record.looped = bool(inside)
             if isinstance(item, TimedLoop):
