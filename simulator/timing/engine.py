@@ -11,6 +11,9 @@ is rare comes back to Python. A loop whose state repeats is skipped, exactly (`s
 
 from __future__ import annotations
 
+import logging
+import time
+from math import prod
 from typing import Any
 
 from simulator.errors import DeadlockError
@@ -24,6 +27,9 @@ from simulator.timing.result import Timing
 from simulator.timing.skipper import Skipper
 from simulator.timing.sm import Sm
 from simulator.timing.warp import Warp
+
+PATIENCE = 5.0  # seconds after which a run says how long it will take
+_LOG = logging.getLogger("tcsim")
 
 
 class Engine:
@@ -47,7 +53,12 @@ class Engine:
             DeadlockError: warps are unfinished and nothing is left to happen.
         """
         sm, calendar = self.sm, self.sm.calendar
+        begun, rounds = time.monotonic(), 0
         while not sm.over:
+            rounds += 1
+            if begun and (rounds % 1024 == 0 or sm.now > rounds << 20) and time.monotonic() - begun > PATIENCE:
+                self.estimate(time.monotonic() - begun)
+                begun = 0.0
             due = calendar.next
             if self.run_ahead(NEVER if due > NEVER else int(due)):
                 continue
@@ -85,6 +96,16 @@ class Engine:
         if self.sm.observer is None or self.sm.now >= self.sm.observer.steps_until:
             self.skipper.look(warp, loop)
 
+    def estimate(self, seconds: float) -> None:
+        """Says how much is to be timed one by one, and about how long it takes as it goes."""
+        done = sum(self.sm.counters.issued)
+        total = sum(len(code.warps) * executions(code) for code in self.sm.codes)
+        _LOG.warning(
+            "tcsim: %s instructions are timed one by one, which takes about %s; Ctrl-C ends it",
+            f"{total:,}",
+            _duration(seconds * (total - done) / max(done, 1)),
+        )
+
     def deadlock(self) -> DeadlockError:
         """The error that says which warps wait for what never comes."""
         sm = self.sm
@@ -109,6 +130,23 @@ class Engine:
             more["tmem_busy"] = tuple(counters.tensor_memory)
         shared = max(counters.shared)
         return Timing(cycles, waits, list(counters.issued), busy, shared, self.skipper.skipped, **more)
+
+
+def executions(code: TimedCode) -> int:
+    """How many instructions each warp of a program issues."""
+    counts = {number: end.count for number, end in code.ends.items()}
+    return sum(
+        prod(counts[loop] for loop in inside)
+        for item, inside in zip(code.items, code.inside, strict=True)
+        if not isinstance(item, TimedLoop)
+    )
+
+
+def _duration(seconds: float) -> str:
+    for unit, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds > 2 * unit:
+            return f"{seconds / unit:,.0f} {name}"
+    return f"{seconds:.0f} seconds"
 
 
 def simulate(

@@ -26,7 +26,7 @@ from simulator.timing.records import SmRecord, link
 from simulator.timing.tables import Shared
 from simulator.timing.warp import Warp
 
-_WINDOW = 1 << 14  # cycles of which is known whether they are taken, at first
+WINDOW = 1 << 14  # cycles of which is known whether they are taken, at first
 
 
 class Access(NamedTuple):
@@ -67,7 +67,7 @@ class SharedMemory:
         for core, ring in zip(cores, self.accesses, strict=True):
             link(core, accesses=ring)
         self.taken, self.window = bytearray(), 0
-        self.resize(_WINDOW)
+        self.resize(WINDOW)
 
     def resize(self, window: int) -> None:
         """Makes the window longer."""
