@@ -28,7 +28,7 @@ from simulator.timing.skipper import Skipper
 from simulator.timing.sm import Sm
 from simulator.timing.warp import Warp
 
-PATIENCE = 5.0  # seconds after which a run says how long it will take
+PATIENCE = 5.0  # seconds after which a run says how long it will take, if that is longer than as long again
 _LOG = logging.getLogger("tcsim")
 
 
@@ -100,11 +100,10 @@ class Engine:
         """Says how much is to be timed one by one, and about how long it takes as it goes."""
         done = sum(self.sm.counters.issued)
         total = sum(len(code.warps) * executions(code) for code in self.sm.codes)
-        _LOG.warning(
-            "tcsim: %s instructions are timed one by one, which takes about %s; Ctrl-C ends it",
-            f"{total:,}",
-            _duration(seconds * (total - done) / max(done, 1)),
-        )
+        left = seconds * (total - done) / max(done, 1)
+        if left > PATIENCE:
+            words = "tcsim: %s instructions are timed one by one, which takes about %s; Ctrl-C ends it"
+            _LOG.warning(words, f"{total:,}", _duration(left))
 
     def deadlock(self) -> DeadlockError:
         """The error that says which warps wait for what never comes."""

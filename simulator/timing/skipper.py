@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from simulator.timing.counters import REASONS
 from simulator.timing.model import StallReason, TimedLoop
@@ -38,6 +39,8 @@ class Skipper:
     deep as that at whose end the reference warp is, once of the innermost. The number of periods skipped is the largest
     after which no warp has left that loop; counters grow by as many periods.
 
+    What is remembered of a state is small: a digest of 128 bits of most of it.
+
     Args:
         words: the state of shared memory, sub-cores and warps from the compiled engine; without it Python collects it.
     """
@@ -54,7 +57,7 @@ class Skipper:
         if loop.count - reference.counts[loop.loop] < 2:
             return
         sm, now = self.sm, self.sm.now
-        state = (loop.depth, self.words(), *self.beside(now))
+        state = (loop.depth, blake2b(self.words(), digest_size=16).digest(), *self.beside(now))
         choices = [[self.loop_of(warp, loop.depth) for warp in sm.warps]]
         innermost = [self.loop_of(warp, -1) for warp in sm.warps]
         if innermost != choices[0]:
