@@ -17,7 +17,7 @@ from simulator.simulation.interpreter import Executed
 from simulator.state.registers import WARP_SIZE
 from simulator.timing.compile import bind, compile_code
 from simulator.timing.config import Config
-from simulator.timing.model import TimedCode
+from simulator.timing.model import TimedCode, by_warp
 
 _VALUES_ALONE = "config none: values without time"
 Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
@@ -45,7 +45,8 @@ def timed_codes(program: Program, codes: list[TimedCode], executed: Executed, co
     """The compiled codes, with what a run has found out: wavefronts of shared memory, and what asynchronous
     instructions did."""
     for code, timed in zip(program.codes, codes, strict=True):
-        bind(timed, config, costs_of(code, executed), _facts(code, program, executed, config))
+        costs = {index: by_warp(*table) for index, table in costs_of(code, executed).items()}
+        bind(timed, config, costs, _facts(code, program, executed, config))
     return codes
 
 

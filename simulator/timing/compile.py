@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from isa.forms.mma import MmaForm, is_mma
 from isa.forms.record import Form, Time, Unit
 from isa.forms.tcgen05 import is_tcgen05_mma
@@ -21,14 +18,13 @@ from simulator.execute.dynamic_info import Fact, Idle, cycle
 from simulator.program.lowering import Code, LoopEnd, Operation
 from simulator.state.registers import Numbering
 from simulator.timing.config import Config
-from simulator.timing.model import Job, TimedCode, TimedLoop, TimedOperation, nesting, unread
+from simulator.timing.model import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, unread
 from simulator.timing.tables import kind_of
 from simulator.timing.tcgen05 import Cost, cost
 
-Facts = Mapping[int, Mapping[int, Sequence[Fact]]]
-
-
-Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
+Executions = Sequence[Fact] | Periodic[Fact]  # of one warp: all that it does, or what repeats of it
+Facts = Mapping[int, Mapping[int, Executions]]
+Costs = Mapping[int, Mapping[int, Periodic[int]]]
 
 
 def compile_code(code: Code, config: Config, costs: Costs | None = None, facts: Facts | None = None) -> TimedCode:
@@ -40,7 +36,7 @@ def compile_code(code: Code, config: Config, costs: Costs | None = None, facts: 
     items: list[TimedOperation | TimedLoop] = []
     for item in code.items:
         if isinstance(item, LoopEnd):
-            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, True, unread(items[item.start :])))
+            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, unread(items[item.start :])))
         else:
             items.append(_timed(item, config))
     _pipes(items, config)
@@ -55,10 +51,11 @@ def bind(code: TimedCode, config: Config, costs: Costs, facts: Facts) -> None:
     """Fills in what only a run can tell, in place of what an earlier run told.
 
     Args:
-        costs: for the index of each operation that uses shared memory: the warps, and wavefronts [execution, warp].
-        facts: for the index of each operation of tcgen05, mbarrier, fence and barrier.cluster, and each warp that runs
-            it: the facts of its executions, all of them or their shortest `dynamic_info.cycle`. A warp without facts
-            takes nothing but an issue slot.
+        costs: for the index of each operation that uses shared memory, and each warp that runs it: the wavefronts of
+            its executions.
+        facts: for the index of each operation of tcgen05, mbarrier, fence, barrier.cluster and global memory, and each
+            warp that runs it: the facts of its executions, all of them or those that repeat. A warp without facts takes
+            nothing but an issue slot.
 
     Raises:
         ConfigError: the config has no times for them.
@@ -66,15 +63,13 @@ def bind(code: TimedCode, config: Config, costs: Costs, facts: Facts) -> None:
     """
     for place, item in enumerate(code.items):
         if isinstance(item, TimedLoop):
-            item.constant = all(part.constant for part in code.items[item.start : place])
-        elif item.jobs is not None:
+            continue
+        if item.jobs is not None:
             item.jobs, latency = _jobs(item.unit, facts.get(place, {}), config, item.line)
             if item.unit in _TIMED_BY_JOBS:
                 item.latency = latency
         elif item.costs is not None:
-            warps, table = costs.get(place, ((), _ONE_WAVEFRONT))
-            rows = table[:1] if (table == table[:1]).all() else table
-            item.costs, item.column = rows.tolist(), {warp: column for column, warp in enumerate(warps)}
+            item.costs = dict(costs.get(place, {}))
 
 
 def _timed(op: Operation, config: Config) -> TimedOperation:
@@ -112,8 +107,7 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
         op.line,
         sent=1 if op.writes else 1 + words,
         forwarding_penalty=0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency,
-        costs=_ONE_WAVEFRONT.tolist(),
-        column={},
+        costs={},
     )
 
 
@@ -166,7 +160,7 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
 
 def asynchronous(
     unit: Unit,
-    facts: Mapping[int, Sequence[Fact]],
+    facts: Mapping[int, Executions],
     config: Config,
     *,
     reads: tuple[int, ...] = (),
@@ -184,14 +178,17 @@ def asynchronous(
 
 
 def _jobs(
-    unit: Unit, facts: Mapping[int, Sequence[Fact]], config: Config, line: int
-) -> tuple[dict[int, tuple[Job, ...]], int]:
+    unit: Unit, facts: Mapping[int, Executions], config: Config, line: int
+) -> tuple[dict[int, Periodic[Job]], int]:
     """For each warp what its executions do and cost, and the shortest time until any result; errors as
     `asynchronous`."""
-    jobs: dict[int, tuple[Job, ...]] = {}
+    jobs: dict[int, Periodic[Job]] = {}
     costs: dict[Fact, Cost | None] = {}
     for warp, executions in facts.items():
-        for fact in set(executions) - costs.keys():
+        if not isinstance(executions, Periodic) and not executions:
+            continue
+        repeating = executions if isinstance(executions, Periodic) else Periodic(cycle(executions))
+        for fact in set(repeating.entries) - costs.keys():
             if isinstance(fact, _KNOWN) and not isinstance(fact, FACTS[unit]):
                 raise ValueError(
                     f"line {line}: {type(fact).__name__} is no fact of an instruction of the unit {unit.name}"
@@ -204,8 +201,7 @@ def _jobs(
             except ConfigError as error:
                 where = f"line {line} of the trace: " if line else ""
                 raise ConfigError(error.path, error.key, where + error.reason, error.legal) from None
-        if executions:
-            jobs[warp] = tuple(Job(fact, costs[fact]) for fact in cycle(executions))
+        jobs[warp] = Periodic([Job(fact, costs[fact]) for fact in repeating.entries], repeating.prefix)
     latency = min((price.latency for price in costs.values() if price is not None), default=1)
     return jobs, latency
 
@@ -230,7 +226,6 @@ FACTS: dict[Unit, tuple[type, ...]] = {
 }
 _WITHOUT_COST = (Idle, *FACTS[Unit.GLOBAL], *FACTS[Unit.SHARED])
 _TIMED_BY_JOBS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)  # whose latency is that of what they do
-_ONE_WAVEFRONT = np.ones((1, 0), np.int64)
 _KNOWN = tuple(kind for kinds in FACTS.values() for kind in kinds)
 
 

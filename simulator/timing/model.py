@@ -5,12 +5,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple, Self
+from typing import Generic, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from isa.forms.record import Time, Unit
 from simulator.execute.dynamic_info import Fact
 from simulator.timing import sequences_config
 from simulator.timing.tcgen05 import Cost
+
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True, slots=True)
+class Periodic(Generic[Entry]):
+    """What each execution of an operation does or costs, in order: all entries once, and from `prefix` on again and
+    again.
+
+    Execution i has entries[i] where i < len(entries), and entries[prefix + (i - prefix) % (len(entries) - prefix)]
+    behind that. Where the period is not known, the entries are those of all executions: nothing is asked for behind
+    them.
+
+    Raises:
+        ValueError: nothing repeats.
+    """
+
+    entries: Sequence[Entry]
+    prefix: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.prefix < len(self.entries):
+            raise ValueError(f"a prefix of {self.prefix} of {len(self.entries)} entries leaves nothing that repeats")
+
+    def after(self, position: int) -> int:
+        """The position in `entries` of the execution that follows the one at `position`."""
+        return position + 1 if position + 1 < len(self.entries) else self.prefix
+
+    def position(self, execution: int) -> int:
+        """The position in `entries` of an execution, counted from 0."""
+        ahead = execution - self.prefix
+        return execution if ahead < 0 else self.prefix + ahead % (len(self.entries) - self.prefix)
+
+
+def by_warp(warps: Sequence[int], table: NDArray[np.int64]) -> dict[int, Periodic[int]]:
+    """The wavefronts of each warp from a table [execution, warp]: one entry where they never change."""
+    rows = table[:1] if (table == table[:1]).all() else table
+    return {warp: Periodic(column) for warp, column in zip(warps, rows.T.tolist(), strict=True)}
 
 
 class StallReason(IntEnum):
@@ -62,9 +103,7 @@ class TimedOperation:
         forwarding_penalty: cycles that integer results come later to this operation than to others of its unit: from
             another pipe, or to the address of a load that writes the same register.
         time: the timing class of an integer instruction, which says what pipe it goes to; else None.
-        costs: wavefronts of each execution and warp, [execution][warp]; one row where they never change. None but for
-            shared memory.
-        column: for each warp its place in a row of `costs`.
+        costs: for each warp the wavefronts of its executions. None but for accesses to shared memory.
         sparse: whether it is a sparse matrix instruction.
         result_from, result_until, ports: of its `TensorClass`.
         shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
@@ -72,8 +111,8 @@ class TimedOperation:
             `operand_stall` of them for operands of the next instruction, the rest for `stall_reason`.
         compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation;
             else 0.
-        jobs: for each warp the repeating sequence of what its executions do (units TCGEN05, TMEM and SYNC); no entry
-            for a warp that takes nothing but an issue slot.
+        jobs: for each warp what its executions do (units TCGEN05, TMEM and SYNC; loads, stores and copies of global
+            memory); no entry for a warp that takes nothing but an issue slot.
         place: the index of its instruction in the code.
         emulated: of an instruction that the chip does not have: the sequence that takes its place, and the registers of
             its operands (`sequences.expand`).
@@ -96,9 +135,8 @@ class TimedOperation:
     forwarding_penalty: int = 0
     time: Time | None = None
     barrier: tuple[int, int | None] | None = None
-    costs: list[list[int]] | None = None
-    column: dict[int, int] | None = None
-    jobs: dict[int, tuple[Job, ...]] | None = None
+    costs: dict[int, Periodic[int]] | None = None
+    jobs: dict[int, Periodic[Job]] | None = None
     sparse: bool = False
     result_from: int = 0
     result_until: int = 0
@@ -115,18 +153,12 @@ class TimedOperation:
     movable: int = 0
     either: bool = False
 
-    @property
-    def constant(self) -> bool:
-        """Whether every execution takes the same time."""
-        return self.costs is None or len(self.costs) == 1
-
 
 @dataclass(slots=True)
 class TimedLoop:
     """The end of a loop: back to `start` until `count` runs are done.
 
     Attributes:
-        constant: whether every operation in the body takes the same time in every execution.
         unread: registers that the body loads from shared memory and that it overwrites before it reads them.
     """
 
@@ -134,7 +166,6 @@ class TimedLoop:
     count: int
     depth: int
     loop: int
-    constant: bool
     unread: tuple[int, ...] = ()
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from isa.forms.record import Unit
 from simulator.timing.compile import matrix
 from simulator.timing.config import Config
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.sequences_config import Row, Sequence, Sequences, Value
 from simulator.timing.sequences_order import in_order
 
@@ -76,7 +76,7 @@ class _Expansion:
         self.computed: dict[tuple[int, ...], tuple[_Known, ...]] = {}
         self.instances = 0
         self.shared: dict[tuple[int, int, int], int] = {}
-        self.column = dict.fromkeys(code.warps, 0)
+        self.one_wavefront = dict.fromkeys(code.warps, Periodic((1,)))
 
     def items(self) -> list[Item]:
         return self.finished(_flat(self.walk(0, len(self.code.items), ()).out, []))
@@ -212,8 +212,7 @@ class _Expansion:
                 reads,
                 writes,
                 line,
-                costs=[[1]],
-                column=self.column,
+                costs=self.one_wavefront,
             )
         if row.kind in ("call", "return"):
             return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)

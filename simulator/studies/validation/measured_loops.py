@@ -32,7 +32,7 @@ from simulator.state.registers import WARP_SIZE, Numbering, Sort
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop
+from simulator.timing.model import TimedLoop, by_warp
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
@@ -131,9 +131,8 @@ class Loop:
             )
             if ours:
                 code = linearise(Block(ours, (Repeat(count, part.steps, 0),), 0), numbering)
-                timed = compile_code(
-                    code, config, {index: (ours, np.repeat(table, len(ours), 1)) for index, table in wavefronts.items()}
-                )
+                costs = {index: by_warp(ours, np.repeat(table, len(ours), 1)) for index, table in wavefronts.items()}
+                timed = compile_code(code, config, costs)
                 for item, wait in zip(timed.items, (*part.waits, part.end), strict=True):
                     if isinstance(item, TimedLoop):
                         item.unread = wait

@@ -51,7 +51,7 @@ def stream(
         raise ValueError(f"a stream of {depth} MMAs; legal: up to {UNROLLED}, or a multiple of it")
     items: list[TimedOperation | TimedLoop] = [one(Unit.SYNC, InitFacts(_BARRIER, 1)), *body]
     if times:
-        items.append(TimedLoop(1, times, 0, 0, True))
+        items.append(TimedLoop(1, times, 0, 0))
     items += [one(Unit.TCGEN05, CommitFacts((_BARRIER,), mma.cta_group)), one(Unit.SYNC, WaitFacts(_BARRIER, 0))]
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
     return simulate(config, [TimedCode((0,), items, nesting(items), ends)], 1, 1)

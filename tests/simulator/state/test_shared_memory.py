@@ -15,6 +15,7 @@ from simulator.studies.validation.measured_loops import Loop
 from simulator.studies.validation.shared_memory import GROUPS, _loops
 from simulator.timing.config import load_config
 from simulator.timing.model import TimedLoop, TimedOperation, unread
+from simulator.timing.records import SmRecord
 from simulator.timing.shared_memory import SharedMemory
 from tests.support.cases import examples, over
 
@@ -109,7 +110,7 @@ def test_a_rule_off_is_seen() -> None:
 @settings(max_examples=examples(100), deadline=None)
 def test_places(accesses: list[tuple[int, int, int]], cycles: int, interval: int) -> None:
     """Wavefronts never share a cycle, keep their distance, and take the first cycles that are left."""
-    memory = SharedMemory(replace(H100.shared, cycles=cycles, wavefront_interval=interval), 1, 1, 1)
+    memory = SharedMemory(replace(H100.shared, cycles=cycles, wavefront_interval=interval), SmRecord(sms=1), [], 1)
     taken: set[int] = set()
     now = 0
     for later, ahead, count in accesses:
@@ -136,7 +137,7 @@ def test_what_nothing_reads() -> None:
         TimedOperation(Unit.ALU, 4, 2, (0,), (3,), 0),
         TimedOperation(Unit.SHARED, 23, 4, (9,), (3,), 0),  # overwritten by the addition
     ]
-    assert unread([*ins, TimedLoop(0, 2, 0, 0, True)]) == (1, 3)
+    assert unread([*ins, TimedLoop(0, 2, 0, 0)]) == (1, 3)
 
 
 def test_scoreboards_are_part_of_a_measured_loop() -> None:

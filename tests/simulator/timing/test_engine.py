@@ -22,7 +22,7 @@ from simulator.state.shared import wavefronts
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop, TimedOperation
+from simulator.timing.model import TimedLoop, TimedOperation, by_warp
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
 from tests.support.cases import case_of, examples, exhaustive, over
@@ -912,7 +912,7 @@ def simulated(config: Config, codes: list[Code], warps: int, registers: int, cos
     timed = []
     for code in codes:
         tables = {
-            op.index: (code.warps, np.array(costs[id(code), op.index]))
+            op.index: by_warp(code.warps, np.array(costs[id(code), op.index]))
             for op in code.operations
             if unit_of(op) == "shared"
         }

@@ -37,7 +37,7 @@ from simulator.program.lowering import linearise
 from simulator.timing.compile import asynchronous, compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule
 from simulator.timing.tables import Issue, Loop
@@ -91,7 +91,7 @@ def flatten(items: list[Item], warps: Sequence[int], body: Body, config: Config,
         if isinstance(part, Repeat):
             start, loop = len(items), loops
             loops = flatten(items, warps, part.body, config, depth + 1, loops + 1)
-            items.append(TimedLoop(start, part.count, depth, loop, True))
+            items.append(TimedLoop(start, part.count, depth, loop))
         elif isinstance(part, TimedOperation):
             items.append(part)
         else:
@@ -106,7 +106,6 @@ def alu(writes: int, *reads: int) -> TimedOperation:
 
 def load(writes: int, wavefronts: int, warps: Sequence[int] = range(8)) -> TimedOperation:
     """ld.shared of so many wavefronts."""
-    column = dict.fromkeys(warps, 0)
     return TimedOperation(
         Unit.SHARED,
         B200.shared.latency,
@@ -114,8 +113,7 @@ def load(writes: int, wavefronts: int, warps: Sequence[int] = range(8)) -> Timed
         (),
         (writes,),
         0,
-        costs=[[wavefronts]],
-        column=column,
+        costs=dict.fromkeys(warps, Periodic((wavefronts,))),
     )
 
 
@@ -258,8 +256,8 @@ def test_compiled() -> None:
     found = compiled(wait, {0: [WaitFacts(BAR, r % 2) for r in range(9)], 1: [Idle()]}, B200)
     assert found.jobs is not None
     assert found.unit is Unit.SYNC
-    assert [job.fact for job in found.jobs[0]] == [WaitFacts(BAR, 0), WaitFacts(BAR, 1)]
-    assert found.jobs[1] == ((Idle(), None),)
+    assert [job.fact for job in found.jobs[0].entries] == [WaitFacts(BAR, 0), WaitFacts(BAR, 1)]
+    assert found.jobs[1].entries == [(Idle(), None)]
     found = compiled(
         "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r4, %r5}, [%r0];",
         {0: [MoveFacts(False, 64)], 1: [MoveFacts(False, 64)]},
@@ -673,7 +671,7 @@ class Reference:
             took = op.latency
         elif op.unit is Unit.SHARED:
             assert op.costs is not None
-            shared, waves = self.config.shared, op.costs[0][0]
+            shared, waves = self.config.shared, op.costs[thread.id].entries[0]
             at, taken = max(now, self.port[thread.core]), self.taken[thread.cta]
             self.port[thread.core] = at + shared.port_cycles
             places = []
@@ -694,7 +692,7 @@ class Reference:
             took = places[-1] - now + op.latency
         else:
             assert op.jobs is not None
-            jobs = op.jobs[thread.id]
+            jobs = op.jobs[thread.id].entries
             turn = thread.turns.get(thread.pc, 0)
             thread.turns[thread.pc] = turn + 1
             match fact := jobs[turn % len(jobs)].fact:
@@ -860,8 +858,8 @@ def codes_of(made: Programs, config: Config) -> list[TimedCode]:
         for item in found.items:
             if isinstance(item, TimedOperation) and item.jobs is not None:
                 item.jobs = {warp: next(iter(item.jobs.values()))}
-            elif isinstance(item, TimedOperation) and item.column is not None:
-                item.column = {warp: 0}
+            elif isinstance(item, TimedOperation) and item.costs is not None:
+                item.costs = {warp: next(iter(item.costs.values()))}
         codes.append(found)
     return codes
 

@@ -27,7 +27,7 @@ from simulator.errors import DeadlockError, ViewError
 from simulator.program import load
 from simulator.timing.compile import compile_code
 from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason
+from simulator.timing.model import StallReason, by_warp
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.views.timeline import Timeline, chrome, kanata
@@ -153,7 +153,7 @@ def recorded(
     config, timed = variant.config, []
     for code in codes:
         tables = {
-            op.index: (code.warps, engine.np.array(costs[id(code), op.index]))  # type: ignore[attr-defined]
+            op.index: by_warp(code.warps, engine.np.array(costs[id(code), op.index]))  # type: ignore[attr-defined]
             for op in code.operations
             if engine.unit_of(op) == "shared"
         }
