@@ -19,7 +19,7 @@ from simulator.execute.registry import longest
 
 Steps = NDArray[np.int64]
 _LARGE = 1 << 62  # values and products of 64 bits from here on are not followed
-_FEW = 64  # turns for which bits must stay, or a field of bits not overflow, to follow it that far
+_FEW = 16  # turns for which bits must stay, or a field of bits not overflow, to follow it that far
 FOREVER = 1 << 62
 
 

@@ -164,7 +164,7 @@ class Interpreter:
             relevant = relevance(program.codes, program.numbering, undefined=not lean)
             by_code = {id(code): found for code, found in zip(program.codes, relevant, strict=True)}
             if lean:
-                self.light = {id(code): light_executors(found) for code, found in zip(program.codes, relevant, strict=True)}
+                self.light = {code: light_executors(found) for code, found in by_code.items()}
             if flat:
                 self.repeats = Repeats(program.numbering, self.groups, machines, by_code, self.flow, lean=lean)
 

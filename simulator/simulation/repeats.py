@@ -197,9 +197,8 @@ class Repeats:
     def values(self, group: Group) -> tuple[NDArray[np.generic], ...]:
         """By sort, the registers of a group that matter where it is: [warp, register, lane]."""
         banks = self.machines[group.code.cta].registers.banks
-        return tuple(
-            bank[group.warps[:, None], np.array(indices, np.intp)] for bank, indices in zip(banks, self.numbers(group), strict=True)
-        )
+        numbers = (np.array(indices, np.intp) for indices in self.numbers(group))
+        return tuple(bank[group.warps[:, None], indices] for bank, indices in zip(banks, numbers, strict=True))
 
     def memory(self) -> tuple[object, ...]:
         """What decides what happens beside registers: memory that is read, and what counts races."""
