@@ -74,6 +74,10 @@ class Barriers:
                 waiting.clear()
         return released
 
+    def state(self) -> tuple[object, ...]:
+        """Which warps wait at which barrier, in their order, for how many."""
+        return tuple((n, tuple(warps), self.wanted[n]) for n, warps in sorted(self.arrived.items()) if warps)
+
     def describe(self) -> list[str]:
         """Which warps wait at which barrier, as lines of a deadlock's message."""
         return [

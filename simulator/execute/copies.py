@@ -38,7 +38,7 @@ def load_global(instruction: Instruction, form: Form) -> Executor:
         where = filled(machine, read_addresses(machine, warps))
         write(machine, warps, np.swapaxes(extended(machine.memory.read(where, size), form), 1, 2))
         machine.note(instruction, warps)
-        return Outcome(facts=_fetched(machine, "load", where, size))
+        return Outcome(facts=fetched(machine, "load", where, size))
 
     return run
 
@@ -54,15 +54,19 @@ def store_global(instruction: Instruction, form: Form) -> Executor:
         lanes = machine.threads(warps)
         machine.memory.write(where[lanes], data[lanes])
         machine.note(instruction, warps)
-        return Outcome(facts=_fetched(machine, "store", where, size))
+        return Outcome(facts=fetched(machine, "store", where, size))
 
     return run
 
 
-def _fetched(machine: CtaState, kind: str, where: Addresses, size: int) -> tuple[Fact, ...]:
-    """For each warp, the fact of its access to global memory: how many lines and sectors it touches."""
+def fetched(
+    machine: CtaState, kind: str, where: Addresses, size: int, written: NDArray[np.int64] | None = None
+) -> tuple[Fact, ...]:
+    """For each warp, the fact of its access to global memory: how many lines and sectors it touches, and of a copy how
+    many wavefronts of shared memory it takes (`written`)."""
     lines, sectors = (touched(where, size, unit, machine.active).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
-    return tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, strict=True))
+    taken = [0] * len(where) if written is None else written.tolist()
+    return tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, taken, strict=True))
 
 
 @prepares("cp.async.ca", "cp.async.cg")
@@ -88,9 +92,7 @@ def copy(instruction: Instruction, form: Form) -> Executor:
             raced(machine, races + int((machine.copies.under_way[mine] > 0).sum()))
             machine.copies.begin(warp, mine)
         machine.note(instruction, warps, writes=region(machine, filled(machine, where), width))
-        written = wavefronts(filled(machine, where), width).tolist()
-        lines, sectors = (touched(origin, width, unit, machine.active).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
-        return Outcome(facts=tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, written, strict=True)))
+        return Outcome(facts=fetched(machine, kind, origin, width, wavefronts(filled(machine, where), width)))
 
     return run
 

@@ -42,7 +42,7 @@ def executor(instruction: Instruction) -> Executor:
         IsaError: no function is registered for it.
     """
     run = prepare(instruction)
-    return run if instruction.guard is None else _guarded(instruction, run)
+    return run if instruction.guard is None else guarded(instruction, run)
 
 
 # Guards: @%p0
@@ -54,13 +54,13 @@ def guarded_lanes(guard: Guard, machine: CtaState, warps: Warps) -> Lanes:
     return ~lanes if guard.negated else lanes
 
 
-def _guarded(instruction: Instruction, run: Executor) -> Executor:
+def guarded(instruction: Instruction, run: Executor) -> Executor:
     """An executor that executes an instruction for those threads alone whose guard lets them."""
     guard, collective = instruction.guard, instruction.form.collective
     assert guard is not None
     off = Idle() if instruction.form.dynamic else None
 
-    def guarded(machine: CtaState, warps: Warps) -> Outcome:
+    def run_guarded(machine: CtaState, warps: Warps) -> Outcome:
         lanes = guarded_lanes(guard, machine, warps)
         some, every = np.logical_or.reduce(lanes, axis=1), np.logical_and.reduce(lanes, axis=1)
         if not some.any():
@@ -87,7 +87,7 @@ def _guarded(instruction: Instruction, run: Executor) -> Executor:
             machine.active = None
         return _spread(outcome, chosen, lanes)
 
-    return guarded
+    return run_guarded
 
 
 def _spread(outcome: Outcome, chosen: NDArray[np.intp], lanes: Lanes) -> Outcome:

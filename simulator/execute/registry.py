@@ -14,7 +14,7 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -30,8 +30,10 @@ from simulator.state.registers import Warps
 Array = NDArray[Any]
 Prepare = Callable[[Instruction, Form], Executor]
 Operation = TypeVar("Operation", bound=Callable[..., Any])
+Entry = TypeVar("Entry")
 
 _prepared: dict[str, Prepare] = {}
+_of_operands: set[str] = set()  # of these, the opcodes of functions of operands
 LAZY_MODULES = {"tcgen05": "simulator.execute.tcgen05"}  # by the first part of an opcode: loaded when one is executed
 
 
@@ -52,6 +54,7 @@ def executes(*opcodes: str) -> Callable[[Operation], Operation]:
 
     def register(operation: Operation) -> Operation:
         prepares(*opcodes)(lambda instruction, _: of_operands(operation, instruction))
+        _of_operands.update(opcodes)
         return operation
 
     return register
@@ -87,10 +90,24 @@ def find(form: Form) -> Prepare | None:
     module = LAZY_MODULES.get(form.opcode.split(".", 1)[0])
     if module is not None:
         import_module(module)
+    return longest(form, _prepared)
+
+
+def longest(form: Form, table: Mapping[str, Entry]) -> Entry | None:
+    """The entry of a table for the first parts of a form's opcode, at least its name: the longest that fits."""
+    return table.get(_key(form, table))
+
+
+def of_operands_alone(form: Form) -> bool:
+    """Whether an instruction does nothing but compute D from its operands, each thread for itself."""
+    return not form.collective and _key(form, _prepared) in _of_operands
+
+
+def _key(form: Form, table: Mapping[str, Any]) -> str:
     opcode = form.opcode
-    while len(opcode) > len(form.name) and opcode not in _prepared:
+    while len(opcode) > len(form.name) and opcode not in table:
         opcode = opcode.rpartition(".")[0]
-    return _prepared.get(opcode)
+    return opcode
 
 
 def prepare(instruction: Instruction) -> Executor:

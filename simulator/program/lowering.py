@@ -127,16 +127,47 @@ def after_loop_end(end: Loop, place: int, counts: MutableSequence[int]) -> int:
     return place + 1
 
 
-def in_order(code: Code, once: Collection[int] = ()) -> Iterator[Operation]:
-    """The operations of a code in the order in which each of its warps executes them; those of the loops `once` are run
-    a single time."""
-    counts, place, items = [0] * code.loops, 0, code.items
-    while place < len(items):
-        item = items[place]
-        if isinstance(item, Operation):
-            yield item
-            place += 1
-        elif item.loop in once:
-            place += 1
-        else:
-            place = after_loop_end(item, place, counts)
+class Cursor:
+    """Where a warp, or a group of warps in lock step, is in its code.
+
+    Attributes:
+        place: the place in the flat list of what comes next.
+        counts: for each loop, the runs that are done since it was entered.
+    """
+
+    __slots__ = ("code", "counts", "place")
+
+    def __init__(self, code: Code) -> None:
+        self.code, self.place, self.counts = code, 0, [0] * code.loops
+
+    def pass_ends(self, once: Collection[int] = ()) -> LoopEnd | None:
+        """Moves on from the end of a loop, if one is next; returns it if its body is run again. The loops `once` are
+        run a single time."""
+        items = self.code.items
+        while self.place < len(items) and isinstance(end := items[self.place], LoopEnd):
+            if end.loop in once:
+                self.place += 1
+                continue
+            self.place = after_loop_end(end, self.place, self.counts)
+            if self.place == end.start:
+                return end
+        return None
+
+    @property
+    def operation(self) -> Operation | None:
+        """The operation that is next; None at the end of the code."""
+        item = self.code.items[self.place] if self.place < len(self.code.items) else None
+        assert not isinstance(item, LoopEnd)
+        return item
+
+
+def in_order(code: Code) -> Iterator[Operation]:
+    """The operations of a code in the order in which each of its warps executes them."""
+    cursor = Cursor(code)
+    while True:
+        cursor.pass_ends()
+        operation = cursor.operation
+        if operation is None:
+            return
+        yield operation
+        cursor.place += 1

@@ -6,12 +6,15 @@ The interpreter executes a whole group at once, as arrays with one row for each 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.execute.dynamic_info import Fact
-from simulator.program.lowering import Code
+from simulator.program.lowering import Code, Cursor
+from simulator.simulation.executions import Executions
 
 
 @dataclass
@@ -21,20 +24,35 @@ class Group:
     Attributes:
         code: the code that they run.
         warps: intp [warp]: their numbers within the CTA.
-        wavefronts: by index of each operation that uses shared memory: for each execution the cycles, int64 [warp].
+        wavefronts: by index of each operation that uses shared memory: for each execution the cycles of each warp.
         lanes: by index of those operations whose guard may leave threads out: for each execution the number of threads
-            that took part, int64 [warp].
-        facts: by index of each operation whose time depends on more than its opcode, then by warp: what each execution
+            of each warp that took part.
+        facts: by index of each operation whose time depends on more than its opcode: for each execution what each warp
             did (`simulator.execute.dynamic_info`).
         unwritten: by (register, line) of the first read of a register that nothing had written: the warps that read it.
+        skipped: turns of loops that were known without executing them, of each warp.
     """
 
     code: Code
     warps: NDArray[np.intp]
-    wavefronts: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict)
-    lanes: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict)
-    facts: dict[int, dict[int, list[Fact | None]]] = field(default_factory=dict)
+    wavefronts: dict[int, Executions[tuple[int, ...]]] = field(default_factory=dict)
+    lanes: dict[int, Executions[tuple[int, ...]]] = field(default_factory=dict)
+    facts: dict[int, Executions[tuple[Fact | None, ...]]] = field(default_factory=dict)
     unwritten: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+    skipped: int = 0
+
+    def note(self, what: str, index: int, row: tuple[Any, ...]) -> None:
+        """Notes what an execution of an operation gave each warp: "wavefronts", "lanes" or "facts"."""
+        table: dict[int, Executions[tuple[Any, ...]]] = getattr(self, what)
+        executions = table.get(index)
+        if executions is None:
+            executions = table[index] = Executions()
+        executions.append(row)
+
+    @cached_property
+    def cursor(self) -> Cursor:
+        """Where the warps are in their code."""
+        return Cursor(self.code)
 
 
 def grouped(codes: list[Code]) -> list[Group]:
@@ -43,7 +61,8 @@ def grouped(codes: list[Code]) -> list[Group]:
     Warps may part where one of them can wait for something that the others need not wait for.
     """
     may_part = any(
-        (op.barrier and (op.barrier[1] is not None or op.instruction.guard)) or op.instruction.form.parts_warps
+        (op.barrier and (op.instruction.guard or _waits_for_others(code, codes, *op.barrier)))
+        or op.instruction.form.parts_warps
         for code in codes
         for op in code.operations
     )
@@ -52,3 +71,16 @@ def grouped(codes: list[Code]) -> list[Group]:
         for code in codes
         for warps in ([[w] for w in code.warps] if may_part else [list(code.warps)])
     ]
+
+
+def _waits_for_others(code: Code, codes: list[Code], number: int, warps: int | None) -> bool:
+    """Whether warps of a code may be released one by one from a barrier: not from one of all warps of the CTA, nor from
+    one that is for the warps of this code alone."""
+    if warps is None:
+        return False
+    return any(
+        op.barrier is not None and op.barrier[0] == number and (other is not code or op.barrier[1] != len(code.warps))
+        for other in codes
+        if other.cta == code.cta
+        for op in other.operations
+    )

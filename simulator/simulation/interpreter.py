@@ -27,10 +27,13 @@ from simulator.execute.cta_state import CtaState, Executor, PendingWait
 from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.dynamic_info import Fact
 from simulator.program.data import store_all
-from simulator.program.lowering import Code, LoopEnd, Operation, in_order
+from simulator.program.lowering import Operation
 from simulator.program.program import Program
 from simulator.simulation.group import Group, grouped
+from simulator.simulation.light import light_executors
 from simulator.simulation.observer import Observer
+from simulator.simulation.relevance import relevance
+from simulator.simulation.repeats import Repeats
 from simulator.state import AddressError
 
 
@@ -39,7 +42,7 @@ class Executed:
     """The results of running a program for its values.
 
     Attributes:
-        arrays: by name, what the program's `.store` lines asked for.
+        arrays: by name, what the program's `.store` lines asked for; none where no results are computed.
         groups: the groups of warps, with what was noted about each.
         machines: the final state of each CTA.
     """
@@ -56,14 +59,19 @@ class Executed:
     @cached_property
     def work(self) -> Counter[Fact]:
         """What asynchronous instructions did, and how many executions of all warps did just that."""
-        return Counter(
-            fact
-            for group in self.groups
-            for rows in group.facts.values()
-            for facts in rows.values()
-            for fact in facts
-            if fact is not None
-        )
+        counts: Counter[Fact] = Counter()
+        for group in self.groups:
+            for executions in group.facts.values():
+                for row, times in executions.totals().items():
+                    for fact in row:
+                        if fact is not None:
+                            counts[fact] += times
+        return counts
+
+    @property
+    def skipped(self) -> int:
+        """Turns of loops that were known without executing them, of all warps."""
+        return sum(group.skipped * len(group.warps) for group in self.groups)
 
     @property
     def warnings(self) -> list[str]:
@@ -87,15 +95,27 @@ class Executed:
         return counts + Counter({"read-before-write": reads}) if reads else counts
 
 
-def interpret(program: Program, machines: list[CtaState], observers: Sequence[Observer] = ()) -> Executed:
+def interpret(
+    program: Program,
+    machines: list[CtaState],
+    observers: Sequence[Observer] = (),
+    *,
+    flat: bool = True,
+    lean: bool = False,
+) -> Executed:
     """Runs a program on CTAs that are ready to run, and leaves them in their final state.
+
+    Args:
+        flat: whether turns of loops in which nothing new happens may be skipped, where no results are computed: what is
+            noted is the same, but registers and memory are not those of a whole run.
+        lean: whether only what takes time is wanted: neither values nor undefined cases.
 
     Raises:
         TraceError: an access outside of shared memory, or an instruction that cannot be executed.
         UndefinedBehavior: under the policy "raise", and for what stops a chip.
         DeadlockError: a barrier that not all warps reach, an mbarrier whose phase is never complete.
     """
-    interpreter = Interpreter(program, machines, observers)
+    interpreter = Interpreter(program, machines, observers, flat=flat, lean=lean)
     interpreter.run()
     return interpreter.executed()
 
@@ -121,14 +141,32 @@ class Interpreter:
         groups: the groups of warps and what was noted about them; also valid when a run ends with an error.
     """
 
-    def __init__(self, program: Program, machines: list[CtaState], observers: Sequence[Observer] = ()) -> None:
+    def __init__(
+        self,
+        program: Program,
+        machines: list[CtaState],
+        observers: Sequence[Observer] = (),
+        *,
+        flat: bool = False,
+        lean: bool = False,
+    ) -> None:
         self.program, self.machines, self.observers = program, machines, tuple(observers)
         self.groups = grouped(program.codes)
         self.barriers = [Barriers(program.warps) for _ in machines]
-        self.running = {number: (group, self.walk(group)) for number, group in enumerate(self.groups)}
+        self.running = {number: (group, self.walk(number, group)) for number, group in enumerate(self.groups)}
         self.ready = list(self.running)
         self.blocked: dict[int, set[int]] = {}  # groups at named barriers: the warps that have not been released
         self.waiting: dict[int, _Stop] = {}  # groups that wait for something else
+        lean = lean and _without_values(program, machines, self.observers)
+        self.repeats: Repeats | None = None
+        self.light: dict[int, dict[int, Executor | None]] = {}
+        if lean or (flat and _without_values(program, machines, self.observers)):
+            relevant = relevance(program.codes, program.numbering, undefined=not lean)
+            by_code = {id(code): found for code, found in zip(program.codes, relevant, strict=True)}
+            if lean:
+                self.light = {code: light_executors(found) for code, found in by_code.items()}
+            if flat:
+                self.repeats = Repeats(program.numbering, self.groups, machines, by_code, self.flow, lean=lean)
 
     def run(self) -> None:
         """Runs all groups to the end; raises what `interpret` raises."""
@@ -159,7 +197,8 @@ class Interpreter:
         """The results of the run."""
         for machine in self.machines:
             machine.settle()
-        return Executed(store_all(self.program, *self.machines), self.groups, self.machines)
+        computed = any(machine.arithmetic != "none" for machine in self.machines)
+        return Executed(store_all(self.program, *self.machines) if computed else {}, self.groups, self.machines)
 
     def arrive(self, number: int, group: Group, barrier: tuple[int, int | None]) -> None:
         """Lets a group arrive at a named barrier; the groups that this releases are ready again."""
@@ -219,18 +258,40 @@ class Interpreter:
         finished = warps - sum(len(group.warps) for group, _ in self.running.values())
         return (*lines, f"{finished} of {warps} warps are finished or have no program")
 
-    def walk(self, group: Group) -> Generator[_Stop]:
+    def flow(self) -> tuple[object, ...]:
+        """Where all groups are, and what decides which of them goes on when; the counts of loops are left out."""
+        return (
+            tuple(self.ready),
+            tuple((number, group.cursor.place) for number, (group, _) in self.running.items()),
+            tuple((number, tuple(sorted(warps))) for number, warps in self.blocked.items()),
+            tuple(self.waiting),
+            tuple(barriers.state() for barriers in self.barriers),
+        )
+
+    def walk(self, number: int, group: Group) -> Generator[_Stop]:
         """Executes a group's code; yields wherever the group has to wait, and is resumed when it is released."""
-        machine, observers = self.machines[group.code.cta], self.observers
+        machine, cursor = self.machines[group.code.cta], group.cursor
         seen = np.zeros(len(group.code.items), np.bool_)
-        once = _idle_loops(group.code) if machine.arithmetic == "none" else ()
-        instead = None
-        for index, item in enumerate(in_order(group.code, once)):
-            if not seen[item.index]:
+        light = self.light.get(id(group.code), {})
+        index = 0
+        while True:
+            while (end := cursor.pass_ends()) is not None:
+                if self.repeats is not None:
+                    self.repeats.look(number, end)
+            item = cursor.operation
+            if item is None:
+                return
+            instead = light.get(item.index)
+            if item.index in light and instead is None:
+                cursor.place += 1
+                continue
+            if not seen[item.index] and not light:
                 seen[item.index] = item.instruction.guard is None
                 _note_unwritten(group, item, machine)
-            if observers:
-                substitutes = [observer.before(machine, group, item, index) for observer in observers]
+            if self.repeats is not None:
+                self.repeats.follow(number, group, item, machine)
+            elif self.observers:
+                substitutes = [observer.before(machine, group, item, index) for observer in self.observers]
                 instead = next((executes for executes in substitutes if executes is not None), None)
             if item.barrier is None:
                 block = self.execute(group, item, machine, instead)
@@ -242,6 +303,8 @@ class Interpreter:
                 yield _Stop(item.barrier, None, item.line)
                 machine.line = item.line
                 machine.note(item.instruction, group.warps)
+            cursor.place += 1
+            index += 1
 
     def execute(
         self, group: Group, item: Operation, machine: CtaState, instead: Executor | None = None
@@ -253,13 +316,11 @@ class Interpreter:
         except (AddressError, IsaError, UndefinedBehavior) as error:
             raise self.placed(error, item.line) from None
         if outcome.wavefronts is not None:
-            group.wavefronts.setdefault(item.index, []).append(outcome.wavefronts)
+            group.note("wavefronts", item.index, tuple(outcome.wavefronts.tolist()))
             if outcome.lanes is not None:
-                group.lanes.setdefault(item.index, []).append(outcome.lanes)
+                group.note("lanes", item.index, tuple(outcome.lanes.tolist()))
         if outcome.facts:
-            facts_by_warp = group.facts.setdefault(item.index, {int(warp): [] for warp in group.warps})
-            for facts, fact in zip(facts_by_warp.values(), outcome.facts, strict=True):
-                facts.append(fact)
+            group.note("facts", item.index, outcome.facts)
         return outcome.block
 
     def passes(self, group: Group, item: Operation, machine: CtaState) -> bool:
@@ -300,11 +361,12 @@ def _note_unwritten(group: Group, item: Operation, machine: CtaState) -> None:
             group.unwritten.setdefault((register, item.line), set()).add(warp)
 
 
-def _idle_loops(code: Code) -> set[int]:
-    """The loops that change nothing when matrix results are not computed: those of matrix instructions alone."""
-    idle = set()
-    for end in (item for item in code.items if isinstance(item, LoopEnd)):
-        body = code.items[end.start : end.index]
-        if all(isinstance(item, LoopEnd) or item.instruction.form.time is Time.TENSOR for item in body):
-            idle.add(end.loop)
-    return idle
+def _without_values(program: Program, machines: list[CtaState], observers: Sequence[Observer]) -> bool:
+    """Whether a run is one whose values nobody asks for, and whose instructions all work on one CTA's warps alone."""
+    return (
+        not observers
+        and program.ctas == 1
+        and not any(op.instruction.form.asynchronous for op, _ in program.operations)
+        and not any(op.instruction.form.time is Time.CLUSTER_BARRIER for op, _ in program.operations)
+        and all(machine.arithmetic == "none" and not machine.listeners for machine in machines)
+    )

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-from numpy.typing import NDArray
-
 from isa.forms.mma import is_mma
 from isa.forms.record import Unit
 from simulator.arithmetic.rows import INFERRED, sum_row
@@ -19,7 +16,6 @@ from simulator.simulation.demand import multiply_adds, work_of
 from simulator.simulation.exact import ExactResults
 from simulator.simulation.interpreter import Executed
 from simulator.simulation.report import Memory, Report, Throughput, Work
-from simulator.simulation.timed import costs_of
 from simulator.state.registers import WARP_SIZE
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config
@@ -34,7 +30,7 @@ def report_of(
     program: Program, config: Config | None, executed: Executed, timing: Timing, exact: ExactResults
 ) -> Report:
     """The report of a run; without a config the timing is that of nothing."""
-    memory = _memory(program, executed)
+    memory = _memory(executed)
     machine = executed.machine
     compared = sum(cta.compared for cta in executed.machines)
     counts: Counter[str] = Counter()
@@ -96,37 +92,23 @@ def _utilisation(timing: Timing, ctas: int) -> dict[str, float]:
     return shares | ({"path to L2": timing.memory_busy / cycles} if timing.memory_busy else {})
 
 
-def _memory(program: Program, executed: Executed) -> Memory:
+def _memory(executed: Executed) -> Memory:
     accesses = moved = wavefronts = needed = 0
-    for code in program.codes:
-        for index, (warps, table) in costs_of(code, executed).items():
-            op = code.items[index]
+    for group in executed.groups:
+        for index, executions in group.wavefronts.items():
+            op = group.code.items[index]
             assert isinstance(op, Operation)
-            form = op.instruction.form
-            assert form.access is not None
-            each = form.access.bytes
-            lanes = [group.lanes[index] for group in executed.groups if group.code is code and index in group.lanes]
-            if lanes:  # a guard left threads out
-                bytes_moved = np.concatenate([np.stack(rows).ravel() for rows in lanes]) * each
-                accesses, moved, needed = (
-                    accesses + int((bytes_moved > 0).sum()),
-                    moved + int(bytes_moved.sum()),
-                    needed + _lines(bytes_moved),
-                )
-            else:
-                times = table.shape[0] * len(warps)
-                accesses, moved, needed = (
-                    accesses + times,
-                    moved + times * each * WARP_SIZE,
-                    needed + times * -(-each * WARP_SIZE // LINE_BYTES),
-                )
-            wavefronts += int(table.sum())
+            assert op.instruction.form.access is not None
+            each, warps = op.instruction.form.access.bytes, len(group.warps)
+            lanes = {(WARP_SIZE,) * warps: executions.count}
+            if index in group.lanes:  # a guard left threads out
+                lanes = group.lanes[index].totals()
+            for row, times in lanes.items():
+                sizes = [threads * each for threads in row if threads]
+                accesses, moved = accesses + times * len(sizes), moved + times * sum(sizes)
+                needed += times * sum(-(-size // LINE_BYTES) for size in sizes)
+            wavefronts += sum(times * sum(row) for row, times in executions.totals().items())
     return Memory(accesses, moved, wavefronts, max(wavefronts - needed, 0))
-
-
-def _lines(sizes: NDArray[np.int64]) -> int:
-    """Wavefronts that accesses of these sizes need at least."""
-    return int((-(-sizes // LINE_BYTES)).sum())
 
 
 def _assumed(config: Config | None, program: Program, executed: Executed) -> list[str]:

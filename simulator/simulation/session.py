@@ -194,6 +194,7 @@ class Session:
         skip: bool = True,
         sms: int = 1,
         observer: TimingObserver | None = None,
+        flat: bool = True,
     ) -> Timing:
         """The cycles of a run.
 
@@ -202,21 +203,22 @@ class Session:
             skip: whether repetitions of a loop may be skipped; the cycles are the same.
             sms: SMs of the chip that do the same at the same time and share L2.
             observer: is told what happens when.
+            flat: whether a run that computes no results may skip what happens again; the cycles are the same.
 
         Raises:
             ConfigError: something that takes a time that the config does not tell.
             DeadlockError: warps that wait for what never comes.
         """
-        executed = executed or self._without_results()
+        executed = executed or self._without_results(flat)
         codes = timed_codes(self.program, self._compiled, executed, self.chip)
         total, ctas = self.program.numbering.total, self.program.ctas
         return simulate(self.chip, codes, self.program.warps, total, skip=skip, ctas=ctas, sms=sms, observer=observer)
 
-    def _without_results(self) -> Executed:
+    def _without_results(self, flat: bool = True) -> Executed:
         machines = self.copies()
         for machine in machines:
             machine.arithmetic, machine.compare, machine.timed = "none", 0, True
-        return self.run(machines=machines)
+        return interpret(self.program, machines, flat=flat, lean=flat and self.undefined == "hardware")
 
     @cached_property
     def issue_cycles(self) -> dict[int, NDArray[np.int64]]:

@@ -3,24 +3,23 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeVar, cast
 
 from simulator.errors import ConfigError, TraceError
 from simulator.execute.dynamic_info import Fact
 from simulator.program.lowering import Code
 from simulator.program.program import Program
+from simulator.simulation.executions import Executions
+from simulator.simulation.group import Group
 from simulator.simulation.interpreter import Executed
 from simulator.state.registers import WARP_SIZE
 from simulator.timing.compile import bind, compile_code
 from simulator.timing.config import Config
-from simulator.timing.model import TimedCode, by_warp
+from simulator.timing.model import Periodic, TimedCode
 
 _VALUES_ALONE = "config none: values without time"
-Costs = Mapping[int, tuple[Sequence[int], NDArray[np.int64]]]
+Row = TypeVar("Row")
 
 
 def check_config(program: Program, config: Config) -> None:
@@ -45,8 +44,7 @@ def timed_codes(program: Program, codes: list[TimedCode], executed: Executed, co
     """The compiled codes, with what a run has found out: wavefronts of shared memory, and what asynchronous
     instructions did."""
     for code, timed in zip(program.codes, codes, strict=True):
-        costs = {index: by_warp(*table) for index, table in costs_of(code, executed).items()}
-        bind(timed, config, costs, _facts(code, program, executed, config))
+        bind(timed, config, costs_of(code, executed), _facts(code, program, executed, config))
     return codes
 
 
@@ -99,38 +97,42 @@ def _everywhere(code: Code, program: Program) -> Code:
     return replace(code, warps=tuple(code.cta * program.warps + warp for warp in code.warps))
 
 
-def _facts(code: Code, program: Program, executed: Executed, config: Config) -> dict[int, dict[int, list[Fact]]]:
+def _facts(
+    code: Code, program: Program, executed: Executed, config: Config
+) -> dict[int, dict[int, Periodic[Fact]]]:
     """For each operation of a code that has some: the facts of each warp's executions; ConfigError where one fact does
     not say it all."""
-    by_index: dict[int, dict[int, list[Fact]]] = {}
+    by_index: dict[int, dict[int, Periodic[Fact]]] = {}
     for group in executed.groups:
-        for index, rows in group.facts.items() if group.code is code else ():
-            for warp, facts in rows.items():
-                single = [fact for fact in facts if fact is not None]
-                if len(single) < len(facts):
-                    item = code.items[index]
-                    reason = (
-                        f"line {item.line} of {program.path.name}: there is no time "
-                        "for threads of one warp that name different mbarriers"
-                    )
-                    raise ConfigError(
-                        config.path,
-                        "mbarrier",
-                        reason,
-                        f"one mbarrier for each warp, or {_VALUES_ALONE}",
-                    )
-                by_index.setdefault(index, {})[code.cta * program.warps + warp] = single
+        for index, executions in group.facts.items() if group.code is code else ():
+            if any(fact is None for row in executions.rows for fact in row):
+                item = code.items[index]
+                reason = (
+                    f"line {item.line} of {program.path.name}: there is no time "
+                    "for threads of one warp that name different mbarriers"
+                )
+                raise ConfigError(
+                    config.path, "mbarrier", reason, f"one mbarrier for each warp, or {_VALUES_ALONE}"
+                )
+            known = cast(Executions[tuple[Fact, ...]], executions)
+            by_index.setdefault(index, {}).update(_by_warp(group, known, program.warps))
     return by_index
 
 
-def costs_of(code: Code, executed: Executed) -> Costs:
-    """For each shared-memory operation of a code its warps (numbered over all CTAs) and their wavefronts, groups put
-    together."""
-    groups = [group for group in executed.groups if group.code is code]
-    first = code.cta * executed.machine.warps
-    warps = [first + int(warp) for group in groups for warp in group.warps]
-    indices = {index for group in groups for index in group.wavefronts}
+def costs_of(code: Code, executed: Executed) -> dict[int, dict[int, Periodic[int]]]:
+    """For each shared-memory operation of a code the wavefronts of each of its warps, numbered over all CTAs."""
+    by_index: dict[int, dict[int, Periodic[int]]] = {}
+    for group in executed.groups:
+        for index, executions in group.wavefronts.items() if group.code is code else ():
+            by_index.setdefault(index, {}).update(_by_warp(group, executions, executed.machine.warps))
+    return by_index
+
+
+def _by_warp(group: Group, executions: Executions[tuple[Row, ...]], warps: int) -> dict[int, Periodic[Row]]:
+    """The executions of an operation of each warp of a group, by its number over all CTAs of so many warps."""
+    rows, prefix = executions.periodic()
+    first = group.code.cta * warps
     return {
-        index: (warps, np.concatenate([np.stack(group.wavefronts[index]) for group in groups], axis=1))
-        for index in indices
+        first + int(warp): Periodic((entries[0],)) if len(set(entries)) == 1 else Periodic(entries, prefix)
+        for warp, entries in zip(group.warps, zip(*rows, strict=True), strict=True)
     }

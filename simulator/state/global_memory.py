@@ -98,6 +98,15 @@ class Copies:
         """Closes the warp's current group of copies (cp.async.commit_group)."""
         self.groups.setdefault(warp, deque()).append(self.open.pop(warp, []))
 
+    def state(self) -> tuple[object, ...]:
+        """All that decides what is under way from now on."""
+        waiting = [
+            (warp, tuple(tuple(places.tobytes() for places in group) for group in groups))
+            for warp, groups in sorted(self.groups.items())
+        ]
+        begun = [(warp, tuple(places.tobytes() for places in copies)) for warp, copies in sorted(self.open.items())]
+        return self.under_way.tobytes(), tuple(waiting), tuple(begun)
+
     def wait(self, warp: int, groups: int) -> None:
         """Completes all groups of a warp except the last `groups` (cp.async.wait_group)."""
         waiting = self.groups.get(warp, deque())

@@ -3,6 +3,8 @@ barrier separates them."""
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,6 +65,10 @@ class SharedMemory:
         them."""
         self._history.synchronise(warps)
 
+    def order(self) -> bytes:
+        """A digest of what decides which accesses race from now on: equal where the same accesses will race."""
+        return self._history.order()
+
     def _check(self, addresses: Addresses, width: int) -> None:
         if addresses.size and (addresses.min() < 0 or addresses.max() + width > self.data.size):
             warp_lane = np.argwhere((addresses < 0) | (addresses + width > self.data.size))[0]
@@ -118,6 +124,24 @@ class _History:
         clocks[warps] = np.maximum(clocks[warps], self.clock[warps])
         self.seen[warps] = clocks
         self.clock[warps] += 1
+
+    def order(self) -> bytes:
+        """A digest of all that `read` and `write` compare: of the counts of each warp only their order matters."""
+        digest = blake2b(self.writer.tobytes())
+        written = self.written.copy()
+        for warp, clock in enumerate(self.clock.tolist()):
+            mine = self.writer == warp
+            occurring = np.zeros(clock + 2, np.bool_)
+            occurring[[0, clock + 1]] = True  # that of no access, and the current one
+            for counts in (self.reads[warp], self.seen[:, warp], written[mine]):
+                occurring[counts + 1] = True
+            ranks = np.cumsum(occurring, dtype=np.int32)
+            written[mine] = ranks[written[mine] + 1]
+            for counts in (self.reads[warp], self.seen[:, warp]):
+                digest.update(ranks[counts + 1].tobytes())
+            digest.update(ranks[-1:].tobytes())
+        digest.update(np.where(self.writer >= 0, written, 0).tobytes())
+        return digest.digest()
 
     def _unseen_writes(self, places: Addresses, warps: NDArray[np.intp]) -> int:
         writer = self.writer[places]

@@ -101,7 +101,7 @@ class Loop:
         tables_by_part = []
         for code in program.codes:
             group = next(group for group in executed.groups if group.code is code)
-            tables = {index: np.stack(rows) for index, rows in group.wavefronts.items()}
+            tables = {index: np.array(list(rows)) for index, rows in group.wavefronts.items()}
             assert all((table == table[0]).all() for table in tables.values())
             tables_by_part.append({index: table[:1] for index, table in tables.items()})
         return tables_by_part

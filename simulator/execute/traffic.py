@@ -1,0 +1,135 @@
+"""Accesses to memory by their addresses alone: which operands give them, where they go, how wide they are, and what
+the timing engine must know of them. For runs that ask for time and not for values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from isa.forms.record import Form
+from isa.ptx.instruction import Immediate, Instruction
+from simulator.execute.copies import fetched
+from simulator.execute.cta_state import CtaState, Executor, Outcome
+from simulator.execute.dispatch import executor, guarded
+from simulator.execute.memory import filled
+from simulator.execute.operands import addresses
+from simulator.execute.registry import longest
+from simulator.state.registers import Warps
+from simulator.state.shared import Addresses, wavefronts
+
+
+@dataclass(frozen=True)
+class Site:
+    """One of the places that an instruction accesses.
+
+    Attributes:
+        role: the operand that gives the address.
+        shared: whether it lies in shared memory, not in global memory.
+        width: bytes that each lane accesses, which its address is a multiple of.
+        lanes: how many lanes, from the first on, give an address.
+        writes: whether it is written.
+    """
+
+    role: str
+    shared: bool
+    width: int
+    lanes: int = 32
+    writes: bool = False
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The accesses of an instruction.
+
+    Attributes:
+        sites: where it accesses memory, in the order in which addresses are checked.
+        data: operands whose values it writes to memory, or which say how much of them.
+        kind: the kind of its `FetchFacts`; empty for an access to shared memory alone.
+    """
+
+    sites: tuple[Site, ...]
+    data: tuple[str, ...] = ()
+    kind: str = ""
+
+
+def _matrices(instruction: Instruction, form: Form) -> Traffic:
+    assert form.fragment is not None
+    return Traffic((Site("address", True, 16, form.fragment.shape[0]),))
+
+
+def _access(shared: bool, writes: bool, kind: str = "") -> Callable[[Instruction, Form], Traffic]:
+    def describe(instruction: Instruction, form: Form) -> Traffic:
+        site = Site("address", shared, form.width // 8 * form.elements, writes=writes)
+        return Traffic((site,), ("a",) if writes else (), kind)
+
+    return describe
+
+
+def _copy(instruction: Instruction, form: Form) -> Traffic:
+    size = instruction["size"]
+    assert isinstance(size, Immediate)
+    sites = Site("from", False, size.value), Site("to", True, size.value, writes=True)
+    return Traffic(sites, ("filled",), "cached copy" if "ca" in form.qualifiers else "copy")
+
+
+_TRAFFIC: dict[str, Callable[[Instruction, Form], Traffic]] = {
+    "ldmatrix": _matrices,
+    **dict.fromkeys(("ld.shared", "ld.shared::cta"), _access(True, False)),
+    **dict.fromkeys(("st.shared", "st.shared::cta"), _access(True, True)),
+    "ld.global": _access(False, False, "load"),
+    "st.global": _access(False, True, "store"),
+    **dict.fromkeys(("cp.async.ca", "cp.async.cg"), _copy),
+}
+
+
+def traffic_of(instruction: Instruction) -> Traffic | None:
+    """The accesses of an instruction whose addresses say all about its time; None for any other instruction."""
+    describe = longest(instruction.form, _TRAFFIC)
+    return None if describe is None else describe(instruction, instruction.form)
+
+
+def by_addresses(instruction: Instruction, traffic: Traffic) -> Executor:
+    """The function that checks and counts the accesses of an instruction and moves no data; an address that is wrong
+    is left to the instruction's own executor, which raises the error.
+
+    It remembers the last access of each group of warps, for as long as it lives.
+    """
+    run = _by_addresses(instruction, traffic)
+    return run if instruction.guard is None else guarded(instruction, run)
+
+
+def _by_addresses(instruction: Instruction, traffic: Traffic) -> Executor:
+    read = [addresses(instruction[site.role]) for site in traffic.sites]
+    last: dict[tuple[int, bytes], tuple[list[Addresses], Outcome]] = {}
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        places = [
+            filled(machine, place(machine, warps))[:, : site.lanes]
+            for place, site in zip(read, traffic.sites, strict=True)
+        ]
+        key = machine.rank, warps.tobytes() if machine.active is None else warps.tobytes() + machine.active.tobytes()
+        known = last.get(key)
+        if known is not None and all(
+            np.array_equal(place, before) for place, before in zip(places, known[0], strict=True)
+        ):
+            return known[1]
+        for site, place in zip(traffic.sites, places, strict=True):
+            size = (machine.shared if site.shared else machine.memory).data.size
+            if place.min() < 0 or place.max() + site.width > size or (place % site.width).any():
+                return executor(instruction)(machine, warps)  # with its guard, which lets the same threads take part
+        outcome = _outcome(machine, traffic, places)
+        last[key] = places, outcome
+        return outcome
+
+    return run
+
+
+def _outcome(machine: CtaState, traffic: Traffic, places: list[Addresses]) -> Outcome:
+    """What the instruction's own executor tells of its time."""
+    width = traffic.sites[0].width
+    if not traffic.kind:
+        return Outcome(wavefronts(places[0], width))
+    written = [wavefronts(place, site.width) for place, site in zip(places, traffic.sites, strict=True) if site.shared]
+    return Outcome(facts=fetched(machine, traffic.kind, places[0], width, written[0] if written else None))
