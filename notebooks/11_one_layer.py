@@ -114,19 +114,16 @@ for i, j in wrong[:5]:
     print(f"{i:5}{j:7}{chip[i, j]:12.6f}{exact[i, j]:12.6f}{sparse.ulp[i, j]:5}")
 
 # %% [markdown]
-# An H100 sums in more than f16, so what is left is a rounding here and there: a sum next to the middle between two f16
-# numbers, which truncation carried over it. With results of f32 there is nothing to hide behind. The same layer in tf32
-# (the library's f32, into f32):
+# What is left of f16's products is a rounding here and there: a sum next to the middle between two f16 numbers. With
+# results of f32 there is nothing to hide behind. The same layer in e4m3, into f32: an H100 keeps 13 bits of fraction
+# while it adds products of FP8, and cuts the rest off ([lesson 7](7_truncation_and_error.ipynb)).
 
 # %%
-wide = sparselt.matmul(
-    sparselt.prune(weight.astype(np.float32), "f32", "strip"),
-    x.astype(np.float32),
-    type="f32",
-)
-low, middle, high = np.percentile(wide.ulp, (5, 50, 95), method="lower")
-print(f"{wide.summary()['right']:.1%} exact; distance in ulp of f32:", end=" ")
-print(f"median {middle}, 5 % {low}, 95 % {high}")
+narrow = sparselt.prune(weight.astype(float), "e4m3", "strip")
+fp8 = sparselt.matmul(narrow, x.astype(float), type="e4m3", c_type="f32")
+middle, high = np.percentile(fp8.ulp, (50, 95), method="lower")
+print(f"e4m3 into f32: {fp8.summary()['right']:.1%} exact", end="; ")
+print(f"distance in ulp of f32: median {middle:,}, 95 % up to {high:,}")
 
 # %% [markdown]
 # Does it matter? What counts is the digit that the network reads:
@@ -205,8 +202,9 @@ for config, kind in product_of(("h100_sxm", "a100", "rtx4090"), ("f16", "f32", "
 
 # %% [markdown]
 # The microseconds are nearly the launch alone, which a chip pays for every kernel: a layer of this size is not what
-# tensor cores are for. The share of exact elements is of D in its own type: no f32 is, most f16 are, and s8's sums are
-# exact; what s8 loses, it lost before, in rounding the layer.
+# tensor cores are for. The share of exact elements is of D in its own type: most f16 are, s8's sums are
+# always (what s8 loses, it lost before, in rounding the layer), and no f32 is: the library rounds A to tf32 twice,
+# which moves every product (`docs/sparselt_matmul.md`).
 #
 # ## Exercises
 #
