@@ -1,4 +1,4 @@
-"""A product of whole matrices with chip's values, exact values and time, on one core and on two: `python -m
+"""A product of whole matrices with the chip's values, exact values and time, on one core and on two: `python -m
 tests.benchmarks.product [--size N] [--rounds N]`.
 
 Each run is a process of its own, held to so many cores. What others run at the same time shows in the share of its
@@ -27,8 +27,8 @@ def work(size: int) -> dict[str, Any]:
     from simulator import sparselt
 
     rng = np.random.default_rng(1)
-    a, b = (rng.standard_normal((size, size), np.float32).astype(np.float16) for _ in range(2))
-    a = sparselt.prune(a, "f16", "strip")
+    weight, b = (rng.standard_normal((size, size), np.float32).astype(np.float16) for _ in range(2))
+    a = sparselt.prune(weight, "f16", "strip")
     sparselt.matmul(a[:64, :64], b[:64, :64], type="f16")  # loads what is loaded once
     begin, processor = time.perf_counter(), time.process_time()
     found = sparselt.matmul(a, b, type="f16", config="h100_sxm")
