@@ -466,13 +466,12 @@ def test_a_chain_of_64_in_tensor_memory(case: Case) -> None:
 
 
 def test_exact_results_do_not_depend_on_the_instruction() -> None:
-    """One layer with mma.sp on a Hopper, with tcgen05.mma.sp on a Blackwell, of 128 rows and of 64."""
+    """One layer with mma.sp on a Hopper, with tcgen05.mma.sp on a Blackwell."""
     layers = []
-    for name in ("f16", "f16_tcgen05", "f16_tcgen05_m64"):
+    for name in ("f16", "f16_tcgen05"):
         report = simulator.run(f"digits/{name}", None, compare=0)
         words = [array.ravel().view(np.uint32) for array in report.exact.values()]
         layers.append(np.sort(np.concatenate(words)))
         assert report.distance is not None
         assert report.distance.differing > layers[0].size / 2
     assert (layers[0] == layers[1]).all()
-    assert (layers[0] == layers[2]).all()
