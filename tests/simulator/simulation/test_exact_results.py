@@ -137,9 +137,7 @@ class Chain:
                 names[name] = vector(free, fragment.registers)
                 free += fragment.registers
             for name in given.keys() - {"a", "b"}:
-                metadata, scale = name == "e", getattr(form, name, None)
-                words = form.metadata.scatter(given[name], 0) if metadata else scale.scatter(given[name], 0, 0)
-                arrays[f"{name}{i}"] = words[None]
+                arrays[f"{name}{i}"] = self.words(name, given[name])
                 loads.append(f'.load %r{single}, "data.npz", "{name}{i}";')
                 names[name] = f"%r{single}"
                 single += 1
@@ -150,6 +148,13 @@ class Chain:
         body = f".repeat {ROUNDS} {{ {' '.join(lines)} }}"
         end = f'.store "d", {prefix}0, {form.d.registers};'
         return program(head, body, top="\n".join(loads), end=end), arrays
+
+    def words(self, name: str, patterns: Array) -> Array:
+        """The register of the metadata or of scale factors."""
+        if name == "e":
+            return self.form.metadata.scatter(patterns, 0)[None]
+        scales = self.form.scale_a if name == "scale_a" else self.form.scale_b
+        return scales.scatter(patterns, 0, 0)[None]
 
     def products(self, given: dict[str, Array]) -> Array:
         """The sum of an instruction's products, [row, column] of D, in units of 2 to the minus 4 `unit`."""
@@ -184,9 +189,9 @@ class Chain:
 
 
 def by_types(form: isa.MmaForm) -> Hashable:
-    """Forms alike in all that their sums depend on, but for their size."""
-    names = form.a_type.name, form.b_type.name == form.a_type.name, form.d_type.name
-    return (*names, form.sparse, form.blocks, form.saturate, form.row.operation, form.row.scale)
+    """Forms alike in all that their sums depend on, but for their size, the type of B and signs of integers."""
+    a = form.a_type.name if form.a_type.is_float else form.a_type.bits
+    return (a, form.d_type.name, form.sparse, form.blocks, form.saturate, form.row.operation, form.row.scale)
 
 
 CHAINED = [form for form in FORMS if form.c_type == form.d_type and form.since_ptx != PTX_LATER]
@@ -452,7 +457,7 @@ CASES = [
 ]
 
 
-@over("case", CASES, ids=str)
+@over("case", CASES, ids=str, distinct=lambda case: (case.kind, case.d, case.scale_d, case.saturate))
 def test_a_chain_of_64_in_tensor_memory(case: Case) -> None:
     """Every kind, dense and sparse, of one CTA and of a pair: every cell, with numbers of any size."""
     it = scene(case, any_bits(case, np.random.default_rng(7), finite=True))
