@@ -18,6 +18,7 @@ import isa
 import simulator
 from isa.types import B1, F64, SCALE_TYPES, ElementType
 from simulator.arithmetic import sum_row, ulp_distance
+from simulator.simulation.distance import Distance
 from simulator.state.carried import CarryingTensorMemory
 from tests.golden import reference
 from tests.simulator.arithmetic.test_exact import draw
@@ -395,6 +396,7 @@ def test_not_a_number_is_reported_and_not_counted_as_right(tmp_path: Path) -> No
     assert (registers(report, 0) == wanted).all()
     assert report.distances["d"].nan == 1
     assert "1 NaN" in report.table()
+    assert str(Distance(8, 0, 3, 0, ("f32",))) == "the same in 5 of 8 elements, 3 NaN"
 
 
 def test_distances_and_the_switch(tmp_path: Path, tcsim: Tcsim) -> None:
