@@ -46,6 +46,7 @@ def report_of(
     return Report(
         trace=program.name or str(program.path),
         config=_NO_CONFIG if config is None else config.name,
+        config_path="" if config is None else config.own_path,
         target=str(machine.target),
         warps=program.warps,
         cycles=timing.cycles,

@@ -60,7 +60,7 @@ def _check_room(program: Program, config: Config) -> None:
                 str(program.path),
                 0,
                 0,
-                f"the trace needs {needs:,} {what}, but {config.name} gives a CTA {has:,}",
+                f"the trace needs {needs:,} {what}, but {config.label} gives a CTA {has:,}",
                 f"at most {has:,}",
             )
 
@@ -70,7 +70,7 @@ def _check_forms(program: Program, config: Config) -> None:
     for op, _ in program.operations:
         form = op.instruction.form
         if not form.supports(config.target):
-            reason = f"'{form.opcode}' is not available on {config.target}, the chip of config {config.name}"
+            reason = f"'{form.opcode}' is not available on {config.target}, the chip of config {config.label}"
             raise TraceError(str(program.path), op.line, 0, reason, f"a config of {form.targets}")
 
 

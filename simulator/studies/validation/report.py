@@ -31,8 +31,8 @@ def _numbers(group: Group, summary: Summary) -> tuple[str, ...]:
 
 def table(results: Sequence[Result], worst: int) -> str:
     """The results for a terminal: all groups, then each group by its parts, with its worst rows."""
-    rows = [(f"{result.config} {result.group.name}", *_numbers(result.group, result.all)) for result in results]
-    width = max(len(result.config) for result in results) + max(len(result.group.name) for result in results) + 2
+    rows = [(f"{result.config_label} {result.group.name}", *_numbers(result.group, result.all)) for result in results]
+    width = max(len(result.config_label) for result in results) + max(len(result.group.name) for result in results) + 2
     lines = _listed([("config and group", *_HEAD), *rows], width)
     for result in results:
         lines += ["", "", *_section(result, worst)]
@@ -42,7 +42,7 @@ def table(results: Sequence[Result], worst: int) -> str:
 def _section(result: Result, worst: int) -> list[str]:
     """The lines about one group: its parts and its worst rows."""
     group = result.group
-    lines = [f"{group.name} on {result.config}: {group.title}", f"  {group.source}"]
+    lines = [f"{group.name} on {result.config_label}: {group.title}", f"  {group.source}"]
     if group.note:
         lines.append(f"  {group.note}")
     parts = [(part.part, *_numbers(group, part)) for part in (result.all, *result.parts)]
@@ -84,10 +84,10 @@ def described(row: Row) -> str:
 
 def markdown(results: Sequence[Result], worst: int) -> str:
     """The results for docs/validation.md: a table of all groups, then a section for each config."""
-    rows = [(result.config, result.group.name, *_numbers(result.group, result.all)) for result in results]
+    rows = [(result.config_label, result.group.name, *_numbers(result.group, result.all)) for result in results]
     parts = [Table(("config", "group", *_HEAD), rows).markdown("<<>")]
-    for name in dict.fromkeys(result.config for result in results):
-        mine = [result for result in results if result.config == name]
+    for name in dict.fromkeys(result.config_label for result in results):
+        mine = [result for result in results if result.config_label == name]
         parts += [f"\n## {name}: {mine[0].title}\n", *(_markdown_section(result, worst) for result in mine)]
     return "".join(parts)
 
@@ -139,6 +139,7 @@ def as_json(results: Sequence[Result]) -> str:
         groups.append(
             {
                 "config": result.config,
+                "config_path": result.config_path,
                 "group": group.name,
                 "title": group.title,
                 "source": group.source,

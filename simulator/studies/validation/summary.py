@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from simulator.studies.validation.group import Group, Row
 from simulator.tables import Table
+from simulator.timing.config import config_label
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -40,12 +41,19 @@ class Result:
 
     Attributes:
         config, title: the name and title of the config.
+        config_path: the file of a config that does not come with tcsim; empty for one that does.
     """
 
     config: str
     title: str
     group: Group
     rows: tuple[Row, ...]
+    config_path: str = ""
+
+    @property
+    def config_label(self) -> str:
+        """The config as texts name it: with its path, if it is not one of tcsim's own."""
+        return config_label(self.config, self.config_path)
 
     @cached_property
     def all(self) -> Summary:
