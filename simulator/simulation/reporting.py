@@ -64,7 +64,7 @@ def report_of(
         assumed=_assumed(config, program, executed),
         warnings=[
             *executed.warnings,
-            *(["values alone: without a config there are no cycles"] if config is None else []),
+            *(["values alone: without a config there are no cycles"] if config is None else _slow(program, config)),
         ],
         skipped_cycles=timing.skipped,
         arrays=executed.arrays,
@@ -75,6 +75,17 @@ def report_of(
         if config is None
         else work_of(config, program.operations, executed.work, memory.bytes, program.ctas),
     )
+
+
+def _slow(program: Program, config: Config) -> list[str]:
+    """What a program uses although the chip has something faster that does the same."""
+    forms = dict.fromkeys(op.instruction.form for op, _ in program.operations)
+    return [
+        f"'{form.opcode}': {note}"
+        for form in forms
+        if is_mma(form) and form.sorts_metadata(config.target)
+        for note in form.notes(config.target)
+    ]
 
 
 def _utilisation(timing: Timing, ctas: int) -> dict[str, float]:
