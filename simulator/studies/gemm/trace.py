@@ -66,6 +66,8 @@ def kernel_trace(
     k: int,
     *,
     ctas: int = 1,
+    rounds: int = 1,
+    stagger: int = 0,
     target: str | Target = "sm_90a",
     loads: str = "",
     writer: type[KernelWriter] | None = None,
@@ -73,6 +75,8 @@ def kernel_trace(
     """The trace of `ctas` CTAs that share an SM, each computing the same tile for a problem of K = k.
 
     Args:
+        rounds: how many CTAs follow each other in the place of each.
+        stagger: by how many turns of an empty loop each place begins later than the one before.
         loads: `.load` statements, if the values matter; without them all operands are zero.
         target: the chip that the trace is for.
         writer: the class that writes the program of a CTA, in place of `KernelWriter`.
@@ -97,7 +101,7 @@ def kernel_trace(
     for cta in range(ctas):
         one = writer(tile, where, cta, ctas)
         first = cta * tile.warps
-        parts += [f".warp {first}-{first + tile.warps - 1} {{", *one.program(iterations), "}"]
+        parts += [f".warp {first}-{first + tile.warps - 1} {{", *one.rounds(iterations, rounds, cta * stagger), "}"]
     parts.append(f'.store "d", global[{where.d}], {tile.bm * where.pitch_d};')
     return "\n".join(parts) + "\n"
 
@@ -123,6 +127,19 @@ class KernelWriter:
         self.sets = [(self.a, self.b)]
         if self.ahead:
             self.sets.append((self.take("next a", t.tiles_m * 4), self.take("next b", t.tiles_n * self.words_b)))
+
+    def rounds(self, iterations: int, rounds: int, turns: int) -> Iterator[str]:
+        """The program of `rounds` CTAs that follow each other, after so many turns of an empty loop."""
+        if turns:
+            counter = self.take("x")
+            yield f"    .repeat {turns} {{ add.s32 %r{counter}, %r{counter}, 1; }}"
+        if rounds == 1:
+            yield from self.program(iterations)
+            return
+        yield f"    .repeat {rounds} {{"
+        yield from self.program(iterations)
+        yield f"    {self.barrier}"
+        yield "    }"
 
     def program(self, iterations: int) -> Iterator[str]:
         """Setup, prologue, loop, epilogue."""
