@@ -11,6 +11,7 @@ from simulator.cli import product
 from simulator.cli.answer import answer
 
 if TYPE_CHECKING:
+    from simulator.studies.gemm import Tile
     from simulator.studies.sparselt.cost import Cost
 
 DESCRIPTION = """\
@@ -99,7 +100,7 @@ def _table(cost: Cost, options: argparse.Namespace) -> str:
         f"{found.tile}: {options.m} x {options.n} x {options.k} on {found.config}",
         f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time: {first}{following}",
         f"  main loop {found.iteration_cycles:,.0f} cycles an iteration and CTA",
-        f"  kernel {time}: {cost.tflops:,.0f} {_unit(found.tile.accumulator)} (pruned products counted)",
+        f"  kernel {time}: {cost.tflops:,.0f} {_unit(found.tile)}",
         *([f"    of them adding slices of K {cost.reduction_cycles:,}"] if cost.reduction_cycles else []),
         f"  bound by: {found.bound}",
     ]
@@ -107,8 +108,9 @@ def _table(cost: Cost, options: argparse.Namespace) -> str:
         f"    {name:<14} {share:6.1%}{' of the slots are empty' if name == 'waves' else ''}"
         for name, share in found.shares.items()
     ]
-    return "\n".join([*lines, *(f"  assumed: {line}" for line in cost.assumed)]) + "\n"
+    return "\n".join([*lines, *(f"  {line}" for line in product.assumed(cost))]) + "\n"
 
 
-def _unit(accumulator: str) -> str:
-    return "TOPS" if accumulator == "s32" else "TFLOPS"
+def _unit(tile: Tile) -> str:
+    name = "TOPS" if tile.accumulator == "s32" else "TFLOPS"
+    return f"{name} (pruned products counted)" if tile.sparse else name
