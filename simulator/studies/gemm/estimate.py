@@ -132,7 +132,7 @@ def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "
     bound = max(limits, key=lambda name: limits[name])
     if limits[bound] < _BOUND:
         bound = "latency (no unit is taken for most of the time)"
-    iteration = _iteration(tile, k, chip, together, min(sms, ctas))
+    iteration = _iteration(tile, k, chip, together, min(sms, ctas), first.cycles)
     return Estimate(
         tile,
         chip.name,
@@ -204,12 +204,17 @@ def _following(tile: Tile, k: int, chip: Config, places: int, first: int) -> int
     return taken + (chip.launch.cta_cycles if chip.launch is not None else 0)
 
 
-def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> float:
-    """Cycles of an iteration of the main loop, for each CTA."""
-    few = 4 * tile.stages * tile.bk
-    many = 3 * few
-    cycles = [_run(tile, size, chip, ctas, sms).cycles for size in (few, many)]
-    return (cycles[1] - cycles[0]) / ((many - few) // tile.bk) / ctas
+def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, cycles: int) -> float:
+    """Cycles of an iteration of the main loop, for each CTA: how much longer a run takes for its further iterations.
+
+    Args:
+        cycles: those of the run of `ctas` CTAs over the whole of K.
+    """
+    few, many = 4 * tile.stages * tile.bk, k
+    if many < 2 * few:
+        many = 3 * few
+        cycles = _run(tile, many, chip, ctas, sms).cycles
+    return (cycles - _run(tile, few, chip, ctas, sms).cycles) / ((many - few) // tile.bk) / ctas
 
 
 def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
