@@ -95,11 +95,12 @@ def _estimate(options: argparse.Namespace) -> str:
 def _table(cost: Cost, options: argparse.Namespace, config: str) -> str:
     """For a person."""
     found = cost.kernel
-    waves = f"{found.waves} wave{'s' if found.waves > 1 else ''} of {found.wave_cycles:,} cycles"
+    first = f"the first take {found.wave_cycles:,} cycles"
+    following = f", each after them {found.next_cycles:,} ({found.waves} in a place)" if found.next_cycles else ""
     time = f"{cost.cycles:,} cycles, with the launch {cost.time_us:,.1f} us"
     lines = [
         f"{found.tile}: {options.m} x {options.n} x {options.k} on {config}",
-        f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time, {waves} (last {found.last_cycles:,})",
+        f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time: {first}{following}",
         f"  main loop {found.iteration_cycles:,.0f} cycles an iteration and CTA",
         f"  kernel {time}: {cost.tflops:,.0f} {_unit(found.tile)}",
         *([f"    of them adding slices of K {cost.reduction_cycles:,}"] if cost.reduction_cycles else []),

@@ -45,6 +45,8 @@ def _section(result: Result, worst: int) -> list[str]:
     lines = [f"{group.name} on {result.config_label}: {group.title}", f"  {group.source}"]
     if group.note:
         lines.append(f"  {group.note}")
+    if result.assumed:
+        lines.append(f"  {resting(result)}")
     parts = [(part.part, *_numbers(group, part)) for part in (result.all, *result.parts)]
     lines += ["", *_listed([("", *_HEAD), *parts], max(len(part[0]) for part in parts) + 2, "  ")]
     rows = _worst(result, worst)
@@ -52,6 +54,17 @@ def _section(result: Result, worst: int) -> list[str]:
         width = max(len(row[0]) for row in rows) + 2
         lines += ["", *_listed([("worst rows", "measured", "simulated", "error"), *rows], width, "  ")]
     return lines
+
+
+def resting(result: Result) -> str:
+    """Which assumed entries of the config the simulated numbers rest on, and how many rows each."""
+    tables: dict[int, list[str]] = {}
+    for table, rows in result.assumed.items():
+        tables.setdefault(rows, []).append(f"[{table}]")
+    parts = [
+        f"{', '.join(names)} ({'all' if rows == len(result.rows) else rows} rows)" for rows, names in tables.items()
+    ]
+    return f"simulated with entries of the config that are assumed: {'; '.join(parts)}"
 
 
 def _worst(result: Result, count: int) -> list[tuple[str, ...]]:
@@ -95,6 +108,8 @@ def markdown(results: Sequence[Result], worst: int) -> str:
 def _markdown_section(result: Result, worst: int) -> str:
     group = result.group
     note = f" Note: {group.note}." if group.note else ""
+    if result.assumed:
+        note += f" S{resting(result)[1:]}."
     rows = [(part.part, *_numbers(group, part)) for part in (result.all, *result.parts)]
     text = f"\n### {group.name}\n\n{group.title}. Source: {group.source}.{note}\n\n"
     text += Table(("part", *_HEAD), rows).markdown("<>")
@@ -133,6 +148,7 @@ def as_json(results: Sequence[Result]) -> str:
                 "measured": row.measured,
                 "simulated": row.simulated,
                 "error": group.error(row),
+                "assumed": list(row.assumed),
             }
             for row in result.rows
         ]
@@ -159,5 +175,5 @@ def as_csv(results: Sequence[Result]) -> str:
         for row in result.rows:
             keys = " ".join(f"{name}={value}".replace(" ", "_") for name, value in row.keys)
             numbers = (row.measured, round(row.simulated, 4), round(result.group.error(row), 5))
-            rows.append((result.config, result.group.name, row.label, keys, *numbers))
-    return Table(("config", "group", "label", "keys", "measured", "simulated", "error"), rows).csv()
+            rows.append((result.config, result.group.name, row.label, keys, *numbers, "; ".join(row.assumed)))
+    return Table(("config", "group", "label", "keys", "measured", "simulated", "error", "assumed"), rows).csv()

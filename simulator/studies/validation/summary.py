@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -74,6 +75,11 @@ class Result:
             if errors.ngroups > 1:
                 summaries += [_summary(f"{name} {part}" if numbers else str(part), e.to_numpy()) for part, e in errors]
         return tuple(summaries)
+
+    @property
+    def assumed(self) -> dict[str, int]:
+        """For each assumed table of the config that rows rest on, how many of the rows."""
+        return dict(Counter(table for row in self.rows for table in row.assumed))
 
     def to_frame(self) -> DataFrame:
         """The rows as a pandas DataFrame: config, group, label, a column for each key (chains, warps, ...), measured,
