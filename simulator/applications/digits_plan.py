@@ -143,10 +143,10 @@ PLANS: dict[str, Plan] = {
     for plan in (
         Plan("f16", "f16", "m16n8k32", "f32", "sm_80", "2of4", 384, 64),
         Plan("bf16", "bf16", "m16n8k32", "f32", "sm_80", "2of4", 384, 64),
-        Plan("tf32", "tf32", "m16n8k16", "f32", "sm_80", "1of2", 240, 0),  # 240 rows of 512 bytes are what fits beside W
+        Plan("tf32", "tf32", "m16n8k16", "f32", "sm_80", "1of2", 240, 0),  # 240 rows of 512 bytes fit beside W
         Plan("s8", "s8", "m16n8k64", "s32", "sm_80", "2of4", 384, 64),
         Plan("e4m3", "e4m3", "m16n8k64", "f32", "sm_89", "2of4", 384, 64),
-        Plan("f16_99kb", "f16", "m16n8k32", "f32", "sm_80", "2of4", 304, 112, SMALL),  # 304 are what fits beside W
+        Plan("f16_99kb", "f16", "m16n8k32", "f32", "sm_80", "2of4", 304, 112, SMALL),  # 304 fit beside W
     )
 }
 

@@ -88,7 +88,8 @@ def _estimate(options: argparse.Namespace) -> str:
     if options.format == "table":
         return _table(found, options, chip.label)
     more = {name: getattr(found, name) for name in ("reduction_cycles", "cycles", "time_us", "tflops", "assumed")}
-    kernel = asdict(found.kernel) | {"config_path": chip.own_path, "m": m, "n": n, "k": k, "kernel_cycles": found.kernel.cycles}
+    kernel = asdict(found.kernel) | {"m": m, "n": n, "k": k, "kernel_cycles": found.kernel.cycles}
+    kernel["config_path"] = chip.own_path
     return json.dumps(kernel | more, indent=2) + "\n"
 
 

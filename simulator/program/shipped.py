@@ -44,6 +44,7 @@ def _unknown(name: str) -> TraceError:
     """The error for a trace that is not there."""
     names = trace_names()
     near = get_close_matches(name.removesuffix(".trace"), names, len(names), 0.0)
-    hint = f", did you mean '{near[0]}'?" if near and get_close_matches(name, near[:1]) else ""
+    meant = get_close_matches(name, near[:1]) or [full for full in near[:1] if full.endswith(f"/{name}")]
+    hint = f", did you mean '{meant[0]}'?" if meant else ""
     legal = f"the path of a trace, or one that comes with tcsim: {', '.join(near or names)}"
     return TraceError(name, 0, 0, f"no such trace{hint} (No such file or directory)", legal)

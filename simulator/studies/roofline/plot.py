@@ -159,7 +159,8 @@ def _draw_point(axes: Axes, point: Point, number: int, right: float, size: float
     axes.plot([x, x], [point.achieved, point.limit], color=colour, linewidth=1.0, linestyle=(0, (1, 1.5)), zorder=2)
     where = f", {point.intensity:,.1f} FMA a byte of {point.memory}" if moved else f", nothing moved in {point.memory}"
     label = (
-        f"{point.trace} on {point.config_label}: {point.achieved:,.0f}, {point.share:.0%} of the roof ({point.bound}){where}"
+        f"{point.trace} on {point.config_label}: {point.achieved:,.0f}, {point.share:.0%} of the roof "
+        f"({point.bound}){where}"
     )
     style: dict[str, Any] = {"markerfacecolor": colour if moved else "white", "markeredgecolor": colour}
     axes.plot(

@@ -62,7 +62,8 @@ def resting(result: Result) -> str:
     for table, rows in result.assumed.items():
         tables.setdefault(rows, []).append(f"[{table}]")
     parts = [
-        f"{', '.join(names)} ({'all' if rows == len(result.rows) else rows} rows)" for rows, names in tables.items()
+        f"{', '.join(names)} ({'all rows' if rows == len(result.rows) else f'{rows} of {len(result.rows)} rows'})"
+        for rows, names in tables.items()
     ]
     return f"simulated with entries of the config that are assumed: {'; '.join(parts)}"
 

@@ -135,7 +135,8 @@ class Stalls:
         rows.append(("all", f"{issues:,}", f"{self.total:,}", "", *(f"{every[cause]:,}" for cause in causes), ""))
         rows.append(("", "", "", "", *(f"{self._share(every[cause]):.1%}" for cause in causes), ""))
         lines = aligned(rows, ">" * (4 + len(causes)) + "<", widths=(8, 9, 11, 6, *[10] * len(causes), 0), gap=" ")
-        title = f"{self.trace} on {config_label(self.config, self.config_path)}: {self.cycles:,} cycles x {self.warps} warps; cycles of warps by cause"
+        run = f"{self.trace} on {config_label(self.config, self.config_path)}"
+        title = f"{run}: {self.cycles:,} cycles x {self.warps} warps; cycles of warps by cause"
         return "\n".join([title, "", *lines, ""])
 
     def _share(self, cycles: int) -> float:
