@@ -46,5 +46,7 @@ def _unknown(name: str) -> TraceError:
     near = get_close_matches(name.removesuffix(".trace"), names, len(names), 0.0)
     meant = get_close_matches(name, near[:1]) or [full for full in near[:1] if full.endswith(f"/{name}")]
     hint = f", did you mean '{meant[0]}'?" if meant else ""
+    if Path(name).suffix in (".trace", ".gz"):
+        near = near[:1]  # the name of a file: the others would not help
     legal = f"the path of a trace, or one that comes with tcsim: {', '.join(near or names)}"
     return TraceError(name, 0, 0, f"no such trace{hint} (No such file or directory)", legal)
