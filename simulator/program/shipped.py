@@ -35,18 +35,19 @@ def find_trace(name: str | Path) -> Path:
             str(name)[:100],
             0,
             0,
-            f"cannot be the name of a file ({error})",
+            f"cannot be the name of a file ({getattr(error, 'strerror', None) or error})",
             "the path of a trace, or the name of one that comes along",
         ) from None
 
 
 def _unknown(name: str) -> TraceError:
     """The error for a trace that is not there."""
-    names = trace_names()
-    near = get_close_matches(name.removesuffix(".trace"), names, len(names), 0.0)
-    meant = get_close_matches(name, near[:1]) or [full for full in near[:1] if full.endswith(f"/{name}")]
+    names, asked = trace_names(), name.removesuffix(".trace")
+    near = get_close_matches(asked, names, len(names), 0.0)
+    meant = [full for full in names if full.endswith(f"/{asked}")] or get_close_matches(asked, near, 1)
     hint = f", did you mean '{meant[0]}'?" if meant else ""
-    if Path(name).suffix in (".trace", ".gz"):
-        near = near[:1]  # the name of a file: the others would not help
-    legal = f"the path of a trace, or one that comes with tcsim: {', '.join(near or names)}"
+    if asked != name:  # the name of a file: the names of all traces would not help
+        legal = f"the path of a trace, or the name of one that comes with tcsim, such as {names[0]}"
+    else:
+        legal = f"the path of a trace, or one that comes with tcsim: {', '.join(near or names)}"
     return TraceError(name, 0, 0, f"no such trace{hint} (No such file or directory)", legal)
