@@ -75,7 +75,10 @@ class Engine:
             outcome, core = self.ahead.run(until)
             if outcome is compiled.Outcome.NOTHING_BEFORE:
                 return False
-            if outcome is compiled.Outcome.BOUNDARY:
+            if outcome is compiled.Outcome.START:
+                warp = core.mine[sm.record.started_warp]
+                sm.lasts(sm.now + sm.start(core, warp, warp.operation, sm.now))
+            elif outcome is compiled.Outcome.BOUNDARY:
                 place, loop = self.ahead.boundary
                 self.skipper.look(sm.warps[place], loop)
             if outcome is not compiled.Outcome.FOR_PYTHON:

@@ -193,6 +193,8 @@ class SmRecord(ctypes.Structure):
         end: the last cycle so far in which a result is there.
         skip: whether to stop where a repetition may be found; there `boundary_warp` is at the end of the loop in
             `boundary_item`.
+        started: the sub-core, and `started_warp` the place among its warps, of an operation that Python has started and
+            whose step is to be ended; -1 for none.
         unlike_margin, margin: see `simulator.timing.sm`.
         policy: the number of the issue policy.
         sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
@@ -201,7 +203,7 @@ class SmRecord(ctypes.Structure):
         extra: by consumer and producer, cycles beyond the producer's latency.
         pipe_taken, produced_by: by unit, the reason for a stall.
         stalls .. shared_busy: counters (`simulator.timing.counters`).
-        queue_full: for each SM, whether the queue of its tcgen05 unit is full.
+        queue_full, room_since: for each SM, whether the queue of its tcgen05 unit is full, and since when it has room.
         window, taken, first, taken_until, port, turn: see `simulator.timing.shared_memory`.
     """
 
@@ -210,6 +212,8 @@ class SmRecord(ctypes.Structure):
     skip: int
     boundary_warp: int
     boundary_item: int
+    started: int
+    started_warp: int
     sms: int
     cores: int
     cores_array: Records
@@ -252,6 +256,7 @@ class SmRecord(ctypes.Structure):
     alu_busy_array: Integers
     shared_busy_array: Integers
     queue_full_array: Integers
+    room_since_array: Integers
     window: int
     taken_array: Bytes
     first_array: Integers
