@@ -50,6 +50,7 @@ class CompiledEngine:
         self._number = ctypes.c_int64()
         self._words = array("q", bytes(8 * _STATE))
         self._kept: list[object] = []  # what the records point to
+        self._registers: dict[tuple[int, ...], array[int]] = {}
         self._rules()
         self._parts()
 
@@ -153,8 +154,7 @@ class CompiledEngine:
         return records
 
     def _array(self, record: ItemRecord, name: str, registers: tuple[int, ...]) -> None:
-        if registers:
-            values = array("q", registers)
-            setattr(record, f"{name}_count", len(values))
-            link(record, **{name: values})
-            self._kept.append(values)
+        if registers not in self._registers:
+            self._registers[registers] = array("q", registers)
+        setattr(record, f"{name}_count", len(registers))
+        link(record, **{name: self._registers[registers]})
