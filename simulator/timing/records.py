@@ -12,7 +12,8 @@ from __future__ import annotations
 import ctypes
 import inspect
 from array import array
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 NEVER = 1 << 62  # a cycle that does not come
 ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops
@@ -22,6 +23,7 @@ Bytes = int  # of bytes
 Records = int  # of records, or of their addresses
 
 Record = TypeVar("Record", bound=type[ctypes.Structure])
+Kind = TypeVar("Kind", bound=ctypes.Structure)
 
 
 def _record(kind: Record) -> Record:
@@ -35,6 +37,19 @@ def _record(kind: Record) -> Record:
 def fields(kind: type[ctypes.Structure]) -> list[tuple[str, type]]:
     """Names and types of a record's fields."""
     return [(field[0], field[1]) for field in kind._fields_]
+
+
+@cache
+def plain(kind: type[Kind]) -> type[Kind]:
+    """The same class with its fields as plain attributes, which Python reaches in half the time and C not at all."""
+    names = tuple(name for base in kind.__mro__ if "_fields_" in base.__dict__ for name, _ in fields(base))
+
+    def begin(self: Kind, *args: Any, **values: Any) -> None:
+        for name in names:
+            setattr(self, name, 0)
+        kind.__init__(self, *args, **values)
+
+    return type(kind.__name__, (kind,), {"__slots__": names, "__init__": begin, "__doc__": kind.__doc__})
 
 
 def link(record: ctypes.Structure, **arrays: array[int]) -> None:
