@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction
@@ -102,7 +103,8 @@ def by_addresses(instruction: Instruction, traffic: Traffic) -> Executor:
 
 def _by_addresses(instruction: Instruction, traffic: Traffic) -> Executor:
     read = [addresses(instruction[site.role]) for site in traffic.sites]
-    last: dict[tuple[int, bytes], tuple[list[Addresses], Outcome]] = {}
+    last: dict[tuple[int, bytes], tuple[list[Addresses], Outcome, NDArray[np.int64] | None]] = {}
+    written = next((place for place, site in enumerate(traffic.sites) if site.shared), None)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         places = [
@@ -111,25 +113,22 @@ def _by_addresses(instruction: Instruction, traffic: Traffic) -> Executor:
         ]
         key = machine.rank, warps.tobytes() if machine.active is None else warps.tobytes() + machine.active.tobytes()
         known = last.get(key)
-        if known is not None and all(
-            np.array_equal(place, before) for place, before in zip(places, known[0], strict=True)
-        ):
+        same = [known is not None and np.array_equal(place, known[0][i]) for i, place in enumerate(places)]
+        if known is not None and all(same):
             return known[1]
         for site, place in zip(traffic.sites, places, strict=True):
             size = (machine.shared if site.shared else machine.memory).data.size
             if place.min() < 0 or place.max() + site.width > size or (place % site.width).any():
                 return executor(instruction)(machine, warps)  # with its guard, which lets the same threads take part
-        outcome = _outcome(machine, traffic, places)
-        last[key] = places, outcome
+        width, taken = traffic.sites[0].width, None
+        if known is not None and written is not None and same[written]:
+            taken = known[2]
+        elif written is not None:
+            taken = wavefronts(places[written], width)
+        outcome = Outcome(taken)
+        if traffic.kind:
+            outcome = Outcome(facts=fetched(machine, traffic.kind, places[0], width, taken))
+        last[key] = places, outcome, taken
         return outcome
 
     return run
-
-
-def _outcome(machine: CtaState, traffic: Traffic, places: list[Addresses]) -> Outcome:
-    """What the instruction's own executor tells of its time."""
-    width = traffic.sites[0].width
-    if not traffic.kind:
-        return Outcome(wavefronts(places[0], width))
-    written = [wavefronts(place, site.width) for place, site in zip(places, traffic.sites, strict=True) if site.shared]
-    return Outcome(facts=fetched(machine, traffic.kind, places[0], width, written[0] if written else None))

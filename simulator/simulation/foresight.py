@@ -130,6 +130,9 @@ class Follower:
                     if site.shared:
                         raise NotForetoldError
                     self.zeros.append((where, steps, site.width))
+        filled = instruction.by_role.get("filled")
+        if filled is not None and _mask(self.numbering.numbers((str(filled),))) & self.moving[number]:
+            raise NotForetoldError
         if use.reads & self.moving[number] & ~addressing:
             raise NotForetoldError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from isa.forms.mma import is_mma
 from simulator.execute.cta_state import Executor
 from simulator.execute.dispatch import executor
 from simulator.execute.traffic import by_addresses
@@ -17,10 +18,11 @@ def _light(use: Use, relevance: Relevance) -> Executor | None:
     instruction = use.operation.instruction
     if use.operation.barrier is not None:
         return executor(instruction)  # which the interpreter lets arrive
-    if not (use.effect or use.needed):
+    form, traffic = instruction.form, use.traffic
+    stops = is_mma(form) and form.sparse and instruction.selector not in range(form.metadata.selectors)
+    if not (use.effect or use.needed or stops):
         return None
-    traffic = use.traffic
-    if traffic is None or use.needed:
+    if traffic is None or use.needed or "filled" in instruction.by_role:
         return executor(instruction)
     moves = any(site.writes and (relevance.shared if site.shared else relevance.outside) for site in traffic.sites)
     return executor(instruction) if moves else by_addresses(instruction, traffic)

@@ -166,9 +166,9 @@ def wavefronts(addresses: Addresses, width: int) -> NDArray[np.int64]:
     fresh = np.ones(words.shape, np.bool_)
     fresh[..., 1:] = words[..., 1:] != words[..., :-1]
     banks = words % BANKS
-    counts = np.zeros((warps, lanes // group, BANKS), np.int64)
-    index = np.indices(words.shape)
-    np.add.at(counts, (index[0], index[1], banks), fresh)
+    parts = warps * (lanes // group)
+    bins = banks.reshape(parts, -1) + np.arange(parts)[:, None] * BANKS
+    counts = np.bincount(bins[fresh.reshape(parts, -1)], minlength=parts * BANKS).reshape(warps, -1, BANKS)
     total: NDArray[np.int64] = counts.max(axis=-1).sum(axis=-1)
     return total
 
