@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeGuard
 
 from isa.errors import IsaError
 from isa.forms.mma_rows import MMA_ROWS, ORDERED_SINCE_PTX, MmaRow
-from isa.forms.record import Form, Role, Shape, Time, version
+from isa.forms.record import Form, MatrixForm, Role, Shape, Time, version
 from isa.fragments.metadata import Metadata, metadata_operand, stored_k
 from isa.fragments.registers import Fragment, a_fragment, accumulator_fragment, b_fragment, quad_pair_fragment
 from isa.fragments.scales import ScaleOperand, scale_operand
@@ -30,13 +30,13 @@ _C_CONSTANTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class MmaForm(Form):
+class MmaForm(MatrixForm):
     """A matrix instruction with one choice of types: D = A * B + C.
 
     Attributes:
         m, n, k: shape, k logical; of each of `blocks` products.
         d_type, a_type, b_type, c_type: element types.
-        sparse, ordered: `mma.sp`, and with `::ordered_metadata`.
+        ordered: whether it is written with `::ordered_metadata`.
         saturate: `.satfinite` is written.
         row: the row of the table that it comes from.
         a_layout, b_layout: "row" or "col".
@@ -50,7 +50,6 @@ class MmaForm(Form):
     a_type: ElementType
     b_type: ElementType
     c_type: ElementType
-    sparse: bool
     ordered: bool
     saturate: bool
     row: MmaRow
@@ -59,16 +58,6 @@ class MmaForm(Form):
     rounding: str = ""
 
     __hash__ = Form.__hash__
-
-    @property
-    def is_matrix(self) -> bool:
-        """Always true: the instruction multiplies matrices."""
-        return True
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether A is compressed and described by metadata (`mma.sp`)."""
-        return self.sparse
 
     @property
     def blocks(self) -> int:

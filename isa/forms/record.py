@@ -242,7 +242,7 @@ class Form:
         """Whether the target has the instruction; otherwise ptxas writes a sequence for it."""
         return True
 
-    # What callers ask of any instruction; the matrix forms say more
+    # What callers ask of any instruction; `MatrixForm` says more
 
     @property
     def is_matrix(self) -> bool:
@@ -355,6 +355,25 @@ class Form:
     def scope(self) -> str:
         """Scope of a memory order, "cta", "cluster", "gpu", "sys", or ""."""
         return next((q for q in self.qualifiers if q in ("cta", "cluster", "gpu", "sys")), "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixForm(Form):
+    """A form that multiplies matrices. `sparse`: whether A is compressed and described by metadata (`.sp`)."""
+
+    sparse: bool
+
+    __hash__ = Form.__hash__
+
+    @property
+    def is_matrix(self) -> bool:
+        """Always true: the instruction multiplies matrices."""
+        return True
+
+    @property
+    def is_sparse(self) -> bool:
+        """As `sparse`."""
+        return self.sparse
 
 
 class OperandRefused(Exception):  # noqa: N818 - becomes an IsaError where the place in the text is known

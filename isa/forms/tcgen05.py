@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import product
 from typing import TypeGuard
 
-from isa.forms.record import Form, OperandRefused, Role, Shape, Time, version
+from isa.forms.record import Form, MatrixForm, OperandRefused, Role, Shape, Time, version
 from isa.forms.rows import joined, tmem, word
 from isa.forms.tcgen05_rows import (
     COLLECTOR_OPERATIONS,
@@ -33,13 +33,13 @@ _SECTIONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tcgen05MmaForm(Form):
+class Tcgen05MmaForm(MatrixForm):
     """One spelling of tcgen05.mma, `.mma.sp`, `.mma.ws` or `.mma.ws.sp`. PTX ISA 9.0, 9.7.16.10.9.
 
     Attributes:
         kind: "f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4" or "mxf4nvf4"; the element types are in the instruction
             descriptor.
-        sparse, ws: `.sp` (A compressed, metadata in Tensor Memory), `.ws` (weight stationary).
+        ws: `.ws` (weight stationary).
         vector: the scale factors' vector size as it is spelt; "" if it is left out.
         factors: scale factors for each row of A and instruction: 1, 2, 4 (1X, 2X, 4X); 0 without block scale.
         ashift: whether the rows of A are shifted by one.
@@ -51,7 +51,6 @@ class Tcgen05MmaForm(Form):
     """
 
     kind: str
-    sparse: bool
     ws: bool
     vector: str
     factors: int
@@ -61,16 +60,6 @@ class Tcgen05MmaForm(Form):
     a_in_tmem: bool | None = None
 
     __hash__ = Form.__hash__
-
-    @property
-    def is_matrix(self) -> bool:
-        """Always true: the instruction multiplies matrices."""
-        return True
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether A is compressed and described by metadata (`.sp`)."""
-        return self.sparse
 
     @property
     def block_scale(self) -> bool:

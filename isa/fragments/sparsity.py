@@ -6,6 +6,7 @@ All functions take any leading axes and work on whole rows; `patterns` are eleme
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TypeVar
 
 import numpy as np
@@ -19,36 +20,61 @@ Mask = NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)
 
 
-def prune(values: ArrayLike, sparsity: Sparsity) -> Mask:
+def prune(values: ArrayLike, sparsity: Sparsity, element: ElementType | None = None) -> Mask:
     """Which elements [..., row, K] a magnitude pruning keeps, as booleans of the same shape.
 
-    2:4 keeps the pair of elements with the largest sum of magnitudes (in f32), the first of equal ones in the order 01,
-    02, 03, 12, 13, 23; 1:2 keeps the second element unless the first is larger. Both are cuSPARSELt 0.8's
-    PRUNE_SPMMA_STRIP as measured on an NVIDIA H100, November 2026, NaN and infinity included (a sum with NaN is never
-    larger than another). 4:8 does as 2:4 with neighbouring pairs, by analogy (assumed).
+    Args:
+        values: numbers, not patterns.
+        element: their type, where its magnitudes are weighed in a way of their own (see `weights`).
     """
-    magnitude = np.abs(np.asarray(values, dtype=np.float64)).astype(np.float32)
-    chunks = _chunks(magnitude, sparsity).sum(axis=-1)
-    if sparsity.splices:
-        first = chunks[..., 0] > chunks[..., 1]
-        kept = np.stack([first, ~first], axis=-1)
-    else:
-        kept = _PAIRS[_largest(np.stack([chunks[..., pair].sum(axis=-1) for pair in _PAIRS], axis=-1))]
-    return np.repeat(kept, sparsity.unit, axis=-1).reshape(np.shape(values))
+    return keep(weights(values, element), sparsity)
 
 
-_PAIRS = np.array([[i in pair for i in range(4)] for pair in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))])
+def weights(values: ArrayLike, element: ElementType | None = None) -> NDArray[np.float32]:
+    """What cuSPARSELt 0.8 adds up to weigh elements, float32 of the same shape (measured on an NVIDIA H100, November
+    2026): the absolute value, but s8's -128 (of an element type s8, or in an array of int8) stays -128, because its
+    absolute value overflows the byte, and e5m2's infinities count as its largest number, 57344."""
+    numbers = np.asarray(values)
+    weight = np.abs(numbers.astype(np.float64)).astype(np.float32)
+    name = element.name if element is not None else "s8" if numbers.dtype == np.int8 else ""
+    if name == "s8":
+        return np.where(numbers == -128, np.float32(-128), weight)
+    return np.where(np.isinf(weight), np.float32(57344), weight) if name == "e5m2" else weight
 
 
-def _largest(sums: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The index of the first sum on the last axis that no later one exceeds. Unlike in argmax, a NaN never exceeds
-    another sum and is never exceeded."""
-    best = np.zeros(sums.shape[:-1], np.int64)
-    top = sums[..., 0]
-    for index in range(1, sums.shape[-1]):
-        larger = sums[..., index] > top
-        best, top = np.where(larger, index, best), np.where(larger, sums[..., index], top)
-    return best
+def keep(weight: NDArray[np.float32], sparsity: Sparsity) -> Mask:
+    """Which elements [..., row, K] are kept, given how much each weighs.
+
+    2:4 keeps the pair of elements with the largest sum (in f32), the first of equal ones in the order 01, 02, 03, 12,
+    13, 23; 1:2 keeps the second element unless the first is larger. Both are cuSPARSELt 0.8's PRUNE_SPMMA_STRIP as
+    measured on an NVIDIA H100, November 2026, NaN and infinity included (a sum with NaN is never larger than another).
+    4:8 does as 2:4 with neighbouring pairs, by analogy (assumed).
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        chunks = _chunks(weight, sparsity).sum(axis=-1)
+        if sparsity.splices:
+            first = chunks[..., 0] > chunks[..., 1]
+            kept = np.stack([first, ~first], axis=-1)
+        else:
+            pairs = np.stack([chunks[..., a] + chunks[..., b] for a, b in PAIRS], axis=-1)
+            kept = KEPT_BY_PAIR[first_largest(pairs)[0]]
+    return np.repeat(kept, sparsity.unit, axis=-1).reshape(weight.shape)
+
+
+PAIRS: tuple[tuple[int, int], ...] = tuple(combinations(range(4), 2))
+"""The pairs of a chunk's units, in the order in which the library looks at them."""
+
+KEPT_BY_PAIR: Mask = np.array([[unit in pair for unit in range(4)] for pair in PAIRS])
+
+
+def first_largest(sums: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The index of the first sum on the last axis that no later one exceeds, and that sum. Unlike in argmax, a NaN
+    never exceeds another sum and is never exceeded."""
+    index, best = np.zeros(sums.shape[:-1], np.int64), sums[..., 0]
+    for candidate in range(1, sums.shape[-1]):
+        larger = sums[..., candidate] > best
+        index, best = np.where(larger, candidate, index), np.where(larger, sums[..., candidate], best)
+    return index, best
 
 
 def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mask | None = None) -> tuple[Bits, Bits]:

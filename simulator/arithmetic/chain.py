@@ -71,26 +71,6 @@ def multiply_add(a: Words, b: Words, c: Words, rounding: str = "rn") -> Words:
     return pattern
 
 
-def exact_f64(a: Words, b: Words, c: Words) -> Words:
-    """The exact sum of products and C, rounded once to nearest even; patterns are as for `chain_in_numpy`. It serves as
-    a reference and computes one output after the other."""
-    x, y, z = (v.view(np.float64) for v in (a, b, c))
-    result = np.empty(c.shape)
-    for case, row, column in np.ndindex(c.shape):
-        result[case, row, column] = _exact_dot(x[case, row], y[case, :, column], float(z[case, row, column]))
-    return np.where(np.isnan(result), np.uint64(0x7FF8 << 48), result.view(np.uint64))
-
-
-def _exact_dot(x: Reals, y: Reals, z: float) -> float:
-    with np.errstate(all="ignore"):
-        plain = float(np.sum(np.where(np.isfinite(x) & np.isfinite(y), 0.0, x * y)) + z)
-    if not math.isfinite(plain):
-        return plain
-    return _rounded(
-        sum((Fraction(float(p)) * Fraction(float(q)) for p, q in zip(x, y, strict=True)), Fraction(z)), "rn"
-    )
-
-
 def _rounded(exact: Fraction, rounding: str) -> float:
     """Rounds a fraction to float64. Dividing its integers rounds once to nearest even, subnormals included; for another
     rounding the result then moves by one step where necessary."""

@@ -2,13 +2,12 @@
 is rounded once, to nearest even.
 
 Most sums fit into 62 bits between their largest and smallest places and are added as int64. The rest (products of bf16
-span 2^-266 to 2^256) go through a superaccumulator of 32-bit limbs (Kulisch; here vectorised over outputs).
+span 2^-266 to 2^256) go through superaccumulators.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isa.types import Bits, ElementType
 from simulator.arithmetic.formats import (
@@ -21,12 +20,10 @@ from simulator.arithmetic.formats import (
     infinity,
     powers,
 )
+from simulator.arithmetic.superaccumulator import FLOATS, Superaccumulators
 
 _ABSENT = NO_EXPONENT // 2  # exponents below this mark terms that are zero or not finite
 _FAR = 4096  # place of an absent term's last bit: above all others
-_LIMB = 32
-_LOWEST_PLACE = -288  # below the last bit of the smallest product: e5m2 with ue8m0 scales, 2^-32 * 2^-254 = 2^-286
-_LIMBS = 20  # 640 bits: up to 2^352, above 2^287 (e5m2 with ue8m0 scales) and all carries
 
 
 def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -> Bits:
@@ -64,13 +61,7 @@ def exact_sum(products: Decoded, places: int, c: Decoded, result: ElementType) -
             value = products.value[n, :, output].T[None]  # [1, product, chosen output]
             addend = c.value[n, output][None]
             if general:
-                rounded = _wide_sum(
-                    value[0].T,
-                    products.exponent[n, :, output] - places,
-                    addend[0],
-                    c.exponent[n, output] - result.fraction,
-                    result,
-                )
+                rounded = _wide_sum(value[0], addend[0], result)
             else:
                 rounded = _narrow_sum(value, addend, place[n, output][None], result)[0]
             pattern[n, output] = rounded
@@ -87,44 +78,9 @@ def _narrow_sum(value: Reals, c: Reals, place: Integers, result: ElementType) ->
     return encode_integer(total < 0, np.abs(total).astype(np.uint64), place, result)
 
 
-def _wide_sum(
-    value: Reals, place: NDArray[np.int16], c: Reals, place_c: NDArray[np.int16], result: ElementType
-) -> Bits:
-    """Sums [output] of terms [output, product] whose last bits are at `place`, and C [output]; any exponents."""
-    terms = np.concatenate([value, c[:, None]], axis=1)
-    places = np.concatenate([place, place_c[:, None]], axis=1).astype(np.int64)
-    places = np.where(terms == 0, _LOWEST_PLACE, places)
-    limb, shift = np.divmod(places - _LOWEST_PLACE, _LIMB)
-    significand = (np.abs(terms) * powers(-places)).astype(np.int64)  # at most 24 bits
-    shifted = significand << shift  # at most 55 bits
-    sign = np.sign(terms)
-    index = limb + _LIMBS * np.arange(len(terms))[:, None]
-    size = _LIMBS * len(terms)
-    # bincount adds in float64: at most 66 parts below 2^32 in a limb stay below 2^53, so it is exact.
-    limbs = np.bincount(index.ravel(), ((shifted & 0xFFFFFFFF) * sign).ravel(), size)
-    limbs += np.bincount(index.ravel() + 1, ((shifted >> _LIMB) * sign).ravel(), size)
-    total = limbs.reshape(-1, _LIMBS).T.astype(np.int64)
-    negative = _carry(total.copy())[-1] < 0
-    total = _carry(np.where(negative, -total, total))
-    return _round_limbs(negative, total, result)
-
-
-def _carry(limbs: Integers) -> Integers:
-    """Limbs [limb, output], in place: each but the last brought into 0 .. 2^32 - 1."""
-    for i in range(_LIMBS - 1):
-        limbs[i + 1] += limbs[i] >> _LIMB
-        limbs[i] &= 0xFFFFFFFF
-    return limbs
-
-
-def _round_limbs(negative: NDArray[np.bool_], limbs: Integers, result: ElementType) -> Bits:
-    """Round from the two highest limbs; whatever lies below them only matters as "not zero" and goes into the last
-    bit."""
-    output = np.arange(limbs.shape[1])
-    used = limbs != 0
-    highest = np.maximum(_LIMBS - 1 - np.argmax(used[::-1], axis=0), 1)
-    below = np.cumsum(used, axis=0)[highest, output] - used[highest, output] - used[highest - 1, output] > 0
-    high, low = limbs[highest, output].astype(np.uint64), limbs[highest - 1, output].astype(np.uint64)
-    both = high << np.uint64(_LIMB) | low
-    magnitude = both >> np.uint64(1) | (both & np.uint64(1)) | below.astype(np.uint64)
-    return encode_integer(negative, magnitude, _LOWEST_PLACE + _LIMB * (highest - 1) + 1, result)
+def _wide_sum(value: Reals, c: Reals, result: ElementType) -> Bits:
+    """Sums [output] of terms [product, output] and C [output]; any exponents."""
+    every = np.arange(len(c))
+    sums = Superaccumulators(FLOATS, len(c))
+    sums.add_values(every, np.concatenate([value, c[None]]))
+    return sums.rounded(every, result)

@@ -28,6 +28,7 @@ F16, F32 = ELEMENT_TYPES["f16"], ELEMENT_TYPES["f32"]
 NO_EXPONENT = -4096
 """Exponent of zeros, infinities and NaN: below every other one, also after adding another exponent to it."""
 
+_FARTHEST = (1 << 63) - 1
 _LOWEST_POWER = -1022
 _POWERS: Reals = np.ldexp(1.0, np.arange(_LOWEST_POWER, 1024))
 
@@ -184,13 +185,13 @@ def _patch_special(pattern: Bits, value: Reals, element: ElementType) -> Bits:
 def encode_integer(
     negative: NDArray[np.bool_], magnitude: NDArray[np.uint64], place: Integers, element: ElementType
 ) -> Bits:
-    """(-1)^negative * magnitude * 2^place, rounded once to nearest even: patterns of `element` (f16, f32), uint32 of
-    the same shape.
+    """(-1)^negative * magnitude * 2^place, rounded once to nearest even: patterns of `element` (f16, f32, f64), uint32
+    (uint64 for f64) of the same shape.
 
     Args:
         negative: signs.
         magnitude: uint64 below 2^63; a set last bit may stand for any non-zero remainder below it if the magnitude has
-            32 bits or more.
+            32 bits or more (for f64 60 or more), or is far below the smallest number of the type.
         place: exponent of the magnitude's last bit.
 
     A zero magnitude gives +0; a magnitude that rounds to zero keeps its sign, overflow gives infinity (IEEE 754-2019,
@@ -210,22 +211,34 @@ def encode_integer(
     up = (rest > half) | ((rest == half) & (half > 0) & (digits & one > 0))
     digits = np.where(drop > 63, np.uint64(0), digits + up)  # 64 dropped bits: less than half of the last place
     pattern = np.minimum(((exponent - lowest) << element.fraction) + digits.astype(np.int64), infinity(element))
+    pattern = np.where(exponent > element.bias, infinity(element), pattern)
     pattern = np.where(magnitude == 0, 0, pattern | (negative.astype(np.int64) << (element.bits - 1)))
-    return pattern.astype(np.uint32)
+    return pattern.astype(np.uint64 if element.bits == 64 else np.uint32)
 
 
 def ulp_distance(x: Bits, y: Bits, element: ElementType) -> Integers:
     """How many representable numbers apart two arrays of patterns are, int64 of their (broadcast) shape.
 
     Floats: -0 equals +0, infinity is the number after the largest finite one, two NaN are 0 apart, and NaN is 2^bits -
-    1 (more than any two numbers) from everything else. Integers: the absolute difference.
+    1 (more than any two numbers) from everything else; of f64 the largest distance is 2^63 - 1. Integers: the absolute
+    difference.
     """
     if not element.is_float:
         apart: Integers = np.abs(integers(x, element) - integers(y, element))
         return apart
-    distance = np.abs(_rank(x, element) - _rank(y, element))
-    nan_x, nan_y = (np.isnan(decode(np.asarray(patterns, np.uint32), element).value) for patterns in (x, y))
-    return np.where(nan_x | nan_y, np.where(nan_x & nan_y, 0, element.mask), distance)
+    rank_x, rank_y = _rank(x, element), _rank(y, element)
+    distance = np.abs(rank_x - rank_y)
+    if element.bits == 64:  # of both signs: more than int64 holds
+        distance = np.where(np.abs(rank_x.astype(np.float64) - rank_y) >= _FARTHEST, _FARTHEST, distance)
+    nan_x, nan_y = (is_nan(patterns, element) for patterns in (x, y))
+    return np.where(nan_x | nan_y, np.where(nan_x & nan_y, 0, min(element.mask, _FARTHEST)), distance)
+
+
+def is_nan(patterns: Bits, element: ElementType) -> NDArray[np.bool_]:
+    """Which patterns of a float type are NaN."""
+    if element.bits == 64:
+        return np.isnan(np.ascontiguousarray(patterns, np.uint64).view(np.float64))
+    return np.isnan(decode(np.asarray(patterns, np.uint32), element).value)
 
 
 def _rank(patterns: Bits, element: ElementType) -> Integers:
@@ -233,7 +246,8 @@ def _rank(patterns: Bits, element: ElementType) -> Integers:
     wide: Integers = np.asarray(patterns).astype(np.int64) >> element.padding
     sign = 1 << (element.exponent + element.fraction)
     magnitude: Integers = wide & (sign - 1)
-    return np.where(wide & sign, -magnitude, magnitude)
+    negative = wide < 0 if element.bits == 64 else wide & sign
+    return np.where(negative, -magnitude, magnitude)
 
 
 def integers(patterns: Bits, element: ElementType) -> Integers:

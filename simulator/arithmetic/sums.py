@@ -133,7 +133,7 @@ def _block(how: Sum, operands: Operands) -> Bits:
             join(chosen, integers(_planes(how, operands.a), how.a_type).astype(np.int32)), c, saturate=how.saturate
         )
     else:
-        d = _float_sum(how, _products(how, operands), c, operands)
+        d = _float_sum(how, products_of(how, operands), c, operands)
     return d.reshape(how.n, cases, how.m).transpose(1, 2, 0)
 
 
@@ -142,8 +142,8 @@ def _planes(how: Sum, a: Bits) -> Bits:
     return a[..., how.order].transpose(2, 0, 1).reshape(len(how.order), -1)
 
 
-def _products(how: Sum, operands: Operands) -> Decoded:
-    """[n, product, case * row]; block scales are in the products unless the rule groups them."""
+def products_of(how: Sum, operands: Operands) -> Decoded:
+    """The products of floats, [n, product, case * row], exact; block scales are in them unless the rule groups them."""
     a, b, codes = operands.a, operands.b, operands.codes
     left, fold = (
         decode(_planes(how, a), how.a_type, how.through),

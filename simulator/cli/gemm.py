@@ -8,15 +8,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from simulator.cli import product
-from simulator.cli.answer import UnreadableError, answer
+from simulator.cli.answer import answer
 
 if TYPE_CHECKING:
-    from simulator.studies.gemm import Estimate, Tile
+    from simulator.studies.sparselt.cost import Cost
 
 DESCRIPTION = """\
 What D[m][n] = A[m][k] * B[n][k]^T costs on a chip: the kernel of a tile (cp.async, ldmatrix, mma.sp, several tiles in
 shared memory) is written as a trace, run on one SM with its share of L2, and multiplied by the waves of CTAs. A is
-2:4 sparse unless --dense is given.
+sparse (2:4; tf32 1:2, 4-bit types 4:8 in pairs) unless --dense is given. Matrices are filled up to whole tiles.
 
 --trace FILE writes the kernel of one CTA as a trace and stops.
 
@@ -25,7 +25,8 @@ docs/sparselt_matmul.md has the whole story.
 """
 EPILOG = """\
 examples:
-  tcsim gemm --tile 128x256x64                            time of 4096 x 4096 x 4096
+  tcsim gemm --tile 128x256                               time of 4096 x 4096 x 4096
+  tcsim gemm --type e4m3 --config rtx4090 --tile best     the same of FP8 on another chip
   tcsim gemm --a W.npy --b x.npy --prune strip --bias bias.npy --relu --output y.npy
 """
 
@@ -36,15 +37,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", type=int, default=4096, help="default 4096")
     parser.add_argument(
         "--type",
-        choices=("f16", "bf16", "s8", "f32", "e4m3", "e5m2"),
         default="f16",
-        help="of A and B; the accumulators are f32 or s32 (f32, e4m3, e5m2: with matrices)",
+        help="of A and B: f16 (default), bf16, tf32 (or f32, the library's name), e4m3, e5m2, s8, u8, s4, u4; with "
+        "--dense b1; on sm_120 e3m2, e2m3, e2m1. The accumulators are f32 or s32; f16 with --compute 16f",
     )
     parser.add_argument(
         "--tile",
-        default="128x128x64",
-        metavar="BMxBNxBK",
-        help="what a CTA computes, and columns of K in an iteration (default 128x128x64); best: the fastest of eight",
+        default="128x128",
+        metavar="BMxBN[xBK]",
+        help="what a CTA computes, and columns of K in an iteration (default 128x128, of 128 bytes of K); best: the "
+        "fastest of eight",
     )
     parser.add_argument(
         "--warps", metavar="WMxWN", help="warps along M and N (default: one for each 64 x 64, at least 4)"
@@ -67,44 +69,45 @@ def execute(options: argparse.Namespace) -> int:
 
 def _kernel(options: argparse.Namespace) -> str:
     from simulator.studies.gemm import kernel_trace
+    from simulator.timing.config import load_config
 
-    return kernel_trace(_tile(options), options.k)
+    target = load_config(options.config).target
+    return kernel_trace(product.shape(options, options.m, options.n, options.k), options.k, target=target)
 
 
 def _estimate(options: argparse.Namespace) -> str:
-    from simulator.studies.gemm import estimate
+    from simulator.studies.sparselt.cost import cost
+    from simulator.studies.sparselt.multiply import slices_of
 
-    found = estimate(_tile(options), options.m, options.n, options.k, options.config)
-    return json.dumps(asdict(found), indent=2) + "\n" if options.format == "json" else _table(found)
-
-
-def _tile(options: argparse.Namespace) -> Tile:
-    from simulator.studies.gemm import parse_tile
-
-    warps = None
-    if options.warps is not None:
-        parts = options.warps.split("x")
-        if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-            raise UnreadableError(f"--warps '{options.warps}' is not a pair of numbers", "WMxWN, e.g. 2x4")
-        warps = int(parts[0]), int(parts[1])
-    if options.tile == "best":
-        options.tile = product.best_tile(options, options.m, options.n, options.k)
-    return parse_tile(options.tile, options.type, warps=warps, stages=options.stages, sparse=not options.dense)
+    m, n, k = options.m, options.n, options.k
+    slices = slices_of(options.split_k, options.type, k)
+    found = cost(product.shape(options, m, n, k), m, n, k, options.config, slices=slices)
+    if options.format == "table":
+        return _table(found, options)
+    more = {name: getattr(found, name) for name in ("reduction_cycles", "cycles", "time_us", "tflops", "assumed")}
+    kernel = asdict(found.kernel) | {"m": m, "n": n, "k": k, "kernel_cycles": found.kernel.cycles}
+    return json.dumps(kernel | more, indent=2) + "\n"
 
 
-def _table(found: Estimate) -> str:
+def _table(cost: Cost, options: argparse.Namespace) -> str:
     """For a person."""
+    found = cost.kernel
     waves = f"{found.waves} wave{'s' if found.waves > 1 else ''} of {found.wave_cycles:,} cycles"
-    time = f"{found.cycles:,} cycles, with the launch {found.time_us:,.1f} us"
+    time = f"{cost.cycles:,} cycles, with the launch {cost.time_us:,.1f} us"
     lines = [
-        f"{found.tile}: {found.m} x {found.n} x {found.k} on {found.config}",
+        f"{found.tile}: {options.m} x {options.n} x {options.k} on {found.config}",
         f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time, {waves} (last {found.last_cycles:,})",
         f"  main loop {found.iteration_cycles:,.0f} cycles an iteration and CTA",
-        f"  kernel {time}: {found.tflops:,.0f} TFLOPS (pruned products counted)",
+        f"  kernel {time}: {cost.tflops:,.0f} {_unit(found.tile.accumulator)} (pruned products counted)",
+        *([f"    of them adding slices of K {cost.reduction_cycles:,}"] if cost.reduction_cycles else []),
         f"  bound by: {found.bound}",
     ]
     lines += [
         f"    {name:<14} {share:6.1%}{' of the slots are empty' if name == 'waves' else ''}"
         for name, share in found.shares.items()
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *(f"  assumed: {line}" for line in cost.assumed)]) + "\n"
+
+
+def _unit(accumulator: str) -> str:
+    return "TOPS" if accumulator == "s32" else "TFLOPS"

@@ -7,12 +7,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from simulator.cli import matrices, say
-from simulator.cli.answer import answer
+from simulator.cli.answer import UnreadableError, answer
 
 if TYPE_CHECKING:
+    from simulator.studies.gemm import Tile
     from simulator.studies.sparselt.product import Product
 
-_NEEDS_MATRICES = ("b", "c", "bias", "prune", "relu", "gelu", "output", "c_type", "d_type", "compute")
+_NEEDS_MATRICES = ("b", "c", "bias", "prune", "relu", "gelu", "output", "c_type", "d_type")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gelu", action="store_true")
     group.add_argument("--c-type", metavar="TYPE", help="of C (default as A; bf16 for 8-bit floats)")
     group.add_argument("--d-type", metavar="TYPE", help="of D (default as C)")
-    group.add_argument("--compute", choices=("32f", "32i", "16f"), help="default 32f, 32i for s8")
+    group.add_argument("--compute", choices=("32f", "32i", "16f"), help="default 32f, 32i for s8; 16f: f16 sums")
     group.add_argument("--split-k", type=int, default=1, metavar="N", help="slices of K (default 1); -1: segment-K")
     group.add_argument("--output", metavar="FILE", help="D (.npy), or D and the exact result (.npz)")
 
@@ -46,13 +47,33 @@ def execute(options: argparse.Namespace) -> int:
     return answer(lambda: _multiply(options), [options.output])
 
 
-def best_tile(options: argparse.Namespace, m: int, n: int, k: int) -> str:
-    """The fastest of the tiles that a search tries."""
-    from simulator.studies.sparselt.cost import TILES, tile_of
+def accumulator(options: argparse.Namespace) -> str:
+    """The type of the accumulators that --compute asks for; "" for the type's own."""
+    return "f16" if options.compute == "16f" else ""
+
+
+def shape(options: argparse.Namespace, m: int, n: int, k: int) -> Tile:
+    """The tile that the options name, or the fastest of those that a search tries."""
+    from simulator.studies.sparselt.cost import TILES, tile_for
     from simulator.studies.sparselt.plan import search
 
-    found = search(options.type, m, n, k, options.config, sparse=not options.dense)
-    return tile_of(TILES[found.best.config_id], options.type)
+    warps, sparse = _warps(options), not options.dense
+    text, kind = options.tile, accumulator(options)
+    if text == "best":
+        found = search(
+            options.type, m, n, k, options.config, sparse=sparse, accumulator=kind, warps=warps, stages=options.stages
+        )
+        text = TILES[found.best.config_id]
+    return tile_for(text, options.type, sparse=sparse, accumulator=kind, warps=warps, stages=options.stages)
+
+
+def _warps(options: argparse.Namespace) -> tuple[int, int] | None:
+    if options.warps is None:
+        return None
+    parts = options.warps.split("x")
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise UnreadableError(f"--warps '{options.warps}' is not a pair of numbers", "WMxWN, e.g. 2x4")
+    return int(parts[0]), int(parts[1])
 
 
 def _multiply(options: argparse.Namespace) -> str:
@@ -64,9 +85,10 @@ def _multiply(options: argparse.Namespace) -> str:
         raise IsaError("", -1, "a product of one matrix, or of none", "--a FILE and --b FILE")
     if options.relu and options.gelu:
         raise IsaError("", -1, "--relu and --gelu", "one of them")
-    for name in ("trace", "warps"):
-        if getattr(options, name):
-            raise IsaError("", -1, f"--{name} with matrices", f"--{name} without --a")
+    if options.trace:
+        raise IsaError("", -1, "--trace with matrices", "--trace without --a")
+    if options.type == "tf32":
+        options.type = "f32"  # the library's name
     if options.output:
         matrices.check_output(options.output)
     a, b, c, bias = (
@@ -77,9 +99,9 @@ def _multiply(options: argparse.Namespace) -> str:
     assert b is not None
     if options.prune:
         a = prune(a, options.type, options.prune)
-    tile = options.tile
-    if tile == "best":
-        tile = best_tile(options, a.shape[-2], b.shape[-2], a.shape[-1])
+    for name, matrix in (("A", a), ("B", b)):
+        if matrix.ndim not in (2, 3):
+            raise IsaError("", -1, f"{name} has shape {matrix.shape}", "[rows, columns] or [batch, rows, columns]")
     product = matmul(
         a,
         b,
@@ -94,7 +116,7 @@ def _multiply(options: argparse.Namespace) -> str:
         activation="relu" if options.relu else "gelu" if options.gelu else None,
         sparse=None if options.dense else "a",
         split_k=options.split_k,
-        tile=tile,
+        tile=shape(options, a.shape[-2], b.shape[-2], a.shape[-1]),
         config=options.config,
         strict=False,
     )
@@ -130,12 +152,13 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
     if options.format == "json":
         return json.dumps(found, indent=2) + "\n"
     nan = f", {summary['nan']:,} NaN" if summary["nan"] else ""
-    mean = "no numbers"
+    mean = "no exact value is a number"
     if summary["mean_ulp"] is not None:
-        mean = f"mean {summary['mean_ulp']:.3g} ulp, largest {summary['largest_ulp']:,}"
+        mean = f"{summary['right']:.2%} as exact, mean {summary['mean_ulp']:.3g} ulp"
+        mean += f", largest {summary['largest_ulp']:,}"
     lines = [
         f"{found['m']} x {found['n']} x {found['k']} {options.type} -> {product.d_type} on {options.config}",
-        f"  values: {summary['elements']:,} elements{nan}; {summary['right']:.2%} as exact, {mean}",
+        f"  values: {summary['elements']:,} elements{nan}; {mean}",
         f"  time: {time.cycles:,} cycles, {time.time_us:,.1f} us with the launch ({found['tile']})",
         f"    kernel {time.kernel.cycles:,}, slices of K {time.reduction_cycles:,}, reading C {time.epilogue_cycles:,}",
         *(f"    assumed: {line}" for line in time.assumed),

@@ -31,10 +31,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays of the trace's .store statements")
     parser.add_argument(
+        "--exact-output", metavar="FILE.npz", help="write the exact results of the whole trace under the same names"
+    )
+    parser.add_argument(
+        "--exact",
+        action=argparse.BooleanOptionalAction,
+        help="compute the exact results of the whole trace beside the chip's (default: if that does not take long)",
+    )
+    parser.add_argument(
         "--arithmetic",
         choices=("chip", "exact", "none"),
         default="chip",
-        help="chip: its own bits; exact: rounded once; none: time alone",
+        help="chip: its own bits; exact: exact sums instead, rounded once; none: time alone",
     )
     parser.add_argument(
         "--undefined",
@@ -88,10 +96,12 @@ def _window(text: str) -> tuple[int, int]:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim run` with parsed options; returns the exit code."""
-    return answer(lambda: _run(options), [options.output, options.timeline, options.kanata, options.gantt])
+    files = [options.output, options.exact_output, options.timeline, options.kanata, options.gantt]
+    return answer(lambda: _run(options), files)
 
 
 def _run(options: argparse.Namespace) -> str:
+    from simulator.errors import ViewError
     from simulator.simulation.run import COMPARED, run
 
     timeline = _timeline(options)
@@ -101,13 +111,18 @@ def _run(options: argparse.Namespace) -> str:
         arithmetic=options.arithmetic,
         undefined=options.undefined,
         compare=COMPARED if options.compare is None else options.compare,
+        exact=True if options.exact_output else options.exact,
         skip=not options.no_skip,
         timeline=timeline,
     )
+    if options.exact_output and not report.exact:
+        raise ViewError(f"no exact results: {report.exact_left_out}", "a trace with .store, --arithmetic chip")
     if timeline is not None:
         _write_timeline(options, timeline)
     if options.output:
         _write(options.output, report.arrays)
+    if options.exact_output:
+        _write(options.exact_output, report.exact)
     return {"table": report.table, "json": lambda: report.json() + "\n", "csv": report.csv}[options.format]()
 
 

@@ -21,6 +21,7 @@ from simulator.execute.dynamic_info import Fact
 from simulator.execute.events import Event, Listener, Region
 from simulator.execute.mma import Arithmetic
 from simulator.state import RegisterFile, SharedMemory
+from simulator.state.carried import CarryingRegisters, CarryingTensorMemory
 from simulator.state.global_memory import Copies, GlobalMemory
 from simulator.state.mbarrier import Clocks, Mbarriers, OrderedMemory, joined
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
@@ -61,6 +62,8 @@ class CtaState:
         wants_accesses: whether one of them wants to know which memory is accessed.
         memory: global memory, one for all CTAs.
         timed: whether executors say how long an access keeps shared memory busy.
+        carries: whether accumulators go from one matrix instruction to the next exactly, which `CarryingRegisters` and
+            the arithmetic "exact" are for.
     """
 
     registers: RegisterFile
@@ -83,11 +86,18 @@ class CtaState:
     wants_accesses: bool = False
     memory: GlobalMemory = field(default_factory=GlobalMemory)
     timed: bool = True
+    carries: bool = False
 
     @cached_property
     def tmem(self) -> TensorMemory:
         """Tensor Memory of the CTA."""
-        return TensorMemory()
+        return CarryingTensorMemory() if self.carries else TensorMemory()
+
+    def settle(self) -> None:
+        """Rounds what is carried exactly, so that memories can be looked at without asking for cells."""
+        for memory in (self.registers, vars(self).get("tmem")):
+            if isinstance(memory, CarryingRegisters | CarryingTensorMemory):
+                memory.settle()
 
     @cached_property
     def mbarriers(self) -> Mbarriers:

@@ -12,11 +12,12 @@ from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from isa.types import Bits
 from simulator.arithmetic import ulp_distance
+from simulator.execute.carried import CarriedMma, places_of
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.mma import Scales, execute_mma, first_undefined, undefined_cases
 from simulator.execute.operands import reader, writer
 from simulator.execute.registry import prepares
-from simulator.state.registers import Warps
+from simulator.state.registers import WARP_SIZE, Warps
 
 Places = NDArray[np.int64] | slice
 
@@ -31,6 +32,8 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
     e = reader(instruction["e"]) if form.sparse else None
     selector = instruction.selector if form.sparse else 0
     scales = _scale_reader(instruction, form) if form.row.scale else None
+    places = places_of(form.c, instruction["c"]), places_of(form.d, instruction["d"])
+    carried = None if places[1] is None else CarriedMma(form, places[0], places[1], c)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         metadata = e(machine, warps)[:, 0] if e else None
@@ -39,9 +42,18 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
         if machine.arithmetic == "none":
             write(machine, warps, c(machine, warps))
             return NOTHING
+        groups = scales(machine, warps) if scales else [(slice(None), None)]
+        if machine.carries and carried is not None:
+            left, right = a(machine, warps), b(machine, warps)
+            rows = carried.start(machine, warps)
+            for some, factors in groups:
+                codes = None if metadata is None else metadata[some]
+                carried.add(machine, (left[some], right[some], codes), selector, factors, rows[some])
+            carried.finish(machine, warps)
+            return NOTHING
         operands = a(machine, warps), b(machine, warps), c(machine, warps)
-        d = np.empty_like(operands[2])
-        for some, factors in scales(machine, warps) if scales else [(slice(None), None)]:
+        d = np.empty((len(warps), form.d.registers, WARP_SIZE), operands[2].dtype)
+        for some, factors in groups:
             left, right, addend = (operand[some] for operand in operands)
             d[some] = _compute(
                 machine, form, (left, right, addend, None if metadata is None else metadata[some]), selector, factors
@@ -59,10 +71,9 @@ def _compute(
     selector: int,
     scales: Scales | None,
 ) -> Bits:
-    """D of some warps; while there is something left to compare, how far it is from the exact result (f64 is not
-    compared)."""
+    """D of some warps; while there is something left to compare, how far it is from the exact result."""
     d = execute_mma(form, *operands, selector, target=machine.target, arithmetic=machine.arithmetic, scales=scales)
-    if machine.compare > 0 and machine.arithmetic == "chip" and form.d_type.bits < 64:
+    if machine.compare > 0 and machine.arithmetic == "chip":
         distance = 0
         if form.d_type.is_float:  # sums of integers are exact
             exact = execute_mma(form, *operands, selector, target=machine.target, arithmetic="exact", scales=scales)

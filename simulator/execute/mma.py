@@ -17,7 +17,8 @@ from isa.targets import Target, parse_target
 from isa.types import F64, Bits
 from isa.undefined import first_metadata_finding, metadata_findings, undefined_behavior
 from simulator.arithmetic import Operands, Sum, add, add_f64, sum_row
-from simulator.arithmetic.chain import ROUNDINGS, Words, exact_f64
+from simulator.arithmetic.accumulate import exact_f64
+from simulator.arithmetic.chain import ROUNDINGS, Words
 from simulator.arithmetic.compiled import Chain, Kernel, library, supports
 from simulator.arithmetic.threads import spread
 from simulator.errors import check_option
@@ -60,13 +61,14 @@ def _prepare(form: MmaForm, target: Target, arithmetic: str, selector: int, a_id
     key = form.opcode, target.number, arithmetic, selector, a_ids, b_ids
     ready = _ready.get(key)
     if ready is None:
-        how = _sum(form, target, arithmetic)
+        how = sum_of(form, target, arithmetic)
         layout = fragment_layout(form, selector, a_ids, b_ids) if library() is not None and supports(how) else None
         ready = _ready[key] = _Ready(how, Kernel(how, layout) if layout is not None else None)
     return ready
 
 
-def _sum(form: MmaForm, target: Target, arithmetic: str) -> Sum:
+def sum_of(form: MmaForm, target: Target, arithmetic: str) -> Sum:
+    """How one of the form's products adds on a target, or exactly; not for f64."""
     check_option("arithmetic", arithmetic, get_args(Arithmetic))
     rule = sum_row(form, target).rule if form.a_type.is_float and arithmetic == "chip" else None
     types = form.a_type, form.b_type, form.c_type, form.d_type
@@ -115,14 +117,22 @@ def execute_mma(
 
         spread(len(d), how.m * how.n * how.stored, part)
         return d
+    operands = matrices(form, a, b, form.c.gather(c), e, selector, scales)
+    return form.d.scatter(add(how, operands).reshape(-1, *form.d.shape))
+
+
+def matrices(
+    form: MmaForm, a: Bits, b: Bits, c: Bits, e: Bits | None = None, selector: int = 0, scales: Scales | None = None
+) -> Operands:
+    """The operands of a form as matrices of patterns, one product in each case: registers as for `execute_mma`, but C
+    as a matrix already."""
     codes = form.metadata.gather(e, selector) if form.sparse and e is not None else None
     factors = (
         (form.scale_a.gather(scales.a, *scales.a_ids), form.scale_b.gather(scales.b, *scales.b_ids))
         if scales
         else (None, None)
     )
-    matrices = apart(form, form.a.gather(a), form.b.gather(b), form.c.gather(c))
-    return form.d.scatter(add(how, Operands(*matrices, codes, *factors)).reshape(-1, *form.d.shape))
+    return Operands(*apart(form, form.a.gather(a), form.b.gather(b), c), codes, *factors)
 
 
 def apart(form: MmaForm, a: Bits, b: Bits, c: Bits) -> tuple[Bits, Bits, Bits]:

@@ -26,7 +26,7 @@ from simulator.arithmetic.formats import decode
 from simulator.execute.mma import Scales, execute_mma
 from simulator.execute.tcgen05.example import Shape, put_a, stored_a
 from simulator.execute.tcgen05.fetch import Cta
-from simulator.execute.tcgen05.multiply import Call
+from simulator.execute.tcgen05.plan import Call
 from simulator.faults.detectors import Mask, code_checks
 
 

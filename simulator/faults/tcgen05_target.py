@@ -37,7 +37,8 @@ from isa.types import Bits, ElementType
 from simulator.arithmetic.check_bits import parity, secded
 from simulator.execute.tcgen05.example import COLUMN, SHARED_BYTES, Shape, fill, form_of, legality, shape_of
 from simulator.execute.tcgen05.fetch import Cta
-from simulator.execute.tcgen05.multiply import Call, multiply
+from simulator.execute.tcgen05.multiply import multiply
+from simulator.execute.tcgen05.plan import Call
 from simulator.faults import outcomes
 from simulator.faults.detectors import Checksums
 from simulator.faults.models import Edits

@@ -5,7 +5,7 @@ Both the interpreter and the timing engine run this list.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, MutableSequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -113,7 +113,7 @@ class Loop(Protocol):
     def loop(self) -> int: ...
 
 
-def after_loop_end(end: Loop, place: int, counts: list[int]) -> int:
+def after_loop_end(end: Loop, place: int, counts: MutableSequence[int]) -> int:
     """The place in the flat list where a warp goes on that has come to the end of a loop.
 
     Args:

@@ -6,10 +6,14 @@ Rooflines (`simulator.studies`) compare this work with what the chip can do in a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from isa.forms.mma import is_mma
+from isa.forms.record import Form
 from simulator.execute.dynamic_info import BulkFacts, CopyFacts, Fact, FetchFacts, MmaFacts
 from simulator.program.lowering import Operation
+from simulator.program.program import Program
+from simulator.simulation.interpreter import Executed
 from simulator.simulation.report import Traffic, Work
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config
@@ -17,6 +21,31 @@ from simulator.timing.tcgen05 import cost
 
 SHARED = "shared memory"
 PATH = "path from L2"
+
+
+class MultiplyAdds(NamedTuple):
+    """Of the matrix instructions of a run, all SMs together.
+
+    Attributes:
+        fma, performed: multiply-adds, as named and performed.
+        instructions: how many matrix instructions were executed.
+    """
+
+    fma: int
+    performed: int
+    instructions: int
+
+
+def multiply_adds(program: Program, executed: Executed) -> MultiplyAdds:
+    """What a run's matrix instructions multiplied."""
+    parts: list[tuple[Form | MmaFacts, int]]
+    parts = [(op.instruction.form, times) for op, times in program.operations if op.instruction.form.fma]
+    parts += [(fact, times) for fact, times in executed.work.items() if isinstance(fact, MmaFacts)]
+    return MultiplyAdds(
+        sum(part.fma * times for part, times in parts),
+        sum(part.performed_fma * times for part, times in parts),
+        sum(times for _, times in parts),
+    )
 
 
 def work_of(

@@ -195,6 +195,8 @@ class Interpreter:
 
     def executed(self) -> Executed:
         """The results of the run."""
+        for machine in self.machines:
+            machine.settle()
         computed = any(machine.arithmetic != "none" for machine in self.machines)
         return Executed(store_all(self.program, *self.machines) if computed else {}, self.groups, self.machines)
 

@@ -8,11 +8,13 @@ what they are made of.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from simulator.simulation.distance import Distance, joined
 from simulator.tables import Table, aligned
 from simulator.timing.model import StallReason
 
@@ -23,7 +25,7 @@ REASONS = {reason.name.lower(): reason.description for reason in StallReason}
 """What the names in `Report.waits` mean."""
 ARITHMETIC = {
     "chip": "bit for bit the chip's",
-    "exact": "exact sum, rounded once",
+    "exact": "exact sums, rounded once where something reads them",
     "none": "not computed (time alone)",
 }
 
@@ -113,6 +115,10 @@ class Report:
         warnings: what a user should know.
         skipped_cycles: cycles not simulated one by one, because the state of the SM repeated.
         arrays: what the trace's `.store` asked for.
+        exact: the same names: the exact results of the whole trace, whose accumulators are rounded once; empty where
+            they were not computed.
+        distances: by name, how far each of `arrays` is from the one of `exact`.
+        exact_left_out: why there are no exact results; empty if there are.
         work: what a roofline needs.
     """
 
@@ -136,34 +142,30 @@ class Report:
     warnings: list[str]
     skipped_cycles: int
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    exact: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    distances: dict[str, Distance] = field(default_factory=dict)
+    exact_left_out: str = ""
     work: Work = field(default_factory=Work)
+
+    @property
+    def distance(self) -> Distance | None:
+        """How far all arrays together are from the exact ones; None where these were not computed."""
+        return joined(list(self.distances.values())) if self.distances else None
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the arrays, of which only types and shapes, ready for JSON."""
         return {
-            "trace": self.trace,
-            "config": self.config,
-            "target": self.target,
-            "warps": self.warps,
-            "cycles": self.cycles,
-            "time_us": self.time_us,
+            **{figure.key: figure.value(self) for figure in FIGURES if figure.key},
             "instructions": self.instructions,
-            "throughput_fma_per_clk_sm": self.throughput.fma_per_clk_sm,
-            "performed_throughput_fma_per_clk_sm": self.throughput.performed_fma_per_clk_sm,
-            "tflops_sm": self.throughput.tflops_sm,
-            "tflops_chip": self.throughput.tflops_chip,
             "shared_memory": vars(self.memory),
             "work": asdict(self.work),
             "utilisation": self.utilisation,
             "waits": {str(warp): row for warp, row in self.waits.items()},
             "undefined": self.undefined,
-            "arithmetic": self.arithmetic,
-            "largest_ulp": self.largest_ulp,
-            "compared": self.compared,
-            "matrix_instructions": self.matrix_instructions,
             "assumed": self.assumed,
             "warnings": self.warnings,
-            "skipped_cycles": self.skipped_cycles,
+            "exact": {name: asdict(distance) for name, distance in self.distances.items()},
+            "exact_left_out": self.exact_left_out,
             "arrays": {name: {"type": str(a.dtype), "shape": list(a.shape)} for name, a in self.arrays.items()},
         }
 
@@ -181,31 +183,7 @@ class Report:
         Units are taken together: `tensor_share` is the mean of all tensor pipes. The columns `stall_..._share`, one for
         each cause, are parts of all warps' cycles, and sum to 1.
         """
-        t, m = self.throughput, self.memory
-        record: dict[str, Any] = {
-            "trace": self.trace,
-            "config": self.config,
-            "target": self.target,
-            "warps": self.warps,
-            "cycles": self.cycles,
-            "time_us": self.time_us,
-            "throughput_fma_per_clk_sm": t.fma_per_clk_sm,
-            "performed_fma_per_clk_sm": t.performed_fma_per_clk_sm,
-            "sm_tflops": t.tflops_sm,
-            "chip_tflops": t.tflops_chip,
-            "instructions": sum(self.instructions.values()),
-            "matrix_instructions": self.matrix_instructions,
-            "shared_accesses": m.accesses,
-            "shared_bytes": m.bytes,
-            "shared_wavefronts": m.wavefronts,
-            "bank_conflict_wavefronts": m.conflicts,
-            "undefined": sum(self.undefined.values()),
-            "arithmetic": self.arithmetic,
-            "largest_error_ulp": self.largest_ulp,
-            "compared_instructions": self.compared,
-            "skipped_cycles": self.skipped_cycles,
-            "assumed_tables": len(self.assumed),
-        }
+        record = {figure.column: figure.value(self) for figure in FIGURES}
         units = self.units_frame()
         means = units.groupby("unit", sort=False)["share"].mean()
         record |= {f"{str(unit).replace(' ', '_')}_share": share for unit, share in means.items()}
@@ -245,6 +223,12 @@ class Report:
         ]
         rows += [(section, name, value) for section in nested for name, value in table[section].items()]
         rows += [
+            (f"exact {name}", key, value)
+            for name, distance in table["exact"].items()
+            for key, value in distance.items()
+            if key != "types"
+        ]
+        rows += [
             (f"waits of warp {warp}", cause, cycles)
             for warp, row in self.waits.items()
             for cause, cycles in row.items()
@@ -277,11 +261,11 @@ class Report:
 
     def _headline(self) -> list[tuple[str, str]]:
         t, m = self.throughput, self.memory
-        exact = "not compared"
+        each = "not compared"
         if self.largest_ulp is not None:
             some = self.compared < self.matrix_instructions
             of = f" (first {self.compared:,} of {self.matrix_instructions:,} matrix instructions)" if some else ""
-            exact = f"{self.largest_ulp:,} ulp{of}"
+            each = f"{self.largest_ulp:,} ulp at most{of}"
         shared = f"{m.accesses:,} accesses, {m.bytes:,} bytes, {m.wavefronts:,} wavefronts"
         return [
             ("cycles", f"{self.cycles:,}"),
@@ -290,8 +274,16 @@ class Report:
             ("", f"{t.tflops_sm:.3f} TFLOPS of one SM, {t.tflops_chip:,.1f} TFLOPS of the chip"),
             ("shared memory", f"{shared}, {m.conflicts:,} of them bank conflicts"),
             ("arithmetic", ARITHMETIC[self.arithmetic]),
-            ("largest distance from the exact result", exact),
+            ("each instruction from the exact one", each),
+            *self._distance_lines(),
         ]
+
+    def _distance_lines(self) -> list[tuple[str, str]]:
+        """The distance of the whole trace, a row for each array."""
+        if self.arithmetic != "chip":
+            return []
+        shown = [f"{name}: {distance}" for name, distance in self.distances.items()] or [self.exact_left_out]
+        return list(zip(["whole trace from the exact one", *[""] * (len(shown) - 1)], shown, strict=True))
 
     def _wait_lines(self) -> list[str]:
         """A row for each warp, a column for each cause that took any cycle, and what part of all cycles each took."""
@@ -305,6 +297,55 @@ class Report:
     def _all_waits(self) -> dict[str, int]:
         """Cycles of all warps together by cause."""
         return {cause: sum(row[cause] for row in self.waits.values()) for cause in REASONS}
+
+
+class Figure(NamedTuple):
+    """One number or name of a run.
+
+    Attributes:
+        key: its key in JSON; empty where JSON has it in more detail.
+        column: its column in the DataFrame of a run.
+        value: takes it from a report.
+    """
+
+    key: str
+    column: str
+    value: Callable[[Report], Any]
+
+
+FIGURES = (
+    Figure("trace", "trace", lambda run: run.trace),
+    Figure("config", "config", lambda run: run.config),
+    Figure("target", "target", lambda run: run.target),
+    Figure("warps", "warps", lambda run: run.warps),
+    Figure("cycles", "cycles", lambda run: run.cycles),
+    Figure("time_us", "time_us", lambda run: run.time_us),
+    Figure("throughput_fma_per_clk_sm", "throughput_fma_per_clk_sm", lambda run: run.throughput.fma_per_clk_sm),
+    Figure(
+        "performed_throughput_fma_per_clk_sm",
+        "performed_fma_per_clk_sm",
+        lambda run: run.throughput.performed_fma_per_clk_sm,
+    ),
+    Figure("tflops_sm", "sm_tflops", lambda run: run.throughput.tflops_sm),
+    Figure("tflops_chip", "chip_tflops", lambda run: run.throughput.tflops_chip),
+    Figure("", "instructions", lambda run: sum(run.instructions.values())),
+    Figure("matrix_instructions", "matrix_instructions", lambda run: run.matrix_instructions),
+    Figure("", "shared_accesses", lambda run: run.memory.accesses),
+    Figure("", "shared_bytes", lambda run: run.memory.bytes),
+    Figure("", "shared_wavefronts", lambda run: run.memory.wavefronts),
+    Figure("", "bank_conflict_wavefronts", lambda run: run.memory.conflicts),
+    Figure("", "undefined", lambda run: sum(run.undefined.values())),
+    Figure("arithmetic", "arithmetic", lambda run: run.arithmetic),
+    Figure("largest_ulp", "largest_error_ulp", lambda run: run.largest_ulp),
+    Figure("compared", "compared_instructions", lambda run: run.compared),
+    Figure("exact_elements", "exact_elements", lambda run: run.distance and run.distance.elements),
+    Figure("exact_differing", "exact_differing", lambda run: run.distance and run.distance.differing),
+    Figure("exact_nan", "exact_nan", lambda run: run.distance and run.distance.nan),
+    Figure("exact_largest_ulp", "exact_largest_ulp", lambda run: run.distance and run.distance.largest_ulp),
+    Figure("skipped_cycles", "skipped_cycles", lambda run: run.skipped_cycles),
+    Figure("", "assumed_tables", lambda run: len(run.assumed)),
+)
+"""The headline of a run, for JSON and for DataFrames, in the order of the columns."""
 
 
 def _columns(rows: list[tuple[str, str]]) -> list[str]:

@@ -9,10 +9,11 @@ from isa.forms.record import Unit
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import MmaFacts
-from simulator.execute.tcgen05.multiply import row_of
+from simulator.execute.tcgen05.plan import row_of
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
-from simulator.simulation.demand import work_of
+from simulator.simulation.demand import multiply_adds, work_of
+from simulator.simulation.exact import ExactResults
 from simulator.simulation.interpreter import Executed
 from simulator.simulation.report import Memory, Report, Throughput, Work
 from simulator.state.registers import WARP_SIZE
@@ -25,21 +26,17 @@ from simulator.timing.tcgen05 import sources
 _NO_CONFIG = "none"
 
 
-def report_of(program: Program, config: Config | None, executed: Executed, timing: Timing) -> Report:
+def report_of(
+    program: Program, config: Config | None, executed: Executed, timing: Timing, exact: ExactResults
+) -> Report:
     """The report of a run; without a config the timing is that of nothing."""
     memory = _memory(executed)
     machine = executed.machine
     compared = sum(cta.compared for cta in executed.machines)
     counts: Counter[str] = Counter()
-    fma = performed = matrix = 0
     for op, times in program.operations:
-        form = op.instruction.form
-        counts[form.opcode] += times
-        if form.fma:
-            fma, performed, matrix = fma + form.fma * times, performed + form.performed_fma * times, matrix + times
-    for mma, times in executed.work.items():
-        if isinstance(mma, MmaFacts):
-            fma, performed, matrix = fma + mma.fma * times, performed + mma.performed_fma * times, matrix + times
+        counts[op.instruction.form.opcode] += times
+    fma, performed, matrix = multiply_adds(program, executed)
     throughput, seconds = Throughput(0.0, 0.0, 0.0, 0.0), 0.0
     if config is not None:
         cycles = max(timing.cycles, 1) * program.ctas  # of all SMs together
@@ -70,6 +67,9 @@ def report_of(program: Program, config: Config | None, executed: Executed, timin
         ],
         skipped_cycles=timing.skipped,
         arrays=executed.arrays,
+        exact=exact.arrays,
+        distances=exact.distances,
+        exact_left_out=exact.left_out,
         work=Work()
         if config is None
         else work_of(config, program.operations, executed.work, memory.bytes, program.ctas),

@@ -8,6 +8,7 @@ from isa.errors import POLICIES
 from simulator.errors import ViewError, check_option
 from simulator.execute.cta_state import ARITHMETIC
 from simulator.program.program import Program
+from simulator.simulation.exact import exact_results
 from simulator.simulation.observer import TimeView
 from simulator.simulation.report import Report
 from simulator.simulation.reporting import report_of
@@ -25,6 +26,7 @@ def run(
     arithmetic: str = "chip",
     undefined: str = "hardware",
     compare: int = COMPARED,
+    exact: bool | None = None,
     skip: bool = True,
     timeline: TimeView | None = None,
 ) -> Report:
@@ -35,9 +37,12 @@ def run(
             data files are looked for in the working directory), or a program that has been loaded.
         config: name of a config that comes with tcsim, path of a TOML file, or a loaded config; None or "none": values
             alone, as the chips of the trace's own target give them, in no time.
-        arithmetic: "chip" (the bits that the chip gives), "exact" (the exact sum, rounded once) or "none" (time alone).
+        arithmetic: "chip" (the bits that the chip gives), "exact" (exact sums, which go from one matrix instruction to
+            the next and are rounded once, where something else reads them) or "none" (time alone).
         undefined: "hardware" (what a chip was measured to do, counted in the report) or "raise".
         compare: how many matrix instructions to compare with the exact result.
+        exact: whether to compute the exact results of the whole trace beside the chip's; None: if its matrix
+            instructions do at most 2^27 multiply-adds.
         skip: whether the timing engine may skip repetitions of a loop; the cycles are the same.
         timeline: gets what happens when, and where the time goes (`simulator.Timeline`); of one run alone.
 
@@ -57,13 +62,14 @@ def run(
         )
         raise ViewError(what, "a new Timeline for each run" if timeline.used else "a config, such as h100_sxm")
     session = Session(trace, config, arithmetic=arithmetic, undefined=undefined, compare=compare)
+    if session.config is not None:
+        session.check()
+    executed = session.run(machines=session.fresh(carries=arithmetic == "exact"))
+    results = exact_results(session, executed, exact)
     if session.config is None:
-        executed = session.run(machines=session.fresh())
-        return report_of(session.program, None, executed, Timing(0, {}, [], [], 0, 0))
-    session.check()
-    executed = session.run(machines=session.fresh())
+        return report_of(session.program, None, executed, Timing(0, {}, [], [], 0, 0), results)
     timing = session.time(executed, skip=skip, observer=None if timeline is None else timeline.recorder)
-    report = report_of(session.program, session.config, executed, timing)
+    report = report_of(session.program, session.config, executed, timing, results)
     if timeline is not None:
         timeline.close(report.trace, session.program, session.config, session.program.codes, timing)
     return report

@@ -30,6 +30,7 @@ from simulator.simulation.interpreter import Executed, interpret
 from simulator.simulation.observer import Observer
 from simulator.simulation.timed import check_config, compiled, timed_codes
 from simulator.state import RegisterFile, SharedMemory
+from simulator.state.carried import CarryingRegisters
 from simulator.state.global_memory import GlobalMemory
 from simulator.state.mbarrier import OrderedMemory
 from simulator.timing.config import Config, load_config
@@ -85,10 +86,10 @@ class Session:
 
     # State
 
-    def fresh(self) -> list[CtaState]:
+    def fresh(self, *, carries: bool = False) -> list[CtaState]:
         """New CTAs, which know each other, filled by the program's `.load`s; TraceError for data that cannot be
-        loaded."""
-        machines = self._empty()
+        loaded. With `carries` their matrix results are exact, and go from instruction to instruction unrounded."""
+        machines = self._empty(carries=carries)
         load_all(self.program, *machines)
         return machines
 
@@ -108,14 +109,14 @@ class Session:
         copied[0].memory.data[:] = self.initial[0].memory.data
         return copied
 
-    def _empty(self) -> list[CtaState]:
+    def _empty(self, *, carries: bool = False) -> list[CtaState]:
         program, machines = self.program, list[CtaState]()
         cluster = ClusterBarrier((code.cta, warp) for code in program.codes if code.items for warp in code.warps)
         ordered = program.ctas > 1 or any(op.instruction.form.asynchronous for op, _ in program.operations)
         outside = GlobalMemory(program.global_bytes)
         for rank in range(program.ctas):
             machine = CtaState(
-                RegisterFile(program.warps, *program.numbering),
+                (CarryingRegisters if carries else RegisterFile)(program.warps, *program.numbering),
                 (OrderedMemory if ordered else SharedMemory)(program.shared_bytes, program.warps * program.ctas),
                 program.warps,
                 self.target,
@@ -123,9 +124,11 @@ class Session:
                 rank=rank,
                 cluster=cluster,
                 memory=outside,
+                carries=carries,
             )
-            machine.arithmetic, machine.undefined = self.arithmetic, self.undefined
-            machine.compare, machine.timed = self.compare, self.timed
+            machine.arithmetic = "exact" if carries else self.arithmetic
+            machine.undefined = self.undefined
+            machine.compare, machine.timed = self.compare, self.timed and machine.arithmetic == self.arithmetic
             machines.append(machine)
         if len(machines) == 2:
             machines[0].peer, machines[1].peer = machines[1], machines[0]

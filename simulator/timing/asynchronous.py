@@ -12,11 +12,10 @@ as a block, and that accumulators in Tensor Memory cost nothing.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-import simpy
 
 from isa.forms.record import Unit
 from simulator.errors import DeadlockError
@@ -37,6 +36,7 @@ from simulator.timing.machine import Machine
 from simulator.timing.model import Job, StallReason, TimedOperation
 from simulator.timing.observer import Issue
 from simulator.timing.pipes import Pipes
+from simulator.timing.records import link
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.tcgen05 import Cost
 from simulator.timing.warp import Warp
@@ -68,19 +68,13 @@ class Asynchronous:
         self.machine, self.shared, self.length, self.observer = machine, shared, length, machine.observer
         ctas = machine.ctas
         self.queues: list[deque[Entry]] = [deque() for _ in range(ctas)]
+        self.full = array("q", [0] * ctas)  # whether each queue holds as many instructions as it can
+        link(machine.record, queue_full=self.full)
         self.free = [0] * ctas  # when each unit takes the next instruction
         self.room_since = [0] * ctas  # when each queue had room again after it was full
         self.ticks: list[At | None] = [None] * ctas  # the next look at each queue
         self.flights: dict[At, tuple[Barrier, ...]] = {}  # arrivals on their way
         self.phases: dict[Barrier, WaitedFor] = {}
-
-    def full(self, cta: int) -> bool:
-        """Whether the queue of a CTA's SM holds as many instructions as it can."""
-        return len(self.queues[cta]) >= self.length
-
-    def stalls(self, warp: Warp) -> bool:
-        """Whether the warp's next instruction finds no room in the queue."""
-        return warp.operation is not None and warp.operation.unit is Unit.TCGEN05 and self.full(warp.cta)
 
     @property
     def idle(self) -> bool:
@@ -112,7 +106,7 @@ class Asynchronous:
                     self.transact(barrier, expect, now)
                 self.fly((barrier,) * count, now + self.machine.mbarrier_latency)
             case WaitFacts(barrier=barrier, parity=parity):
-                warp.blocked = StallReason.MBARRIER if self.wait(warp, barrier, parity) else None
+                warp.blocked = StallReason.MBARRIER if self.wait(warp, barrier, parity) else 0
             case _ if operation.unit is Unit.TCGEN05:
                 assert self.machine.config.tcgen05 is not None
                 core.free[Unit.TCGEN05] = now + self.machine.config.tcgen05.queue.issue
@@ -128,7 +122,8 @@ class Asynchronous:
 
     def pump(self, cta: int, now: int) -> None:
         """Starts the instructions that can start in this cycle, and plans when to look at the queue again."""
-        queue, was_full = self.queues[cta], self.full(cta)
+        queue = self.queues[cta]
+        was_full = len(queue) >= self.length
         while queue:
             warp, (fact, cost), issue = queue[0]
             if isinstance(fact, CommitFacts):
@@ -146,7 +141,8 @@ class Asynchronous:
                     self.observer.start(issue, now, now)
                 self.start(warp, cost, units, now)
             queue.popleft()
-        if was_full and not self.full(cta):
+        self.full[cta] = len(queue) >= self.length
+        if was_full and not self.full[cta]:
             self.room_since[cta] = now
             self.machine.wake_cores(cta, now)
 
@@ -154,13 +150,13 @@ class Asynchronous:
         """Plans to look at a queue in `cycle`, in place of any other cycle."""
         tick = self.ticks[cta]
         if tick is None or tick.at != cycle:
-            self.ticks[cta] = At(self.machine.env, cycle, QUEUE + cta, lambda event: self.looked(cta, event))
+            self.ticks[cta] = self.machine.calendar.plan(cycle, QUEUE + cta, lambda tick: self.looked(cta, tick))
 
-    def looked(self, cta: int, event: simpy.Event) -> None:
+    def looked(self, cta: int, tick: At) -> None:
         """Looks at a queue as planned, unless the plan has changed."""
-        if event is self.ticks[cta]:
+        if tick is self.ticks[cta]:
             self.ticks[cta] = None
-            self.pump(cta, int(self.machine.env.now))
+            self.pump(cta, self.machine.now)
             self.machine.check_done()
 
     def start(self, warp: Warp, cost: Cost, units: range | tuple[int, ...], now: int) -> None:
@@ -176,7 +172,7 @@ class Asynchronous:
             self.free[unit] = now + interval
             self.count(unit, cost, interval, now)
         warp.complete = max(warp.complete, now + late + cost.latency)
-        self.machine.end = max(self.machine.end, warp.complete)
+        self.machine.lasts(warp.complete)
         if self.observer is not None:
             self.observer.complete(now + late + cost.latency)
 
@@ -191,15 +187,14 @@ class Asynchronous:
 
     def fly(self, barriers: tuple[Barrier, ...], cycle: int) -> None:
         """Plans one arrival on each of these mbarriers in a later cycle."""
-        self.flights[At(self.machine.env, cycle, LANDING, self.landed)] = barriers
+        self.flights[self.machine.calendar.plan(cycle, LANDING, self.landed)] = barriers
 
-    def landed(self, event: simpy.Event) -> None:
+    def landed(self, flight: At) -> None:
         """Arrives on the mbarriers of a planned arrival."""
-        assert isinstance(event, At)
-        now = int(self.machine.env.now)
-        for barrier in self.flights.pop(event):
+        now = self.machine.now
+        for barrier in self.flights.pop(flight):
             self.arrive(barrier, now)
-        self.machine.end = max(self.machine.end, now)
+        self.machine.lasts(now)
         self.machine.check_done()
 
     def init(self, barrier: Barrier, count: int) -> None:

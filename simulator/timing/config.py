@@ -154,6 +154,9 @@ class _Reader:
         kinds = _REQUIRED | {name: kind for name, kind in _OPTIONAL.items() if name in tables.values}
         parts = {name: self.part(kind, name) for name, kind in kinds.items()}
         parts["tensor"] = tuple(self.rows(TensorClass, "tensor"))
+        schedule: Schedule = parts.get("schedule", NO_SCHEDULE)
+        if schedule.nop > schedule.stall:  # a wait would grow as fast as NOPs fill it
+            tables.fail("schedule.nop", str(schedule.nop), f"at most the longest wait, stall = {schedule.stall}")
         if "tcgen05" in tables.values:
             parts["tcgen05"] = self.tcgen05()
         if "sequences" in tables.values:

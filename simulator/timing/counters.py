@@ -5,6 +5,9 @@ All counts can be copied and multiplied, so that a period of a loop that is skip
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
+
 from simulator.timing.model import StallReason
 
 REASONS = len(StallReason)
@@ -26,17 +29,20 @@ class Counters:
     """
 
     def __init__(self, warps: int, cores: int, sms: int) -> None:
-        self.stalls = [0] * (warps * REASONS)
-        self.issued = [0] * cores
-        self.busy = [0] * cores, [0] * cores
-        self.tensor_memory = [0] * cores
-        self.shared = [0] * sms
-        self.tcgen05 = [0] * sms
-        self.products = [0] * sms
-        self.path = [0] * sms
+        def zeros(count: int) -> array[int]:
+            return array("q", bytes(8 * count))
+
+        self.stalls = zeros(warps * REASONS)
+        self.issued = zeros(cores)
+        self.busy = zeros(cores), zeros(cores)
+        self.tensor_memory = zeros(cores)
+        self.shared = zeros(sms)
+        self.tcgen05 = zeros(sms)
+        self.products = zeros(sms)
+        self.path = zeros(sms)
         self.ledger: list[int] = []
 
-    def _all(self) -> tuple[list[int], ...]:
+    def _all(self) -> tuple[array[int] | list[int], ...]:
         return (
             self.stalls,
             self.issued,
@@ -49,11 +55,12 @@ class Counters:
             self.ledger,
         )
 
-    def snapshot(self) -> tuple[list[int], ...]:
-        """A copy of all counts; its first list is `stalls`."""
-        return tuple(list(counts) for counts in self._all())
+    def snapshot(self) -> tuple[Sequence[int], ...]:
+        """A copy of all counts; its first is `stalls`."""
+        return tuple(counts[:] for counts in self._all())
 
-    def repeat(self, before: tuple[list[int], ...], periods: int) -> None:
+    def repeat(self, before: tuple[Sequence[int], ...], periods: int) -> None:
         """Counts what has happened since the snapshot `before` another `periods` times."""
         for counts, old in zip(self._all(), before, strict=True):
-            counts[:] = [new + periods * (new - was) for new, was in zip(counts, old, strict=True)]
+            for place, was in enumerate(old):
+                counts[place] += periods * (counts[place] - was)

@@ -1,112 +1,50 @@
 """The engine itself: one SM (or two, for a pair of CTAs) runs a program; `simulate` tells the cycles that it takes.
 
-Sub-cores issue instructions, units are busy with them, warps wait. Cycles are integers, and the engine goes from event
-to event, not from cycle to cycle. A sub-core has one pending event: the next cycle in which one of its warps can issue.
-It issues at most one instruction a cycle, from the warp that its policy puts first among those that have waited as
-compiled, whose operands are ready and whose unit is free; warps issue in order. Shared memory is one server of the SM
-behind a port of each sub-core, in order of issue, sub-core by sub-core within a cycle (the priority of the events sees
-to that, so that a run depends on nothing but its inputs).
+Sub-cores issue instructions, units are busy with them, warps wait: `sm` has the rules. Cycles are integers, and the
+engine goes from one cycle in which something can happen to the next. SimPy keeps the calendar of what goes on beside
+the sub-cores (`events`). Up to the next entry there, sub-cores run ahead in one loop: always the one whose next step is
+the earliest, of these the first by number. So a run depends on nothing but its inputs.
 
-Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on
-matrix and integer instructions are waits, too, that the compiler has written into the code (`schedule`), and that count
-from issue. Write-after-read waits for accesses to shared and global memory alone, which read their registers some time
-after issue and pin them until then; all others read theirs at issue.
-
-What goes on after issue (tcgen05, mbarriers) is in `asynchronous`. The CTAs of a pair run on an SM each, in one
-simulation: warp w of CTA c has the number c * (warps of a CTA) + w, and sub-cores are counted on.
+That loop is compiled where there is a compiled kernel (`simulator.timing.compiled`) and nobody observes the run; what
+is rare comes back to Python. A loop whose state repeats is skipped, exactly (`skipper`).
 """
 
 from __future__ import annotations
 
+import logging
+import time
+from math import prod
 from typing import Any
 
-from isa.forms.record import Unit
 from simulator.errors import DeadlockError
-from simulator.execute.barrier import Barriers
-from simulator.execute.dynamic_info import CLUSTER
-from simulator.program.lowering import after_loop_end
-from simulator.timing.asynchronous import Asynchronous
+from simulator.timing import compiled
 from simulator.timing.config import Config
-from simulator.timing.cores import SubCore
 from simulator.timing.counters import REASONS
-from simulator.timing.global_memory import GlobalMemory
-from simulator.timing.machine import Machine
-from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, has_jobs, registers_of
-from simulator.timing.observer import Stall, TimingObserver
-from simulator.timing.reasons import PIPE_TAKEN, PRODUCED_BY
+from simulator.timing.model import StallReason, TimedCode, TimedLoop
+from simulator.timing.observer import TimingObserver
+from simulator.timing.records import NEVER
 from simulator.timing.result import Timing
-from simulator.timing.schedule import extra, schedule
-from simulator.timing.sequences import expand
-from simulator.timing.shared_memory import SharedMemory
-from simulator.timing.skipper import Parts, Skipper
-from simulator.timing.warp import Warp, warps_of
+from simulator.timing.skipper import Skipper
+from simulator.timing.sm import Sm
+from simulator.timing.warp import Warp
 
-_PIPES = (Unit.TENSOR, Unit.ALU)  # whose cycles are counted
-_ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
+PATIENCE = 5.0  # seconds after which a run says how long it will take, if that is longer than as long again
+_LOG = logging.getLogger("tcsim")
 
 
-class Sm(Machine):
-    """One SM running one CTA, or two that run a pair of CTAs."""
+class Engine:
+    """One run.
 
-    def __init__(
-        self,
-        config: Config,
-        codes: list[TimedCode],
-        warps: int,
-        registers: int,
-        *,
-        skip: bool = True,
-        ctas: int = 1,
-        sms: int = 1,
-        observer: TimingObserver | None = None,
-    ) -> None:
-        codes = [expand(code, config) for code in codes]
-        for code in codes:
-            schedule(code.items, config)
-        placed = warps_of(codes, warps, registers_of(codes, registers), config.sm.sub_cores)
-        super().__init__(config, placed, ctas=ctas, cta_warps=warps, observer=observer)
-        self.done = self.env.event()
-        self.skip = skip
-        unlike = config.pipe.sparse_after_dense + max(c.result_until for c in config.tensor)
-        self.cores = [
-            SubCore(
-                number,
-                config,
-                self.env,
-                [warp for warp in placed if warp.core == number],
-                self.issue,
-                self.after_step,
-                unlike,
-            )
-            for number in range(config.sm.sub_cores * ctas)
-        ]
-        self.barriers = [Barriers(warps) for _ in range(ctas)]
-        self.barrier_free = [0] * ctas  # when the barrier units take the next arrival
-        self.shared = SharedMemory(config.shared, ctas, len(self.cores), len(placed), observer)
-        self.extra = [[extra(config, producer, consumer) for producer in Unit] for consumer in Unit]
-        margin = max(max(row) for row in self.extra) + max(config.shared.overlap_latency, config.alu.change_latency)
-        self.unfinished = len(placed)
-        self.boundary: tuple[Warp, TimedLoop] | None = None
-        self.queues = self.asynchronous(codes)
-        for core in self.cores:
-            core.queues = self.queues
-        self.memory: GlobalMemory | None = None
-        if config.memory is not None and has_jobs(codes, (Unit.GLOBAL, Unit.SHARED)):
-            self.memory = GlobalMemory(self, self.shared, self.queues, config.memory, config.l2, sms)
-        self.skipper = Skipper(
-            Parts(self, self.cores, self.shared, self.barriers, self.barrier_free, self.queues, self.memory, margin)
-        )
-        if observer is not None:
-            observer.attach(self.counters, placed, codes, config.sm.sub_cores, margin)
+    Attributes:
+        ahead: the compiled engine, if there is one and nobody observes the run.
+    """
 
-    def asynchronous(self, codes: list[TimedCode]) -> Asynchronous | None:
-        """The units that work after issue, if the programs use them."""
-        tables = self.config.tcgen05
-        if not has_jobs(codes, _ASYNCHRONOUS) or (tables is None and self.config.mbarrier is None):
-            return None
-        queues = Asynchronous(self, self.shared, tables.queue.queue if tables is not None else 1)
-        queues.init(CLUSTER, len(self.warps))
-        return queues
+    def __init__(self, sm: Sm) -> None:
+        self.sm = sm
+        self.ahead = compiled.CompiledEngine(sm) if sm.observer is None and sm.warps and compiled.available() else None
+        self.skipper = Skipper(sm, self.ahead.state if self.ahead is not None else None)
+        if sm.observer is not None:
+            sm.observer.attach(sm.counters, sm.warps, sm.codes, sm.config.sm.sub_cores, sm.margin)
 
     def run(self) -> Timing:
         """Runs to the end.
@@ -114,243 +52,100 @@ class Sm(Machine):
         Raises:
             DeadlockError: warps are unfinished and nothing is left to happen.
         """
-        for warp in self.warps:
-            self.prepare(warp)
-        for core in self.cores:
-            if core.warps:
-                core.wake(0)
-        if self.warps:
-            try:
-                self.env.run(until=self.done)
-            except DeadlockError:
-                raise
-            except RuntimeError as error:
-                if self.done.triggered:
-                    raise
-                waiting = [line for barriers in self.barriers for line in barriers.describe()] + (
-                    self.queues.describe() if self.queues else []
-                )
-                raise DeadlockError(
-                    (*waiting, f"{self.unfinished} of {len(self.warps)} warps are unfinished")
-                ) from error
+        sm, calendar = self.sm, self.sm.calendar
+        begun, rounds = time.monotonic(), 0
+        while not sm.over:
+            rounds += 1
+            if begun and (rounds % 1024 == 0 or sm.now > rounds << 20) and time.monotonic() - begun > PATIENCE:
+                self.estimate(time.monotonic() - begun)
+                begun = 0.0
+            due = calendar.next
+            if self.run_ahead(NEVER if due > NEVER else int(due)):
+                continue
+            if due > NEVER:
+                raise self.deadlock()
+            sm.record.now = int(due)
+            calendar.pass_cycle()
         return self.result()
+
+    def run_ahead(self, until: int) -> bool:
+        """Lets sub-cores step for a while; returns False if none of them steps before cycle `until`."""
+        sm = self.sm
+        if self.ahead is not None:
+            outcome, core = self.ahead.run(until)
+            if outcome is compiled.Outcome.NOTHING_BEFORE:
+                return False
+            if outcome is compiled.Outcome.BOUNDARY:
+                place, loop = self.ahead.boundary
+                self.skipper.look(sm.warps[place], loop)
+            if outcome is not compiled.Outcome.FOR_PYTHON:
+                return True
+        else:
+            core = min(sm.cores, key=lambda core: core.tick)  # of equals the first
+            if core.tick >= until:
+                return False
+        sm.record.now = core.tick
+        sm.step(core)
+        if sm.boundary is not None:
+            boundary, sm.boundary = sm.boundary, None
+            self.found(*boundary)
+        return True
+
+    def found(self, warp: Warp, loop: TimedLoop) -> None:
+        """Tries to skip repetitions at the end of a loop."""
+        if self.sm.observer is None or self.sm.now >= self.sm.observer.steps_until:
+            self.skipper.look(warp, loop)
+
+    def estimate(self, seconds: float) -> None:
+        """Says how much is to be timed one by one, and about how long it takes as it goes."""
+        done = sum(self.sm.counters.issued)
+        total = sum(len(code.warps) * executions(code) for code in self.sm.codes)
+        left = seconds * (total - done) / max(done, 1)
+        if left > PATIENCE:
+            words = "tcsim: %s instructions are timed one by one, which takes about %s; Ctrl-C ends it"
+            _LOG.warning(words, f"{total:,}", _duration(left))
+
+    def deadlock(self) -> DeadlockError:
+        """The error that says which warps wait for what never comes."""
+        sm = self.sm
+        waiting = [line for barriers in sm.barriers for line in barriers.describe()]
+        waiting += sm.queues.describe() if sm.queues else []
+        return DeadlockError((*waiting, f"{sm.unfinished} of {len(sm.warps)} warps are unfinished"))
 
     def result(self) -> Timing:
         """The cycles and counts of the run, once it is over."""
-        counters, cycles = self.counters, self.end + self.skipper.skipped
+        sm, counters, cycles = self.sm, self.sm.counters, self.sm.end + self.skipper.skipped
         waits = {}
-        for warp in self.warps:
-            row = counters.stalls[warp.base : warp.base + REASONS]
+        for warp in sm.warps:
+            row = list(counters.stalls[warp.base : warp.base + REASONS])
             row[StallReason.FINISHED] = cycles - sum(row)
             waits[warp.id] = row
         busy = [list(pair) for pair in zip(*counters.busy, strict=True)]
         more: dict[str, Any] = {}
-        if self.memory is not None:
+        if sm.memory is not None:
             more["memory_busy"] = max(counters.path)
-        if self.queues is not None and self.config.tcgen05 is not None:
+        if sm.queues is not None and sm.config.tcgen05 is not None:
             more["tcgen05_busy"] = tuple(zip(counters.tcgen05, counters.products, strict=True))
             more["tmem_busy"] = tuple(counters.tensor_memory)
         shared = max(counters.shared)
         return Timing(cycles, waits, list(counters.issued), busy, shared, self.skipper.skipped, **more)
 
-    # Issue
 
-    def prepare(self, warp: Warp) -> None:
-        """Works out when the operands of the warp's next operation are ready, and for which of them it waits."""
-        operation = warp.code.items[warp.pc]
-        assert isinstance(operation, TimedOperation)
-        warp.operation = operation
-        latest, source, ready, extra = 0, Unit.TENSOR, warp.ready, self.extra[operation.unit]
-        if operation.unit is Unit.SHARED:
-            latest, source = warp.access, Unit.SHARED
-        for register in operation.reads:
-            producer = warp.producers[register]
-            cycle = ready[register] + extra[producer] + (operation.forwarding_penalty if producer is Unit.ALU else 0)
-            if cycle > latest:
-                latest, source = cycle, producer
-        for register in operation.writes:
-            producer = warp.producers[register]
-            if producer is Unit.SHARED or producer is Unit.GLOBAL:  # a scoreboard says when it is there
-                cycle = ready[register]
-            else:
-                cycle = ready[register] - operation.latency + 1
-            if cycle > latest:
-                latest, source = cycle, producer
-            if warp.pinned[register] > latest:
-                latest, source = warp.pinned[register], Unit.SHARED
-        warp.operands_ready, warp.operands_reason = latest, PRODUCED_BY[source]
+def executions(code: TimedCode) -> int:
+    """How many instructions each warp of a program issues."""
+    counts = {number: end.count for number, end in code.ends.items()}
+    return sum(
+        prod(counts[loop] for loop in inside)
+        for item, inside in zip(code.items, code.inside, strict=True)
+        if not isinstance(item, TimedLoop)
+    )
 
-    def issue(self, core: SubCore, warp: Warp, now: int) -> None:
-        """Issues the warp's next operation in this cycle."""
-        operation = warp.operation
-        assert operation is not None
-        self.account(core, warp, operation, now)
-        core.last_issue = warp.last = now
-        self.counters.issued[core.number] += 1
-        finished = now + self.start(core, warp, operation, now)
-        if self.observer is not None:
-            self.observer.issued(core, now, finished)
-        self.end = max(self.end, finished)
-        self.advance(warp, now)
 
-    def account(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
-        """Counts where the warp's cycles since its last issue went: waits that the compiler wrote, releases, operands,
-        the unit, the scheduler."""
-        counted, base, cycle = self.counters.stalls, warp.base, warp.last + 1
-        stalls: list[Stall] | None = None if self.observer is None else []
-        for until, reason in (
-            (warp.operands_not_before, StallReason.DEPENDENCY),
-            (warp.issue_not_before, warp.issue_not_before_reason),
-            (warp.operands_ready, warp.operands_reason),
-            (
-                core.pipe_free(operation) if operation.unit is not Unit.TCGEN05 else core.queue_free(warp),
-                PIPE_TAKEN[operation.unit],
-            ),
-            (now, StallReason.ISSUE),
-        ):
-            if until > cycle:
-                counted[base + reason] += until - cycle
-                if stalls is not None:
-                    stalls.append(Stall(reason, cycle, until))
-                cycle = until
-        counted[base + (StallReason.SEQUENCE if operation.part else StallReason.ISSUED)] += 1
-        if self.observer is not None and stalls is not None:
-            self.observer.issue(core, warp, operation, now, stalls)
-
-    def start(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
-        """Occupies the operation's unit and notes when its results are ready; returns the cycles until all of it is
-        done."""
-        unit, latency = operation.unit, operation.latency
-        warp.operands_not_before = now + operation.operand_stall
-        warp.issue_not_before, warp.issue_not_before_reason = now + operation.stall, operation.stall_reason
-        if unit is Unit.BARRIER:
-            self.arrive(warp, operation, now)
-            return 1
-        if unit in _ASYNCHRONOUS:
-            return self.launch(core, warp, operation, now)
-        if operation.jobs is not None:
-            return self.memory.launch(core, warp, operation, now) if self.memory is not None else 1
-        if unit is Unit.SHARED:
-            latency = self.access(core, warp, operation, now)
-        else:
-            core.take(warp, operation, now)
-            if unit in _PIPES:
-                self.counters.busy[unit][core.number] += operation.interval
-        for register in operation.writes:
-            warp.ready[register] = now + latency
-            warp.producers[register] = unit
-        return latency
-
-    def access(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
-        """Sends an access to shared memory; returns the cycles until its value is there, or until a store is done."""
-        core.collide(warp, now, self.config.pipe.access)
-        served = self.shared.serve(core, warp, operation, now)
-        self.counters.shared[warp.cta] += served.cycles
-        warp.access = now + operation.interval
-        for register in operation.reads:
-            warp.pinned[register] = served.read
-        warp.sent = served.read
-        return served.ready - now
-
-    def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
-        """Issues an operation that works on after issue, or that waits for one; returns the cycles until its registers
-        are written."""
-        for register in operation.writes:  # of a load again, when it is launched
-            warp.ready[register], warp.producers[register] = now + 1, operation.unit
-        return 1 if self.queues is None else self.queues.launch(core, warp, operation, now)
-
-    # Waiting, and going on
-
-    def release(self, warp: Warp, now: int, reason: StallReason = StallReason.MBARRIER) -> None:
-        """Ends the wait of a blocked warp, which can issue from `now` on, or is finished."""
-        warp.blocked = None
-        if warp.done:  # nothing issues that would count the wait
-            self.counters.stalls[warp.base + reason] += now - 1 - warp.last
-            if self.observer is not None:
-                self.observer.end(warp, Stall(reason, warp.last + 1, now))
-            self.finish(warp, now)
-            return
-        warp.wait_until(now, reason)
-        self.cores[warp.core].wake(warp.issue_not_before)
-
-    def wake_cores(self, cta: int, now: int) -> None:
-        """Lets the sub-cores of a CTA's SM look at their warps again."""
-        for core in self.cores:
-            if core.warps and core.warps[0].cta == cta:
-                core.wake(now)
-
-    def arrive(self, warp: Warp, operation: TimedOperation, now: int) -> None:
-        """Lets a warp arrive at a barrier of its CTA, and plans the release of all that the barrier lets go."""
-        assert operation.barrier is not None
-        warp.blocked = StallReason.BARRIER
-        cta, first = warp.cta, warp.cta * self.cta_warps
-        self.barrier_free[cta] = max(now, self.barrier_free[cta]) + self.config.barrier.arrival
-        for released in self.barriers[cta].arrive(*operation.barrier, [warp.id - first]):
-            for other in self.warps:
-                if other.cta == cta and other.id - first in released:
-                    other.blocked = None
-                    other.wait_until(self.barrier_free[cta] + operation.latency, StallReason.BARRIER)
-                    self.cores[other.core].wake(other.issue_not_before)
-
-    def advance(self, warp: Warp, now: int) -> None:
-        """Moves a warp on to its next operation, through the ends of loops."""
-        items, pc = warp.code.items, warp.pc + 1
-        if not warp.blocked and warp.issue_not_before <= now:
-            warp.issue_not_before = 0
-        while pc < len(items) and isinstance(item := items[pc], TimedLoop):
-            self.branch(warp, item)
-            end, pc = pc, after_loop_end(item, pc, warp.counts)
-            if pc <= end and self.may_skip(now) and warp is self.reference():
-                self.boundary = (warp, item)
-        warp.pc = pc
-        if pc < len(items):
-            self.prepare(warp)
-            return
-        warp.done = True
-        if warp.blocked not in (StallReason.MBARRIER, StallReason.GLOBAL):
-            self.finish(warp, now)
-
-    def may_skip(self, now: int) -> bool:
-        """Whether repetitions may be skipped."""
-        return self.skip and (self.observer is None or now >= self.observer.steps_until)
-
-    def finish(self, warp: Warp, now: int) -> None:
-        """Notes that the program of a warp is over, and so is the wait with which it may have ended."""
-        self.unfinished -= 1
-        if self.queues is not None:
-            self.queues.leave(warp, now)
-        self.check_done()
-
-    def check_done(self) -> None:
-        """Ends the run when all programs are over and nothing works on."""
-        if (
-            not self.unfinished
-            and all(part is None or part.idle for part in (self.queues, self.memory))
-            and not self.done.triggered
-        ):
-            self.done.succeed()
-
-    def branch(self, warp: Warp, end: TimedLoop) -> None:
-        """Delays a warp at the end of a loop's body until the counter, the comparison and the branch are done."""
-        cycle = warp.starts[end.loop] + self.config.loop.minimum
-        if cycle > warp.issue_not_before:
-            warp.issue_not_before, warp.issue_not_before_reason = cycle, StallReason.BRANCH
-        unread = max((warp.ready[register] for register in end.unread), default=0)
-        unread = max(unread, warp.sent)  # operands of accesses under way have been read
-        if unread > warp.issue_not_before:
-            warp.issue_not_before, warp.issue_not_before_reason = unread, StallReason.SHARED
-        warp.starts[end.loop] = warp.issue_not_before
-
-    def reference(self) -> Warp | None:
-        """The warp at whose loop ends the state is compared: the first that is not finished."""
-        return next((warp for warp in self.warps if not warp.done), None)
-
-    def after_step(self) -> None:
-        """Tries to skip repetitions, if the step has brought the reference warp to the end of a loop."""
-        if self.boundary is not None:
-            warp, loop = self.boundary
-            self.boundary = None
-            self.skipper.look(warp, loop)
+def _duration(seconds: float) -> str:
+    for unit, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds > 2 * unit:
+            return f"{seconds / unit:,.0f} {name}"
+    return f"{seconds:.0f} seconds"
 
 
 def simulate(
@@ -373,5 +168,9 @@ def simulate(
         ctas: 2 for a pair of CTAs; warp w of CTA c is c * warps + w in `codes`.
         sms: SMs of the chip that do the same at the same time and share L2.
         observer: is told about each issue and each unit.
+
+    Raises:
+        DeadlockError: warps are unfinished and nothing is left to happen.
     """
-    return Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer).run()
+    sm = Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer)
+    return Engine(sm).run()

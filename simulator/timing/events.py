@@ -1,34 +1,66 @@
-"""The events of the timing engine: each happens at a cycle and calls a function.
+"""The calendar of what goes on beside the sub-cores: arrivals, landings, looks at queues. SimPy keeps it.
 
-Events of the same cycle happen in the order of their priorities: arrivals at mbarriers and of lines from memory, then
-the queue of each SM in order, then the sub-cores.
+What happens in one cycle happens in an order: arrivals at mbarriers and of lines from memory first, as they were
+planned, then the queue of each SM. The sub-cores come behind (`simulator.timing.engine`), so that a run depends on
+nothing but its inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 import simpy
-from simpy.events import EventPriority
 
-LANDING, QUEUE = (
-    -3,
-    -2,
-)  # arrivals at mbarriers and of lines from memory; the queue of the first SM, then of the second; from 0 on sub-cores
+LANDING, QUEUE = 0, 1  # arrivals at mbarriers and of lines from memory; the queue of the first SM, then of the second
 
 
-class At(simpy.Event):
-    """An event that calls a function at a cycle.
+class At:
+    """Something that happens at a cycle.
 
     Attributes:
         at: the cycle.
+        happen: called then, with this object.
     """
 
-    def __init__(
-        self, env: simpy.Environment, cycle: int, priority: int, callback: Callable[[simpy.Event], None]
-    ) -> None:
-        super().__init__(env)
-        self._ok, self._value = True, None
-        self.at = cycle
-        self.callbacks = [callback]
-        env.schedule(self, EventPriority(priority), cycle - int(env.now))
+    __slots__ = ("at", "happen", "order")
+
+    def __init__(self, at: int, order: int, happen: Callable[[At], None]) -> None:
+        self.at, self.order, self.happen = at, order, happen
+
+
+class Calendar:
+    """What is to happen, and when."""
+
+    def __init__(self) -> None:
+        self.env = simpy.Environment()
+        self.planned = 0
+        self.due: list[tuple[int, int, At]] = []  # of this cycle, by order and as planned
+
+    @property
+    def next(self) -> float:
+        """The cycle in which something happens next; infinity if nothing does."""
+        return self.env.peek()
+
+    def plan(self, cycle: int, order: int, happen: Callable[[At], None]) -> At:
+        """Plans a call in a cycle, this one or a later one.
+
+        Args:
+            order: what happens in the same cycle goes by this, then as planned.
+        """
+        what, number = At(cycle, order, happen), self.planned
+        self.planned += 1
+        timeout = self.env.timeout(cycle - int(self.env.now))
+        timeout.callbacks.append(lambda _: heappush(self.due, (order, number, what)))
+        return what
+
+    def pass_cycle(self) -> None:
+        """Lets everything happen that is planned for the next cycle with something planned."""
+        self.env.step()
+        while True:
+            while self.env.peek() <= self.env.now:
+                self.env.step()
+            if not self.due:
+                return
+            what = heappop(self.due)[-1]
+            what.happen(what)

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-import simpy
-
 from isa.forms.record import Unit
 from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
 from simulator.state.global_memory import LINE_BYTES
@@ -236,19 +234,18 @@ class GlobalMemory:
     def fly(self, cycle: int, flight: Flight) -> None:
         """Plans the arrival of data in a later cycle."""
         flight.issue = self.observer.current if self.observer is not None else None
-        self.flights[At(self.machine.env, cycle, LANDING, self.landed)] = flight
+        self.flights[self.machine.calendar.plan(cycle, LANDING, self.landed)] = flight
 
-    def landed(self, event: simpy.Event) -> None:
+    def landed(self, arrival: At) -> None:
         """Lets data arrive: they are written to shared memory, and count for their group or mbarrier."""
-        assert isinstance(event, At)
-        flight, now = self.flights.pop(event), int(self.machine.env.now)
+        flight, now = self.flights.pop(arrival), self.machine.now
         written = now
         if self.observer is not None:
             self.observer.resume(flight.issue)
         if cycles := flight.wavefronts * self.memory.write_cycles:
             written = self.shared.block(flight.warp.cta, now, cycles) + cycles
             self.machine.counters.shared[flight.warp.cta] += cycles
-        self.machine.end = max(self.machine.end, written)
+        self.machine.lasts(written)
         if self.observer is not None:
             self.observer.complete(written)
         if flight.group is not None:
@@ -263,7 +260,7 @@ class GlobalMemory:
     def look(self, warp: Warp, now: int) -> None:
         """Releases the warp if what it waits for is complete."""
         groups = self.groups[warp.id]
-        if warp.blocked is StallReason.GLOBAL and not any(group.missing for group in self.awaited(groups)):
+        if warp.blocked == StallReason.GLOBAL and not any(group.missing for group in self.awaited(groups)):
             self.machine.release(warp, max(self.complete(groups, now), now), StallReason.GLOBAL)
 
     def state(self, now: int) -> tuple[object, ...]:

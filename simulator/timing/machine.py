@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import simpy
-
 from simulator.timing.config import Config
 from simulator.timing.counters import Counters
+from simulator.timing.events import Calendar
 from simulator.timing.model import StallReason
 from simulator.timing.observer import TimingObserver
+from simulator.timing.records import SmRecord
 from simulator.timing.warp import Warp
 
 
@@ -21,9 +21,9 @@ class Machine(ABC):
     """An SM, or the two SMs of a pair of CTAs, as its units see it.
 
     Attributes:
-        env: SimPy's calendar.
+        record: its state and its rules, as the compiled engine sees them.
+        calendar: what happens beside the sub-cores.
         ctas: CTAs, each on an SM of its own; `cta_warps` warps each.
-        end: the last cycle so far in which a result is there.
     """
 
     def __init__(
@@ -35,10 +35,23 @@ class Machine(ABC):
         cta_warps: int,
         observer: TimingObserver | None,
     ) -> None:
-        self.env = simpy.Environment()
+        self.record, self.calendar = SmRecord(), Calendar()
         self.config, self.warps, self.ctas, self.cta_warps, self.observer = config, warps, ctas, cta_warps, observer
         self.counters = Counters(len(warps), config.sm.sub_cores * ctas, ctas)
-        self.end = 0
+
+    @property
+    def now(self) -> int:
+        """The cycle that the run has come to."""
+        return self.record.now
+
+    @property
+    def end(self) -> int:
+        """The last cycle so far in which a result is there."""
+        return self.record.end
+
+    def lasts(self, cycle: int) -> None:
+        """Notes that a result is there in this cycle."""
+        self.record.end = max(self.record.end, cycle)
 
     @property
     def mbarrier_latency(self) -> int:

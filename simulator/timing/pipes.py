@@ -1,36 +1,32 @@
-"""The pipes of a sub-core: when each can take its next instruction, and where instructions delay each other."""
+"""The pipes of a sub-core: when each can take its next instruction, and where instructions delay each other.
+
+The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
+"""
 
 from __future__ import annotations
+
+from array import array
 
 from isa.forms.record import Unit
 from simulator.timing.config import Config
 from simulator.timing.model import TimedOperation
+from simulator.timing.records import NEVER, CoreRecord, link
 from simulator.timing.warp import Warp
 
 
-class Pipes:
-    """The pipes of one sub-core.
+class Pipes(CoreRecord):
+    """The pipes of one sub-core: see `CoreRecord`.
 
     Attributes:
-        number: of the sub-core, counted over all SMs.
-        free: by `Unit`, the cycle from which each can take its next instruction.
-        result_until, dense: of the tensor pipe's last instruction: its `result_until`, and whether it was dense.
-        reads_until: the cycle until which the last matrix instruction reads registers through ports that integer
-            instructions use.
-        compares: (cycle, warp) of the comparisons of loop counters that are to come.
-        stores_until: the cycle until which the port to shared memory carries values of stores; matrix instructions wait
-            for it.
-        last_issue: the cycle of the sub-core's last issue.
+        mine: its warps.
+        free: by `Unit`, the cycle from which each pipe can take its next instruction.
     """
 
-    def __init__(self, number: int, config: Config) -> None:
-        self.number, self.config = number, config
-        self.free = [0] * len(Unit)
-        self.result_until, self.dense = 0, False
-        self.reads_until = 0
-        self.compares: list[tuple[int, Warp]] = []
-        self.stores_until = 0
-        self.last_issue = -1
+    def __init__(self, number: int, config: Config, warps: list[Warp]) -> None:
+        super().__init__(number=number, tick=NEVER, last_issue=-1)
+        self.config, self.mine = config, warps
+        self.free = array("q", bytes(8 * len(Unit)))
+        link(self, free=self.free)
 
     def pipe_free(self, operation: TimedOperation) -> int:
         """The cycle from which the operation's unit can take it: results of the tensor pipe come out one after the
@@ -55,18 +51,18 @@ class Pipes:
             if self.reads_until <= now < self.free[Unit.TENSOR] and len(operation.reads) > 2:
                 self.free[Unit.TENSOR] += self.config.pipe.three_registers
             self.free[unit] += self.collide(warp, now)
-        if operation.compare:
-            self.compares.append((now + operation.compare, warp))
-        if self.compares:
-            self.compares = [(cycle, other) for cycle, other in self.compares if cycle > now]
-            if unit is Unit.TENSOR:
-                for cycle, other in self.compares:
-                    self.collide(other, cycle)
+        if operation.compare:  # before the warp's next issue, so that it has one to come at most
+            warp.comparison = now + operation.compare
+        if unit is Unit.TENSOR and self.reads_until > now:
+            for other in self.mine:
+                if other.comparison > now:
+                    self.collide(other, other.comparison)
 
     def collide(self, warp: Warp, cycle: int, most: int = 1 << 30) -> int:
         """Delays an instruction in `cycle` whose ports are taken by a matrix instruction: warp and tensor pipe lose the
         time until they are free, at most `most` cycles; returns the cycles lost."""
         lost = max(min(self.reads_until - cycle, most), 0)
-        warp.issue_not_before += lost
-        self.free[Unit.TENSOR] += lost
+        if lost:
+            warp.issue_not_before += lost
+            self.free[Unit.TENSOR] += lost
         return lost

@@ -1,10 +1,12 @@
-"""Two tables from units to stall reasons: for an operand that the unit makes, and for the unit itself when taken."""
+"""Two tables from units to stall reasons: for an operand that the unit makes, and for the unit itself when taken; and
+the reasons by their numbers."""
 
 from __future__ import annotations
 
 from isa.forms.record import Unit
 from simulator.timing.model import StallReason
 
+BY_NUMBER = tuple(StallReason)
 PRODUCED_BY = {  # an operand that this unit makes
     Unit.TENSOR: StallReason.DEPENDENCY,
     Unit.ALU: StallReason.DEPENDENCY,

@@ -7,21 +7,26 @@ the first of the warp's next access, so that a lone warp cannot use more than a 
 A sub-core lets a number of accesses wait for their first wavefront and issues no more until one of them has it.
 
 An access is given its place when it is issued: nothing that comes later changes it. So the time of a value is known at
-issue, and the state is
-little: cycles that are taken, and when ports and warps are free again.
+issue, and the state is little: cycles that are taken, and when ports and warps are free again.
+
+The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
 """
 
 from __future__ import annotations
 
-from collections import deque
+import ctypes
+from array import array
 from typing import NamedTuple
 
 from isa.forms.record import Unit
 from simulator.timing.model import TimedOperation
 from simulator.timing.observer import TimingObserver
 from simulator.timing.pipes import Pipes
+from simulator.timing.records import SmRecord, link
 from simulator.timing.tables import Shared
 from simulator.timing.warp import Warp
+
+WINDOW = 1 << 14  # cycles of which is known whether they are taken, at first
 
 
 class Access(NamedTuple):
@@ -30,8 +35,7 @@ class Access(NamedTuple):
     Attributes:
         cycles: how many cycles it takes of shared memory.
         ready: the first cycle in which an instruction that needs the value can issue; of a store, the one after its
-        last
-            wavefront.
+            last wavefront.
         read: the first cycle in which an instruction that overwrites its address or the value that it stores can issue.
     """
 
@@ -41,17 +45,50 @@ class Access(NamedTuple):
 
 
 class SharedMemory:
-    """The shared memory of each SM of a run, and the ports of the sub-cores to it."""
+    """The shared memory of each SM of a run, and the ports of the sub-cores to it.
 
-    def __init__(self, rule: Shared, sms: int, cores: int, warps: int, observer: TimingObserver | None = None) -> None:
-        self.rule, self.observer = rule, observer
-        self.first = [0] * sms  # cycle of the lowest bit of `taken`
-        self.taken = [0] * sms  # a bit for each cycle in which a wavefront is served
-        self.port = [0] * cores  # when each sub-core's port takes the next access
-        self.queues: list[deque[int]] = [
-            deque() for _ in range(cores)
-        ]  # first wavefronts of the accesses that each sub-core issued last
-        self.turn = [0] * warps  # when the next access of each warp may begin
+    Attributes:
+        window: how many cycles of each SM are in `taken`: a byte for each, 1 where a wavefront is served. The first of
+            SM s is cycle first[s].
+        taken_until: for each SM, the cycle after the last that is taken.
+        port: when each sub-core's port takes the next access.
+        turn: when the next access of each warp may begin.
+    """
+
+    def __init__(
+        self, rule: Shared, record: SmRecord, cores: list[Pipes], warps: int, observer: TimingObserver | None = None
+    ) -> None:
+        self.rule, self.record, self.observer, self.cores = rule, record, observer, cores
+        sms = record.sms
+        self.first, self.taken_until = array("q", [0] * sms), array("q", [0] * sms)
+        self.port, self.turn = array("q", [0] * len(cores)), array("q", [0] * warps)
+        link(record, first=self.first, taken_until=self.taken_until, port=self.port, turn=self.turn)
+        self.accesses = [array("q", [0] * rule.queue) for _ in cores]
+        for core, ring in zip(cores, self.accesses, strict=True):
+            link(core, accesses=ring)
+        self.taken, self.window = bytearray(), 0
+        self.resize(WINDOW)
+
+    def resize(self, window: int) -> None:
+        """Makes the window longer."""
+        old, self.record.window = self.window, window
+        begins = range(0, self.record.sms * old, old) if old else [0] * self.record.sms
+        self.taken = bytearray().join(self.taken[begin : begin + old].ljust(window, b"\0") for begin in begins)
+        self.window = window
+        self.record.taken_array = ctypes.addressof(ctypes.c_char.from_buffer(self.taken))
+
+    def make_room(self, sm: int, until: int, now: int) -> None:
+        """Sees to it that all cycles before `until` are in the window: forgets those before `now`, and makes it longer
+        where that is not enough."""
+        if until <= self.first[sm] + self.window:
+            return
+        begin, passed = sm * self.window, min(now - self.first[sm], self.window)
+        self.taken[begin : begin + self.window] = self.taken[begin + passed : begin + self.window].ljust(
+            self.window, b"\0"
+        )
+        self.first[sm] = now
+        if until > now + self.window:
+            self.resize(max(2 * self.window, 2 * (until - now)))
 
     def serve(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int) -> Access:
         """Gives an access that is issued now its place, and returns when it is done."""
@@ -72,46 +109,55 @@ class SharedMemory:
 
     def wait(self, core: Pipes, first: int, now: int) -> None:
         """Counts an access that waits for its first wavefront, and says when the sub-core has room for another."""
-        queue = self.queues[core.number]
-        queue.append(first)
-        if len(queue) == self.rule.queue:
-            core.free[Unit.SHARED] = max(now + 1, queue.popleft())
+        ring, length = self.accesses[core.number], self.rule.queue
+        ring[core.accesses_made % length] = first
+        core.accesses_made += 1
+        if core.accesses_made >= length:
+            core.free[Unit.SHARED] = max(now + 1, ring[core.accesses_made % length])
 
     def place(self, sm: int, soonest: int, count: int, now: int) -> tuple[int, int]:
         """Takes cycles for `count` wavefronts of one access from `soonest` on; returns the cycles of the first and of
         the last."""
         rule = self.rule
-        if now > self.first[sm]:
-            self.taken[sm] >>= now - self.first[sm]
-            self.first[sm] = now
-        taken, place, width = self.taken[sm], soonest - self.first[sm], (1 << rule.cycles) - 1
-        begun = last = place
+        spacing = max(rule.cycles, rule.wavefront_interval)
+        self.make_room(sm, max(soonest, self.taken_until[sm]) + count * spacing, now)
+        begin, wavefront = sm * self.window - self.first[sm], b"\1" * rule.cycles
+        cycle = first = last = soonest
         for number in range(count):
-            while (ahead := taken >> place) & width:
-                place += (
-                    (~ahead & ahead + 1).bit_length() - 1 if ahead & 1 else 1
-                )  # past the cycles that are taken without a gap
-            taken |= width << place
-            begun, last = place if number == 0 else begun, place
+            cycle = self.taken.find(bytes(rule.cycles), begin + cycle) - begin
+            self.taken[begin + cycle : begin + cycle + rule.cycles] = wavefront
+            first, last = cycle if number == 0 else first, cycle
             if self.observer is not None:
-                self.observer.serve("shared memory", sm, self.first[sm] + place, self.first[sm] + place + rule.cycles)
-            place += rule.wavefront_interval
-        self.taken[sm] = taken
-        return self.first[sm] + begun, self.first[sm] + last
+                self.observer.serve("shared memory", sm, cycle, cycle + rule.cycles)
+            cycle += rule.wavefront_interval
+        if count:
+            self.taken_until[sm] = max(self.taken_until[sm], last + rule.cycles)
+        return first, last
 
     def block(self, sm: int, now: int, cycles: int) -> int:
         """Takes `cycles` in one piece, after all accesses that have a place; returns the first."""
-        begin = max(now, self.first[sm] + self.taken[sm].bit_length())
-        self.taken[sm] |= ((1 << cycles) - 1) << begin - self.first[sm]
+        begin = max(now, self.taken_until[sm])
+        self.make_room(sm, begin + cycles, now)
+        place = sm * self.window - self.first[sm] + begin
+        self.taken[place : place + cycles] = b"\1" * cycles
+        self.taken_until[sm] = begin + cycles
         if self.observer is not None:
             self.observer.serve("shared memory", sm, begin, begin + cycles)
         return begin
 
-    def state(self, now: int) -> tuple[object, ...]:
+    def state(self, now: int) -> list[int]:
         """All that decides what happens next, in cycles relative to `now`."""
-        taken = tuple(
-            bits >> max(now - first, 0) << max(first - now, 0)
-            for bits, first in zip(self.taken, self.first, strict=True)
-        )
-        queues = tuple(tuple(max(cycle - now, 0) for cycle in queue) for queue in self.queues)
-        return (taken, queues, *(max(cycle - now, 0) for cycle in (*self.port, *self.turn)))
+        state = []
+        for sm, (first, until) in enumerate(zip(self.first, self.taken_until, strict=True)):
+            begin = sm * self.window - first
+            state += [max(until - now, 0), *self.taken[begin + now : begin + max(until, now)]]
+        for core, ring in zip(self.cores, self.accesses, strict=True):
+            waiting = min(core.accesses_made, len(ring) - 1)
+            state.append(waiting)
+            state += (
+                max(ring[made % len(ring)] - now, 0)
+                for made in range(core.accesses_made - waiting, core.accesses_made)
+            )
+        state += (max(cycle - now, 0) for cycle in self.port)
+        state += (max(cycle - now, 0) for cycle in self.turn)
+        return state

@@ -2,82 +2,86 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
-from simulator.execute.barrier import Barriers
-from simulator.timing.asynchronous import Asynchronous
-from simulator.timing.cores import SubCore
 from simulator.timing.counters import REASONS
-from simulator.timing.global_memory import GlobalMemory
-from simulator.timing.machine import Machine
 from simulator.timing.model import StallReason, TimedLoop
-from simulator.timing.shared_memory import SharedMemory
+from simulator.timing.reasons import BY_NUMBER
+from simulator.timing.sm import Sm
 from simulator.timing.warp import Warp
 
+Chosen = list[TimedLoop | None]  # for each warp one loop that it is in
 
-@dataclass(frozen=True)
-class Parts:
-    """The parts of an SM whose state decides what follows.
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A state that was met.
 
     Attributes:
-        barriers: of each CTA, and when its barrier unit takes the next arrival.
-        margin: cycles for which a result can matter after it is there.
+        cycle: when, skipped cycles counted.
+        counts: of each warp's chosen loop then.
+        counted: what had been counted.
     """
 
-    machine: Machine
-    cores: list[SubCore]
-    shared: SharedMemory
-    barriers: list[Barriers]
-    barrier_free: list[int]
-    queues: Asynchronous | None
-    memory: GlobalMemory | None
-    margin: int
+    cycle: int
+    counts: list[int]
+    counted: tuple[Sequence[int], ...]
 
 
 class Skipper:
     """Skips the repetitions of a period: when the state at the end of a loop, relative to now, equals an earlier one,
     everything since then will happen again.
 
-    Everything is compared that decides the future, but for the counts of one loop a warp, the one as deep as the
-    reference's. The number of periods skipped is the largest after which no warp has left that loop; counters grow by
-    as many periods.
+    Everything is compared that decides the future, but for the counts of one loop of each warp: once of the loop as
+    deep as that at whose end the reference warp is, once of the innermost. The number of periods skipped is the largest
+    after which no warp has left that loop; counters grow by as many periods.
+
+    What is remembered of a state is small: a digest of 128 bits of most of it.
+
+    Args:
+        words: the state of shared memory, sub-cores and warps from the compiled engine; without it Python collects it.
     """
 
-    LIMIT = 4096
+    LIMIT = 4096  # states that are remembered
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts, self.machine = parts, parts.machine
+    def __init__(self, sm: Sm, words: Callable[[], bytes] | None = None) -> None:
+        self.sm, self.words = sm, words or self.collect
         self.skipped = 0
-        # For each depth of loops: when a state was met (skipped cycles counted), the runs of the loops then, and what
-        # had been counted.
-        self.seen: dict[int, dict[tuple[object, ...], tuple[int, list[int], tuple[list[int], ...]]]] = {}
+        self.seen: dict[tuple[object, ...], Met] = {}
 
     def look(self, reference: Warp, loop: TimedLoop) -> None:
         """Called when the reference warp is at the end of a loop: skips, if the state has been met before."""
         if loop.count - reference.counts[loop.loop] < 2:
             return
-        sm, now = self.machine, int(self.machine.env.now)
-        chosen = [self.loop_of(warp, loop.depth) for warp in sm.warps]
-        counts = [0 if which is None else warp.counts[which.loop] for warp, which in zip(sm.warps, chosen, strict=True)]
-        key, seen = self.state(chosen, now), self.seen.setdefault(loop.depth, {})
-        before = seen.get(key)
-        if before is not None:
-            self.jump(chosen, counts, now + self.skipped, before)
-            return
-        if len(seen) >= self.LIMIT:
-            seen.clear()
-        seen[key] = (now + self.skipped, counts, sm.counters.snapshot())
+        sm, now = self.sm, self.sm.now
+        state = (loop.depth, blake2b(self.words(), digest_size=16).digest(), *self.beside(now))
+        choices = [[self.loop_of(warp, loop.depth) for warp in sm.warps]]
+        innermost = [self.loop_of(warp, -1) for warp in sm.warps]
+        if innermost != choices[0]:
+            choices.append(innermost)
+        for chosen in choices:
+            counts = [which and warp.counts[which.loop] for warp, which in zip(sm.warps, chosen, strict=True)]
+            others = tuple(
+                count
+                for warp, which in zip(sm.warps, chosen, strict=True)
+                for number, count in enumerate(warp.counts)
+                if not warp.done and (which is None or number != which.loop)
+            )
+            key = (*state, chosen is innermost, others)
+            before = self.seen.get(key)
+            if before is not None and self.jump(chosen, [count or 0 for count in counts], now + self.skipped, before):
+                return
+            if before is None:
+                if len(self.seen) >= self.LIMIT:
+                    self.seen.clear()
+                self.seen[key] = Met(now + self.skipped, [count or 0 for count in counts], sm.counters.snapshot())
 
-    def jump(
-        self,
-        chosen: list[TimedLoop | None],
-        counts: list[int],
-        now: int,
-        before: tuple[int, list[int], tuple[list[int], ...]],
-    ) -> None:
-        """Skips as many periods as fit: counts, clocks and counters go on as if they had been simulated."""
-        then, old_counts, old_counted = before
-        steps = [new - old for new, old in zip(counts, old_counts, strict=True)]
+    def jump(self, chosen: Chosen, counts: list[int], now: int, before: Met) -> bool:
+        """Skips as many periods as fit, if any: counts, clocks and counters go on as if they had been simulated."""
+        steps = [new - old for new, old in zip(counts, before.counts, strict=True)]
         limits = [
             (which.count - 1 - count) // step
             for which, count, step in zip(chosen, counts, steps, strict=True)
@@ -85,88 +89,58 @@ class Skipper:
         ]
         periods = min(limits, default=0)
         if periods <= 0:
-            return
-        counters, waited = self.machine.counters, dict[Warp, int]()
-        for warp, which, step in zip(self.machine.warps, chosen, steps, strict=True):
+            return False
+        counters, waited = self.sm.counters, list[tuple[Warp, int]]()
+        for warp, which, step in zip(self.sm.warps, chosen, steps, strict=True):
             if which is not None:
                 warp.counts[which.loop] += periods * step
-            if warp.blocked and not (warp.done and warp.blocked is StallReason.BARRIER):
+            if warp.blocked and not (warp.done and warp.blocked == StallReason.BARRIER):
                 row = slice(warp.base, warp.base + REASONS)
-                counted = sum(counters.stalls[row]) - sum(old_counted[0][row])
-                waited[warp] = periods * (now - then - counted)  # its wait is counted when it ends, from `last` on
-        counters.repeat(old_counted, periods)
-        for warp, cycles in waited.items():
-            assert warp.blocked is not None
+                counted = sum(counters.stalls[row]) - sum(before.counted[0][row])
+                # its wait is counted when it ends, from `last` on
+                waited.append((warp, periods * (now - before.cycle - counted)))
+        counters.repeat(before.counted, periods)
+        for warp, cycles in waited:
             counters.stalls[warp.base + warp.blocked] += cycles
-            if self.machine.observer is not None:
-                self.machine.observer.wait(warp, warp.blocked, cycles)
-        self.skipped += periods * (now - then)
+            if self.sm.observer is not None:
+                self.sm.observer.wait(warp, BY_NUMBER[warp.blocked], cycles)
+        self.skipped += periods * (now - before.cycle)
+        return True
 
     @staticmethod
     def loop_of(warp: Warp, depth: int) -> TimedLoop | None:
-        """The loop at this depth that the warp is in; None if it is in none."""
-        if warp.done:
-            return None
-        inside = warp.code.inside[warp.pc]
-        return warp.code.ends[inside[depth]] if len(inside) > depth else None
+        """The loop at this depth that the warp is in, -1 for the innermost; None if it is in none."""
+        inside = () if warp.done else warp.code.inside[warp.pc]
+        return warp.code.ends[inside[depth]] if len(inside) > max(depth, 0) else None
 
-    def state(self, chosen: list[TimedLoop | None], now: int) -> tuple[object, ...]:
-        """All that decides what happens next, in cycles relative to `now`, but for the counts of the chosen loops."""
-        sm, parts = self.machine, self.parts
+    def collect(self) -> bytes:
+        """The state of shared memory, sub-cores and warps, relative to now, as the compiled engine has it."""
+        sm, now = self.sm, self.sm.now
+        words = sm.shared.state(now)
+        for core in sm.cores:
+            words += core.state(now)
+        for warp in sm.warps:
+            words += warp.state(now, sm.config.loop.minimum, sm.margin)
+        return array("q", words).tobytes()
+
+    def beside(self, now: int) -> list[object]:
+        """All else that decides what happens next, in cycles relative to `now`: barriers, what goes on after issue."""
+        sm = self.sm
         waiting = tuple(
             (cta, number, tuple(warps))
-            for cta, b in enumerate(parts.barriers)
-            for number, warps in sorted(b.arrived.items())
+            for cta, barriers in enumerate(sm.barriers)
+            for number, warps in sorted(barriers.arrived.items())
             if warps
         )
-        minimum = sm.config.loop.minimum
-        servers = tuple(max(cycle - now, 0) for cycle in parts.barrier_free)
-        state: list[object] = [
-            max(sm.end - now, 0),
-            servers,
-            parts.shared.state(now),
-            waiting,
-            *(core.state(now) for core in parts.cores),
-        ]
+        state: list[object] = [max(sm.end - now, 0), tuple(max(cycle - now, 0) for cycle in sm.barrier_free), waiting]
         if sm.observer is not None:
             state.append(sm.observer.state())
-        if parts.queues is not None:
-            state.append(
-                parts.queues.state(
-                    now, min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)
-                )
-            )
-        if parts.memory is not None:
-            state.append(parts.memory.state(now))
-        for warp, which in zip(sm.warps, chosen, strict=True):
-            if warp.done:
-                state.append(warp.blocked)
-                continue
-            ready = tuple(
-                (cycle - now, warp.producers[r]) if cycle + parts.margin > now else 0
-                for r, cycle in enumerate(warp.ready)
-            )
-            pinned = (
-                max(warp.access - now, 0),
-                max(warp.sent - now, 0),
-                *(max(cycle - now, 0) for cycle in warp.pinned),
-            )
-            starts = tuple(max(cycle + minimum - now, 0) for cycle in warp.starts)
-            counts = tuple(
-                -1 if which is not None and i == which.loop else count for i, count in enumerate(warp.counts)
-            )
-            since = now if warp.blocked else warp.last  # what has passed before a release is counted as waiting for it
-            compiled = None
-            if warp.issue_not_before > since:
-                reason, operands = warp.issue_not_before_reason, warp.operands_not_before
-                compiled = (warp.issue_not_before - now, reason, operands - now)
-            operands_ready = None
-            if warp.operands_ready > since:
-                operands_ready = (warp.operands_ready - now, warp.operands_reason)
-            place = warp.pc, warp.blocked, since - now
-            state.append((*place, compiled, operands_ready, counts, starts, ready, pinned))
-            state.append(tuple(sorted(warp.turns.items())))
-            if parts.queues is not None:
+        if sm.queues is not None:
+            oldest = min((warp.last for warp in sm.warps if not (warp.done or warp.blocked)), default=now)
+            state.append(sm.queues.state(now, oldest))
+            for warp in sm.warps:
                 moves = tuple(max(cycle - now, 0) for cycle in (warp.complete, *warp.moves))
-                state.append((moves, warp.arrived))
-        return tuple(state)
+                state.append((moves, warp.arrived) if not warp.done else None)
+        if sm.memory is not None:
+            state.append(sm.memory.state(now))
+        return state

@@ -67,7 +67,7 @@ class Schedule:
 
     Attributes:
         stall: the longest wait that one instruction can ask for; a NOP asks for the rest.
-        nop: cycles that a NOP takes at least.
+        nop: cycles that a NOP takes at least, and no more than `stall`.
         compare: cycles from the addition of a loop's counter, which follows the first instruction, to the comparison;
             0: no such instructions.
     """

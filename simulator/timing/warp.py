@@ -2,90 +2,55 @@
 
 from __future__ import annotations
 
+import ctypes
+from array import array
+
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
 from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
+from simulator.timing.records import CostRecord, WarpRecord, link
 
 
-class Warp:
-    """How far a warp is in its program, and what it waits for. Times are cycles of the run.
+class Warp(WarpRecord):
+    """How far a warp is in its program, and what it waits for: see `WarpRecord`, which has what the compiled engine
+    needs as well.
 
     Attributes:
-        id: its number over all CTAs; `place` is its number among the warps that have a program.
-        base: the index in `Counters.stalls` at which its cycles are counted.
-        pc: the place of its next operation in its code.
-        counts: for each loop, how many runs are done.
-        turns: by place, the position of the next execution among the operation's `costs` or `jobs`.
-        ready: for each register, when it can be read.
-        producers: for each register, the unit that wrote it last.
-        pinned: for each register that an access to memory reads, when it can be overwritten.
-        sent: when all pinned registers have been read.
-        access: when its next access to shared memory can issue.
-        starts: for each loop, when the current run could begin.
-        last: the cycle of its last issue.
-        issue_not_before: it issues nothing before this cycle, because of a barrier, the end of a loop or a wait that
-        the
-            compiler wrote; `issue_not_before_reason` says which.
-        operands_not_before: the same because of a compiled wait for operands.
-        operands_ready: when the operands of the next operation are ready, and what the last of them comes from.
-        blocked: what it waits for until it is released: BARRIER, MBARRIER or GLOBAL.
+        id: its number over all CTAs.
+        core: its sub-core, counted over all SMs.
+        ready, producers, pinned, counts, starts, turns: the arrays of its record.
         complete: when all that it has queued at the tcgen05 unit is complete; what is not started does not count yet.
         moves: when all its tcgen05.ld, and all its tcgen05.st, are complete.
         arrived: whether it is at the barrier of the cluster, in its current phase.
     """
 
-    __slots__ = (
-        "access",
-        "arrived",
-        "base",
-        "blocked",
-        "code",
-        "complete",
-        "core",
-        "counts",
-        "cta",
-        "done",
-        "id",
-        "issue_not_before",
-        "issue_not_before_reason",
-        "last",
-        "moves",
-        "operands_not_before",
-        "operands_ready",
-        "operands_reason",
-        "operation",
-        "pc",
-        "pinned",
-        "place",
-        "producers",
-        "ready",
-        "sent",
-        "starts",
-        "turns",
-    )
-
     def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
-        self.id, self.code, self.place, self.cta, self.core = number, code, place, cta, core
-        self.base = place * REASONS
-        self.pc = 0
-        self.counts = [0] * len(code.ends)
-        self.turns: dict[int, int] = {}
-        self.ready = [0] * registers
-        self.producers = [Unit.TENSOR] * registers
-        self.pinned = [0] * registers
-        self.sent = 0
-        self.access = 0
-        self.starts = [0] * len(code.ends)
-        self.last = -1
-        self.issue_not_before, self.issue_not_before_reason = 0, StallReason.ISSUE
-        self.operands_not_before = 0
-        self.operands_ready, self.operands_reason = 0, StallReason.DEPENDENCY
-        self.blocked: StallReason | None = None
-        self.done = False
-        self.operation: TimedOperation | None = None
+        super().__init__(place=place, base=place * REASONS, cta=cta, last=-1)
+        self.id, self.code, self.core = number, code, core
+        self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
+        self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
+        self.ready, self.pinned = _zeros(registers), _zeros(registers)
+        self.producers = array("q", [Unit.TENSOR]) * registers
+        self.counts, self.starts, self.turns = _zeros(self.loops), _zeros(self.loops), _zeros(self.items)
+        link(
+            self,
+            ready=self.ready,
+            producers=self.producers,
+            pinned=self.pinned,
+            counts=self.counts,
+            starts=self.starts,
+            turns=self.turns,
+        )
         self.complete = 0
         self.moves = [0, 0]
         self.arrived = False
+
+    @property
+    def operation(self) -> TimedOperation:
+        """Its next operation."""
+        operation = self.code.items[self.pc]
+        assert isinstance(operation, TimedOperation)
+        return operation
 
     def wait_until(self, cycle: int, reason: StallReason) -> None:
         """Lets the warp issue nothing before this cycle, and notes why."""
@@ -94,9 +59,7 @@ class Warp:
     def job(self, operation: TimedOperation) -> Job | None:
         """What this execution of an asynchronous operation does; None if it does nothing."""
         jobs = operation.jobs.get(self.id) if operation.jobs else None
-        if not jobs:
-            return None
-        return self.next(jobs)
+        return self.next(jobs) if jobs else None
 
     def wavefronts(self, operation: TimedOperation) -> int:
         """How many wavefronts this execution of an access to shared memory takes."""
@@ -107,9 +70,59 @@ class Warp:
         """The entry of this execution of the operation at hand."""
         if len(executions.entries) == 1:
             return executions.entries[0]
-        position = self.turns.get(self.pc, 0)
+        position = self.turns[self.pc]
         self.turns[self.pc] = executions.after(position)
         return executions.entries[position]
+
+    def link_costs(self) -> None:
+        """Writes the wavefronts of its operations down for the compiled engine."""
+        self.costs = (CostRecord * self.items)()
+        self.entries: dict[int, array[int]] = {}
+        for place, item in enumerate(self.code.items):
+            if isinstance(item, TimedOperation) and item.costs:
+                executions = item.costs[self.id]
+                entries = self.entries.setdefault(id(executions.entries), array("q", executions.entries))
+                self.costs[place] = CostRecord(entries.buffer_info()[0], len(entries), executions.prefix)
+        self.costs_array = ctypes.addressof(self.costs)
+
+    def state(self, now: int, minimum: int, margin: int) -> list[int]:
+        """All that decides what it does next, in cycles relative to `now`, but for the counts of its loops.
+
+        Args:
+            minimum: cycles of a run of a loop, at least.
+            margin: cycles for which a result can matter after it is there.
+        """
+        if self.done:
+            return [-1 - self.blocked, max(self.comparison - now, 0)]
+        since = now if self.blocked else self.last  # what has passed before a release is counted as waiting for it
+        state = [self.pc, self.blocked, since - now]
+        if self.issue_not_before > since:
+            state += (1, self.issue_not_before - now, self.issue_not_before_reason, self.operands_not_before - now)
+        else:
+            state.append(0)
+        if self.operands_ready > since:
+            state += (1, self.operands_ready - now, self.operands_reason)
+        else:
+            state.append(0)
+        state += (max(self.access - now, 0), max(self.sent - now, 0), max(self.comparison - now, 0))
+        state += (max(cycle + minimum - now, 0) for cycle in self.starts)
+        for register, cycle in enumerate(self.ready):
+            if cycle + margin > now:
+                state += (register, cycle - now, self.producers[register])
+        state.append(-1)
+        for register, cycle in enumerate(self.pinned):
+            if cycle > now:
+                state += (register, cycle - now)
+        state.append(-1)
+        for place, turn in enumerate(self.turns):
+            if turn:
+                state += (place, turn)
+        state.append(-1)
+        return state
+
+
+def _zeros(count: int) -> array[int]:
+    return array("q", bytes(8 * count))
 
 
 def warps_of(codes: list[TimedCode], cta_warps: int, registers: int, sub_cores: int) -> list[Warp]:

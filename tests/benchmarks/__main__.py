@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 
@@ -17,9 +18,11 @@ from simulator.layout import form_layout
 from simulator.program import load
 from simulator.resources import folder
 from simulator.studies.validation.streams import stream
+from simulator.timing import compiled
 from simulator.timing.config import load_config
 from simulator.views.drawing.registers import matrix_panels
 from simulator.views.drawing.svg import figure
+from tests.benchmarks.bare_simpy import INSTRUCTIONS, Loop, bare_simpy
 from tests.benchmarks.pictures import with_matplotlib
 from tests.benchmarks.plain import plain_mma_sp
 
@@ -106,6 +109,7 @@ def pairs() -> list[Pair]:
             lambda: with_matplotlib(small),
             16 * 16,
         ),
+        *engines(),
         Pair(
             "a loop of 1,000,000 repetitions against 100, repetitions skipped",
             repeated(1_000_000),
@@ -113,6 +117,22 @@ def pairs() -> list[Pair]:
             repeated(100),
             100,
         ),
+    ]
+
+
+def engines() -> list[Pair]:
+    """The timing engine on 32,008 instructions of a loop, nothing skipped, against a bare SimPy model of as many."""
+    timed = Loop()
+
+    def in_python() -> None:
+        with mock.patch.object(compiled, "available", return_value=False):
+            timed()
+
+    other = (bare_simpy, INSTRUCTIONS)
+    engine = [("compiled", timed)] if compiled.available() else []
+    return [
+        Pair(f"timing ldmatrix and mma.sp, {name}: against a bare SimPy model", ours, INSTRUCTIONS, *other)
+        for name, ours in [*engine, ("in Python alone", in_python)]
     ]
 
 
@@ -172,6 +192,9 @@ def main() -> None:
         ratios = measure(pair)
         print(f"{pair.what:<84} {statistics.median(ratios):>10,.1f} {min(ratios):>10,.1f} {max(ratios):>10,.1f}")
 
+    timed = Loop()
+    seconds = min(_seconds(timed) for _ in range(ROUNDS))
+    print(f"{INSTRUCTIONS / seconds:,.0f} instructions a second timed one by one")
     texts = spelled()
     seconds = min(_seconds(lambda: decode_all(texts)) for _ in range(ROUNDS))
     print(f"{len(texts) / seconds:,.0f} instructions a second decoded from text")

@@ -9,9 +9,10 @@ source states is marked assumed, as in the code under test.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -420,6 +421,32 @@ def _lowest_bit(x: Reals) -> int:
         return 0
     whole = np.abs(fraction * 2.0**53).astype(np.int64)
     return int((np.log2((whole & -whole).astype(np.float64)) + exponent - 53).min())
+
+
+def exact_chain(case: Case, given: Operands, times: int) -> Words:
+    """D [m, n] of so many executions one after the other, rounded once: in Python's integers and one fraction."""
+    has, unit = effective(replace(case, scale_d=0), given), 160  # no number has a bit below 2^-160
+
+    def whole(patterns: Words, name: str) -> NDArray[Any]:
+        return np.vectorize(lambda x: int(Fraction(x) * 2**unit), otypes=[object])(values(patterns, name))
+
+    a, b, c = whole(has.a, case.a), whole(has.b, case.b), whole(has.c, case.d)
+    if has.codes is not None:
+        a = expand(a, has.codes, case.kind)
+    units = 2
+    if case.mx and has.scale_a is not None and has.scale_b is not None:
+        a = a * np.repeat(whole(has.scale_a, case.scale), case.k // case.factors, axis=1)
+        b = b * np.repeat(whole(has.scale_b, case.scale), case.k // case.factors, axis=1)
+        units = 4
+    products, c, half = a @ b.T, c * 2 ** (unit * (units - 1)), Fraction(1, 2**case.scale_d)
+    if not case.enable:
+        times = 1
+    often, last, one = sum(half**i for i in range(times)), half**times, Fraction(1, 2 ** (unit * units))
+    totals = [(p * often + x * last) * one for p, x in zip(products.ravel(), c.ravel(), strict=True)]
+    if case.d == "s32":
+        wrapped = [min(max(int(x), -(2**31)), 2**31 - 1) if case.saturate else int(x) for x in totals]
+        return np.array([x & 0xFFFFFFFF for x in wrapped], np.uint32).reshape(c.shape)
+    return np.array([nearest(x, case.d) for x in totals], np.uint32).reshape(c.shape)
 
 
 def exact_fractions(case: Case, given: Operands, row: int, column: int) -> int:

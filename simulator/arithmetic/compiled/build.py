@@ -1,21 +1,30 @@
 """Builds the kernel from its C sources: `python -m simulator.arithmetic.compiled.build`. Needs a C compiler (`CC`, or
 cc) and nothing else.
 
+The compiled timing engine (`simulator/timing/compiled`) is a part of it; its structures are written from the fields of
+`simulator/timing/records.py`.
+
 The installation runs this, too, and goes on without the kernel where it fails.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 FOLDER = Path(__file__).resolve().parent
 LIBRARY = FOLDER / ("_kernel.dylib" if sys.platform == "darwin" else "_kernel.so")
-SOURCES = ("kernel.c", "floats.h", "kernel.h")
+ROOT = FOLDER.parent.parent
+UNITS = ("arithmetic/compiled/kernel.c", "timing/compiled/engine.c")
+RECORDS = "timing/records.py"
+HEADERS = tuple(f"arithmetic/compiled/{name}.h" for name in ("exact", "floats", "kernel"))
+SOURCES = (*UNITS, *HEADERS, RECORDS)  # in ROOT
 # No trapping and no errno, so that rounding becomes one vector instruction. Contraction is harmless: every product is
 # exact.
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
@@ -26,7 +35,7 @@ def digest() -> int:
     (`tcsim_digest`)."""
     sources = hashlib.sha256()
     for name in SOURCES:
-        sources.update((FOLDER / name).read_bytes())
+        sources.update((ROOT / name).read_bytes())
     return int.from_bytes(sources.digest()[:7], "big")
 
 
@@ -34,14 +43,27 @@ def build() -> Path:
     """Compiles the kernel beside its sources; raises OSError or CalledProcessError (with the compiler's words in
     `stderr`) if that fails."""
     temporary = LIBRARY.with_name(f".{LIBRARY.name}.{os.getpid()}")
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    command = [*compiler, *FLAGS, f"-DTCSIM_DIGEST={digest()}", "-o", str(temporary), str(FOLDER / "kernel.c"), "-lm"]
+    compiler = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, f"-DTCSIM_DIGEST={digest()}"]
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        with TemporaryDirectory() as folder:
+            (Path(folder) / "records.h").write_text(_header(), encoding="utf-8")
+            command = [*compiler, f"-I{folder}", "-o", str(temporary), *(str(ROOT / name) for name in UNITS), "-lm"]
+            subprocess.run(command, check=True, capture_output=True, text=True)
         os.replace(temporary, LIBRARY)
     finally:
         temporary.unlink(missing_ok=True)
     return LIBRARY
+
+
+def _header() -> str:
+    """The C structures of the timing engine; its module is loaded by its path, as packages it belongs to need more than
+    the standard library."""
+    spec = importlib.util.spec_from_file_location("timing_records", ROOT / RECORDS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return str(module.header())
 
 
 def main() -> int:

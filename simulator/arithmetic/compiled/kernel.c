@@ -14,6 +14,8 @@
 #define VERSIONS
 #endif
 
+#include "exact.h"
+
 /* Room for one case. Matrices are row-major. */
 typedef struct {
     uint32_t *word, *pattern;

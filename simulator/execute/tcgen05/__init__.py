@@ -26,7 +26,8 @@ from simulator.execute.registry import prepares
 from simulator.execute.tcgen05 import regions
 from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.moves import copy_in, load, shift, store
-from simulator.execute.tcgen05.multiply import Call, facts_of, multiply
+from simulator.execute.tcgen05.multiply import multiply
+from simulator.execute.tcgen05.plan import Call, facts_of
 from simulator.state.registers import Warps
 
 Values = Callable[[CtaState, Warps], NDArray[Any]]

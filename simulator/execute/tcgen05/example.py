@@ -28,7 +28,7 @@ from isa.tensor_memory.scales import TmemScales, tmem_scales
 from isa.types import ELEMENT_TYPES, Bits, ElementType
 from simulator.arithmetic.random_operands import random_patterns, random_scales, random_sparse
 from simulator.execute.tcgen05.fetch import Accumulators, Cta, accumulators
-from simulator.execute.tcgen05.multiply import Call
+from simulator.execute.tcgen05.plan import Call
 from simulator.state.tensor_memory import TensorMemory
 
 COLUMN: Mapping[str, int] = MappingProxyType({"d": 0, "a": 256, "e": 264, "scale_a": 272, "scale_b": 288})

@@ -26,7 +26,7 @@ from isa.tensor_memory.scales import tmem_scales
 from simulator.execute.cta_state import CtaState
 from simulator.execute.events import Region
 from simulator.execute.tcgen05.fetch import instruction_descriptor
-from simulator.execute.tcgen05.multiply import Call
+from simulator.execute.tcgen05.plan import Call
 
 Cells = NDArray[np.int64]
 

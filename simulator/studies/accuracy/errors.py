@@ -58,7 +58,8 @@ class Errors:
 
     Attributes:
         count: results.
-        right: share of them that equal the exact one (zeros alike, NaN alike).
+        nan: results whose exact one is NaN, so that nothing is right or wrong.
+        right: share of the others that equal the exact one (zeros alike); None if there are no others.
         toward_zero: share of the measured that are nearer to zero than the exact one, or beyond it; without bias half
             of those that are not right.
         measured: results with an error; left out are those where either is infinite or NaN, and those of an exact zero
@@ -77,7 +78,8 @@ class Errors:
     """
 
     count: int
-    right: float
+    nan: int
+    right: float | None
     toward_zero: float | None
     measured: int
     special: int
@@ -145,7 +147,8 @@ def summarise(result: Bits, exact: Bits, element: ElementType, sizes: Reals, row
     ranked = np.quantile(size, np.array(PERCENTILES) / 100, method="inverted_cdf") if len(size) else np.empty(0)
     return Errors(
         count=len(ulp),
-        right=float(np.mean(same)),
+        nan=int(np.count_nonzero(np.isnan(r))),
+        right=float(np.mean(same[~np.isnan(r)])) if not np.isnan(r).all() else None,
         toward_zero=float(np.mean(error < 0)) if len(size) else None,
         measured=len(size),
         special=int(np.count_nonzero(~finite)),

@@ -191,6 +191,8 @@ class Accuracy:
                 wrong = f"{e.special_wrong:,} of them wrong" if e.special_wrong else "all of them right"
                 why = "they, or the exact ones, are infinite or NaN"
                 lines.append(f"{name}: {e.special:,} results have no error in ulp: {why}; {wrong}")
+            if e.nan:
+                lines.append(f"{name}: {e.nan:,} of {e.count:,} exact results are NaN: nothing is right or wrong there")
             if e.zero_wrong:
                 lines.append(
                     f"{name}: {e.zero_wrong:,} results have no error in ulp: the exact ones are zero, and they are not"
@@ -230,7 +232,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Line, Problem], Any]], ...] = (
     ("source", lambda line, _: line.source),
     *(
         (name, _error(name))
-        for name in ("count", "measured", "special", "special_wrong", "zero_wrong", "right", "toward_zero")
+        for name in ("count", "measured", "special", "special_wrong", "nan", "zero_wrong", "right", "toward_zero")
     ),
     ("mean_ulp", _error("mean")),
     *((f"p{p:g}_ulp", _percentile(f"{p:g}")) for p in PERCENTILES),
@@ -269,7 +271,7 @@ def _cells(line: Line) -> list[str]:
     return [
         line.name,
         line.shape,
-        _part(e.right),
+        "-" if e.right is None else _part(e.right),
         "-" if e.toward_zero is None else _part(e.toward_zero),
         _number(e.mean),
         *ranked,
@@ -282,13 +284,8 @@ def _cells(line: Line) -> list[str]:
 def _worst_cells(name: str, line: Line, problem: Problem) -> list[str]:
     worst = line.worst
     if worst is None:
-        return [
-            name,
-            "none: every result is right" if line.errors.right == 1 else "none that has an error in ulp",
-            "",
-            "",
-            "",
-        ]
+        none = "none: every result is right" if line.errors.right == 1 else "none that has an error in ulp"
+        return [name, "none: every exact result is NaN" if line.errors.right is None else none, "", "", ""]
     where = ", ".join(f"{part} {value}" for part, value in worst.place.items())
     got, want = (
         f"{hexadecimal(pattern, problem.result)} = {value:.9g}"

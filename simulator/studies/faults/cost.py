@@ -20,15 +20,11 @@ from dataclasses import dataclass
 
 from isa import IsaError
 from simulator.simulation.run import run
-from simulator.studies.gemm.tile import REGISTERS, Tile
+from simulator.studies.gemm.tile import REGISTERS, Tile, instruction
 from simulator.studies.gemm.trace import KernelWriter, Layout, kernel_trace
 from simulator.tables import aligned
+from simulator.timing.config import load_config
 
-DENSE = {
-    "f16": "m16n8k16.row.col.f32.f16.f16.f32",
-    "bf16": "m16n8k16.row.col.f32.bf16.bf16.f32",
-    "s8": "m16n8k32.row.col.s32.s8.s8.s32",
-}
 K = 1024  # of the GEMM: enough iterations for the loop to weigh
 
 
@@ -69,7 +65,7 @@ class _Checking(_Detecting):
 
     def products(self, slot: int, step: int) -> Iterator[str]:
         t = self.tile
-        word, again = (step, 0) if t.type == "s8" else divmod(step, 2)
+        word, again = divmod(step, t.selectors)
         for number, product in enumerate(super().products(slot, step)):
             if again or number >= t.tiles_m:  # the first products of a step use each register once
                 yield product
@@ -106,28 +102,29 @@ class _Abft(_Detecting):
     def __init__(self, tile: Tile, where: Layout, cta: int, ctas: int) -> None:
         super().__init__(tile, where, cta, ctas)
         self.rows, self.columns = -(-tile.tiles_m // tile.warps_n), 2 * -(-tile.tiles_n // tile.warps_m)
-        if self.spare + 4 * (self.rows + self.columns // 2) > REGISTERS:
+        if self.spare + self.words_d * (self.rows + self.columns // 2) > REGISTERS:
             reason = "no registers are left for the accumulators of checksums"
             raise IsaError(str(tile), -1, reason, "a smaller tile or more warps")
 
     def products(self, slot: int, step: int) -> Iterator[str]:
         *products, last = super().products(slot, step)
+        dense, words = instruction(self.tile.type, self.tile.accumulator, sparse=False), self.words_d
         yield from products
         opcode, operands = last.strip().split(" ", 1)
         _, a, b, _, e = (part.strip(", ") for part in operands.replace("}", "{").split("{") if part.strip(", "))
         pairs, lines = ", ".join(b.split(", ")[:2]), [last]
         for i in range(self.rows):
-            d = _registers(self.spare + 4 * i)
+            d = _registers(self.spare + words * i, words)
             lines.append(f"    {opcode} {d}, {{{a}}}, {{{b}}}, {d}, {e}")
         for i in range(self.columns):
-            d = _registers(self.spare + 4 * (self.rows + i // 2))
-            lines.append(f"    mma.sync.aligned.{DENSE[self.tile.type]} {d}, {{{a}}}, {{{pairs}}}, {d};")
+            d = _registers(self.spare + words * (self.rows + i // 2), words)
+            lines.append(f"    {dense.opcode} {d}, {{{a}}}, {{{pairs}}}, {d};")
         yield "\n".join(lines)
 
 
-def _registers(first: int) -> str:
-    """Four registers from `first` on, as an operand of PTX."""
-    return "{" + ", ".join(f"%r{first + i}" for i in range(4)) + "}"
+def _registers(first: int, count: int) -> str:
+    """Registers from `first` on, as an operand of PTX."""
+    return "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"
 
 
 DETECTORS = {"none": KernelWriter, "legality": _Legality, "ordered": _Ordered, "abft": _Abft}
@@ -143,9 +140,10 @@ def costs(tile: Tile, config: str = "h100_sxm", k: int = K) -> list[Cost]:
     if not tile.sparse:
         raise IsaError(str(tile), -1, "a dense tile has no metadata to check", "a sparse tile")
     results: list[Cost] = []
-    plain = kernel_trace(tile, k).count(";")
+    target = load_config(config).target
+    plain = kernel_trace(tile, k, target=target).count(";")
     for name, writer in DETECTORS.items():
-        text = kernel_trace(tile, k, writer=writer)
+        text = kernel_trace(tile, k, target=target, writer=writer)
         cycles = run(text, config, arithmetic="none").cycles
         base = results[0].cycles if results else cycles
         results.append(Cost(name, cycles, text.count(";") - plain, cycles / base - 1))

@@ -10,14 +10,14 @@ once.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isa import IsaError
 from isa.forms.record import Unit
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
-from simulator.studies.gemm.tile import Tile
+from simulator.studies.gemm.tile import Tile, check_sizes
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.tables import Table
 from simulator.timing.config import Config, load_config
@@ -46,6 +46,7 @@ class Estimate:
         tflops: 2 * M * N * K (pruned products counted) in that time.
         shares: for each limit, the part of `cycles` that it would take alone.
         bound: the limit with the largest share.
+        assumed: tables of the config that nobody measured or published, and what else is taken for granted.
     """
 
     tile: Tile
@@ -64,38 +65,53 @@ class Estimate:
     tflops: float
     shares: dict[str, float]
     bound: str
+    assumed: tuple[str, ...] = ()
 
     def to_frame(self) -> DataFrame:
         """The question and the answer in one row of a pandas DataFrame, so that estimates concatenate into a study."""
         tile = {f"tile_{name}": value for name, value in asdict(self.tile).items()}
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("tile", "shares")}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("tile", "shares", "assumed")}
         shares = {f"{name.replace(' ', '_')}_share": share for name, share in self.shares.items()}
         return Table.of([tile | own | shares]).frame()
 
 
-def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "h100_sxm") -> Estimate:
-    """The cost of D[m][n] = A[m][k] * B[n][k]^T, computed in tiles.
+def check_chip(tile: Tile, config: str | Path | Config) -> Config:
+    """The chip for a tile.
 
     Raises:
-        IsaError: a problem that is no whole number of tiles.
-        ConfigError: a config without the tables for it, or whose SM is too small for the tile.
+        IsaError: a chip without the tile's matrix instruction; the decoder's reason.
+        ConfigError: a chip whose kernels are not of this kind, without the tables, or whose SM is too small.
     """
     chip = config if isinstance(config, Config) else load_config(config)
-    for name, size, unit in (("m", m, tile.bm), ("n", n, tile.bn), ("k", k, tile.bk)):
-        if size < unit or size % unit:
-            raise IsaError(
-                str(size),
-                -1,
-                f"{name} = {size} is no multiple of the tile's {unit}",
-                f"{max(size // unit, 1) * unit}, {(size // unit + 1) * unit}",
-            )
+    legal = "a config with [memory], [l2] and [hbm], such as h100_sxm, a100 or rtx4090"
+    if chip.tcgen05 is not None:
+        reason = f"{chip.name} multiplies matrices by tcgen05.mma, whose kernels are not modelled"
+        raise ConfigError(chip.path, "tcgen05", reason, legal)
     if chip.memory is None or chip.l2 is None or chip.hbm is None:
-        raise ConfigError(
-            chip.path,
-            "memory",
-            f"{chip.name} has no times for global memory",
-            "a config with [memory], [l2] and [hbm], such as h100_sxm",
-        )
+        raise ConfigError(chip.path, "memory", f"{chip.name} has no times for global memory", legal)
+    tile.check_target(chip.target)
+    if chip.tensor_class(tile.form) is None and (
+        chip.sequences is None or chip.sequences.find(tile.form) is None
+    ):
+        reason = f"{chip.name} has no time for '{tile.form.opcode}'"
+        raise ConfigError(chip.path, "tensor", reason, "a [[tensor]] class for it")
+    occupancy(tile, chip)
+    return chip
+
+
+def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "h100_sxm") -> Estimate:
+    """The cost of D[m][n] = A[m][k] * B[n][k]^T, computed in tiles. Matrices that are no whole number of tiles are
+    filled up.
+
+    Raises:
+        IsaError: a size below 1, or a chip without the tile's matrix instruction.
+        ConfigError: as `check_chip`.
+    """
+    check_sizes(m=m, n=n, k=k)
+    chip = check_chip(tile, config)
+    assert chip.hbm is not None
+    asked = m, n, k
+    m, n, k = (-(-size // unit) * unit for size, unit in ((m, tile.bm), (n, tile.bn), (k, tile.bk)))
     resident = occupancy(tile, chip)
     ctas, sms = (m // tile.bm) * (n // tile.bn), chip.chip.sms
     slots = sms * resident
@@ -118,9 +134,7 @@ def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "
     return Estimate(
         tile,
         chip.name,
-        m,
-        n,
-        k,
+        *asked,
         ctas,
         resident,
         full + (last > 0),
@@ -129,10 +143,26 @@ def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "
         iteration,
         cycles,
         seconds * 1e6,
-        2 * m * n * k / seconds / 1e12,
+        2 * prod(asked) / seconds / 1e12,
         shares,
         bound,
+        _assumed(tile, asked, (m, n, k), chip),
     )
+
+
+def _assumed(tile: Tile, asked: tuple[int, ...], filled: tuple[int, ...], chip: Config) -> tuple[str, ...]:
+    """The assumed tables of the config that the kernel's time rests on, and what is taken for granted, in words."""
+    tensor = chip.tensor_class(tile.form)
+    own = "sequences" if tensor is None else f"tensor {tensor.name}"
+    tables = (own, "alu", "barrier", "issue", "loop", "shared", "memory", "l2", "hbm", "launch")
+    words = [f"[{name}] {chip.sources[name]}" for name in tables if name in chip.sources]
+    words = [word for word in words if word.split("] ")[1].startswith("assumed")]
+    words += tile.form.notes(chip.target)
+    if chip.launch is None:
+        words.append("the launch takes no time: the config has no [launch]")
+    if asked != filled:
+        words.append(f"the matrices are filled up to whole tiles: {' x '.join(map(str, filled))}")
+    return tuple(words)
 
 
 _BOUND = 0.5  # a limit that takes less than this part of the time does not bind
@@ -156,7 +186,7 @@ def occupancy(tile: Tile, chip: Config) -> int:
 
 def _run(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> Timing:
     """Runs `ctas` CTAs on one SM, their whole program, with the share of L2 that is left when `sms` such SMs run."""
-    return Session(kernel_trace(tile, k, ctas=ctas), chip, arithmetic="none").time(sms=sms)
+    return Session(kernel_trace(tile, k, ctas=ctas, target=chip.target), chip, arithmetic="none").time(sms=sms)
 
 
 def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> float:
@@ -172,18 +202,15 @@ def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
     results once."""
     assert chip.hbm is not None
     assert chip.l2 is not None
-    bits = tile.form.a_type.bits
-    a = m * k * bits // 8 // (2 if tile.sparse else 1) + (m * k // 8 * 2 if tile.sparse else 0) // (
-        2 if bits == 8 else 4
-    )
-    b = n * k * bits // 8
+    a = m // tile.bm * (k // tile.bk) * (tile.bm * tile.row_a + tile.bytes_e)
+    b = n * (k // tile.bk) * tile.row_b
     operands = a + b
     if operands > chip.l2.capacity:
         across = n // tile.bn
         slots = chip.chip.sms * occupancy(tile, chip)
         rows, waves = min(-(-slots // across), m // tile.bm), -(-(m // tile.bm) * across // slots)
         operands = waves * (rows * tile.bm * a // m + min(slots, across) * tile.bn * b // n)
-    return -(-(operands + 4 * m * n) // chip.hbm.bytes)
+    return -(-(operands + tile.bytes_d * m * n) // chip.hbm.bytes)
 
 
 def _shares(
@@ -198,5 +225,5 @@ def _shares(
         "shared memory": timing.shared_busy / whole,
         "path to L2": timing.memory_busy / whole,
         "L2 reads": bytes_read / chip.l2.read_bytes / cycles,
-        "stores": 4 * m * n / chip.l2.write_bytes / cycles,
+        "stores": tile.bytes_d * m * n / chip.l2.write_bytes / cycles,
     }

@@ -10,16 +10,63 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
-from isa import IsaError, MmaForm, mma_form
+from isa import IsaError, MmaForm, Target, mma_form
+from isa.forms.mma import mma_forms
 
-TYPES = {"f16": ("f32", 16), "bf16": ("f32", 16), "s8": ("s32", 8)}  # input -> accumulator, bits of an element
-_SHAPES = {(16, True): "m16n8k32", (16, False): "m16n8k16", (8, True): "m16n8k64", (8, False): "m16n8k32"}
+STEP_BYTES = 32  # of a row of A, as it is stored, that one matrix instruction takes
 ROWS = (64, 128, 256)  # bytes of a tile's row that the turning of columns is made for
 STAGES = (2, 3, 4, 5, 6)
+LARGEST = 1 << 24  # rows and columns of a matrix: its pitches and offsets stay below 32 bits
 REGISTERS = 255
 _ADDRESSES = 24  # registers for addresses and indices, at least
 _SPARE = 36  # what ptxas 13.0 takes for them where there is room
+
+
+def check_sizes(**sizes: int) -> None:
+    """IsaError for a size of a matrix, given by its name, that is not positive, or too large for the kernel's 32-bit
+    addresses."""
+    for name, size in sizes.items():
+        if not 1 <= size <= LARGEST:
+            raise IsaError(str(size), -1, f"{name} = {size}", f"1 to {LARGEST:,}")
+
+
+@cache
+def instructions() -> dict[tuple[str, bool], dict[str, MmaForm]]:
+    """The matrix instructions of the kernels: for each type and whether A is sparse, by the type of the accumulators,
+    the one with the largest K of its type, whose row of A takes 32 bytes of ldmatrix's 16-byte columns. Without block
+    scales, and of 32-bit registers (f64 has others)."""
+    found: dict[tuple[str, bool], dict[str, MmaForm]] = {}
+    for form in mma_forms().values():
+        plain = not form.row.scale and not form.saturate and form.row.kind in ("", "f8f6f4")
+        rule = form.row.operation in ("", "and.popc") and form.ordered is form.sparse
+        wide = form.m == 16 and form.k_stored * form.a_type.bits == 8 * STEP_BYTES and form.a_type.bits <= 32
+        same = form.a_type is form.b_type and form.c_type is form.d_type
+        if plain and rule and wide and same:
+            kinds = found.setdefault((form.a_type.name, form.sparse), {})
+            kinds.setdefault(form.d_type.name, form)
+    return {key: dict(sorted(kinds.items(), reverse=True)) for key, kinds in found.items()}
+
+
+def types(sparse: bool) -> tuple[str, ...]:
+    """The types that the kernels multiply."""
+    return tuple(name for name, compressed in instructions() if compressed is sparse)
+
+
+def instruction(type: str, accumulator: str = "", *, sparse: bool) -> MmaForm:
+    """The matrix instruction for a type; the accumulators are of 32 bits unless others are asked for.
+
+    Raises:
+        IsaError: no `mma.sp` (`mma`) of this type, or none with such accumulators.
+    """
+    name = "mma.sp" if sparse else "mma"
+    kinds = instructions().get((type, sparse))
+    if kinds is None:
+        raise IsaError(type, -1, f"type '{type}' is not one of the generator's for {name}", ", ".join(types(sparse)))
+    if accumulator and accumulator not in kinds:
+        raise IsaError(accumulator, -1, f"no {name} of {type} has accumulators of {accumulator}", ", ".join(kinds))
+    return kinds[accumulator or next(iter(kinds))]
 
 
 @dataclass(frozen=True)
@@ -27,11 +74,12 @@ class Tile:
     """The work of a CTA.
 
     Attributes:
-        type: the type of A and B: "f16", "bf16" or "s8".
+        type: the type of A and B, one of `types(sparse)`.
         bm, bn, bk: rows of A, rows of B, and columns of K in an iteration.
         warps_m, warps_n: warps along M and N.
         stages: how many tiles are in shared memory at a time.
-        sparse: whether A is 2:4 sparse.
+        sparse: whether A is sparse: 2:4, 1:2 of tf32, 4:8 in pairs of 4-bit types.
+        accumulator: the type of D: "f32" or "s32" unless "f16" is asked for.
     """
 
     type: str
@@ -42,20 +90,22 @@ class Tile:
     warps_n: int
     stages: int
     sparse: bool = True
+    accumulator: str = ""
 
     def __post_init__(self) -> None:
+        form = instruction(self.type, self.accumulator, sparse=self.sparse)
+        object.__setattr__(self, "accumulator", form.d_type.name)
         problem = self.problem()
         if problem:
             raise IsaError(str(self), -1, *problem)
 
     def __str__(self) -> str:
-        shape = f"{'sparse' if self.sparse else 'dense'} {self.type} {self.bm}x{self.bn}x{self.bk}"
+        result = " to f16" if self.accumulator == "f16" else ""
+        shape = f"{'sparse' if self.sparse else 'dense'} {self.type}{result} {self.bm}x{self.bn}x{self.bk}"
         return f"{shape}, {self.warps_m}x{self.warps_n} warps, {self.stages} stages"
 
     def problem(self) -> tuple[str, str] | None:
         """What is wrong with the tile, and what would be right; None if nothing is wrong."""
-        if self.type not in TYPES:
-            return f"type '{self.type}' is not one of the generator's", ", ".join(TYPES)
         if self.stages not in STAGES:
             return f"{self.stages} stages", ", ".join(map(str, STAGES))
         if self.warps_m < 1 or self.warps_n < 1 or self.warps > 32:
@@ -67,7 +117,7 @@ class Tile:
         step = 8 if self.sparse else 16
         if self.bn < 1 or self.bn % (step * self.warps_n):
             return f"{self.bn} columns for {self.warps_n} warps", f"a multiple of {step} for each warp along N"
-        rows = tuple(row * 8 // TYPES[self.type][1] for row in ROWS[1:])
+        rows = tuple(row * 8 // self.bits for row in ROWS[1:])
         if self.bk not in rows:
             return f"bk = {self.bk}", f"{' or '.join(map(str, rows))} for {self.type}: rows of 128 or 256 bytes"
         if (
@@ -84,26 +134,39 @@ class Tile:
             return f"{self.warps} warps copy fewer than 8 rows at once", "more warps, or a smaller bk"
         if self.sparse and self.size_e not in (4, 8, 16):
             return f"{self.bytes_e} bytes of metadata for {self.threads} threads", "4, 8 or 16 bytes for each thread"
-        least = self.tiles_m * self.tiles_n * 4 + self._fragments + _ADDRESSES
+        least = self.tiles_m * self.tiles_n * self.words_d + self._fragments + _ADDRESSES
         if least > REGISTERS:
             return f"a thread needs at least {least} registers", f"at most {REGISTERS}: more warps, or a smaller tile"
         return None
 
     @property
-    def accumulator(self) -> str:
-        """The type of D."""
-        return TYPES[self.type][0]
-
-    @property
     def form(self) -> MmaForm:
         """The form of the matrix instruction."""
-        name = "mma.sp::ordered_metadata" if self.sparse else "mma"
-        accumulator, bits = TYPES[self.type]
-        return mma_form(
-            f"{name}.sync.aligned.{_SHAPES[bits, self.sparse]}.row.col."
-            f"{accumulator}.{self.type}.{self.type}.{accumulator}",
-            "sm_90a",
-        )
+        return instruction(self.type, self.accumulator, sparse=self.sparse)
+
+    def check_target(self, target: str | Target) -> None:
+        """IsaError, the decoder's, where the target has no such instruction."""
+        mma_form(self.form.opcode, target)
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element of A or B, as registers and memory hold it."""
+        return self.form.a_type.bits
+
+    @property
+    def words_b(self) -> int:
+        """Registers of B's fragment of one instruction."""
+        return self.form.b.registers
+
+    @property
+    def words_d(self) -> int:
+        """Registers of D's fragment of one instruction: 4, or 2 of f16."""
+        return self.form.d.registers
+
+    @property
+    def bytes_d(self) -> int:
+        """Bytes of an element of D."""
+        return self.form.d_type.bits // 8
 
     @property
     def warps(self) -> int:
@@ -118,7 +181,7 @@ class Tile:
     @property
     def row_b(self) -> int:
         """Bytes of a row of B in an iteration."""
-        return self.bk * TYPES[self.type][1] // 8
+        return self.bk * self.bits // 8
 
     @property
     def row_a(self) -> int:
@@ -138,13 +201,17 @@ class Tile:
     @property
     def steps(self) -> int:
         """How many matrix instructions there are along K in an iteration."""
-        return self.row_a // 32
+        return self.row_a // STEP_BYTES
 
     @property
     def metadata(self) -> int:
-        """Metadata registers of an m16 tile in an iteration: 8-bit types need one for each step, 16-bit types one for
-        two steps."""
-        return 0 if not self.sparse else self.steps if self.type == "s8" else self.steps // 2
+        """Metadata registers of an m16 tile in an iteration."""
+        return self.steps // self.selectors if self.sparse else 0
+
+    @property
+    def selectors(self) -> int:
+        """Steps that share a metadata register: one of 8-bit types, two of 16-bit types."""
+        return self.form.metadata.selectors
 
     @property
     def bytes_e(self) -> int:
@@ -180,12 +247,12 @@ class Tile:
     def registers(self) -> int:
         """Registers of a thread: accumulators, fragments and metadata of two steps where there is room, and addresses;
         about as many as ptxas 13.0 takes."""
-        return min(self.tiles_m * self.tiles_n * 4 + 2 * self._fragments + _SPARE, REGISTERS)
+        return min(self.tiles_m * self.tiles_n * self.words_d + 2 * self._fragments + _SPARE, REGISTERS)
 
     @property
     def _fragments(self) -> int:
         """Registers of a thread for A, B and metadata of one step."""
-        return self.tiles_m * 4 + self.tiles_n * (4 if self.sparse else 2) + self.metadata * self.tiles_m
+        return self.tiles_m * 4 + self.tiles_n * self.words_b + self.metadata * self.tiles_m
 
     @property
     def instructions(self) -> int:
@@ -194,18 +261,26 @@ class Tile:
 
 
 def parse_tile(
-    text: str, type_name: str, *, warps: tuple[int, int] | None = None, stages: int = 3, sparse: bool = True
+    text: str,
+    type_name: str,
+    *,
+    warps: tuple[int, int] | None = None,
+    stages: int = 3,
+    sparse: bool = True,
+    accumulator: str = "",
 ) -> Tile:
-    """A tile from text such as "128x128x64". Without `warps` it has as many warps as give each 64 x 64 of D (or what
-    there is), and at least 4.
+    """A tile from text such as "128x128x64", or "128x128" with as many columns of K as 128 bytes hold. Without `warps`
+    it has as many warps as give each 64 x 64 of D (or what there is), and at least 4.
 
     Raises:
         IsaError: no such tile.
     """
-    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", text)
+    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})(?:x(\d{1,4}))?", text)
     if match is None:
-        raise IsaError(text, 0, f"'{text}' is not a tile", "BMxBNxBK, e.g. 128x128x64")
-    bm, bn, bk = (int(part) for part in match.groups())
+        raise IsaError(text, 0, f"'{text}' is not a tile", "BMxBN or BMxBNxBK, e.g. 128x128x64")
+    bm, bn = int(match[1]), int(match[2])
+    bits = instruction(type_name, accumulator, sparse=sparse).a_type.bits
+    bk = int(match[3]) if match[3] else ROWS[1] * 8 // bits
     if warps is None:
         warps_m, warps_n = max(bm // 64, 1), max(bn // 64, 1)
         while warps_m * warps_n < 4:
@@ -215,4 +290,4 @@ def parse_tile(
                 else (warps_m, 2 * warps_n)
             )
         warps = warps_m, warps_n
-    return Tile(type_name, bm, bn, bk, warps[0], warps[1], stages, sparse)
+    return Tile(type_name, bm, bn, bk, warps[0], warps[1], stages, sparse, accumulator)

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from simulator.studies.gemm.tile import REGISTERS, Tile
+from isa import Target
+from simulator.studies.gemm.tile import REGISTERS, Tile, check_sizes
 
 _ADDRESSES = 12  # registers beside fragments and the addresses of each step
 _FIRST_WIDE = {"a": 0, "b": 1, "e": 2, "d": 3}
@@ -51,7 +52,8 @@ def layout(tile: Tile, k: int) -> Layout:
     at_b = _up(tile.bm * pitch_a + beyond)
     at_e = at_b + _up(tile.bn * pitch_b + beyond)
     at_d = at_e + _up((-(-k // tile.bk) + tile.stages) * tile.bytes_e)
-    return Layout(pitch_a, pitch_b, 4 * tile.bn, tile.bm * 8, at_b, at_e, at_d, at_d + tile.bm * tile.bn * 4)
+    pitch_d = tile.bytes_d * tile.bn
+    return Layout(pitch_a, pitch_b, pitch_d, tile.bm * 8, at_b, at_e, at_d, at_d + tile.bm * pitch_d)
 
 
 def _up(size: int) -> int:
@@ -60,21 +62,33 @@ def _up(size: int) -> int:
 
 
 def kernel_trace(
-    tile: Tile, k: int, *, ctas: int = 1, loads: str = "", writer: type[KernelWriter] | None = None
+    tile: Tile,
+    k: int,
+    *,
+    ctas: int = 1,
+    target: str | Target = "sm_90a",
+    loads: str = "",
+    writer: type[KernelWriter] | None = None,
 ) -> str:
     """The trace of `ctas` CTAs that share an SM, each computing the same tile for a problem of K = k.
 
     Args:
         loads: `.load` statements, if the values matter; without them all operands are zero.
+        target: the chip that the trace is for.
         writer: the class that writes the program of a CTA, in place of `KernelWriter`.
+
+    Raises:
+        IsaError: K below 1, or a target without the tile's matrix instruction.
     """
+    check_sizes(k=k)
+    tile.check_target(target)
     writer = writer or KernelWriter
     iterations = -(-k // tile.bk)
     where = layout(tile, iterations * tile.bk)
     parts = [
         f"// {tile}: D = A * B^T of {tile.bm} x {tile.bn}, K = {k}; {ctas} CTA{'s' if ctas > 1 else ''}",
         ".trace 1",
-        ".target sm_90a",
+        f".target {target}",
         f".warps {ctas * tile.warps}",
         f".shared {ctas * tile.shared_bytes}",
         f".global {where.size}",
@@ -84,7 +98,7 @@ def kernel_trace(
         one = writer(tile, where, cta, ctas)
         first = cta * tile.warps
         parts += [f".warp {first}-{first + tile.warps - 1} {{", *one.program(iterations), "}"]
-    parts.append(f'.store "d", global[{where.d}], {tile.bm * tile.bn * 4};')
+    parts.append(f'.store "d", global[{where.d}], {tile.bm * where.pitch_d};')
     return "\n".join(parts) + "\n"
 
 
@@ -97,8 +111,8 @@ class KernelWriter:
         self.barrier = f"bar.sync {cta}, {tile.threads};" if ctas > 1 else "bar.sync 0;"
         self.take = _Registers()
         t = tile
-        self.acc = self.take("accumulators", t.tiles_m * t.tiles_n * 4)
-        self.words_b = 4 if t.sparse else 2
+        self.words_b, self.words_d = t.words_b, t.words_d
+        self.acc = self.take("accumulators", t.tiles_m * t.tiles_n * self.words_d)
         self.a, self.b = self.take("a", t.tiles_m * 4), self.take("b", t.tiles_n * self.words_b)
         words_e = t.metadata * t.tiles_m
         self.e = [self.take("e", words_e)]
@@ -135,7 +149,7 @@ class KernelWriter:
         if cta_threads:
             yield f"    sub.u32 %r{thread}, %r{thread}, {cta_threads};"
         yield f"    shr.u32 %r{warp}, %r{thread}, 5;"
-        registers = [f"mov.b32 %r{self.acc + i}, 0;" for i in range(t.tiles_m * t.tiles_n * 4)]
+        registers = [f"mov.b32 %r{self.acc + i}, 0;" for i in range(t.tiles_m * t.tiles_n * self.words_d)]
         yield from ("    " + " ".join(registers[i : i + 8]) for i in range(0, len(registers), 8))
         for name, row, pitch, begin in (
             ("a", t.row_a, self.where.pitch_a, 0),
@@ -144,9 +158,8 @@ class KernelWriter:
             columns, shared = row // 16, self.base + (t.bm * t.row_a if name == "b" else 0)
             to = r(f"to {name}")
             yield f"    // {name.upper()}: thread -> row thread / {columns}, 16-byte column thread % {columns}"
-            yield (
-                f"    shr.u32 %r{x}, %r{thread}, {columns.bit_length() - 1}; and.b32 %r{y}, %r{thread}, {columns - 1};"
-            )
+            shift = columns.bit_length() - 1
+            yield f"    shr.u32 %r{x}, %r{thread}, {shift}; and.b32 %r{y}, %r{thread}, {columns - 1};"
             yield (
                 f"    mul.wide.u32 %rd{_FIRST_WIDE[name]}, %r{x}, {pitch}; "
                 f"shl.b32 %r{to}, %r{y}, 4; cvt.u64.u32 %rd4, %r{to};"
@@ -270,9 +283,7 @@ class KernelWriter:
         yield f"    cp.async.wait_group {t.stages - 2};"
         yield f"    {self.barrier}"
         metadata = list(self.load_metadata(slot)) if t.sparse else []
-        late = (
-            [] if len(self.e) > 1 or not pending else metadata
-        )  # its registers are read until the last pending product
+        late = [] if len(self.e) > 1 or not pending else metadata  # read until the last pending product
         yield from _tail(
             pending,
             list(self.copy((slot + t.stages - 1) % t.stages, slot)),
@@ -319,10 +330,10 @@ class KernelWriter:
         """The matrix instructions of one step."""
         t = self.tile
         a, b = self.sets[step % len(self.sets)]
-        selector, word = (0, step) if t.type == "s8" else (step % 2, step // 2)
+        word, selector = divmod(step, t.selectors) if t.sparse else (0, 0)
         for n in range(t.tiles_n):
             for m in range(t.tiles_m):
-                c = _list(self.acc + 4 * (m * t.tiles_n + n), 4)
+                c = _list(self.acc + self.words_d * (m * t.tiles_n + n), self.words_d)
                 tail = f", %r{self.metadata_of(slot) + word * t.tiles_m + m}, {selector:#x};" if t.sparse else ";"
                 yield (
                     f"    {t.form.opcode} {c}, {_list(a + 4 * m, 4)}, "
@@ -333,23 +344,25 @@ class KernelWriter:
         """Stores the fragments of D row by row: PTX ISA 9.0, 9.7.14.5.8 (lane -> row lane / 4, columns 2 * (lane % 4)
         and the next)."""
         t, x, y, z = self.tile, self.take("x"), self.take("y"), self.take("z")
-        warp, lane, pitch = self.take("warp"), self.take("lane"), self.where.pitch_d
-        yield f"    shr.u32 %r{x}, %r{lane}, 2; and.b32 %r{y}, %r{lane}, 3; shl.b32 %r{y}, %r{y}, 3;"
+        warp, lane, pitch, pair = self.take("warp"), self.take("lane"), self.where.pitch_d, 2 * self.tile.bytes_d
+        shift = pair.bit_length() - 1
+        yield f"    shr.u32 %r{x}, %r{lane}, 2; and.b32 %r{y}, %r{lane}, 3; shl.b32 %r{y}, %r{y}, {shift};"
         yield f"    and.b32 %r{z}, %r{warp}, {t.warps_m - 1}; mad.lo.u32 %r{x}, %r{z}, {t.tiles_m * 16}, %r{x};"
         yield (
             f"    shr.u32 %r{z}, %r{warp}, {t.warps_m.bit_length() - 1}; "
-            f"mad.lo.u32 %r{y}, %r{z}, {t.tiles_n * 32}, %r{y};"
+            f"mad.lo.u32 %r{y}, %r{z}, {t.tiles_n * 4 * pair}, %r{y};"
         )
         yield (
             f"    mad.lo.u32 %r{x}, %r{x}, {pitch}, %r{y}; cvt.u64.u32 %rd3, %r{x}; add.u64 %rd3, %rd3, {self.where.d};"
         )
+        words = self.words_d // 2  # registers of two neighbours in a row
         for m in range(t.tiles_m):
             for n in range(t.tiles_n):
-                c = self.acc + 4 * (m * t.tiles_n + n)
+                c = self.acc + self.words_d * (m * t.tiles_n + n)
                 for half in (0, 1):
-                    yield (
-                        f"    st.global.v2.b32 [%rd3+{(m * 16 + half * 8) * pitch + n * 32}], {_list(c + 2 * half, 2)};"
-                    )
+                    to = f"[%rd3+{(m * 16 + half * 8) * pitch + n * 4 * pair}]"
+                    what = _list(c + words * half, words) if words > 1 else f"%r{c + half}"
+                    yield f"    st.global{'.v2' if words > 1 else ''}.b32 {to}, {what};"
 
 
 def _tail(products: list[str], copies: list[str], loads: list[str]) -> Iterator[str]:

@@ -11,15 +11,15 @@ from functools import lru_cache
 from pathlib import Path
 
 from isa.errors import IsaError
-from simulator.errors import ConfigError
 from simulator.studies.gemm import Estimate, Tile, estimate, parse_tile
-from simulator.studies.sparselt.descriptors import BITS
+from simulator.studies.gemm.estimate import check_chip
+from simulator.studies.gemm.tile import check_sizes
 from simulator.timing.config import load_config
 
-TILES = ("128x128x64", "64x64x64", "64x128x64", "128x64x64", "128x256x64", "256x128x64", "256x64x64", "64x256x64")
-"""Tiles that a search tries; BK is doubled for 8-bit types. The place of a tile is its config id."""
+TILES = ("128x128", "64x64", "64x128", "128x64", "128x256", "256x128", "256x64", "64x256")
+"""Tiles that a search tries, each with 128 bytes of K. The place of a tile is its config id."""
 
-_AS = {"f16": ("f16", 1), "bf16": ("bf16", 1), "s8": ("s8", 1), "f32": ("f16", 2), "e4m3": ("s8", 1), "e5m2": ("s8", 1)}
+STAGES = 4
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Cost:
         epilogue_cycles: of reading C from device memory.
         cycles: all together.
         time_us: at the config's clock, with the launch.
-        assumed: what the model takes for granted, in words.
+        tflops: 2 * M * N * K of all batches (pruned products counted) in that time.
+        assumed: what the model takes for granted, in words, and the config's assumed tables.
     """
 
     kernel: Estimate
@@ -40,54 +41,58 @@ class Cost:
     epilogue_cycles: int
     cycles: int
     time_us: float
+    tflops: float
     assumed: tuple[str, ...]
 
 
-def tile_of(name: str, type: str) -> str:
-    """A tile's text for a type: BK of 16-bit types is doubled for 8-bit ones."""
-    return f"{name[:-3]}x128" if BITS[type] == 8 and name.endswith("x64") else name
+def tile_for(
+    text: str,
+    type: str,
+    *,
+    sparse: bool,
+    accumulator: str = "",
+    warps: tuple[int, int] | None = None,
+    stages: int = STAGES,
+) -> Tile:
+    """The tile for a product of a type, as the library names it (f32: tf32). IsaError if there is none."""
+    kind = "tf32" if type == "f32" else type
+    return parse_tile(text, kind, warps=warps, stages=stages, sparse=sparse, accumulator=accumulator)
 
 
-def check_cost(type: str, config: str | Path, tile: str, *, sparse: bool) -> Tile:
-    """The tile for a product; IsaError or ConfigError where there is no time for it."""
-    if type not in _AS:
-        raise IsaError(type, -1, f"no time for products of {type}", ", ".join(_AS))
-    shape = parse_tile(tile_of(tile, type), _AS[type][0], stages=4, sparse=sparse)
-    chip = load_config(config)
-    if chip.memory is None or chip.l2 is None or chip.hbm is None:
-        reason = f"{chip.name} has no times for global memory"
-        raise ConfigError(chip.path, "memory", reason, "a config with [memory], [l2] and [hbm], such as h100_sxm")
-    return shape
+def check_cost(tile: Tile, config: str | Path, slices: int = 1) -> None:
+    """IsaError or ConfigError where there is no time for a product."""
+    check_chip(tile, config)
+    if slices < 1:
+        raise IsaError(str(slices), -1, f"{slices} slices of K", "1 or more")
 
 
 @lru_cache(maxsize=256)
 def cost(
-    type: str,
+    tile: Tile,
     m: int,
     n: int,
     k: int,
     config: str | Path,
     *,
-    tile: str = TILES[0],
     batches: int = 1,
-    sparse: bool = True,
     slices: int = 1,
     c_bits: int = 0,
 ) -> Cost:
     """The time of D[m][n] = A[m][k] * B[n][k]^T.
 
     Args:
-        tile: "BMxBNxBK", of the type's own K.
+        tile: what a CTA computes; of the types that are multiplied.
         slices: parts of K that other CTAs sum.
         c_bits: width of C where it is read, else 0.
 
     Raises:
-        IsaError: no such tile, or a type that the GEMM model has no instructions for.
-        ConfigError: a config without tables for global memory.
+        IsaError: a size below 1, or a chip without the tile's matrix instruction.
+        ConfigError: a config without times for the kernel.
     """
-    shape = check_cost(type, config, tile, sparse=sparse)
-    rows, columns = _up(m, shape.bm) * slices * batches, _up(n, shape.bn)
-    found = estimate(shape, rows, columns, _up(-(-k * _AS[type][1] // slices), shape.bk), config)
+    check_cost(tile, config, slices)
+    check_sizes(m=m, n=n, k=k)
+    rows = m if slices * batches == 1 else -(-m // tile.bm) * tile.bm * slices * batches
+    found = estimate(tile, rows, n, -(-k // slices), config)
     chip = load_config(config)
     assert chip.l2 is not None
     assert chip.hbm is not None
@@ -96,21 +101,15 @@ def cost(
     reading = -(-m * n * batches * c_bits // 8 // chip.hbm.bytes)
     cycles = found.cycles + reduction + reading
     time = found.time_us + (reduction + reading) / chip.chip.clock_mhz
-    return Cost(found, reduction, reading, cycles, time, _assumed(type, slices, c_bits))
+    tflops = 2 * m * n * k * batches / time / 1e6
+    return Cost(found, reduction, reading, cycles, time, tflops, _assumed(found, slices, c_bits))
 
 
-def _up(size: int, unit: int) -> int:
-    return -(-size // unit) * unit
-
-
-def _assumed(type: str, slices: int, c_bits: int) -> tuple[str, ...]:
-    name, factor = _AS[type]
-    words = ["the kernel stores D in 4 bytes an element; its epilogue's arithmetic is hidden behind the stores"]
-    if name != type:
-        longer = "twice the" if factor == 2 else "the same"
-        words.append(f"{type} takes as long as {name} of {longer} K: as many bytes, as many instructions")
+def _assumed(kernel: Estimate, slices: int, c_bits: int) -> tuple[str, ...]:
+    size = kernel.tile.bytes_d
+    words = [f"the kernel stores D in {size} bytes an element; its epilogue's arithmetic is hidden behind the stores"]
     if slices > 1:
         words.append("partial sums go to L2 and back once, after the kernel")
     if c_bits:
         words.append("C is read at the speed of device memory, after the kernel")
-    return tuple(words)
+    return (*words, *kernel.assumed)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from isa.errors import IsaError
 from isa.fragments.metadata import Sparsity, sparsity_of
+from isa.fragments.sparsity import weights
 from isa.types import ELEMENT_TYPES, PACKED_E2M1, ElementType
 from simulator.arithmetic.convert import from_float64, to_float64
 
@@ -117,13 +118,6 @@ def _to_e2m1(values: NDArray[np.float64]) -> NDArray[np.uint32]:
 
 
 def magnitudes(patterns: Patterns, type: str) -> NDArray[np.float32]:
-    """What cuSPARSELt 0.8 adds up to weigh elements, float32 of the same shape (measured on an H100, November 2026).
-
-    The absolute value, but: s8's -128 stays -128, because its absolute value overflows the byte; e5m2's infinities
-    count as its largest number, 57344.
-    """
+    """What the library adds up to weigh elements: `isa`'s rule for the type. Float32 of the same shape."""
     with np.errstate(invalid="ignore"):
-        weight = np.abs(to_values(patterns, type)).astype(np.float32)
-    if type == "s8":
-        return np.where(patterns == 0x80, np.float32(-128), weight)
-    return np.where(np.isinf(weight), np.float32(57344), weight) if type == "e5m2" else weight
+        return weights(to_values(patterns, type), matrix_type(type))

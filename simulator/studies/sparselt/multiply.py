@@ -19,8 +19,9 @@ from isa.types import ELEMENT_TYPES, PACKED_E2M1
 from simulator.arithmetic.convert import convert
 from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.errors import check_option
+from simulator.studies.gemm.tile import Tile
 from simulator.studies.sparselt.accumulate import Chain, accumulate
-from simulator.studies.sparselt.cost import TILES, Cost, check_cost, cost
+from simulator.studies.sparselt.cost import TILES, Cost, check_cost, cost, tile_for
 from simulator.studies.sparselt.descriptors import BITS, MatrixDescriptor, patterns_of, refused
 from simulator.studies.sparselt.epilogue import Epilogue, finish, finish_exactly, to_type
 from simulator.studies.sparselt.matrices import Patterns, sparsity
@@ -85,7 +86,7 @@ def matmul(
     sparse: str | None = "a",
     split_k: int = 1,
     scales: Scales = NO_SCALES,
-    tile: str = TILES[0],
+    tile: str | Tile = TILES[0],
     config: str | Path | None = None,
     target: str | Target | None = None,
     strict: bool = True,
@@ -109,8 +110,8 @@ def matmul(
         split_k: slices of K that are summed apart, then added in f32; -1: the library's segment-K, two slices from
             K = 2048 on for f16, bf16 and f32 (inferred from one size).
         scales: scale factors of narrow types, see `Scales`.
-        tile, config: for the time: a tile of `cost.TILES` or any "BMxBNxBK", and the chip's config, whose target also
-            decides how sums are added. Without a config, no time.
+        tile, config: for the time: a tile of `cost.TILES`, any "BMxBN" or "BMxBNxBK", or a `gemm.Tile`; and the chip's
+            config, whose target also decides how sums are added. Without a config, no time.
         target: the chip whose sums are computed, without a config (default sm_90a).
         strict: refuse the shapes that the library refuses; else any shape is taken.
         exact: compute the exact result, too.
@@ -142,9 +143,14 @@ def matmul(
         scales.d if chip.number >= 100 else 1.0,
     )
     _check_activation(options, type, d_name)
-    slices = _slices(split_k, type, k)
+    slices = slices_of(split_k, type, k)
     bits = BITS[c_name] if options.c is not None else 0
-    asked = None if config is None else _Timing(type, operands, config, tile, sparse is not None, slices, bits)
+    asked = None
+    if config is not None:
+        if isinstance(tile, str):
+            accumulator = "f16" if mode == "16f" else ""
+            tile = tile_for(tile, type, sparse=sparse is not None, accumulator=accumulator)
+        asked = _Timing(tile, operands, config, slices, bits)
     chain = Chain(type, chip, "f16" if mode == "16f" else "f32", sparse is not None, slices)
     with ThreadPoolExecutor(1) as pool:  # the time, while the compiled kernel computes values
         timing = pool.submit(_cost, asked)
@@ -278,7 +284,8 @@ def _check_activation(options: Epilogue, type: str, d_type: str) -> None:
         raise refused(f"GELU of {type} into {d_type}", 3, "s8 into s8; e4m3 and e5m2 into bf16 or their own type")
 
 
-def _slices(split_k: int, type: str, k: int) -> int:
+def slices_of(split_k: int, type: str, k: int) -> int:
+    """How many slices of K a product is summed in; IsaError for a number that is none."""
     if split_k == -1:
         return 2 if type in ("f16", "bf16", "f32") and k >= SEGMENTED_K else 1
     if split_k < 1:
@@ -317,16 +324,14 @@ def _exact(
 class _Timing:
     """What the time depends on; tiles and configs that cannot be timed are refused before anything is computed."""
 
-    type: str
+    tile: Tile
     operands: _Operands
     config: str | Path
-    tile: str
-    sparse: bool
     slices: int
     c_bits: int
 
     def __post_init__(self) -> None:
-        check_cost(self.type, self.config, self.tile, sparse=self.sparse)
+        check_cost(self.tile, self.config, self.slices)
 
 
 def _cost(asked: _Timing | None) -> Cost | None:
@@ -334,14 +339,12 @@ def _cost(asked: _Timing | None) -> Cost | None:
         return None
     m, n, k = asked.operands.shape
     return cost(
-        asked.type,
+        asked.tile,
         m,
         n,
         k,
         asked.config,
-        tile=asked.tile,
         batches=asked.operands.batches,
-        sparse=asked.sparse,
         slices=asked.slices,
         c_bits=asked.c_bits,
     )

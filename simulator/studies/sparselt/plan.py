@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
 from simulator.errors import ConfigError
-from simulator.studies.sparselt.cost import TILES, Cost, cost
+from simulator.studies.sparselt.cost import STAGES, TILES, Cost, cost, tile_for
 from simulator.studies.sparselt.descriptors import MatmulDescriptor, refused
 from simulator.studies.sparselt.matrices import Patterns
 from simulator.studies.sparselt.multiply import matmul
@@ -183,7 +183,7 @@ class Search:
                     "split_k": selection.split_k,
                     "cycles": time.cycles,
                     "time_us": time.time_us,
-                    "tflops": time.kernel.tflops * time.kernel.time_us / time.time_us,
+                    "tflops": time.tflops,
                     "bound": time.kernel.bound,
                 }
                 for selection, time in self.choices
@@ -199,13 +199,19 @@ def search(
     config: str | Path = "h100_sxm",
     *,
     sparse: bool = True,
+    accumulator: str = "",
     tiles: Sequence[str] = TILES,
     split_k: Sequence[int] = (1,),
+    warps: tuple[int, int] | None = None,
+    stages: int = STAGES,
 ) -> Search:
     """How long each tile and number of slices takes, as `cusparseLtMatmulSearch` measures.
 
     Args:
+        type: as the library names it; or any other type that the GEMM model has.
+        accumulator: of the matrix instructions: "f16", or what the type has first.
         split_k: numbers of slices of K to try.
+        warps, stages: of all tiles; see `gemm.Tile`.
 
     Raises:
         IsaError: a type that the GEMM model has no instructions for, or no tile that fits.
@@ -216,7 +222,8 @@ def search(
     for tile in tiles:
         for slices in split_k:
             try:
-                time = cost(type, m, n, k, config, tile=tile, batches=1, sparse=sparse, slices=slices, c_bits=0)
+                shape = tile_for(tile, type, sparse=sparse, accumulator=accumulator, warps=warps, stages=stages)
+                time = cost(shape, m, n, k, config, slices=slices)
             except (IsaError, ConfigError) as error:
                 failed.append((tile, error.reason))
                 last = error

@@ -68,14 +68,15 @@ class Product:
         return ulp_distance(self.d.astype(np.uint32), self.exact.astype(np.uint32), element)
 
     def summary(self) -> dict[str, Any]:
-        """Of the elements of D: how many there are, are NaN, equal the exact one, and the distances of the others."""
+        """Of the elements of D: how many there are and are NaN; of those whose exact value is a number, the share that
+        equals it (None if there are none), and the distances from it."""
         nan = int(np.isnan(self.values).sum())
         found: dict[str, Any] = {"elements": self.d.size, "nan": nan}
         if self.ulp is not None and self.exact is not None:
-            numbers = ~np.isnan(self.values) & ~np.isnan(values_of(self.exact, self.d_type))
-            apart = self.ulp[numbers]
+            known = ~np.isnan(values_of(self.exact, self.d_type))
+            apart = self.ulp[known & ~np.isnan(self.values)]
             found |= {
-                "right": float((apart == 0).sum() / self.d.size),
+                "right": float((apart == 0).sum() / known.sum()) if known.any() else None,
                 "mean_ulp": float(apart.mean()) if apart.size else None,
                 "largest_ulp": int(apart.max()) if apart.size else None,
             }

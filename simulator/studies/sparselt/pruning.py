@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from isa.errors import IsaError
 from isa.fragments.metadata import ONE_OF_TWO
+from isa.fragments.sparsity import keep
 from simulator.studies.sparselt.matrices import (
     Arrangement,
     Mask,
@@ -22,7 +23,7 @@ from simulator.studies.sparselt.matrices import (
     matrix_type,
     sparsity,
 )
-from simulator.studies.sparselt.tile import Weights, best_2x2, best_4x4, first_largest_pair
+from simulator.studies.sparselt.tile import Weights, best_2x2, best_4x4
 from simulator.studies.sparselt.torch_tile import ALGORITHMS as TORCH_ALGORITHMS
 from simulator.studies.sparselt.torch_tile import keep as keep_greedily
 
@@ -67,11 +68,13 @@ def prune_mask(
     if algorithm not in ALGORITHMS:
         raise IsaError(algorithm, -1, f"no pruning algorithm '{algorithm}'", ", ".join(ALGORITHMS))
     pattern = sparsity(type)
-    by_k = arrangement.by_k(magnitudes(elements, type))
-    weights = _units(np.asarray(by_k, np.float32), pattern.unit, type)
-    kept = _strips(weights, type) if algorithm == "strip" else _tiles(weights, type, arrangement.contiguous)
-    turned = arrangement.by_k(np.repeat(kept, pattern.unit, axis=1))
-    return np.asarray(turned, np.bool_)
+    by_k = np.asarray(arrangement.by_k(magnitudes(elements, type)), np.float32)
+    if algorithm == "strip":
+        kept = keep(by_k, pattern)
+    else:
+        tiles = _tiles(_units(by_k, pattern.unit, type), type, arrangement.contiguous)
+        kept = np.repeat(tiles, pattern.unit, axis=1)
+    return np.asarray(arrangement.by_k(kept), np.bool_)
 
 
 def prune_check(patterns: ArrayLike, type: str, *, order: str = "row", op: str = "n", operand: str = "a") -> bool:
@@ -83,10 +86,10 @@ def prune_check(patterns: ArrayLike, type: str, *, order: str = "row", op: str =
     elements, _ = as_patterns(patterns, type)
     pattern = sparsity(type)
     by_k = Arrangement(order, op, operand).by_k(~is_zero(elements, type))
-    weights = _units(np.asarray(by_k, np.float32), pattern.unit, type)
+    marked = _units(np.asarray(by_k, np.float32), pattern.unit, type)
     room = pattern.stored // pattern.unit
     width = pattern.chunk // pattern.unit
-    return bool(((_cut(weights, 1, width, type) > 0).sum(axis=-1) <= room).all())
+    return bool(((_cut(marked, 1, width, type) > 0).sum(axis=-1) <= room).all())
 
 
 def is_zero(patterns: Patterns, type: str) -> Mask:
@@ -99,23 +102,14 @@ def is_zero(patterns: Patterns, type: str) -> Mask:
     return np.asarray((patterns & patterns.dtype.type(held)) == 0)
 
 
-def _units(weights: Weights, unit: int, type: str) -> Weights:
+def _units(elements: Weights, unit: int, type: str) -> Weights:
     """Weights of what one index picks: elements, or pairs of neighbours along K."""
-    return weights if unit == 1 else np.asarray(_cut(weights, 1, unit, type).sum(axis=-1), np.float32)
+    return elements if unit == 1 else np.asarray(_cut(elements, 1, unit, type).sum(axis=-1), np.float32)
 
 
-def _strips(weights: Weights, type: str) -> Mask:
-    if sparsity(type) is ONE_OF_TWO:
-        strips = _cut(weights, 1, 2, type).reshape(-1, 2)
-        with np.errstate(invalid="ignore"):
-            first = strips[:, 0] > strips[:, 1]  # a tie keeps the second
-        return np.stack([first, ~first], axis=-1).reshape(weights.shape)
-    return first_largest_pair(_cut(weights, 1, 4, type).reshape(-1, 4)).reshape(weights.shape)
-
-
-def _tiles(weights: Weights, type: str, contiguous: bool) -> Mask:
+def _tiles(units: Weights, type: str, contiguous: bool) -> Mask:
     """Tiles as they lie in memory: their rows run along what is contiguous there, which is K or is not."""
-    lying = weights if contiguous else weights.T
+    lying = units if contiguous else units.T
     size, best = (2, best_2x2) if sparsity(type) is ONE_OF_TWO else (4, best_4x4)
     tiles = _cut(lying, size, size, type)
     outer = tiles.shape

@@ -22,27 +22,26 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.fragments.sparsity import KEPT_BY_PAIR, PAIRS, first_largest
 from simulator.studies.sparselt.matrices import Mask
 
 Weights = NDArray[np.float32]
 Choice = NDArray[np.int64]
 
-PAIRS: tuple[tuple[int, int], ...] = tuple(combinations(range(4), 2))
-_KEPT: Mask = np.array([[column in pair for column in range(4)] for pair in PAIRS])
 _CROSSED = tuple((i, j) for i, j in combinations(range(6), 2) if i + j != 5)
 
 
 @cache
 def patterns_4x4() -> Mask:
     """All 90 patterns, bool [90, 4, 4], in ascending order of their pairs."""
-    every = _KEPT[np.array(list(product(range(6), repeat=4)))]
+    every = KEPT_BY_PAIR[np.array(list(product(range(6), repeat=4)))]
     return np.asarray(every[(every.sum(axis=1) == 2).all(axis=-1)])
 
 
 def best_4x4(weights: Weights) -> Mask:
     """Which elements of tiles float32 [tile, 4, 4] are kept, bool of the same shape."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray(_KEPT[_search(np.asarray(weights, np.float32))])
+        return np.asarray(KEPT_BY_PAIR[_search(np.asarray(weights, np.float32))])
 
 
 def best_2x2(weights: Weights) -> Mask:
@@ -58,7 +57,7 @@ def _search(weights: Weights) -> Choice:
     pair = np.stack([weights[:, :, a] + weights[:, :, b] for a, b in PAIRS], axis=-1)  # [tile, row, pair]
     upper = np.stack([pair[:, 0, i] + pair[:, 1, 5 - i] for i in range(6)], axis=-1)
     lower = np.stack([pair[:, 2, j] + pair[:, 3, 5 - j] for j in range(6)], axis=-1)
-    (i, top), (j, low) = _first_largest(upper), _first_largest(lower)
+    (i, top), (j, low) = first_largest(upper), first_largest(lower)
     chosen, best = np.stack([i, 5 - i, j, 5 - j], axis=-1), top + low
     for i_, j_ in (*((i, i) for i in range(6)), *_CROSSED):
         up, above = _better(pair[:, 0, j_] + pair[:, 1, i_], pair[:, 0, i_] + pair[:, 1, j_])
@@ -72,23 +71,6 @@ def _search(weights: Weights) -> Choice:
     return chosen
 
 
-def _first_largest(sums: Weights) -> tuple[Choice, Weights]:
-    """Index of the first sum of the last axis that no later one exceeds (NaN neither exceeds nor is exceeded), and the
-    sum."""
-    index, best = np.zeros(len(sums), np.int64), sums[:, 0]
-    for candidate in range(1, sums.shape[1]):
-        larger = sums[:, candidate] > best
-        index, best = np.where(larger, candidate, index), np.where(larger, sums[:, candidate], best)
-    return index, best
-
-
 def _better(first: Weights, second: Weights) -> tuple[Mask, Weights]:
     larger = second > first
     return larger, np.where(larger, second, first)
-
-
-def first_largest_pair(weights: Weights) -> Mask:
-    """PRUNE_SPMMA_STRIP: strips float32 [strip, 4] -> the pair with the largest sum, the first of equal ones."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        index, _ = _first_largest(np.stack([weights[:, a] + weights[:, b] for a, b in PAIRS], axis=-1))
-    return np.asarray(_KEPT[index])

@@ -18,7 +18,8 @@ import simulator
 from isa.forms.mma import MmaForm
 from isa.types import F64, Bits
 from simulator.arithmetic import add_f64, product
-from simulator.arithmetic.chain import ROUNDINGS, exact_f64, multiply_add
+from simulator.arithmetic.accumulate import exact_f64
+from simulator.arithmetic.chain import ROUNDINGS, multiply_add
 from tests.golden import reference
 from tests.simulator.arithmetic.test_compiled import draw_f64
 from tests.simulator.arithmetic.test_exact import KINDS, draw

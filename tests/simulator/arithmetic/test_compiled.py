@@ -438,12 +438,17 @@ def test_continuous_integration_has_the_kernel() -> None:
 def copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The sources in a folder of their own, where they are built."""
     for name in build.SOURCES:
-        shutil.copy(build.FOLDER / name, tmp_path)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(build.ROOT / name, tmp_path / name)
     monkeypatch.delenv("TCSIM_KERNEL", raising=False)
-    monkeypatch.setattr(build, "FOLDER", tmp_path)
+    monkeypatch.setattr(build, "ROOT", tmp_path)
     monkeypatch.setattr(build, "LIBRARY", tmp_path / build.LIBRARY.name)
     monkeypatch.setattr(compiled, "LIBRARY", tmp_path / build.LIBRARY.name)
     return tmp_path
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
 @needs_compiler
@@ -453,7 +458,7 @@ def test_building(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         build, "FLAGS", ("-O1", *build.FLAGS[1:])
     )  # soon done, and another compilation must give the same bits
     assert build.build() == copy / build.LIBRARY.name
-    assert sorted(path.name for path in copy.iterdir()) == sorted([*build.SOURCES, build.LIBRARY.name])
+    assert files(copy) == sorted([*build.SOURCES, build.LIBRARY.name])
     built = load()
     assert built is not None
     assert built.tcsim_digest() == build.digest()
@@ -463,7 +468,7 @@ def test_building(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     d = np.empty(operands.c.shape, np.uint32)
     Kernel(how, matrix_layout(how))(d, operands.a, operands.b, operands.c, operands.codes)
     assert np.array_equal(d, add_in_numpy(how, operands))
-    with (copy / "floats.h").open("a") as stream:
+    with (copy / "arithmetic/compiled/floats.h").open("a") as stream:
         stream.write("/* changed */\n")
     with pytest.warns(
         UserWarning,
@@ -476,12 +481,12 @@ def test_building(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_build_that_fails_leaves_things_as_they_were(
     copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (copy / "kernel.c").write_text("this is no C;\n")
+    (copy / "timing/compiled/engine.c").write_text("this is no C;\n")
     (copy / build.LIBRARY.name).write_bytes(b"before")
     assert build.main() == 1
     assert "the kernel cannot be built" in capsys.readouterr().err
     assert (copy / build.LIBRARY.name).read_bytes() == b"before"
-    assert sorted(path.name for path in copy.iterdir()) == sorted([*build.SOURCES, build.LIBRARY.name])
+    assert files(copy) == sorted([*build.SOURCES, build.LIBRARY.name])
     monkeypatch.setenv("CC", "no-such-compiler-here")
     assert build.main() == 1
     assert "no-such-compiler-here" in capsys.readouterr().err

@@ -25,7 +25,8 @@ from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.types import PACKED_E2M1
 from simulator.arithmetic import product
 from simulator.execute.tcgen05.fetch import Cta
-from simulator.execute.tcgen05.multiply import Call, multiply
+from simulator.execute.tcgen05.multiply import multiply
+from simulator.execute.tcgen05.plan import Call
 from simulator.state.tensor_memory import TensorMemory
 from tests.golden import compare_mmasim
 from tests.golden.mmasim_cases import Instruction

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from simulator import DeadlockError, TraceError, load_config
 from simulator.program import load
 from simulator.program.blocks import Repeat, Step
 from tests.support.cases import over
-from tests.support.small_traces import program, save
+from tests.support.small_traces import run_body, save
 
 HEAD = ".trace 1\n.target sm_90a\n"
 RNG = np.random.default_rng(3)
@@ -26,18 +27,7 @@ Words = NDArray[np.uint32]
 MMA_SP = "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 
 
-def run(
-    path: Path,
-    body: str,
-    *,
-    warps: int = 1,
-    shared: int = 0,
-    top: str = "",
-    end: str = "",
-    **arrays: NDArray[np.generic],
-) -> simulator.Report:
-    """The report of a body that all warps run."""
-    return simulator.run(save(path, program(HEAD, body, warps, shared, top, end), **arrays))
+run = partial(run_body, HEAD, "h100_sxm")
 
 
 def words(*shape: int) -> Words:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from simulator.simulation.observer import Observer
 from simulator.simulation.session import Session
 from simulator.state.registers import Numbering, Place, Sort, register_place
 from tests.support.cases import over
-from tests.support.small_traces import program, save
+from tests.support.small_traces import run_body, save
 
 HEAD = ".trace 1\n.target sm_100a\n"
 RNG = np.random.default_rng(11)
@@ -39,18 +40,7 @@ def wide(*shape: int) -> Wide:
     )
 
 
-def run(
-    path: Path,
-    body: str,
-    *,
-    warps: int = 1,
-    shared: int = 0,
-    top: str = "",
-    end: str = "",
-    **arrays: NDArray[np.generic],
-) -> simulator.Report:
-    """The report of a body that all warps run, values alone."""
-    return simulator.run(save(path, program(HEAD, body, warps, shared, top, end), **arrays), None)
+run = partial(run_body, HEAD, None)
 
 
 # Registers

@@ -15,6 +15,7 @@ from simulator.studies.validation.measured_loops import Loop
 from simulator.studies.validation.shared_memory import GROUPS, _loops
 from simulator.timing.config import load_config
 from simulator.timing.model import TimedLoop, TimedOperation, unread
+from simulator.timing.records import SmRecord
 from simulator.timing.shared_memory import SharedMemory
 from tests.support.cases import examples, over
 
@@ -109,7 +110,7 @@ def test_a_rule_off_is_seen() -> None:
 @settings(max_examples=examples(100), deadline=None)
 def test_places(accesses: list[tuple[int, int, int]], cycles: int, interval: int) -> None:
     """Wavefronts never share a cycle, keep their distance, and take the first cycles that are left."""
-    memory = SharedMemory(replace(H100.shared, cycles=cycles, wavefront_interval=interval), 1, 1, 1)
+    memory = SharedMemory(replace(H100.shared, cycles=cycles, wavefront_interval=interval), SmRecord(sms=1), [], 1)
     taken: set[int] = set()
     now = 0
     for later, ahead, count in accesses:

@@ -204,6 +204,7 @@ def test_truncation_pulls_toward_zero() -> None:
         assert line.errors.bias is not None
         assert line.errors.mean == -line.errors.bias.value
         assert line.errors.mean > 20
+        assert line.errors.right is not None
         assert line.errors.toward_zero == 1 - line.errors.right
         assert line.worst is not None
         assert line.worst.result_value < line.worst.exact_value
@@ -242,6 +243,8 @@ def test_fp8_keeps_13_bits_on_ada_and_in_wgmma_and_more_elsewhere() -> None:
         assert all(
             narrow.errors.backward_mean > 1000 * (x.errors.backward_mean or 0) for x in (mma, tcgen05, consumer, chain)
         )
+        assert narrow.errors.right is not None
+        assert mma.errors.right is not None
         assert narrow.errors.right < 0.01
         assert mma.errors.right > 0.5
     assert (tcgen05.errors, tcgen05.worst, tcgen05.group) == (consumer.errors, consumer.worst, consumer.group)
@@ -280,8 +283,11 @@ def test_results_without_an_error_are_counted() -> None:
         6,
         0,
     )  # infinity, NaN, and 4 * 60000 twice, which overflows in both
-    assert e.measured == 4
-    assert e.right == 1
+    assert (e.measured, e.nan, e.right) == (4, 2, 1)
+    nothing = accuracy("f16", targets="sm_90", a=np.full((2, 16), np.nan), b=np.ones((16, 3)))
+    assert (nothing.lines[0].errors.nan, nothing.lines[0].errors.right) == (6, None)
+    assert "6 of 6 exact results are NaN" in nothing.table()
+    assert "100.0" not in nothing.table()
     too_large = accuracy("f16", targets="sm_90", a=np.array([[1e6, 1.0]]), b=np.ones((2, 1)))
     assert too_large.lines[0].errors.special == 1
     assert too_large.notes == ("A: 1 of 2 elements rounded to f16, 1 of them, too large for it, to infinity",)

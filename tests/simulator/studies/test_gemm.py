@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,14 +17,14 @@ from isa import IsaError
 from simulator.cli import main
 from simulator.errors import ConfigError
 from simulator.studies.gemm import Tile, estimate, kernel_trace, parse_tile
+from simulator.studies.gemm.tile import instructions
 from simulator.studies.gemm.trace import layout
 from simulator.studies.validation import gemm
-from simulator.timing.config import load_config
+from simulator.timing.config import config_names, load_config
 from tests.support.cases import examples
 from tests.support.paths import ROOT
 
 TRACES = ROOT / "traces" / "gemm"
-TILES = ("64x64x64", "128x64x64", "64x128x64", "128x128x128", "64x64x128")
 
 
 def test_the_shipped_trace_gives_the_product() -> None:
@@ -34,76 +36,109 @@ def test_the_shipped_trace_gives_the_product() -> None:
     assert report.memory.conflicts == 0
 
 
+NUMPY: dict[str, Any] = {
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "s8": np.int8, "u8": np.uint8,
+    "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "e3m2": ml_dtypes.float6_e3m2fn,
+    "e2m3": ml_dtypes.float6_e2m3fn, "e2m1": ml_dtypes.float4_e2m1fn,
+}  # fmt: skip
+KINDS = [(name, accumulator, sparse) for (name, sparse), found in instructions().items() for accumulator in found]
+
+
+def _raw(values: np.ndarray, kind: str) -> np.ndarray:
+    """Elements as memory holds them: narrow ones several to a byte, but e2m1 as mma takes it, in bits 2 to 5."""
+    if kind in ("s4", "u4", "b1"):
+        bits = 1 if kind == "b1" else 4
+        parts = (values.astype(np.int64) & (1 << bits) - 1).reshape(len(values), -1, 8 // bits)
+        return (parts << bits * np.arange(8 // bits)).sum(axis=-1).astype(np.uint8)
+    cast = values.astype(NUMPY[kind])
+    return cast.view(f"u{cast.itemsize}") << (2 if kind == "e2m1" else 0)
+
+
 def _operands(tile: Tile, k: int, rng: np.random.Generator) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Small integers as the kernel reads them, and the product; metadata by PTX's figures, lane by lane."""
-    dtype = {"f16": np.float16, "bf16": np.float32, "s8": np.int8}[tile.type]
+    low, high = (0, 2) if tile.type in ("u8", "u4", "b1") else (-2, 3)
     stored = k // 2 if tile.sparse else k
-    a, b = rng.integers(-3, 4, (tile.bm, stored)), rng.integers(-3, 4, (tile.bn, k))
+    a, b = rng.integers(low, high, (tile.bm, stored)), rng.integers(low, high, (tile.bn, k))
     full, words = a, np.zeros(1, np.uint32)
     if tile.sparse:
-        pairs = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])[rng.integers(0, 6, (tile.bm, k // 4))]
-        full = np.zeros((tile.bm, k // 4, 4), np.int64)
-        np.put_along_axis(full, pairs, a.reshape(tile.bm, k // 4, 2), axis=2)
+        wide = tile.bits >= 16
+        kept, unit = (1, 1) if tile.bits == 32 else (2, 2 if tile.bits == 4 else 1)
+        chunks = stored // (kept * unit)
+        choices = [(0,), (1,)] if kept == 1 else [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+        picked = np.array(choices)[rng.integers(0, len(choices), (tile.bm, chunks))]
+        full = np.zeros((tile.bm, chunks, 2 * kept, unit), np.int64)
+        np.put_along_axis(full, picked[..., None], a.reshape(tile.bm, chunks, kept, unit), axis=2)
         full = full.reshape(tile.bm, k)
-        codes = pairs[..., 0] | pairs[..., 1] << 2
-        words = np.zeros((k // 64, tile.warps_m, 32, tile.tiles_m), np.uint32)
+        codes = np.where(picked[..., 0], 0b1110, 0b0100) if kept == 1 else picked[..., 0] | picked[..., 1] << 2
+        words = np.zeros((chunks // 16, tile.warps_m, 32, tile.tiles_m), np.uint32)
         for block, warp, lane, m in np.ndindex(words.shape):
             row, (group, within) = 16 * (warp * tile.tiles_m + m), divmod(lane, 4)
             for q in range(8):
-                if tile.type == "s8":
-                    at = row + group + 8 * (within & 1), 16 * block + 8 * (within >> 1) + q
-                else:
+                if wide:
                     at = row + group + 8 * (q >> 2), 16 * block + 4 * within + (q & 3)
+                else:
+                    at = row + group + 8 * (within & 1), 16 * block + 8 * (within >> 1) + q
                 words[block, warp, lane, m] |= np.uint32(codes[at] << 4 * q)
-
-    def raw(values: np.ndarray) -> np.ndarray:
-        cast = values.astype(dtype)
-        return (cast.view(np.uint32) >> 16).astype(np.uint16) if tile.type == "bf16" else cast
-
-    return {"a": raw(a), "b": raw(b), "e": words}, full @ b.T
+    return {"a": _raw(a, tile.type), "b": _raw(b, tile.type), "e": words}, full @ b.T
 
 
-@settings(deadline=None, max_examples=examples(6))
-@given(
-    st.sampled_from(("f16", "bf16", "s8")),
-    st.sampled_from(TILES),
-    st.sampled_from((2, 3, 4)),
-    st.booleans(),
-    st.integers(1, 6),
-)
-def test_products(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, size: str, stages: int, sparse: bool, tiles: int
-) -> None:
-    m, n, k = size.split("x")
-    try:
-        tile = parse_tile(f"{m}x{n}x{int(k) * (2 if kind == 's8' else 1)}", kind, stages=stages, sparse=sparse)
-    except IsaError:
-        return
-    if tile.shared_bytes > load_config("h100_sxm").sm.shared_bytes:
-        return
-    depth, folder = tiles * tile.bk, tmp_path_factory.mktemp("gemm")
+def _check(tile: Tile, tiles: int, folder: Path) -> None:
+    """Runs the kernel of a tile on operands of its own."""
+    depth = tiles * tile.bk
     arrays, product = _operands(tile, depth, np.random.default_rng(tiles))
     np.savez(folder / "x.npz", **arrays)  # type: ignore[arg-type]
     where = layout(tile, depth)
     loads = "\n".join(
         f'.load global[{at}], "x.npz", "{name}";'
         for name, at in (("a", 0), ("b", where.b), ("e", where.e))
-        if name != "e" or sparse
+        if name != "e" or tile.sparse
     )
-    (folder / "x.trace").write_text(kernel_trace(tile, depth, loads=loads))
+    target = "sm_120a" if "kind" in tile.form.opcode or (tile.bits, tile.accumulator) == (8, "f16") else "sm_90a"
+    (folder / "x.trace").write_text(kernel_trace(tile, depth, loads=loads, target=target))
     report = simulator.run(folder / "x.trace", None, compare=0)
-    d = report.arrays["d"].view(np.int32 if kind == "s8" else np.float32).reshape(tile.bm, tile.bn)
-    assert np.array_equal(d, product)
+    dtype = {"s32": np.int32, "f32": np.float32, "f16": np.float16}[tile.accumulator]
+    assert np.array_equal(report.arrays["d"].view(dtype).reshape(tile.bm, tile.bn), product)
     assert not report.undefined
+
+
+@pytest.mark.parametrize(("kind", "accumulator", "sparse"), KINDS)
+def test_products_of_every_type(tmp_path: Path, kind: str, accumulator: str, sparse: bool) -> None:
+    _check(parse_tile("64x64", kind, stages=2, sparse=sparse, accumulator=accumulator), 2, tmp_path)
+
+
+@settings(deadline=None, max_examples=examples(4))
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from(("64x64", "128x64", "64x128", "128x128")),
+    st.sampled_from((128, 256)),
+    st.sampled_from((2, 3, 4)),
+    st.integers(1, 6),
+)
+def test_products(
+    tmp_path_factory: pytest.TempPathFactory,
+    kind: tuple[str, str, bool],
+    size: str,
+    row: int,
+    stages: int,
+    tiles: int,
+) -> None:
+    name, accumulator, sparse = kind
+    bits = instructions()[name, sparse][accumulator].a_type.bits
+    try:
+        tile = parse_tile(f"{size}x{row * 8 // bits}", name, stages=stages, sparse=sparse, accumulator=accumulator)
+    except IsaError:
+        return
+    if tile.shared_bytes <= load_config("h100_sxm").sm.shared_bytes:
+        _check(tile, tiles, tmp_path_factory.mktemp("gemm"))
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "warps", "stages", "reason"),
     [
-        ("128x128", "f16", None, 3, "not a tile"),
+        ("128", "f16", None, 3, "not a tile"),
         ("100x128x64", "f16", None, 3, "rows for"),
         ("128x128x32", "f16", None, 3, "bk = 32"),
-        ("128x128x64", "tf32", None, 3, "not one of the generator's"),
+        ("128x128x64", "f64", None, 3, "not one of the generator's"),
         ("128x128x64", "f16", (1, 1), 3, "rows for 1 warps"),
         ("256x256x64", "f16", (4, 1), 3, "registers"),
         ("128x128x64", "f16", (2, 2), 9, "9 stages"),
@@ -133,11 +168,41 @@ def test_estimates() -> None:
 
 
 def test_estimates_that_cannot_be_made() -> None:
-    tile = parse_tile("128x256x64", "f16", stages=4)
-    with pytest.raises(IsaError, match="no multiple"):
-        estimate(tile, 4000, 4096, 4096)
-    with pytest.raises(ConfigError, match="no times for global memory"):
+    tile = parse_tile("128x256", "f16", stages=4)
+    for sizes in ((0, 1, 1), (1, 10**22, 1), (1, 1, -5)):
+        with pytest.raises(IsaError, match=f"= {next(size for size in sizes if size != 1)}"):
+            estimate(tile, *sizes)
+    with pytest.raises(ConfigError, match="tcgen05"):
         estimate(tile, 4096, 4096, 4096, "b200")
+    with pytest.raises(IsaError, match="not available on sm_80"):
+        estimate(parse_tile("64x64", "e4m3"), 64, 64, 64, "a100")
+    with pytest.raises(ConfigError, match=r"no time for 'mma\.sync\.aligned\.m16n8k256"):
+        estimate(parse_tile("64x64", "b1", sparse=False), 64, 64, 64)
+
+
+@pytest.mark.parametrize("config", config_names())
+def test_every_config_answers_or_says_why(config: str) -> None:
+    tile = parse_tile("64x64", "f16", stages=3)
+    if load_config(config).tcgen05 is not None:
+        with pytest.raises(ConfigError, match="whose kernels are not modelled"):
+            estimate(tile, 64, 64, 64, config)
+        return
+    found = estimate(tile, 60, 64, 50, config)
+    assert found.cycles > 0
+    assert found.assumed[-1] == "the matrices are filled up to whole tiles: 64 x 64 x 64"
+    assert any(line.startswith("[memory] assumed") for line in found.assumed) is (config != "h100_sxm")
+
+
+def test_types_take_the_time_of_their_own_instructions() -> None:
+    """On an RTX 4090 f32 accumulators halve the rate of f16; on an H100 4 bits and FP8 are sequences, and slow."""
+    def cycles(kind: str, config: str, accumulator: str = "") -> int:
+        tile = parse_tile("64x64", kind, stages=3, accumulator=accumulator)
+        trace = kernel_trace(tile, 4 * tile.bk, target=load_config(config).target)
+        return simulator.run(trace, config, arithmetic="none").cycles
+
+    assert cycles("f16", "rtx4090", "f16") < cycles("f16", "rtx4090")
+    assert cycles("f16", "h100_sxm") < 0.9 * cycles("e4m3", "h100_sxm")
+    assert cycles("s8", "a100") < cycles("s4", "a100")
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -153,7 +218,9 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     for bad in (
         ["--tile", "1x1x1"],
         ["--warps", "two"],
-        ["--k", "100"],
+        ["--k", "-5"],
+        ["--m", str(10**22)],
+        ["--type", "f64"],
         ["--config", "nowhere"],
         ["--trace", str(tmp_path / "no" / "x")],
     ):

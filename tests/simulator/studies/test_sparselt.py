@@ -231,7 +231,7 @@ def test_what_a_matrix_may_be() -> None:
         (lambda x: sparselt.prune(x, "f64"), "no sparse matrix has type 'f64'"),
         (lambda x: sparselt.prune(x, "s8"), "uint8 patterns"),
         (lambda x: sparselt.prune(x[:3], "f16"), "tiles of 4 x 4"),
-        (lambda x: sparselt.prune(x[:, :6], "f16", "strip"), "strips of 4"),
+        (lambda x: sparselt.prune(x[:, :6], "f16", "strip"), "cannot be cut into chunks"),
         (lambda x: sparselt.prune(x, "f16", "best"), "no pruning algorithm 'best'"),
         (lambda x: sparselt.prune(x, "f16", order="rows"), "order 'rows'; legal: row or col"),
         (lambda x: sparselt.prune(x[0], "f16"), r"\[row, column\]"),

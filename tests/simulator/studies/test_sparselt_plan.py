@@ -7,7 +7,7 @@ import pytest
 
 from isa.errors import IsaError
 from simulator.errors import ConfigError
-from simulator.studies.sparselt.cost import TILES, cost
+from simulator.studies.sparselt.cost import TILES, cost, tile_for
 from simulator.studies.sparselt.descriptors import MatmulDescriptor, MatrixDescriptor
 from simulator.studies.sparselt.multiply import matmul
 from simulator.studies.sparselt.plan import AlgorithmSelection, Plan, search
@@ -95,7 +95,26 @@ def test_time_has_its_parts_and_the_best_tile_is_found() -> None:
     found = search("f16", 256, 128, 128, tiles=TILES[:2], split_k=(1,))
     assert found.choices[0][1].cycles <= found.choices[-1][1].cycles
     assert set(found.to_frame().columns) >= {"config_id", "tile", "cycles", "time_us"}
-    with pytest.raises(ConfigError):
-        cost("f16", 128, 128, 128, "rtx4090")
     with pytest.raises(IsaError):
         search("e2m1", 128, 128, 128)
+
+
+def test_a_product_is_timed_with_the_instructions_of_its_type() -> None:
+    a, b = (RNG.integers(-2, 3, (32, 64)).astype(np.float32) for _ in range(2))
+    shapes = {}
+    for kind, compute in (("f32", "32f"), ("f16", "16f"), ("s8", "32i")):
+        left = prune(a, kind, "strip")
+        found = matmul(left, b, type=kind, compute=compute, config="h100_sxm", tile="64x64", exact=False).cost
+        assert found is not None
+        assert found.kernel == cost(found.kernel.tile, 32, 32, 64, "h100_sxm").kernel
+        shapes[kind] = found.kernel.tile.form.opcode.split("aligned.")[1]
+    assert shapes == {
+        "f32": "m16n8k16.row.col.f32.tf32.tf32.f32",
+        "f16": "m16n8k32.row.col.f16.f16.f16.f16",
+        "s8": "m16n8k64.row.col.s32.s8.s8.s32",
+    }
+    assert tile_for("64x64", "e4m3", sparse=True).form.opcode.endswith("m16n8k64.row.col.f32.e4m3.e4m3.f32")
+    with pytest.raises(ConfigError, match="not modelled"):
+        matmul(left, b.astype(np.int8), type="s8", config="b200")
+    with pytest.raises(IsaError, match="not available on sm_80"):
+        matmul(prune(a, "e4m3", "strip"), b, type="e4m3", config="a100")

@@ -126,6 +126,7 @@ WRONG: list[tuple[str, str, str | None, str, tuple[str, ...]]] = [
     ("shared", "latency", "1000000000", "shared.latency", ("1000000000", "to 100,000 (cycles)")),
     ("sm", "sub_cores", "1000000", "sm.sub_cores", ("from 1 to 16",)),
     ("sm", "warps", "1000", "sm.warps", ("from 1 to 128",)),
+    ("schedule", "nop", "20", "schedule.nop", ("20", "at most the longest wait, stall = 15")),
     ("[[tensor]]", "name", "7", "tensor[0].name", ("a text",)),
     ("[[tensor]]", "name", '"m8n8k16"', f"tensor[{M8N8}].name", ("two tables of tensor named 'm8n8k16'",)),
     ("[[tensor]]", "sparse", None, "tensor[0].sparse", ("missing",)),

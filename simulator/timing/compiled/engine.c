@@ -1,0 +1,494 @@
+/* The rules that the timing engine needs all the time, compiled. The specification is in Python, in functions of the
+ * same names: simulator/timing/sm.py, pipes.py, cores.py, shared_memory.py, warp.py. Here are those for matrix and
+ * integer instructions, accesses to shared memory and ends of loops; what works on after issue, waits for others or
+ * ends a program is left to Python, which works on the same records (records.h is written from
+ * simulator/timing/records.py). */
+
+#include <string.h>
+
+#include "records.h"
+
+typedef struct SmRecord Sm;
+typedef struct CoreRecord Core;
+typedef struct WarpRecord Warp;
+typedef struct ItemRecord Item;
+
+enum { NOTHING_BEFORE = 0, FOR_PYTHON = 1, BOUNDARY = 2, PAUSE = 3 }; /* as in __init__.py */
+enum { OLDEST = 0, GREEDY_OLDEST = 1, GREEDY_ROUND_ROBIN = 2, ROUND_ROBIN = 3 }; /* places in tables.POLICIES */
+
+static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline const Item *next_of(const Warp *warp) { return &warp->items_array[warp->pc]; }
+
+/* pipes.py */
+
+static int64_t pipe_free(const Sm *sm, const Core *core, const Item *item) {
+    int64_t cycle = core->free_array[item->unit];
+    if (item->unit == sm->tensor)
+        return most(cycle + most(core->result_until - item->result_from, 0), core->stores_until);
+    return cycle;
+}
+
+static int64_t collide(const Sm *sm, Core *core, Warp *warp, int64_t cycle, int64_t limit) {
+    int64_t lost = most(least(core->reads_until - cycle, limit), 0);
+    warp->issue_not_before += lost;
+    core->free_array[sm->tensor] += lost;
+    return lost;
+}
+
+static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
+    int64_t unit = item->unit, begin = now, *free = core->free_array;
+    if (unit == sm->tensor) {
+        if (core->dense && item->sparse)
+            begin = most(now, free[unit] + sm->sparse_after_dense);
+        core->result_until = item->result_until;
+        core->dense = !item->sparse;
+        core->reads_until = now + item->ports;
+    }
+    free[unit] = begin + item->interval;
+    if (unit == sm->control && sm->fetch >= 0) {
+        core->last_issue = now + sm->fetch;
+    } else if (unit == sm->alu || unit == sm->fma) {
+        if (core->reads_until <= now && now < free[sm->tensor] && item->reads_count > 2)
+            free[sm->tensor] += sm->three_registers;
+        free[unit] += collide(sm, core, warp, now, NEVER);
+    }
+    if (item->compare)
+        warp->comparison = now + item->compare;
+    if (unit == sm->tensor && core->reads_until > now)
+        for (int64_t i = 0; i < core->warps; i++) {
+            Warp *other = core->warps_array[i];
+            if (other->comparison > now)
+                collide(sm, core, other, other->comparison, NEVER);
+        }
+}
+
+/* shared_memory.py */
+
+static int64_t wavefronts(Warp *warp) {
+    const struct CostRecord *cost = &warp->costs_array[warp->pc];
+    if (cost->length == 1)
+        return cost->entries_array[0];
+    int64_t position = warp->turns_array[warp->pc];
+    warp->turns_array[warp->pc] = position + 1 < cost->length ? position + 1 : cost->prefix;
+    return cost->entries_array[position];
+}
+
+/* Whether `count` wavefronts from `soonest` on find their cycles in the window as it is. */
+static int has_room(const Sm *sm, int64_t cta, int64_t soonest, int64_t count) {
+    int64_t spacing = most(sm->cycles, sm->wavefront_interval);
+    return most(soonest, sm->taken_until_array[cta]) + count * spacing <= sm->first_array[cta] + sm->window;
+}
+
+static void place(Sm *sm, int64_t cta, int64_t soonest, int64_t count, int64_t *first, int64_t *last) {
+    uint8_t *taken = sm->taken_array + cta * sm->window - sm->first_array[cta];
+    int64_t cycle = soonest, width = sm->cycles;
+    *first = *last = cycle;
+    for (int64_t number = 0; number < count; number++) {
+        for (int64_t clear = 0; clear < width;) {
+            if (taken[cycle + clear]) {
+                cycle += clear + 1;
+                clear = 0;
+            } else {
+                clear++;
+            }
+        }
+        memset(taken + cycle, 1, width);
+        if (number == 0)
+            *first = cycle;
+        *last = cycle;
+        cycle += sm->wavefront_interval;
+    }
+    if (count)
+        sm->taken_until_array[cta] = most(sm->taken_until_array[cta], *last + width);
+}
+
+static void wait_for_first(const Sm *sm, Core *core, int64_t first, int64_t now) {
+    int64_t length = sm->queue;
+    core->accesses_array[core->accesses_made % length] = first;
+    core->accesses_made++;
+    if (core->accesses_made >= length)
+        core->free_array[sm->shared] = most(now + 1, core->accesses_array[core->accesses_made % length]);
+}
+
+/* The first cycle in which the values of an access can be served, as `serve` works it out. */
+static int64_t values_sent(const Sm *sm, const Core *core, const Warp *warp, const Item *item, int64_t now) {
+    int64_t sent = most(now, sm->port_array[core->number]), values = item->sent - 1;
+    int64_t soonest = sent + (values ? values * sm->port_cycles + sm->store_latency : 0);
+    return most(soonest, sm->turn_array[warp->place]);
+}
+
+/* `Sm.access` with `SharedMemory.serve`. */
+static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
+    collide(sm, core, warp, now, sm->access);
+    int64_t *port = &sm->port_array[core->number], first, last;
+    int64_t soonest = values_sent(sm, core, warp, item, now);
+    *port = most(now, *port) + item->sent * sm->port_cycles;
+    int64_t count = wavefronts(warp);
+    if (item->sent > 1)
+        core->stores_until = *port;
+    place(sm, warp->cta, soonest, count, &first, &last);
+    wait_for_first(sm, core, first, now);
+    sm->turn_array[warp->place] = last + sm->wavefront_interval;
+    int64_t read = *port + sm->operand_latency;
+    sm->shared_busy_array[warp->cta] += count * sm->cycles;
+    warp->access = now + item->interval;
+    for (int64_t i = 0; i < item->reads_count; i++)
+        warp->pinned_array[item->reads_array[i]] = read;
+    warp->sent = read;
+    return last + (item->writes_count ? item->latency : sm->cycles) - now;
+}
+
+/* sm.py */
+
+static void prepare(const Sm *sm, Warp *warp) {
+    const Item *item = next_of(warp);
+    const int64_t *extra = sm->extra_array + item->unit * sm->units;
+    int64_t latest = 0, source = sm->tensor;
+    if (item->unit == sm->shared) {
+        latest = warp->access;
+        source = sm->shared;
+    }
+    for (int64_t i = 0; i < item->reads_count; i++) {
+        int64_t reg = item->reads_array[i], producer = warp->producers_array[reg];
+        int64_t cycle = warp->ready_array[reg] + extra[producer];
+        if (producer == sm->alu)
+            cycle += item->forwarding_penalty;
+        if (cycle > latest) {
+            latest = cycle;
+            source = producer;
+        }
+    }
+    for (int64_t i = 0; i < item->writes_count; i++) {
+        int64_t reg = item->writes_array[i], producer = warp->producers_array[reg];
+        int64_t cycle = warp->ready_array[reg];
+        if (producer != sm->shared && producer != sm->global_) /* no scoreboard */
+            cycle -= item->latency - 1;
+        if (cycle > latest) {
+            latest = cycle;
+            source = producer;
+        }
+        if (warp->pinned_array[reg] > latest) {
+            latest = warp->pinned_array[reg];
+            source = sm->shared;
+        }
+    }
+    warp->operands_ready = latest;
+    warp->operands_reason = sm->produced_by_array[source];
+}
+
+static inline int64_t counted(int64_t *stalls, int64_t cycle, int64_t until, int64_t reason) {
+    if (until <= cycle)
+        return cycle;
+    stalls[reason] += until - cycle;
+    return until;
+}
+
+static void account(Sm *sm, const Core *core, const Warp *warp, const Item *item, int64_t now) {
+    int64_t *stalls = sm->stalls_array + warp->base, cycle = warp->last + 1;
+    cycle = counted(stalls, cycle, warp->operands_not_before, sm->dependency);
+    cycle = counted(stalls, cycle, warp->issue_not_before, warp->issue_not_before_reason);
+    cycle = counted(stalls, cycle, warp->operands_ready, warp->operands_reason);
+    cycle = counted(stalls, cycle, pipe_free(sm, core, item), sm->pipe_taken_array[item->unit]);
+    counted(stalls, cycle, now, sm->reason_issue);
+    stalls[item->part ? sm->sequence : sm->issued]++;
+}
+
+static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
+    int64_t latency = item->latency;
+    warp->operands_not_before = now + item->operand_stall;
+    warp->issue_not_before = now + item->stall;
+    warp->issue_not_before_reason = item->stall_reason;
+    if (item->unit == sm->shared) {
+        latency = access_shared(sm, core, warp, item, now);
+    } else {
+        take(sm, core, warp, item, now);
+        if (item->unit == sm->tensor)
+            sm->tensor_busy_array[core->number] += item->interval;
+        else if (item->unit == sm->alu)
+            sm->alu_busy_array[core->number] += item->interval;
+    }
+    for (int64_t i = 0; i < item->writes_count; i++) {
+        int64_t reg = item->writes_array[i];
+        warp->ready_array[reg] = now + latency;
+        warp->producers_array[reg] = item->unit;
+    }
+    return latency;
+}
+
+static void branch(const Sm *sm, Warp *warp, const Item *end) {
+    int64_t cycle = warp->starts_array[end->loop] + sm->loop_minimum, unread = warp->sent;
+    if (cycle > warp->issue_not_before) {
+        warp->issue_not_before = cycle;
+        warp->issue_not_before_reason = sm->branch;
+    }
+    for (int64_t i = 0; i < end->unread_count; i++)
+        unread = most(unread, warp->ready_array[end->unread_array[i]]);
+    if (unread > warp->issue_not_before) {
+        warp->issue_not_before = unread;
+        warp->issue_not_before_reason = sm->reason_shared;
+    }
+    warp->starts_array[end->loop] = warp->issue_not_before;
+}
+
+static int is_reference(const Sm *sm, const Warp *candidate, int64_t now) {
+    for (int64_t i = 0; i < sm->warps; i++) {
+        const Warp *warp = sm->warps_array[i];
+        if (warp == candidate)
+            return 1;
+        if (!warp->done && warp->last > now - ASLEEP && next_of(warp)->looped)
+            return 0;
+    }
+    return 1;
+}
+
+/* The program does not end here: its last operation is Python's. Returns whether a repetition may be found. */
+static int advance(Sm *sm, Warp *warp, int64_t now) {
+    int64_t pc = warp->pc + 1, boundary = 0;
+    if (warp->issue_not_before <= now)
+        warp->issue_not_before = 0;
+    for (const Item *end; (end = &warp->items_array[pc])->loop >= 0;) {
+        branch(sm, warp, end);
+        if (++warp->counts_array[end->loop] < end->loop_count) {
+            if (sm->skip && is_reference(sm, warp, now)) {
+                sm->boundary_warp = warp->place;
+                sm->boundary_item = pc;
+                boundary = 1;
+            }
+            pc = end->loop_start;
+        } else {
+            warp->counts_array[end->loop] = 0;
+            pc++;
+        }
+    }
+    warp->pc = pc;
+    prepare(sm, warp);
+    return boundary;
+}
+
+static int issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
+    const Item *item = next_of(warp);
+    account(sm, core, warp, item, now);
+    core->last_issue = warp->last = now;
+    sm->issued_array[core->number]++;
+    sm->end = most(sm->end, now + start(sm, core, warp, item, now));
+    return advance(sm, warp, now);
+}
+
+/* cores.py */
+
+static int64_t earliest(const Sm *sm, const Core *core, const Warp *warp) {
+    return most(most(pipe_free(sm, core, next_of(warp)), warp->operands_ready), warp->issue_not_before);
+}
+
+static int waits(const Sm *sm, const Warp *warp) {
+    return warp->done || warp->blocked || (next_of(warp)->queued && sm->queue_full_array[warp->cta]);
+}
+
+static int64_t next_issue(const Sm *sm, const Core *core, int64_t soonest) {
+    int64_t first = NEVER;
+    for (int64_t i = 0; i < core->warps; i++) {
+        const Warp *warp = core->warps_array[i];
+        if (waits(sm, warp))
+            continue;
+        int64_t cycle = earliest(sm, core, warp);
+        if (cycle <= soonest)
+            return soonest;
+        first = least(first, cycle);
+    }
+    return first;
+}
+
+/* The place of the warp to issue from; -1 for none. */
+static int64_t choose(const Sm *sm, const Core *core, int64_t now) {
+    if (core->last_issue >= now)
+        return -1;
+    int64_t count = core->warps, first = sm->policy == OLDEST ? 0 : core->favourite;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at;
+        if (sm->policy == GREEDY_OLDEST)
+            at = i == 0 ? first : i <= first ? i - 1 : i;
+        else
+            at = first + i < count ? first + i : first + i - count;
+        const Warp *warp = core->warps_array[at];
+        if (!waits(sm, warp) && earliest(sm, core, warp) <= now)
+            return at;
+    }
+    return -1;
+}
+
+static void wake(const Sm *sm, Core *core, int64_t cycle) {
+    core->tick = least(core->tick, most(most(cycle, sm->now), core->last_issue + 1));
+}
+
+static int ends_program(const Warp *warp) {
+    for (int64_t pc = warp->pc + 1; pc < warp->items; pc++) {
+        const Item *item = &warp->items_array[pc];
+        if (item->loop < 0 || warp->counts_array[item->loop] + 1 < item->loop_count)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether Python must issue this: what it always issues, the end of a program, and an access for which the window is
+ * too short. */
+static int for_python(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
+    const Item *item = next_of(warp);
+    if (item->python || ends_program(warp))
+        return 1;
+    if (item->unit != sm->shared)
+        return 0;
+    const struct CostRecord *cost = &warp->costs_array[warp->pc];
+    int64_t count = cost->entries_array[cost->length == 1 ? 0 : warp->turns_array[warp->pc]];
+    return !has_room(sm, warp->cta, values_sent(sm, core, warp, item, now), count);
+}
+
+/* Lets sub-cores step, the earliest and of these the first by number, until the next step is not before cycle `until`
+ * (NOTHING_BEFORE), Python must do it (FOR_PYTHON; the sub-core's number in *number), a repetition may be found
+ * (BOUNDARY), or `steps` steps are done (PAUSE). */
+int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) {
+    for (; steps > 0; steps--) {
+        Core *core = sm->cores_array[0];
+        for (int64_t i = 1; i < sm->cores; i++)
+            if (sm->cores_array[i]->tick < core->tick)
+                core = sm->cores_array[i];
+        if (core->tick >= until)
+            return NOTHING_BEFORE;
+        int64_t now = core->tick, chosen = choose(sm, core, now), boundary = 0;
+        *number = core->number;
+        if (chosen >= 0) {
+            Warp *warp = core->warps_array[chosen];
+            if (for_python(sm, core, warp, now))
+                return FOR_PYTHON;
+            if (sm->policy != OLDEST)
+                core->favourite = sm->policy == ROUND_ROBIN ? (chosen + 1) % core->warps : chosen;
+            sm->now = now;
+            boundary = issue(sm, core, warp, now);
+        }
+        sm->now = now;
+        core->tick = NEVER;
+        int64_t cycle = next_issue(sm, core, now + 1);
+        if (cycle != NEVER)
+            wake(sm, core, cycle);
+        if (boundary)
+            return BOUNDARY;
+    }
+    return PAUSE;
+}
+
+/* The state of sub-cores, warps and shared memory relative to now, as `Skipper.state` has it. */
+
+typedef struct {
+    int64_t *words, length, capacity;
+} Out;
+
+static inline void put(Out *out, int64_t word) {
+    if (out->length < out->capacity)
+        out->words[out->length] = word;
+    out->length++;
+}
+
+static inline void put_left(Out *out, int64_t cycle, int64_t now) { put(out, most(cycle - now, 0)); }
+
+static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
+    int64_t now = sm->now;
+    if (warp->done) {
+        put(out, -1 - warp->blocked);
+        put_left(out, warp->comparison, now);
+        return;
+    }
+    int64_t since = warp->blocked ? now : warp->last;
+    put(out, warp->pc);
+    put(out, warp->blocked);
+    put(out, since - now);
+    put(out, warp->issue_not_before > since);
+    if (warp->issue_not_before > since) {
+        put(out, warp->issue_not_before - now);
+        put(out, warp->issue_not_before_reason);
+        put(out, warp->operands_not_before - now);
+    }
+    put(out, warp->operands_ready > since);
+    if (warp->operands_ready > since) {
+        put(out, warp->operands_ready - now);
+        put(out, warp->operands_reason);
+    }
+    put_left(out, warp->access, now);
+    put_left(out, warp->sent, now);
+    put_left(out, warp->comparison, now);
+    for (int64_t i = 0; i < warp->loops; i++)
+        put_left(out, warp->starts_array[i] + sm->loop_minimum, now);
+    for (int64_t i = 0; i < warp->registers; i++)
+        if (warp->ready_array[i] + sm->margin > now) {
+            put(out, i);
+            put(out, warp->ready_array[i] - now);
+            put(out, warp->producers_array[i]);
+        }
+    put(out, -1);
+    for (int64_t i = 0; i < warp->registers; i++)
+        if (warp->pinned_array[i] > now) {
+            put(out, i);
+            put(out, warp->pinned_array[i] - now);
+        }
+    put(out, -1);
+    for (int64_t i = 0; i < warp->items; i++)
+        if (warp->turns_array[i]) {
+            put(out, i);
+            put(out, warp->turns_array[i]);
+        }
+    put(out, -1);
+}
+
+static void core_state(const Sm *sm, const Core *core, Out *out) {
+    int64_t now = sm->now, oldest = NEVER;
+    for (int64_t i = 0; i < core->warps; i++) {
+        const Warp *warp = core->warps_array[i];
+        if (!warp->done && !warp->blocked)
+            oldest = least(oldest, warp->last);
+    }
+    if (oldest == NEVER)
+        oldest = now;
+    put(out, core->tick == NEVER ? -1 : core->tick - now);
+    put(out, most(core->last_issue - now, -1));
+    put(out, sm->policy == OLDEST ? 0 : core->favourite);
+    int matters = core->free_array[sm->tensor] + sm->unlike_margin > oldest;
+    put(out, matters ? core->result_until : -1);
+    put(out, matters ? core->dense : -1);
+    put_left(out, core->reads_until, now);
+    put_left(out, core->stores_until, now);
+    for (int64_t unit = 0; unit < sm->units; unit++) {
+        int64_t cycle = core->free_array[unit];
+        put(out, cycle + sm->unlike_margin > oldest ? cycle - now : NEVER);
+    }
+}
+
+static void shared_state(const Sm *sm, Out *out) {
+    int64_t now = sm->now;
+    for (int64_t cta = 0; cta < sm->sms; cta++) {
+        const uint8_t *taken = sm->taken_array + cta * sm->window - sm->first_array[cta];
+        put_left(out, sm->taken_until_array[cta], now);
+        for (int64_t cycle = now; cycle < sm->taken_until_array[cta]; cycle++)
+            put(out, taken[cycle]);
+    }
+    for (int64_t i = 0; i < sm->cores; i++) {
+        const Core *core = sm->cores_array[i];
+        int64_t waiting = least(core->accesses_made, sm->queue - 1);
+        put(out, waiting);
+        for (int64_t made = core->accesses_made - waiting; made < core->accesses_made; made++)
+            put_left(out, core->accesses_array[made % sm->queue], now);
+    }
+    for (int64_t i = 0; i < sm->cores; i++)
+        put_left(out, sm->port_array[i], now);
+    for (int64_t i = 0; i < sm->warps; i++)
+        put_left(out, sm->turn_array[i], now);
+}
+
+/* Writes the state into `words`; returns its length, which may be more than there is room for. */
+int64_t tcsim_engine_state(const Sm *sm, int64_t *words, int64_t capacity) {
+    Out out = {words, 0, capacity};
+    shared_state(sm, &out);
+    for (int64_t i = 0; i < sm->cores; i++)
+        core_state(sm, sm->cores_array[i], &out);
+    for (int64_t i = 0; i < sm->warps; i++)
+        warp_state(sm, sm->warps_array[i], &out);
+    return out.length;
+}

@@ -1,0 +1,281 @@
+"""What the engine knows about an SM, as records of 64-bit integers with names.
+
+Python reads and writes their fields as attributes, and the compiled engine (`simulator/timing/compiled/engine.c`) works
+on the same records: `header` writes them down as C structures when the kernel is built, so that each field stands here
+alone. This module needs nothing but the standard library, since the build runs it before anything is installed.
+
+Cycles are those of the run. A field whose name ends with `_array` is the address of an array of integers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+from array import array
+from typing import TypeVar
+
+NEVER = 1 << 62  # a cycle that does not come
+ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops
+
+Integers = int  # the address of 64-bit integers
+Bytes = int  # of bytes
+Records = int  # of records, or of their addresses
+
+Record = TypeVar("Record", bound=type[ctypes.Structure])
+
+
+def _record(kind: Record) -> Record:
+    """Gives a class of records its fields: 64-bit integers and addresses, as they are annotated."""
+    pointers = ("Integers", "Bytes", "Records")
+    names = inspect.get_annotations(kind).items()
+    kind._fields_ = [(name, ctypes.c_void_p if sort in pointers else ctypes.c_int64) for name, sort in names]
+    return kind
+
+
+def fields(kind: type[ctypes.Structure]) -> list[tuple[str, type]]:
+    """Names and types of a record's fields."""
+    return [(field[0], field[1]) for field in kind._fields_]
+
+
+def link(record: ctypes.Structure, **arrays: array[int]) -> None:
+    """Lets the fields `NAME_array` of a record point to the arrays with these names."""
+    for name, values in arrays.items():
+        setattr(record, f"{name}_array", values.buffer_info()[0])
+
+
+@_record
+class CostRecord(ctypes.Structure):
+    """The wavefronts of the executions of one operation by one warp: `simulator.timing.model.Periodic`."""
+
+    entries_array: Integers
+    length: int
+    prefix: int
+
+
+@_record
+class ItemRecord(ctypes.Structure):
+    """One item of a program: an operation (`simulator.timing.model.TimedOperation`), or the end of a loop.
+
+    Attributes:
+        loop: the number of the loop that ends here; -1 for an operation.
+        looped: whether it is in a loop.
+        python: whether Python must issue it: what works on after issue, or waits for others.
+        queued: whether it goes to the queue of the tcgen05 unit.
+        unit .. reads, writes: of an operation; `*_count` is the length of the array.
+        loop_start, loop_count, unread: of the end of a loop: `simulator.timing.model.TimedLoop`.
+    """
+
+    loop: int
+    looped: int
+    python: int
+    queued: int
+    unit: int
+    latency: int
+    interval: int
+    sent: int
+    forwarding_penalty: int
+    sparse: int
+    result_from: int
+    result_until: int
+    ports: int
+    stall: int
+    operand_stall: int
+    stall_reason: int
+    compare: int
+    part: int
+    reads_count: int
+    reads_array: Integers
+    writes_count: int
+    writes_array: Integers
+    loop_start: int
+    loop_count: int
+    unread_count: int
+    unread_array: Integers
+
+
+@_record
+class WarpRecord(ctypes.Structure):
+    """How far a warp is in its program, and until when each thing makes it wait.
+
+    Attributes:
+        place: its number among the warps that have a program.
+        base: the index in `Counters.stalls` at which its cycles are counted.
+        cta: its CTA.
+        pc: the place of its next operation in its code.
+        done: whether its program is over.
+        blocked: what it waits for until it is released, a `StallReason`: BARRIER, MBARRIER or GLOBAL; 0 for nothing.
+        last: the cycle of its last issue.
+        issue_not_before: it issues nothing before this cycle, because of a barrier, the end of a loop or a wait that
+            the compiler wrote; `issue_not_before_reason` says which.
+        operands_not_before: the same because of a compiled wait for operands.
+        operands_ready: when the operands of the next operation are ready, and what the last of them comes from.
+        access: when its next access to shared memory can issue.
+        sent: when all pinned registers have been read.
+        comparison: when the counter of its loop is compared, if that is still to come.
+        items: of its program.
+        ready: for each register, when it can be read.
+        producers: for each register, the unit that wrote it last.
+        pinned: for each register that an access to memory reads, when it can be overwritten.
+        counts: for each loop, how many runs are done.
+        starts: for each loop, when the current run could begin.
+        turns: for each item, the position of its next execution in what differs between executions.
+        costs: for each item, its wavefronts.
+    """
+
+    place: int
+    base: int
+    cta: int
+    pc: int
+    done: int
+    blocked: int
+    last: int
+    issue_not_before: int
+    issue_not_before_reason: int
+    operands_not_before: int
+    operands_ready: int
+    operands_reason: int
+    access: int
+    sent: int
+    comparison: int
+    items: int
+    items_array: Records
+    registers: int
+    ready_array: Integers
+    producers_array: Integers
+    pinned_array: Integers
+    loops: int
+    counts_array: Integers
+    starts_array: Integers
+    turns_array: Integers
+    costs_array: Records
+
+
+@_record
+class CoreRecord(ctypes.Structure):
+    """One sub-core.
+
+    Attributes:
+        number: counted over all SMs.
+        tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
+        favourite: the place among its warps of the one that the issue policy remembers.
+        last_issue: the cycle of its last issue.
+        free: by unit, the cycle from which each can take its next instruction.
+        result_until, dense: of the tensor pipe's last instruction: its `result_until`, and whether it was dense.
+        reads_until: the cycle until which the last matrix instruction reads registers through ports that integer
+            instructions use.
+        stores_until: the cycle until which the port to shared memory carries values of stores; matrix instructions
+            wait for it.
+        accesses: a ring of the first wavefronts of its last accesses to shared memory; `accesses_made` have been made.
+        warps: its warps.
+    """
+
+    number: int
+    tick: int
+    favourite: int
+    last_issue: int
+    result_until: int
+    dense: int
+    reads_until: int
+    stores_until: int
+    accesses_made: int
+    accesses_array: Integers
+    free_array: Integers
+    warps: int
+    warps_array: Records
+
+
+@_record
+class SmRecord(ctypes.Structure):
+    """One SM, or the two that run a pair of CTAs.
+
+    Attributes:
+        now: the cycle that the engine has come to.
+        end: the last cycle so far in which a result is there.
+        skip: whether to stop where a repetition may be found; there `boundary_warp` is at the end of the loop in
+            `boundary_item`.
+        unlike_margin, margin: see `simulator.timing.sm`.
+        policy: the number of the issue policy.
+        sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
+        units, tensor .. control: how many units there are, and the numbers of some.
+        reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
+        extra: by consumer and producer, cycles beyond the producer's latency.
+        pipe_taken, produced_by: by unit, the reason for a stall.
+        stalls .. shared_busy: counters (`simulator.timing.counters`).
+        queue_full: for each SM, whether the queue of its tcgen05 unit is full.
+        window, taken, first, taken_until, port, turn: see `simulator.timing.shared_memory`.
+    """
+
+    now: int
+    end: int
+    skip: int
+    boundary_warp: int
+    boundary_item: int
+    sms: int
+    cores: int
+    cores_array: Records
+    warps: int
+    warps_array: Records
+    unlike_margin: int
+    margin: int
+    policy: int
+    sparse_after_dense: int
+    three_registers: int
+    access: int
+    fetch: int
+    cycles: int
+    wavefront_interval: int
+    port_cycles: int
+    queue: int
+    store_latency: int
+    operand_latency: int
+    loop_minimum: int
+    units: int
+    tensor: int
+    alu: int
+    fma: int
+    shared: int
+    control: int
+    global_: int
+    reasons: int
+    issued: int
+    dependency: int
+    reason_issue: int
+    branch: int
+    sequence: int
+    reason_shared: int
+    extra_array: Integers
+    pipe_taken_array: Integers
+    produced_by_array: Integers
+    stalls_array: Integers
+    issued_array: Integers
+    tensor_busy_array: Integers
+    alu_busy_array: Integers
+    shared_busy_array: Integers
+    queue_full_array: Integers
+    window: int
+    taken_array: Bytes
+    first_array: Integers
+    taken_until_array: Integers
+    port_array: Integers
+    turn_array: Integers
+
+
+_POINTS_TO = {  # what is behind an address that is not one of integers
+    "items_array": "struct ItemRecord *",
+    "costs_array": "struct CostRecord *",
+    "warps_array": "struct WarpRecord **",
+    "cores_array": "struct CoreRecord **",
+    "taken_array": "uint8_t *",
+}
+
+
+def header() -> str:
+    """The records as C structures."""
+    text = ["#include <stdint.h>", f"#define NEVER INT64_C({NEVER})", f"#define ASLEEP {ASLEEP}"]
+    for kind in (CostRecord, ItemRecord, WarpRecord, CoreRecord, SmRecord):
+        text.append(f"struct {kind.__name__} {{")
+        for name, sort in fields(kind):
+            pointer = _POINTS_TO.get(name, "int64_t *")
+            text.append(f"    {pointer if sort is ctypes.c_void_p else 'int64_t '}{name};")
+        text.append("};")
+    return "\n".join(text) + "\n"

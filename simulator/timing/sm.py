@@ -1,0 +1,308 @@
+"""The rules of an SM: what an issue does, where a warp's cycles went, how warps wait and go on.
+
+A sub-core issues at most one instruction a cycle, from the warp that its policy puts first among those that have waited
+as compiled, whose operands are ready and whose unit is free; warps issue in order. Shared memory is one server of the
+SM behind a port of each sub-core, in order of issue, sub-core by sub-core within a cycle.
+
+Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on
+matrix and integer instructions are waits, too, that the compiler has written into the code (`schedule`), and that count
+from issue. Write-after-read waits for accesses to shared and global memory alone, which read their registers some time
+after issue and pin them until then; all others read theirs at issue.
+
+What goes on after issue (tcgen05, mbarriers) is in `asynchronous`. The CTAs of a pair run on an SM each, in one
+simulation: warp w of CTA c has the number c * (warps of a CTA) + w, and sub-cores are counted on.
+
+These rules are the specification. The compiled engine (`simulator/timing/compiled/engine.c`) has those of them that are
+needed all the time once more, in functions of the same names, and tests compare the two.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from isa.forms.record import Unit
+from simulator.execute.barrier import Barriers
+from simulator.execute.dynamic_info import CLUSTER
+from simulator.program.lowering import after_loop_end
+from simulator.timing.asynchronous import Asynchronous
+from simulator.timing.config import Config
+from simulator.timing.cores import SubCore
+from simulator.timing.global_memory import GlobalMemory
+from simulator.timing.machine import Machine
+from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, has_jobs, registers_of
+from simulator.timing.observer import Stall, TimingObserver
+from simulator.timing.reasons import BY_NUMBER, PIPE_TAKEN, PRODUCED_BY
+from simulator.timing.records import ASLEEP, NEVER
+from simulator.timing.schedule import extra, schedule
+from simulator.timing.sequences import expand
+from simulator.timing.shared_memory import SharedMemory
+from simulator.timing.warp import Warp, warps_of
+
+ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
+_PIPES = (Unit.TENSOR, Unit.ALU)  # whose cycles are counted
+
+
+class Sm(Machine):
+    """One SM running one CTA, or two that run a pair of CTAs.
+
+    Args:
+        codes: the programs; changed: sequences are expanded, and compiled waits written into them.
+        skip: whether to stop at ends of loops, so that repetitions can be skipped.
+
+    Attributes:
+        margin: cycles for which a result can matter after it is there.
+        boundary: the warp that the last step has brought to the end of a loop, and that loop, where a repetition may
+            be found.
+        over: whether all programs are over and nothing works on.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        codes: list[TimedCode],
+        warps: int,
+        registers: int,
+        *,
+        skip: bool,
+        ctas: int,
+        sms: int,
+        observer: TimingObserver | None,
+    ) -> None:
+        self.codes = codes = [expand(code, config) for code in codes]
+        for code in codes:
+            schedule(code.items, config)
+        placed = warps_of(codes, warps, registers_of(codes, registers), config.sm.sub_cores)
+        super().__init__(config, placed, ctas=ctas, cta_warps=warps, observer=observer)
+        self.record.sms, self.record.skip = ctas, skip
+        unlike = config.pipe.sparse_after_dense + max((c.result_until for c in config.tensor), default=0)
+        self.cores = [
+            SubCore(number, config, self.record, [warp for warp in placed if warp.core == number], unlike)
+            for number in range(config.sm.sub_cores * ctas)
+        ]
+        self.barriers = [Barriers(warps) for _ in range(ctas)]
+        self.barrier_free = [0] * ctas  # when the barrier units take the next arrival
+        self.shared = SharedMemory(config.shared, self.record, [*self.cores], len(placed), observer)
+        self.extra = [[extra(config, producer, consumer) for producer in Unit] for consumer in Unit]
+        self.margin = max(max(row) for row in self.extra) + max(
+            config.shared.overlap_latency, config.alu.change_latency
+        )
+        self.produced_by = array("q", [PRODUCED_BY[unit] for unit in Unit])
+        self.pipe_taken = array("q", [PIPE_TAKEN[unit] for unit in Unit])
+        self.unfinished = len(placed)
+        self.boundary: tuple[Warp, TimedLoop] | None = None
+        self.over = not placed
+        self.queues = self.asynchronous(codes)
+        for core in self.cores:
+            core.queues = self.queues
+        self.memory: GlobalMemory | None = None
+        if config.memory is not None and has_jobs(codes, (Unit.GLOBAL, Unit.SHARED)):
+            self.memory = GlobalMemory(self, self.shared, self.queues, config.memory, config.l2, sms)
+        for warp in placed:
+            self.prepare(warp)
+        for core in self.cores:
+            core.tick = 0 if core.mine else NEVER
+
+    def asynchronous(self, codes: list[TimedCode]) -> Asynchronous | None:
+        """The units that work after issue, if the programs use them."""
+        tables = self.config.tcgen05
+        if not has_jobs(codes, ASYNCHRONOUS) or (tables is None and self.config.mbarrier is None):
+            return None
+        queues = Asynchronous(self, self.shared, tables.queue.queue if tables is not None else 1)
+        queues.init(CLUSTER, len(self.warps))
+        return queues
+
+    # Issue
+
+    def step(self, core: SubCore) -> None:
+        """Lets a sub-core issue the instruction that can issue in this cycle, and plans when it looks again."""
+        core.tick, now = NEVER, self.now
+        chosen = core.choose(now)
+        if chosen is not None:
+            self.issue(core, chosen, now)
+        cycle = core.next_issue(now + 1)
+        if cycle != NEVER:
+            core.wake(cycle)
+
+    def prepare(self, warp: Warp) -> None:
+        """Works out when the operands of the warp's next operation are ready, and for which of them it waits."""
+        operation = warp.operation
+        ready, extra = warp.ready, self.extra[operation.unit]
+        latest, source = 0, int(Unit.TENSOR)
+        if operation.unit is Unit.SHARED:
+            latest, source = warp.access, Unit.SHARED
+        for register in operation.reads:
+            producer = warp.producers[register]
+            cycle = ready[register] + extra[producer] + (operation.forwarding_penalty if producer == Unit.ALU else 0)
+            if cycle > latest:
+                latest, source = cycle, producer
+        for register in operation.writes:
+            producer = warp.producers[register]
+            if producer in (Unit.SHARED, Unit.GLOBAL):  # a scoreboard says when it is there
+                cycle = ready[register]
+            else:
+                cycle = ready[register] - operation.latency + 1
+            if cycle > latest:
+                latest, source = cycle, producer
+            if warp.pinned[register] > latest:
+                latest, source = warp.pinned[register], Unit.SHARED
+        warp.operands_ready, warp.operands_reason = latest, self.produced_by[source]
+
+    def issue(self, core: SubCore, warp: Warp, now: int) -> None:
+        """Issues the warp's next operation in this cycle."""
+        operation = warp.operation
+        self.account(core, warp, operation, now)
+        core.last_issue = warp.last = now
+        self.counters.issued[core.number] += 1
+        finished = now + self.start(core, warp, operation, now)
+        if self.observer is not None:
+            self.observer.issued(core, now, finished)
+        self.lasts(finished)
+        self.advance(warp, now)
+
+    def account(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
+        """Counts where the warp's cycles since its last issue went: waits that the compiler wrote, releases, operands,
+        the unit, the scheduler."""
+        counted, base, cycle = self.counters.stalls, warp.base, warp.last + 1
+        stalls: list[Stall] | None = None if self.observer is None else []
+        for until, reason in (
+            (warp.operands_not_before, StallReason.DEPENDENCY),
+            (warp.issue_not_before, warp.issue_not_before_reason),
+            (warp.operands_ready, warp.operands_reason),
+            (
+                core.pipe_free(operation) if operation.unit is not Unit.TCGEN05 else core.queue_free(warp),
+                self.pipe_taken[operation.unit],
+            ),
+            (now, StallReason.ISSUE),
+        ):
+            if until > cycle:
+                counted[base + reason] += until - cycle
+                if stalls is not None:
+                    stalls.append(Stall(BY_NUMBER[reason], cycle, until))
+                cycle = until
+        counted[base + (StallReason.SEQUENCE if operation.part else StallReason.ISSUED)] += 1
+        if self.observer is not None and stalls is not None:
+            self.observer.issue(core, warp, operation, now, stalls)
+
+    def start(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Occupies the operation's unit and notes when its results are ready; returns the cycles until all of it is
+        done."""
+        unit, latency = operation.unit, operation.latency
+        warp.operands_not_before = now + operation.operand_stall
+        warp.issue_not_before, warp.issue_not_before_reason = now + operation.stall, operation.stall_reason
+        if unit is Unit.BARRIER:
+            self.arrive(warp, operation, now)
+            return 1
+        if unit in ASYNCHRONOUS:
+            return self.launch(core, warp, operation, now)
+        if operation.jobs is not None:
+            return self.memory.launch(core, warp, operation, now) if self.memory is not None else 1
+        if unit is Unit.SHARED:
+            latency = self.access(core, warp, operation, now)
+        else:
+            core.take(warp, operation, now)
+            if unit in _PIPES:
+                self.counters.busy[unit][core.number] += operation.interval
+        for register in operation.writes:
+            warp.ready[register] = now + latency
+            warp.producers[register] = unit
+        return latency
+
+    def access(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Sends an access to shared memory; returns the cycles until its value is there, or until a store is done."""
+        core.collide(warp, now, self.config.pipe.access)
+        served = self.shared.serve(core, warp, operation, now)
+        self.counters.shared[warp.cta] += served.cycles
+        warp.access = now + operation.interval
+        for register in operation.reads:
+            warp.pinned[register] = served.read
+        warp.sent = served.read
+        return served.ready - now
+
+    def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
+        """Issues an operation that works on after issue, or that waits for one; returns the cycles until its registers
+        are written."""
+        for register in operation.writes:  # of a load again, when it is launched
+            warp.ready[register], warp.producers[register] = now + 1, operation.unit
+        return 1 if self.queues is None else self.queues.launch(core, warp, operation, now)
+
+    # Waiting, and going on
+
+    def release(self, warp: Warp, now: int, reason: StallReason = StallReason.MBARRIER) -> None:
+        """Ends the wait of a blocked warp, which can issue from `now` on, or is finished."""
+        warp.blocked = 0
+        if warp.done:  # nothing issues that would count the wait
+            self.counters.stalls[warp.base + reason] += now - 1 - warp.last
+            if self.observer is not None:
+                self.observer.end(warp, Stall(reason, warp.last + 1, now))
+            self.finish(warp, now)
+            return
+        warp.wait_until(now, reason)
+        self.cores[warp.core].wake(warp.issue_not_before)
+
+    def wake_cores(self, cta: int, now: int) -> None:
+        """Lets the sub-cores of a CTA's SM look at their warps again."""
+        for core in self.cores:
+            if core.mine and core.mine[0].cta == cta:
+                core.wake(now)
+
+    def arrive(self, warp: Warp, operation: TimedOperation, now: int) -> None:
+        """Lets a warp arrive at a barrier of its CTA, and plans the release of all that the barrier lets go."""
+        assert operation.barrier is not None
+        warp.blocked = StallReason.BARRIER
+        cta, first = warp.cta, warp.cta * self.cta_warps
+        self.barrier_free[cta] = max(now, self.barrier_free[cta]) + self.config.barrier.arrival
+        for released in self.barriers[cta].arrive(*operation.barrier, [warp.id - first]):
+            for other in self.warps:
+                if other.cta == cta and other.id - first in released:
+                    other.blocked = 0
+                    other.wait_until(self.barrier_free[cta] + operation.latency, StallReason.BARRIER)
+                    self.cores[other.core].wake(other.issue_not_before)
+
+    def advance(self, warp: Warp, now: int) -> None:
+        """Moves a warp on to its next operation, through the ends of loops."""
+        items, pc = warp.code.items, warp.pc + 1
+        if not warp.blocked and warp.issue_not_before <= now:
+            warp.issue_not_before = 0
+        while pc < len(items) and isinstance(item := items[pc], TimedLoop):
+            self.branch(warp, item)
+            end, pc = pc, after_loop_end(item, pc, warp.counts)
+            if pc <= end and self.record.skip and warp is self.reference(warp, now):
+                self.boundary = (warp, item)
+        warp.pc = pc
+        if pc < len(items):
+            self.prepare(warp)
+            return
+        warp.done = True
+        if warp.blocked not in (StallReason.MBARRIER, StallReason.GLOBAL):
+            self.finish(warp, now)
+
+    def finish(self, warp: Warp, now: int) -> None:
+        """Notes that the program of a warp is over, and so is the wait with which it may have ended."""
+        self.unfinished -= 1
+        if self.queues is not None:
+            self.queues.leave(warp, now)
+        self.check_done()
+
+    def check_done(self) -> None:
+        """Ends the run when all programs are over and nothing works on."""
+        if not self.unfinished and all(part is None or part.idle for part in (self.queues, self.memory)):
+            self.over = True
+
+    def branch(self, warp: Warp, end: TimedLoop) -> None:
+        """Delays a warp at the end of a loop's body until the counter, the comparison and the branch are done."""
+        cycle = warp.starts[end.loop] + self.config.loop.minimum
+        if cycle > warp.issue_not_before:
+            warp.issue_not_before, warp.issue_not_before_reason = cycle, StallReason.BRANCH
+        unread = max((warp.ready[register] for register in end.unread), default=0)
+        unread = max(unread, warp.sent)  # operands of accesses under way have been read
+        if unread > warp.issue_not_before:
+            warp.issue_not_before, warp.issue_not_before_reason = unread, StallReason.SHARED
+        warp.starts[end.loop] = warp.issue_not_before
+
+    def reference(self, candidate: Warp, now: int) -> Warp:
+        """The warp at whose loop ends the state is compared: the first that is in a loop and not asleep, or the
+        candidate."""
+        for warp in self.warps:
+            if warp is candidate or (not warp.done and warp.last > now - ASLEEP and warp.code.inside[warp.pc]):
+                return warp
+        return candidate

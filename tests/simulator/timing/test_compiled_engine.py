@@ -1,0 +1,239 @@
+"""The compiled engine against Python's own rules: the same cycles, stalls, counters and skipped cycles, and the same
+states at the ends of loops."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import simulator
+from simulator.resources import folder as data_folder
+from simulator.simulation.session import Session
+from simulator.timing import compiled, engine
+from simulator.timing.config import config_names, load_config
+from simulator.timing.engine import simulate
+from simulator.timing.model import Periodic, TimedOperation
+from simulator.timing.result import Timing
+from simulator.timing.shared_memory import SharedMemory
+from simulator.timing.skipper import Skipper
+from simulator.timing.tables import POLICIES, Issue
+from tests.support.cases import case_of, exhaustive
+from tests.support.paths import ROOT
+from tests.support.random_traces import random_trace
+
+needs_kernel = pytest.mark.skipif(not compiled.available(), reason="there is no compiled kernel")
+TRACES = sorted(path.relative_to(data_folder("traces")).as_posix() for path in data_folder("traces").rglob("*.trace"))
+
+
+@contextmanager
+def python_alone() -> Iterator[None]:
+    with mock.patch.object(compiled, "available", return_value=False):
+        yield
+
+
+class Watched(Skipper):
+    """Compares what the compiled engine says about the state with what Python says."""
+
+    looks = 0
+
+    def __init__(self, sm: Any, words: Any = None) -> None:
+        super().__init__(sm, words)
+        if words is not None:
+            self.words = lambda: self.same(words())
+
+    def same(self, words: bytes) -> bytes:
+        assert words == self.collect()
+        Watched.looks += 1
+        return words
+
+
+def check(session: Session) -> Timing:
+    """The timing of a program, the same with and without the compiled engine, with and without skipping."""
+    executed = session._without_results()
+    found: dict[tuple[bool, bool], Timing] = {}
+    for skip in (True, False):
+        with mock.patch.object(engine, "Skipper", Watched):
+            found[True, skip] = session.time(executed, skip=skip)
+        with python_alone():
+            found[False, skip] = session.time(executed, skip=skip)
+        assert found[True, skip] == found[False, skip]
+    assert replace(found[True, True], skipped=0) == found[True, False]
+    return found[True, True]
+
+
+def check_random(seed: int, most: int = 10_000) -> Timing | None:
+    """The same of a random program; None for one of more than so many instructions."""
+    text, name, policy = random_trace(seed)
+    session = Session(text, replace(load_config(name), issue=Issue(policy)), arithmetic="none")
+    if sum(len(code.warps) * engine.executions(code) for code in session._compiled) > most:
+        return None
+    with case_of(seed):
+        return check(session)
+
+
+@needs_kernel
+def test_random_programs() -> None:
+    Watched.looks = 0
+    found = [timing for timing in map(check_random, range(40)) if timing is not None]
+    assert len(found) > 20
+    assert sum(timing.skipped for timing in found) > 0
+    assert Watched.looks
+
+
+@needs_kernel
+@exhaustive
+@pytest.mark.parametrize("first", range(24, 1024, 100))
+def test_a_thousand_random_programs(first: int) -> None:
+    for seed in range(first, first + 100):
+        check_random(seed, 200_000)
+
+
+@needs_kernel
+@pytest.mark.parametrize("name", ["digits/f16.trace", "gemm/f16_64x64x64.trace", "digits/f16_tcgen05_pair.trace"])
+def test_a_trace_of_each_kind(name: str) -> None:
+    check(Session(data_folder("traces") / name, "b200" if "tcgen05" in name else "h100_sxm", arithmetic="none"))
+
+
+@needs_kernel
+@exhaustive
+@pytest.mark.parametrize("name", TRACES)
+def test_every_trace(name: str) -> None:
+    ran = 0
+    for config in config_names():
+        session = Session(data_folder("traces") / name, config, arithmetic="none")
+        try:
+            session.check()
+        except simulator.Error:
+            continue
+        check(session)
+        ran += 1
+    assert ran
+
+
+@needs_kernel
+def test_a_short_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What shared memory remembers grows where it is too little, in either engine."""
+    monkeypatch.setattr("simulator.timing.shared_memory.WINDOW", 16)
+    resized: list[int] = []
+    resize = SharedMemory.resize
+
+    def noted(memory: SharedMemory, window: int) -> None:
+        resized.append(window)
+        resize(memory, window)
+
+    with mock.patch.object(SharedMemory, "resize", noted):
+        wanted = check_random(10)
+    assert max(resized) > 16
+    monkeypatch.undo()
+    assert check_random(10) == wanted is not None
+
+
+ENDLESS = """.trace 1
+.target sm_90a
+.warps 8
+.warp 0-7 { .repeat 1000000000 { mov.u32 %r0, 1; mov.u32 %r1, 2; } }
+"""
+
+
+@pytest.mark.parametrize("ahead", [pytest.param(True, marks=needs_kernel), False])
+def test_interrupted(ahead: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A run that takes long says how long, once, and can be ended at any time."""
+
+    def interrupt(signal: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "PATIENCE", 0.2)
+    monkeypatch.setattr(compiled, "available", lambda: ahead)
+    config, session = load_config("h100_sxm"), Session(ENDLESS, "h100_sxm", arithmetic="none")
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 1.5)
+    start = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            simulate(config, session._compiled, 8, 4, skip=False)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - start < 4
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("tcsim: 16,000,000,000 instructions are timed one by one, which takes about ")
+    assert "Ctrl-C" in said
+
+
+# Skipping
+
+
+def skipped(body: str, warps: int) -> tuple[Timing, float]:
+    text = f".trace 1\n.target sm_90a\n.warps {warps}\n.shared 4096\n{body}"
+    session = Session(text, "h100_sxm", arithmetic="none")
+    executed = session._without_results()
+    whole = session.time(executed, skip=False)
+    found = session.time(executed)
+    assert replace(found, skipped=0) == whole
+    return found, found.skipped / found.cycles
+
+
+MOVES = "mov.u32 %r0, 1; add.s32 %r1, %r0, 1; "
+ACCUMULATORS = "{%r4, %r5, %r6, %r7}"
+STREAM = f"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {ACCUMULATORS}, {{%r8, %r9}}, {{%r10}}, {ACCUMULATORS};"
+
+
+LONG = f".warp 1-4 {{ .repeat 20000 {{ {STREAM} }} bar.sync 0; bar.sync 0; }}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f".warp 0 {{ .repeat 2000 {{ {MOVES} }} }} .warp 4 {{ .repeat 1500 {{ {MOVES} {STREAM} }} }}",
+        f".warp 0 {{ .repeat 900 {{ {STREAM} }} }} .warp 1 {{ .repeat 30 {{ .repeat 60 {{ {MOVES} }} {STREAM} }} }}",
+        f".warp 0 {{ bar.sync 0; }} .warp 1-4 {{ .repeat 3000 {{ {MOVES} }} bar.sync 0; }}",
+        f".warp 0-4 {{ .repeat 3 {{ .repeat 3000 {{ {STREAM} }} bar.sync 0; }} }}",
+        f".warp 0 {{ .repeat 2 {{ .repeat 3000 {{ {MOVES} }} bar.sync 0; }} }} {LONG}",
+    ],
+    ids=["unlike periods", "a nest beside a loop", "one waits outside", "nested", "one waits inside"],
+)
+def test_what_is_skipped(body: str) -> None:
+    """Nearly all of it, whatever loops the warps are in."""
+    found, share = skipped(body, 5)
+    assert share > 0.8, (found.skipped, found.cycles)
+
+
+@pytest.mark.parametrize("turns", [1, 2, 50])
+def test_costs_that_repeat(turns: int) -> None:
+    """Wavefronts as a prefix and a period give what all of them in a row give, and do not keep a loop from being
+    skipped."""
+    text = ".trace 1\n.target sm_90a\n.warps 2\n.shared 4096\n.warp 0-1 {"
+    count = 40
+    text += f" .repeat {turns} {{ .repeat {count} {{ ld.shared.b32 %r0, [%r1]; {MOVES} }} }} }}"
+    session = Session(text, "h100_sxm", arithmetic="none")
+    entries = [5, 1, 2, 7, 1, 3]
+    repeating = {0: Periodic(entries, 2), 1: Periodic(entries[2:])}
+    rows = {warp: [p.entries[p.position(i)] for i in range(turns * count)] for warp, p in repeating.items()}
+    found = []
+    for costs in (repeating, {warp: Periodic(row) for warp, row in rows.items()}):
+        (code,) = session._compiled
+        assert isinstance(code.items[0], TimedOperation)
+        code.items[0].costs = costs
+        for skip in (True, False):
+            found.append(simulate(session.chip, [code], 2, 4, skip=skip))
+    assert [replace(timing, skipped=0) for timing in found] == [found[1]] * 4
+    assert turns < 50 or found[0].skipped > 0.8 * found[0].cycles
+    with pytest.raises(ValueError, match="nothing that repeats"):
+        Periodic([], 0)
+
+
+def test_numbers_of_c() -> None:
+    """The compiled engine numbers outcomes and policies as Python does."""
+    text = (ROOT / "simulator/timing/compiled/engine.c").read_text()
+    for outcome in compiled.Outcome:
+        assert f"{outcome.name} = {outcome.value}" in text
+    for number, policy in enumerate(POLICIES):
+        assert f"{policy.upper().replace('-', '_')} = {number}" in text
