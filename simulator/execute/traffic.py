@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction
-from simulator.execute.copies import fetched
+from simulator.execute.copies import BULK_UNIT, fetched
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor, guarded
 from simulator.execute.memory import filled
@@ -48,11 +48,14 @@ class Traffic:
         sites: where it accesses memory, in the order in which addresses are checked.
         data: operands whose values it writes to memory, or which say how much of them.
         kind: the kind of its `FetchFacts`; empty for an access to shared memory alone.
+        size: the operand that says how many bytes are accessed; empty where `Site.width` says it. Such an instruction
+            does more than access memory.
     """
 
     sites: tuple[Site, ...]
     data: tuple[str, ...] = ()
     kind: str = ""
+    size: str = ""
 
 
 def _matrices(instruction: Instruction, form: Form) -> Traffic:
@@ -75,6 +78,10 @@ def _copy(instruction: Instruction, form: Form) -> Traffic:
     return Traffic(sites, ("filled",), "cached copy" if "ca" in form.qualifiers else "copy")
 
 
+def _bulk_copy(instruction: Instruction, form: Form) -> Traffic:
+    return Traffic((Site("from", False, BULK_UNIT), Site("to", True, BULK_UNIT, writes=True)), size="size")
+
+
 _TRAFFIC: dict[str, Callable[[Instruction, Form], Traffic]] = {
     "ldmatrix": _matrices,
     **dict.fromkeys(("ld.shared", "ld.shared::cta"), _access(True, False)),
@@ -82,6 +89,7 @@ _TRAFFIC: dict[str, Callable[[Instruction, Form], Traffic]] = {
     "ld.global": _access(False, False, "load"),
     "st.global": _access(False, True, "store"),
     **dict.fromkeys(("cp.async.ca", "cp.async.cg"), _copy),
+    "cp.async.bulk": _bulk_copy,
 }
 
 

@@ -22,7 +22,7 @@ def _light(use: Use, relevance: Relevance) -> Executor | None:
     stops = is_mma(form) and form.sparse and instruction.selector not in range(form.metadata.selectors)
     if not (use.effect or use.needed or stops):
         return None
-    if traffic is None or use.needed or "filled" in instruction.by_role:
+    if traffic is None or use.needed or traffic.size or "filled" in instruction.by_role:
         return executor(instruction)
     moves = any(site.writes and (relevance.shared if site.shared else relevance.outside) for site in traffic.sites)
     return executor(instruction) if moves else by_addresses(instruction, traffic)

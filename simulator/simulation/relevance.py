@@ -62,10 +62,12 @@ class Relevance:
         return tuple(numbers)
 
 
-def relevance(codes: Sequence[Code], numbering: Numbering, *, undefined: bool) -> list[Relevance]:
+def relevance(
+    codes: Sequence[Code], numbering: Numbering, *, undefined: bool, memory: bool = False
+) -> list[Relevance]:
     """What decides the time of each of a program's codes, which share memory; with `undefined`, also what decides which
-    undefined cases are met."""
-    shared = outside = False
+    undefined cases are met; with `memory`, all that memory holds is taken to decide something."""
+    shared = outside = memory
     while True:
         analyses = [_Analysis(code, numbering, undefined, shared, outside).result() for code in codes]
         found = any(each.shared for each in analyses), any(each.outside for each in analyses)
@@ -97,6 +99,8 @@ class _Analysis:
             return fixed, every, writes, guard, None, self.undefined
         if traffic is None:
             return every, every, writes, guard, None, True
+        if traffic.size:
+            return every, every, writes, guard, traffic, True
         fixed = self.named(instruction, (*(site.role for site in traffic.sites), "filled"))
         for site in traffic.sites:
             if site.writes and (self.shared if site.shared else self.outside):

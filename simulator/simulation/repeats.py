@@ -61,6 +61,7 @@ class Trial:
         memory: what else decides what happens, at its beginning.
         marks: how many executions had been noted of each operation of each group.
         met: undefined cases so far.
+        phases: of each CTA, the phases of its mbarriers.
     """
 
     turns: int
@@ -70,6 +71,7 @@ class Trial:
     memory: tuple[object, ...]
     marks: Counter[Place]
     met: list[Counter[str]]
+    phases: list[dict[int, int]]
 
 
 class Repeats:
@@ -206,8 +208,11 @@ class Repeats:
         for machine in self.machines:
             if self.shared:
                 state.append(machine.shared.data.tobytes())
+            barriers = machine.mbarriers if "mbarriers" in vars(machine) else None
+            state += [barriers and barriers.state(), machine.tmem.state() if "tmem" in vars(machine) else None]
             if not self.lean:
-                state += [machine.shared.order(), machine.registers.written.tobytes()]
+                state.append(machine.shared.order(barriers.clocks() if barriers is not None else ()))
+                state.append(machine.registers.written.tobytes())
                 state.append(machine.copies.state() if "copies" in vars(machine) else None)
         state.append(tuple(len(group.unwritten) for group in self.groups))
         return tuple(state)
@@ -231,7 +236,8 @@ class Repeats:
                     continue
             self.period = period
             follower = Follower(self.numbering, steps, lean=self.lean, shared=self.shared, outside=self.outside)
-            self.trial = Trial(period, last, follower, steps, self.memory(), self.marks(), self.met())
+            memory, marks = self.memory(), self.marks()
+            self.trial = Trial(period, last, follower, steps, memory, marks, self.met(), self.phases())
             return
 
     def steps(self, before: Moment, after: Moment) -> dict[int, dict[int, Steps]] | None:
@@ -304,6 +310,9 @@ class Repeats:
                 bank, index = banks[sort], register - self.numbering.first(sort)
                 moved = bank[group.warps, index].astype(np.uint64) + (steps * np.int64(turns)).view(np.uint64)
                 bank[group.warps, index] = moved.astype(bank.dtype)
+        for machine, phases in zip(self.machines, trial.phases, strict=True):
+            for place, barrier in machine.mbarriers.live.items() if phases else ():
+                barrier.left_out += turns * (barrier.phase - phases[place])
         for machine, before in zip(self.machines, trial.met, strict=True):
             for name, count in (machine.met - before).items():
                 machine.met[name] += turns * count
@@ -321,6 +330,15 @@ class Repeats:
     def met(self) -> list[Counter[str]]:
         """The undefined cases of each CTA so far."""
         return [Counter(machine.met) for machine in self.machines]
+
+    def phases(self) -> list[dict[int, int]]:
+        """The phases of the mbarriers of each CTA, by their places."""
+        return [
+            {place: barrier.phase for place, barrier in machine.mbarriers.live.items()}
+            if "mbarriers" in vars(machine)
+            else {}
+            for machine in self.machines
+        ]
 
 
 def _noted(group: Group) -> Iterator[tuple[str, int, Executions[Any]]]:

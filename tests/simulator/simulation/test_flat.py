@@ -14,12 +14,13 @@ import simulator
 from simulator.execute import dispatch
 from simulator.execute.affine import Foresight, NotForetoldError, Term, centred, steps_of
 from simulator.execute.compare import _ORDERS  # the orders of comparisons
+from simulator.resources import folder
 from simulator.simulation.executions import Executions
 from simulator.simulation.group import Group
 from simulator.simulation.interpreter import Executed, Interpreter
 from simulator.simulation.session import Session
 from simulator.timing.model import Periodic
-from tests.support.cases import examples
+from tests.support.cases import examples, exhaustive
 from tests.support.random_programs import RandomProgram
 
 MATRIX = (
@@ -183,10 +184,60 @@ def test_million_turns() -> None:
     assert many.undefined["invalid-metadata"] == 1000 * few.undefined["invalid-metadata"] == 2_000_000
 
 
-@pytest.mark.parametrize("trace", ["digits/f16", "digits/s8", "digits/e4m3", "digits/tf32", "digits/bf16"])
+PIPELINE = """
+.trace 1
+.target sm_90a
+.warps 3
+.shared 8192
+.global 4194304
+.warp 0 {
+    mov.u32 %r1, %laneid; setp.eq.u32 %p0, %r1, 0; mov.b32 %r2, 0; mov.b32 %r6, 1; mov.b64 %rd1, 0;
+    mov.b32 %r20, 4096; mov.b32 %r21, 4104;
+    @%p0 mbarrier.init.shared.b64 [%r20], 1;
+    @%p0 mbarrier.init.shared.b64 [%r21], 64;
+    bar.sync 0;
+    .repeat 61 {
+        mbarrier.try_wait.parity.shared.b64 %p1, [%r21], %r6;
+        xor.b32 %r6, %r6, 1;
+        @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r20], 2048;
+        @%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd1], 2048, [%r20];
+        add.u64 %rd1, %rd1, 2048;
+        xor.b32 %r2, %r2, 2048;
+    }
+}
+.warp 1-2 {
+    mov.b32 %r5, 0; mov.u32 %r7, %laneid; shl.b32 %r7, %r7, 4; mov.b32 %r20, 4096; mov.b32 %r21, 4104;
+    bar.sync 0;
+    .repeat TURNS {
+        mbarrier.try_wait.parity.shared.b64 %p1, [%r20], %r5;
+        xor.b32 %r5, %r5, 1;
+        ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r7];
+        xor.b32 %r7, %r7, 2048;
+        mbarrier.arrive.shared.b64 _, [%r21];
+    }
+}
+"""
+
+
+def test_mbarriers() -> None:
+    """Warps that wait for each other's mbarriers and for bulk copies; a deadlock names the phase that it waits for."""
+    flat, lean = compare(Session(PIPELINE.replace("TURNS", "61"), "h100_sxm"))
+    for each in (flat, lean):
+        assert each.executed is not None
+        assert each.executed.skipped > 100
+    stuck, _ = compare(Session(PIPELINE.replace("TURNS", "62"), "h100_sxm"))
+    assert "phase 61 of the mbarrier at shared[4096]" in stuck.error
+
+
+SHIPPED = sorted(str(path.relative_to(folder("traces")).with_suffix("")) for path in folder("traces").rglob("*.trace"))
+
+
+@pytest.mark.parametrize(
+    "trace", [pytest.param(t, marks=() if t in ("digits/f16", "digits/s8_tcgen05") else exhaustive) for t in SHIPPED]
+)
 def test_shipped_traces(trace: str) -> None:
     """The traces that come with tcsim give the same."""
-    compare(Session(trace, "h100_sxm"))
+    compare(Session(trace, "b200" if "tcgen05" in trace else "h100_sxm"))
 
 
 # What it rests on
