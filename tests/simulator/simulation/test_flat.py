@@ -20,6 +20,7 @@ from simulator.simulation.group import Group
 from simulator.simulation.interpreter import Executed, Interpreter
 from simulator.simulation.session import Session
 from simulator.timing.model import Periodic
+from tests.simulator.simulation.test_tcgen05_trace import ALLOC, FREE, HEAD, LEADER
 from tests.support.cases import examples, exhaustive
 from tests.support.random_programs import RandomProgram
 
@@ -227,6 +228,39 @@ def test_mbarriers() -> None:
         assert each.executed.skipped > 100
     stuck, _ = compare(Session(PIPELINE.replace("TURNS", "62"), "h100_sxm"))
     assert "phase 61 of the mbarrier at shared[4096]" in stuck.error
+
+
+TENSOR_MEMORY = f"""{HEAD}.warps 4
+.shared 8192
+.warp 0-3 {{
+    {LEADER}
+    @%p0 mbarrier.init.shared::cta.b64 [%r1+8], 1;
+    {ALLOC}
+    mov.u32 %r5, {(1 << 4) | (1 << 17) | (8 << 24)}; mov.b32 %r8, 0;
+    mov.b64 %rd0, {(1024 >> 4) | (128 >> 4) << 16 | (256 >> 4) << 32 | 1 << 46}; mov.b64 %rd1, %rd0;
+    shl.b32 %r4, %r2, 21; add.u32 %r4, %r4, %r3;
+    .repeat 60 {{
+        @%p0 tcgen05.mma.cta_group::1.kind::f16 [%r3], %rd0, %rd1, %r5, %p2;
+        @%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r1+8];
+        mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r1+8], %r8;
+        xor.b32 %r8, %r8, 1;
+        tcgen05.fence::after_thread_sync;
+        tcgen05.ld.sync.aligned.32x32b.x8.b32 {{%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17}}, [%r4];
+        tcgen05.wait::ld.sync.aligned; tcgen05.fence::before_thread_sync; bar.sync 0;
+    }}
+    {FREE}
+}}
+"""
+
+
+def test_tensor_memory() -> None:
+    """tcgen05 instructions, whose commits warps wait for, and which may lack the last one."""
+    flat, lean = compare(Session(TENSOR_MEMORY, "b200"))
+    for each in (flat, lean):
+        assert each.executed is not None
+        assert each.executed.skipped > 150
+    stuck, _ = compare(Session(TENSOR_MEMORY.replace("bar.sync 0;\n    }", "}"), "b200"))
+    assert "phase 60 of the mbarrier at shared[8], which lacks 1 of 1 arrivals" in stuck.error
 
 
 SHIPPED = sorted(str(path.relative_to(folder("traces")).with_suffix("")) for path in folder("traces").rglob("*.trace"))
