@@ -19,6 +19,7 @@ from simulator.simulation.executions import Executions
 from simulator.simulation.group import Group
 from simulator.simulation.interpreter import Executed, Interpreter
 from simulator.simulation.session import Session
+from simulator.state import SharedMemory
 from simulator.timing.model import Periodic
 from tests.simulator.simulation.test_tcgen05_trace import ALLOC, FREE, HEAD, LEADER
 from tests.support.cases import examples, exhaustive
@@ -143,6 +144,55 @@ def test_loops(name: str) -> None:
         assert lean.executed is not None
         assert flat.executed.skipped > 30, name
         assert lean.executed.skipped > 30, name
+
+
+def test_addresses_from_memory() -> None:
+    """Turns are not left out while memory changes that addresses come from, also where it changes late."""
+    counter = (
+        "mov.u32 %r6, %laneid; shl.b32 %r6, %r6, 2; mov.u32 %r1, %tid.x; shl.b32 %r1, %r1, 2; .repeat 60 { "
+        "ld.shared.b32 %r2, [%r1]; add.u32 %r3, %r2, %r6; st.shared.b32 [%r1], %r3; and.b32 %r4, %r3, 1020; "
+        "ld.shared.b32 %r5, [%r4+2048]; }"
+    )
+    flat, _ = compare(Session(_trace(counter, warps=1), "h100_sxm"))
+    assert len(set(flat.notes[0, (0,), "wavefronts", 8])) > 1
+    swept = (
+        "mov.u32 %r6, %laneid; shl.b32 %r6, %r6, 7; mov.b32 %r9, 1024; st.shared.b32 [%r9], 1; mov.b32 %r1, 0; "
+        "mov.b32 %r7, 0; .repeat 300 { st.shared.b32 [%r1], %r7; add.u32 %r1, %r1, 4; ld.shared.b32 %r2, [%r9]; "
+        "mul.lo.u32 %r3, %r2, %r6; ld.shared.b32 %r5, [%r3]; }"
+    )
+    flat, _ = compare(Session(_trace(swept, warps=1), "h100_sxm"))
+    assert Counter(flat.notes[0, (0,), "wavefronts", 10]) == {(32,): 256, (1,): 44}
+    outside = (
+        "mov.u32 %r6, %laneid; shl.b32 %r6, %r6, 7; mov.b64 %rd1, 0; mov.b64 %rd9, 25600; mov.b32 %r9, 1; "
+        "st.global.b32 [%rd9], %r9; .repeat 300 { ld.global.b32 %r2, [%rd1]; add.u64 %rd1, %rd1, 128; "
+        "mul.lo.u32 %r3, %r2, %r6; ld.shared.b32 %r5, [%r3]; }"
+    )
+    flat, _ = compare(Session(_trace(outside, warps=1, outside=1 << 16), "h100_sxm"))
+    assert Counter(flat.notes[0, (0,), "wavefronts", 9]) == {(32,): 1, (1,): 299}
+
+
+def test_stops_without_values() -> None:
+    """A selector at which the chip stops is met where matrix instructions need not be executed."""
+    text = f".repeat 100 {{ {MATRIX.replace('0x0', '0x4')} }}"
+    _, lean = compare(Session(_trace(text)))
+    assert "selector 4" in lean.error
+
+
+def test_order_of_accesses() -> None:
+    """What decides which accesses race is the same after each turn of a loop, and not the same before a barrier and
+    after it."""
+    memory, warps = SharedMemory(64, 3), np.array([0, 1])
+    places, words = np.array([[0], [4]]), np.zeros((2, 1, 4), np.uint8)
+    digests = []
+    for _ in range(4):
+        memory.write(places, words, warps)
+        digests.append(memory.order())
+        memory.synchronise(warps)
+        digests.append(memory.order())
+    assert digests[2:4] == digests[4:6] == digests[6:8]
+    assert digests[2] != digests[3]
+    memory.read(places[::-1], 4, warps)
+    assert memory.order() not in digests
 
 
 def test_unlike_warps() -> None:
