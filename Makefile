@@ -76,6 +76,7 @@ record: $(VENV)/run.stamp
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tests.benchmarks.product --rounds 1
 
 notebooks: $(VENV)/test.stamp
 	$(BIN)/python notebooks/build.py

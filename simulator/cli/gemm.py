@@ -11,6 +11,7 @@ from simulator.cli import product
 from simulator.cli.answer import answer
 
 if TYPE_CHECKING:
+    from simulator.studies.gemm import Tile
     from simulator.studies.sparselt.cost import Cost
 
 DESCRIPTION = """\
@@ -92,13 +93,14 @@ def _estimate(options: argparse.Namespace) -> str:
 def _table(cost: Cost, options: argparse.Namespace) -> str:
     """For a person."""
     found = cost.kernel
-    waves = f"{found.waves} wave{'s' if found.waves > 1 else ''} of {found.wave_cycles:,} cycles"
+    first = f"the first take {found.wave_cycles:,} cycles"
+    following = f", each after them {found.next_cycles:,} ({found.waves} in a place)" if found.next_cycles else ""
     time = f"{cost.cycles:,} cycles, with the launch {cost.time_us:,.1f} us"
     lines = [
         f"{found.tile}: {options.m} x {options.n} x {options.k} on {found.config}",
-        f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time, {waves} (last {found.last_cycles:,})",
+        f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time: {first}{following}",
         f"  main loop {found.iteration_cycles:,.0f} cycles an iteration and CTA",
-        f"  kernel {time}: {cost.tflops:,.0f} {_unit(found.tile.accumulator)} (pruned products counted)",
+        f"  kernel {time}: {cost.tflops:,.0f} {_unit(found.tile)}",
         *([f"    of them adding slices of K {cost.reduction_cycles:,}"] if cost.reduction_cycles else []),
         f"  bound by: {found.bound}",
     ]
@@ -106,8 +108,9 @@ def _table(cost: Cost, options: argparse.Namespace) -> str:
         f"    {name:<14} {share:6.1%}{' of the slots are empty' if name == 'waves' else ''}"
         for name, share in found.shares.items()
     ]
-    return "\n".join([*lines, *(f"  assumed: {line}" for line in cost.assumed)]) + "\n"
+    return "\n".join([*lines, *(f"  {line}" for line in product.assumed(cost))]) + "\n"
 
 
-def _unit(accumulator: str) -> str:
-    return "TOPS" if accumulator == "s32" else "TFLOPS"
+def _unit(tile: Tile) -> str:
+    name = "TOPS" if tile.accumulator == "s32" else "TFLOPS"
+    return f"{name} (pruned products counted)" if tile.sparse else name

@@ -46,7 +46,8 @@ class Distance:
     def __str__(self) -> str:
         nan = f", {self.nan:,} NaN" if self.nan else ""
         if not self.differing:
-            return f"the same in all {self.elements:,} elements{nan}"
+            numbers = f"{self.elements - self.nan:,} of {self.elements:,}" if self.nan else f"all {self.elements:,}"
+            return f"the same in {numbers} elements{nan}"
         far = "" if self.largest_ulp is None else f", {self.largest_ulp:,} ulp at most"
         return f"{self.differing:,} of {self.elements:,} elements differ{far}{nan}"
 

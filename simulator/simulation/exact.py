@@ -13,7 +13,7 @@ from simulator.simulation.distance import Distance, distances
 from simulator.simulation.interpreter import Executed
 from simulator.simulation.session import Session
 
-MOST_MULTIPLY_ADDS = 1 << 27
+MOST_MULTIPLY_ADDS = 1 << 26
 """Of the matrix instructions of a run whose exact results are computed without being asked for."""
 
 

@@ -42,7 +42,7 @@ def run(
         undefined: "hardware" (what a chip was measured to do, counted in the report) or "raise".
         compare: how many matrix instructions to compare with the exact result.
         exact: whether to compute the exact results of the whole trace beside the chip's; None: if its matrix
-            instructions do at most 2^27 multiply-adds.
+            instructions do at most 2^26 multiply-adds.
         skip: whether the timing engine may skip repetitions of a loop; the cycles are the same.
         timeline: gets what happens when, and where the time goes (`simulator.Timeline`); of one run alone.
 

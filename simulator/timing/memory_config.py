@@ -69,6 +69,12 @@ class Hbm:
 
 @dataclass(frozen=True)
 class Launch:
-    """`[launch]`: nanoseconds that a kernel takes beyond the time from its first CTA's begin to the last one's end."""
+    """`[launch]`: what the begin of kernels and CTAs costs.
+
+    Attributes:
+        overhead_ns: nanoseconds that a kernel takes beyond the time from its first CTA's begin to the last one's end.
+        cta_cycles: cycles from the last instruction of a CTA to the first of the CTA that takes its place on the SM.
+    """
 
     overhead_ns: Annotated[int, Between(1, 1_000_000_000, "ns")]
+    cta_cycles: Delay

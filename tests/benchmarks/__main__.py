@@ -73,6 +73,7 @@ def pairs() -> list[Pair]:
     faults = single_bits(subject, "e")
     drawn, small = form_layout("mma.m16n8k256.s32.b1.b1.s32.and.popc").operands["a"], form_layout(OPCODE).operands["a"]
     loop = folder("traces") / "digits" / "f16.trace"
+    blackwell = loop.with_name("f16_tcgen05.trace")
     texts = [line for line in spelled() if line]
     return [
         Pair(
@@ -96,6 +97,20 @@ def pairs() -> list[Pair]:
             lambda: simulator.run(loop, arithmetic="none"),
             1,
             lambda: simulator.run(loop, arithmetic="none", skip=False),
+            1,
+        ),
+        Pair(
+            "the digits layer: the chip's results alone against exact ones of the whole trace beside them",
+            lambda: simulator.run(loop, exact=False),
+            1,
+            lambda: simulator.run(loop, exact=True),
+            1,
+        ),
+        Pair(
+            "the same with tcgen05.mma.sp",
+            lambda: simulator.run(blackwell, "b200", exact=False),
+            1,
+            lambda: simulator.run(blackwell, "b200", exact=True),
             1,
         ),
         Pair(

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 
 from isa import IsaError
 from simulator.simulation.run import run
+from simulator.studies.gemm.layout import Layout
 from simulator.studies.gemm.tile import REGISTERS, Tile, instruction
-from simulator.studies.gemm.trace import KernelWriter, Layout, kernel_trace
+from simulator.studies.gemm.trace import KernelWriter, kernel_trace
 from simulator.tables import aligned
 from simulator.timing.config import load_config
 

@@ -1,10 +1,12 @@
-"""Estimates what a GEMM costs on a whole chip: the engine runs the CTAs of one SM with their share of L2, and waves of
-such CTAs then make up the whole problem.
+"""Estimates what a GEMM costs on a whole chip: the engine runs the CTAs of one SM with their share of L2, one after the
+other in each of its places.
 
-An SM takes as many CTAs at a time as registers, shared memory and warps allow. All SMs are taken to work in step, so L2
-serves each with a share of its bytes in a cycle; a wave lasts as long as its CTAs on one SM, the last wave as long as
-the CTAs that are left. Device memory must bring what a wave touches first while the wave runs; its latency is paid
-once.
+The chip spreads CTAs evenly over its SMs, each of which has places for as many as registers, shared memory and warps
+allow; when a CTA ends, the next takes its place after a while. The first CTAs of an SM begin together and meet in their
+prologues and epilogues; those that follow have fallen out of step, so that one stores while its neighbours multiply. So
+the kernel lasts as long as the first CTAs in step and, for each CTA after them, its share of the cycles that a CTA
+takes out of step. All SMs are taken to be as fast as each other, and L2 serves each with a share of its bytes in a
+cycle. Device memory must bring what is touched first while the kernel runs; its latency is paid once.
 """
 
 from __future__ import annotations
@@ -38,9 +40,10 @@ class Estimate:
         tile, config, m, n, k: the question.
         ctas: how many CTAs the whole problem has.
         resident: how many CTAs one SM holds at a time.
-        waves: how many rounds of CTAs there are, the last one counted whole.
-        wave_cycles, last_cycles: cycles of a full wave and of the last one.
-        iteration_cycles: cycles of the main loop of a full wave's CTAs, per CTA and iteration.
+        waves: how many CTAs follow each other in a place of an SM, at most.
+        wave_cycles: cycles of an SM's first CTAs, which run in step.
+        next_cycles: cycles from the begin of a later CTA to the begin of the next in its place; 0 if there is none.
+        iteration_cycles: cycles of the main loop of an SM's first CTAs, per CTA and iteration.
         cycles: cycles of the kernel, from the begin of the first CTA to the end of the last one.
         time_us: time at the config's clock in microseconds, with the launch.
         tflops: 2 * M * N * K (pruned products counted) in that time.
@@ -58,7 +61,7 @@ class Estimate:
     resident: int
     waves: int
     wave_cycles: int
-    last_cycles: int
+    next_cycles: int
     iteration_cycles: float
     cycles: int
     time_us: float
@@ -112,34 +115,33 @@ def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "
     assert chip.hbm is not None
     asked = m, n, k
     m, n, k = (-(-size // unit) * unit for size, unit in ((m, tile.bm), (n, tile.bn), (k, tile.bk)))
-    resident = occupancy(tile, chip)
     ctas, sms = (m // tile.bm) * (n // tile.bn), chip.chip.sms
-    slots = sms * resident
-    full, left = divmod(ctas, slots)
-    last = -(-left // sms)
-    timings = {count: _run(tile, k, chip, count, min(sms, ctas)) for count in {resident if full else 0, last} - {0}}
-    wave, rest = (timings[resident].cycles if full else 0), (timings[last].cycles if last else 0)
-    cycles = full * wave + rest + chip.hbm.latency
+    on_sm = -(-ctas // sms)  # CTAs of the fullest SM
+    resident = occupancy(tile, chip)
+    together, waves = min(resident, on_sm), -(-on_sm // resident)
+    first = _run(tile, k, chip, together, min(sms, ctas))
+    following = _following(tile, k, chip, resident, first.cycles) if waves > 1 else 0
+    cycles = first.cycles + following * (on_sm - together) // resident + chip.hbm.latency
     dram = _dram_cycles(tile, m, n, k, chip)
     cycles = max(cycles, dram)
-    shares = _shares(tile, m, n, k, chip, timings[resident if full else last], resident if full else last, cycles)
+    shares = _shares(tile, m, n, k, chip, first, cycles)
     shares["device memory"] = dram / cycles
-    shares["waves"] = 1 - ctas / ((full + (last > 0)) * slots)
+    shares["waves"] = 1 - ctas / (waves * resident * sms)
     seconds = cycles / (chip.chip.clock_mhz * 1e6) + (chip.launch.overhead_ns if chip.launch is not None else 0) * 1e-9
     limits = {name: share for name, share in shares.items() if name != "waves"}
     bound = max(limits, key=lambda name: limits[name])
     if limits[bound] < _BOUND:
         bound = "latency (no unit is taken for most of the time)"
-    iteration = _iteration(tile, k, chip, resident if full else last, min(sms, ctas))
+    iteration = _iteration(tile, k, chip, together, min(sms, ctas), first.cycles)
     return Estimate(
         tile,
         chip.name,
         *asked,
         ctas,
         resident,
-        full + (last > 0),
-        wave or rest,
-        rest or wave,
+        waves,
+        first.cycles,
+        following,
         iteration,
         cycles,
         seconds * 1e6,
@@ -184,17 +186,35 @@ def occupancy(tile: Tile, chip: Config) -> int:
     return min(room[what], 32 // tile.warps)
 
 
-def _run(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> Timing:
-    """Runs `ctas` CTAs on one SM, their whole program, with the share of L2 that is left when `sms` such SMs run."""
-    return Session(kernel_trace(tile, k, ctas=ctas, target=chip.target), chip, arithmetic="none").time(sms=sms)
+def _run(tile: Tile, k: int, chip: Config, ctas: int, sms: int, rounds: int = 1, stagger: int = 0) -> Timing:
+    """Runs `rounds` CTAs in each of `ctas` places of one SM, their whole program, with the share of L2 that is left
+    when `sms` such SMs run."""
+    text = kernel_trace(tile, k, ctas=ctas, rounds=rounds, stagger=stagger, target=chip.target)
+    return Session(text, chip, arithmetic="none").time(sms=sms)
 
 
-def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int) -> float:
-    """Cycles of an iteration of the main loop, for each CTA."""
-    few = 4 * tile.stages * tile.bk
-    many = 3 * few
-    cycles = [_run(tile, size, chip, ctas, sms).cycles for size in (few, many)]
-    return (cycles[1] - cycles[0]) / ((many - few) // tile.bk) / ctas
+def _following(tile: Tile, k: int, chip: Config, places: int, first: int) -> int:
+    """Cycles from the begin of a CTA to the begin of the next in its place, where the CTAs of an SM are out of step:
+    each place begins by an equal part of a CTA later than the one before."""
+    taken = first
+    if places > 1:
+        stagger = first // places // max(chip.loop.minimum, 1)
+        one, two = (_run(tile, k, chip, places, chip.chip.sms, rounds, stagger).cycles for rounds in (1, 2))
+        taken = two - one
+    return taken + (chip.launch.cta_cycles if chip.launch is not None else 0)
+
+
+def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, cycles: int) -> float:
+    """Cycles of an iteration of the main loop, for each CTA: how much longer a run takes for its further iterations.
+
+    Args:
+        cycles: those of the run of `ctas` CTAs over the whole of K.
+    """
+    few, many = 4 * tile.stages * tile.bk, k
+    if many < 2 * few:
+        many = 3 * few
+        cycles = _run(tile, many, chip, ctas, sms).cycles
+    return (cycles - _run(tile, few, chip, ctas, sms).cycles) / ((many - few) // tile.bk) / ctas
 
 
 def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
@@ -213,9 +233,7 @@ def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
     return -(-(operands + tile.bytes_d * m * n) // chip.hbm.bytes)
 
 
-def _shares(
-    tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, ctas: int, cycles: int
-) -> dict[str, float]:
+def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, cycles: int) -> dict[str, float]:
     """The parts of the time for which the units of an SM are busy, and the part that L2 would need alone."""
     assert chip.l2 is not None
     whole = max(timing.cycles, 1)

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 from isa import Target
+from simulator.studies.gemm.layout import Layout, layout
 from simulator.studies.gemm.tile import REGISTERS, Tile, check_sizes
 
 _ADDRESSES = 12  # registers beside fragments and the addresses of each step
@@ -28,44 +29,13 @@ class _Registers:
         return self.names[name]
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where the matrices lie in global memory: pitches of the rows of A, B and D, bytes of a block of metadata, and the
-    address at which each begins."""
-
-    pitch_a: int
-    pitch_b: int
-    pitch_d: int
-    block_e: int
-    b: int
-    e: int
-    d: int
-    size: int
-
-
-def layout(tile: Tile, k: int) -> Layout:
-    """The layout for one CTA's rows of A and B and its tile of D. Copies of tiles beyond the end of K stay inside of
-    it."""
-    pitch_b = k * tile.row_b // tile.bk
-    pitch_a = k * tile.row_a // tile.bk
-    beyond = tile.stages * tile.row_b
-    at_b = _up(tile.bm * pitch_a + beyond)
-    at_e = at_b + _up(tile.bn * pitch_b + beyond)
-    at_d = at_e + _up((-(-k // tile.bk) + tile.stages) * tile.bytes_e)
-    pitch_d = tile.bytes_d * tile.bn
-    return Layout(pitch_a, pitch_b, pitch_d, tile.bm * 8, at_b, at_e, at_d, at_d + tile.bm * pitch_d)
-
-
-def _up(size: int) -> int:
-    """A size rounded up to a multiple of 1024 bytes."""
-    return -(-size // 1024) * 1024
-
-
 def kernel_trace(
     tile: Tile,
     k: int,
     *,
     ctas: int = 1,
+    rounds: int = 1,
+    stagger: int = 0,
     target: str | Target = "sm_90a",
     loads: str = "",
     writer: type[KernelWriter] | None = None,
@@ -73,6 +43,8 @@ def kernel_trace(
     """The trace of `ctas` CTAs that share an SM, each computing the same tile for a problem of K = k.
 
     Args:
+        rounds: how many CTAs follow each other in the place of each.
+        stagger: by how many turns of an empty loop each place begins later than the one before.
         loads: `.load` statements, if the values matter; without them all operands are zero.
         target: the chip that the trace is for.
         writer: the class that writes the program of a CTA, in place of `KernelWriter`.
@@ -97,7 +69,7 @@ def kernel_trace(
     for cta in range(ctas):
         one = writer(tile, where, cta, ctas)
         first = cta * tile.warps
-        parts += [f".warp {first}-{first + tile.warps - 1} {{", *one.program(iterations), "}"]
+        parts += [f".warp {first}-{first + tile.warps - 1} {{", *one.rounds(iterations, rounds, cta * stagger), "}"]
     parts.append(f'.store "d", global[{where.d}], {tile.bm * where.pitch_d};')
     return "\n".join(parts) + "\n"
 
@@ -123,6 +95,19 @@ class KernelWriter:
         self.sets = [(self.a, self.b)]
         if self.ahead:
             self.sets.append((self.take("next a", t.tiles_m * 4), self.take("next b", t.tiles_n * self.words_b)))
+
+    def rounds(self, iterations: int, rounds: int, turns: int) -> Iterator[str]:
+        """The program of `rounds` CTAs that follow each other, after so many turns of an empty loop."""
+        if turns:
+            counter = self.take("x")
+            yield f"    .repeat {turns} {{ add.s32 %r{counter}, %r{counter}, 1; }}"
+        if rounds == 1:
+            yield from self.program(iterations)
+            return
+        yield f"    .repeat {rounds} {{"
+        yield from self.program(iterations)
+        yield f"    {self.barrier}"
+        yield "    }"
 
     def program(self, iterations: int) -> Iterator[str]:
         """Setup, prologue, loop, epilogue."""

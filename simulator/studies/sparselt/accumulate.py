@@ -10,6 +10,7 @@ to the nearest, ties to even, on their way to the tensor core: A twice, that is 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from simulator.arithmetic.compiled import WIDTH, library
 from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.rows import find_row
 from simulator.arithmetic.sums import Operands, Sum
+from simulator.arithmetic.threads import thread_count
 from simulator.studies.sparselt.compression import split
 from simulator.studies.sparselt.matrices import Patterns
 from simulator.studies.sparselt.scales import BlockScales
@@ -32,6 +34,7 @@ Singles = NDArray[np.float32]
 
 _TILE = (256, 64, 512) if library() is not None else (32, 16, 256)  # m, n, k of a piece: what fits into a core's cache
 _SHARES = 4  # pieces along M at least, so that several cores have work
+_WORTH = 1 << 22  # products of a chain below which a thread costs more than it brings
 _HALF_PLACE = np.uint32(0x1000)  # of tf32, whose patterns leave the last 13 bits of f32 unused
 _EXPONENT = np.uint32(0x7F800000)
 
@@ -131,7 +134,8 @@ def _chained(a: Patterns, b: Patterns, chain: Chain, scales: BlockScales | None)
     right = (tf32(right, compressed=False) if name == "tf32" else right).T
     rows = len(left) // tile_m
     d = np.empty((len(left), right.shape[1]), np.uint32)
-    for column in range(0, right.shape[1], tile_n):
+
+    def chained(column: int) -> None:
         sums = np.zeros((rows, tile_m, tile_n), np.uint32)
         for i, start in enumerate(range(0, k, deep)):
             width = min(deep, k - start)
@@ -147,6 +151,15 @@ def _chained(a: Patterns, b: Patterns, chain: Chain, scales: BlockScales | None)
             codes_of = codes[i] if chain.sparse else None
             sums = add(how, Operands(stored[i], given, sums, codes_of, of_a, of_b))
         d[:, column : column + tile_n] = sums.reshape(-1, tile_n)
+
+    columns = range(0, right.shape[1], tile_n)
+    threads = min(thread_count(), len(columns))
+    if threads > 1 and len(left) * k * tile_n >= _WORTH:  # several chains at a time: none waits for another's step
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(chained, columns))
+    else:
+        for column in columns:
+            chained(column)
     values: Singles = to_float64(d[:m, :n], result).astype(np.float32)
     return values
 

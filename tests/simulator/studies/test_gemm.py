@@ -17,8 +17,8 @@ from isa import IsaError
 from simulator.cli import main
 from simulator.errors import ConfigError
 from simulator.studies.gemm import Tile, estimate, kernel_trace, parse_tile
+from simulator.studies.gemm.layout import layout
 from simulator.studies.gemm.tile import instructions
-from simulator.studies.gemm.trace import layout
 from simulator.studies.validation import gemm
 from simulator.timing.config import config_names, load_config
 from tests.support.cases import examples
@@ -165,6 +165,17 @@ def test_estimates() -> None:
     small = estimate(tile, 128, 256, 4096)
     assert small.waves == 1
     assert small.cycles < found.wave_cycles * 1.05
+
+
+def test_ctas_are_spread_over_sms_and_follow_each_other_in_places() -> None:
+    tile = parse_tile("64x64", "f16", stages=4)
+    grids = ((1, 1), (11, 12), (22, 24), (32, 33))
+    one, sms, places, more = (estimate(tile, 64 * rows, 64 * columns, 512) for rows, columns in grids)
+    assert one.resident == 4
+    assert [(x.waves, x.next_cycles > 0) for x in (one, sms, places, more)] == [(1, False)] * 3 + [(2, True)]
+    assert one.cycles <= sms.cycles < places.cycles  # a CTA has an SM for itself as long as there are any
+    assert more.cycles == places.cycles + more.next_cycles
+    assert more.next_cycles < places.wave_cycles + 900  # out of step, their epilogues do not meet
 
 
 def test_estimates_that_cannot_be_made() -> None:
