@@ -30,9 +30,8 @@ from simulator.program.data import store_all
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
 from simulator.simulation.group import Group, grouped
-from simulator.simulation.light import light_executors
 from simulator.simulation.observer import Observer
-from simulator.simulation.relevance import relevance
+from simulator.simulation.relevance import light_executors, relevance
 from simulator.simulation.repeats import Repeats
 from simulator.state import AddressError
 

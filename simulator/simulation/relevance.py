@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from isa.forms.mma import is_mma
 from isa.ptx.instruction import Address, Instruction, Operand, Predicate, Register, Vector
+from simulator.execute.cta_state import Executor
+from simulator.execute.dispatch import executor
 from simulator.execute.registry import of_operands_alone
-from simulator.execute.traffic import Traffic, traffic_of
+from simulator.execute.traffic import Traffic, by_addresses, traffic_of
 from simulator.program.lowering import Code, LoopEnd, Operation
 from simulator.state.registers import Numbering
 
@@ -174,3 +176,24 @@ def _names(operand: Operand) -> tuple[str, ...]:
         case Vector():
             return tuple(element.name for element in operand.elements if isinstance(element, Register))
     return ()
+
+
+# Execution for time alone
+
+
+def light_executors(relevance: Relevance) -> dict[int, Executor | None]:
+    """By index of each operation of a code what executes it; None: it need not be executed."""
+    return {use.operation.index: _light(use, relevance) for use in relevance.uses if use is not None}
+
+
+def _light(use: Use, relevance: Relevance) -> Executor | None:
+    instruction = use.operation.instruction
+    if use.operation.barrier is not None:
+        return executor(instruction)  # which the interpreter lets arrive
+    traffic = use.traffic
+    if not (use.effect or use.needed):
+        return None
+    if traffic is None or use.needed or traffic.size or "filled" in instruction.by_role:
+        return executor(instruction)
+    moves = any(site.writes and (relevance.shared if site.shared else relevance.outside) for site in traffic.sites)
+    return executor(instruction) if moves else by_addresses(instruction, traffic)

@@ -171,13 +171,6 @@ def test_addresses_from_memory() -> None:
     assert Counter(flat.notes[0, (0,), "wavefronts", 9]) == {(32,): 1, (1,): 299}
 
 
-def test_stops_without_values() -> None:
-    """A selector at which the chip stops is met where matrix instructions need not be executed."""
-    text = f".repeat 100 {{ {MATRIX.replace('0x0', '0x4')} }}"
-    _, lean = compare(Session(_trace(text)))
-    assert "selector 4" in lean.error
-
-
 def test_order_of_accesses() -> None:
     """What decides which accesses race is the same after each turn of a loop, and not the same before a barrier and
     after it."""
