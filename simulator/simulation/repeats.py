@@ -27,6 +27,7 @@ from simulator.state.registers import Numbering, Sort
 
 _VISITS = 130  # ends of turns that are remembered: two periods and a little more
 _LONGEST = 64  # turns of a period
+_EAGER = 12  # ends of turns that are all looked at; later ones now and then
 _PATIENCE = 12  # attempts, after which a loop is executed turn by turn
 _OVERHEAD = 200  # operations that could be executed in the time of finding out that a loop repeats
 _TURNS = 6  # turns that it takes to find out
@@ -222,6 +223,8 @@ class Repeats:
     def begin(self) -> None:
         """Puts a period on trial, if the last turns suggest one."""
         seen = len(self.moments)
+        if seen > _EAGER and seen % _EAGER != 1:
+            return
         last = self.moments[-1]
         for period in range(self.period, min(seen - 1, _LONGEST) + 1):
             if period in self.refused:
