@@ -174,7 +174,7 @@ def test_addresses_from_memory() -> None:
 def test_mask_behind_a_comparison() -> None:
     """A mask that keeps all that moves, where a comparison turns soon."""
     body = (
-        "mov.b32 %r3, 0; .repeat 40 { add.u32 %r3, %r3, 4; setp.lt.u32 %p0, %r3, 40; and.b32 %r2, %r3, 0xFFFFFFFC; "
+        "mov.b32 %r3, 0; .repeat 100 { add.u32 %r3, %r3, 4; setp.lt.u32 %p0, %r3, 40; and.b32 %r2, %r3, 0xFFFFFFFC; "
         "@%p0 ld.shared.b32 %r4, [%r2]; }"
     )
     compare(Session(_trace(body), "h100_sxm"))
