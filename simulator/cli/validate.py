@@ -98,7 +98,7 @@ def _validate(options: argparse.Namespace) -> tuple[str, int]:
     for result in validate(options.config, options.group, options.short):
         results.append(result)
         if sys.stderr.isatty():
-            say(f"{result.config} {result.group.name}: {len(result.rows)} rows")
+            say(f"{result.config_label} {result.group.name}: {len(result.rows)} rows")
     texts = {
         "csv": lambda: report.as_csv(results),
         "json": lambda: report.as_json(results),
@@ -171,6 +171,6 @@ def _headline_table(config: Config, lines: list[Headline]) -> str:
         (h.title, f"{h.mmas}", f"{h.cycles}", f"{h.fma_per_clk_sm:.0f}", f"{h.speedup:.2f}", f" {h.bound}", h.status)
         for h in lines
     ]
-    title = f"f16, cta_group::2, M = N = 256, K = 4096 on {config.name}, operands in place"
+    title = f"f16, cta_group::2, M = N = 256, K = 4096 on {config.label}, operands in place"
     head = f"{title}: from the first issue until the commit is seen"
     return "\n".join([head, *aligned(rows, "<>>>><<", widths=(45, 5, 7, 10, 8, 11, 0), gap=" "), ""])

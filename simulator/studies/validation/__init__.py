@@ -65,4 +65,4 @@ def validate(config: str | Config | None = None, names: Sequence[str] = (), shor
             raise ConfigError("--group", name, "no such group", ", ".join(legal))
     for one, group in pairs:
         if not names or group.name in names:
-            yield Result(one.name, one.title, group, tuple(group.rows(one, short)))
+            yield Result(one.name, one.title, group, tuple(group.rows(one, short)), one.own_path)

@@ -1,0 +1,52 @@
+"""The traces that come with tcsim, by their names: "digits/f16" is traces/digits/f16.trace."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from simulator.errors import TraceError
+from simulator.resources import folder
+
+
+def trace_names() -> list[str]:
+    """The names of the traces that come with tcsim."""
+    root = folder("traces")
+    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.trace"))
+
+
+def find_trace(name: str | Path) -> Path:
+    """The path of a trace: `name` itself if there is such a file, else that of the trace that comes with tcsim.
+
+    Raises:
+        TraceError: neither is there; names the traces that are, the nearest first.
+    """
+    path = Path(name)
+    shipped = folder("traces") / f"{name}.trace"
+    try:
+        if path.is_file() or not shipped.is_file():
+            path.stat()
+            return path
+        return shipped
+    except FileNotFoundError:
+        raise _unknown(str(name)) from None
+    except (OSError, ValueError) as error:
+        raise TraceError(
+            str(name)[:100],
+            0,
+            0,
+            f"cannot be the name of a file ({error})",
+            "the path of a trace, or the name of one that comes along",
+        ) from None
+
+
+def _unknown(name: str) -> TraceError:
+    """The error for a trace that is not there."""
+    names = trace_names()
+    near = get_close_matches(name.removesuffix(".trace"), names, len(names), 0.0)
+    meant = get_close_matches(name, near[:1]) or [full for full in near[:1] if full.endswith(f"/{name}")]
+    hint = f", did you mean '{meant[0]}'?" if meant else ""
+    if Path(name).suffix in (".trace", ".gz"):
+        near = near[:1]  # the name of a file: the others would not help
+    legal = f"the path of a trace, or one that comes with tcsim: {', '.join(near or names)}"
+    return TraceError(name, 0, 0, f"no such trace{hint} (No such file or directory)", legal)
