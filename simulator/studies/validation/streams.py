@@ -65,7 +65,8 @@ class Loop:
     @classmethod
     def of(cls, config: Config, body: tuple[Step, ...], registers: int) -> Loop:
         """The loop with this body; ConfigError for an instruction that the config has no time for."""
-        code = compile_code(linearise(Block((0,), (Repeat(1, body, 1),), 1)), config)
+        every = tuple(range(config.sm.warps))  # sequences have entries for each warp
+        code = compile_code(linearise(Block(every, (Repeat(1, body, 1),), 1)), config)
         return cls(config, expand(code, config), registers)
 
     def cycles(self, warps: int, count: int) -> int:
