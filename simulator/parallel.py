@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -83,7 +84,13 @@ class Parts:
 
 
 def worked(
-    work: Work, key: str, tasks: Iterator[tuple[int, Any]], workers: int, cluster: str, count: int
+    work: Work,
+    key: str,
+    tasks: Iterator[tuple[int, Any]],
+    workers: int,
+    cluster: str,
+    count: int,
+    tick: Callable[[], None] | None = None,
 ) -> Iterator[tuple[int, bytes]]:
     """The results of `work(key, block)` for each numbered block, in any order.
 
@@ -94,6 +101,7 @@ def worked(
         workers: how many processes.
         cluster: the address of a Dask scheduler, or "local"; "" for none.
         count: how many blocks there are.
+        tick: is called every second while other processes work.
     """
     if cluster:
         yield from _on_cluster(work, key, tasks, cluster)
@@ -101,17 +109,28 @@ def worked(
         for number, block in tasks:
             yield number, work(key, block)
     else:
-        with ProcessPoolExecutor(min(workers, count), initializer=_one_thread) as pool:
-            yield from _bounded(lambda block: pool.submit(work, key, block), tasks, 2 * workers)
+        with ProcessPoolExecutor(min(workers, count), initializer=_begin) as pool:
+            try:
+                yield from _bounded(lambda block: pool.submit(work, key, block), tasks, 2 * workers, tick)
+            except BaseException:
+                for process in list((pool._processes or {}).values()):  # there is no other way to end a block
+                    process.terminate()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
-def _one_thread() -> None:
-    """Keeps a process from starting threads of its own, since the processes share the cores."""
+def _begin() -> None:
+    """Keeps a process from starting threads of its own, since the processes share the cores, and from hearing Ctrl-C,
+    at which the process that started it ends it."""
     os.environ["TCSIM_THREADS"] = "1"
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _bounded(
-    submit: Callable[[Any], Future[bytes]], tasks: Iterator[tuple[int, Any]], ahead: int
+    submit: Callable[[Any], Future[bytes]],
+    tasks: Iterator[tuple[int, Any]],
+    ahead: int,
+    tick: Callable[[], None] | None = None,
 ) -> Iterator[tuple[int, bytes]]:
     """The results as they come, with no more than `ahead` blocks in progress."""
     running: dict[Future[bytes], int] = {}
@@ -120,7 +139,10 @@ def _bounded(
             running[submit(block)] = number
         if not running:
             return
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
+        done = wait(running, timeout=None if tick is None else 1, return_when=FIRST_COMPLETED).done
+        if tick is not None and not done:
+            tick()
+        for future in done:
             yield running.pop(future), future.result()
 
 

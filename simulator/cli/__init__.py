@@ -99,6 +99,13 @@ def _main(arguments: list[str]) -> int:
     return code
 
 
+def positive(text: str) -> int:
+    """An option's value as a number of at least 1."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of them; legal: 1 or more")
+    return int(text)
+
+
 def say(message: object) -> None:
     """Writes one line for a person to stderr."""
     print(f"tcsim: {message}", file=sys.stderr)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isa.errors import FAULT_POLICIES
-from simulator.cli import BAD, say
+from simulator.cli import BAD, positive, say
 from simulator.cli.answer import answer, format_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=FAULT_POLICIES,
         help="about undefined codes (default: the list's)",
     )
-    run.add_argument("--workers", type=_positive, default=1, help="processes (default 1)")
+    run.add_argument("--workers", type=positive, default=1, help="processes (default 1)")
     run.add_argument(
         "--dask", metavar="ADDRESS", default="", help="a Dask scheduler, or 'local' (needs the extra 'cluster')"
     )
@@ -82,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="sm_90a",
         help="only forms of this target (default sm_90a; 'any': each form on a target that has it)",
     )
-    forms.add_argument("--cases", type=_positive, default=4, help="sets of operands (default 4)")
+    forms.add_argument("--cases", type=positive, default=4, help="sets of operands (default 4)")
     forms.add_argument("--seed", type=int, default=0)
     forms.add_argument("--policy", choices=FAULT_POLICIES, default="hardware")
     forms.add_argument("--format", choices=("table", "markdown", "csv"), default="table")
@@ -92,14 +92,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     cost.add_argument("--tile", default="64x64x64", metavar="MxNxK", help="default 64x64x64")
     cost.add_argument("--type", default="f16", choices=("f16", "bf16", "s8"))
     cost.add_argument("--warps", default="2x2", metavar="MxN", help="default 2x2")
-    cost.add_argument("--stages", type=_positive, default=4)
+    cost.add_argument("--stages", type=positive, default=4)
     cost.add_argument("--config", default="h100_sxm")
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of them; legal: 1 or more")
-    return int(text)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.cli import DONE, NO, say
+from simulator.cli import DONE, NO, positive, say
 from simulator.cli.answer import UnreadableError, answer
 from simulator.tables import Table, aligned
 
 if TYPE_CHECKING:
+    from simulator.studies.validation import Progress
     from simulator.studies.validation.sparse_tcgen05 import Headline, Prediction
     from simulator.studies.validation.summary import Result
     from simulator.timing.config import Config
@@ -43,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="table",
         help="csv: every row; json: summaries and every row",
     )
+    add("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
     add("--plot", metavar="FILE.png", help="draw simulated over measured: .png, .svg or .pdf (needs matplotlib)")
     recorded = parser.add_mutually_exclusive_group()
     recorded.add_argument(
@@ -94,11 +97,9 @@ def _record_path(options: argparse.Namespace) -> Path:
 def _validate(options: argparse.Namespace) -> tuple[str, int]:
     from simulator.studies.validation import report, validate
 
-    results: list[Result] = []
-    for result in validate(options.config, options.group, options.short):
-        results.append(result)
-        if sys.stderr.isatty():
-            say(f"{result.config_label} {result.group.name}: {len(result.rows)} rows")
+    workers = options.workers or os.cpu_count() or 1
+    progress = _show if sys.stderr.isatty() else None
+    results = list(validate(options.config, options.group, options.short, workers=workers, progress=progress))
     texts = {
         "csv": lambda: report.as_csv(results),
         "json": lambda: report.as_json(results),
@@ -110,6 +111,19 @@ def _validate(options: argparse.Namespace) -> tuple[str, int]:
 
         write_plot(results, options.plot)
     return texts[options.format](), _recorded(options, results)
+
+
+_BAR = 30  # characters of the bar
+
+
+def _show(progress: Progress) -> None:
+    """Draws how far it is over what was drawn before; the line goes when all is done."""
+    text = ""
+    if progress.done < progress.count:
+        full = int(_BAR * progress.spent / max(progress.spent + progress.left, 1e-9))
+        bar = "#" * full + "." * (_BAR - full)
+        text = f"tcsim: [{bar}] {progress.done} of {progress.count} groups, about {progress.left:.0f} s left"
+    print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def _recorded(options: argparse.Namespace, results: list[Result]) -> int:

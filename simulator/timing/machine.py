@@ -13,12 +13,15 @@ from simulator.timing.counters import Counters
 from simulator.timing.events import Calendar
 from simulator.timing.model import StallReason
 from simulator.timing.observer import TimingObserver
-from simulator.timing.records import SmRecord
+from simulator.timing.records import SmRecord, plain
 from simulator.timing.warp import Warp
 
 
 class Machine(ABC):
     """An SM, or the two SMs of a pair of CTAs, as its units see it.
+
+    Args:
+        compiled: whether the compiled engine is to work on the record.
 
     Attributes:
         record: its state and its rules, as the compiled engine sees them.
@@ -34,8 +37,9 @@ class Machine(ABC):
         ctas: int,
         cta_warps: int,
         observer: TimingObserver | None,
+        compiled: bool,
     ) -> None:
-        self.record, self.calendar = SmRecord(), Calendar()
+        self.record, self.calendar = SmRecord() if compiled else plain(SmRecord)(), Calendar()
         self.config, self.warps, self.ctas, self.cta_warps, self.observer = config, warps, ctas, cta_warps, observer
         self.counters = Counters(len(warps), config.sm.sub_cores * ctas, ctas)
 

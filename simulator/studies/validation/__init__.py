@@ -5,11 +5,16 @@ Each module of groups has one line in `MODULES`. Its `GROUPS` holds the groups o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 
 from simulator.errors import ConfigError
-from simulator.studies.validation.group import Group, Groups
+from simulator.parallel import worked
+from simulator.studies.validation.group import Group, Groups, Row
 from simulator.studies.validation.summary import Result
 from simulator.timing.config import Config, config_names, load_config
 
@@ -23,6 +28,22 @@ MODULES = (
     "peaks",  # published peak rates
     "tcgen05",  # published streams of tcgen05.mma
 )
+SHORTEST = 2.0  # seconds of work for which a second process is worth its start
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a validation is.
+
+    Attributes:
+        done, count: groups that have run, and all groups.
+        spent, left: seconds since the start, and about how many it still takes.
+    """
+
+    done: int
+    count: int
+    spent: float
+    left: float
 
 
 def groups(name: str) -> tuple[Group, ...]:
@@ -34,13 +55,23 @@ def groups(name: str) -> tuple[Group, ...]:
     return tuple(collected)
 
 
-def validate(config: str | Config | None = None, names: Sequence[str] = (), short: bool = False) -> Iterator[Result]:
-    """Runs groups through the engine.
+def validate(
+    config: str | Config | None = None,
+    names: Sequence[str] = (),
+    short: bool = False,
+    *,
+    workers: int = 1,
+    progress: Callable[[Progress], None] | None = None,
+) -> Iterator[Result]:
+    """Runs groups through the engine. The results come in the order of configs and `MODULES`, and are the same for any
+    number of processes.
 
     Args:
         config: a config, its name or its path; None for all that come with tcsim and have rows.
         names: the names of the groups; all groups if there are none.
         short: whether a part of the rows is enough, which stands for all of them.
+        workers: how many processes; work of a second or two is done in this one.
+        progress: is told how far it is, after each group, and every second while other processes work.
 
     Raises:
         ConfigError: no such config, no rows for it, no such group, or a config that lacks an instruction that was
@@ -63,6 +94,48 @@ def validate(config: str | Config | None = None, names: Sequence[str] = (), shor
     for name in names:
         if name not in legal:
             raise ConfigError("--group", name, "no such group", ", ".join(legal))
-    for one, group in pairs:
-        if not names or group.name in names:
-            yield Result(one.name, one.title, group, tuple(group.rows(one, short)), one.own_path)
+    chosen_pairs = [(one, group) for one, group in pairs if not names or group.name in names]
+    for (one, group), rows in zip(chosen_pairs, _in_order(chosen_pairs, short, workers, progress), strict=True):
+        yield Result(one.name, one.title, group, rows, one.own_path)
+
+
+def _in_order(
+    pairs: Sequence[tuple[Config, Group]], short: bool, workers: int, progress: Callable[[Progress], None] | None
+) -> Iterator[tuple[Row, ...]]:
+    """The rows of each group, in the order of `pairs`, whichever is done first."""
+    total = sum(group.seconds for _, group in pairs)
+    if total < SHORTEST:
+        workers = 1
+    start, spent, expected, done = time.monotonic(), 0.0, 0.0, dict[int, tuple[Row, ...]]()
+
+    def tell() -> None:
+        if progress is not None:
+            slower = spent / expected if expected else 1.0
+            so_far = time.monotonic() - start
+            left = total * slower / max(min(workers, len(pairs)), 1) - so_far
+            progress(Progress(len(done), len(pairs), so_far, max(left, 0.0)))
+
+    tell()
+    order = sorted(range(len(pairs)), key=lambda n: -pairs[n][1].seconds if workers > 1 else n)
+    tasks = ((n, (pairs[n][0], pairs[n][1].name, short)) for n in order)
+    following = 0
+    for number, found in worked(_run, "", tasks, workers, "", len(pairs), tell):
+        done[number], took = pickle.loads(found)
+        spent, expected = spent + took, expected + pairs[number][1].seconds
+        tell()
+        while following in done:
+            yield done[following]
+            following += 1
+
+
+def _run(_: str, task: tuple[Config, str, bool]) -> bytes:
+    """The rows of a group, pickled, with the seconds that they took."""
+    config, name, short = task
+    (group,) = (group for group in groups(config.name) if group.name == name)
+    log, start = logging.getLogger("tcsim"), time.monotonic()
+    level = log.level
+    log.setLevel(logging.ERROR)  # how long a single run takes is not what one wants to know here
+    try:
+        return pickle.dumps((tuple(group.rows(config, short)), time.monotonic() - start))
+    finally:
+        log.setLevel(level)

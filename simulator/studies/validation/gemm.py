@@ -11,10 +11,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from simulator.program.blocks import Repeat
+from simulator.program.program import Program
+from simulator.program.reader import load
 from simulator.resources import folder
 from simulator.simulation.session import Session
 from simulator.studies.gemm.estimate import estimate
@@ -81,13 +85,27 @@ def _rows(wide: int | str, size: int, per_row: int, lane: int, x: int, y: int) -
     )
 
 
-def _cycles(text: str, config: Config) -> int:
-    return Session(text, config, arithmetic="none").time().cycles
+def _cycles(text: str, counts: Iterable[int], config: Config) -> list[int]:
+    """Cycles of a trace with each of these numbers of runs of its loop; the trace is read once."""
+    program = load(text)
+    return [Session(_repeated(program, count), config, arithmetic="none").time().cycles for count in counts]
+
+
+def _repeated(program: Program, count: int) -> Program:
+    """The program with another number of runs of its loops."""
+    blocks = (
+        replace(
+            block,
+            body=tuple(replace(node, count=count) if isinstance(node, Repeat) else node for node in block.body),
+        )
+        for block in program.blocks
+    )
+    return replace(program, blocks=tuple(blocks))
 
 
 def iteration(entry: dict[str, Any], config: Config) -> float:
     """Cycles of an iteration: the difference between two numbers of runs of the loop."""
-    few, many = (_cycles(loop_trace(entry, runs), config) for runs in (_FEW, _MANY))
+    few, many = _cycles(loop_trace(entry, _FEW), (_FEW, _MANY), config)
     return (many - few) / ((_MANY - _FEW) * int(entry["iterations"]))
 
 
@@ -193,8 +211,10 @@ _CHAIN = 8
 _LOAD = "ld.global.cg.b32 %r0, [%rd1]; cvt.u64.u32 %rd0, %r0; add.u64 %rd1, %rd0, 0;"
 
 
-def _difference(make: Any, config: Config, few: int, many: int) -> float:
-    return (_cycles(make(many), config) - _cycles(make(few), config)) / (many - few)
+def _round(text: str, config: Config, counts: tuple[int, int]) -> float:
+    """Cycles of a run of the loop of a trace: the difference between two numbers of runs."""
+    few, many = _cycles(text, counts, config)
+    return (many - few) / (counts[1] - counts[0])
 
 
 def memory_rows(config: Config, short: bool) -> list[Row]:
@@ -214,11 +234,11 @@ def _memory_row(line: dict[str, str], config: Config) -> Row:
     size, warps, count, groups = (int(line[key]) for key in ("bytes", "warps", "count", "groups"))
     keys = (("kernel", what), ("bytes", size), ("warps", warps), ("count", count), ("groups", groups))
     if what == "load":
-        simulated = _difference(lambda n: LOADS.format(rounds=n, loads=_LOAD * _CHAIN), config, 4, 12) / _CHAIN
+        simulated = _round(LOADS.format(rounds=4, loads=_LOAD * _CHAIN), config, (4, 12)) / _CHAIN
     elif what == "bulk copy":
-        simulated = _difference(lambda n: bulk_trace(size, 2 * n), config, 8, 24) / 2
+        simulated = _round(bulk_trace(size, 16), config, (16, 48))
     else:
-        simulated = _difference(lambda n: copy_trace(size, warps, count, groups, n), config, 16, 48) / groups
+        simulated = _round(copy_trace(size, warps, count, groups, 16), config, (16, 48)) / groups
     return Row(f"{what}, {size} bytes, {warps} warps, {count} in a group, {groups} groups", keys, measured, simulated)
 
 
@@ -259,8 +279,23 @@ GROUPS = {
             SOURCE,
             loop_rows,
             ("kernel", "type", "tile", "stages"),
+            seconds=16,
         ),
-        Group("memory", "loads and copies from L2 on one SM, cycles of a round", SOURCE, memory_rows, ("kernel",)),
-        Group("chip", "4096 x 4096 x 4096 on the whole chip, cycles of the kernel", SOURCE, chip_rows, ("type",)),
+        Group(
+            "memory",
+            "loads and copies from L2 on one SM, cycles of a round",
+            SOURCE,
+            memory_rows,
+            ("kernel",),
+            seconds=20,
+        ),
+        Group(
+            "chip",
+            "4096 x 4096 x 4096 on the whole chip, cycles of the kernel",
+            SOURCE,
+            chip_rows,
+            ("type",),
+            seconds=40,
+        ),
     )
 }

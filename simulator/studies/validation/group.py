@@ -51,6 +51,8 @@ class Group:
         split: names of the keys by which the printed table splits the group.
         absolute: whether errors are in the group's unit, and not relative to the measured number.
         note: what was left out, and why.
+        seconds: about how long the full form takes on one core. Where several work, the longest group goes first, and
+            the time left is told by it.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Group:
     split: tuple[str, ...] = ()
     absolute: bool = False
     note: str = ""
+    seconds: float = 0.1
 
     def error(self, row: Row) -> float:
         """The signed error of a row, in the way of this group."""

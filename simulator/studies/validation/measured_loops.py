@@ -29,10 +29,11 @@ from simulator.program.lowering import linearise
 from simulator.program.program import Program
 from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Numbering, Sort
+from simulator.studies.validation.streams import repeated
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop, by_warp
+from simulator.timing.model import Periodic, TimedCode, TimedLoop
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
@@ -113,33 +114,53 @@ class Loop:
             for register, value in part.registers.items():
                 machine.registers.write(np.array([warp]), [register], value[None, None, :], sort=Sort.WORD)
 
-    def simulated(self, config: Config, warps: int) -> float:
-        """Cycles of an iteration with this many warps in the CTA."""
-        low, high = (self.run(config, warps, count) for count in self.counts)
-        return (high - low) / (self.counts[1] - self.counts[0])
+    def on(self, config: Config) -> TimedParts:
+        """The loop as a chip runs it, compiled once for any number of warps; ConfigError for an instruction that the
+        config has no time for."""
+        numbering = Numbering(self.registers, 0, 0, 0)
+        every = tuple(range(config.sm.warps))
+        codes = []
+        for part, wavefronts in zip(self.parts, self.wavefronts, strict=True):
+            code = linearise(Block(every, (Repeat(1, part.steps, 0),), 0), numbering)
+            costs = {index: dict.fromkeys(every, Periodic(table[:, 0].tolist())) for index, table in wavefronts.items()}
+            timed = compile_code(code, config, costs)
+            for item, wait in zip(timed.items, (*part.waits, part.end), strict=True):
+                if isinstance(item, TimedLoop):
+                    item.unread = wait
+                else:
+                    item.reads = (*item.reads, *wait)
+            codes.append(timed)
+        return TimedParts(config, self, tuple(codes), numbering.total)
 
-    def run(self, config: Config, warps: int, count: int) -> int:
+
+@dataclass(frozen=True)
+class TimedParts:
+    """A measured loop on a chip.
+
+    Attributes:
+        codes: the code of each part of the loop.
+        registers: how many registers a warp has.
+    """
+
+    config: Config
+    loop: Loop
+    codes: tuple[TimedCode, ...]
+    registers: int
+
+    def simulated(self, warps: int) -> float:
+        """Cycles of an iteration with this many warps in the CTA."""
+        low, high = (self.run(warps, count) for count in self.loop.counts)
+        return (high - low) / (self.loop.counts[1] - self.loop.counts[0])
+
+    def run(self, warps: int, count: int) -> int:
         """Cycles of `count` iterations."""
         codes = []
-        numbering = Numbering(self.registers, 0, 0, 0)
-        for part, wavefronts in zip(self.parts, self.wavefronts, strict=True):
-            last = warps - 1 if part.last is None else part.last
-            ours = tuple(
-                warp
-                for warp in range(part.first, min(last, warps - 1) + 1)
-                if warp % config.sm.sub_cores in self.sub_cores
-            )
+        for part, code in zip(self.loop.parts, self.codes, strict=True):
+            last = warps - 1 if part.last is None else min(part.last, warps - 1)
+            ours = [w for w in range(part.first, last + 1) if w % self.config.sm.sub_cores in self.loop.sub_cores]
             if ours:
-                code = linearise(Block(ours, (Repeat(count, part.steps, 0),), 0), numbering)
-                costs = {index: by_warp(ours, np.repeat(table, len(ours), 1)) for index, table in wavefronts.items()}
-                timed = compile_code(code, config, costs)
-                for item, wait in zip(timed.items, (*part.waits, part.end), strict=True):
-                    if isinstance(item, TimedLoop):
-                        item.unread = wait
-                    else:
-                        item.reads = (*item.reads, *wait)
-                codes.append(timed)
-        return simulate(config, codes, warps, numbering.total).cycles
+                codes.append(repeated(code, ours, count))
+        return simulate(self.config, codes, warps, self.registers).cycles
 
 
 def read_loops(path: Path) -> Iterator[Loop]:

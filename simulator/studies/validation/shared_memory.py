@@ -55,8 +55,9 @@ def _measured(selected: Callable[[Loop], bool]) -> Callable[[Config, bool], list
     def rows(config: Config, short: bool) -> list[Row]:
         loops = [loop for loop in _loops() if selected(loop)]
         return [
-            Row(loop.name, (("kind", loop.kind), ("warps", warps)), cycles, loop.simulated(config, warps))
+            Row(loop.name, (("kind", loop.kind), ("warps", warps)), cycles, timed.simulated(warps))
             for loop in (loops[::SHORT] if short else loops)
+            for timed in [loop.on(config)]
             for warps, cycles in loop.cycles.items()
             if warps <= 8 or not short
         ]
@@ -105,7 +106,7 @@ def dependent(config: Config, short: bool) -> list[Row]:
         for row in _table("h100_dependent_loads.csv")
         for warps in [int(row["warps"])]
         if warps in (1, 8) or not short
-        for cycles in [_dependent(row["instruction"]).simulated(config, warps)]
+        for cycles in [_dependent(row["instruction"]).on(config).simulated(warps)]
     ]
 
 
@@ -135,7 +136,7 @@ def published(config: Config, short: bool) -> list[Row]:
         for row in _table("a100_ldmatrix.csv")
         for warps, ilp in [(int(row["warps"]), int(row["ilp"]))]
         if warps in (1, 8) or not short
-        for cycles in [_chains(row["instruction"], ilp).simulated(config, warps)]
+        for cycles in [_chains(row["instruction"], ilp).on(config).simulated(warps)]
     ]
 
 
@@ -147,6 +148,7 @@ _LOOPS = (
         "measured: H100 80GB, November 2026",
         dependent,
         ("instruction",),
+        seconds=1,
     ),
     Group(
         "shared",
@@ -154,6 +156,7 @@ _LOOPS = (
         _H100,
         _measured(lambda loop: loop.kind not in STEPS),
         ("kind", "warps"),
+        seconds=16,
     ),
     Group(
         "steps",
@@ -161,6 +164,7 @@ _LOOPS = (
         _H100,
         _measured(lambda loop: loop.kind in STEPS),
         ("kind", "warps"),
+        seconds=4,
     ),
 )
 _PUBLISHED = (

@@ -7,7 +7,8 @@ shorter one, so that start and end cancel.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from isa import Instruction, MmaForm, decode
 from isa.ptx.instruction import Immediate, Operand, Register, Vector
@@ -17,6 +18,8 @@ from simulator.program.lowering import linearise
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
+from simulator.timing.model import TimedCode
+from simulator.timing.sequences import expand
 from simulator.timing.tables import TensorClass
 
 BODY = 120  # instructions in the body of the loop, about: the loop's end costs nothing then
@@ -46,14 +49,41 @@ def instruction(form: MmaForm, first: Mapping[str, int]) -> Instruction:
     return Instruction(form, tuple(operands))
 
 
-def difference(config: Config, body: tuple[Step, ...], warps: int, counts: tuple[int, int], registers: int) -> int:
-    """How many cycles longer a loop of this many warps takes with the second count of iterations than with the
-    first."""
-    took = []
-    for count in counts:
-        block = Block(tuple(range(warps)), (Repeat(count, body, 1),), 1)
-        took.append(simulate(config, [compile_code(linearise(block), config, {})], warps, registers).cycles)
-    return took[1] - took[0]
+@dataclass(frozen=True)
+class Loop:
+    """A loop that is compiled once, for any number of warps and of iterations.
+
+    Attributes:
+        code: its code, with sequences in the place of instructions that the chip does not have.
+        registers: how many registers a warp has.
+    """
+
+    config: Config
+    code: TimedCode
+    registers: int
+
+    @classmethod
+    def of(cls, config: Config, body: tuple[Step, ...], registers: int) -> Loop:
+        """The loop with this body; ConfigError for an instruction that the config has no time for."""
+        every = tuple(range(config.sm.warps))  # sequences have entries for each warp
+        code = compile_code(linearise(Block(every, (Repeat(1, body, 1),), 1)), config)
+        return cls(config, expand(code, config), registers)
+
+    def cycles(self, warps: int, count: int) -> int:
+        """Cycles of `count` iterations in each of this many warps."""
+        return simulate(self.config, [repeated(self.code, range(warps), count)], warps, self.registers).cycles
+
+    def difference(self, warps: int, counts: tuple[int, int]) -> int:
+        """How many cycles longer the loop takes with the second count of iterations than with the first."""
+        few, many = (self.cycles(warps, count) for count in counts)
+        return many - few
+
+
+def repeated(code: TimedCode, warps: Sequence[int], count: int) -> TimedCode:
+    """The code of one loop for other warps and another number of iterations. The operations are shared."""
+    (end,) = code.ends.values()
+    end.count = count
+    return replace(code, warps=tuple(warps))
 
 
 def brief(opcode: str) -> str:
@@ -67,6 +97,7 @@ class Streams:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.known: dict[tuple[str, int, int, int], float] = {}
+        self.loops: dict[tuple[str, int, int], Loop] = {}
 
     def tensor_class(self, form: MmaForm) -> TensorClass:
         """The config's class of a form; ConfigError if it has none."""
@@ -98,10 +129,16 @@ class Streams:
         return self.known[key]
 
     def _run(self, form: MmaForm, chains: int, warps: int, length: int) -> float:
-        body = stream(form, chains, length or chains)
-        if not length:
-            length, body = chains, (*body, Step(decode(f"add.s32 %r{_COUNTER}, %r{_COUNTER}, 1;"), 1))
+        key = (self.tensor_class(form).name, chains, length)
+        if key not in self.loops:
+            self.loops[key] = self._loop(form, chains, length)
+        length = length or chains
         times = BODY // length  # a short body runs more often
         few, many = (count * times for count in COUNTS)
-        took = difference(self.config, body, warps, (few, many), _ACCUMULATORS + 4 * chains)
-        return took * chains / ((many - few) * length)
+        return self.loops[key].difference(warps, (few, many)) * chains / ((many - few) * length)
+
+    def _loop(self, form: MmaForm, chains: int, length: int) -> Loop:
+        body = stream(form, chains, length or chains)
+        if not length:
+            body = (*body, Step(decode(f"add.s32 %r{_COUNTER}, %r{_COUNTER}, 1;"), 1))
+        return Loop.of(self.config, body, _ACCUMULATORS + 4 * chains)

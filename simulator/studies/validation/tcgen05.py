@@ -160,6 +160,7 @@ def _group(metric: str, title: str, source: str, note: str = "") -> Group:
         _SPLIT,
         absolute=metric == "latency",
         note=note,
+        seconds=1,
     )
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -13,15 +18,17 @@ from typing import Any
 import pytest
 
 import simulator
-from isa import mma_form
+from isa import MmaForm, mma_form
 from simulator.errors import ConfigError
 from simulator.resources import folder
-from simulator.studies.validation import MODULES, groups, streams, validate
+from simulator.studies import validation
+from simulator.studies.validation import MODULES, groups, validate
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.mma import METRICS, SETS, figures
 from simulator.studies.validation.peaks import peaks
 from simulator.studies.validation.record import read_record, shipped, worse
 from simulator.studies.validation.sparse_tcgen05 import headline
+from simulator.studies.validation.streams import Streams
 from simulator.studies.validation.summary import Result
 from simulator.studies.validation.tcgen05 import PUBLISHED
 from simulator.timing.config import Config, config_names, load_config
@@ -51,17 +58,17 @@ QUICK = ("validate", "--config", QUICK_CONFIG)
 @pytest.fixture(autouse=True, scope="module")
 def streams_are_simulated_once() -> Iterator[None]:
     """The same streams on the same configs, which many tests of this module ask for."""
-    known: dict[str, int] = {}
-    simulate = streams.difference
+    known: dict[str, float] = {}
+    simulate = Streams._run
 
-    def difference(config: Config, *arguments: Any) -> int:
-        key = repr((config, arguments))
+    def run(self: Streams, form: MmaForm, *arguments: int) -> float:
+        key = repr((self.config, form.opcode, arguments))
         if key not in known:
-            known[key] = simulate(config, *arguments)
+            known[key] = simulate(self, form, *arguments)
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streams, "difference", difference)
+        patch.setattr(Streams, "_run", run)
         yield
 
 
@@ -428,6 +435,89 @@ def test_headline(tcsim: Tcsim) -> None:
     assert {p["status"] for p in report["predictions"]} == {"assumed"}
     code, out, _ = tcsim("validate", "--config", "b200", "--headline", "--format", "csv")
     assert len(list(csv.DictReader(out.splitlines()))) == 6
+
+
+# Several processes
+
+
+def test_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same results in the same order as of one process, also where the last group is done first."""
+    monkeypatch.setattr(validation, "SHORTEST", 0)
+    one = list(validate(QUICK_CONFIG))
+    assert list(validate(QUICK_CONFIG, workers=2)) == one
+    used: list[int] = []
+
+    def backwards(work: Any, key: str, tasks: Any, workers: int, *rest: Any) -> Iterator[tuple[int, bytes]]:
+        used.append(workers)
+        yield from reversed([(number, work(key, task)) for number, task in tasks])
+
+    monkeypatch.setattr(validation, "worked", backwards)
+    assert list(validate(QUICK_CONFIG, workers=2)) == one
+    assert used == [2]
+
+
+def test_the_longest_group_is_started_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+
+    def noted(_: str, task: tuple[Config, str, bool]) -> bytes:
+        started.append(task[1])
+        return pickle.dumps(((), 1.0))
+
+    def here(work: Any, key: str, tasks: Any, *rest: Any) -> Iterator[tuple[int, bytes]]:
+        yield from [(number, work(key, task)) for number, task in tasks]
+
+    monkeypatch.setattr(validation, "_run", noted)
+    monkeypatch.setattr(validation, "worked", here)
+    list(validate("h100_sxm", workers=2))
+    seconds = {group.name: group.seconds for group in groups("h100_sxm")}
+    assert started == sorted(seconds, key=lambda name: -seconds[name]) != list(seconds)
+
+
+def test_progress(tcsim: Tcsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal a bar, which is gone in the end; elsewhere nothing. The answer is the same."""
+    monkeypatch.setattr(validation, "SHORTEST", 0)
+    code, quiet, err = tcsim(*QUICK, "--format", "csv")
+    assert (code, err) == (0, "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for workers in ("1", "2"):
+        code, out, err = tcsim(*QUICK, "--format", "csv", "--workers", workers)
+        assert (code, out) == (0, quiet)
+        assert "tcsim: [" in err
+        assert all(f"] {done} of 3 groups, about " in err for done in (0, 1, 2))
+        assert err.endswith(" left\x1b[K\r\x1b[K")
+        assert "\n" not in err
+
+
+_SLOW = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from simulator.cli import main
+from simulator.studies import validation
+from simulator.studies.validation.group import Group
+
+def rows(config, short):
+    os.write(1, b"begun\\n")
+    time.sleep(60)
+
+validation.groups = lambda name: tuple(Group(of, "cycles", "measured: nowhere", rows, seconds=9) for of in "ab")
+sys.exit(main(["validate", "--config", "rtx4090", "--workers", sys.argv[1], "--record", sys.argv[2]]))
+"""
+
+
+@pytest.mark.parametrize(("workers", "everyone"), [("1", True), ("2", True), ("2", False)])
+def test_an_interrupted_run(tmp_path: Path, workers: str, everyone: bool) -> None:
+    """Ctrl-C, which every process hears, or a signal to the first alone: one line, at once, and no record."""
+    command = [sys.executable, "-c", _SLOW, workers, str(tmp_path / "errors.json")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
+    ) as run:
+        assert run.stdout is not None
+        for _ in range(int(workers)):
+            assert run.stdout.readline() == "begun\n"
+        (os.killpg if everyone else os.kill)(run.pid, signal.SIGINT)
+        out, err = run.communicate(timeout=30)
+    assert (run.returncode, out, err) == (130, "", "tcsim: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 # What ptxas knows
