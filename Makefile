@@ -20,7 +20,7 @@ help:
 	@echo "make notebooks runs the lessons again and writes notebooks/*.ipynb"
 	@echo "make bench     speed, as ratios against other ways to do the same"
 
-INSTALLED := pyproject.toml hatch_build.py $(wildcard simulator/arithmetic/compiled/*.[ch])
+INSTALLED := pyproject.toml hatch_build.py $(wildcard simulator/*/compiled/*.[ch]) simulator/timing/records.py
 
 $(VENV)/run.stamp: $(INSTALLED)
 	$(PYTHON) -m venv $(VENV)

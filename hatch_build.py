@@ -1,5 +1,5 @@
-"""Builds the compiled kernel into the wheel where there is a C compiler; without one the wheel is pure Python and
-everything runs in numpy."""
+"""Builds the compiled kernel (arithmetic and the timing engine) into the wheel where there is a C compiler; without one
+the wheel is pure Python and everything runs in numpy and Python."""
 
 from __future__ import annotations
 

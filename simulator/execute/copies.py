@@ -25,7 +25,7 @@ from simulator.state.mbarrier import joined
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError, Addresses, wavefronts
 
-_BULK_UNIT = 16  # bytes that address and size are multiples of; PTX ISA 9.0, 9.7.9.25.4.1
+BULK_UNIT = 16  # bytes that address and size are multiples of; PTX ISA 9.0, 9.7.9.25.4.1
 
 
 @prepares("ld.global")
@@ -173,13 +173,13 @@ def bulk_copy(instruction: Instruction, form: Form) -> Executor:
 
 def _bulk_copy(machine: CtaState, warp: int, where: int, origin: int, barrier: int, size: int) -> Fact:
     """Executes one bulk copy of a thread; returns its fact."""
-    if size % _BULK_UNIT:
-        raise AddressError(f"cp.async.bulk of {size} bytes", f"a multiple of {_BULK_UNIT}")
+    if size % BULK_UNIT:
+        raise AddressError(f"cp.async.bulk of {size} bytes", f"a multiple of {BULK_UNIT}")
     target, offset = machine.located(where)
     holder, barrier_offset = machine.located(barrier)
-    pieces = np.arange(0, size, _BULK_UNIT, dtype=np.int64)
-    machine.memory.check(origin + pieces, _BULK_UNIT, _BULK_UNIT)
-    data = machine.memory.data[origin : origin + size].reshape(1, -1, _BULK_UNIT)
+    pieces = np.arange(0, size, BULK_UNIT, dtype=np.int64)
+    machine.memory.check(origin + pieces, BULK_UNIT, BULK_UNIT)
+    data = machine.memory.data[origin : origin + size].reshape(1, -1, BULK_UNIT)
     if size:
         raced(machine, target.shared.write((offset + pieces)[None], data, machine.actors(np.array([warp], np.intp))))
     phase = holder.mbarriers.at(barrier_offset)

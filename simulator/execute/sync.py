@@ -225,7 +225,8 @@ class _Awaited(NamedTuple):
 
     def __str__(self) -> str:
         place = f"shared[{self.offset}]" + (f" of CTA {self.cta.rank}" if len(self.cta.ctas) > 1 else "")
-        return f"phase {self.phase} of the mbarrier at {place}, which lacks {self.barrier.lacks() or 'nothing'}"
+        phase = self.phase + self.barrier.left_out
+        return f"phase {phase} of the mbarrier at {place}, which lacks {self.barrier.lacks() or 'nothing'}"
 
 
 @prepares("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity")

@@ -7,17 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction
-from simulator.execute.copies import fetched
+from simulator.execute.copies import BULK_UNIT, fetched
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor, guarded
 from simulator.execute.memory import filled
 from simulator.execute.operands import addresses
 from simulator.execute.registry import longest
 from simulator.state.registers import Warps
-from simulator.state.shared import Addresses, wavefronts
+from simulator.state.shared import LINE_BYTES, Addresses, wavefronts
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,14 @@ class Traffic:
         sites: where it accesses memory, in the order in which addresses are checked.
         data: operands whose values it writes to memory, or which say how much of them.
         kind: the kind of its `FetchFacts`; empty for an access to shared memory alone.
+        size: the operand that says how many bytes are accessed; empty where `Site.width` says it. Such an instruction
+            does more than access memory.
     """
 
     sites: tuple[Site, ...]
     data: tuple[str, ...] = ()
     kind: str = ""
+    size: str = ""
 
 
 def _matrices(instruction: Instruction, form: Form) -> Traffic:
@@ -74,6 +78,10 @@ def _copy(instruction: Instruction, form: Form) -> Traffic:
     return Traffic(sites, ("filled",), "cached copy" if "ca" in form.qualifiers else "copy")
 
 
+def _bulk_copy(instruction: Instruction, form: Form) -> Traffic:
+    return Traffic((Site("from", False, BULK_UNIT), Site("to", True, BULK_UNIT, writes=True)), size="size")
+
+
 _TRAFFIC: dict[str, Callable[[Instruction, Form], Traffic]] = {
     "ldmatrix": _matrices,
     **dict.fromkeys(("ld.shared", "ld.shared::cta"), _access(True, False)),
@@ -81,6 +89,7 @@ _TRAFFIC: dict[str, Callable[[Instruction, Form], Traffic]] = {
     "ld.global": _access(False, False, "load"),
     "st.global": _access(False, True, "store"),
     **dict.fromkeys(("cp.async.ca", "cp.async.cg"), _copy),
+    "cp.async.bulk": _bulk_copy,
 }
 
 
@@ -102,7 +111,8 @@ def by_addresses(instruction: Instruction, traffic: Traffic) -> Executor:
 
 def _by_addresses(instruction: Instruction, traffic: Traffic) -> Executor:
     read = [addresses(instruction[site.role]) for site in traffic.sites]
-    last: dict[tuple[int, bytes], tuple[list[Addresses], Outcome]] = {}
+    last: dict[tuple[int, bytes], tuple[list[Addresses], Outcome, NDArray[np.int64] | None]] = {}
+    written = next((place for place, site in enumerate(traffic.sites) if site.shared), None)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         places = [
@@ -111,25 +121,33 @@ def _by_addresses(instruction: Instruction, traffic: Traffic) -> Executor:
         ]
         key = machine.rank, warps.tobytes() if machine.active is None else warps.tobytes() + machine.active.tobytes()
         known = last.get(key)
-        if known is not None and all(
-            np.array_equal(place, before) for place, before in zip(places, known[0], strict=True)
-        ):
+        moves = [None if known is None else _move(place, known[0][i]) for i, place in enumerate(places)]
+        if known is not None and all(move == 0 for move in moves):
             return known[1]
         for site, place in zip(traffic.sites, places, strict=True):
             size = (machine.shared if site.shared else machine.memory).data.size
             if place.min() < 0 or place.max() + site.width > size or (place % site.width).any():
                 return executor(instruction)(machine, warps)  # with its guard, which lets the same threads take part
-        outcome = _outcome(machine, traffic, places)
-        last[key] = places, outcome
+        width, taken = traffic.sites[0].width, None
+        if known is not None and all(move is not None for move in moves):
+            last[key] = places, known[1], known[2]
+            return known[1]
+        if known is not None and written is not None and moves[written] is not None:
+            taken = known[2]
+        elif written is not None:
+            taken = wavefronts(places[written], width)
+        outcome = Outcome(taken)
+        if traffic.kind:
+            outcome = Outcome(facts=fetched(machine, traffic.kind, places[0], width, taken))
+        last[key] = places, outcome, taken
         return outcome
 
     return run
 
 
-def _outcome(machine: CtaState, traffic: Traffic, places: list[Addresses]) -> Outcome:
-    """What the instruction's own executor tells of its time."""
-    width = traffic.sites[0].width
-    if not traffic.kind:
-        return Outcome(wavefronts(places[0], width))
-    written = [wavefronts(place, site.width) for place, site in zip(places, traffic.sites, strict=True) if site.shared]
-    return Outcome(facts=fetched(machine, traffic.kind, places[0], width, written[0] if written else None))
+def _move(places: Addresses, before: Addresses) -> int | None:
+    """By how many bytes all addresses have moved on, if that is a whole number of lines, so that an access takes the
+    same time; else None."""
+    moved = places - before
+    first = int(moved[0, 0])
+    return first if first % LINE_BYTES == 0 and bool((moved == first).all()) else None

@@ -122,21 +122,33 @@ class Follower:
             addressing |= _mask(self.numbering.numbers((base,)))
             if steps.any():
                 where = addresses(operand)(machine, group.warps)[:, : site.lanes]
-                self.site(site, machine, where, steps, active)
+                width = np.full(where.shape, site.width, np.int64)
+                if use.traffic.size:
+                    width = reader(instruction[use.traffic.size])(machine, group.warps)[:, 0].astype(np.int64)
+                self.site(site, machine, (where, steps, width), active)
                 if site.writes:
                     if self.shared if site.shared else self.outside:
                         raise NotForetoldError
                 elif use.needed or (self.shared and len(use.traffic.sites) > 1):
                     if site.shared:
                         raise NotForetoldError
-                    self.zeros.append((where, steps, site.width))
+                    taking = np.ones(where.shape, np.bool_) if active is None else active
+                    self.zeros.append((where[taking], steps[taking], int(width[taking].max())))
+        filled = instruction.by_role.get("filled")
+        if filled is not None and _mask(self.numbering.numbers((str(filled),))) & self.moving[number]:
+            raise NotForetoldError
         if use.reads & self.moving[number] & ~addressing:
             raise NotForetoldError
 
     def site(
-        self, site: Site, machine: CtaState, where: NDArray[np.int64], steps: Steps, active: Lanes | None
+        self,
+        site: Site,
+        machine: CtaState,
+        moving: tuple[NDArray[np.int64], Steps, NDArray[np.int64]],
+        active: Lanes | None,
     ) -> None:
-        """Checks the addresses of one place of an access."""
+        """Checks the addresses of one place of an access, their steps, and how many bytes each accesses."""
+        where, steps, width = moving
         if site.shared and not self.lean:
             raise NotForetoldError
         taking = np.ones(where.shape, np.bool_) if active is None else active[:, : site.lanes]
@@ -148,7 +160,7 @@ class Follower:
             if some.size and int(some[0]) % unit:
                 raise NotForetoldError(unit // gcd(int(some[0]), unit))
         size = (machine.shared if site.shared else machine.memory).data.size
-        self.foresight.within(where[taking], steps[taking], 0, size - site.width)
+        self.foresight.within(where[taking], steps[taking], 0, size - width[taking])
 
     def zeros_until(self, machine: CtaState, turns: int) -> bool:
         """Whether all that was loaded from addresses that move is zero, and stays so for this many turns."""

@@ -30,9 +30,8 @@ from simulator.program.data import store_all
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
 from simulator.simulation.group import Group, grouped
-from simulator.simulation.light import light_executors
 from simulator.simulation.observer import Observer
-from simulator.simulation.relevance import relevance
+from simulator.simulation.relevance import light_executors, relevance
 from simulator.simulation.repeats import Repeats
 from simulator.state import AddressError
 
@@ -161,7 +160,8 @@ class Interpreter:
         self.repeats: Repeats | None = None
         self.light: dict[int, dict[int, Executor | None]] = {}
         if lean or (flat and _without_values(program, machines, self.observers)):
-            relevant = relevance(program.codes, program.numbering, undefined=not lean)
+            beside = any(op.instruction.form.asynchronous for op, _ in program.operations)
+            relevant = relevance(program.codes, program.numbering, undefined=not lean, memory=beside)
             by_code = {id(code): found for code, found in zip(program.codes, relevant, strict=True)}
             if lean:
                 self.light = {code: light_executors(found) for code, found in by_code.items()}
@@ -362,11 +362,10 @@ def _note_unwritten(group: Group, item: Operation, machine: CtaState) -> None:
 
 
 def _without_values(program: Program, machines: list[CtaState], observers: Sequence[Observer]) -> bool:
-    """Whether a run is one whose values nobody asks for, and whose instructions all work on one CTA's warps alone."""
+    """Whether a run is one whose values nobody asks for, and which is of one CTA."""
     return (
         not observers
         and program.ctas == 1
-        and not any(op.instruction.form.asynchronous for op, _ in program.operations)
         and not any(op.instruction.form.time is Time.CLUSTER_BARRIER for op, _ in program.operations)
         and all(machine.arithmetic == "none" and not machine.listeners for machine in machines)
     )

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from isa.forms.mma import is_mma
 from isa.ptx.instruction import Address, Instruction, Operand, Predicate, Register, Vector
+from simulator.execute.cta_state import Executor
+from simulator.execute.dispatch import executor
 from simulator.execute.registry import of_operands_alone
-from simulator.execute.traffic import Traffic, traffic_of
+from simulator.execute.traffic import Traffic, by_addresses, traffic_of
 from simulator.program.lowering import Code, LoopEnd, Operation
 from simulator.state.registers import Numbering
 
@@ -62,10 +64,12 @@ class Relevance:
         return tuple(numbers)
 
 
-def relevance(codes: Sequence[Code], numbering: Numbering, *, undefined: bool) -> list[Relevance]:
+def relevance(
+    codes: Sequence[Code], numbering: Numbering, *, undefined: bool, memory: bool = False
+) -> list[Relevance]:
     """What decides the time of each of a program's codes, which share memory; with `undefined`, also what decides which
-    undefined cases are met."""
-    shared = outside = False
+    undefined cases are met; with `memory`, all that memory holds is taken to decide something."""
+    shared = outside = memory
     while True:
         analyses = [_Analysis(code, numbering, undefined, shared, outside).result() for code in codes]
         found = any(each.shared for each in analyses), any(each.outside for each in analyses)
@@ -97,6 +101,8 @@ class _Analysis:
             return fixed, every, writes, guard, None, self.undefined
         if traffic is None:
             return every, every, writes, guard, None, True
+        if traffic.size:
+            return every, every, writes, guard, traffic, True
         fixed = self.named(instruction, (*(site.role for site in traffic.sites), "filled"))
         for site in traffic.sites:
             if site.writes and (self.shared if site.shared else self.outside):
@@ -170,3 +176,24 @@ def _names(operand: Operand) -> tuple[str, ...]:
         case Vector():
             return tuple(element.name for element in operand.elements if isinstance(element, Register))
     return ()
+
+
+# Execution for time alone
+
+
+def light_executors(relevance: Relevance) -> dict[int, Executor | None]:
+    """By index of each operation of a code what executes it; None: it need not be executed."""
+    return {use.operation.index: _light(use, relevance) for use in relevance.uses if use is not None}
+
+
+def _light(use: Use, relevance: Relevance) -> Executor | None:
+    instruction = use.operation.instruction
+    if use.operation.barrier is not None:
+        return executor(instruction)  # which the interpreter lets arrive
+    traffic = use.traffic
+    if not (use.effect or use.needed):
+        return None
+    if traffic is None or use.needed or traffic.size or "filled" in instruction.by_role:
+        return executor(instruction)
+    moves = any(site.writes and (relevance.shared if site.shared else relevance.outside) for site in traffic.sites)
+    return executor(instruction) if moves else by_addresses(instruction, traffic)

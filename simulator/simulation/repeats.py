@@ -27,6 +27,7 @@ from simulator.state.registers import Numbering, Sort
 
 _VISITS = 130  # ends of turns that are remembered: two periods and a little more
 _LONGEST = 64  # turns of a period
+_EAGER = 12  # ends of turns that are all looked at; later ones now and then
 _PATIENCE = 12  # attempts, after which a loop is executed turn by turn
 _OVERHEAD = 200  # operations that could be executed in the time of finding out that a loop repeats
 _TURNS = 6  # turns that it takes to find out
@@ -61,6 +62,7 @@ class Trial:
         memory: what else decides what happens, at its beginning.
         marks: how many executions had been noted of each operation of each group.
         met: undefined cases so far.
+        phases: of each CTA, the phases of its mbarriers.
     """
 
     turns: int
@@ -70,6 +72,7 @@ class Trial:
     memory: tuple[object, ...]
     marks: Counter[Place]
     met: list[Counter[str]]
+    phases: list[dict[int, int]]
 
 
 class Repeats:
@@ -206,8 +209,11 @@ class Repeats:
         for machine in self.machines:
             if self.shared:
                 state.append(machine.shared.data.tobytes())
+            barriers = machine.mbarriers if "mbarriers" in vars(machine) else None
+            state += [barriers and barriers.state(), machine.tmem.state() if "tmem" in vars(machine) else None]
             if not self.lean:
-                state += [machine.shared.order(), machine.registers.written.tobytes()]
+                state.append(machine.shared.order(barriers.clocks() if barriers is not None else ()))
+                state.append(machine.registers.written.tobytes())
                 state.append(machine.copies.state() if "copies" in vars(machine) else None)
         state.append(tuple(len(group.unwritten) for group in self.groups))
         return tuple(state)
@@ -217,6 +223,8 @@ class Repeats:
     def begin(self) -> None:
         """Puts a period on trial, if the last turns suggest one."""
         seen = len(self.moments)
+        if seen > _EAGER and seen % _EAGER != 1:
+            return
         last = self.moments[-1]
         for period in range(self.period, min(seen - 1, _LONGEST) + 1):
             if period in self.refused:
@@ -231,7 +239,8 @@ class Repeats:
                     continue
             self.period = period
             follower = Follower(self.numbering, steps, lean=self.lean, shared=self.shared, outside=self.outside)
-            self.trial = Trial(period, last, follower, steps, self.memory(), self.marks(), self.met())
+            memory, marks = self.memory(), self.marks()
+            self.trial = Trial(period, last, follower, steps, memory, marks, self.met(), self.phases())
             return
 
     def steps(self, before: Moment, after: Moment) -> dict[int, dict[int, Steps]] | None:
@@ -304,6 +313,9 @@ class Repeats:
                 bank, index = banks[sort], register - self.numbering.first(sort)
                 moved = bank[group.warps, index].astype(np.uint64) + (steps * np.int64(turns)).view(np.uint64)
                 bank[group.warps, index] = moved.astype(bank.dtype)
+        for machine, phases in zip(self.machines, trial.phases, strict=True):
+            for place, barrier in machine.mbarriers.live.items() if phases else ():
+                barrier.left_out += turns * (barrier.phase - phases[place])
         for machine, before in zip(self.machines, trial.met, strict=True):
             for name, count in (machine.met - before).items():
                 machine.met[name] += turns * count
@@ -321,6 +333,15 @@ class Repeats:
     def met(self) -> list[Counter[str]]:
         """The undefined cases of each CTA so far."""
         return [Counter(machine.met) for machine in self.machines]
+
+    def phases(self) -> list[dict[int, int]]:
+        """The phases of the mbarriers of each CTA, by their places."""
+        return [
+            {place: barrier.phase for place, barrier in machine.mbarriers.live.items()}
+            if "mbarriers" in vars(machine)
+            else {}
+            for machine in self.machines
+        ]
 
 
 def _noted(group: Group) -> Iterator[tuple[str, int, Executions[Any]]]:

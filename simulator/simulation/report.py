@@ -120,6 +120,8 @@ class Report:
         distances: by name, how far each of `arrays` is from the one of `exact`.
         exact_left_out: why there are no exact results; empty if there are.
         work: what a roofline needs.
+        skipped_turns: turns of loops, of all warps, that were not executed for their addresses and wavefronts, because
+            it was certain what they give.
     """
 
     trace: str
@@ -146,6 +148,7 @@ class Report:
     distances: dict[str, Distance] = field(default_factory=dict)
     exact_left_out: str = ""
     work: Work = field(default_factory=Work)
+    skipped_turns: int = 0
 
     @property
     def distance(self) -> Distance | None:
@@ -343,6 +346,7 @@ FIGURES = (
     Figure("exact_nan", "exact_nan", lambda run: run.distance and run.distance.nan),
     Figure("exact_largest_ulp", "exact_largest_ulp", lambda run: run.distance and run.distance.largest_ulp),
     Figure("skipped_cycles", "skipped_cycles", lambda run: run.skipped_cycles),
+    Figure("skipped_turns", "skipped_turns", lambda run: run.skipped_turns),
     Figure("", "assumed_tables", lambda run: len(run.assumed)),
 )
 """The headline of a run, for JSON and for DataFrames, in the order of the columns."""

@@ -66,6 +66,7 @@ def report_of(
             *(["values alone: without a config there are no cycles"] if config is None else []),
         ],
         skipped_cycles=timing.skipped,
+        skipped_turns=executed.skipped,
         arrays=executed.arrays,
         exact=exact.arrays,
         distances=exact.distances,

@@ -38,7 +38,7 @@ def run(
         config: name of a config that comes with tcsim, path of a TOML file, or a loaded config; None or "none": values
             alone, as the chips of the trace's own target give them, in no time.
         arithmetic: "chip" (the bits that the chip gives), "exact" (exact sums, which go from one matrix instruction to
-            the next and are rounded once, where something else reads them) or "none" (time alone).
+            the next and are rounded once, where something else reads them) or "none" (time alone, no arrays).
         undefined: "hardware" (what a chip was measured to do, counted in the report) or "raise".
         compare: how many matrix instructions to compare with the exact result.
         exact: whether to compute the exact results of the whole trace beside the chip's; None: if its matrix

@@ -97,11 +97,13 @@ class Mbarrier(PhaseCounter):
 
     Attributes:
         word: the bits in shared memory.
+        left_out: phases that were completed in turns of loops that were not executed.
         released, completed: what those who arrived have released, in all phases and in the completed ones; one array
             for each CTA's memory.
     """
 
     word: int = 0
+    left_out: int = 0
     released: list[Clocks] = field(default_factory=list)
     completed: list[Clocks] = field(default_factory=list)
 
@@ -158,6 +160,17 @@ class Mbarriers:
                 rule="barrier-use",
             )
         return barrier
+
+    def state(self) -> tuple[object, ...]:
+        """All that decides what the mbarriers do from now on, but for the clocks that were released."""
+        return tuple(
+            (place, b.expected, b.pending, b.transactions, b.parity, b.word, len(b.released), len(b.completed))
+            for place, b in sorted(self.live.items())
+        )
+
+    def clocks(self) -> list[Clocks]:
+        """What was released to those who wait."""
+        return [clocks for _, b in sorted(self.live.items()) for clocks in (*b.released, *b.completed)]
 
     def arrive(
         self, address: int, count: int = 1, *, expect: int = 0, drop: bool = False, complete: bool = True

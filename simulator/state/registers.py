@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +62,7 @@ class Place(NamedTuple):
         return f"{self.sort.prefix}{self.number}"
 
 
+@lru_cache(maxsize=1 << 12)
 def register_place(name: str) -> Place | None:
     """The place that a register name stands for, (Sort.WIDE, 3) for "%rd3"; None for a name that is not a trace
     register."""

@@ -3,6 +3,7 @@ barrier separates them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -65,9 +66,13 @@ class SharedMemory:
         them."""
         self._history.synchronise(warps)
 
-    def order(self) -> bytes:
-        """A digest of what decides which accesses race from now on: equal where the same accesses will race."""
-        return self._history.order()
+    def order(self, released: Sequence[NDArray[np.int32]] = ()) -> bytes:
+        """A digest of what decides which accesses race from now on: equal where the same accesses will race.
+
+        Args:
+            released: clocks that may be acquired later, see `simulator.state.mbarrier`.
+        """
+        return self._history.order(released)
 
     def _check(self, addresses: Addresses, width: int) -> None:
         if addresses.size and (addresses.min() < 0 or addresses.max() + width > self.data.size):
@@ -125,7 +130,7 @@ class _History:
         self.seen[warps] = clocks
         self.clock[warps] += 1
 
-    def order(self) -> bytes:
+    def order(self, released: Sequence[NDArray[np.int32]]) -> bytes:
         """A digest of all that `read` and `write` compare: of the counts of each warp only their order matters."""
         digest = blake2b(self.writer.tobytes())
         written = self.written.copy()
@@ -133,11 +138,12 @@ class _History:
             mine = self.writer == warp
             occurring = np.zeros(clock + 2, np.bool_)
             occurring[[0, clock + 1]] = True  # that of no access, and the current one
-            for counts in (self.reads[warp], self.seen[:, warp], written[mine]):
+            clocks = np.array([each[warp] for each in released], np.int32)
+            for counts in (self.reads[warp], self.seen[:, warp], written[mine], clocks):
                 occurring[counts + 1] = True
             ranks = np.cumsum(occurring, dtype=np.int32)
             written[mine] = ranks[written[mine] + 1]
-            for counts in (self.reads[warp], self.seen[:, warp]):
+            for counts in (self.reads[warp], self.seen[:, warp], clocks):
                 digest.update(ranks[counts + 1].tobytes())
             digest.update(ranks[-1:].tobytes())
         digest.update(np.where(self.writer >= 0, written, 0).tobytes())
@@ -166,9 +172,9 @@ def wavefronts(addresses: Addresses, width: int) -> NDArray[np.int64]:
     fresh = np.ones(words.shape, np.bool_)
     fresh[..., 1:] = words[..., 1:] != words[..., :-1]
     banks = words % BANKS
-    counts = np.zeros((warps, lanes // group, BANKS), np.int64)
-    index = np.indices(words.shape)
-    np.add.at(counts, (index[0], index[1], banks), fresh)
+    parts = warps * (lanes // group)
+    bins = banks.reshape(parts, -1) + np.arange(parts)[:, None] * BANKS
+    counts = np.bincount(bins[fresh.reshape(parts, -1)], minlength=parts * BANKS).reshape(warps, -1, BANKS)
     total: NDArray[np.int64] = counts.max(axis=-1).sum(axis=-1)
     return total
 

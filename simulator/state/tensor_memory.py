@@ -8,6 +8,7 @@ policy: nothing is known of what a chip does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,12 @@ class TensorMemory:
         self._owned = np.zeros(COLUMNS, np.bool_)
         self._ever = np.zeros(COLUMNS, np.bool_)
         self._smallest_so_far = COLUMNS
+
+    def state(self) -> tuple[object, ...]:
+        """All that decides what its users meet from now on."""
+        arrays = (self.words, self.written, self._owned, self._ever)
+        held = tuple(self.allocations), self.relinquished, tuple(sorted(self.collectors.items())), self._smallest_so_far
+        return *held, blake2b(b"".join(array.tobytes() for array in arrays)).digest()
 
     def allocate(self, columns: int, where: str = "") -> int | None:
         """Allocates `columns` columns and returns the first of them, or None if there is no room now: the instruction

@@ -69,9 +69,9 @@ class Asynchronous:
         ctas = machine.ctas
         self.queues: list[deque[Entry]] = [deque() for _ in range(ctas)]
         self.full = array("q", [0] * ctas)  # whether each queue holds as many instructions as it can
-        link(machine.record, queue_full=self.full)
+        self.room_since = array("q", [0] * ctas)  # when each queue had room again after it was full
+        link(machine.record, queue_full=self.full, room_since=self.room_since)
         self.free = [0] * ctas  # when each unit takes the next instruction
-        self.room_since = [0] * ctas  # when each queue had room again after it was full
         self.ticks: list[At | None] = [None] * ctas  # the next look at each queue
         self.flights: dict[At, tuple[Barrier, ...]] = {}  # arrivals on their way
         self.phases: dict[Barrier, WaitedFor] = {}

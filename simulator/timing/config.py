@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,15 @@ class Config:
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
         """The class of matrix instructions that a form belongs to; None if the config has none for it."""
-        return next((c for c in self.tensor if c.matches(form)), None)
+        known = self._classes.get(id(form))
+        if known is None or known[0] is not form:  # of a copy of the config in another process, identities are others
+            known = self._classes[id(form)] = form, next((c for c in self.tensor if c.matches(form)), None)
+        return known[1]
+
+    @cached_property
+    def _classes(self) -> dict[int, tuple[MmaForm, TensorClass | None]]:
+        """Forms that have been looked up, by their identity, with their classes."""
+        return {}
 
     def tensor_cycles(self, form: MmaForm) -> int:
         """Cycles for which an instruction, or the matrix instructions of its sequence, take a tensor pipe; 0 for one

@@ -10,10 +10,13 @@ import ctypes
 from isa.forms.record import Unit
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
-from simulator.timing.model import TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.records import NEVER, SmRecord
 from simulator.timing.warp import Warp
+
+# found sooner than members of their enums
+_TENSOR = Unit.TENSOR
+_TCGEN05 = Unit.TCGEN05
 
 
 class SubCore(Pipes):
@@ -30,9 +33,19 @@ class SubCore(Pipes):
     def __init__(self, number: int, config: Config, sm: SmRecord, warps: list[Warp], unlike_margin: int) -> None:
         super().__init__(number, config, warps)
         self.sm, self.policy, self.unlike_margin = sm, config.issue.policy, unlike_margin
+        self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Asynchronous | None = None
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
         self.warps, self.warps_array = len(warps), ctypes.addressof(self.addresses)
+
+    def order(self, first: int) -> list[int]:
+        """The places of its warps in the order in which the policy asks them, if it remembers the warp at `first`."""
+        places = range(len(self.mine))
+        if self.policy == "oldest":
+            return list(places)
+        if self.policy == "greedy-oldest":
+            return [first, *(place for place in places if place != first)]
+        return [(first + place) % len(places) for place in places]
 
     def wake(self, cycle: int) -> None:
         """Plans to look at the warps in `cycle`, unless that is planned for an earlier cycle already."""
@@ -43,45 +56,38 @@ class SubCore(Pipes):
         """The first cycle, from `soonest` on, in which a warp can issue; NEVER if all wait for others."""
         first = NEVER
         for warp in self.mine:
-            if not (warp.done or warp.blocked):
-                operation = warp.operation
-                if not self.stalls(warp, operation):
-                    cycle = self.earliest(warp, operation)
-                    if cycle <= soonest:
-                        return soonest
-                    first = min(first, cycle)
+            if warp.done or warp.blocked:
+                continue
+            cycle = self.earliest(warp)
+            if cycle < first and not self.stalls(warp):
+                if cycle <= soonest:
+                    return soonest
+                first = cycle
         return first
 
-    def stalls(self, warp: Warp, operation: TimedOperation) -> bool:
-        """Whether the operation finds no room in the queue of the SM's tcgen05 unit."""
-        return operation.unit is Unit.TCGEN05 and self.queues is not None and bool(self.queues.full[warp.cta])
+    def stalls(self, warp: Warp) -> bool:
+        """Whether the warp's next operation finds no room in the queue of the SM's tcgen05 unit."""
+        queues = self.queues
+        return queues is not None and bool(queues.full[warp.cta]) and warp.operation.unit is _TCGEN05
 
-    def earliest(self, warp: Warp, operation: TimedOperation) -> int:
+    def earliest(self, warp: Warp) -> int:
         """The first cycle in which the warp can issue its next operation, if no other warp issues before."""
-        cycle = self.pipe_free(operation)
-        return max(cycle, warp.operands_ready, warp.issue_not_before)
+        return max(self.pipe_free(warp.operation), warp.operands_ready, warp.issue_not_before)
 
     def queue_free(self, warp: Warp) -> int:
         """The cycle from which the queue of the SM's tcgen05 unit can take an instruction of this sub-core."""
-        return max(self.free[Unit.TCGEN05], self.queues.room_since[warp.cta] if self.queues is not None else 0)
+        return max(self.free[_TCGEN05], self.queues.room_since[warp.cta] if self.queues is not None else 0)
 
     def choose(self, now: int) -> Warp | None:
         """The warp to issue from: the first in the policy's order among those that can issue."""
         if self.last_issue >= now:
             return None
-        count = len(self.mine)
-        first = 0 if self.policy == "oldest" else self.favourite
-        if self.policy == "greedy-oldest":
-            order = [first, *(i for i in range(count) if i != first)]
-        else:
-            order = [(first + i) % count for i in range(count)]
-        for place in order:
+        for place in self.orders[self.favourite]:
             warp = self.mine[place]
-            if warp.done or warp.blocked or warp.issue_not_before > now or warp.operands_ready > now:
+            if warp.issue_not_before > now or warp.operands_ready > now or warp.done or warp.blocked:
                 continue
-            operation = warp.operation
-            if not self.stalls(warp, operation) and self.pipe_free(operation) <= now:
-                self.favourite = (place + 1) % count if self.policy == "round-robin" else place
+            if self.pipe_free(warp.operation) <= now and not self.stalls(warp):
+                self.favourite = (place + 1) % len(self.mine) if self.policy == "round-robin" else place
                 return warp
         return None
 
@@ -91,7 +97,7 @@ class SubCore(Pipes):
         tick = -1 if self.tick == NEVER else self.tick - now
         oldest = min((warp.last for warp in self.mine if not (warp.done or warp.blocked)), default=now)
         pipe = (-1, -1)
-        if self.free[Unit.TENSOR] + self.unlike_margin > oldest:
+        if self.free[_TENSOR] + self.unlike_margin > oldest:
             pipe = (self.result_until, self.dense)
         free = (cycle - now if cycle + self.unlike_margin > oldest else NEVER for cycle in self.free)
         until = (max(self.reads_until - now, 0), max(self.stores_until - now, 0))

@@ -39,9 +39,9 @@ class Engine:
         ahead: the compiled engine, if there is one and nobody observes the run.
     """
 
-    def __init__(self, sm: Sm) -> None:
+    def __init__(self, sm: Sm, ahead: bool) -> None:
         self.sm = sm
-        self.ahead = compiled.CompiledEngine(sm) if sm.observer is None and sm.warps and compiled.available() else None
+        self.ahead = compiled.CompiledEngine(sm) if ahead else None
         self.skipper = Skipper(sm, self.ahead.state if self.ahead is not None else None)
         if sm.observer is not None:
             sm.observer.attach(sm.counters, sm.warps, sm.codes, sm.config.sm.sub_cores, sm.margin)
@@ -75,13 +75,19 @@ class Engine:
             outcome, core = self.ahead.run(until)
             if outcome is compiled.Outcome.NOTHING_BEFORE:
                 return False
-            if outcome is compiled.Outcome.BOUNDARY:
+            if outcome is compiled.Outcome.START:
+                warp = core.mine[sm.record.started_warp]
+                sm.lasts(sm.now + sm.start(core, warp, warp.operation, sm.now))
+            elif outcome is compiled.Outcome.BOUNDARY:
                 place, loop = self.ahead.boundary
                 self.skipper.look(sm.warps[place], loop)
             if outcome is not compiled.Outcome.FOR_PYTHON:
                 return True
         else:
-            core = min(sm.cores, key=lambda core: core.tick)  # of equals the first
+            core = sm.cores[0]
+            for other in sm.cores:
+                if other.tick < core.tick:  # of equals the first
+                    core = other
             if core.tick >= until:
                 return False
         sm.record.now = core.tick
@@ -172,5 +178,8 @@ def simulate(
     Raises:
         DeadlockError: warps are unfinished and nothing is left to happen.
     """
-    sm = Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer)
-    return Engine(sm).run()
+    ahead = observer is None and compiled.available()
+    sm = Sm(
+        config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead
+    )
+    return Engine(sm, ahead).run()

@@ -13,7 +13,7 @@ from simulator.timing.counters import Counters
 from simulator.timing.events import Calendar
 from simulator.timing.model import StallReason
 from simulator.timing.observer import TimingObserver
-from simulator.timing.records import SmRecord
+from simulator.timing.records import SmRecord, plain
 from simulator.timing.warp import Warp
 
 
@@ -34,8 +34,9 @@ class Machine(ABC):
         ctas: int,
         cta_warps: int,
         observer: TimingObserver | None,
+        compiled: bool,
     ) -> None:
-        self.record, self.calendar = SmRecord(), Calendar()
+        self.record, self.calendar = SmRecord() if compiled else plain(SmRecord)(), Calendar()
         self.config, self.warps, self.ctas, self.cta_warps, self.observer = config, warps, ctas, cta_warps, observer
         self.counters = Counters(len(warps), config.sm.sub_cores * ctas, ctas)
 

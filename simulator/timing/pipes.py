@@ -13,6 +13,12 @@ from simulator.timing.model import TimedOperation
 from simulator.timing.records import NEVER, CoreRecord, link
 from simulator.timing.warp import Warp
 
+# found sooner than members of their enums
+_TENSOR = Unit.TENSOR
+_ALU = Unit.ALU
+_FMA = Unit.FMA
+_CONTROL = Unit.CONTROL
+
 
 class Pipes(CoreRecord):
     """The pipes of one sub-core: see `CoreRecord`.
@@ -31,29 +37,33 @@ class Pipes(CoreRecord):
     def pipe_free(self, operation: TimedOperation) -> int:
         """The cycle from which the operation's unit can take it: results of the tensor pipe come out one after the
         other."""
-        cycle = self.free[operation.unit]
-        if operation.unit is Unit.TENSOR:
-            return max(cycle + max(self.result_until - operation.result_from, 0), self.stores_until)
+        unit = operation.unit
+        cycle = self.free[unit]
+        if unit is _TENSOR:
+            late = self.result_until - operation.result_from
+            if late > 0:
+                cycle += late
+            return self.stores_until if self.stores_until > cycle else cycle
         return cycle
 
     def take(self, warp: Warp, operation: TimedOperation, now: int) -> None:
         """Occupies the tensor or an integer pipe."""
         unit, begin = operation.unit, now
-        if unit is Unit.TENSOR:
+        if unit is _TENSOR:
             if self.dense and operation.sparse:
                 begin = max(now, self.free[unit] + self.config.pipe.sparse_after_dense)
             self.result_until, self.dense = operation.result_until, not operation.sparse
             self.reads_until = now + operation.ports
         self.free[unit] = begin + operation.interval
-        if unit is Unit.CONTROL and self.config.sequences is not None:
+        if unit is _CONTROL and self.config.sequences is not None:
             self.last_issue = now + self.config.sequences.fetch
-        elif unit is Unit.ALU or unit is Unit.FMA:
-            if self.reads_until <= now < self.free[Unit.TENSOR] and len(operation.reads) > 2:
-                self.free[Unit.TENSOR] += self.config.pipe.three_registers
+        elif unit is _ALU or unit is _FMA:
+            if self.reads_until <= now < self.free[_TENSOR] and len(operation.reads) > 2:
+                self.free[_TENSOR] += self.config.pipe.three_registers
             self.free[unit] += self.collide(warp, now)
         if operation.compare:  # before the warp's next issue, so that it has one to come at most
             warp.comparison = now + operation.compare
-        if unit is Unit.TENSOR and self.reads_until > now:
+        if unit is _TENSOR and self.reads_until > now:
             for other in self.mine:
                 if other.comparison > now:
                     self.collide(other, other.comparison)
@@ -64,5 +74,5 @@ class Pipes(CoreRecord):
         lost = max(min(self.reads_until - cycle, most), 0)
         if lost:
             warp.issue_not_before += lost
-            self.free[Unit.TENSOR] += lost
+            self.free[_TENSOR] += lost
         return lost

@@ -32,7 +32,7 @@ from simulator.timing.machine import Machine
 from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, has_jobs, registers_of
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.reasons import BY_NUMBER, PIPE_TAKEN, PRODUCED_BY
-from simulator.timing.records import ASLEEP, NEVER
+from simulator.timing.records import ASLEEP, NEVER, plain
 from simulator.timing.schedule import extra, schedule
 from simulator.timing.sequences import expand
 from simulator.timing.shared_memory import SharedMemory
@@ -40,6 +40,10 @@ from simulator.timing.warp import Warp, warps_of
 
 ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
 _PIPES = (Unit.TENSOR, Unit.ALU)  # whose cycles are counted
+_SCOREBOARD = (int(Unit.SHARED), int(Unit.GLOBAL))  # which say when their results are there
+# found sooner than members of their enums
+_TENSOR, _ALU, _SHARED, _BARRIER, _TCGEN05 = Unit.TENSOR, Unit.ALU, Unit.SHARED, Unit.BARRIER, Unit.TCGEN05
+_DEPENDENCY, _ISSUE, _ISSUED = StallReason.DEPENDENCY, StallReason.ISSUE, StallReason.ISSUED
 
 
 class Sm(Machine):
@@ -48,6 +52,7 @@ class Sm(Machine):
     Args:
         codes: the programs; changed: sequences are expanded, and compiled waits written into them.
         skip: whether to stop at ends of loops, so that repetitions can be skipped.
+        compiled: whether the compiled engine is to work on the records.
 
     Attributes:
         margin: cycles for which a result can matter after it is there.
@@ -67,16 +72,18 @@ class Sm(Machine):
         ctas: int,
         sms: int,
         observer: TimingObserver | None,
+        compiled: bool,
     ) -> None:
         self.codes = codes = [expand(code, config) for code in codes]
         for code in codes:
             schedule(code.items, config)
-        placed = warps_of(codes, warps, registers_of(codes, registers), config.sm.sub_cores)
-        super().__init__(config, placed, ctas=ctas, cta_warps=warps, observer=observer)
+        kind, core_kind = (Warp, SubCore) if compiled else (plain(Warp), plain(SubCore))
+        placed = warps_of(codes, warps, registers_of(codes, registers), config.sm.sub_cores, kind)
+        super().__init__(config, placed, ctas=ctas, cta_warps=warps, observer=observer, compiled=compiled)
         self.record.sms, self.record.skip = ctas, skip
         unlike = config.pipe.sparse_after_dense + max((c.result_until for c in config.tensor), default=0)
         self.cores = [
-            SubCore(number, config, self.record, [warp for warp in placed if warp.core == number], unlike)
+            core_kind(number, config, self.record, [warp for warp in placed if warp.core == number], unlike)
             for number in range(config.sm.sub_cores * ctas)
         ]
         self.barriers = [Barriers(warps) for _ in range(ctas)]
@@ -126,25 +133,26 @@ class Sm(Machine):
     def prepare(self, warp: Warp) -> None:
         """Works out when the operands of the warp's next operation are ready, and for which of them it waits."""
         operation = warp.operation
-        ready, extra = warp.ready, self.extra[operation.unit]
-        latest, source = 0, int(Unit.TENSOR)
-        if operation.unit is Unit.SHARED:
-            latest, source = warp.access, Unit.SHARED
+        ready, pinned, extra = warp.ready, warp.pinned, self.extra[operation.unit]
+        latest, source = 0, int(_TENSOR)
+        if operation.unit is _SHARED:
+            latest, source = warp.access, _SHARED
+        passed = warp.last - self.margin  # what was there by then is no matter
         for register in operation.reads:
-            producer = warp.producers[register]
-            cycle = ready[register] + extra[producer] + (operation.forwarding_penalty if producer == Unit.ALU else 0)
-            if cycle > latest:
-                latest, source = cycle, producer
+            if ready[register] > passed:
+                producer = warp.producers[register]
+                cycle = ready[register] + extra[producer] + (operation.forwarding_penalty if producer == _ALU else 0)
+                if cycle > latest:
+                    latest, source = cycle, producer
         for register in operation.writes:
-            producer = warp.producers[register]
-            if producer in (Unit.SHARED, Unit.GLOBAL):  # a scoreboard says when it is there
-                cycle = ready[register]
-            else:
-                cycle = ready[register] - operation.latency + 1
-            if cycle > latest:
-                latest, source = cycle, producer
-            if warp.pinned[register] > latest:
-                latest, source = warp.pinned[register], Unit.SHARED
+            if ready[register] > passed:
+                producer, cycle = warp.producers[register], ready[register]
+                if producer not in _SCOREBOARD:
+                    cycle += 1 - operation.latency
+                if cycle > latest:
+                    latest, source = cycle, producer
+            if pinned[register] > latest:
+                latest, source = pinned[register], _SHARED
         warp.operands_ready, warp.operands_reason = latest, self.produced_by[source]
 
     def issue(self, core: SubCore, warp: Warp, now: int) -> None:
@@ -162,25 +170,24 @@ class Sm(Machine):
     def account(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
         """Counts where the warp's cycles since its last issue went: waits that the compiler wrote, releases, operands,
         the unit, the scheduler."""
-        counted, base, cycle = self.counters.stalls, warp.base, warp.last + 1
-        stalls: list[Stall] | None = None if self.observer is None else []
-        for until, reason in (
-            (warp.operands_not_before, StallReason.DEPENDENCY),
-            (warp.issue_not_before, warp.issue_not_before_reason),
-            (warp.operands_ready, warp.operands_reason),
-            (
-                core.pipe_free(operation) if operation.unit is not Unit.TCGEN05 else core.queue_free(warp),
-                self.pipe_taken[operation.unit],
-            ),
-            (now, StallReason.ISSUE),
-        ):
-            if until > cycle:
-                counted[base + reason] += until - cycle
-                if stalls is not None:
-                    stalls.append(Stall(BY_NUMBER[reason], cycle, until))
-                cycle = until
-        counted[base + (StallReason.SEQUENCE if operation.part else StallReason.ISSUED)] += 1
-        if self.observer is not None and stalls is not None:
+        counted, base, cycle, stalls = self.counters.stalls, warp.base, warp.last + 1, list[Stall]()
+        if cycle < now:
+            unit = operation.unit
+            free = core.pipe_free(operation) if unit is not _TCGEN05 else core.queue_free(warp)
+            for until, reason in (
+                (warp.operands_not_before, _DEPENDENCY),
+                (warp.issue_not_before, warp.issue_not_before_reason),
+                (warp.operands_ready, warp.operands_reason),
+                (free, self.pipe_taken[unit]),
+                (now, _ISSUE),
+            ):
+                if until > cycle:
+                    counted[base + reason] += until - cycle
+                    if self.observer is not None:
+                        stalls.append(Stall(BY_NUMBER[reason], cycle, until))
+                    cycle = until
+        counted[base + (StallReason.SEQUENCE if operation.part else _ISSUED)] += 1
+        if self.observer is not None:
             self.observer.issue(core, warp, operation, now, stalls)
 
     def start(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
@@ -189,14 +196,14 @@ class Sm(Machine):
         unit, latency = operation.unit, operation.latency
         warp.operands_not_before = now + operation.operand_stall
         warp.issue_not_before, warp.issue_not_before_reason = now + operation.stall, operation.stall_reason
-        if unit is Unit.BARRIER:
+        if unit is _BARRIER:
             self.arrive(warp, operation, now)
             return 1
         if unit in ASYNCHRONOUS:
             return self.launch(core, warp, operation, now)
         if operation.jobs is not None:
             return self.memory.launch(core, warp, operation, now) if self.memory is not None else 1
-        if unit is Unit.SHARED:
+        if unit is _SHARED:
             latency = self.access(core, warp, operation, now)
         else:
             core.take(warp, operation, now)

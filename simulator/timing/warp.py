@@ -26,7 +26,7 @@ class Warp(WarpRecord):
 
     def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
         super().__init__(place=place, base=place * REASONS, cta=cta, last=-1)
-        self.id, self.code, self.core = number, code, core
+        self.id, self.code, self.core, self.program = number, code, core, code.items
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
         self.ready, self.pinned = _zeros(registers), _zeros(registers)
@@ -48,9 +48,7 @@ class Warp(WarpRecord):
     @property
     def operation(self) -> TimedOperation:
         """Its next operation."""
-        operation = self.code.items[self.pc]
-        assert isinstance(operation, TimedOperation)
-        return operation
+        return self.program[self.pc]  # type: ignore[return-value] # never the end of a loop, which takes no time
 
     def wait_until(self, cycle: int, reason: StallReason) -> None:
         """Lets the warp issue nothing before this cycle, and notes why."""
@@ -125,11 +123,13 @@ def _zeros(count: int) -> array[int]:
     return array("q", bytes(8 * count))
 
 
-def warps_of(codes: list[TimedCode], cta_warps: int, registers: int, sub_cores: int) -> list[Warp]:
-    """The warps that have a program, by number."""
+def warps_of(
+    codes: list[TimedCode], cta_warps: int, registers: int, sub_cores: int, kind: type[Warp] = Warp
+) -> list[Warp]:
+    """The warps that have a program, by number; `kind` is their class."""
     programs = {warp: code for code in codes for warp in code.warps if code.items}
     warps = []
     for place, (number, code) in enumerate(sorted(programs.items())):
         cta, local = divmod(number, max(cta_warps, 1))
-        warps.append(Warp(number, code, registers, place, cta, cta * sub_cores + local % sub_cores))
+        warps.append(kind(number, code, registers, place, cta, cta * sub_cores + local % sub_cores))
     return warps

@@ -17,6 +17,9 @@ from simulator.faults import MmaTarget, single_bits
 from simulator.layout import form_layout
 from simulator.program import load
 from simulator.resources import folder
+from simulator.simulation.session import Session
+from simulator.studies.gemm.estimate import estimate
+from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.streams import stream
 from simulator.timing import compiled
 from simulator.timing.config import load_config
@@ -125,12 +128,53 @@ def pairs() -> list[Pair]:
             16 * 16,
         ),
         *engines(),
+        *flat_loops(),
         Pair(
             "a loop of 1,000,000 repetitions against 100, repetitions skipped",
             repeated(1_000_000),
             1_000_000,
             repeated(100),
             100,
+        ),
+    ]
+
+
+def flat_loops() -> list[Pair]:
+    """Time alone of long loops, all of it, against shorter ones and against execution turn by turn."""
+    tile = Tile("f16", 128, 128, 64, 2, 2, 4, True)
+
+    def streamed(turns: int, flat: bool = True) -> Callable[[], object]:
+        text = f"""
+            .trace 1
+            .target sm_90a
+            .warps 8
+            .shared 65536
+            .warp 0-7 {{
+                mov.u32 %r20, %tid.x; shl.b32 %r20, %r20, 4;
+                .repeat {turns} {{
+                    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r0, %r1, %r2, %r3}}, [%r20];
+                    {OPCODE} {{%r8, %r9, %r10, %r11}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5, %r6, %r7}},
+                        {{%r8, %r9, %r10, %r11}}, %r12, 0x0;
+                }}
+            }}
+            """
+        return lambda: Session(text, "h100_sxm").time(flat=flat)
+
+    return [
+        Pair("8 warps of ldmatrix and mma.sp, 1,000,000 turns against 100", streamed(1_000_000), 1, streamed(100), 1),
+        Pair(
+            "8 warps of ldmatrix and mma.sp, each turn of 1,000: left out against executed",
+            streamed(1000),
+            1,
+            streamed(1000, flat=False),
+            1,
+        ),
+        Pair(
+            "a GEMM of 4096 x 4096, K = 65,536 against K = 4,096",
+            lambda: estimate(tile, 4096, 4096, 65536),
+            1,
+            lambda: estimate(tile, 4096, 4096, 4096),
+            1,
         ),
     ]
 

@@ -31,7 +31,9 @@ class RandomProgram:
         self.warps = int(self.random.choice([1, 2, 3, 4]))
         self.global_bytes = int(self.random.choice([_GLOBAL, _GLOBAL, 5000]))
         self.barriers = self.warps > 1 and self.chance(0.4)
-        self.blocks = 1 if self.barriers or self.warps == 1 or self.chance(0.6) else 2
+        self.blocks = 1 if self.warps == 1 or self.chance(0.6) else 2
+        self.barrier = str(self.random.choice(["bar.sync 0;", f"bar.sync 1, {32 * self.warps};"]))
+        self.meetings = [self.one((3, 9, 30)) for _ in range(self.one((1, 1, 2)))] if self.barriers else []
 
     def text(self) -> str:
         """The trace."""
@@ -45,7 +47,10 @@ class RandomProgram:
         first = 0
         for block in range(self.blocks):
             last = self.warps - 1 if block == self.blocks - 1 else first
-            parts += [f".warp {first}-{last} {{", *self.start(), *self.body(0, 1), "}"]
+            parts += [f".warp {first}-{last} {{", *self.start(), *self.body(0, 1)]
+            for count in self.meetings:
+                parts += [f".repeat {count} {{", *self.body(2, count), self.barrier, "}"]
+            parts.append("}")
             first = last + 1
         return "\n".join(parts) + "\n"
 
@@ -87,8 +92,8 @@ class RandomProgram:
         """One statement or a few that belong together."""
         kinds = (self.counter, self.work, self.work, self.shared, self.outside, self.compare, self.matrix)
         kind = kinds[int(self.random.choice(len(kinds), p=[0.24, 0.16, 0.1, 0.2, 0.12, 0.12, 0.06]))]
-        if self.barriers and self.chance(0.08):
-            return "bar.sync 0;"
+        if self.barriers and self.blocks == 1 and self.chance(0.08):
+            return self.barrier
         return kind()
 
     def guard(self) -> str:

@@ -59,9 +59,8 @@ class Writer:
                 f"mov.u32 %r{d}, {random.randrange(99)};",
                 f"add.s32 %r{d}, %r{a}, {random.randrange(9)};",
                 f"and.b32 %r{d}, %r{a}, %r{b};",
-                f"mad.lo.s32 %r{d}, %r{a}, %r{b}, %r{a};",
-                f"add.s32 %r50, %r50, {random.choice([4, 16, 64, 128])};",
-                "and.b32 %r50, %r50, 8176;",
+                f"mad.lo.s32 %r{d}, %r{a}, %r{b}, %r{random.randrange(24, 32)};",
+                f"add.s32 %r50, %r50, {random.choice([4, 16, 64, 128])}; and.b32 %r50, %r50, 8188;",
             ]
         )
 

@@ -11,6 +11,7 @@ from simulator.layout import form_layout
 from simulator.views.drawing.registers import matrix_panels
 from simulator.views.drawing.svg import figure
 from tests.benchmarks import __main__ as benchmarks
+from tests.benchmarks.bare_simpy import Loop
 from tests.benchmarks.pictures import with_matplotlib
 from tests.benchmarks.plain import plain_mma_sp
 
@@ -26,6 +27,12 @@ def test_the_benchmarks_print_a_ratio_each(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(benchmarks, "pairs", lambda: [benchmarks.Pair("same", lambda: None, 1, lambda: None, 1)])
     benchmarks.main()
     assert "same" in capsys.readouterr().out
+
+
+def test_the_timed_loop_is_one_loop() -> None:
+    """As many instructions as the bare model has, and no shorter for being skipped."""
+    timed = Loop()
+    assert timed(skip=True).cycles == timed(skip=False).cycles
 
 
 def test_both_pictures_have_every_cell() -> None:

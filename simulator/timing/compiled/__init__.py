@@ -29,6 +29,7 @@ class Outcome(IntEnum):
     FOR_PYTHON = 1
     BOUNDARY = 2
     PAUSE = 3
+    START = 4
 
 
 def available() -> bool:
@@ -49,6 +50,7 @@ class CompiledEngine:
         self._number = ctypes.c_int64()
         self._words = array("q", bytes(8 * _STATE))
         self._kept: list[object] = []  # what the records point to
+        self._registers: dict[tuple[int, ...], array[int]] = {}
         self._rules()
         self._parts()
 
@@ -111,13 +113,14 @@ class CompiledEngine:
             StallReason.SHARED,
         )
         extra = array("q", [cycles for row in sm.extra for cycles in row])
-        counters, full = sm.counters, array("q", [0] * sm.ctas)
+        record.started = -1
+        counters, none = sm.counters, array("q", [0] * sm.ctas)
         link(record, extra=extra, pipe_taken=sm.pipe_taken, produced_by=sm.produced_by)
         link(record, stalls=counters.stalls, issued=counters.issued, shared_busy=counters.shared)
         link(record, tensor_busy=counters.busy[Unit.TENSOR], alu_busy=counters.busy[Unit.ALU])
         if sm.queues is None:
-            link(record, queue_full=full)
-        self._kept += (extra, full)
+            link(record, queue_full=none, room_since=none)
+        self._kept += (extra, none)
 
     def _parts(self) -> None:
         """Writes down the programs, and where sub-cores and warps are."""
@@ -151,8 +154,7 @@ class CompiledEngine:
         return records
 
     def _array(self, record: ItemRecord, name: str, registers: tuple[int, ...]) -> None:
-        if registers:
-            values = array("q", registers)
-            setattr(record, f"{name}_count", len(values))
-            link(record, **{name: values})
-            self._kept.append(values)
+        if registers not in self._registers:
+            self._registers[registers] = array("q", registers)
+        setattr(record, f"{name}_count", len(registers))
+        link(record, **{name: self._registers[registers]})

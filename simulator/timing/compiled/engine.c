@@ -4,6 +4,7 @@
  * ends a program is left to Python, which works on the same records (records.h is written from
  * simulator/timing/records.py). */
 
+#include <stddef.h>
 #include <string.h>
 
 #include "records.h"
@@ -13,7 +14,7 @@ typedef struct CoreRecord Core;
 typedef struct WarpRecord Warp;
 typedef struct ItemRecord Item;
 
-enum { NOTHING_BEFORE = 0, FOR_PYTHON = 1, BOUNDARY = 2, PAUSE = 3 }; /* as in __init__.py */
+enum { NOTHING_BEFORE = 0, FOR_PYTHON = 1, BOUNDARY = 2, PAUSE = 3, START = 4 }; /* as in __init__.py */
 enum { OLDEST = 0, GREEDY_OLDEST = 1, GREEDY_ROUND_ROBIN = 2, ROUND_ROBIN = 3 }; /* places in tables.POLICIES */
 
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -189,7 +190,10 @@ static void account(Sm *sm, const Core *core, const Warp *warp, const Item *item
     cycle = counted(stalls, cycle, warp->operands_not_before, sm->dependency);
     cycle = counted(stalls, cycle, warp->issue_not_before, warp->issue_not_before_reason);
     cycle = counted(stalls, cycle, warp->operands_ready, warp->operands_reason);
-    cycle = counted(stalls, cycle, pipe_free(sm, core, item), sm->pipe_taken_array[item->unit]);
+    int64_t free = pipe_free(sm, core, item);
+    if (item->queued)
+        free = most(free, sm->room_since_array[warp->cta]);
+    cycle = counted(stalls, cycle, free, sm->pipe_taken_array[item->unit]);
     counted(stalls, cycle, now, sm->reason_issue);
     stalls[item->part ? sm->sequence : sm->issued]++;
 }
@@ -245,7 +249,7 @@ static int is_reference(const Sm *sm, const Warp *candidate, int64_t now) {
 /* The program does not end here: its last operation is Python's. Returns whether a repetition may be found. */
 static int advance(Sm *sm, Warp *warp, int64_t now) {
     int64_t pc = warp->pc + 1, boundary = 0;
-    if (warp->issue_not_before <= now)
+    if (!warp->blocked && warp->issue_not_before <= now)
         warp->issue_not_before = 0;
     for (const Item *end; (end = &warp->items_array[pc])->loop >= 0;) {
         branch(sm, warp, end);
@@ -266,13 +270,13 @@ static int advance(Sm *sm, Warp *warp, int64_t now) {
     return boundary;
 }
 
-static int issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
+/* Issues, up to the point where the operation starts. */
+static const Item *issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
     const Item *item = next_of(warp);
     account(sm, core, warp, item, now);
     core->last_issue = warp->last = now;
     sm->issued_array[core->number]++;
-    sm->end = most(sm->end, now + start(sm, core, warp, item, now));
-    return advance(sm, warp, now);
+    return item;
 }
 
 /* cores.py */
@@ -330,23 +334,38 @@ static int ends_program(const Warp *warp) {
     return 1;
 }
 
-/* Whether Python must issue this: what it always issues, the end of a program, and an access for which the window is
- * too short. */
+/* Whether Python must take the whole step: at the end of a program, and for an access for which the window is too
+ * short. */
 static int for_python(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
     const Item *item = next_of(warp);
-    if (item->python || ends_program(warp))
+    if (ends_program(warp))
         return 1;
-    if (item->unit != sm->shared)
+    if (item->python || item->unit != sm->shared)
         return 0;
     const struct CostRecord *cost = &warp->costs_array[warp->pc];
     int64_t count = cost->entries_array[cost->length == 1 ? 0 : warp->turns_array[warp->pc]];
     return !has_room(sm, warp->cta, values_sent(sm, core, warp, item, now), count);
 }
 
+/* Ends the step of a sub-core: its warp, if it has issued, goes on; then the sub-core plans its next step. */
+static int end_step(Sm *sm, Core *core, Warp *warp) {
+    int boundary = warp ? advance(sm, warp, sm->now) : 0;
+    int64_t cycle = next_issue(sm, core, sm->now + 1);
+    if (cycle != NEVER)
+        wake(sm, core, cycle);
+    return boundary;
+}
+
 /* Lets sub-cores step, the earliest and of these the first by number, until the next step is not before cycle `until`
- * (NOTHING_BEFORE), Python must do it (FOR_PYTHON; the sub-core's number in *number), a repetition may be found
- * (BOUNDARY), or `steps` steps are done (PAUSE). */
+ * (NOTHING_BEFORE), Python must take it (FOR_PYTHON) or start the operation that issues (START; both with the
+ * sub-core's number in *number), a repetition may be found (BOUNDARY), or `steps` steps are done (PAUSE). */
 int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) {
+    if (sm->started >= 0) {
+        Core *core = sm->cores_array[sm->started];
+        sm->started = -1;
+        if (end_step(sm, core, core->warps_array[sm->started_warp]))
+            return BOUNDARY;
+    }
     for (; steps > 0; steps--) {
         Core *core = sm->cores_array[0];
         for (int64_t i = 1; i < sm->cores; i++)
@@ -354,23 +373,25 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
                 core = sm->cores_array[i];
         if (core->tick >= until)
             return NOTHING_BEFORE;
-        int64_t now = core->tick, chosen = choose(sm, core, now), boundary = 0;
+        int64_t now = core->tick, chosen = choose(sm, core, now);
+        Warp *warp = chosen < 0 ? NULL : core->warps_array[chosen];
         *number = core->number;
-        if (chosen >= 0) {
-            Warp *warp = core->warps_array[chosen];
-            if (for_python(sm, core, warp, now))
-                return FOR_PYTHON;
-            if (sm->policy != OLDEST)
-                core->favourite = sm->policy == ROUND_ROBIN ? (chosen + 1) % core->warps : chosen;
-            sm->now = now;
-            boundary = issue(sm, core, warp, now);
-        }
+        if (warp && for_python(sm, core, warp, now))
+            return FOR_PYTHON;
         sm->now = now;
         core->tick = NEVER;
-        int64_t cycle = next_issue(sm, core, now + 1);
-        if (cycle != NEVER)
-            wake(sm, core, cycle);
-        if (boundary)
+        if (warp) {
+            if (sm->policy != OLDEST)
+                core->favourite = sm->policy == ROUND_ROBIN ? (chosen + 1) % core->warps : chosen;
+            const Item *item = issue(sm, core, warp, now);
+            if (item->python) {
+                sm->started = core->number;
+                sm->started_warp = chosen;
+                return START;
+            }
+            sm->end = most(sm->end, now + start(sm, core, warp, item, now));
+        }
+        if (end_step(sm, core, warp))
             return BOUNDARY;
     }
     return PAUSE;

@@ -14,12 +14,15 @@ import simulator
 from simulator.execute import dispatch
 from simulator.execute.affine import Foresight, NotForetoldError, Term, centred, steps_of
 from simulator.execute.compare import _ORDERS  # the orders of comparisons
+from simulator.resources import folder
 from simulator.simulation.executions import Executions
 from simulator.simulation.group import Group
 from simulator.simulation.interpreter import Executed, Interpreter
 from simulator.simulation.session import Session
+from simulator.state import SharedMemory
 from simulator.timing.model import Periodic
-from tests.support.cases import examples
+from tests.simulator.simulation.test_tcgen05_trace import ALLOC, FREE, HEAD, LEADER
+from tests.support.cases import examples, exhaustive
 from tests.support.random_programs import RandomProgram
 
 MATRIX = (
@@ -143,6 +146,48 @@ def test_loops(name: str) -> None:
         assert lean.executed.skipped > 30, name
 
 
+def test_addresses_from_memory() -> None:
+    """Turns are not left out while memory changes that addresses come from, also where it changes late."""
+    counter = (
+        "mov.u32 %r6, %laneid; shl.b32 %r6, %r6, 2; mov.u32 %r1, %tid.x; shl.b32 %r1, %r1, 2; .repeat 60 { "
+        "ld.shared.b32 %r2, [%r1]; add.u32 %r3, %r2, %r6; st.shared.b32 [%r1], %r3; and.b32 %r4, %r3, 1020; "
+        "ld.shared.b32 %r5, [%r4+2048]; }"
+    )
+    flat, _ = compare(Session(_trace(counter, warps=1), "h100_sxm"))
+    assert len(set(flat.notes[0, (0,), "wavefronts", 8])) > 1
+    swept = (
+        "mov.u32 %r6, %laneid; shl.b32 %r6, %r6, 7; mov.b32 %r9, 1024; st.shared.b32 [%r9], 1; mov.b32 %r1, 0; "
+        "mov.b32 %r7, 0; .repeat 300 { st.shared.b32 [%r1], %r7; add.u32 %r1, %r1, 4; ld.shared.b32 %r2, [%r9]; "
+        "mul.lo.u32 %r3, %r2, %r6; ld.shared.b32 %r5, [%r3]; }"
+    )
+    flat, _ = compare(Session(_trace(swept, warps=1), "h100_sxm"))
+    assert Counter(flat.notes[0, (0,), "wavefronts", 10]) == {(32,): 256, (1,): 44}
+    outside = (
+        "mov.u32 %r6, %laneid; shl.b32 %r6, %r6, 7; mov.b64 %rd1, 0; mov.b64 %rd9, 25600; mov.b32 %r9, 1; "
+        "st.global.b32 [%rd9], %r9; .repeat 300 { ld.global.b32 %r2, [%rd1]; add.u64 %rd1, %rd1, 128; "
+        "mul.lo.u32 %r3, %r2, %r6; ld.shared.b32 %r5, [%r3]; }"
+    )
+    flat, _ = compare(Session(_trace(outside, warps=1, outside=1 << 16), "h100_sxm"))
+    assert Counter(flat.notes[0, (0,), "wavefronts", 9]) == {(32,): 1, (1,): 299}
+
+
+def test_order_of_accesses() -> None:
+    """What decides which accesses race is the same after each turn of a loop, and not the same before a barrier and
+    after it."""
+    memory, warps = SharedMemory(64, 3), np.array([0, 1])
+    places, words = np.array([[0], [4]]), np.zeros((2, 1, 4), np.uint8)
+    digests = []
+    for _ in range(4):
+        memory.write(places, words, warps)
+        digests.append(memory.order())
+        memory.synchronise(warps)
+        digests.append(memory.order())
+    assert digests[2:4] == digests[4:6] == digests[6:8]
+    assert digests[2] != digests[3]
+    memory.read(places[::-1], 4, warps)
+    assert memory.order() not in digests
+
+
 def test_unlike_warps() -> None:
     """Warps whose loops have unlike periods and lengths, which meet at a barrier."""
     text = _trace(
@@ -183,10 +228,93 @@ def test_million_turns() -> None:
     assert many.undefined["invalid-metadata"] == 1000 * few.undefined["invalid-metadata"] == 2_000_000
 
 
-@pytest.mark.parametrize("trace", ["digits/f16", "digits/s8", "digits/e4m3", "digits/tf32", "digits/bf16"])
+PIPELINE = """
+.trace 1
+.target sm_90a
+.warps 3
+.shared 8192
+.global 4194304
+.warp 0 {
+    mov.u32 %r1, %laneid; setp.eq.u32 %p0, %r1, 0; mov.b32 %r2, 0; mov.b32 %r6, 1; mov.b64 %rd1, 0;
+    mov.b32 %r20, 4096; mov.b32 %r21, 4104;
+    @%p0 mbarrier.init.shared.b64 [%r20], 1;
+    @%p0 mbarrier.init.shared.b64 [%r21], 64;
+    bar.sync 0;
+    .repeat 61 {
+        mbarrier.try_wait.parity.shared.b64 %p1, [%r21], %r6;
+        xor.b32 %r6, %r6, 1;
+        @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r20], 2048;
+        @%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd1], 2048, [%r20];
+        add.u64 %rd1, %rd1, 2048;
+        xor.b32 %r2, %r2, 2048;
+    }
+}
+.warp 1-2 {
+    mov.b32 %r5, 0; mov.u32 %r7, %laneid; shl.b32 %r7, %r7, 4; mov.b32 %r20, 4096; mov.b32 %r21, 4104;
+    bar.sync 0;
+    .repeat TURNS {
+        mbarrier.try_wait.parity.shared.b64 %p1, [%r20], %r5;
+        xor.b32 %r5, %r5, 1;
+        ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r7];
+        xor.b32 %r7, %r7, 2048;
+        mbarrier.arrive.shared.b64 _, [%r21];
+    }
+}
+"""
+
+
+def test_mbarriers() -> None:
+    """Warps that wait for each other's mbarriers and for bulk copies; a deadlock names the phase that it waits for."""
+    flat, lean = compare(Session(PIPELINE.replace("TURNS", "61"), "h100_sxm"))
+    for each in (flat, lean):
+        assert each.executed is not None
+        assert each.executed.skipped > 100
+    stuck, _ = compare(Session(PIPELINE.replace("TURNS", "62"), "h100_sxm"))
+    assert "phase 61 of the mbarrier at shared[4096]" in stuck.error
+
+
+TENSOR_MEMORY = f"""{HEAD}.warps 4
+.shared 8192
+.warp 0-3 {{
+    {LEADER}
+    @%p0 mbarrier.init.shared::cta.b64 [%r1+8], 1;
+    {ALLOC}
+    mov.u32 %r5, {(1 << 4) | (1 << 17) | (8 << 24)}; mov.b32 %r8, 0;
+    mov.b64 %rd0, {(1024 >> 4) | (128 >> 4) << 16 | (256 >> 4) << 32 | 1 << 46}; mov.b64 %rd1, %rd0;
+    shl.b32 %r4, %r2, 21; add.u32 %r4, %r4, %r3;
+    .repeat 60 {{
+        @%p0 tcgen05.mma.cta_group::1.kind::f16 [%r3], %rd0, %rd1, %r5, %p2;
+        @%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r1+8];
+        mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r1+8], %r8;
+        xor.b32 %r8, %r8, 1;
+        tcgen05.fence::after_thread_sync;
+        tcgen05.ld.sync.aligned.32x32b.x8.b32 {{%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17}}, [%r4];
+        tcgen05.wait::ld.sync.aligned; tcgen05.fence::before_thread_sync; bar.sync 0;
+    }}
+    {FREE}
+}}
+"""
+
+
+def test_tensor_memory() -> None:
+    """tcgen05 instructions, whose commits warps wait for, and which may lack the last one."""
+    flat, lean = compare(Session(TENSOR_MEMORY, "b200"))
+    for each in (flat, lean):
+        assert each.executed is not None
+        assert each.executed.skipped > 150
+    stuck, _ = compare(Session(TENSOR_MEMORY.replace("bar.sync 0;\n    }", "}"), "b200"))
+    assert "phase 60 of the mbarrier at shared[8], which lacks 1 of 1 arrivals" in stuck.error
+
+
+SHIPPED = sorted(str(path.relative_to(folder("traces")).with_suffix("")) for path in folder("traces").rglob("*.trace"))
+
+
+@pytest.mark.parametrize(
+    "trace", [pytest.param(t, marks=() if t in ("digits/f16", "digits/s8_tcgen05") else exhaustive) for t in SHIPPED]
+)
 def test_shipped_traces(trace: str) -> None:
     """The traces that come with tcsim give the same."""
-    compare(Session(trace, "h100_sxm"))
+    compare(Session(trace, "b200" if "tcgen05" in trace else "h100_sxm"))
 
 
 # What it rests on
