@@ -113,7 +113,7 @@ def _in_order(
             slower = spent / expected if expected else 1.0
             so_far = time.monotonic() - start
             left = total * slower / max(min(workers, len(pairs)), 1) - so_far
-            progress(Progress(len(done), len(pairs), so_far, max(left, 0.0)))
+            progress(Progress(len(done), len(pairs), so_far, max(left, 1.0) if len(done) < len(pairs) else 0.0))
 
     tell()
     order = sorted(range(len(pairs)), key=lambda n: -pairs[n][1].seconds if workers > 1 else n)
