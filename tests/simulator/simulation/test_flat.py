@@ -22,7 +22,7 @@ from simulator.simulation.session import Session
 from simulator.state import SharedMemory
 from simulator.timing.model import Periodic
 from tests.simulator.simulation.test_tcgen05_trace import ALLOC, FREE, HEAD, LEADER
-from tests.support.cases import examples, exhaustive
+from tests.support.cases import PROGRAMS, examples, exhaustive
 from tests.support.random_programs import RandomProgram
 
 MATRIX = (
@@ -103,9 +103,9 @@ def test_random_programs(part: int) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("part", range(40))
+@pytest.mark.parametrize("part", range(PROGRAMS // 25))
 def test_random_programs_exhaustive(part: int) -> None:
-    """A thousand of them, with longer loops."""
+    """With longer loops; TCSIM_PROGRAMS=1000 makes a thousand, which takes some ten minutes."""
     for seed in range(1000 + part * 25, 1025 + part * 25):
         compare(Session(RandomProgram(seed).text(), "h100_sxm"))
 

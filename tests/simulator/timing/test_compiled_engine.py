@@ -25,7 +25,7 @@ from simulator.timing.result import Timing
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.skipper import Skipper
 from simulator.timing.tables import POLICIES, Issue
-from tests.support.cases import case_of, exhaustive
+from tests.support.cases import PROGRAMS, case_of, exhaustive
 from tests.support.paths import ROOT
 from tests.support.random_traces import random_trace
 
@@ -90,10 +90,11 @@ def test_random_programs() -> None:
 
 @needs_kernel
 @exhaustive
-@pytest.mark.parametrize("first", range(24, 1124, 100))
-def test_a_thousand_random_programs(first: int) -> None:
-    for seed in range(first, first + 100):
-        check_random(seed, 50_000)
+@pytest.mark.parametrize("first", range(100, 100 + PROGRAMS, 25))
+def test_more_random_programs(first: int) -> None:
+    """TCSIM_PROGRAMS=1000 makes a thousand, which takes some ten minutes."""
+    for seed in range(first, first + 25):
+        check_random(seed, 50_000 if PROGRAMS >= 1000 else 10_000)
 
 
 @needs_kernel
@@ -106,6 +107,7 @@ def test_a_trace_of_each_kind(name: str) -> None:
 @exhaustive
 @pytest.mark.parametrize("name", TRACES)
 def test_every_trace(name: str) -> None:
+    """On the first chip that can run it, or with TCSIM_PROGRAMS=1000 on every one."""
     ran = 0
     for config in config_names():
         session = Session(data_folder("traces") / name, config, arithmetic="none")
@@ -115,6 +117,8 @@ def test_every_trace(name: str) -> None:
             continue
         check(session)
         ran += 1
+        if PROGRAMS < 1000:
+            break
     assert ran
 
 
