@@ -75,16 +75,15 @@ class MmaForm(MatrixForm):
         lowest = self.row.emulated_plain if not self.ordered and self.row.emulated_plain else self.row.emulated
         return not lowest or target.number < lowest or target.number in self.row.native
 
+    def sorts_metadata(self, target: Target) -> bool:
+        """Whether ptxas sorts the metadata of this form by a routine, which is slow: plain `.sp` of some types, since
+        Blackwell."""
+        return self.sparse and not self.ordered and bool(self.row.emulated_plain) and not self.native(target)
+
     def notes(self, target: Target | None = None) -> tuple[str, ...]:
         """What a user of this form should know, on this target or on any."""
         notes = [self.row.note] if self.row.note else []
-        if (
-            self.sparse
-            and not self.ordered
-            and target is not None
-            and not self.native(target)
-            and self.row.emulated_plain
-        ):
+        if target is not None and self.sorts_metadata(target):
             notes.append(
                 f"plain .sp is slow on {target}: ptxas sorts the metadata by a routine; .sp::ordered_metadata is native"
             )

@@ -1,4 +1,4 @@
-"""What the five digits traces of `mma.sp` share: instruction forms, sizes, the plan of shared memory, and the
+"""What the digits traces of `mma.sp` share: instruction forms, sizes, the plan of shared memory, and the
 conversion of stored bytes back to matrices.
 
 The layer is D[128 outputs x images] = W[128 x 128] * X[128 x images] + bias, computed by one CTA of 8 warps; warp w
@@ -27,6 +27,7 @@ CHUNK = 16  # bytes that one lane's address of ldmatrix covers, and the unit of 
 TILE = 8  # images of one mma (n)
 GROUP = 2 * TILE  # images of one turn of the loop
 SHARED = 160 * 1024  # what an A100 can give to one CTA; an H100 has more
+SMALL = 99 * 1024  # what every GeForce RTX since Ampere can
 TILE_BYTES = SIZE * TILE * 4  # results of one tile of 8 images: [128 outputs][8 images] of 32 bits
 
 Words = NDArray[np.uint32]
@@ -38,27 +39,31 @@ class Plan:
     """One trace: its types, its instruction and its sizes.
 
     Attributes:
-        name: the element type of A and B, which is also the name of the trace and its data.
+        name: the name of the trace and its data.
+        type: the element type of A and B.
         shape: m, n, k as PTX writes it.
         accumulator: the element type of C and D.
         target: the lowest target that has the instruction.
         network: "2of4" or "1of2", the pruned network of weights.npz.
         images: how many of the test images the trace runs, from the first.
         head: how many of them leave their results in registers (their results do not fit in shared memory).
+        shared: the bytes of shared memory of the CTA.
     """
 
     name: str
+    type: str
     shape: str
     accumulator: str
     target: str
     network: str
     images: int
     head: int
+    shared: int = SHARED
 
     @property
     def opcode(self) -> str:
         """The opcode of the matrix instruction."""
-        types = f"{self.accumulator}.{self.name}.{self.name}.{self.accumulator}"
+        types = f"{self.accumulator}.{self.type}.{self.type}.{self.accumulator}"
         return f"mma.sp::ordered_metadata.sync.aligned.{self.shape}.row.col.{types}"
 
     @cached_property
@@ -105,7 +110,7 @@ class Plan:
     @property
     def x_at(self) -> int:
         """The offset of the activations, which end where shared memory ends."""
-        return SHARED - self.images * self.x_pitch
+        return self.shared - self.images * self.x_pitch
 
     @property
     def turns(self) -> int:
@@ -136,11 +141,12 @@ class Plan:
 PLANS: dict[str, Plan] = {
     plan.name: plan
     for plan in (
-        Plan("f16", "m16n8k32", "f32", "sm_80", "2of4", 384, 64),
-        Plan("bf16", "m16n8k32", "f32", "sm_80", "2of4", 384, 64),
-        Plan("tf32", "m16n8k16", "f32", "sm_80", "1of2", 240, 0),  # 240 rows of 512 bytes are what fits beside W
-        Plan("s8", "m16n8k64", "s32", "sm_80", "2of4", 384, 64),
-        Plan("e4m3", "m16n8k64", "f32", "sm_89", "2of4", 384, 64),
+        Plan("f16", "f16", "m16n8k32", "f32", "sm_80", "2of4", 384, 64),
+        Plan("bf16", "bf16", "m16n8k32", "f32", "sm_80", "2of4", 384, 64),
+        Plan("tf32", "tf32", "m16n8k16", "f32", "sm_80", "1of2", 240, 0),  # 240 rows of 512 bytes fit beside W
+        Plan("s8", "s8", "m16n8k64", "s32", "sm_80", "2of4", 384, 64),
+        Plan("e4m3", "e4m3", "m16n8k64", "f32", "sm_89", "2of4", 384, 64),
+        Plan("f16_99kb", "f16", "m16n8k32", "f32", "sm_80", "2of4", 304, 112, SMALL),  # 304 fit beside W
     )
 }
 

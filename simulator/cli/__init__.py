@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 from simulator.version import __version__
@@ -82,6 +83,9 @@ def _main(arguments: list[str]) -> int:
     parser.add_argument("--version", action="version", version=f"tcsim {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     requested = next((a for a in arguments if not a.startswith("-")), None)
+    near = get_close_matches(requested or "", VERBS, 1)
+    if requested is not None and requested not in VERBS and near:
+        parser.error(f"no verb '{requested}', did you mean '{near[0]}'?")
     runners: dict[str, Callable[[argparse.Namespace], int]] = {}
     for verb, summary in VERBS.items():
         added = verbs.add_parser(verb, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)

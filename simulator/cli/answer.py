@@ -4,7 +4,7 @@ text goes."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from isa.errors import Error, IsaError, UndefinedBehavior
@@ -66,6 +66,25 @@ def answer(
         return BAD
     sys.stdout.write(text)
     return code
+
+
+def format_of(path: str | None, given: str | None, suffixes: Mapping[str, str]) -> str:
+    """The format of a text that goes to a file: the one that was asked for, or what the file's name says.
+
+    Args:
+        path: the file; None for stdout.
+        given: the format that was asked for; None if none was.
+        suffixes: for each way in which a name may end, such as ".svg", its format; "" is that of names without a suffix
+            and of stdout.
+
+    Raises:
+        UnreadableError: a name that says another format than these, and no format was asked for.
+    """
+    suffix = Path(path or "").suffix.lower()
+    if given is None and suffix not in suffixes:
+        legal = ", ".join(end for end in suffixes if end)
+        raise UnreadableError(f"{path}: there is no format for '{suffix}'", f"a name that ends in {legal}, or --format")
+    return given or suffixes[suffix]
 
 
 def check_folders(files: Sequence[str]) -> None:

@@ -36,8 +36,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim decode` with parsed options; returns the exit code."""
-    judge = _file if options.text.endswith(".ptx") else _instruction
+    judge = _file if options.text.endswith(".ptx") or _is_folder(options.text) else _instruction
     return answer(lambda: judge(options), illegal=NO)
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return Path(text).is_dir()
+    except (OSError, ValueError):  # no name that a file could have
+        return False
 
 
 def _instruction(options: argparse.Namespace) -> str:
@@ -64,12 +71,16 @@ def _target(name: str | None) -> Target | None:
 def _file(options: argparse.Namespace) -> tuple[str, int]:
     """Judges every instruction of a PTX file; the exit code is 1 if anything in it is wrong."""
     name = options.text
+    if _is_folder(name):
+        raise UnreadableError(f"{name}: is a directory", "one PTX instruction, or a file whose name ends in .ptx")
     try:
         statements = list(read_ptx(Path(name).read_text(encoding="utf-8"), options.target))
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableError(f"{name}: cannot be read as PTX ({error})", "a text file") from None
     except IsaError as error:
         raise UnreadableError(f"{name}: {error}") from None
+    if not statements:
+        raise UnreadableError(f"{name}: has no PTX instruction", "a PTX file as a compiler writes it")
     judged = [statement for statement in statements if not statement.passed_over]
     wrong = [statement for statement in judged if statement.error is not None]
     facts = {"file": name, "judged": len(judged), "wrong": len(wrong), "passed_over": len(statements) - len(judged)}

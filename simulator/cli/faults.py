@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from isa.errors import FAULT_POLICIES
 from simulator.cli import BAD, positive, say
-from simulator.cli.answer import answer
+from simulator.cli.answer import answer, format_of
 
 if TYPE_CHECKING:
     from simulator.faults.run import Progress
 
+_REPORTS = {".html": "html", ".md": "markdown", ".json": "json", ".txt": "table", "": "table"}
 DESCRIPTION = """\
 Injects faults into sparse tensor-core instructions and says what becomes of each: masked, silent data corruption (and
 how large), detected, a crash.
@@ -72,7 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     report.add_argument(
         "--format",
         choices=("table", "markdown", "json", "html"),
-        help="default: table, or html if --output ends in .html",
+        help="default: table, or what the name of --output says",
     )
     report.add_argument("--output", metavar="FILE", help="write there instead of to stdout")
     forms = actions.add_parser("forms", help="every single bit of the metadata of every mma.sp form")
@@ -192,8 +193,8 @@ def _report(options: argparse.Namespace) -> str:
     from simulator.studies.faults.summary import summarise
     from simulator.views.faults import report
 
+    format = format_of(options.output, options.format, _REPORTS)
     summary = summarise(options.results)
-    format = options.format or ("html" if str(options.output or "").endswith(".html") else "table")
     makers = {"table": report.as_text, "markdown": report.as_markdown, "json": report.as_json, "html": report.as_html}
     content = makers[format](summary)
     if options.output is None:

@@ -79,25 +79,28 @@ def _kernel(options: argparse.Namespace) -> str:
 def _estimate(options: argparse.Namespace) -> str:
     from simulator.studies.sparselt.cost import cost
     from simulator.studies.sparselt.multiply import slices_of
+    from simulator.timing.config import load_config
 
     m, n, k = options.m, options.n, options.k
     slices = slices_of(options.split_k, options.type, k)
     found = cost(product.shape(options, m, n, k), m, n, k, options.config, slices=slices)
+    chip = load_config(options.config)
     if options.format == "table":
-        return _table(found, options)
+        return _table(found, options, chip.label)
     more = {name: getattr(found, name) for name in ("reduction_cycles", "cycles", "time_us", "tflops", "assumed")}
     kernel = asdict(found.kernel) | {"m": m, "n": n, "k": k, "kernel_cycles": found.kernel.cycles}
+    kernel["config_path"] = chip.own_path
     return json.dumps(kernel | more, indent=2) + "\n"
 
 
-def _table(cost: Cost, options: argparse.Namespace) -> str:
+def _table(cost: Cost, options: argparse.Namespace, config: str) -> str:
     """For a person."""
     found = cost.kernel
     first = f"the first take {found.wave_cycles:,} cycles"
     following = f", each after them {found.next_cycles:,} ({found.waves} in a place)" if found.next_cycles else ""
     time = f"{cost.cycles:,} cycles, with the launch {cost.time_us:,.1f} us"
     lines = [
-        f"{found.tile}: {options.m} x {options.n} x {options.k} on {found.config}",
+        f"{found.tile}: {options.m} x {options.n} x {options.k} on {config}",
         f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time: {first}{following}",
         f"  main loop {found.iteration_cycles:,.0f} cycles an iteration and CTA",
         f"  kernel {time}: {cost.tflops:,.0f} {_unit(found.tile)}",

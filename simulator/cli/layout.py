@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simulator.cli import BAD, DONE, NO, choices, say
-from simulator.cli.answer import answer
+from simulator.cli.answer import UnreadableError, answer, format_of
 
 if TYPE_CHECKING:
     from simulator.layout import FormLayout, Operand, Selection
@@ -35,6 +34,7 @@ examples:
 """
 _FORMATS = ("table", "csv", "json", "markdown", "svg", "html")
 _SUFFIXES = {".svg": "svg", ".html": "html", ".csv": "csv", ".json": "json", ".md": "markdown", ".txt": "table"}
+_SUFFIXES[""] = "table"  # a name that ends in nothing, and stdout
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -81,12 +81,16 @@ def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim layout` with parsed options; returns the exit code."""
     if options.check:
         return answer(_check)
+    try:
+        format = _checked(options)
+    except UnreadableError as error:
+        say(error)
+        return BAD
     if options.metadata_format is not None:
-        return answer(lambda: _metadata_format(options), illegal=NO, output=options.output)
+        return answer(lambda: _metadata_format(options, format), illegal=NO, output=options.output)
     if options.form is None:
         say("layout: FORM is missing; see 'tcsim layout --help'")
         return BAD
-    format = options.format or _SUFFIXES.get(Path(options.output or "").suffix.lower(), "table")
     if options.form == "datapath":
         return answer(lambda: _datapath(options, format), illegal=NO, output=options.output)
     return choices.answer_about(
@@ -94,13 +98,21 @@ def execute(options: argparse.Namespace) -> int:
     )
 
 
-def _metadata_format(options: argparse.Namespace) -> str:
+def _checked(options: argparse.Namespace) -> str:
+    """The format of the answer; UnreadableError for a name that says none, or a palette that is not known."""
+    from simulator.views.drawing.palettes import PALETTES
+
+    if options.palette not in PALETTES:
+        raise UnreadableError(f"no palette '{options.palette}'", ", ".join(PALETTES))
+    return format_of(options.output, options.format, _SUFFIXES)
+
+
+def _metadata_format(options: argparse.Namespace, format: str) -> str:
     from isa.metadata_formats import metadata_format
     from simulator.views.drawing.metadata_formats import as_csv, as_json, as_text, draw_format
     from simulator.views.drawing.page import html
 
     layout = metadata_format(options.metadata_format, options.type)
-    format = options.format or _SUFFIXES.get(Path(options.output or "").suffix.lower(), "table")
     if format in ("svg", "html"):
         picture = draw_format(layout, options.palette)
         return picture.svg if format == "svg" else html(picture, options.palette)

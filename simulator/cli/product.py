@@ -136,15 +136,19 @@ def _multiply(options: argparse.Namespace) -> str:
 
 
 def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: argparse.Namespace) -> str:
+    from simulator.timing.config import load_config
+
     summary, time = product.summary(), product.cost
     assert time is not None
+    chip = load_config(options.config)
     found = {
         "m": a[-2],
         "n": b[-2],
         "k": a[-1],
         "type": options.type,
         "d_type": product.d_type,
-        "config": options.config,
+        "config": chip.name,
+        "config_path": chip.own_path,
         "tile": str(time.kernel.tile),
         **summary,
         "cycles": time.cycles,
@@ -163,7 +167,7 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
         mean = f"{summary['right']:.2%} as exact, mean {summary['mean_ulp']:.3g} ulp"
         mean += f", largest {summary['largest_ulp']:,}"
     lines = [
-        f"{found['m']} x {found['n']} x {found['k']} {options.type} -> {product.d_type} on {options.config}",
+        f"{found['m']} x {found['n']} x {found['k']} {options.type} -> {product.d_type} on {chip.label}",
         f"  values: {summary['elements']:,} elements{nan}; {mean}",
         f"  time: {time.cycles:,} cycles, {time.time_us:,.1f} us with the launch ({found['tile']})",
         f"    kernel {time.kernel.cycles:,}, slices of K {time.reduction_cycles:,}, reading C {time.epilogue_cycles:,}",

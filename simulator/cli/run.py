@@ -17,7 +17,7 @@ DESCRIPTION = """\
 Runs a trace on one SM: the values bit for bit as the chip computes them, and the cycles that it takes.
 
 TRACE is a file, or the name of one that comes with tcsim (digits/f16, digits/bf16, digits/tf32, digits/s8,
-digits/e4m3).
+digits/e4m3; digits/f16_99kb fits chips with 99 KB of shared memory for a CTA).
 --config is the name of a config that comes with tcsim (h100_sxm, a100, b200, b300, jetson_thor), a TOML file, or none
 for values alone.
 """

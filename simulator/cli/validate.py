@@ -185,6 +185,6 @@ def _headline_table(config: Config, lines: list[Headline]) -> str:
         (h.title, f"{h.mmas}", f"{h.cycles}", f"{h.fma_per_clk_sm:.0f}", f"{h.speedup:.2f}", f" {h.bound}", h.status)
         for h in lines
     ]
-    title = f"f16, cta_group::2, M = N = 256, K = 4096 on {config.name}, operands in place"
+    title = f"f16, cta_group::2, M = N = 256, K = 4096 on {config.label}, operands in place"
     head = f"{title}: from the first issue until the commit is seen"
     return "\n".join([head, *aligned(rows, "<>>>><<", widths=(45, 5, 7, 10, 8, 11, 0), gap=" "), ""])

@@ -219,8 +219,7 @@ def _and(foresight: Foresight, terms: Terms, bits: int) -> Steps:
     base = np.where(partly, values & ~field, 0)
     top = np.where(partly, base + field, _LARGE)
     foresight.within(values, np.where(partly, moving.steps, 0), base, top)
-    if foresight.turns < _FEW:
-        foresight.turns = before
+    if foresight.turns < min(before, _FEW):
         raise NotForetoldError(_factor(mask, lowest, ~partly))
     steps: Steps = np.where(still, 0, moving.steps)
     return steps

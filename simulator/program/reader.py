@@ -18,8 +18,8 @@ from simulator.errors import TraceError
 from simulator.program.blocks import Block, Node, Repeat, Step
 from simulator.program.instructions import MAX_REGISTERS, InstructionReader
 from simulator.program.program import TEXT, Load, Program, Store
+from simulator.program.shipped import find_trace
 from simulator.program.statements import BLOCKS, HEADER, Statement, directive, lines_of, lines_of_file, statements
-from simulator.resources import folder
 from simulator.state.registers import Sort
 
 VERSION = 1
@@ -61,22 +61,6 @@ def load(source: str | Path | Program) -> Program:
         return _read(TEXT, str(TEXT), lines_of(source))
     path = find_trace(source)
     return _read(path, str(source), lines_of_file(path))
-
-
-def find_trace(name: str | Path) -> Path:
-    """The path of a trace: `name` itself if such a file exists, else that of the trace that comes with tcsim."""
-    path = Path(name)
-    shipped = folder("traces") / f"{name}.trace"
-    try:
-        return shipped if not path.is_file() and shipped.is_file() else path
-    except (OSError, ValueError) as error:
-        raise TraceError(
-            str(name)[:100],
-            0,
-            0,
-            f"cannot be the name of a file ({error})",
-            "the path of a trace, or the name of one that comes along",
-        ) from None
 
 
 def _read(path: Path, name: str, lines: Iterator[tuple[int, str]]) -> Program:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from simulator.simulation.distance import Distance, joined
 from simulator.tables import Table, aligned
+from simulator.timing.config import config_label
 from simulator.timing.model import StallReason
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Report:
 
     Attributes:
         trace, config: what was run on what.
+        config_path: the file of a config that does not come with tcsim; empty for one that does.
         cycles: from the first cycle until the last result is there.
         time_us: the same at the config's clock, in microseconds.
         instructions: executed instructions by opcode, warps counted one by one.
@@ -149,6 +151,12 @@ class Report:
     exact_left_out: str = ""
     work: Work = field(default_factory=Work)
     skipped_turns: int = 0
+    config_path: str = ""
+
+    @property
+    def config_label(self) -> str:
+        """The config as texts name it: with its path, if it is not one of tcsim's own."""
+        return config_label(self.config, self.config_path)
 
     @property
     def distance(self) -> Distance | None:
@@ -242,7 +250,7 @@ class Report:
 
     def table(self) -> str:
         """The report as text for a person."""
-        lines = [f"{self.trace} on {self.config} ({self.target}), {self.warps} warps", ""]
+        lines = [f"{self.trace} on {self.config_label} ({self.target}), {self.warps} warps", ""]
         lines += _columns(self._headline())
         lines += [
             "",
@@ -319,6 +327,7 @@ class Figure(NamedTuple):
 FIGURES = (
     Figure("trace", "trace", lambda run: run.trace),
     Figure("config", "config", lambda run: run.config),
+    Figure("config_path", "config_path", lambda run: run.config_path),
     Figure("target", "target", lambda run: run.target),
     Figure("warps", "warps", lambda run: run.warps),
     Figure("cycles", "cycles", lambda run: run.cycles),

@@ -46,6 +46,7 @@ def report_of(
     return Report(
         trace=program.name or str(program.path),
         config=_NO_CONFIG if config is None else config.name,
+        config_path="" if config is None else config.own_path,
         target=str(machine.target),
         warps=program.warps,
         cycles=timing.cycles,
@@ -63,7 +64,7 @@ def report_of(
         assumed=_assumed(config, program, executed),
         warnings=[
             *executed.warnings,
-            *(["values alone: without a config there are no cycles"] if config is None else []),
+            *(["values alone: without a config there are no cycles"] if config is None else _slow(program, config)),
         ],
         skipped_cycles=timing.skipped,
         skipped_turns=executed.skipped,
@@ -75,6 +76,17 @@ def report_of(
         if config is None
         else work_of(config, program.operations, executed.work, memory.bytes, program.ctas),
     )
+
+
+def _slow(program: Program, config: Config) -> list[str]:
+    """What a program uses although the chip has something faster that does the same."""
+    forms = dict.fromkeys(op.instruction.form for op, _ in program.operations)
+    return [
+        f"'{form.opcode}': {note}"
+        for form in forms
+        if is_mma(form) and form.sorts_metadata(config.target)
+        for note in form.notes(config.target)
+    ]
 
 
 def _utilisation(timing: Timing, ctas: int) -> dict[str, float]:

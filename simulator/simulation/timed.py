@@ -10,6 +10,8 @@ from simulator.errors import ConfigError, TraceError
 from simulator.execute.dynamic_info import Fact
 from simulator.program.lowering import Code
 from simulator.program.program import Program
+from simulator.program.reader import load
+from simulator.program.shipped import trace_names
 from simulator.simulation.executions import Executions
 from simulator.simulation.group import Group
 from simulator.simulation.interpreter import Executed
@@ -50,19 +52,39 @@ def timed_codes(program: Program, codes: list[TimedCode], executed: Executed, co
 
 def _check_room(program: Program, config: Config) -> None:
     """TraceError where the CTA does not fit on the config's SM."""
-    for what, needs, has in (
-        ("warps", program.warps, config.sm.warps),
-        ("bytes of shared memory", program.shared_bytes, config.sm.shared_bytes),
-        ("registers", program.warps * program.numbering.words_each * WARP_SIZE, config.sm.registers),
-    ):
+    for what, needs, has in _needs(program, config):
         if needs > has:
+            others = _fitting(program, config)
             raise TraceError(
                 str(program.path),
                 0,
                 0,
-                f"the trace needs {needs:,} {what}, but {config.name} gives a CTA {has:,}",
-                f"at most {has:,}",
+                f"the trace needs {needs:,} {what}, but {config.label} gives a CTA {has:,}",
+                f"at most {has:,}" + (f", such as {', '.join(others)}" if others else ""),
             )
+
+
+def _needs(program: Program, config: Config) -> tuple[tuple[str, int, int], ...]:
+    """What a CTA needs of the SM and what there is: its name, the need, the most."""
+    return (
+        ("warps", program.warps, config.sm.warps),
+        ("bytes of shared memory", program.shared_bytes, config.sm.shared_bytes),
+        ("registers", program.warps * program.numbering.words_each * WARP_SIZE, config.sm.registers),
+    )
+
+
+def _fitting(program: Program, config: Config) -> list[str]:
+    """Names of the traces beside a trace that comes with tcsim which the config's chip can run."""
+    beside = program.name.rpartition("/")[0]
+    names = [name for name in trace_names() if program.name in trace_names() and name.rpartition("/")[0] == beside]
+    return [name for name in names if _runs(load(name), config)]
+
+
+def _runs(program: Program, config: Config) -> bool:
+    """Whether the chip has the room and the instructions that a program needs."""
+    return all(needs <= has for _, needs, has in _needs(program, config)) and all(
+        op.instruction.form.supports(config.target) for op, _ in program.operations
+    )
 
 
 def _check_forms(program: Program, config: Config) -> None:
@@ -70,7 +92,7 @@ def _check_forms(program: Program, config: Config) -> None:
     for op, _ in program.operations:
         form = op.instruction.form
         if not form.supports(config.target):
-            reason = f"'{form.opcode}' is not available on {config.target}, the chip of config {config.name}"
+            reason = f"'{form.opcode}' is not available on {config.target}, the chip of config {config.label}"
             raise TraceError(str(program.path), op.line, 0, reason, f"a config of {form.targets}")
 
 

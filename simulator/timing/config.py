@@ -36,6 +36,11 @@ from simulator.toml_tables import Tables, fields_of, read_toml
 STATUSES = ("measured", "published", "assumed")
 
 
+def config_label(name: str, path: str) -> str:
+    """How texts name a config: "h100_sxm", and with its path if it has one of its own: "h100_sxm (mine.toml)"."""
+    return f"{name} ({path})" if path else name
+
+
 @dataclass(frozen=True)
 class Config:
     """The numbers of one GPU.
@@ -70,6 +75,16 @@ class Config:
     launch: Launch | None = None
     sequences: Sequences | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def own_path(self) -> str:
+        """The file of a config that does not come with tcsim; empty for one that does."""
+        return "" if Path(self.path).resolve().parent == folder("configs").resolve() else self.path
+
+    @property
+    def label(self) -> str:
+        """How texts name the config, see `config_label`."""
+        return config_label(self.name, self.own_path)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
         """The class of matrix instructions that a form belongs to; None if the config has none for it."""

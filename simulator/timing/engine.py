@@ -19,6 +19,7 @@ from typing import Any
 from simulator.errors import DeadlockError
 from simulator.timing import compiled
 from simulator.timing.config import Config
+from simulator.timing.cores import SubCore
 from simulator.timing.counters import REASONS
 from simulator.timing.model import StallReason, TimedCode, TimedLoop
 from simulator.timing.observer import TimingObserver
@@ -30,6 +31,10 @@ from simulator.timing.warp import Warp
 
 PATIENCE = 5.0  # seconds after which a run says how long it will take, if that is longer than as long again
 _LOG = logging.getLogger("tcsim")
+_STEPS = 1024  # that Python takes at a time
+# found sooner than members of their enum
+_NOTHING_BEFORE, _FOR_PYTHON = compiled.Outcome.NOTHING_BEFORE, compiled.Outcome.FOR_PYTHON
+_BOUNDARY, _START = compiled.Outcome.BOUNDARY, compiled.Outcome.START
 
 
 class Engine:
@@ -52,15 +57,14 @@ class Engine:
         Raises:
             DeadlockError: warps are unfinished and nothing is left to happen.
         """
-        sm, calendar = self.sm, self.sm.calendar
-        begun, rounds = time.monotonic(), 0
+        sm, calendar, begun = self.sm, self.sm.calendar, time.monotonic()
+        run_ahead = self.in_python if self.ahead is None else self.compiled
         while not sm.over:
-            rounds += 1
-            if begun and (rounds % 1024 == 0 or sm.now > rounds << 20) and time.monotonic() - begun > PATIENCE:
+            if begun and time.monotonic() - begun > PATIENCE:
                 self.estimate(time.monotonic() - begun)
                 begun = 0.0
             due = calendar.next
-            if self.run_ahead(NEVER if due > NEVER else int(due)):
+            if run_ahead(NEVER if due > NEVER else int(due)):
                 continue
             if due > NEVER:
                 raise self.deadlock()
@@ -68,34 +72,47 @@ class Engine:
             calendar.pass_cycle()
         return self.result()
 
-    def run_ahead(self, until: int) -> bool:
+    def compiled(self, until: int) -> bool:
         """Lets sub-cores step for a while; returns False if none of them steps before cycle `until`."""
-        sm = self.sm
-        if self.ahead is not None:
-            outcome, core = self.ahead.run(until)
-            if outcome is compiled.Outcome.NOTHING_BEFORE:
-                return False
-            if outcome is compiled.Outcome.START:
-                warp = core.mine[sm.record.started_warp]
-                sm.lasts(sm.now + sm.start(core, warp, warp.operation, sm.now))
-            elif outcome is compiled.Outcome.BOUNDARY:
-                place, loop = self.ahead.boundary
-                self.skipper.look(sm.warps[place], loop)
-            if outcome is not compiled.Outcome.FOR_PYTHON:
-                return True
-        else:
-            core = sm.cores[0]
-            for other in sm.cores:
+        assert self.ahead is not None
+        sm, (outcome, core) = self.sm, self.ahead.run(until)
+        if outcome is _NOTHING_BEFORE:
+            return False
+        if outcome is _START:
+            warp = core.mine[sm.record.started_warp]
+            sm.lasts(sm.now + sm.start(core, warp, warp.operation, sm.now))
+        elif outcome is _BOUNDARY:
+            place, loop = self.ahead.boundary
+            self.skipper.look(sm.warps[place], loop)
+        elif outcome is _FOR_PYTHON:
+            self.step(core)
+        return True
+
+    def in_python(self, until: int) -> bool:
+        """The same without the compiled engine."""
+        sm, calendar, cores = self.sm, self.sm.calendar, self.sm.cores
+        planned, going = calendar.planned, False
+        for _ in range(_STEPS):
+            core = cores[0]
+            for other in cores:
                 if other.tick < core.tick:  # of equals the first
                     core = other
             if core.tick >= until:
-                return False
+                return going
+            self.step(core)
+            going = True
+            if calendar.planned != planned or sm.over:
+                break
+        return going
+
+    def step(self, core: SubCore) -> None:
+        """Lets a sub-core step as Python has it, and looks at what has repeated."""
+        sm = self.sm
         sm.record.now = core.tick
         sm.step(core)
         if sm.boundary is not None:
             boundary, sm.boundary = sm.boundary, None
             self.found(*boundary)
-        return True
 
     def found(self, warp: Warp, loop: TimedLoop) -> None:
         """Tries to skip repetitions at the end of a loop."""

@@ -20,6 +20,9 @@ from simulator.timing.warp import Warp
 class Machine(ABC):
     """An SM, or the two SMs of a pair of CTAs, as its units see it.
 
+    Args:
+        compiled: whether the compiled engine is to work on the record.
+
     Attributes:
         record: its state and its rules, as the compiled engine sees them.
         calendar: what happens beside the sub-cores.

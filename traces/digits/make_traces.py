@@ -1,4 +1,4 @@
-"""Write the five traces and their operands from `weights.npz` and `images.npz`.
+"""Write the traces and their operands from `weights.npz` and `images.npz`.
 
     python traces/digits/make_traces.py [--out FOLDER]
 
@@ -26,7 +26,6 @@ from simulator.applications.digits_plan import (
     HERE,
     LANES,
     PLANS,
-    SHARED,
     SIZE,
     TILE,
     TILE_BYTES,
@@ -100,18 +99,18 @@ def operands(plan: Plan, weights: Arrays, images: Arrays) -> Arrays:
     bias = weights[f"b2_{plan.network}"].astype(np.float64)
     x = activations(weights, images)[: plan.images].astype(np.float64)
     w_scale, x_scale = np.ones(SIZE, np.float32), np.float32(1.0)
-    if plan.name in LIMITS:
-        w_scale = (np.abs(w).max(axis=1) / LIMITS[plan.name]).astype(np.float32)
-        x_scale = np.float32(weights["activation_max"] / LIMITS[plan.name])
+    if plan.type in LIMITS:
+        w_scale = (np.abs(w).max(axis=1) / LIMITS[plan.type]).astype(np.float32)
+        x_scale = np.float32(weights["activation_max"] / LIMITS[plan.type])
     stored, codes = compress(w / w_scale[:, None].astype(np.float64), mask, plan)
     scaled_bias = bias / (w_scale.astype(np.float64) * float(x_scale))
     padded = np.zeros((SIZE, plan.w_pitch * 8 // plan.element.bits), np.uint32)
-    padded[:, : SIZE // 2] = encode(stored, plan.name)
+    padded[:, : SIZE // 2] = encode(stored, plan.type)
     return {
         "w": smallest_word(padded, plan.element.bits),
         "e": metadata_registers(codes, plan),
         "bias": np.rint(scaled_bias).astype(np.int32) if plan.accumulator == "s32" else scaled_bias.astype(np.float32),
-        "x": swizzle(smallest_word(encode(x / float(x_scale), plan.name), plan.element.bits)),
+        "x": swizzle(smallest_word(encode(x / float(x_scale), plan.type), plan.element.bits)),
         "w_scale": w_scale,
         "x_scale": np.asarray(x_scale),
     }
@@ -137,7 +136,7 @@ def b_address(plan: Plan, tid: NDArray[np.int64]) -> NDArray[np.int64]:
 def check(plan: Plan, data: Arrays) -> None:
     """Shared memory, read by ldmatrix at the addresses of the program, gives the fragments of `isa`; ValueError if
     not."""
-    shared = np.zeros(SHARED, np.uint8)
+    shared = np.zeros(plan.shared, np.uint8)
     shared[: plan.e_at] = data["w"].view(np.uint8).ravel()
     shared[plan.x_at :] = data["x"].view(np.uint8).ravel()
     halves = matrix_rows_fragment(4, False, ELEMENT_TYPES["f16"])
@@ -321,10 +320,10 @@ def header(plan: Plan) -> list[str]:
 
     sparse = "1:2" if plan.network == "1of2" else "2:4"
     lines = [
-        f"The hidden layer of a handwritten-digits network in {plan.name}, {plan.images} test images:",
+        f"The hidden layer of a handwritten-digits network in {plan.type}, {plan.images} test images:",
         f"    D[128 x {plan.images}] = W[128 x 128, {sparse}] * X[128 x {plan.images}] + bias",
     ]
-    if plan.name in LIMITS:
+    if plan.type in LIMITS:
         lines.append(
             "W (per row), X and bias are scaled; D * w_scale * x_scale, both in the data file, is the layer's result."
         )
@@ -353,14 +352,14 @@ def header(plan: Plan) -> list[str]:
         f"{span(ACC, 8)}D of 16 images: two tiles of 4 registers",
     ]
     if plan.head:
-        room = SHARED // TILE_BYTES * TILE
+        room = plan.shared // TILE_BYTES * TILE
         lines.append(
             f"{span(HEAD, plan.head_registers)}D of the first {plan.head} images, to the end: shared memory has "
             f"room for {room}"
         )
     lines += [
         "",
-        f"Shared memory, {SHARED} bytes",
+        f"Shared memory, {plan.shared} bytes",
         (
             f"    0       W, the stored half: 128 rows of {row} bytes, padded to {plan.w_pitch}: any 8 neighbouring "
             f"rows touch 32 different banks"
@@ -385,7 +384,7 @@ def header(plan: Plan) -> list[str]:
         ".trace 1",
         f".target {plan.target}",
         f".warps {WARPS}",
-        f".shared {SHARED}",
+        f".shared {plan.shared}",
         f'.load shared[0], "{plan.name}.npz", "w";',
         f'.load shared[{plan.e_at}], "{plan.name}.npz", "e";',
         f'.load shared[{plan.bias_at}], "{plan.name}.npz", "bias";',
@@ -420,7 +419,7 @@ def write(out: Path, source: Path = HERE) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="write the five traces and their operands")
+    parser = argparse.ArgumentParser(description="write the traces and their operands")
     parser.add_argument("--out", type=Path, default=HERE, help="folder to write to (default: beside this file)")
     write(parser.parse_args().out)
 

@@ -156,5 +156,5 @@ def as_text(found: list[Cost], tile: Tile, config: str) -> str:
     cells = [[one.name, f"{one.cycles:,}", f"{one.overhead:.1%}", f"{one.added:,}"] for one in found]
     rows = [["detector", "cycles", "overhead", "statements added"], *cells]
     table = aligned(rows, "<>", widths=(10, 9, 9, 17), gap=" ")
-    head = f"{tile}, K = {K}, on {config}: one CTA"
+    head = f"{tile}, K = {K}, on {load_config(config).label}: one CTA"
     return "\n".join([head, "", *table, "parity     and secded take no instructions", ""])

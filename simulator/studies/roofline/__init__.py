@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import ViewError
 from simulator.simulation.report import Report
 from simulator.tables import Table, aligned
+from simulator.timing.config import config_label
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,6 +37,7 @@ class Point:
     """One run compared with one memory.
 
     Attributes:
+        config_path: the file of a config that does not come with tcsim; empty for one that does.
         memory: the name of the memory.
         fma: the multiply-adds of one SM.
         bytes: the bytes that the memory moved for that SM.
@@ -55,6 +57,12 @@ class Point:
     achieved: float
     tensor_limit: float
     memory_limit: float
+    config_path: str = ""
+
+    @property
+    def config_label(self) -> str:
+        """The config as texts name it: with its path, if it is not one of tcsim's own."""
+        return config_label(self.config, self.config_path)
 
     @property
     def limit(self) -> float:
@@ -118,7 +126,7 @@ class Roofline:
             moved = p.intensity != math.inf
             rows.append(
                 (
-                    *(p.trace, p.config, p.memory, f"{p.fma:,.0f}", f"{p.bytes:,}"),
+                    *(p.trace, p.config_label, p.memory, f"{p.fma:,.0f}", f"{p.bytes:,}"),
                     *(f"{p.intensity:,.2f}" if moved else "-", f"{p.achieved:,.1f}", f"{p.tensor_limit:,.0f}"),
                     *(f"{p.memory_limit:,.0f}" if moved else "-", f"{p.share:.1%}", f" {p.bound}"),
                 )
@@ -170,6 +178,7 @@ def _points(report: Report, count: str) -> list[Point]:
                 fma / report.cycles,
                 fma / work.tensor_cycles,
                 intensity * traffic.bytes_per_cycle,
+                report.config_path,
             )
         )
     return points

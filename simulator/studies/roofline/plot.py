@@ -35,7 +35,7 @@ def draw(found: Roofline) -> Figure:
     from matplotlib.figure import Figure
 
     points = found.points
-    traces = list(dict.fromkeys((point.trace, point.config) for point in points))
+    traces = list(dict.fromkeys((point.trace, point.config_label) for point in points))
     figure = Figure(figsize=(8.0, 5.6 + 0.17 * len(points)), layout="constrained")
     axes = figure.subplots()
     left, right, bottom, top = _limits(points)
@@ -45,7 +45,7 @@ def draw(found: Roofline) -> Figure:
     _roofs(axes, points, left, right)
     sizes = _sizes(points)
     for point, size in zip(points, sizes, strict=True):
-        _draw_point(axes, point, traces.index((point.trace, point.config)), right, size)
+        _draw_point(axes, point, traces.index((point.trace, point.config_label)), right, size)
     _finish(axes, found)
     figure.legend(
         loc="outside lower left",
@@ -109,7 +109,7 @@ def _roofs(axes: Axes, points: tuple[Point, ...], left: float, right: float) -> 
     for level, mine in levels.items():
         begin = level / max(point.bytes_per_cycle for point in mine)
         axes.plot([begin, right], [level, level], color=_ROOF, linewidth=1.4, zorder=1)
-        configs = ", ".join(dict.fromkeys(point.config for point in mine))
+        configs = ", ".join(dict.fromkeys(point.config_label for point in mine))
         axes.annotate(
             f"tensor cores, {level:,.0f} FMA/clk ({configs})",
             (edge, level),
@@ -159,7 +159,8 @@ def _draw_point(axes: Axes, point: Point, number: int, right: float, size: float
     axes.plot([x, x], [point.achieved, point.limit], color=colour, linewidth=1.0, linestyle=(0, (1, 1.5)), zorder=2)
     where = f", {point.intensity:,.1f} FMA a byte of {point.memory}" if moved else f", nothing moved in {point.memory}"
     label = (
-        f"{point.trace} on {point.config}: {point.achieved:,.0f}, {point.share:.0%} of the roof ({point.bound}){where}"
+        f"{point.trace} on {point.config_label}: {point.achieved:,.0f}, {point.share:.0%} of the roof "
+        f"({point.bound}){where}"
     )
     style: dict[str, Any] = {"markerfacecolor": colour if moved else "white", "markeredgecolor": colour}
     axes.plot(

@@ -7,7 +7,7 @@ modules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from simulator.timing.config import Config
@@ -23,12 +23,14 @@ class Row:
         label: what was run, in the words of its source.
         keys: what distinguishes the row from its neighbours, as (name, value): ("chains", 2), ("warps", 8).
         measured, simulated: the two numbers, in the unit of the group.
+        assumed: the tables of the config that the simulated number rests on and that nobody measured or published.
     """
 
     label: str
     keys: tuple[Key, ...]
     measured: float
     simulated: float
+    assumed: tuple[str, ...] = ()
 
     @property
     def error(self) -> float:
@@ -65,6 +67,11 @@ class Group:
     def error(self, row: Row) -> float:
         """The signed error of a row, in the way of this group."""
         return row.simulated - row.measured if self.absolute else row.error
+
+
+def assumed(config: Config, tables: Iterable[str]) -> tuple[str, ...]:
+    """Those of these tables of a config that are assumed, for `Row.assumed`."""
+    return tuple(table for table in dict.fromkeys(tables) if config.status(table) == "assumed")
 
 
 Groups = Mapping[str, tuple[Group, ...]]

@@ -21,7 +21,7 @@ from functools import cache, partial
 
 from isa import mma_form
 from simulator.resources import folder
-from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.group import Group, Row, assumed
 from simulator.studies.validation.streams import BODY, Streams, brief
 from simulator.tables import read_rows
 from simulator.timing.config import Config
@@ -144,7 +144,8 @@ def _row(streams: Streams, of: Set, figure: Figure) -> Row:
         ("chains", chains),
         ("warps", warps),
     )
-    return Row(brief(figure.opcode), keys, figure.value, simulated)
+    tables = streams.tables(form, counted=not of.unrolled)
+    return Row(brief(figure.opcode), keys, figure.value, simulated, assumed(streams.config, tables))
 
 
 def types(opcode: str) -> str:

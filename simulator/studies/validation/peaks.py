@@ -11,7 +11,7 @@ from functools import cache
 
 from isa import mma_form
 from simulator.resources import folder
-from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.group import Group, Row, assumed
 from simulator.studies.validation.mma import FULL_BODY, FULL_CHAINS, FULL_WARPS, types
 from simulator.studies.validation.streams import Streams, brief
 from simulator.tables import read_rows
@@ -45,6 +45,7 @@ def rows(config: Config, short: bool) -> list[Row]:
                 (("sparse", "sparse" if form.sparse else "dense"), ("types", types(opcode))),
                 published,
                 simulated,
+                assumed(config, streams.tables(form)),
             )
         )
     return rows

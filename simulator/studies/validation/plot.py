@@ -35,13 +35,13 @@ def draw(results: Sequence[Result]) -> Figure:
     """The figure."""
     from matplotlib.figure import Figure
 
-    configs = list(dict.fromkeys(result.config for result in results))
+    configs = list(dict.fromkeys(result.config_label for result in results))
     columns = min(COLUMNS, len(configs))
     rows = -(-len(configs) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.9 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, config in zip(panels, configs, strict=False):
-        _panel(axes, [result for result in results if result.config == config])
+        _panel(axes, [result for result in results if result.config_label == config])
     for axes in panels[len(configs) :]:
         axes.set_visible(False)
     return figure

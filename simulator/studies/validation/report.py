@@ -31,8 +31,8 @@ def _numbers(group: Group, summary: Summary) -> tuple[str, ...]:
 
 def table(results: Sequence[Result], worst: int) -> str:
     """The results for a terminal: all groups, then each group by its parts, with its worst rows."""
-    rows = [(f"{result.config} {result.group.name}", *_numbers(result.group, result.all)) for result in results]
-    width = max(len(result.config) for result in results) + max(len(result.group.name) for result in results) + 2
+    rows = [(f"{result.config_label} {result.group.name}", *_numbers(result.group, result.all)) for result in results]
+    width = max(len(result.config_label) for result in results) + max(len(result.group.name) for result in results) + 2
     lines = _listed([("config and group", *_HEAD), *rows], width)
     for result in results:
         lines += ["", "", *_section(result, worst)]
@@ -42,9 +42,11 @@ def table(results: Sequence[Result], worst: int) -> str:
 def _section(result: Result, worst: int) -> list[str]:
     """The lines about one group: its parts and its worst rows."""
     group = result.group
-    lines = [f"{group.name} on {result.config}: {group.title}", f"  {group.source}"]
+    lines = [f"{group.name} on {result.config_label}: {group.title}", f"  {group.source}"]
     if group.note:
         lines.append(f"  {group.note}")
+    if result.assumed:
+        lines.append(f"  {resting(result)}")
     parts = [(part.part, *_numbers(group, part)) for part in (result.all, *result.parts)]
     lines += ["", *_listed([("", *_HEAD), *parts], max(len(part[0]) for part in parts) + 2, "  ")]
     rows = _worst(result, worst)
@@ -52,6 +54,18 @@ def _section(result: Result, worst: int) -> list[str]:
         width = max(len(row[0]) for row in rows) + 2
         lines += ["", *_listed([("worst rows", "measured", "simulated", "error"), *rows], width, "  ")]
     return lines
+
+
+def resting(result: Result) -> str:
+    """Which assumed entries of the config the simulated numbers rest on, and how many rows each."""
+    tables: dict[int, list[str]] = {}
+    for table, rows in result.assumed.items():
+        tables.setdefault(rows, []).append(f"[{table}]")
+    parts = [
+        f"{', '.join(names)} ({'all rows' if rows == len(result.rows) else f'{rows} of {len(result.rows)} rows'})"
+        for rows, names in tables.items()
+    ]
+    return f"simulated with entries of the config that are assumed: {'; '.join(parts)}"
 
 
 def _worst(result: Result, count: int) -> list[tuple[str, ...]]:
@@ -84,10 +98,10 @@ def described(row: Row) -> str:
 
 def markdown(results: Sequence[Result], worst: int) -> str:
     """The results for docs/validation.md: a table of all groups, then a section for each config."""
-    rows = [(result.config, result.group.name, *_numbers(result.group, result.all)) for result in results]
+    rows = [(result.config_label, result.group.name, *_numbers(result.group, result.all)) for result in results]
     parts = [Table(("config", "group", *_HEAD), rows).markdown("<<>")]
-    for name in dict.fromkeys(result.config for result in results):
-        mine = [result for result in results if result.config == name]
+    for name in dict.fromkeys(result.config_label for result in results):
+        mine = [result for result in results if result.config_label == name]
         parts += [f"\n## {name}: {mine[0].title}\n", *(_markdown_section(result, worst) for result in mine)]
     return "".join(parts)
 
@@ -95,6 +109,8 @@ def markdown(results: Sequence[Result], worst: int) -> str:
 def _markdown_section(result: Result, worst: int) -> str:
     group = result.group
     note = f" Note: {group.note}." if group.note else ""
+    if result.assumed:
+        note += f" S{resting(result)[1:]}."
     rows = [(part.part, *_numbers(group, part)) for part in (result.all, *result.parts)]
     text = f"\n### {group.name}\n\n{group.title}. Source: {group.source}.{note}\n\n"
     text += Table(("part", *_HEAD), rows).markdown("<>")
@@ -133,12 +149,14 @@ def as_json(results: Sequence[Result]) -> str:
                 "measured": row.measured,
                 "simulated": row.simulated,
                 "error": group.error(row),
+                "assumed": list(row.assumed),
             }
             for row in result.rows
         ]
         groups.append(
             {
                 "config": result.config,
+                "config_path": result.config_path,
                 "group": group.name,
                 "title": group.title,
                 "source": group.source,
@@ -158,5 +176,5 @@ def as_csv(results: Sequence[Result]) -> str:
         for row in result.rows:
             keys = " ".join(f"{name}={value}".replace(" ", "_") for name, value in row.keys)
             numbers = (row.measured, round(row.simulated, 4), round(result.group.error(row), 5))
-            rows.append((result.config, result.group.name, row.label, keys, *numbers))
-    return Table(("config", "group", "label", "keys", "measured", "simulated", "error"), rows).csv()
+            rows.append((result.config, result.group.name, row.label, keys, *numbers, "; ".join(row.assumed)))
+    return Table(("config", "group", "label", "keys", "measured", "simulated", "error", "assumed"), rows).csv()

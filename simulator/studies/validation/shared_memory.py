@@ -14,7 +14,7 @@ import isa
 from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.state.registers import WARP_SIZE
-from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.group import Group, Row, assumed
 from simulator.studies.validation.measured_loops import Loop, Part, Words, read_loops
 from simulator.tables import read_rows
 from simulator.timing.config import Config
@@ -131,6 +131,7 @@ def published(config: Config, short: bool) -> list[Row]:
             (("instruction", row["instruction"]), ("warps", warps), ("ilp", ilp)),
             float(row["cycles"]),
             cycles / 8,
+            assumed(config, ("shared", "issue", "loop")),
         )
         for row in _table("a100_ldmatrix.csv")
         for warps, ilp in [(int(row["warps"]), int(row["ilp"]))]

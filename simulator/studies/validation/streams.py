@@ -111,6 +111,10 @@ class Streams:
             )
         return tensor
 
+    def tables(self, form: MmaForm, *, counted: bool = False) -> tuple[str, ...]:
+        """The config's tables that the time of a stream comes from; `counted`: with a counter in each round."""
+        return (f"tensor {self.tensor_class(form).name}", "issue", "loop", *(("alu",) if counted else ()))
+
     def round(self, form: MmaForm, chains: int, warps: int, length: int = BODY) -> float:
         """Cycles in which every one of the warps issues one instruction of each chain.
 

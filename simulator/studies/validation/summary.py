@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from simulator.studies.validation.group import Group, Row
 from simulator.tables import Table
+from simulator.timing.config import config_label
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -40,12 +42,19 @@ class Result:
 
     Attributes:
         config, title: the name and title of the config.
+        config_path: the file of a config that does not come with tcsim; empty for one that does.
     """
 
     config: str
     title: str
     group: Group
     rows: tuple[Row, ...]
+    config_path: str = ""
+
+    @property
+    def config_label(self) -> str:
+        """The config as texts name it: with its path, if it is not one of tcsim's own."""
+        return config_label(self.config, self.config_path)
 
     @cached_property
     def all(self) -> Summary:
@@ -66,6 +75,11 @@ class Result:
             if errors.ngroups > 1:
                 summaries += [_summary(f"{name} {part}" if numbers else str(part), e.to_numpy()) for part, e in errors]
         return tuple(summaries)
+
+    @property
+    def assumed(self) -> dict[str, int]:
+        """For each assumed table of the config that rows rest on, how many of the rows."""
+        return dict(Counter(table for row in self.rows for table in row.assumed))
 
     def to_frame(self) -> DataFrame:
         """The rows as a pandas DataFrame: config, group, label, a column for each key (chains, warps, ...), measured,

@@ -17,13 +17,14 @@ from pathlib import Path
 from isa.forms.record import Unit
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, InitFacts, MmaFacts, WaitFacts
 from simulator.resources import folder
-from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.group import Group, Row, assumed
 from simulator.tables import read_rows
 from simulator.timing.compile import asynchronous
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
+from simulator.timing.tcgen05 import mma_sources
 
 PUBLISHED = {"b200": "b200_tcgen05.csv", "b300": "b300_tcgen05.csv"}
 UNROLLED = 16  # MMAs in the body of a stream's loop, so that the loop's end costs nothing
@@ -78,11 +79,15 @@ def rows(metric: str, config: Config, short: bool) -> list[Row]:
     rates: dict[MmaFacts, dict[int, float]] = {}
     for mma, of, depth, value in _published(folder("configs") / "measurements" / PUBLISHED[config.name]):
         if metric == "latency" == of:
-            rows.append(_row(mma, 1, value, cycles(config, mma, 1)))
+            rows.append(_row(config, mma, 1, value, cycles(config, mma, 1)))
         elif metric in ("stream", "steady") and of == "interval":
             rows.append(
                 _row(
-                    mma, depth, value, cycles(config, mma, depth) / depth if metric == "stream" else steady(config, mma)
+                    config,
+                    mma,
+                    depth,
+                    value,
+                    cycles(config, mma, depth) / depth if metric == "stream" else steady(config, mma),
                 )
             )
         elif metric == "difference" and of == "throughput":
@@ -92,17 +97,18 @@ def rows(metric: str, config: Config, short: bool) -> list[Row]:
     few, many = DEPTHS
     for mma, took in rates.items():
         simulated = (cycles(config, mma, many) - cycles(config, mma, few)) / (many - few)
-        rows.append(_row(mma, many, (took[many] - took[few]) / (many - few), simulated))
+        rows.append(_row(config, mma, many, (took[many] - took[few]) / (many - few), simulated))
     return rows
 
 
-def _row(mma: MmaFacts, depth: int, published: float, simulated: float) -> Row:
+def _row(config: Config, mma: MmaFacts, depth: int, published: float, simulated: float) -> Row:
     where = f"{source(mma)} cta_group::{mma.cta_group} M {mma.m}"
     return Row(
         name_of(mma),
         (("kind", f"kind::{mma.kind}"), ("shape", where), ("N", mma.n), ("depth", depth)),
         published,
         simulated,
+        assumed(config, (*mma_sources(config, mma), "tcgen05.mbarrier")),
     )
 
 

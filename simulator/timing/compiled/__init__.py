@@ -32,6 +32,9 @@ class Outcome(IntEnum):
     START = 4
 
 
+_OUTCOMES = tuple(Outcome)
+
+
 def available() -> bool:
     """Whether there is a compiled engine."""
     return library() is not None
@@ -63,7 +66,7 @@ class CompiledEngine:
         outcome = self._run(
             self._arguments, ctypes.c_int64(until), ctypes.c_int64(STEPS), ctypes.byref(self._number)
         )
-        return Outcome(outcome), self.sm.cores[self._number.value]
+        return _OUTCOMES[outcome], self.sm.cores[self._number.value]
 
     @property
     def boundary(self) -> tuple[int, TimedLoop]:

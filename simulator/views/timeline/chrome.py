@@ -46,6 +46,7 @@ def _write(timeline: RecordedRun, stream: BinaryIO | GzipFile) -> None:
         "tcsim": __version__,
         "trace": timeline.trace,
         "config": timeline.config.name,
+        "config_path": timeline.config.own_path,
         "unit of time": "1 ns is 1 cycle",
         "cycles of the run": timeline.timing.cycles,
         "cycles shown": f"{timeline.first} to {min(timeline.last, timeline.timing.cycles)}",
@@ -62,7 +63,7 @@ def events(timeline: RecordedRun) -> Iterator[Event]:
     """All events: names, then track by track in order of time."""
     for sm in range(timeline.ctas):
         pid = sm + 1
-        name = f"SM {sm} ({timeline.config.name}, CTA {sm})"
+        name = f"SM {sm} ({timeline.config.label}, CTA {sm})"
         yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
         yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}}
         yield from _counters(timeline, sm)

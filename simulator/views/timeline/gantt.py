@@ -170,7 +170,7 @@ def heading(timeline: RecordedRun) -> str:
     """The trace, the config and the cycles."""
     end = min(timeline.last, timeline.timing.cycles)
     return (
-        f"{timeline.trace} on {timeline.config.name}: cycles "
+        f"{timeline.trace} on {timeline.config.label}: cycles "
         f"{timeline.first:,} to before {end:,} of {timeline.timing.cycles:,}"
     )
 

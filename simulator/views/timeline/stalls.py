@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.program.lowering import Operation
 from simulator.tables import Table, aligned
+from simulator.timing.config import config_label
 from simulator.timing.model import StallReason
 from simulator.views.timeline.recorded import RecordedRun
 
@@ -52,6 +53,7 @@ class Stalls:
     Attributes:
         cycles, warps: cycles of the run, and warps that have a program.
         views: rows by the name of the view: "line", "warp", "sub-core", "sm".
+        config_path: the file of a config that does not come with tcsim; empty for one that does.
     """
 
     trace: str
@@ -59,6 +61,7 @@ class Stalls:
     cycles: int
     warps: int
     views: dict[str, list[Row]]
+    config_path: str = ""
 
     @property
     def total(self) -> int:
@@ -76,6 +79,7 @@ class Stalls:
         return {
             "trace": self.trace,
             "config": self.config,
+            "config_path": self.config_path,
             "cycles": self.cycles,
             "warps": self.warps,
             "by": by,
@@ -131,7 +135,8 @@ class Stalls:
         rows.append(("all", f"{issues:,}", f"{self.total:,}", "", *(f"{every[cause]:,}" for cause in causes), ""))
         rows.append(("", "", "", "", *(f"{self._share(every[cause]):.1%}" for cause in causes), ""))
         lines = aligned(rows, ">" * (4 + len(causes)) + "<", widths=(8, 9, 11, 6, *[10] * len(causes), 0), gap=" ")
-        title = f"{self.trace} on {self.config}: {self.cycles:,} cycles x {self.warps} warps; cycles of warps by cause"
+        run = f"{self.trace} on {config_label(self.config, self.config_path)}"
+        title = f"{run}: {self.cycles:,} cycles x {self.warps} warps; cycles of warps by cause"
         return "\n".join([title, "", *lines, ""])
 
     def _share(self, cycles: int) -> float:
@@ -163,7 +168,8 @@ def stalls_of(timeline: RecordedRun) -> Stalls:
         places = sorted({part(warp) for warp in waits})
         sums = {place: added([row for warp, row in waits.items() if part(warp) == place]) for place in places}
         views[view] = [Row(place, "", row["issued"], row) for place, row in sums.items()]
-    return Stalls(timeline.trace, timeline.config.name, timeline.timing.cycles, len(waits), views)
+    config = timeline.config
+    return Stalls(timeline.trace, config.name, timeline.timing.cycles, len(waits), views, config.own_path)
 
 
 def _lines(timeline: RecordedRun, finished: int) -> list[Row]:

@@ -16,6 +16,7 @@ import pytest
 
 import isa
 from simulator.cli import VERBS
+from simulator.resources import folder
 from simulator.version import __version__
 from tests.support.cases import over
 
@@ -65,7 +66,17 @@ def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
         ((), ("VERB",)),
         (("bogus",), ("bogus", "run", "decode")),
         (("run",), ("TRACE",)),
+        (("runn", "digits/f16"), ("no verb 'runn', did you mean 'run'?",)),
         (("run", "nothing.trace"), ("nothing.trace", "No such file")),
+        (("run", "digits/f17"), ("digits/f17: no such trace, did you mean 'digits/f16'?", "tcsim: digits/f16, ")),
+        (("run", "s8"), ("did you mean 'digits/s8'?",)),
+        (("run", "digits/f16", "--config", "rtx4090"), ("163,840", "rtx4090", "101,376, such as digits/f16_99kb\n")),
+        (("decode", "tests"), ("tests: is a directory",)),
+        (("layout", MMA, "--output", "a.png"), ("a.png", "'.png'", ".svg, .html, .csv, .json, .md, .txt, or --format")),
+        (("layout", "datapath", "--output", "a.pdf"), ("a.pdf", ".svg")),
+        (("layout", "--metadata-format", "cutlass.sm90.k128", "--output", "a.bmp"), ("a.bmp", ".svg")),
+        (("layout", MMA, "--palette", "rainbow"), ("no palette 'rainbow'", "pastel, distinct, safe, bw")),
+        (("faults", "report", "r.csv", "--output", "x.svg"), ("x.svg", "'.svg'", ".html, .md, .json, .txt")),
         (("run", "digits/f16", "--config", "h100"), ("h100", "did you mean 'h100_sxm'", "a100")),
         (("run", "digits/f16", "--compare", "-1"), ("-1",)),
         (("run", "digits/f16", "--format", "xml"), ("xml", "json")),
@@ -94,6 +105,56 @@ def test_bad_use_is_exit_2_and_one_line(tcsim: Tcsim, arguments: tuple[str, ...]
     assert err.count("\n") == 1
     for word in words:
         assert word in err
+
+
+def test_a_file_without_instructions_is_no_ptx(tcsim: Tcsim, tmp_path: Path) -> None:
+    for text in ("", "// nothing\n"):
+        (tmp_path / "empty.ptx").write_text(text)
+        code, out, err = tcsim("decode", tmp_path / "empty.ptx")
+        assert (code, out) == (2, "")
+        assert "empty.ptx: has no PTX instruction; legal: " in err
+
+
+@over(
+    ("arguments", "about"),
+    [
+        (("run", "small.trace"), "on h100_sxm (mine.toml) (sm_90a), 2 warps"),
+        (("stalls", "small.trace"), "on h100_sxm (mine.toml): "),
+        (("roofline", "small.trace"), " h100_sxm (mine.toml) "),
+        (("gemm", "--m", "128", "--n", "128", "--k", "256"), "on h100_sxm (mine.toml)\n"),
+        (("faults", "cost"), "on h100_sxm (mine.toml): one CTA"),
+    ],
+)
+def test_a_copied_config_is_named_with_its_path(
+    tcsim: Tcsim, arguments: tuple[str, ...], about: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.trace").write_text(TRACE)
+    (tmp_path / "mine.toml").write_bytes((folder("configs") / "h100_sxm.toml").read_bytes())
+    assert about in tcsim(*arguments, "--config", "mine.toml")[1]
+    own = tcsim(*arguments, "--config", "h100_sxm")[1]
+    assert "h100_sxm" in own
+    assert "h100_sxm (" not in own.replace("h100_sxm (sm_90a)", "")
+    if arguments[0] == "faults":
+        return
+    for config, path in (("mine.toml", "mine.toml"), ("h100_sxm", "")):
+        values = json.loads(tcsim(*arguments, "--config", config, "--format", "json")[1])
+        values = values["points"][0] if "points" in values else values
+        assert (values["config"], values["config_path"]) == ("h100_sxm", path)
+
+
+def test_plain_metadata_is_slow_on_a_b200_and_said_to_be(tcsim: Tcsim, tmp_path: Path) -> None:
+    cycles = {}
+    for name, spelled in (("ordered", "mma.sp::ordered_metadata"), ("plain", "mma.sp")):
+        path = tmp_path / f"{name}.trace"
+        path.write_text(TRACE.replace("sm_90a", "sm_80").replace("mma.sp::ordered_metadata", spelled))
+        report = json.loads(tcsim("run", path, "--config", "b200", "--format", "json")[1])
+        cycles[name] = report["cycles"]
+        slow = [text for text in report["warnings"] if "plain .sp is slow on sm_100a" in text]
+        routine = [text for text in report["assumed"] if "ptxas 13.0 sorts plain metadata by a routine" in text]
+        assert (len(slow), len(routine)) == ((1, 1) if name == "plain" else (0, 0))
+        assert not any("slow" in text for text in json.loads(tcsim("run", path, "--format", "json")[1])["warnings"])
+    assert cycles["plain"] > 4 * cycles["ordered"]
 
 
 def test_run_prints_a_report(tcsim: Tcsim, trace: Path) -> None:

@@ -22,7 +22,7 @@ from simulator.faults.kinds import Group, population
 from simulator.faults.program_target import ProgramTarget
 from simulator.faults.single_run import SingleRun
 from simulator.faults.table import MODELS, SITES, Faults, empty
-from simulator.program.reader import find_trace
+from simulator.program.shipped import find_trace
 from simulator.views.faults.replay import replay
 from simulator.views.timeline import Timeline
 from tests.support.paths import ROOT

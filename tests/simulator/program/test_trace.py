@@ -524,7 +524,7 @@ def test_bad_file(tmp_path: Path, data: bytes, line: int, expected: tuple[str, .
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "none.trace", tmp_path):
-        with pytest.raises(TraceError, match="cannot be read") as caught:
+        with pytest.raises(TraceError, match=r"no such trace|cannot be read") as caught:
             simulator.run(path)
         assert str(path) in str(caught.value)
 

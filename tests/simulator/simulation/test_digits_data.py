@@ -143,8 +143,8 @@ def test_fragments_loaded_as_the_program_loads_them_hold_the_weights(plan: Any, 
     make_traces.check(plan, data)
     decoded = digits_plan.values(digits_plan.dense_weights(plan, data["w"], data["e"]), plan.element)
     w = weights[f"w2_{plan.network}"].astype(np.float64) / data["w_scale"][:, None].astype(np.float64)
-    np.testing.assert_array_equal(decoded, digits_plan.values(make_traces.encode(w, plan.name), plan.element))
-    if plan.name in ("f16", "tf32"):
+    np.testing.assert_array_equal(decoded, digits_plan.values(make_traces.encode(w, plan.type), plan.element))
+    if plan.type in ("f16", "tf32"):
         np.testing.assert_array_equal(decoded, w)
     codes = digits_plan.metadata_codes(plan, data["e"])
     assert plan.form.metadata.legal(codes).all()
@@ -156,9 +156,9 @@ def test_activations_are_the_first_layer_rounded_to_the_type(plan: Any, weights:
     decoded = digits_plan.values(digits_plan.swizzle(data["x"]).astype(np.uint32), plan.element) * data["x_scale"]
     x = make_traces.activations(weights, images)[: plan.images]
     top = float(x.max())
-    step = {"f16": 2.0**-11, "bf16": 2.0**-8, "tf32": 2.0**-11, "e4m3": 2.0**-4}.get(plan.name)
+    step = {"f16": 2.0**-11, "bf16": 2.0**-8, "tf32": 2.0**-11, "e4m3": 2.0**-4}.get(plan.type)
     limit = np.maximum(x * step, top * 1e-4) if step else float(data["x_scale"]) * 0.5001
-    clipped = np.minimum(x, data["x_scale"] * make_traces.LIMITS.get(plan.name, np.inf))
+    clipped = np.minimum(x, data["x_scale"] * make_traces.LIMITS.get(plan.type, np.inf))
     assert (np.abs(decoded - clipped) <= limit).all()
 
 
@@ -222,9 +222,10 @@ def test_no_access_meets_a_bank_twice(plan: Any) -> None:
 @EVERY
 def test_the_plan_fits_the_smallest_gpu(plan: Any) -> None:
     text = (DIGITS / f"{plan.name}.trace").read_text()
-    assert int(re.search(r"^\.shared (\d+)$", text, re.M)[1]) <= 160 * 1024  # type: ignore[index]
+    shared = int(re.search(r"^\.shared (\d+)$", text, re.M)[1])  # type: ignore[index]
+    assert shared == plan.shared <= (99 if plan.name.endswith("_99kb") else 160) * 1024
     assert max(int(n) for n in re.findall(r"%r(\d+)", text)) <= 254
-    assert plan.d_bytes <= digits_plan.SHARED
+    assert plan.d_bytes <= plan.shared
     assert (plan.images - plan.head) % digits_plan.GROUP == 0 == plan.head % digits_plan.GROUP
 
 
@@ -277,7 +278,7 @@ def test_the_rounded_layer_is_close_to_the_pruned_network(plan: Any, weights: An
         + weights[f"b2_{plan.network}"].astype(np.float64)[:, None]
     )
     error = np.abs(layer - wanted).max() / np.abs(wanted).max()
-    assert error < {"f16": 1e-3, "bf16": 5e-3, "tf32": 1e-3, "s8": 3e-2, "e4m3": 5e-2}[plan.name]
+    assert error < {"f16": 1e-3, "bf16": 5e-3, "tf32": 1e-3, "s8": 3e-2, "e4m3": 5e-2}[plan.type]
 
 
 @EVERY

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import simulator
+from simulator.applications.digits_plan import PLANS, layer_results
 from tests.support.paths import TESTS
 
 sys.path.insert(0, str(TESTS / "hardware"))
@@ -38,6 +39,19 @@ def test_digits_give_every_bit_that_an_h100_gave(name: str) -> None:
     assert set(arrays) == set(stored)
     for key, array in arrays.items():
         assert_same(array, stored[key], key)
+
+
+def test_the_smaller_digits_trace_gives_the_bits_of_the_same_images() -> None:
+    small, large = PLANS["f16_99kb"], PLANS["f16"]
+    arrays = simulator.run("digits/f16_99kb", "rtx4090", compare=0).arrays
+    assert small.type == large.type
+    with np.load(TESTS / "golden" / "digits_h100.npz") as golden:
+        theirs = layer_results(large, golden[f"f16/{large.d_key}"], golden[f"f16/{large.head_key}"])
+    h100 = simulator.run("digits/f16_99kb", "h100_sxm", compare=0).arrays
+    ours = layer_results(small, h100[small.d_key], h100[small.head_key])
+    assert ours.shape == (128, 304)
+    assert_same(ours, theirs[:, :304], "D")
+    assert arrays.keys() == h100.keys()
 
 
 @over("seed", SEEDS, distinct=lambda seed: min(seed, 12))

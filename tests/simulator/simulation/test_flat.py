@@ -171,6 +171,15 @@ def test_addresses_from_memory() -> None:
     assert Counter(flat.notes[0, (0,), "wavefronts", 9]) == {(32,): 1, (1,): 299}
 
 
+def test_mask_behind_a_comparison() -> None:
+    """A mask that keeps all that moves, where a comparison turns soon."""
+    body = (
+        "mov.b32 %r3, 0; .repeat 100 { add.u32 %r3, %r3, 4; setp.lt.u32 %p0, %r3, 40; and.b32 %r2, %r3, 0xFFFFFFFC; "
+        "@%p0 ld.shared.b32 %r4, [%r2]; }"
+    )
+    compare(Session(_trace(body), "h100_sxm"))
+
+
 def test_order_of_accesses() -> None:
     """What decides which accesses race is the same after each turn of a loop, and not the same before a barrier and
     after it."""

@@ -81,7 +81,7 @@ def test_steps_with_matrix_instructions() -> None:
 )
 def test_what_a_rule_was_read_from(name: str, warps: int) -> None:
     found = loop(name)
-    assert abs(found.simulated(H100, warps) / found.cycles[warps] - 1) < 0.02
+    assert abs(found.on(H100).simulated(warps) / found.cycles[warps] - 1) < 0.02
 
 
 def test_a_rule_off_is_seen() -> None:
@@ -96,7 +96,7 @@ def test_a_rule_off_is_seen() -> None:
     ):
         found = loop(name)
         config = replace(H100, shared=replace(H100.shared, **change))
-        assert abs(found.simulated(config, warps) / found.cycles[warps] - 1) > 0.03, name
+        assert abs(found.on(config).simulated(warps) / found.cycles[warps] - 1) > 0.03, name
 
 
 # By hand
@@ -147,4 +147,4 @@ def test_scoreboards_are_part_of_a_measured_loop() -> None:
     shared = [wait for wait in part.waits if len(wait) > 1]
     assert shared == [(52, 56)]
     alone = replace(found, parts=(replace(part, waits=((),) * len(part.waits)),))
-    assert found.simulated(H100, 1) - alone.simulated(H100, 1) > 5
+    assert found.on(H100).simulated(1) - alone.on(H100).simulated(1) > 5

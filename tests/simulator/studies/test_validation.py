@@ -337,6 +337,26 @@ def test_a_file_that_is_no_record(tcsim: Tcsim, tmp_path: Path, text: str, word:
 # The command
 
 
+def test_rows_say_which_assumed_entries_they_rest_on(tcsim: Tcsim, tmp_path: Path) -> None:
+    """As shipped, one row of two rests on each class of b300; with the classes published, only on the rest."""
+    text = (folder("configs") / "b300.toml").read_text()
+    mine = tmp_path / "mine.toml"
+    mine.write_text(text.replace('source = "assumed: interval 15.5 is published', 'source = "published: interval 15.5'))
+    for config, name, own in (
+        ("b300", "b300", ["tensor sparse, full k", "tensor dense, full k"]),
+        (mine, f"b300 ({mine})", []),
+    ):
+        group = ("validate", "--config", config, "--group", "m13-interval")
+        (found,) = json.loads(tcsim(*group, "--format", "json")[1])["groups"]
+        expected = [[one, "issue", "loop"] for one in own] or [["issue", "loop"]] * 2
+        assert [row["assumed"] for row in found["rows"]] == expected
+        assert (found["config"], bool(found["config_path"])) == ("b300", config == mine)
+        printed = tcsim(*group)[1]
+        classes = "[tensor sparse, full k], [tensor dense, full k] (1 of 2 rows); " if own else ""
+        assert f"entries of the config that are assumed: {classes}[issue], [loop] (all rows)" in printed
+        assert f"m13-interval on {name}: " in printed
+
+
 def test_formats(tcsim: Tcsim) -> None:
     code, out, _ = tcsim(*QUICK, "--format", "json", "--group", "luo25-latency")
     assert code == 0
