@@ -101,7 +101,7 @@ GROUPS = {
             "measured: H100 80GB, 2026-11-21, tests/hardware (mma.csv)",
             rows,
             ("kind", "fresh", "load"),
-            seconds=14,
+            seconds=11,
         ),
     )
 }

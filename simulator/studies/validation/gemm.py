@@ -279,7 +279,7 @@ GROUPS = {
             SOURCE,
             loop_rows,
             ("kernel", "type", "tile", "stages"),
-            seconds=16,
+            seconds=14,
         ),
         Group(
             "memory",
@@ -287,7 +287,7 @@ GROUPS = {
             SOURCE,
             memory_rows,
             ("kernel",),
-            seconds=20,
+            seconds=14,
         ),
         Group(
             "chip",
@@ -295,7 +295,7 @@ GROUPS = {
             SOURCE,
             chip_rows,
             ("type",),
-            seconds=40,
+            seconds=20,
         ),
     )
 }

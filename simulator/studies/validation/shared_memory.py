@@ -148,7 +148,7 @@ _LOOPS = (
         "measured: H100 80GB, November 2026",
         dependent,
         ("instruction",),
-        seconds=1,
+        seconds=0.5,
     ),
     Group(
         "shared",
@@ -156,7 +156,7 @@ _LOOPS = (
         _H100,
         _measured(lambda loop: loop.kind not in STEPS),
         ("kind", "warps"),
-        seconds=16,
+        seconds=15,
     ),
     Group(
         "steps",
@@ -164,7 +164,7 @@ _LOOPS = (
         _H100,
         _measured(lambda loop: loop.kind in STEPS),
         ("kind", "warps"),
-        seconds=4,
+        seconds=2,
     ),
 )
 _PUBLISHED = (
