@@ -556,7 +556,7 @@ def test_queries_as_json(tcsim: Tcsim) -> None:
     ("arguments", "code", "words"),
     [
         (("layout",), 2, "FORM is missing"),
-        (("layout", F16, "--palette", "rainbow", "--format", "svg"), 1, "pastel, distinct, safe, bw"),
+        (("layout", F16, "--palette", "rainbow", "--format", "svg"), 2, "pastel, distinct, safe, bw"),
         (("layout", F16, "--output", "/nowhere/x.svg"), 2, "a folder that exists"),
         (("layout", F16, "--operand", "q"), 1, "a, b, c, d, e"),
         (("layout", F16, "--lane", "40", "--format", "svg"), 1, "no lane 40"),
