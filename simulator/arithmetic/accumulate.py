@@ -109,9 +109,7 @@ def _add_f64(sums: Superaccumulators, rows: Rows, x: Reals, y: Reals) -> None:
         fraction, exponent = np.frexp(value)
         digits, sign = np.abs(np.ldexp(fraction, 53)).astype(np.int64), np.sign(value).astype(np.int64)
         low = digits & ((1 << _LOW_BITS) - 1)
-        parts.append(
-            ((sign * low, exponent - 53), (sign * (digits >> _LOW_BITS), exponent - 53 + _LOW_BITS))
-        )
+        parts.append(((sign * low, exponent - 53), (sign * (digits >> _LOW_BITS), exponent - 53 + _LOW_BITS)))
     for left, place in parts[0]:
         for right, other in parts[1]:
             sums.add_terms(rows, left * right, (place + other).astype(np.int64))

@@ -167,9 +167,7 @@ def round_limbs(limbs: Integers, lowest: int, element: ElementType) -> Bits:
     used = total != 0
     highest = np.maximum(len(total) - 1 - np.argmax(used[::-1], axis=0), 2)
     highest[~used.any(axis=0)] = 2
-    below = np.cumsum(used, axis=0)[highest, output] - sum(
-        used[highest - i, output].astype(np.int64) for i in range(3)
-    )
+    below = np.cumsum(used, axis=0)[highest, output] - sum(used[highest - i, output].astype(np.int64) for i in range(3))
     high, middle, low = (total[highest - i, output].astype(np.uint64) for i in range(3))
     length = np.frexp(high.astype(np.float64))[1].astype(np.int64)  # bits of the highest limb
     rest = middle << np.uint64(_LIMB) | low

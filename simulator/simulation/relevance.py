@@ -64,9 +64,7 @@ class Relevance:
         return tuple(numbers)
 
 
-def relevance(
-    codes: Sequence[Code], numbering: Numbering, *, undefined: bool, memory: bool = False
-) -> list[Relevance]:
+def relevance(codes: Sequence[Code], numbering: Numbering, *, undefined: bool, memory: bool = False) -> list[Relevance]:
     """What decides the time of each of a program's codes, which share memory; with `undefined`, also what decides which
     undefined cases are met; with `memory`, all that memory holds is taken to decide something."""
     shared = outside = memory

@@ -364,9 +364,7 @@ def chosen_loops(code: Code, within: LoopEnd | None = None) -> frozenset[int]:
     """The loops of a code (or in the body of one of them) that are worth watching, none within another: those for which
     executing some turns of them, all that is in them included, takes the least time."""
     ends = [item for item in code.items if isinstance(item, LoopEnd)]
-    return frozenset(
-        chain.from_iterable(_choice(code, ends, end)[2] for end in ends if _around(ends, end) is within)
-    )
+    return frozenset(chain.from_iterable(_choice(code, ends, end)[2] for end in ends if _around(ends, end) is within))
 
 
 def _around(ends: Sequence[LoopEnd], inner: LoopEnd) -> LoopEnd | None:

@@ -119,9 +119,7 @@ def _everywhere(code: Code, program: Program) -> Code:
     return replace(code, warps=tuple(code.cta * program.warps + warp for warp in code.warps))
 
 
-def _facts(
-    code: Code, program: Program, executed: Executed, config: Config
-) -> dict[int, dict[int, Periodic[Fact]]]:
+def _facts(code: Code, program: Program, executed: Executed, config: Config) -> dict[int, dict[int, Periodic[Fact]]]:
     """For each operation of a code that has some: the facts of each warp's executions; ConfigError where one fact does
     not say it all."""
     by_index: dict[int, dict[int, Periodic[Fact]]] = {}
@@ -133,9 +131,7 @@ def _facts(
                     f"line {item.line} of {program.path.name}: there is no time "
                     "for threads of one warp that name different mbarriers"
                 )
-                raise ConfigError(
-                    config.path, "mbarrier", reason, f"one mbarrier for each warp, or {_VALUES_ALONE}"
-                )
+                raise ConfigError(config.path, "mbarrier", reason, f"one mbarrier for each warp, or {_VALUES_ALONE}")
             known = cast(Executions[tuple[Fact, ...]], executions)
             by_index.setdefault(index, {}).update(_by_warp(group, known, program.warps))
     return by_index

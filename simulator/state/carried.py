@@ -126,9 +126,7 @@ class CarryingRegisters(RegisterFile):
                 self._round(self.cells(*places)[pending])
         super().write(warps, registers, values, lanes, sort)
         cells = self.cells(*places)
-        self.sums.discard(
-            cells if lanes is None else cells[np.broadcast_to(lanes[:, None, :], cells.shape)]
-        )
+        self.sums.discard(cells if lanes is None else cells[np.broadcast_to(lanes[:, None, :], cells.shape)])
 
     def keep(self, warps: Warps, numbers: NDArray[np.intp], result: Result) -> None:
         """Notes that the sums of whole registers (of these numbers) are their contents now."""

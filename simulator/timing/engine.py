@@ -196,7 +196,5 @@ def simulate(
         DeadlockError: warps are unfinished and nothing is left to happen.
     """
     ahead = observer is None and compiled.available()
-    sm = Sm(
-        config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead
-    )
+    sm = Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
     return Engine(sm, ahead).run()

@@ -155,8 +155,7 @@ class SharedMemory:
             waiting = min(core.accesses_made, len(ring) - 1)
             state.append(waiting)
             state += (
-                max(ring[made % len(ring)] - now, 0)
-                for made in range(core.accesses_made - waiting, core.accesses_made)
+                max(ring[made % len(ring)] - now, 0) for made in range(core.accesses_made - waiting, core.accesses_made)
             )
         state += (max(cycle - now, 0) for cycle in self.port)
         state += (max(cycle - now, 0) for cycle in self.turn)

@@ -124,27 +124,32 @@ class RandomProgram:
     def work(self) -> str:
         """Computes a register from others."""
         d, a, b = self.one(_WORK), self.one((*_COUNTERS, *_WORK)), self.one((0, 1, *_COUNTERS, *_WORK))
-        return self.guard() + str(
-            self.random.choice(
-                [
-                    f"add.u32 %r{d}, %r{a}, %r{b};",
-                    f"mul.lo.u32 %r{d}, %r{a}, {self.one((3, 16, 48))};",
-                    f"mad.lo.u32 %r{d}, %r{a}, {self.one((4, 16))}, %r{b};",
-                    f"and.b32 %r{d}, %r{a}, {self.one((1, 7, 48, 1023, 0xFFF0))};",
-                    f"or.b32 %r{d}, %r{a}, {self.one((1, 64))};",
-                    f"shl.b32 %r{d}, %r{a}, {self.one((1, 4, 7))};",
-                    f"shr.u32 %r{d}, %r{a}, {self.one((1, 3, 8))};",
-                    f"shr.s32 %r{d}, %r{a}, {self.one((1, 3, 8))};",
-                    f"not.b32 %r{d}, %r{a};",
-                    f"selp.b32 %r{d}, %r{a}, %r{b}, %p{self.one(_PREDICATES)};",
-                    f"cvt.u64.u32 %rd{self.one(_WIDE)}, %r{a};",
-                    f"mul.wide.u32 %rd{self.one(_WIDE)}, %r{a}, {self.one((1, 16))};",
-                    f"cvt.u32.u64 %r{d}, %rd{self.one(_WIDE)};",
-                    f"mov.b32 %r{d}, %r{a};",
-                    f"shfl.sync.bfly.b32 %r{d}, %r{a}, 1, 31, 0xffffffff;",
-                ]
+        return (
+            self.guard()
+            + str(
+                self.random.choice(
+                    [
+                        f"add.u32 %r{d}, %r{a}, %r{b};",
+                        f"mul.lo.u32 %r{d}, %r{a}, {self.one((3, 16, 48))};",
+                        f"mad.lo.u32 %r{d}, %r{a}, {self.one((4, 16))}, %r{b};",
+                        f"and.b32 %r{d}, %r{a}, {self.one((1, 7, 48, 1023, 0xFFF0))};",
+                        f"or.b32 %r{d}, %r{a}, {self.one((1, 64))};",
+                        f"shl.b32 %r{d}, %r{a}, {self.one((1, 4, 7))};",
+                        f"shr.u32 %r{d}, %r{a}, {self.one((1, 3, 8))};",
+                        f"shr.s32 %r{d}, %r{a}, {self.one((1, 3, 8))};",
+                        f"not.b32 %r{d}, %r{a};",
+                        f"selp.b32 %r{d}, %r{a}, %r{b}, %p{self.one(_PREDICATES)};",
+                        f"cvt.u64.u32 %rd{self.one(_WIDE)}, %r{a};",
+                        f"mul.wide.u32 %rd{self.one(_WIDE)}, %r{a}, {self.one((1, 16))};",
+                        f"cvt.u32.u64 %r{d}, %rd{self.one(_WIDE)};",
+                        f"mov.b32 %r{d}, %r{a};",
+                        f"shfl.sync.bfly.b32 %r{d}, %r{a}, 1, 31, 0xffffffff;",
+                    ]
+                )
             )
-        ) if not self.chance(0.02) else f"lop3.b32 %r{d}, %r{a}, %r{b}, 3, 0x96;"
+            if not self.chance(0.02)
+            else f"lop3.b32 %r{d}, %r{a}, %r{b}, 3, 0x96;"
+        )
 
     def compare(self) -> str:
         """Sets a predicate."""

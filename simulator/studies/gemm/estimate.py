@@ -93,9 +93,7 @@ def check_chip(tile: Tile, config: str | Path | Config) -> Config:
     if chip.memory is None or chip.l2 is None or chip.hbm is None:
         raise ConfigError(chip.path, "memory", f"{chip.name} has no times for global memory", legal)
     tile.check_target(chip.target)
-    if chip.tensor_class(tile.form) is None and (
-        chip.sequences is None or chip.sequences.find(tile.form) is None
-    ):
+    if chip.tensor_class(tile.form) is None and (chip.sequences is None or chip.sequences.find(tile.form) is None):
         reason = f"{chip.name} has no time for '{tile.form.opcode}'"
         raise ConfigError(chip.path, "tensor", reason, "a [[tensor]] class for it")
     occupancy(tile, chip)

@@ -27,10 +27,7 @@ def programs(step: int = 1) -> list[dict[str, Any]]:
     """Every `step`th of the measured loops: name, set, body, and cycles of an iteration by warps."""
     data = json.loads((folder("configs") / "measurements" / "h100_programs.json").read_text())
     forms = [mma_form(opcode) for opcode in data["forms"]]
-    return [
-        {**program, "body": [_step(row, forms) for row in program["body"]]}
-        for program in data["programs"][::step]
-    ]
+    return [{**program, "body": [_step(row, forms) for row in program["body"]]} for program in data["programs"][::step]]
 
 
 def _step(row: list[Any], forms: list[MmaForm]) -> Step:

@@ -63,9 +63,7 @@ class CompiledEngine:
         Returns:
             why it has stopped, and the sub-core that stepped last or is to step.
         """
-        outcome = self._run(
-            self._arguments, ctypes.c_int64(until), ctypes.c_int64(STEPS), ctypes.byref(self._number)
-        )
+        outcome = self._run(self._arguments, ctypes.c_int64(until), ctypes.c_int64(STEPS), ctypes.byref(self._number))
         return _OUTCOMES[outcome], self.sm.cores[self._number.value]
 
     @property

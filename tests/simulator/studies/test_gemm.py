@@ -206,6 +206,7 @@ def test_every_config_answers_or_says_why(config: str) -> None:
 
 def test_types_take_the_time_of_their_own_instructions() -> None:
     """On an RTX 4090 f32 accumulators halve the rate of f16; on an H100 4 bits and FP8 are sequences, and slow."""
+
     def cycles(kind: str, config: str, accumulator: str = "") -> int:
         tile = parse_tile("64x64", kind, stages=3, accumulator=accumulator)
         trace = kernel_trace(tile, 4 * tile.bk, target=load_config(config).target)
