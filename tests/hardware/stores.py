@@ -105,7 +105,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HERE / "results")
     options = parser.parse_args()
     loops = list(itertools.product((True, False), (True, False), (1, 4), COUNTS, MATRIX))
-    text, names = HEAD, []
+    names: list[str] = []
+    text = HEAD
     for operands, values, words, (stores, products), kind in loops:
         names.append(f"k{len(names)}")
         first, last = (0 if operands else 8), (12 if values else 8)
