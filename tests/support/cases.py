@@ -27,7 +27,7 @@ import pytest
 EXHAUSTIVE = "TCSIM_TESTS_EXHAUSTIVE"  # set in the environment while exhaustive tests are run
 exhaustive = pytest.mark.exhaustive
 PROGRAMS = int(os.environ.get("TCSIM_PROGRAMS", "100"))
-"""Random programs in each exhaustive comparison of two ways to run them; 1000 is for nights."""
+"""Random programs in each exhaustive comparison of two ways to run them; with 1000, tests that take long try all."""
 _MOST_NAMED = 20
 
 

@@ -10,8 +10,8 @@ The installation runs this, too, and goes on without the kernel where it fails.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
+import runpy
 import shlex
 import subprocess
 import sys
@@ -56,14 +56,9 @@ def build() -> Path:
 
 
 def _header() -> str:
-    """The C structures of the timing engine; its module is loaded by its path, as packages it belongs to need more than
+    """The C structures of the timing engine; its module is run by its path, as packages it belongs to need more than
     the standard library."""
-    spec = importlib.util.spec_from_file_location("timing_records", ROOT / RECORDS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return str(module.header())
+    return str(runpy.run_path(str(ROOT / RECORDS), run_name="records")["header"]())
 
 
 def main() -> int:
