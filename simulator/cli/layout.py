@@ -33,8 +33,15 @@ examples:
   tcsim layout --check                                                            every printed formula, evaluated
 """
 _FORMATS = ("table", "csv", "json", "markdown", "svg", "html")
-_SUFFIXES = {".svg": "svg", ".html": "html", ".csv": "csv", ".json": "json", ".md": "markdown", ".txt": "table"}
-_SUFFIXES[""] = "table"  # a name that ends in nothing, and stdout
+_SUFFIXES = {
+    ".svg": "svg",
+    ".html": "html",
+    ".csv": "csv",
+    ".json": "json",
+    ".md": "markdown",
+    ".txt": "table",
+    "": "table",  # a name that ends in nothing, and stdout
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

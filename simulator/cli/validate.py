@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,9 +94,10 @@ def _record_path(options: argparse.Namespace) -> Path:
 
 
 def _validate(options: argparse.Namespace) -> tuple[str, int]:
+    from simulator.arithmetic.threads import thread_count
     from simulator.studies.validation import report, validate
 
-    workers = options.workers or os.cpu_count() or 1
+    workers = options.workers or thread_count()
     progress = _show if sys.stderr.isatty() else None
     results = list(validate(options.config, options.group, options.short, workers=workers, progress=progress))
     texts = {

@@ -156,10 +156,11 @@ class Interpreter:
         self.ready = list(self.running)
         self.blocked: dict[int, set[int]] = {}  # groups at named barriers: the warps that have not been released
         self.waiting: dict[int, _Stop] = {}  # groups that wait for something else
-        lean = lean and _without_values(program, machines, self.observers)
+        without_values = (lean or flat) and _without_values(program, machines, self.observers)
+        lean = lean and without_values
         self.repeats: Repeats | None = None
         self.light: dict[int, dict[int, Executor | None]] = {}
-        if lean or (flat and _without_values(program, machines, self.observers)):
+        if without_values:
             beside = any(op.instruction.form.asynchronous for op, _ in program.operations)
             relevant = relevance(program.codes, program.numbering, undefined=not lean, memory=beside)
             by_code = {id(code): found for code, found in zip(program.codes, relevant, strict=True)}

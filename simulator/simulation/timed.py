@@ -75,9 +75,10 @@ def _needs(program: Program, config: Config) -> tuple[tuple[str, int, int], ...]
 
 def _fitting(program: Program, config: Config) -> list[str]:
     """Names of the traces beside a trace that comes with tcsim which the config's chip can run."""
-    beside = program.name.rpartition("/")[0]
-    names = [name for name in trace_names() if program.name in trace_names() and name.rpartition("/")[0] == beside]
-    return [name for name in names if _runs(load(name), config)]
+    names, folder = trace_names(), program.name.rpartition("/")[0]
+    if program.name not in names:
+        return []
+    return [name for name in names if name.rpartition("/")[0] == folder and _runs(load(name), config)]
 
 
 def _runs(program: Program, config: Config) -> bool:
