@@ -23,6 +23,7 @@ import sass
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_shared_memory.json"
 GROUPS = ("shared", "gemm", "memory")
+MOVE = re.compile(r"(?:add\.s32|mov\.b32) %r(\d+), (.*);")
 KINDS = {"LDSM": r"ldmatrix", "LDS": r"ld\.", "STS": r"st\."}
 
 
@@ -34,6 +35,18 @@ def addresses(program: p.Program) -> dict[str, p.Words]:
             if match := re.match(rf"{opcode}.*\[%r(\d+)", line):
                 found.setdefault(kind, program.initial[int(match.group(1))])
     return found
+
+
+def first_holder(lines: list[str], register: int) -> int:
+    """The register that holds, at the start of the loop, the address that `register` has when an access first uses it:
+    ptxas moves addresses from register to register, by additions of a step and by copies."""
+    moving = {int(match[1]) for line in lines if (match := MOVE.match(line))}
+    use = next(i for i, line in enumerate(lines) if re.search(rf"\[%r{register}\b", line))
+    for line in reversed(lines[:use]):
+        if (match := MOVE.match(line)) and int(match[1]) == register:
+            sources = [int(source) for source in re.findall(r"%r(\d+)", match[2])]
+            register = next((source for source in sources if source in moving), register)
+    return register
 
 
 def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]) -> dict[str, Any] | None:
@@ -48,7 +61,12 @@ def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]
     lines, used = translated
     waits, end = sass.waits(body)
     folded = [[len(list(same)), line, *wait] for (line, wait), same in groupby(zip(lines, waits, strict=True))]
-    registers = {f"%r{r}": list(loops.linear(starts[kind]).values()) for kind, found in used.items() for r in found}
+    registers = {
+        f"%r{holder}": list(loops.linear(starts[kind]).values())
+        for kind, found in used.items()
+        for register in found
+        for holder in (register, first_holder(lines, register))
+    }
     return {"warps": [warps.first, warps.last], "body": folded, "end": end, "registers": registers}
 
 
