@@ -147,7 +147,9 @@ class Sm(Machine):
         for register in operation.writes:
             if ready[register] > passed:
                 producer, cycle = warp.producers[register], ready[register]
-                if producer not in _SCOREBOARD:
+                if producer == _SHARED == operation.unit:  # values arrive in order
+                    cycle = 0
+                elif producer not in _SCOREBOARD:
                     cycle += 1 - operation.latency
                 if cycle > latest:
                     latest, source = cycle, producer

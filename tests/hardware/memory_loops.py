@@ -50,8 +50,8 @@ def first_holder(lines: list[str], register: int) -> int:
 
 
 def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]) -> dict[str, Any] | None:
-    """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, and
-    the address registers.
+    """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, the
+    address registers, and the stalls.
 
     None where the machine code has an instruction that sass.py does not know.
     """
@@ -67,7 +67,13 @@ def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]
         for register in found
         for holder in (register, first_holder(lines, register))
     }
-    return {"warps": [warps.first, warps.last], "body": folded, "end": end, "registers": registers}
+    return {
+        "warps": [warps.first, warps.last],
+        "body": folded,
+        "end": end,
+        "registers": registers,
+        "stalls": sass.stalls(body),
+    }
 
 
 def entry(

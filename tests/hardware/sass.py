@@ -202,6 +202,25 @@ def waits(body: list[Instruction]) -> tuple[list[tuple[int, ...]], tuple[int, ..
     return found, tuple(sorted(carried))
 
 
+def stalls(body: list[Instruction]) -> list[int]:
+    """For each statement of the trace text the cycles from its issue until the warp may issue the next, as the machine
+    code has them; one entry more for the branch.
+
+    Instructions that are no statements (the loop's counter, NOPs) count for the statement before them; those in front
+    of the first, for the last.
+    """
+    found: list[int] = []
+    ahead = 0
+    for x in body[:-1]:
+        if kept(x):
+            found.append(x.stall)
+        elif found:
+            found[-1] += max(x.stall, 1)
+        else:
+            ahead += max(x.stall, 1)
+    return [*found[:-1], found[-1] + ahead, body[-1].stall]
+
+
 def trace_text(body: list[Instruction]) -> tuple[list[str], dict[str, list[int]]] | None:
     """A loop body as PTX statements in issue order, on SASS register numbers; and which registers are addresses of
     which instruction.

@@ -6,8 +6,8 @@ holds: `fill`, and `words` that differ) and `loops`: `name`, `group`, `kind`, `s
 two loop counts), `image`, `cycles` of an iteration by warps of the CTA, and `parts`: `warps` (first, last or null for
 all that follow), `registers` by name as [value of lane 0, step from lane to lane], `body` as [times, instruction,
 registers...] and `end`: the machine code waits there for the loads into these registers, since they share a scoreboard
-with one that is needed, or since nothing reads them. A trace cannot say that: here it is a part of the program that was
-measured.
+with one that is needed, or since nothing reads them; and `stalls`: for how many cycles the warp issues nothing after
+each instruction, and after the branch. A trace cannot say that: here it is a part of the program that was measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from simulator.studies.validation.streams import repeated
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop
+from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
@@ -48,6 +48,8 @@ class Part:
         registers: start values by number; all other registers are 0.
         waits: for each step, further registers whose loads the step waits for.
         end: the registers whose loads the end of the loop waits for.
+        stalls: for each step, cycles from its issue until the warp may issue the next as the machine code has them, and
+            as the last those after the branch; none where the machine code is not known.
     """
 
     first: int
@@ -56,6 +58,7 @@ class Part:
     registers: Mapping[int, Words]
     waits: tuple[tuple[int, ...], ...]
     end: tuple[int, ...]
+    stalls: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ class Loop:
                     item.unread = wait
                 else:
                     item.reads = (*item.reads, *wait)
+            _write_stalls(timed, part.stalls, config)
             codes.append(timed)
         return TimedParts(config, self, tuple(codes), numbering.total)
 
@@ -161,6 +165,15 @@ class TimedParts:
             if ours:
                 codes.append(repeated(code, ours, count))
         return simulate(self.config, codes, warps, self.registers).cycles
+
+
+def _write_stalls(code: TimedCode, stalls: tuple[int, ...], config: Config) -> None:
+    """Gives the operations of a loop the stalls of its machine code; a branch takes what any branch takes, at least."""
+    operations = [item for item in code.items if isinstance(item, TimedOperation)]
+    for operation, stall in zip(operations, stalls, strict=False):
+        operation.written_stall = stall
+    if stalls:
+        operations[-1].written_stall += max(stalls[-1], 1 + config.loop.cycles)
 
 
 def read_loops(path: Path) -> Iterator[Loop]:
@@ -198,7 +211,7 @@ def _part(entry: Mapping[str, Any]) -> Part:
         int(name[2:]): np.uint32(base) + lanes * np.uint32(step) for name, (base, step) in entry["registers"].items()
     }
     steps, waits = zip(*body, strict=True)
-    return Part(first, last, steps, registers, waits, tuple(entry["end"]))
+    return Part(first, last, steps, registers, waits, tuple(entry["end"]), tuple(entry["stalls"]))
 
 
 @cache

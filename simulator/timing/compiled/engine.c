@@ -163,7 +163,9 @@ static void prepare(const Sm *sm, Warp *warp) {
     for (int64_t i = 0; i < item->writes_count; i++) {
         int64_t reg = item->writes_array[i], producer = warp->producers_array[reg];
         int64_t cycle = warp->ready_array[reg];
-        if (producer != sm->shared && producer != sm->global_) /* no scoreboard */
+        if (producer == sm->shared && item->unit == sm->shared) /* values arrive in order */
+            cycle = 0;
+        else if (producer != sm->shared && producer != sm->global_) /* no scoreboard */
             cycle -= item->latency - 1;
         if (cycle > latest) {
             latest = cycle;

@@ -95,6 +95,8 @@ def test_a_rule_off_is_seen() -> None:
         ("memory_beside_s4_n4_m8_all", 1, {"port_cycles": 0}),
     ):
         found = loop(name)
+        if "overlap_latency" in change:  # the stalls of the machine code hold it already
+            found = replace(found, parts=tuple(replace(part, stalls=()) for part in found.parts))
         config = replace(H100, shared=replace(H100.shared, **change))
         assert abs(found.on(config).simulated(warps) / found.cycles[warps] - 1) > 0.03, name
 

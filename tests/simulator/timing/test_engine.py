@@ -758,6 +758,8 @@ def operands_ready(thread: Thread, now: int, timed: list[TimedOperation | TimedL
             return False
     for register in op.writes:
         at, producer = thread.ready.get(register, (0, ""))
+        if producer == unit_of(op) == "shared":  # values of one warp arrive in order
+            at = 0
         if (at > now if producer == "shared" else at >= now + latency_of(op, config)) or thread.pinned.get(
             register, 0
         ) > now:

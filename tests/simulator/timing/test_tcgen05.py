@@ -636,6 +636,8 @@ class Reference:
                 return False
         for register in op.writes:
             at, producer = thread.ready.get(register, (0, Unit.ALU))
+            if producer is op.unit is Unit.SHARED:  # values of one warp arrive in order
+                at = 0
             if (at > self.now if producer is Unit.SHARED else at >= self.now + op.latency) or thread.pinned.get(
                 register, 0
             ) > self.now:
