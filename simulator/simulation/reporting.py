@@ -47,6 +47,7 @@ def report_of(
         trace=program.name or str(program.path),
         config=_NO_CONFIG if config is None else config.name,
         config_path="" if config is None else config.own_path,
+        config_overrides="" if config is None else config.overridden,
         target=str(machine.target),
         warps=program.warps,
         cycles=timing.cycles,

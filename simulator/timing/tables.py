@@ -23,7 +23,12 @@ Slots = Annotated[int, Between(1, 4096, "entries")]
 
 @dataclass(frozen=True)
 class Chip:
-    """`[chip]`: SMs of the chip and the clock that times and TFLOPS are given at."""
+    """`[chip]`: how many SMs, and how fast.
+
+    Attributes:
+        sms: SMs of the chip.
+        clock_mhz: the clock at which times and TFLOPS are given.
+    """
 
     sms: Annotated[int, Between(1, 1024)]
     clock_mhz: Annotated[float, Between(0, 10_000, "MHz", exclusive=True)]
@@ -31,7 +36,14 @@ class Chip:
 
 @dataclass(frozen=True)
 class Sm:
-    """`[sm]`: sub-cores, and what one CTA can have of an SM."""
+    """`[sm]`: an SM, and what CTAs can have of it.
+
+    Attributes:
+        sub_cores: sub-cores, each with an issue slot and pipes of its own.
+        warps: warp slots.
+        registers: of the register file, for all warps together.
+        shared_bytes: shared memory that one CTA can have.
+    """
 
     sub_cores: Annotated[int, Between(1, 16)]
     warps: Annotated[int, Between(1, 128)]
@@ -41,7 +53,11 @@ class Sm:
 
 @dataclass(frozen=True)
 class Issue:
-    """`[issue]`: which of the ready warps of a sub-core goes first."""
+    """`[issue]`: the issue slot of a sub-core.
+
+    Attributes:
+        policy: which of the ready warps goes first.
+    """
 
     policy: Annotated[str, Choice(POLICIES)]
 
@@ -120,8 +136,12 @@ class Alu:
 
 @dataclass(frozen=True)
 class Barrier:
-    """`[barrier]`: the barrier unit takes one warp every `arrival` cycles; `latency` cycles after the last, the warps
-    can issue."""
+    """`[barrier]`: the barrier unit of an SM.
+
+    Attributes:
+        arrival: cycles between two warps whose arrival the unit takes.
+        latency: cycles from the last arrival until the warps can issue.
+    """
 
     arrival: Delay
     latency: Cycles
@@ -175,6 +195,7 @@ class TensorClass:
     """`[[tensor]]`: matrix instructions that take the same time.
 
     Attributes:
+        name: reports and keys use it.
         sparse: `mma.sp` or `mma`.
         rows: M of the shape.
         row_bytes: bytes of a row of A as stored: 16 for the smaller K of a type, 32 for the larger.

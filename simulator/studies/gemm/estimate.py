@@ -50,6 +50,8 @@ class Estimate:
         shares: for each limit, the part of `cycles` that it would take alone.
         bound: the limit with the largest share.
         assumed: tables of the config that nobody measured or published, and what else is taken for granted.
+        config_path: the file of a config that does not come with tcsim; empty for one that does.
+        config_overrides: what was set over the config's values, "key=value; key=value"; empty if nothing was.
     """
 
     tile: Tile
@@ -69,6 +71,8 @@ class Estimate:
     shares: dict[str, float]
     bound: str
     assumed: tuple[str, ...] = ()
+    config_path: str = ""
+    config_overrides: str = ""
 
     def to_frame(self) -> DataFrame:
         """The question and the answer in one row of a pandas DataFrame, so that estimates concatenate into a study."""
@@ -147,6 +151,8 @@ def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "
         shares,
         bound,
         _assumed(tile, asked, (m, n, k), chip),
+        chip.own_path,
+        chip.overridden,
     )
 
 
