@@ -55,4 +55,6 @@ def config_named(name: str, options: argparse.Namespace) -> Config:
     """A config with what the options set; errors as `choose_config`."""
     from simulator.timing.config import load_config
 
+    if name == NONE:
+        raise UnreadableError("limits without a config", "--config NAME, such as h100_sxm")
     return load_config(name, options.overrides)

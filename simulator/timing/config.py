@@ -28,6 +28,7 @@ from simulator.timing.tables import (
     Chip,
     Issue,
     Loop,
+    Operands,
     Pipe,
     Schedule,
     Shared,
@@ -56,6 +57,7 @@ class Config:
         bases: the files whose values it has where it says nothing itself, the nearest first.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
+        operands: the ports through which tensor pipes read registers, likewise.
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed:
             ...").
     """
@@ -80,6 +82,7 @@ class Config:
     l2: L2 | None = None
     hbm: Hbm | None = None
     launch: Launch | None = None
+    operands: Operands | None = None
     sequences: Sequences | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
@@ -122,7 +125,22 @@ class Config:
         sequence = self.sequences.find(form) if self.sequences is not None and tensor is None else None
         if sequence is not None:
             return sum(self.tensor_cycles(part) for part in sequence.tensor)
-        return tensor.interval if tensor is not None else 0
+        return self.interval(tensor) if tensor is not None else 0
+
+    def interval(self, tensor: TensorClass) -> int:
+        """Cycles between two instructions of a class on one tensor pipe: its own, or those with other ports."""
+        ports = self.operands
+        if ports is None or not tensor.multiply or ports.registers == ports.measured:
+            return tensor.interval
+        before = max(tensor.multiply, ports.cycles(tensor.words, ports.measured))
+        after = max(tensor.multiply, ports.cycles(tensor.words, ports.registers))
+        return after + tensor.interval - before if tensor.interval >= before else min(tensor.interval, after)
+
+    def reading(self, tensor: TensorClass) -> int:
+        """Cycles for which an instruction of a class takes ports that all tensor pipes of a sub-core share; 0 without
+        such ports."""
+        ports = self.operands
+        return ports.cycles(tensor.words, ports.registers) if ports is not None and ports.shared else 0
 
     def status(self, table: str) -> str:
         """How the numbers of a table are known: "measured", "published" or "assumed"."""
@@ -146,6 +164,7 @@ _OPTIONAL: dict[str, type] = {
     "l2": L2,
     "hbm": Hbm,
     "launch": Launch,
+    "operands": Operands,
 }
 
 
@@ -252,7 +271,7 @@ class _Reader:
         if isinstance(values, Mapping):
             self.tables.known(where, values, (*fields_of(kind), *also, "source"))
             self.source(title or where, where, values)
-        record = self.tables.record(kind, where, values, also=(*also, "source"))
+        record: Any = self.tables.record(kind, where, values, also=(*also, "source"))
         name = getattr(record, "name", "") if title else ""  # of a row
         place = f"{title.removesuffix(name).strip().replace(' ', '.')}.{slug(name)}" if name else where
         self.records[place] = title or where, record

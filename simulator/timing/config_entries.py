@@ -54,8 +54,9 @@ def entries(name: str | Path, overrides: Overrides = ()) -> list[Entry]:
     config, _, records = resolve(name, overrides)
     found = []
     for table, (title, record) in records.items():
-        words = meanings(type(record))
-        for field, hint in fields_of(type(record)).items():
+        kind: type = record.__class__
+        words = meanings(kind)
+        for field, hint in fields_of(kind).items():
             about = legal_values(hint), words[field], config.status(title), config.sources[title]
             found.append(Entry(f"{table}.{field}", getattr(record, field), *about))
     return found

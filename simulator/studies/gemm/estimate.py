@@ -243,7 +243,7 @@ def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, cy
     whole = max(timing.cycles, 1)
     bytes_read = (m // tile.bm) * (n // tile.bn) * (k // tile.bk) * tile.stage_bytes
     return {
-        "tensor": max(busy[Unit.TENSOR] for busy in timing.busy) / whole,
+        "tensor": max(busy[Unit.TENSOR] for busy in timing.busy) / (whole * chip.sm.tensor_pipes),
         "shared memory": timing.shared_busy / whole,
         "path to L2": timing.memory_busy / whole,
         "L2 reads": bytes_read / chip.l2.read_bytes / cycles,

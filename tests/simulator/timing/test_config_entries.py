@@ -12,7 +12,7 @@ from simulator import ConfigError, load_config
 from simulator.cli import main
 from simulator.timing.config import config_names
 from simulator.timing.config_entries import as_toml, entries, select
-from tests.support.cases import over
+from tests.support.cases import exhaustive, over
 
 
 @over("name", ["h100_sxm", "b200", "rtx5090"])
@@ -22,9 +22,9 @@ def test_every_value(name: str) -> None:
     assert all(entry.meaning and entry.legal and entry.source for entry in found)
     assert len({entry.key for entry in found}) == len(found)
     numbers = [
-        e for e in found if e.value.__class__ is int and not e.key.endswith(("stall", "nop", "rows", "cta_group"))
+        e for e in found if e.value.__class__ is int and not e.key.endswith(("stall", "nop", "rows", "bytes", "cta_group"))
     ]
-    for entry in numbers[:: max(1, len(numbers) // 12)]:
+    for entry in numbers[:: max(1, len(numbers) // 6)]:
         changed = entries(name, {entry.key: entry.value + 1})
         other = [one.key for one, before in zip(changed, found, strict=True) if one.value != before.value]
         assert other == [entry.key]
@@ -53,29 +53,36 @@ def test_select() -> None:
 
 
 SET = ("--set", "shared.latency=40", "--set", "tensor.sparse_full_k.interval=16")
+TRACE = """.trace 1
+.target sm_90a
+.warps 1
+.warp 0 { mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6},
+  {%r0, %r1, %r2, %r3}; }
+"""
 LABEL = "h100_sxm with shared.latency=40; tensor.sparse_full_k.interval=16"
 
 
-@over(
-    "verb",
-    [
-        "run digits/s8 --arithmetic none",
-        "stalls digits/s8",
-        "roofline digits/s8",
-        "gemm --m 128 --n 128 --k 128",
-        "faults cost --tile 64x64x64",
-        "config h100_sxm shared",
-    ],
-)
-def test_set_on_every_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+VERBS = ["run own.trace --arithmetic none", "stalls own.trace", "roofline own.trace", "config h100_sxm shared"]
+SLOW = ["gemm --m 128 --n 128 --k 128", "faults cost --tile 64x64x64"]
+
+
+@pytest.mark.parametrize("verb", [*VERBS, *(pytest.param(verb, marks=exhaustive) for verb in SLOW)])
+def test_set_on_every_verb(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each names what was set."""
+    monkeypatch.chdir(tmp_path)
+    Path("own.trace").write_text(TRACE)
     assert main([*verb.split(), *SET]) == 0
     assert LABEL in capsys.readouterr().out
 
 
 def test_set_in_files_and_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    timeline = tmp_path / "t.json"
-    assert main(["run", "digits/s8", "--format", "json", "--timeline", str(timeline), *SET]) == 0
+    timeline, trace = tmp_path / "t.json", tmp_path / "own.trace"
+    trace.write_text(
+        TRACE.replace("mma.", "ld.shared.b32 %r7, [%r8]; mma.").replace(".warps 1", ".warps 1\n.shared 64")
+    )
+    assert main(["run", str(trace), "--format", "json", "--timeline", str(timeline), *SET]) == 0
     report, overrides = json.loads(capsys.readouterr().out), LABEL.partition(" with ")[2]
     assert (report["config"], report["config_overrides"]) == ("h100_sxm", overrides)
     assert any(line.startswith("[shared] assumed: what if latency = 40") for line in report["assumed"])
