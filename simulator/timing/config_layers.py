@@ -13,8 +13,9 @@
     name = "m8n8k16"
     remove = true                      # the base's row is left out; `remove = ["ports"]`: these keys of it
 
-Rows that the base does not have come before its own. Where a table's values change without a `source` of their own,
-the table counts as assumed, and its source says what was changed and what the rest comes from.
+Rows that the base does not have come before its own, or before the one that they name: `before = "m8n8k16"`. Where a
+table's values change without a `source` of their own, the table counts as assumed, and its source says what was changed
+and what the rest comes from.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ class _Merge:
         return merged
 
     def rows(self, where: str, base: list[Any], own: list[Any]) -> list[Any]:
-        """An array of tables: new rows first, then the base's, changed where the file has a row of their name."""
+        """An array of tables: new rows first, or before the row that they name, then the base's, changed where the file
+        has a row of their name."""
         known = {row.get("name"): row for row in base}
         changes: dict[str, Mapping[str, Any]] = {}
         for number, row in enumerate(own):
@@ -130,12 +132,23 @@ class _Merge:
                 legal = f"{'; '.join(str(other) for other in known)}; or a new row with all its keys and a source"
                 self.layer.fail(f"{place}.name", f"the base has no row '{name}'{hint}", legal)
             changes[name] = row
-        new = [dict(row) for name, row in changes.items() if name not in known]
+        new = [(number, dict(row)) for number, row in enumerate(own) if row["name"] not in known]
         kept = [row for row in base if changes.get(row.get("name"), {}).get("remove") is not True]
-        return new + [
+        merged = [
             self.table(f"{where}.{slug(row['name'])}", row, changes[row["name"]]) if row.get("name") in changes else row
             for row in kept
         ]
+        first = 0  # of the rows that follow one another in front
+        for number, row in new:
+            place, names = first, [other.get("name") for other in merged]
+            if (before := row.pop("before", None)) is None:
+                first += 1
+            elif before in names:
+                place = names.index(before)
+            else:
+                self.layer.fail(f"{where}[{number}].before", f"no row '{before}'", "; ".join(map(str, names)))
+            merged.insert(place, row)
+        return merged
 
     def gone(self, place: str, value: Mapping[str, Any], known: bool) -> None:
         """Checks a table that is to be left out."""

@@ -22,7 +22,9 @@ def test_every_value(name: str) -> None:
     assert all(entry.meaning and entry.legal and entry.source for entry in found)
     assert len({entry.key for entry in found}) == len(found)
     numbers = [
-        e for e in found if e.value.__class__ is int and not e.key.endswith(("stall", "nop", "rows", "bytes", "cta_group"))
+        e
+        for e in found
+        if e.value.__class__ is int and not e.key.endswith(("stall", "nop", "rows", "bytes", "cta_group"))
     ]
     for entry in numbers[:: max(1, len(numbers) // 6)]:
         changed = entries(name, {entry.key: entry.value + 1})

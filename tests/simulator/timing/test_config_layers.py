@@ -116,6 +116,11 @@ def test_base(tmp_path: Path) -> None:
         ('base = "h100_sxm"\n[energy2]\nremove = true', "energy2", ("no such table",)),
         ('base = "h100_sxm"\n[shared]\nremove = ["latenci"]', "shared.remove", ("'latenci'", "latency")),
         ('base = "h100_sxm"\n[l2]\nremove = true\ncapacity = 3', "l2", ("remove = true beside capacity",)),
+        (
+            'base = "h100_sxm"\n[[tensor]]\nname = "x"\nbefore = "dense"\nsource = "assumed: x"',
+            "tensor[0].before",
+            ("no row 'dense'", "dense, small k, f32"),
+        ),
         ('base = "h100_sxm"\n[chip]\nremove = true', "chip", ("missing table",)),
     ],
 )
@@ -125,6 +130,16 @@ def test_wrong_base(tmp_path: Path, text: str, named: str, words: tuple[str, ...
         load_config(path)
     assert (caught.value.path, caught.value.key) == (str(path), named)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_rows_before_others() -> None:
+    """A new row stands where its `before` says: the B300's integers behind the classes of plain metadata."""
+    names = [row.name for row in load_config("b300").tensor]
+    new = [name for name in names if name not in intervals(load_config("b200"))]
+    assert new == [f"{kind} s8, {size} k" for kind in ("dense", "sparse") for size in ("full", "small")]
+    first = names.index(new[0])
+    assert all(name.startswith("plain sparse") for name in names[:first])
+    assert names[first : first + 4] == new
 
 
 def test_bases_too_deep_and_wrong_themselves(tmp_path: Path) -> None:
