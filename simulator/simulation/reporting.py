@@ -160,6 +160,7 @@ def _assumed(config: Config | None, program: Program, executed: Executed) -> lis
     if config is None:
         return list(inferred)
     tables.update(table for fact in executed.work for table in sources(config, fact))
+    tables.update(config.changed)
     if any(code.loops for code in program.codes):
         tables.add("loop")
     try:

@@ -16,7 +16,7 @@ from isa import IsaError, MmaForm, Target, parse_target
 from simulator.errors import ConfigError
 from simulator.resources import folder
 from simulator.timing import tcgen05_config as tcgen05
-from simulator.timing.config_layers import read_layers
+from simulator.timing.config_layers import WHAT_IF, read_layers
 from simulator.timing.config_overrides import Overrides, apply, canonical, parse_overrides
 from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
 from simulator.timing.sequences_config import Sequences, read_sequences
@@ -102,6 +102,11 @@ class Config:
     def overridden(self) -> str:
         """What was set over the file's values, in one text: "chip.sms=66; l2.read_bytes=x2"; empty if nothing was."""
         return "; ".join(self.overrides)
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The tables that `--set`, or a file over its base, changes without a source of their own."""
+        return tuple(table for table, source in self.sources.items() if source.startswith(WHAT_IF))
 
     def __hash__(self) -> int:
         return hash((self.path, self.name, self.overrides))

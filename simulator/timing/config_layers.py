@@ -31,6 +31,7 @@ from simulator.errors import ConfigError
 from simulator.toml_tables import Tables, read_toml, slug
 
 GUIDE = "docs/configs.md"
+WHAT_IF = "assumed: what if "  # how the source of a changed table begins
 DEEPEST = 16  # files that name one another as their base
 
 
@@ -140,14 +141,14 @@ class _Merge:
         ]
         first = 0  # of the rows that follow one another in front
         for number, row in new:
-            place, names = first, [other.get("name") for other in merged]
+            position, names = first, [other.get("name") for other in merged]
             if (before := row.pop("before", None)) is None:
                 first += 1
             elif before in names:
-                place = names.index(before)
+                position = names.index(before)
             else:
                 self.layer.fail(f"{where}[{number}].before", f"no row '{before}'", "; ".join(map(str, names)))
-            merged.insert(place, row)
+            merged.insert(position, row)
         return merged
 
     def gone(self, place: str, value: Mapping[str, Any], known: bool) -> None:
@@ -161,7 +162,7 @@ class _Merge:
 
 def changed_source(changed: list[str], who: str, before: str) -> str:
     """The source of a table of which someone has changed some values."""
-    return f"assumed: what if {', '.join(changed)} ({who}); otherwise {before}"
+    return f"{WHAT_IF}{', '.join(changed)} ({who}); otherwise {before}"
 
 
 def copied(values: Mapping[str, Any]) -> dict[str, Any]:

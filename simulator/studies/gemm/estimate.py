@@ -161,7 +161,9 @@ def _assumed(tile: Tile, asked: tuple[int, ...], filled: tuple[int, ...], chip: 
     tensor = chip.tensor_class(tile.form)
     own = "sequences" if tensor is None else f"tensor {tensor.name}"
     tables = (own, "alu", "barrier", "issue", "loop", "shared", "memory", "l2", "hbm", "launch")
-    words = [f"[{name}] {chip.sources[name]}" for name in tables if name in chip.sources]
+    words = [
+        f"[{name}] {chip.sources[name]}" for name in dict.fromkeys((*tables, *chip.changed)) if name in chip.sources
+    ]
     words = [word for word in words if word.split("] ")[1].startswith("assumed")]
     words += tile.form.notes(chip.target)
     if chip.launch is None:

@@ -87,7 +87,8 @@ def test_set_in_files_and_errors(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["run", str(trace), "--format", "json", "--timeline", str(timeline), *SET]) == 0
     report, overrides = json.loads(capsys.readouterr().out), LABEL.partition(" with ")[2]
     assert (report["config"], report["config_overrides"]) == ("h100_sxm", overrides)
-    assert any(line.startswith("[shared] assumed: what if latency = 40") for line in report["assumed"])
+    changed = [line.partition("]")[0][1:] for line in report["assumed"] if "assumed: what if " in line]
+    assert changed == ["shared", *(f"tensor sparse, full k, {kind}" for kind in ("f16", "f32", "s32"))]
     assert json.loads(timeline.read_text())["otherData"]["config_overrides"] == overrides
     for arguments, words in (
         (["run", "digits/s8", "--config", "none", *SET], "--config NAME with --set"),
