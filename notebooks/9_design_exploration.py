@@ -3,7 +3,7 @@
 #
 # **What would a kernel cost on a chip that nobody has built, and what would bind it then?**
 #
-# A config is a table of numbers with their sources ([docs/configs.md](../docs/configs.md)). Change one, run the same
+# A config is a table of numbers with their sources ([docs/configs.md](../docs/configs.md)). Set one, run the same
 # traces, and see who cares. Two kernels are asked: the digits layer that comes with tcsim (8 warps, operands by
 # `ldmatrix`, 2:4 weights in registers), and the main loop of a GEMM.
 
@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 import simulator
-from simulator.resources import folder
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
@@ -27,18 +26,21 @@ FOLDER = Path(tempfile.mkdtemp())
 # %% [markdown]
 # ## A config of one's own
 #
-# As a file: copy, change, say `assumed`. The reader checks every key and value, and the report names whatever it rests
-# on that nobody measured. Here the sparse instruction of the larger K gets an interval of 4 in place of 8, that is
-# twice as many multipliers behind each sub-core.
+# As a file: a base, and what differs. The reader checks every key and value, and the report names whatever it rests on
+# that nobody measured. Here the sparse instructions of the larger K get an interval of 4 in place of 8, that is twice
+# as many multipliers behind each sub-core.
 
 # %%
-lines = (folder("configs") / "h100_sxm.toml").read_text().splitlines()
-start = lines.index('name = "sparse, full k, f32"')
-end = next(i for i in range(start, len(lines)) if lines[i].startswith("source"))
-lines[start:end] = [line.replace("interval = 8", "interval = 4") for line in lines[start:end]]
-lines[end] = 'source = "assumed: what if sparse instructions had twice the multipliers"'
-lines = ['name = "wide"' if line == 'name = "h100_sxm"' else line for line in lines]
-(FOLDER / "wide.toml").write_text("\n".join(lines) + "\n")
+(FOLDER / "wide.toml").write_text(
+    """
+base = "h100_sxm"
+
+[[tensor]]
+name = "sparse, full k, f32"
+interval = 4
+source = "assumed: what if sparse instructions had twice the multipliers"
+"""
+)
 reports = [simulator.run("digits/f16", config, arithmetic="none") for config in ("h100_sxm", FOLDER / "wide.toml")]
 print(*reports[1].assumed, sep="\n")
 study = pd.concat([report.to_frame() for report in reports], ignore_index=True)
@@ -56,32 +58,24 @@ table = stalls.pivot_table(index=["cause", "description"], columns="config", val
 table.sort_values("h100_sxm", ascending=False)
 
 # %% [markdown]
-# Half of the time a value is on its way from shared memory. The same change from Python, and others, with
-# `dataclasses.replace`:
-
+# Half of the time a value is on its way from shared memory. Without a file, values are set by their keys, here and
+# behind `--set` of every verb; `x1/2` is a factor, `sparse_full_k` are all rows whose names begin so.
+# `tcsim config h100_sxm` lists the keys, and what each may be.
 
 # %%
 h100 = simulator.load_config("h100_sxm")
-
-
-def pipes(config, share):
-    """Every matrix instruction's interval times `share`."""
-    return replace(config, tensor=tuple(replace(c, interval=max(1, int(c.interval * share))) for c in config.tensor))
-
-
-def shared(config, **changed):
-    return replace(config, shared=replace(config.shared, **changed))
-
-
-chips = {
-    "H100": h100,
-    "twice the tensor pipes": pipes(h100, 0.5),
-    "half the tensor rate": pipes(h100, 2),
-    "half the bandwidth of shared memory": shared(h100, cycles=2),
-    "its latency 46 in place of 23": shared(h100, latency=46),
-    "a warp's own wavefronts every cycle": shared(h100, wavefront_interval=1),
-    "both: pipes doubled, bandwidth halved": shared(pipes(h100, 0.5), cycles=2),
+VARIANTS = {
+    "H100": {},
+    "two tensor pipes a sub-core": {"sm.tensor_pipes": 2},
+    "half the tensor rate": {"tensor.*.interval": "x2"},
+    "twice the bandwidth of shared memory": {"shared.wavefronts": 2},
+    "half of it": {"shared.cycles": 2},
+    "its latency 46 in place of 23": {"shared.latency": 46},
+    "a warp's own wavefronts every cycle": {"shared.wavefront_interval": 1},
+    "two pipes, half the bandwidth": {"sm.tensor_pipes": 2, "shared.cycles": 2},
 }
+chips = {name: simulator.load_config("h100_sxm", values) for name, values in VARIANTS.items()}
+print(chips["two pipes, half the bandwidth"].label)
 
 # %% [markdown]
 # The GEMM's main loop is the difference of two lengths of the kernel that `simulator.gemm` writes, here for a 128 x 128
@@ -111,9 +105,6 @@ results.join((results.loc["H100"] / results).add_suffix("_speedup"))
 # %% [markdown]
 # ## Who waits for what
 #
-# Numbers of a config are whole cycles: twice the bandwidth of shared memory, which the digits layer would like best,
-# cannot be written down. Half of it can.
-#
 # The digits layer halves its speed with shared memory's bandwidth, and does not notice the tensor pipes. Count: every
 # warp needs all of B, so a step moves 8 times 512 bytes through shared memory, 32 cycles at 128 bytes; the 8 `mma.sp`
 # of a step keep four pipes busy for 16. A roofline says the same of any run: multiply-adds for each byte moved, against
@@ -122,14 +113,14 @@ results.join((results.loc["H100"] / results).add_suffix("_speedup"))
 # %%
 LIMITS = ("achieved", "tensor_limit", "memory_limit")
 runs = []
-for name in ("H100", "twice the tensor pipes", "half the bandwidth of shared memory"):
-    runs += [simulator.run("digits/f16", replace(chips[name], name=name), arithmetic="none")]
+for name in ("H100", "two tensor pipes a sub-core", "half of it"):
+    runs += [simulator.run("digits/f16", chips[name], arithmetic="none")]
 found = simulator.roofline.roofline(runs)
 figure, axes = plt.subplots(figsize=(6, 2.8))
 intensity = np.logspace(0, 6, 100, base=2)
 for number, point in enumerate(found.points):
     roof = np.minimum(point.tensor_limit, intensity * point.bytes_per_cycle)
-    axes.plot(intensity, roof, color=COLOURS[number], lw=3.5 - 1.2 * number, label=point.config)
+    axes.plot(intensity, roof, color=COLOURS[number], lw=3.5 - 1.2 * number, label=point.config_label)
     axes.plot(point.intensity, point.achieved, "os^"[number], color=COLOURS[number], ms=6, mec="white")
 axes.set_xscale("log", base=2)
 axes.set_yscale("log", base=2)
@@ -137,7 +128,7 @@ axes.set(xlabel="multiply-adds for each byte of shared memory", ylabel="FMA/clk/
 axes.legend(frameon=False, fontsize=8, loc="lower right")
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
-frame = found.to_frame().set_index("config")
+frame = found.to_frame().set_index("config_overrides")
 frame[["memory", "intensity_fma_per_byte", *(f"{name}_fma_per_clk" for name in LIMITS), "share", "bound"]]
 
 # %% [markdown]
@@ -151,16 +142,13 @@ INTERVALS = (4, 8, 12, 16, 24)
 
 
 def sweep(config):
-    variants = [
-        replace(config, tensor=tuple(replace(c, interval=i) if c.interval == 8 else c for c in config.tensor))
-        for i in INTERVALS
-    ]
+    variants = [simulator.load_config(config, {"tensor.sparse_full_k.interval": i}) for i in INTERVALS]
     return [simulator.run("digits/f16", variant, arithmetic="none").cycles for variant in variants], [
         iteration(variant) for variant in variants
     ]
 
 
-full, half = sweep(h100), sweep(shared(h100, cycles=2))
+full, half = sweep(h100), sweep(chips["half of it"])
 figure, both = plt.subplots(1, 2, figsize=(7.4, 2.6))
 for axes, number, title in zip(both, range(2), ("digits/f16, cycles", "GEMM, cycles an iteration"), strict=True):
     axes.plot(INTERVALS, full[number], "o-", color=COLOURS[0], ms=4, label="128 bytes a cycle")
@@ -217,8 +205,8 @@ counts.pivot(index="tile, warps", columns="A", values=["tensor_cycles", "shared_
 big = simulator.gemm.parse_tile("128x128x64", "f16", warps=(2, 4), stages=4)
 questions = {
     "H100": h100,
-    "half the bandwidth of shared memory": chips["half the bandwidth of shared memory"],
-    "half of L2's bandwidth": replace(h100, l2=replace(h100.l2, read_bytes=h100.l2.read_bytes // 2)),
+    "half the bandwidth of shared memory": chips["half of it"],
+    "half of L2's bandwidth": simulator.load_config("h100_sxm", ["l2.read_bytes=x1/2"]),
 }
 answers = [simulator.gemm.estimate(big, 4096, 4096, 1024, config).to_frame() for config in questions.values()]
 chip = pd.concat(answers, keys=questions).droplevel(1)
@@ -242,7 +230,9 @@ chip[["cycles", "speedup", "bound", "tensor_share", "shared_memory_share", "L2_r
 
 # %%
 took = {
-    latency: simulator.run("digits/f16", shared(h100, latency=latency), arithmetic="none").cycles
+    latency: simulator.run(
+        "digits/f16", simulator.load_config("h100_sxm", {"shared.latency": latency}), arithmetic="none"
+    ).cycles
     for latency in (23, 46, 69, 92)
 }
 print({latency: f"{cycles / took[23] - 1:+.1%}" for latency, cycles in took.items()})
@@ -259,7 +249,7 @@ assert list(took.values()) == sorted(took.values())
 # </details>
 
 # %%
-slower = results.loc[["half the tensor rate", "half the bandwidth of shared memory"]] / results.loc["H100"]
+slower = results.loc[["half the tensor rate", "half of it"]] / results.loc["H100"]
 assert slower.digits_cycles.iloc[0] < 1.2 < slower.digits_cycles.iloc[1]
 assert slower.gemm_iteration_cycles.min() > 1.2
 slower
@@ -274,10 +264,44 @@ slower
 # </details>
 
 # %%
-dense = replace(
-    h100, tensor=tuple(replace(c, interval=4) if c.name == "dense, full k, f32" else c for c in h100.tensor)
-)
+dense = simulator.load_config("h100_sxm", ["tensor.dense_full_k_f32.interval=4"])
 tile = replace(TILE, sparse=False)
 took, sparse = iteration(dense, tile), results.gemm_iteration_cycles["H100"]
 print(f"dense at 4: {took:.0f} cycles an iteration, sparse at 8: {sparse:.0f}")
 assert took > sparse
+
+# %% [markdown]
+# **4.** A `mma.sp` of m16n8k32 takes 8 cycles of an H100's tensor pipe, though its products need 4. It reads 13
+# registers, two a cycle in steps of two cycles, which is the model of `[operands]`. Do twice the read ports help? Does
+# a second tensor pipe that shares them?
+#
+# <details><summary>Answer</summary>
+#
+# Twice the ports halve it: 13 registers in 4 cycles, as long as the products. A second pipe behind the same ports
+# changes nothing; with ports of its own it halves the interval too.
+# </details>
+
+# %%
+STREAM = """.trace 1
+.target sm_90a
+.warps 16
+.warp 0-15 { .repeat 500 {
+"""
+for chain in range(4):
+    d = "{" + ", ".join(f"%r{20 + 4 * chain + i}" for i in range(4)) + "}"
+    STREAM += f"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {d}, "
+    STREAM += "{%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, " + f"{d}, %r10, 0x0;\n"
+STREAM += "} }\n"
+PORTS = {
+    "H100": {},
+    "twice the ports": {"operands.registers": 4},
+    "two pipes, the same ports": {"sm.tensor_pipes": 2, "operands.shared": True},
+    "two pipes, each with ports": {"sm.tensor_pipes": 2},
+}
+took = {}
+for name, values in PORTS.items():
+    report = simulator.run(STREAM, simulator.load_config("h100_sxm", values), arithmetic="none")
+    took[name] = report.cycles / (500 * 4 * 4)  # an instruction on a sub-core
+print(took)
+assert took["twice the ports"] < 0.6 * took["H100"]
+assert took["two pipes, the same ports"] == took["H100"]

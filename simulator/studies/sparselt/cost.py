@@ -14,7 +14,7 @@ from isa.errors import IsaError
 from simulator.studies.gemm import Estimate, Tile, estimate, parse_tile
 from simulator.studies.gemm.estimate import check_chip
 from simulator.studies.gemm.tile import check_sizes
-from simulator.timing.config import load_config
+from simulator.timing.config import Config, load_config
 
 TILES = ("128x128", "64x64", "64x128", "128x64", "128x256", "256x128", "256x64", "64x256")
 """Tiles that a search tries, each with 128 bytes of K. The place of a tile is its config id."""
@@ -59,7 +59,7 @@ def tile_for(
     return parse_tile(text, kind, warps=warps, stages=stages, sparse=sparse, accumulator=accumulator)
 
 
-def check_cost(tile: Tile, config: str | Path, slices: int = 1) -> None:
+def check_cost(tile: Tile, config: str | Path | Config, slices: int = 1) -> None:
     """IsaError or ConfigError where there is no time for a product."""
     check_chip(tile, config)
     if slices < 1:
@@ -72,7 +72,7 @@ def cost(
     m: int,
     n: int,
     k: int,
-    config: str | Path,
+    config: str | Path | Config,
     *,
     batches: int = 1,
     slices: int = 1,

@@ -71,7 +71,7 @@ class Group:
 
 def assumed(config: Config, tables: Iterable[str]) -> tuple[str, ...]:
     """Those of these tables of a config that are assumed, for `Row.assumed`."""
-    return tuple(table for table in dict.fromkeys(tables) if config.status(table) == "assumed")
+    return tuple(table for table in dict.fromkeys((*tables, *config.changed)) if config.status(table) == "assumed")
 
 
 Groups = Mapping[str, tuple[Group, ...]]
