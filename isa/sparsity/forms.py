@@ -46,6 +46,11 @@ class PatternForm(MmaForm):
     __hash__ = MmaForm.__hash__
 
     @property
+    def hypothetical(self) -> str:
+        """The name of the pattern."""
+        return self.pattern.name
+
+    @property
     def k_stored(self) -> int:
         """The number of columns of A that the registers hold."""
         return self.pattern.columns(self.k)
