@@ -85,9 +85,9 @@ def _keep(weight: NDArray[np.float32], pattern: Pattern) -> Mask:
         np.put_along_axis(kept, columns, keep(np.take_along_axis(weight, columns, axis=-1), pattern.inner), axis=-1)
         return kept
     count = max(round(pattern.density * weight.size), 1)
-    kept = np.zeros(weight.size, np.bool_)
-    kept[np.argsort(-weight, axis=None, kind="stable")[:count]] = True
-    return kept.reshape(weight.shape)
+    largest = np.zeros(weight.size, np.bool_)
+    largest[np.argsort(-weight, axis=None, kind="stable")[:count]] = True
+    return np.asarray(largest.reshape(weight.shape), np.bool_)
 
 
 def compress(patterns: Bits, pattern: Pattern | str, element: ElementType, kept: Mask | None = None) -> Compressed:
@@ -117,7 +117,7 @@ def compress(patterns: Bits, pattern: Pattern | str, element: ElementType, kept:
         return Compressed(pattern, (rows, k), *compress_chunks(stored, pattern.inner, element, inner), outer)
     chosen = _block_columns(kept, pattern)
     columns = _whole_columns(chosen, (rows, k), pattern)
-    stored, inner = (np.take_along_axis(of, columns, axis=-1) for of in (patterns, kept))
+    stored, inner = np.take_along_axis(patterns, columns, axis=-1), np.take_along_axis(kept, columns, axis=-1)
     return Compressed(pattern, (rows, k), *compress_chunks(stored, pattern.inner, element, inner), chosen)
 
 
@@ -204,7 +204,7 @@ def _blocks(matrix: NDArray[np.generic], pattern: VectorSparsity) -> NDArray[np.
 
 def _block_columns(kept: Mask, pattern: VectorSparsity) -> Integers:
     """The columns that each block keeps, ascending, int64 [block row, block column, 2 * N]."""
-    used = _blocks(kept, pattern).any(axis=1)
+    used = np.asarray(_blocks(kept, pattern).any(axis=1), np.bool_)
     crowded = np.argwhere(used.sum(axis=-1) > pattern.inner.chunk)
     if len(crowded):
         high, wide = map(int, crowded[0])

@@ -161,12 +161,8 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
     if record.shape:
         _refuse(record, choice, *(name for name in _EVERY if name != "half_split"))
         return _moved(record, choice)
-    raise IsaError(
-        form,
-        -1,
-        f"'{record.opcode}' has no matrix operand",
-        "mma, mma.sp, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp",
-    )
+    legal = "mma, mma.sp, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp"
+    raise IsaError(form, -1, f"'{record.opcode}' has no matrix operand", legal)
 
 
 _EVERY = ("selector", "scale_a", "scale_b", "m", "n", "base_lane", "half_split")
@@ -223,9 +219,8 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
 
 def evidence(form: MmaForm) -> str:
     """How the places of a form's elements are known."""
-    if is_hypothetical(form.opcode):
-        return "assumed: derived from the dense form, no chip has it"
-    return _MEASURED if on_h100(form) else "published"
+    derived = "assumed: derived from the dense form, no chip has it"
+    return derived if form.hypothetical else _MEASURED if on_h100(form) else "published"
 
 
 def on_h100(form: MmaForm) -> bool:

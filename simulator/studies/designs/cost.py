@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil
 
 import numpy as np
@@ -117,19 +118,21 @@ def bitmap_cost(core: Bitmap, layer: Layer, a: Pattern | None, b: Pattern | None
     """A layer on a core of outer products: for every k the elements of A's column and of B's row that are not zero are
     pushed together, and take as many steps as they fill; a tile's instructions are the sum over k of the product."""
     m, n, k = (min(size, _SAMPLE) for size in (layer.m, layer.n, layer.k))
-    filled_a = _filled(m, k, a, core.rows, core.row_step, SEED)
-    filled_b = _filled(n, k, b, core.columns, core.column_step, SEED + 1)
+    filled_a = _filled(m, k, 1.0 if a is None else a.density, core.rows, core.row_step, SEED)
+    filled_b = _filled(n, k, 1.0 if b is None else b.density, core.columns, core.column_step, SEED + 1)
     work = filled_a.astype(np.float64) @ filled_b.T.astype(np.float64)  # instructions of each tile
     scale = layer.m * layer.n * layer.k / (m * n * k)
     total = float(work.sum()) * scale
     return Cost(total, {"instructions": total}, float(work.max() / work.mean()) if work.any() else 1.0)
 
 
-def _filled(rows: int, k: int, pattern: Pattern | None, vector: int, step: int, seed: int) -> NDArray[np.int64]:
-    """Steps that each vector along the rows fills, for each k: [vector, k]."""
+@lru_cache(maxsize=16)
+def _filled(rows: int, k: int, density: float, vector: int, step: int, seed: int) -> NDArray[np.int64]:
+    """Steps that each vector along the rows of a random matrix fills, for each k: [vector, k]."""
     rows = -(-rows // vector) * vector
-    density = 1.0 if pattern is None else pattern.density
-    mask = random_mask(rows, k, density, seed) if density < 1 else np.ones((rows, k), np.bool_)
+    if density == 1:
+        return np.full((rows // vector, k), -(-vector // step))
+    mask = random_mask(rows, k, density, seed)
     return np.asarray(-(-mask.reshape(-1, vector, k).sum(axis=1) // step))
 
 

@@ -71,8 +71,7 @@ def _needs(found: Needs) -> Figure:
         heights = [float(str(row[key])) for row in rows]
         bars = axes.bar([j + 0.27 * (i - 1) for j in range(len(rows))], heights, 0.25, color=COLOURS[i], label=name)
         axes.bar_label(bars, fmt="%.2f", fontsize=6.5, padding=1)
-    axes.axhline(1, color="#444444", linewidth=0.9, linestyle=(0, (5, 1.5)))
-    axes.annotate("what there is", (len(rows) - 0.5, 1), (0, 2), textcoords="offset points", ha="right", fontsize=7)
+    axes.axhline(1, color="#444444", linewidth=0.9, linestyle=(0, (5, 1.5)), label="what there is")
     labels = [f"{row['pattern']}\n{row['tile']}\nnow {row['speedup']:.2f} of {row['full_speedup']:.0f}" for row in rows]
     axes.set_xticks(range(len(rows)), labels, fontsize=7)
     axes.set(ylabel="needed for the full rate, times what there is", title=f"{found.design.title}: f16 into f32")

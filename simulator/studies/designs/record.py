@@ -210,7 +210,7 @@ def load_design(name: str | Path) -> Design:
     heading = tables.record(_Heading, "", top)
     kinds = (heading.core, "layers", "layer", "case")
     tables.known("", tables.values, (*top, *kinds))
-    core = tables.record(CORES[heading.core], heading.core, also=("source",))
+    core: Core = tables.record(CORES[heading.core], heading.core, also=("source",))
     layers = tuple(layer for _, layer in tables.records(Layer, "layer", optional=heading.core == "chip"))
     cases = tables.records(Case, "case", optional=heading.core == "chip")
     for place, case in cases:

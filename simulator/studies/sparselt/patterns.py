@@ -43,6 +43,8 @@ def arrays_of(stored: Compressed, type: str) -> dict[str, NDArray[np.generic]]:
     found: dict[str, NDArray[Any]] = {"values": stored.values.astype(width)}
     if stored.codes is not None:
         found["codes"] = stored.codes
-    if stored.outer is not None:
-        found["outer"] = np.packbits(stored.outer, axis=-1, bitorder="little") if stored.codes is None else stored.outer
+    if stored.outer is not None and stored.codes is None:
+        found["outer"] = np.packbits(stored.outer.astype(np.bool_), axis=-1, bitorder="little")
+    elif stored.outer is not None:
+        found["outer"] = stored.outer
     return found
