@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from math import perm
+from math import comb, perm
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,7 +150,8 @@ def metadata_operand(
 
     Args:
         sparsity: a pattern that no chip has, in place of the one that goes with the elements; its codes follow the same
-            rule, as many in a register as fit.
+            rule, as many in a register as fit. Where there are more than 256, only those with ascending indices are
+            defined.
 
     Raises:
         IsaError: more codes than a register of a warp holds, or a number of chunks that is no power of two.
@@ -176,8 +177,10 @@ def metadata_operand(
     )
     sizes = (("lane", 32), ("code", places))
     axes = (("row", rows), ("chunk", chunks), ("selector", selectors))
-    listed = not hypothetical or perm(sparsity.units, sparsity.kept) <= _LISTED
-    codes = () if not listed else sparsity.ordered if ascending else sparsity.unordered
+    every, combinations = perm(sparsity.units, sparsity.kept), comb(sparsity.units, sparsity.kept)
+    codes: tuple[int, ...] = ()
+    if not hypothetical or combinations <= _LISTED:
+        codes = sparsity.ordered if ascending or every > _LISTED else sparsity.unordered
     return Metadata(sparsity, codes, Mapping(sizes, axes, tuple(d for d in digits if d.size > 1)))
 
 

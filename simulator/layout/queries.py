@@ -214,9 +214,14 @@ def columns_by_code(sparsity: Sparsity, codes: Iterable[int], stored: int) -> di
     return dict(sorted(codes_of.items()))
 
 
+_LISTED = 16  # codes that are written out, at most
+
+
 def listed(codes: Iterable[int], bits: int = CODE_BITS) -> str:
     """Codes in binary, with commas and an `or`."""
     texts = [f"0b{code:0{bits}b}" for code in codes]
+    if len(texts) > _LISTED:
+        return f"one of {len(texts)}, such as {texts[0]} or {texts[-1]}"
     return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]])) if texts else "none"
 
 

@@ -160,3 +160,19 @@ def test_command_line(tcsim: Tcsim, tmp_path: Path) -> None:
     assert "vegeta" in tcsim("design", "vegetta")[2]
     assert tcsim("design", "h100_1of4", "--plot", path["b.svg"], "--format", "json")[0] == 0
     assert "<svg" in Path(path["b.svg"]).read_text()
+
+
+@pytest.mark.parametrize("pattern", ["1:4].m16n8k64", "4:8].m16n8k32", "1:8].m16n8k128"])
+def test_layout_verbs_take_hypothetical_instructions(tcsim: Tcsim, pattern: str) -> None:
+    """Tables, pictures, questions both ways, and provenance, with and without metadata."""
+    opcode = f"mma.sp[{pattern}.f32.f16.f16.f32"
+    for metadata in ((), ("--metadata", "random")):
+        assert tcsim("layout", opcode, "--format", "svg", *metadata)[0] == 0
+        code, out, _ = tcsim("where", opcode, "--operand", "a", "--row", "5", "--col", "12", *metadata)
+        assert code == 0
+        assert "no chip has it" in out
+        code, out, _ = tcsim("explain", opcode, "--d", "5,3", *metadata)
+        assert (code, out.count("\n")) == (0, 4 + 16)
+        code, out, _ = tcsim("what", opcode, "--lane", "20", "--register", "e", *metadata)
+        assert code == 0
+    assert tcsim("where", opcode, "--operand", "a", "--row", "5", "--col", "999")[0] == 1
