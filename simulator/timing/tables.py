@@ -11,6 +11,7 @@ from typing import Annotated
 
 from isa import MmaForm
 from isa.forms.mma import mma_forms
+from isa.sparsity.patterns import PATTERNS
 from isa.types import MATRIX_TYPES
 from simulator.toml_tables import Between, Choice
 
@@ -251,6 +252,7 @@ class TensorClass:
         ports: cycles after issue in which it reads registers through ports that integer instructions use: when one
             issues in them, its warp and the pipe lose what is left of them.
         multiply: cycles of `interval` for which it needs the multipliers; 0: all of them, whatever `[operands]` says.
+        pattern: the sparsity of a hypothetical instruction (`isa.sparsity`), such as "1:4"; "" for those of PTX.
     """
 
     name: str
@@ -269,6 +271,7 @@ class TensorClass:
     result_until: Delay = 0
     ports: Delay = 0
     multiply: Delay = 0
+    pattern: Annotated[str, Choice(("", *PATTERNS))] = ""
 
     @property
     def words(self) -> int:
@@ -280,6 +283,7 @@ class TensorClass:
         """Whether a form belongs to this class."""
         return (
             self.sparse == form.sparse
+            and self.pattern == form.hypothetical
             and self.ordered in (None, form.ordered)
             and kind_of(form) in self.kinds
             and self.rows == form.m

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from isa.fragments.metadata import CODE_BITS
 from simulator.layout import FormLayout, Selection, form_layout
 from simulator.views.drawing.palettes import colours
 from simulator.views.drawing.registers import attributes, filler, records, short_place
@@ -28,7 +29,7 @@ def code_panels(layout: FormLayout, selection: Selection | None, palette: str) -
         lines = [f"{letter}{lane}{short_place(operand, word, low).replace(f'{operand.name}.', ' ')}"]
         bold = False
         if selection is not None:
-            lines.append(f"{int(selection.codes[row, chunk]):04b}")
+            lines.append(f"{int(selection.codes[row, chunk]):0{selection.sparsity.code_bits}b}")
             bold = not selection.legal[row, chunk]
         cells[row][chunk] = Cell(fill(row, lane), tuple(lines), attributes(operand, values), bold)
     size = layout.sparsity.chunk if layout.sparsity else 0
@@ -63,24 +64,28 @@ def ruler_panel(
     value = None if selection is None else int(selection.words[(lane, word) if operand.tmem else (lane,)])
     bits: list[Cell | None] = []
     codes = []
-    for low in range(28, -1, -4):
-        held = operand.elements(lane, word, low, low + 3)
-        fill = shades[(low // 4) % len(shades)] if held else ""
+    size, index_bits = operand.bits, layout.sparsity.index_bits if layout.sparsity is not None else CODE_BITS // 2
+    for low in range(32 - size, -1, -size):
+        held = operand.elements(lane, word, low, low + size - 1)
+        fill = shades[(low // size) % len(shades)] if held else ""
         row, chunk = held[0][:2] if held else (-1, -1)
-        codes.append((f"row {row}, chunk {chunk}" if held else "not read", low))
-        for bit in range(low + 3, low - 1, -1):
-            lines = [_index(bit - low)] if held else []
+        place = f"row {row}, chunk {chunk}" if size >= CODE_BITS else f"{row}, {chunk}"
+        codes.append((place if held else "not read", low))
+        for bit in range(low + size - 1, low - 1, -1):
+            lines = [_index(bit - low, size, index_bits)] if held else []
             lines += [str(value >> bit & 1)] if value is not None else []
             bits.append(Cell(fill, tuple(lines), data(bit=bit, row=row, chunk=chunk) if held else data(bit=bit)))
     if all(words == "not read" for words, _ in codes):
         return None
     width = 26.0
     letter, name = ("L", operand.word_name(word)) if operand.tmem else ("T", operand.word_name(word))
-    marks = [f'<text x="{(31 - low - 1.5) * width + width / 2:.1f}" y="38">{words}</text>' for words, low in codes]
+    marks = [
+        f'<text x="{(31 - low - (size - 1) / 2) * width + width / 2:.1f}" y="38">{words}</text>' for words, low in codes
+    ]
     title = (
         f"the 32 bits of {letter}{lane} {name}"
         + (f" = 0x{value:08x}" if value is not None else "")
-        + "; lo, hi: the two indices of a code, bit 1 or 0"
+        + ("; lo, hi: the two indices of a code, bit 1 or 0" if size == CODE_BITS else "; index.bit of a code")
     )
     if layout.sparsity is not None and layout.sparsity.splices:
         title = title.split(";", maxsplit=1)[0] + "; lo, hi: which 16-bit halves make the operand's low and high half"
@@ -99,9 +104,11 @@ def ruler_panel(
     )
 
 
-def _index(bit: int) -> str:
-    """Says which bit of which index a bit of a code is."""
-    return f"{'hi' if bit > 1 else 'lo'}{bit % 2}"
+def _index(bit: int, size: int, index_bits: int) -> str:
+    """Says which bit of which index a bit of a code is: lo and hi of the two of PTX, numbers of others."""
+    if size == CODE_BITS and index_bits * 2 == size:
+        return f"{'hi' if bit > 1 else 'lo'}{bit % 2}"
+    return f"{bit // index_bits}.{bit % index_bits}"
 
 
 def selector_panel(layout: FormLayout, palette: str) -> Panel | None:

@@ -4,6 +4,7 @@ bottom right), followed by what sparsity adds."""
 from __future__ import annotations
 
 import textwrap
+from itertools import zip_longest
 
 from isa import IsaError
 from simulator.layout import FormLayout, Operand, Selection
@@ -137,10 +138,10 @@ def _sparse(layout: FormLayout, palette: str, selection: Selection | None, lane:
     selectors."""
     panels: list[Panel] = []
     if selection is not None and "a" in layout.operands:
-        for pair in zip(
-            logical_panels(layout, selection, palette), compressed_panels(layout, selection, palette), strict=True
-        ):
-            panels += pair
+        for pair in zip_longest(
+            logical_panels(layout, selection, palette), compressed_panels(layout, selection, palette)
+        ):  # of a hypothetical pattern there are fewer of the second
+            panels += [panel for panel in pair if panel is not None]
     rows = flow(panels)
     metadata = layout.operands["e"]
     shown = int(metadata.table["lane"].min()) if lane is None else lane
