@@ -116,7 +116,9 @@ def _counters(timeline: RecordedRun, sm: int) -> Iterator[Event]:
             (b.begin, b.end) for b in timeline.recorder.taken if (b.sm, b.core is None, b.name) == (sm, whole, name)
         ]
         title = f"{name if whole else UNITS.get(name, name)} taken, %"
-        yield from _counter(title, sm, timeline.first, last, width, spans, 100.0 if whole else 100.0 / cores)
+        pipes = timeline.config.sm.tensor_pipes if name == "tensor" else 1
+        scale = 100.0 if whole else 100.0 / (cores * pipes)
+        yield from _counter(title, sm, timeline.first, last, width, spans, scale)
 
 
 def _counter(

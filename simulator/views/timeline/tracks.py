@@ -119,13 +119,23 @@ def _units(timeline: RecordedRun, sm: int, core: int | None, taken: list[Busy]) 
     rows = []
     for name in names:
         shown = name if core is None else f"sub-core {core % timeline.config.sm.sub_cores} {UNITS.get(name, name)}"
-        track = Track(sm, shown, core)
-        for busy in _disjoint([b for b in taken if b.name == name]):
-            about = timeline.about(busy.issue)
-            details = {"warp": busy.issue.warp, "line": about.line, "issued": busy.issue.cycle}
-            track.slices.append(Slice(about.short, "unit", busy.begin, busy.end, details, busy.issue))
-        rows.append(track)
+        pipes = _pipes([b for b in taken if b.name == name], timeline.config.sm.tensor_pipes if name == "tensor" else 1)
+        for number, mine in enumerate(pipes):
+            track = Track(sm, f"{shown} {number + 1}" if len(pipes) > 1 else shown, core)
+            for busy in _disjoint(mine):
+                about = timeline.about(busy.issue)
+                details = {"warp": busy.issue.warp, "line": about.line, "issued": busy.issue.cycle}
+                track.slices.append(Slice(about.short, "unit", busy.begin, busy.end, details, busy.issue))
+            rows.append(track)
     return rows
+
+
+def _pipes(taken: list[Busy], count: int) -> list[list[Busy]]:
+    """The uses by the pipe that they take: the one that is free first."""
+    pipes: list[list[Busy]] = [[] for _ in range(count)]
+    for busy in sorted(taken, key=lambda b: b.begin) if count > 1 else taken:
+        min(pipes, key=lambda pipe: pipe[-1].end if pipe and count > 1 else 0).append(busy)
+    return pipes
 
 
 def _disjoint(taken: list[Busy]) -> Iterator[Busy]:

@@ -10,6 +10,8 @@ from simulator.simulation.session import Session
 from simulator.timing import compiled
 from simulator.timing.config import Config
 from simulator.timing.engine import executions
+from simulator.views.timeline import Timeline
+from simulator.views.timeline.tracks import tracks
 from tests.simulator.timing.test_compiled_engine import check
 from tests.support.cases import case_of, exhaustive, over
 from tests.support.random_traces import random_trace
@@ -166,3 +168,17 @@ def test_both_engines() -> None:
 def test_both_engines_more(first: int) -> None:
     for number in range(first, first + 50):
         check_variant(number, 1000 + number)
+
+
+def test_timeline_of_two_pipes() -> None:
+    """Each tensor pipe has a row of its own, in which nothing overlaps, and all uses are in one of them."""
+    timeline = Timeline(0, 400)
+    config = load_config("h100_sxm", {"sm.tensor_pipes": 2, "issue.width": 2})
+    simulator.run(trace(matrix((False, 16)), 8), config, arithmetic="none", timeline=timeline)
+    rows = [track for track in tracks(timeline) if track.name.startswith("sub-core 0 tensor pipe")]
+    assert [track.name[-1] for track in rows] == ["1", "2"]
+    for track in rows:
+        ends = [part.end for part in track.slices]
+        assert all(part.begin >= end for part, end in zip(track.slices[1:], ends, strict=False))
+        assert all(part.end - part.begin == 6 for part in track.slices[:-1])
+    assert len(rows[0].slices) - len(rows[1].slices) in (0, 1)
