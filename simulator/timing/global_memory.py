@@ -1,11 +1,10 @@
 """The way from an SM to global memory: loads, stores, cp.async with its groups, bulk copies.
 
 An instruction takes its sub-core's port and, for what it asks for, a few cycles of the pipe that shared memory is
-reached by. Its lines come back `latency` cycles later at the earliest, one after the other over the SM's path. Bulk copies
-come over a path of their own: another unit asks for them, so that a store does not wait until they have come (assumed:
-nobody has measured both at once). What a
-copy brings is then written to shared memory, in the queue of all other accesses there, wavefront by wavefront. A group
-is complete when all of its copies are written.
+reached by. Its lines come back `latency` cycles later at the earliest, one after the other over the SM's path. Bulk
+copies come over a path of their own: another unit asks for them, and a store does not wait until they have come
+(assumed: nobody has measured both at once). What a copy brings is then written to shared memory, in the queue of all
+other accesses there, wavefront by wavefront. A group is complete when all of its copies are written.
 
 Everything is taken to be in L2. With `sms` SMs that do the same at the same time each has its share of what L2 reads
 and writes in a cycle.

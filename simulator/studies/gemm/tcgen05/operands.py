@@ -29,14 +29,15 @@ class Places:
 
 def places(tile: Tcgen05Tile, k: int) -> Places:
     """The places for K = k, a whole number of iterations."""
-    iterations, begins, at = k // tile.bk, [], 0
+    iterations, at = k // tile.bk, 0
+    begins: list[tuple[int, ...]] = []
     for size in (tile.bytes_a, tile.bytes_b, tile.bytes_extra):
         own = []
         for _ in range(tile.group):
             own.append(at)
             at += -(-iterations * size // _ALIGN) * _ALIGN
         begins.append(tuple(own))
-    return Places(*begins, at, at + tile.bm * tile.bn * tile.bytes_d)
+    return Places(begins[0], begins[1], begins[2], at, at + tile.bm * tile.bn * tile.bytes_d)
 
 
 def global_images(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from isa import IsaError, Target, decode
@@ -53,6 +54,8 @@ class Tcgen05Tile:
         sparse: whether A is sparse: 2:4, 1:2 of tf32, 4:8 in pairs of kinds mxf4 and mxf4nvf4.
         kind: of the instruction; "" for the one without block scales.
         accumulator: the type of D in Tensor Memory and in memory: "f32", or "s32" of kind i8.
+        cluster_m, cluster_n: CTAs of a cluster along M and N, which share what they read from L2; 0: those that
+            multiply together alone.
     """
 
     type: str
@@ -63,6 +66,8 @@ class Tcgen05Tile:
     sparse: bool = True
     kind: str = ""
     accumulator: str = ""
+    cluster_m: int = 0
+    cluster_n: int = 0
 
     def __post_init__(self) -> None:
         if self.type not in KIND_OF:
@@ -79,14 +84,16 @@ class Tcgen05Tile:
         object.__setattr__(self, "accumulator", own)
         problem = self.problem()
         if problem:
-            raise IsaError(str(self), -1, *problem)
+            raise IsaError(f"{self.type} {self.bm}x{self.bn}x{self.bk}", -1, *problem)
+        object.__setattr__(self, "cluster_m", self.cluster_m or self.group)
+        object.__setattr__(self, "cluster_n", self.cluster_n or 1)
         self.descriptor(0).check(cta_group=self.group, scale_vec=self.vector.removeprefix("scale_vec::"))
 
     def __str__(self) -> str:
         where = "a pair of CTAs" if self.group == 2 else "one CTA"
         scaled = f" (kind {self.kind})" if self.scaled else ""
         shape = f"{'sparse' if self.sparse else 'dense'} {self.type}{scaled} {self.bm}x{self.bn}x{self.bk}"
-        return f"{shape}, tcgen05.mma by {where}, {self.stages} stages"
+        return f"{shape}, tcgen05.mma by {where}, {self.stages} stages, clusters of {self.cluster_m}x{self.cluster_n}"
 
     def problem(self) -> tuple[str, str] | None:
         """What is wrong with the tile, and what would be right; None if nothing is wrong."""
@@ -94,7 +101,11 @@ class Tcgen05Tile:
             return f"{self.stages} stages", ", ".join(map(str, STAGES))
         if self.bm not in (128, 256):
             return f"{self.bm} rows", "128, or 256 for a pair of CTAs: M of tcgen05.mma at its full rate"
-        step = 16 * self.group if not self.sparse and not self.kind == "i8" else 32
+        cluster = self.cluster_m or self.group, self.cluster_n or 1
+        if any(size not in (1, 2, 4, 8, 16) for size in cluster) or cluster[0] < self.group or prod(cluster) > 16:
+            legal = f"{self.group}x1 to 16 CTAs, powers of two, {self.group} or more along M"
+            return f"a cluster of {cluster[0]}x{cluster[1]} CTAs", legal
+        step = 16 * self.group if not self.sparse and self.kind != "i8" else 32
         if not step <= self.bn <= 256 or self.bn % step:
             return f"{self.bn} columns", f"multiples of {step} to 256, N of tcgen05.mma"
         rows = tuple(ROW // 16 * packing(self.element_name).per_unit * count for count in (1, 2))
@@ -280,6 +291,21 @@ class Tcgen05Tile:
     # What an estimate asks
 
     @property
+    def cluster(self) -> int:
+        """CTAs of a cluster."""
+        return self.cluster_m * self.cluster_n
+
+    @property
+    def tiles_m(self) -> int:
+        """Tiles of a cluster along M, which share columns of B."""
+        return self.cluster_m // self.group
+
+    @property
+    def tiles_n(self) -> int:
+        """Tiles of a cluster along N, which share rows of A."""
+        return self.cluster_n
+
+    @property
     def warps(self) -> int:
         """Warps of a CTA."""
         return WARPS
@@ -322,10 +348,12 @@ def parse_tcgen05_tile(
     kind: str = "",
     accumulator: str = "",
     shared_bytes: int = 232448,
+    cluster: tuple[int, int] = (0, 0),
 ) -> Tcgen05Tile:
     """A tile from text such as "256x128x128", or "256x128" with rows of 128 bytes of A as it is stored.
 
     Args:
+        cluster: CTAs of a cluster along M and N.
         stages: as many as `shared_bytes` and Tensor Memory hold, but 6 at most, if not given.
 
     Raises:
@@ -341,12 +369,12 @@ def parse_tcgen05_tile(
     element = operand_element(type, name) if name in SCALED and name in kinds_of(type) else type
     bk = int(match[3]) if match[3] else ROW // 16 * packing(element).per_unit * (2 if sparse else 1)
     if stages is not None:
-        return Tcgen05Tile(type, bm, bn, bk, stages, sparse, kind, accumulator)
-    least = Tcgen05Tile(type, bm, bn, bk, 2, sparse, kind, accumulator)
+        return Tcgen05Tile(type, bm, bn, bk, stages, sparse, kind, accumulator, *cluster)
+    least = Tcgen05Tile(type, bm, bn, bk, 2, sparse, kind, accumulator, *cluster)
     fitting = [
         count
         for count in range(2, 7)
         if count * least.stage_bytes + _CONTROL <= shared_bytes
         and least.buffers * bn + count * least.columns_extra <= COLUMNS
     ]
-    return Tcgen05Tile(type, bm, bn, bk, max(fitting, default=2), sparse, kind, accumulator)
+    return Tcgen05Tile(type, bm, bn, bk, max(fitting, default=2), sparse, kind, accumulator, *cluster)

@@ -180,7 +180,8 @@ class _Writer:
             yield from self.wait(self.empty(number), number)
             yield f"    @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, {self.full(number)}, {size};"
             yield (
-                f"    mov.u32 %r{_ADDRESS}, {to}; @%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                f"    mov.u32 %r{_ADDRESS}, {to}; "
+                "@%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
                 f"[%r{_ADDRESS}], [%rd{_SOURCE}], {size}, {self.full(number)};"
             )
             yield f"    add.u64 %rd{_SOURCE}, %rd{_SOURCE}, {size};"
@@ -272,7 +273,7 @@ class _Writer:
         tile = self.tile
         begin = self.where.d + self.cta * tile.rows_a * tile.bytes_d
         yield f"    mov.u32 %r{_SCRATCH}, %tid.x; shr.u32 %r{_ADDRESS}, %r{_SCRATCH}, 5;"
-        yield f"    shl.b32 %r{_ADDRESS}, %r{_ADDRESS}, 21; add.u32 %r{_BASE}, %r{_BASE}, %r{_ADDRESS};  // its 32 lanes"
+        yield f"    shl.b32 %r{_ADDRESS}, %r{_ADDRESS}, 21; add.u32 %r{_BASE}, %r{_BASE}, %r{_ADDRESS};  // its lanes"
         yield f"    mul.wide.u32 %rd{_SOURCE}, %r{_SCRATCH}, {tile.bytes_d};"
         yield f"    add.u64 %rd{_SOURCE}, %rd{_SOURCE}, {begin};"
         if tile.group > 1:
