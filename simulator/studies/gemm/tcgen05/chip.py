@@ -1,10 +1,11 @@
 """What a tcgen05 GEMM takes on a whole chip: the engine runs a CTA, or a pair, with its share of L2; the rest follows.
 
 Kernels are persistent: a CTA or a pair computes one tile after another, and stores each while it multiplies the next,
-if Tensor Memory holds both. So the kernel lasts as long as the first tile and, for each after it, what a tile adds. Tiles
-are taken in blocks that are as near to squares as may be, as CUTLASS's swizzled rasters do, which L2 likes best. CTAs
-come in clusters, in which a row of A serves all that have it, and a column of B likewise (.multicast::cluster): L2
-reads them once, the path of each SM brings them all. SMs that are left over when the chip is divided into clusters are idle.
+if Tensor Memory holds both. So the kernel lasts as long as the first tile and, for each after it, what a tile adds.
+Tiles are taken in blocks that are as near to squares as may be, as CUTLASS's swizzled rasters do, which L2 likes best.
+CTAs come in clusters, in which a row of A serves all that have it, and a column of B likewise (.multicast::cluster): L2
+reads them once, the path of each SM brings them all. SMs that are left over when the chip is divided into clusters are
+idle.
 """
 
 from __future__ import annotations
