@@ -163,6 +163,7 @@ class Kernel:
         assert rated is not None
         stores = tile.rows_a * tile.bn * tile.bytes_d * self.sms / self.chip.l2.write_bytes
         many = max(_MANY, round(1.2 * stores * rated.rate / (tile.rows_a * tile.bn * tile.bk)))
+        many = min(many, max(self.iterations, _MANY // 2))  # no more than a small problem asks for
         return many // 2, many
 
     def _extrapolated(self, rounds: int) -> float:
