@@ -12,15 +12,19 @@ from simulator.cli.answer import answer
 from simulator.cli.config_option import add_config, choose_config
 
 if TYPE_CHECKING:
-    from simulator.studies.gemm import Tile
+    from simulator.studies.gemm import Tcgen05Tile, Tile
     from simulator.studies.sparselt.cost import Cost
 
 DESCRIPTION = """\
-What D[m][n] = A[m][k] * B[n][k]^T costs on a chip: the kernel of a tile (cp.async, ldmatrix, mma.sp, several tiles in
-shared memory) is written as a trace, run on one SM with its share of L2, and multiplied by the waves of CTAs. A is
+What D[m][n] = A[m][k] * B[n][k]^T costs on a chip. The kernel of a tile is written as a trace and run on one SM with
+its share of L2: the first CTAs of an SM in step, those that follow in their places out of step with each other. A is
 sparse (2:4; tf32 1:2, 4-bit types 4:8 in pairs) unless --dense is given. Matrices are filled up to whole tiles.
 
---trace FILE writes the kernel of one CTA as a trace and stops.
+Chips with tcgen05 (b200, b300, jetson_thor) multiply by tcgen05.mma: bulk copies into swizzled shared memory, D in
+Tensor Memory, persistent CTAs, alone (tiles of 128 rows) or in pairs (256 rows). All others by mma and mma.sp:
+cp.async, ldmatrix, D in registers. docs/gemm.md has both.
+
+--trace FILE writes the kernel of one CTA, or pair, as a trace and stops.
 
 With matrices (--a, --b) it multiplies them as cuSPARSELt does on that chip: values, error and time.
 docs/sparselt_matmul.md has the whole story.
@@ -29,32 +33,52 @@ EPILOG = """\
 examples:
   tcsim gemm --tile 128x256                               time of 4096 x 4096 x 4096
   tcsim gemm --type e4m3 --config rtx4090 --tile best     the same of FP8 on another chip
+  tcsim gemm --config b200 --dense                        tcgen05.mma by pairs of CTAs
+  tcsim gemm --config b200 --type e2m1 --kind mxf4nvf4    sparse NVFP4, with scale factors
   tcsim gemm --a W.npy --b x.npy --prune strip --bias bias.npy --relu --output y.npy
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    for name in "mnk":
-        parser.add_argument(f"--{name}", type=int, default=4096, help="default 4096")
+    for name, what in (("m", "rows of A and D"), ("n", "rows of B, columns of D"), ("k", "columns of A and B")):
+        parser.add_argument(f"--{name}", type=int, default=4096, help=f"{what} (default 4096)")
     parser.add_argument(
         "--type",
         default="f16",
-        help="of A and B: f16 (default), bf16, tf32 (or f32, the library's name), e4m3, e5m2, s8, u8, s4, u4; with "
-        "--dense b1; on sm_120 e3m2, e2m3, e2m1. The accumulators are f32 or s32; f16 with --compute 16f",
+        help="of A and B: f16 (default), bf16, tf32 (or f32, the library's name), e4m3, e5m2, s8, u8; by mma also s4, "
+        "u4, with --dense b1; on sm_120 and by tcgen05 e3m2, e2m3, e2m1. The accumulators are f32 or s32; by mma f16 "
+        "with --compute 16f",
     )
     parser.add_argument(
         "--tile",
-        default="128x128",
+        default="",
         metavar="BMxBN[xBK]",
-        help="what a CTA computes, and columns of K in an iteration (default 128x128, of 128 bytes of K); best: the "
-        "fastest of eight",
+        help="what a CTA (by tcgen05 with 256 rows: a pair) computes, and columns of K in an iteration (default "
+        "128x128, by tcgen05 256x256, of 128 bytes of K); best: the fastest of eight",
     )
     parser.add_argument(
-        "--warps", metavar="WMxWN", help="warps along M and N (default: one for each 64 x 64, at least 4)"
+        "--warps", metavar="WMxWN", help="by mma: warps along M and N (default: one for each 64 x 64, at least 4)"
     )
-    parser.add_argument("--stages", type=int, default=4, help="tiles in shared memory (default 4)")
-    parser.add_argument("--dense", action="store_true", help="mma, not mma.sp")
+    parser.add_argument(
+        "--stages",
+        type=int,
+        default=None,
+        help="tiles in shared memory (default 4; by tcgen05 as many as fit, up to 6)",
+    )
+    parser.add_argument(
+        "--kind",
+        default="",
+        metavar="KIND",
+        help="by tcgen05: the instruction's kind, where the type has several: f8f6f4 (default) or mxf8f6f4 of 8, 6 and "
+        "4 bits; mxf4, mxf4nvf4 of e2m1",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="CMxCN",
+        help="by tcgen05: CTAs along M and N that share what they read from L2 (default: up to 4x2)",
+    )
+    parser.add_argument("--dense", action="store_true", help="A is dense: mma, tcgen05.mma without .sp")
     add_config(parser)
     parser.add_argument("--trace", metavar="FILE", help="write the kernel as a trace")
     parser.add_argument("--format", choices=("table", "json"), default="table")
@@ -70,11 +94,14 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _kernel(options: argparse.Namespace) -> str:
-    from simulator.studies.gemm import kernel_trace
+    from simulator.studies.gemm import Tcgen05Tile, kernel_trace, tcgen05_trace
 
     choose_config(options)
     target = options.config.target
-    return kernel_trace(product.shape(options, options.m, options.n, options.k), options.k, target=target)
+    tile = product.shape(options, options.m, options.n, options.k)
+    if isinstance(tile, Tcgen05Tile):
+        return tcgen05_trace(tile, options.k, target=target)
+    return kernel_trace(tile, options.k, target=target)
 
 
 def _estimate(options: argparse.Namespace) -> str:
@@ -107,12 +134,12 @@ def _table(cost: Cost, options: argparse.Namespace, config: str) -> str:
         f"  bound by: {found.bound}",
     ]
     lines += [
-        f"    {name:<14} {share:6.1%}{' of the slots are empty' if name == 'waves' else ''}"
+        f"    {name:<15} {share:6.1%}{' of the slots are empty' if name == 'waves' else ''}"
         for name, share in found.shares.items()
     ]
     return "\n".join([*lines, *(f"  {line}" for line in product.assumed(cost))]) + "\n"
 
 
-def _unit(tile: Tile) -> str:
+def _unit(tile: Tile | Tcgen05Tile) -> str:
     name = "TOPS" if tile.accumulator == "s32" else "TFLOPS"
     return f"{name} (pruned products counted)" if tile.sparse else name

@@ -11,7 +11,7 @@ from simulator.cli.answer import UnreadableError, answer
 from simulator.cli.config_option import choose_config
 
 if TYPE_CHECKING:
-    from simulator.studies.gemm import Tile
+    from simulator.studies.gemm import Tcgen05Tile, Tile
     from simulator.studies.sparselt.cost import Cost
     from simulator.studies.sparselt.product import Product
 
@@ -54,19 +54,24 @@ def accumulator(options: argparse.Namespace) -> str:
     return "f16" if options.compute == "16f" else ""
 
 
-def shape(options: argparse.Namespace, m: int, n: int, k: int) -> Tile:
+def shape(options: argparse.Namespace, m: int, n: int, k: int) -> Tile | Tcgen05Tile:
     """The tile that the options name, or the fastest of those that a search tries."""
-    from simulator.studies.sparselt.cost import TILES, tile_for
+    from simulator.studies.gemm.choice import tile_for, tiles_of
     from simulator.studies.sparselt.plan import search
 
-    warps, sparse = _warps(options), not options.dense
-    text, kind = options.tile, accumulator(options)
+    how: dict[str, Any] = {
+        "sparse": not options.dense,
+        "accumulator": accumulator(options),
+        "warps": _pair(options.warps, "--warps", "WMxWN, e.g. 2x4"),
+        "stages": options.stages,
+        "kind": options.kind,
+        "cluster": _pair(options.cluster, "--cluster", "CMxCN, e.g. 4x2"),
+    }
+    text = options.tile
     if text == "best":
-        found = search(
-            options.type, m, n, k, options.config, sparse=sparse, accumulator=kind, warps=warps, stages=options.stages
-        )
-        text = TILES[found.best.config_id]
-    return tile_for(text, options.type, sparse=sparse, accumulator=kind, warps=warps, stages=options.stages)
+        found = search(options.type, m, n, k, options.config, **how)
+        text = tiles_of(options.config)[found.best.config_id]
+    return tile_for(text, options.type, config=options.config, **how)
 
 
 def assumed(time: Cost) -> list[str]:
@@ -74,12 +79,13 @@ def assumed(time: Cost) -> list[str]:
     return [f"assumed: {line.replace('] assumed: ', '] ', 1)}" for line in time.assumed]
 
 
-def _warps(options: argparse.Namespace) -> tuple[int, int] | None:
-    if options.warps is None:
+def _pair(text: str | None, option: str, legal: str) -> tuple[int, int] | None:
+    """Two numbers with an x between them; None for an option that is not given."""
+    if text is None:
         return None
-    parts = options.warps.split("x")
+    parts = text.split("x")
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-        raise UnreadableError(f"--warps '{options.warps}' is not a pair of numbers", "WMxWN, e.g. 2x4")
+        raise UnreadableError(f"{option} '{text}' is not a pair of numbers", legal)
     return int(parts[0]), int(parts[1])
 
 

@@ -1,9 +1,10 @@
 """The way from an SM to global memory: loads, stores, cp.async with its groups, bulk copies.
 
 An instruction takes its sub-core's port and, for what it asks for, a few cycles of the pipe that shared memory is
-reached by. Its lines come back `latency` cycles later at the earliest, one after the other over the SM's path. What a
-copy brings is then written to shared memory, in the queue of all other accesses there, wavefront by wavefront. A group
-is complete when all of its copies are written.
+reached by. Its lines come back `latency` cycles later at the earliest, one after the other over the SM's path. Bulk
+copies come over a path of their own: another unit asks for them, and a store does not wait until they have come
+(assumed: nobody has measured both at once). What a copy brings is then written to shared memory, in the queue of all
+other accesses there, wavefront by wavefront. A group is complete when all of its copies are written.
 
 Everything is taken to be in L2. With `sms` SMs that do the same at the same time each has its share of what L2 reads
 and writes in a cycle.
@@ -90,6 +91,7 @@ class GlobalMemory:
             2 * machine.ctas
         )  # when L2 serves this SM next: reads, then writes; in cycles times the rate
         self.free = [0] * machine.ctas  # when the path brings the next line
+        self.bulk_free = [0] * machine.ctas  # the same for bulk copies, which another unit asks for and receives
         self.store_free = [0] * machine.ctas  # when it takes the next store
         self.groups = {warp.id: Groups() for warp in machine.warps}
         self.turn = [0] * len(
@@ -169,10 +171,11 @@ class GlobalMemory:
         shared.turn[place] = self.out[place] = out  # what the warp sends to shared memory next keeps behind it
         return out
 
-    def bring(self, cta: int, soonest: int, cycles: int) -> int:
+    def bring(self, cta: int, soonest: int, cycles: int, *, bulk: bool = False) -> int:
         """Takes the path for lines that can arrive from `soonest` on; returns the cycle in which the last arrives."""
-        start = max(soonest, self.free[cta])
-        self.free[cta] = start + cycles
+        free = self.bulk_free if bulk else self.free
+        start = max(soonest, free[cta])
+        free[cta] = start + cycles
         self.machine.counters.path[cta] += cycles
         if self.observer is not None:
             self.observer.serve("path from L2", cta, start, start + cycles)
@@ -194,9 +197,8 @@ class GlobalMemory:
         for first in range(0, lines, _BULK_LINES):
             piece = min(_BULK_LINES, lines - first)
             last = first + piece == lines
-            arrival = self.share(
-                warp.cta, self.bring(warp.cta, soonest, -(-piece * LINE_BYTES // rules.bulk_bytes)), piece * LINE_BYTES
-            )
+            cycles = -(-piece * LINE_BYTES // rules.bulk_bytes)
+            arrival = self.share(warp.cta, self.bring(warp.cta, soonest, cycles, bulk=True), piece * LINE_BYTES)
             self.fly(arrival, Flight(warp, piece, None, fact, fact.bytes if last else 0))
         return 1
 
@@ -278,7 +280,7 @@ class GlobalMemory:
             (number, g.allowed, tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open)))
             for number, g in self.groups.items()
         )
-        times = tuple(max(cycle - now, 0) for cycle in (*self.free, *self.store_free, *self.turn))
+        times = tuple(max(cycle - now, 0) for cycle in (*self.free, *self.bulk_free, *self.store_free, *self.turn))
         follows = tuple(self.shared.turn[place] == out for place, out in enumerate(self.out))
         rates = self.rates or (1, 1)
         l2 = tuple(max(cycle - now * rates[place >= self.machine.ctas], 0) for place, cycle in enumerate(self.l2_free))

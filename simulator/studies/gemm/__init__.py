@@ -1,8 +1,13 @@
 """GEMMs with a sparse or dense A: writes the kernel of one tile as a trace, and estimates what the whole problem costs
-on a chip."""
+on a chip; by `mma` and `mma.sp`, and by `tcgen05.mma` where a chip has it."""
 
+from simulator.studies.gemm.choice import tile_for, tiles_of
 from simulator.studies.gemm.estimate import Estimate, estimate
+from simulator.studies.gemm.tcgen05 import Tcgen05Tile, parse_tcgen05_tile, tcgen05_trace
 from simulator.studies.gemm.tile import Tile, parse_tile
 from simulator.studies.gemm.trace import kernel_trace
 
-__all__ = ["Estimate", "Tile", "estimate", "kernel_trace", "parse_tile"]
+__all__ = [
+    "Estimate", "Tcgen05Tile", "Tile", "estimate", "kernel_trace", "parse_tcgen05_tile", "parse_tile", "tcgen05_trace",
+    "tile_for", "tiles_of",
+]  # fmt: skip

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 from isa.forms.record import Unit
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
+from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
+from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile, check_sizes
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.tables import Table
@@ -54,7 +56,7 @@ class Estimate:
         config_overrides: what was set over the config's values, "key=value; key=value"; empty if nothing was.
     """
 
-    tile: Tile
+    tile: Tile | Tcgen05Tile
     config: str
     m: int
     n: int
@@ -82,20 +84,20 @@ class Estimate:
         return Table.of([tile | own | shares]).frame()
 
 
-def check_chip(tile: Tile, config: str | Path | Config) -> Config:
+def check_chip(tile: Tile | Tcgen05Tile, config: str | Path | Config) -> Config:
     """The chip for a tile.
 
     Raises:
         IsaError: a chip without the tile's matrix instruction; the decoder's reason.
-        ConfigError: a chip whose kernels are not of this kind, without the tables, or whose SM is too small.
+        ConfigError: a chip without the tables, or whose SM is too small.
     """
     chip = config if isinstance(config, Config) else load_config(config)
     legal = "a config with [memory], [l2] and [hbm], such as h100_sxm, a100 or rtx4090"
-    if chip.tcgen05 is not None:
-        reason = f"{chip.name} multiplies matrices by tcgen05.mma, whose kernels are not modelled"
-        raise ConfigError(chip.path, "tcgen05", reason, legal)
     if chip.memory is None or chip.l2 is None or chip.hbm is None:
         raise ConfigError(chip.path, "memory", f"{chip.name} has no times for global memory", legal)
+    if isinstance(tile, Tcgen05Tile):
+        check_tcgen05(tile, chip)
+        return chip
     tile.check_target(chip.target)
     if chip.tensor_class(tile.form) is None and (chip.sequences is None or chip.sequences.find(tile.form) is None):
         reason = f"{chip.name} has no time for '{tile.form.opcode}'"
@@ -104,7 +106,7 @@ def check_chip(tile: Tile, config: str | Path | Config) -> Config:
     return chip
 
 
-def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "h100_sxm") -> Estimate:
+def estimate(tile: Tile | Tcgen05Tile, m: int, n: int, k: int, config: str | Path | Config = "h100_sxm") -> Estimate:
     """The cost of D[m][n] = A[m][k] * B[n][k]^T, computed in tiles. Matrices that are no whole number of tiles are
     filled up.
 
@@ -117,6 +119,8 @@ def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "
     assert chip.hbm is not None
     asked = m, n, k
     m, n, k = (-(-size // unit) * unit for size, unit in ((m, tile.bm), (n, tile.bn), (k, tile.bk)))
+    if isinstance(tile, Tcgen05Tile):
+        return _persistent(Kernel(tile, m, n, k, chip), asked)
     ctas, sms = (m // tile.bm) * (n // tile.bn), chip.chip.sms
     on_sm = -(-ctas // sms)  # CTAs of the fullest SM
     resident = occupancy(tile, chip)
@@ -129,11 +133,7 @@ def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "
     shares = _shares(tile, m, n, k, chip, first, cycles)
     shares["device memory"] = dram / cycles
     shares["waves"] = 1 - ctas / (waves * resident * sms)
-    seconds = cycles / (chip.chip.clock_mhz * 1e6) + (chip.launch.overhead_ns if chip.launch is not None else 0) * 1e-9
-    limits = {name: share for name, share in shares.items() if name != "waves"}
-    bound = max(limits, key=lambda name: limits[name])
-    if limits[bound] < _BOUND:
-        bound = "latency (no unit is taken for most of the time)"
+    seconds, bound = _seconds(cycles, chip), _bound(shares)
     iteration = _iteration(tile, k, chip, together, min(sms, ctas), first.cycles)
     return Estimate(
         tile,
@@ -156,16 +156,82 @@ def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "
     )
 
 
-def _assumed(tile: Tile, asked: tuple[int, ...], filled: tuple[int, ...], chip: Config) -> tuple[str, ...]:
+def _persistent(kernel: Kernel, asked: tuple[int, int, int]) -> Estimate:
+    """The estimate of a kernel by tcgen05.mma."""
+    tile, chip, sizes = kernel.tile, kernel.chip, (kernel.m, kernel.n, kernel.k)
+    assert chip.hbm is not None
+    assert chip.l2 is not None
+    dram = -(-kernel.device_bytes // chip.hbm.bytes)
+    cycles = max(kernel.cycles + chip.hbm.latency, dram)
+    shares = {name: busy * kernel.cycles / cycles for name, busy in kernel.busy().items()}
+    stage = tile.bytes_a + tile.bytes_b + tile.bytes_extra
+    read = kernel.tiles * tile.group * kernel.iterations * stage * kernel.multicast
+    shares |= {
+        "L2 reads": read / chip.l2.read_bytes / cycles,
+        "stores": tile.bytes_d * kernel.m * kernel.n / chip.l2.write_bytes / cycles,
+        "device memory": dram / cycles,
+        "waves": 1 - prod(sizes[:2]) / tile.bm / tile.bn * tile.group / (kernel.rounds * chip.chip.sms),
+    }
+    seconds = _seconds(cycles, chip)
+    return Estimate(
+        tile,
+        chip.name,
+        *asked,
+        kernel.tiles * tile.group,
+        1,
+        kernel.rounds,
+        kernel.first,
+        kernel.following,
+        kernel.iteration,
+        cycles,
+        seconds * 1e6,
+        2 * prod(asked) / seconds / 1e12,
+        shares,
+        _bound(shares),
+        _assumed(tile, asked, sizes, chip),
+        chip.own_path,
+        chip.overridden,
+    )
+
+
+def _seconds(cycles: int, chip: Config) -> float:
+    """The time of so many cycles at the config's clock, with the launch."""
+    return cycles / (chip.chip.clock_mhz * 1e6) + (chip.launch.overhead_ns if chip.launch is not None else 0) * 1e-9
+
+
+def _bound(shares: dict[str, float]) -> str:
+    """The limit that takes most of the time."""
+    limits = {name: share for name, share in shares.items() if name != "waves"}
+    bound = max(limits, key=lambda name: limits[name])
+    return bound if limits[bound] >= _BOUND else "latency (no unit is taken for most of the time)"
+
+
+def _tables(tile: Tile | Tcgen05Tile, chip: Config) -> tuple[str, ...]:
+    """The tables of the config that the kernel's time rests on."""
+    if isinstance(tile, Tcgen05Tile):
+        assert chip.tcgen05 is not None
+        kind, sparse = chip.tcgen05.kind(tile.kind), chip.tcgen05.sparse_rate(tile.kind) if tile.sparse else None
+        shape = chip.tcgen05.shape(tile.group, tile.bm, ws=False)
+        rows = (("kind", kind), ("sparse", sparse), ("shape", shape))
+        own = tuple(f"tcgen05 {table} {row.name}" for table, row in rows if row is not None)
+        own += ("tcgen05", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier")
+    else:
+        tensor = chip.tensor_class(tile.form)
+        own = ("sequences" if tensor is None else f"tensor {tensor.name}",)
+    return (*own, "alu", "barrier", "issue", "loop", "shared", "memory", "l2", "hbm", "launch")
+
+
+def _assumed(
+    tile: Tile | Tcgen05Tile, asked: tuple[int, ...], filled: tuple[int, ...], chip: Config
+) -> tuple[str, ...]:
     """The assumed tables of the config that the kernel's time rests on, and what is taken for granted, in words."""
-    tensor = chip.tensor_class(tile.form)
-    own = "sequences" if tensor is None else f"tensor {tensor.name}"
-    tables = (own, "alu", "barrier", "issue", "loop", "shared", "memory", "l2", "hbm", "launch")
-    words = [
-        f"[{name}] {chip.sources[name]}" for name in dict.fromkeys((*tables, *chip.changed)) if name in chip.sources
-    ]
+    tables = (*_tables(tile, chip), *chip.changed)
+    words = [f"[{name}] {chip.sources[name]}" for name in dict.fromkeys(tables) if name in chip.sources]
     words = [word for word in words if word.split("] ")[1].startswith("assumed")]
-    words += tile.form.notes(chip.target)
+    if isinstance(tile, Tcgen05Tile):
+        words.append("bulk copies and stores of an SM do not wait for each other; clusters read from L2 once")
+    else:
+        words += tile.form.notes(chip.target)
     if chip.launch is None:
         words.append("the launch takes no time: the config has no [launch]")
     if asked != filled:

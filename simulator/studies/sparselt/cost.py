@@ -1,7 +1,7 @@
 """What a product takes on a chip: the GEMM model's kernel, and around it what the epilogue and slices of K add.
 
-The kernel is that of `simulator.studies.gemm` (cp.async, ldmatrix, mma or mma.sp), not the library's own; its tiles are
-filled up where the matrices are no whole number of them.
+The kernel is that of `simulator.studies.gemm` (cp.async, ldmatrix, mma or mma.sp; bulk copies and tcgen05.mma where the
+chip has it), not the library's own; its tiles are filled up where the matrices are no whole number of them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from functools import lru_cache
 from pathlib import Path
 
 from isa.errors import IsaError
-from simulator.studies.gemm import Estimate, Tile, estimate, parse_tile
+from simulator.studies.gemm import Estimate, Tcgen05Tile, Tile, estimate
+from simulator.studies.gemm.choice import MMA_TILES, tile_for
 from simulator.studies.gemm.estimate import check_chip
 from simulator.studies.gemm.tile import check_sizes
 from simulator.timing.config import Config, load_config
 
-TILES = ("128x128", "64x64", "64x128", "128x64", "128x256", "256x128", "256x64", "64x256")
-"""Tiles that a search tries, each with 128 bytes of K. The place of a tile is its config id."""
+__all__ = ["TILES", "Cost", "check_cost", "cost", "tile_for"]
 
-STAGES = 4
+TILES = MMA_TILES  # those of chips without tcgen05
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,7 @@ class Cost:
     assumed: tuple[str, ...]
 
 
-def tile_for(
-    text: str,
-    type: str,
-    *,
-    sparse: bool,
-    accumulator: str = "",
-    warps: tuple[int, int] | None = None,
-    stages: int = STAGES,
-) -> Tile:
-    """The tile for a product of a type, as the library names it (f32: tf32). IsaError if there is none."""
-    kind = "tf32" if type == "f32" else type
-    return parse_tile(text, kind, warps=warps, stages=stages, sparse=sparse, accumulator=accumulator)
-
-
-def check_cost(tile: Tile, config: str | Path | Config, slices: int = 1) -> None:
+def check_cost(tile: Tile | Tcgen05Tile, config: str | Path | Config, slices: int = 1) -> None:
     """IsaError or ConfigError where there is no time for a product."""
     check_chip(tile, config)
     if slices < 1:
@@ -68,7 +54,7 @@ def check_cost(tile: Tile, config: str | Path | Config, slices: int = 1) -> None
 
 @lru_cache(maxsize=256)
 def cost(
-    tile: Tile,
+    tile: Tile | Tcgen05Tile,
     m: int,
     n: int,
     k: int,

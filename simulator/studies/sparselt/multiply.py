@@ -19,9 +19,11 @@ from isa.types import ELEMENT_TYPES, PACKED_E2M1
 from simulator.arithmetic.convert import convert
 from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.errors import check_option
+from simulator.studies.gemm.choice import tile_for
+from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.sparselt.accumulate import Chain, accumulate
-from simulator.studies.sparselt.cost import TILES, Cost, check_cost, cost, tile_for
+from simulator.studies.sparselt.cost import Cost, check_cost, cost
 from simulator.studies.sparselt.descriptors import BITS, MatrixDescriptor, patterns_of, refused
 from simulator.studies.sparselt.epilogue import Epilogue, finish, finish_exactly, to_type
 from simulator.studies.sparselt.matrices import Patterns, sparsity
@@ -89,7 +91,7 @@ def matmul(
     sparse: str | None = "a",
     split_k: int = 1,
     scales: Scales = NO_SCALES,
-    tile: str | Tile = TILES[0],
+    tile: str | Tile | Tcgen05Tile = "",
     config: str | Path | Config | None = None,
     target: str | Target | None = None,
     strict: bool = True,
@@ -113,7 +115,8 @@ def matmul(
         split_k: slices of K that are summed apart, then added in f32; -1: the library's segment-K, two slices from
             K = 2048 on for f16, bf16 and f32 (inferred from one size).
         scales: scale factors of narrow types, see `Scales`.
-        tile, config: for the time: a tile of `cost.TILES`, any "BMxBN" or "BMxBNxBK", or a `gemm.Tile`; and the chip's
+        tile, config: for the time: a tile of `gemm.tiles_of(config)` (default the first), any "BMxBN" or
+            "BMxBNxBK", a `gemm.Tile` or `gemm.Tcgen05Tile`; and the chip's
             config, whose target also decides how sums are added. Without a config, no time.
         target: the chip whose sums are computed, without a config (default sm_90a).
         strict: refuse the shapes that the library refuses; else any shape is taken.
@@ -152,7 +155,8 @@ def matmul(
     if config is not None:
         if isinstance(tile, str):
             accumulator = "f16" if mode == "16f" else ""
-            tile = tile_for(tile, type, sparse=sparse is not None, accumulator=accumulator)
+            kind = "mxf4nvf4" if type == "e2m1" and chip.number in (100, 103, 110) else ""
+            tile = tile_for(tile, type, sparse=sparse is not None, accumulator=accumulator, config=config, kind=kind)
         asked = _Timing(tile, operands, config, slices, bits)
     chain = Chain(type, chip, "f16" if mode == "16f" else "f32", sparse is not None, slices)
     with ThreadPoolExecutor(1) as pool:  # the time, while the compiled kernel computes values
@@ -327,7 +331,7 @@ def _exact(
 class _Timing:
     """What the time depends on; tiles and configs that cannot be timed are refused before anything is computed."""
 
-    tile: Tile
+    tile: Tile | Tcgen05Tile
     operands: _Operands
     config: str | Path | Config
     slices: int

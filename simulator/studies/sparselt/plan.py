@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
 from simulator.errors import ConfigError
-from simulator.studies.sparselt.cost import STAGES, TILES, Cost, cost, tile_for
+from simulator.studies.gemm.choice import tile_for, tiles_of
+from simulator.studies.sparselt.cost import TILES, Cost, cost
 from simulator.studies.sparselt.descriptors import MatmulDescriptor, refused
 from simulator.studies.sparselt.matrices import Patterns
 from simulator.studies.sparselt.multiply import matmul
@@ -39,7 +40,7 @@ class AlgorithmSelection:
     """What `cusparseLtMatmulAlgSetAttribute` sets.
 
     Attributes:
-        config_id: place of a tile in `cost.TILES` (the library's ids name kernels of its own).
+        config_id: place of a tile in `gemm.tiles_of(config)` (the library's ids name kernels of its own).
         split_k: slices of K; -1: segment-K; 1: none.
         mode: one of `MODES`; which one changes no bit here.
         buffers: for partial sums.
@@ -140,7 +141,7 @@ class Plan:
             gelu_scale=gelu_scale,
             sparse=what.sparse,
             split_k=self.selection.split_k,
-            tile=TILES[self.selection.config_id],
+            tile=tiles_of(self.config)[self.selection.config_id],
             config=self.config,
             target=what.target,
             exact=exact,
@@ -202,10 +203,12 @@ def search(
     *,
     sparse: bool = True,
     accumulator: str = "",
-    tiles: Sequence[str] = TILES,
+    tiles: Sequence[str] = (),
     split_k: Sequence[int] = (1,),
     warps: tuple[int, int] | None = None,
-    stages: int = STAGES,
+    stages: int | None = None,
+    kind: str = "",
+    cluster: tuple[int, int] | None = None,
 ) -> Search:
     """How long each tile and number of slices takes, as `cusparseLtMatmulSearch` measures.
 
@@ -213,24 +216,36 @@ def search(
         type: as the library names it; or any other type that the GEMM model has.
         accumulator: of the matrix instructions: "f16", or what the type has first.
         split_k: numbers of slices of K to try.
-        warps, stages: of all tiles; see `gemm.Tile`.
+        tiles: of `gemm.tiles_of(config)`; all of them if none are named.
+        warps, stages, kind, cluster: of all tiles; see `gemm.tile_for`.
 
     Raises:
         IsaError: a type that the GEMM model has no instructions for, or no tile that fits.
         ConfigError: a config without times for global memory.
     """
+    every = tiles_of(config)
     choices: list[tuple[AlgorithmSelection, Cost]] = []
     failed: list[tuple[str, str]] = []
-    for tile in tiles:
+    for tile in tiles or every:
         for slices in split_k:
             try:
-                shape = tile_for(tile, type, sparse=sparse, accumulator=accumulator, warps=warps, stages=stages)
+                shape = tile_for(
+                    tile,
+                    type,
+                    sparse=sparse,
+                    accumulator=accumulator,
+                    warps=warps,
+                    stages=stages,
+                    config=config,
+                    kind=kind,
+                    cluster=cluster,
+                )
                 time = cost(shape, m, n, k, config, slices=slices)
             except (IsaError, ConfigError) as error:
                 failed.append((tile, error.reason))
                 last = error
                 continue
-            choices.append((replace(AlgorithmSelection(), config_id=TILES.index(tile), split_k=slices), time))
+            choices.append((replace(AlgorithmSelection(), config_id=every.index(tile), split_k=slices), time))
     if not choices:
         raise last
     choices.sort(key=lambda choice: choice[1].cycles)

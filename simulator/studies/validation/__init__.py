@@ -27,6 +27,7 @@ MODULES = (
     "mma",  # published latencies, rounds and rates of mma and mma.sp
     "peaks",  # published peak rates
     "tcgen05",  # published streams of tcgen05.mma
+    "datasheets",  # TFLOPS of whole chips
 )
 SHORTEST = 2.0  # seconds of work for which a second process is worth its start
 

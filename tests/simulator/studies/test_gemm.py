@@ -16,7 +16,7 @@ import simulator
 from isa import IsaError
 from simulator.cli import main
 from simulator.errors import ConfigError
-from simulator.studies.gemm import Tile, estimate, kernel_trace, parse_tile
+from simulator.studies.gemm import Tile, estimate, kernel_trace, parse_tcgen05_tile, parse_tile, tile_for
 from simulator.studies.gemm.layout import layout
 from simulator.studies.gemm.tile import instructions
 from simulator.studies.validation import gemm
@@ -183,8 +183,8 @@ def test_estimates_that_cannot_be_made() -> None:
     for sizes in ((0, 1, 1), (1, 10**22, 1), (1, 1, -5)):
         with pytest.raises(IsaError, match=f"= {next(size for size in sizes if size != 1)}"):
             estimate(tile, *sizes)
-    with pytest.raises(ConfigError, match="tcgen05"):
-        estimate(tile, 4096, 4096, 4096, "b200")
+    with pytest.raises(ConfigError, match="h100_sxm has no tcgen05"):
+        estimate(parse_tcgen05_tile("128x128", "f16"), 4096, 4096, 4096)
     with pytest.raises(IsaError, match="not available on sm_80"):
         estimate(parse_tile("64x64", "e4m3"), 64, 64, 64, "a100")
     with pytest.raises(ConfigError, match=r"no time for 'mma\.sync\.aligned\.m16n8k256"):
@@ -192,15 +192,12 @@ def test_estimates_that_cannot_be_made() -> None:
 
 
 @pytest.mark.parametrize("config", config_names())
-def test_every_config_answers_or_says_why(config: str) -> None:
-    tile = parse_tile("64x64", "f16", stages=3)
-    if load_config(config).tcgen05 is not None:
-        with pytest.raises(ConfigError, match="whose kernels are not modelled"):
-            estimate(tile, 64, 64, 64, config)
-        return
-    found = estimate(tile, 60, 64, 50, config)
+def test_every_config_answers(config: str) -> None:
+    blackwell = load_config(config).tcgen05 is not None
+    tile = tile_for("128x32" if blackwell else "64x64", "f16", sparse=True, stages=3, config=config)
+    found = estimate(tile, 60, tile.bn, 50, config)
     assert found.cycles > 0
-    assert found.assumed[-1] == "the matrices are filled up to whole tiles: 64 x 64 x 64"
+    assert found.assumed[-1] == f"the matrices are filled up to whole tiles: {tile.bm} x {tile.bn} x {tile.bk}"
     assert any(line.startswith("[memory] assumed") for line in found.assumed) is (config != "h100_sxm")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isa.errors import IsaError
-from simulator.errors import ConfigError
+from simulator.studies.gemm import Tcgen05Tile, Tile
 from simulator.studies.sparselt.cost import TILES, cost, tile_for
 from simulator.studies.sparselt.descriptors import MatmulDescriptor, MatrixDescriptor
 from simulator.studies.sparselt.multiply import matmul
@@ -107,14 +107,18 @@ def test_a_product_is_timed_with_the_instructions_of_its_type() -> None:
         found = matmul(left, b, type=kind, compute=compute, config="h100_sxm", tile="64x64", exact=False).cost
         assert found is not None
         assert found.kernel == cost(found.kernel.tile, 32, 32, 64, "h100_sxm").kernel
+        assert isinstance(found.kernel.tile, Tile)
         shapes[kind] = found.kernel.tile.form.opcode.split("aligned.")[1]
     assert shapes == {
         "f32": "m16n8k16.row.col.f32.tf32.tf32.f32",
         "f16": "m16n8k32.row.col.f16.f16.f16.f16",
         "s8": "m16n8k64.row.col.s32.s8.s8.s32",
     }
-    assert tile_for("64x64", "e4m3", sparse=True).form.opcode.endswith("m16n8k64.row.col.f32.e4m3.e4m3.f32")
-    with pytest.raises(ConfigError, match="not modelled"):
-        matmul(left, b.astype(np.int8), type="s8", config="b200")
+    fp8 = tile_for("64x64", "e4m3", sparse=True)
+    assert isinstance(fp8, Tile)
+    assert fp8.form.opcode.endswith("m16n8k64.row.col.f32.e4m3.e4m3.f32")
+    blackwell = matmul(left, b.astype(np.int8), type="s8", config="b200", tile="128x32", exact=False).cost
+    assert blackwell is not None
+    assert isinstance(blackwell.kernel.tile, Tcgen05Tile)
     with pytest.raises(IsaError, match="not available on sm_80"):
         matmul(prune(a, "e4m3", "strip"), b, type="e4m3", config="a100")

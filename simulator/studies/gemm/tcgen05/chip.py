@@ -1,0 +1,185 @@
+"""What a tcgen05 GEMM takes on a whole chip: the engine runs a CTA, or a pair, with its share of L2; the rest follows.
+
+Kernels are persistent: a CTA or a pair computes one tile after another, and stores each while it multiplies the next,
+if Tensor Memory holds both. So the kernel lasts as long as the first tile and, for each after it, what a tile adds.
+Tiles are taken in blocks that are as near to squares as may be, as CUTLASS's swizzled rasters do, which L2 likes best.
+CTAs come in clusters, in which a row of A serves all that have it, and a column of B likewise (.multicast::cluster): L2
+reads them once, the path of each SM brings them all. SMs that are left over when the chip is divided into clusters are
+idle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from simulator.errors import ConfigError
+from simulator.simulation.session import Session
+from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
+from simulator.studies.gemm.tcgen05.trace import tcgen05_trace
+from simulator.timing.config import Config
+from simulator.timing.result import Timing
+
+_MANY = 24  # iterations that are run, at least: from half of them on each further one takes the same time
+
+
+def check_tcgen05(tile: Tcgen05Tile, chip: Config) -> None:
+    """Errors for a chip that cannot run the tile's kernel.
+
+    Raises:
+        IsaError: no such instruction.
+        ConfigError: no times for it, or too small an SM.
+    """
+    if chip.tcgen05 is None:
+        reason = f"{chip.name} has no tcgen05.mma"
+        raise ConfigError(chip.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
+    tile.check_target(chip.target)
+    rates = chip.tcgen05.sparse_rate(tile.kind) if tile.sparse else chip.tcgen05.kind(tile.kind)
+    if rates is None:
+        reason = f"{chip.name} has no rate for '{tile.opcode}'"
+        raise ConfigError(chip.path, "tcgen05.sparse" if tile.sparse else "tcgen05.kind", reason, "a table for it")
+    if tile.shared_bytes > chip.sm.shared_bytes:
+        reason = f"{tile} needs {tile.shared_bytes:,} bytes of shared memory"
+        raise ConfigError(chip.path, "sm.shared_bytes", reason, f"at most {chip.sm.shared_bytes:,}: fewer stages")
+    if tile.cluster > chip.chip.sms:
+        reason = f"a cluster of {tile.cluster} CTAs on {chip.chip.sms} SMs"
+        raise ConfigError(chip.path, "chip.sms", reason, "a smaller cluster")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A persistent kernel on a chip.
+
+    Attributes:
+        tile: what a CTA, or a pair, computes at a time.
+        m, n, k: the problem, whole tiles.
+        chip: where it runs.
+    """
+
+    tile: Tcgen05Tile
+    m: int
+    n: int
+    k: int
+    chip: Config
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of the problem, filled up to whole clusters."""
+        down, across = (self.m // self.tile.bm, self.n // self.tile.bn)
+        return -(-down // self.tile.tiles_m) * -(-across // self.tile.tiles_n) * self.tile.tiles_m * self.tile.tiles_n
+
+    @property
+    def slots(self) -> int:
+        """Tiles that the chip computes at a time."""
+        return self.chip.chip.sms // self.tile.cluster * self.tile.tiles_m * self.tile.tiles_n
+
+    @property
+    def rounds(self) -> int:
+        """Tiles that follow each other on an SM, at most."""
+        return -(-self.tiles // self.slots)
+
+    @property
+    def sms(self) -> int:
+        """SMs that are busy in the first round."""
+        return min(self.tiles, self.slots) * self.tile.group
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of a tile."""
+        return self.k // self.tile.bk
+
+    @property
+    def multicast(self) -> float:
+        """Bytes that L2 reads for each byte that reaches an SM."""
+        tile = self.tile
+        read = (tile.bytes_a + tile.bytes_extra) / tile.tiles_n + tile.bytes_b / tile.tiles_m
+        return read / (tile.bytes_a + tile.bytes_b + tile.bytes_extra)
+
+    @property
+    def device_bytes(self) -> int:
+        """Bytes that device memory brings and takes: operands once if they fit into L2, else what each round touches;
+        results once."""
+        assert self.chip.l2 is not None
+        tile, down, across = self.tile, self.m // self.tile.bm, self.n // self.tile.bn
+        of_row = self.iterations * (tile.bytes_a * tile.group + tile.bytes_e)
+        of_column = self.iterations * tile.bytes_b * tile.group
+        operands = down * of_row + across * of_column
+        if operands > self.chip.l2.capacity:
+            touched = []
+            for rows in range(1, min(down, self.slots) + 1):
+                columns = min(-(-self.slots // rows), across)
+                blocks = -(-down // rows) * -(-across // columns)
+                touched.append(blocks * (rows * of_row + columns * of_column))
+            operands = max(min(touched), operands)
+        return operands + tile.bytes_d * self.m * self.n
+
+    @cached_property
+    def first(self) -> int:
+        """Cycles of the first tile, until it is stored."""
+        return round(self._extrapolated(1))
+
+    @cached_property
+    def following(self) -> int:
+        """Cycles that each tile adds after the first; 0 if there is none."""
+        return round(self._extrapolated(2)) - self.first if self.rounds > 1 else 0
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of all tiles of an SM."""
+        return self.first + (self.rounds - 1) * self.following
+
+    @cached_property
+    def iteration(self) -> float:
+        """Cycles of an iteration once the pipeline is full."""
+        few, many = self._runs
+        return (self._run(many, 1).cycles - self._run(few, 1).cycles) / (many - few)
+
+    def busy(self) -> dict[str, float]:
+        """The parts of the time for which units of an SM are busy."""
+        few, many = self._runs
+        less, more = self._run(few, 1), self._run(many, 1)
+        per = {
+            "tensor": more.tcgen05_busy[0][1] - less.tcgen05_busy[0][1],
+            "tcgen05 queue": more.tcgen05_busy[0][0] - less.tcgen05_busy[0][0],
+            "shared memory": more.shared_busy - less.shared_busy,
+            "path to L2": more.memory_busy - less.memory_busy,
+        }
+        whole = self.rounds * self.iterations / (many - few) / self.cycles
+        return {name: cycles * whole for name, cycles in per.items()}
+
+    @cached_property
+    def _share(self) -> Config:
+        """The chip, whose L2 reads once what reaches several SMs."""
+        assert self.chip.l2 is not None
+        return replace(self.chip, l2=replace(self.chip.l2, read_bytes=round(self.chip.l2.read_bytes / self.multicast)))
+
+    @cached_property
+    def _runs(self) -> tuple[int, int]:
+        """Two numbers of iterations, of which the larger outlasts the stores of the tile before."""
+        assert self.chip.l2 is not None
+        assert self.chip.tcgen05 is not None
+        tile, tables = self.tile, self.chip.tcgen05
+        rated = tables.sparse_rate(tile.kind) if tile.sparse else tables.kind(tile.kind)
+        assert rated is not None
+        stores = tile.rows_a * tile.bn * tile.bytes_d * self.sms / self.chip.l2.write_bytes
+        many = max(_MANY, round(1.2 * stores * rated.rate / (tile.rows_a * tile.bn * tile.bk)))
+        many = min(many, max(self.iterations, _MANY // 2))  # no more than a small problem asks for
+        return many // 2, many
+
+    def _extrapolated(self, rounds: int) -> float:
+        """Cycles of some tiles one after another, from a run over fewer iterations if there are many."""
+        many = min(self._runs[1], self.iterations)
+        return self._run(many, rounds).cycles + rounds * self.iteration * (self.iterations - many)
+
+    def _run(self, iterations: int, rounds: int) -> Timing:
+        """A run of the engine; each is made once."""
+        key = iterations, rounds
+        if key not in self._known:
+            text = tcgen05_trace(self.tile, iterations * self.tile.bk, rounds=rounds, target=self.chip.target)
+            self._known[key] = Session(text, self._share, arithmetic="none").time(sms=self.sms)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, int], Timing]:
+        """Runs that have been made, by iterations and rounds."""
+        return {}
