@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from isa.errors import UndefinedBehavior
 from isa.fragments.metadata import CODE_BITS, Metadata
+from isa.sparsity.patterns import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR
 from isa.types import Bits
 
 
@@ -116,6 +117,8 @@ def metadata_findings(form: SparseForm, codes: Bits) -> dict[str, NDArray[np.boo
         For each rule that can apply to the form, whether the code breaks it, same shape as `codes`.
     """
     codes = np.asarray(codes)
+    if form.metadata.sparsity not in (TWO_OF_FOUR, FOUR_OF_EIGHT, ONE_OF_TWO):  # a pattern that no chip has
+        return {"undefined-metadata": ~form.metadata.legal(codes)}
     return {name: table[codes] for name, table in _tables(form).items()}
 
 

@@ -94,6 +94,17 @@ class ViewError(Error, ValueError):
         return f"{self.reason}; legal: {self.legal}"
 
 
+class DesignError(Error, ValueError):
+    """A hypothetical core cannot do what was asked of it. Attributes as in `Error`."""
+
+    def __init__(self, reason: str, legal: str) -> None:
+        super().__init__(reason, legal)
+        self.reason, self.legal = reason, legal
+
+    def __str__(self) -> str:
+        return f"{self.reason}; legal: {self.legal}"
+
+
 class MissingDependency(Error, ImportError):  # noqa: N818 - what is missing, not what went wrong in it
     """A package that is needed only for this is not installed.
 

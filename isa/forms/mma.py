@@ -66,6 +66,11 @@ class MmaForm(MatrixForm):
         return self.row.blocks
 
     @property
+    def hypothetical(self) -> str:
+        """The name of the sparsity pattern of an instruction that no chip has (`isa.sparsity.forms`); else empty."""
+        return ""
+
+    @property
     def lax_selectors(self) -> int:
         """Selectors beyond the legal ones that ptxas 13.0 lets through; see `MmaRow`."""
         return self.row.lax_selectors

@@ -6,6 +6,8 @@ A code is 4 bits for one chunk of one row of A: `lo` = bits 1..0 and `hi` = bits
     4:8 in pairs    chunk of 8 columns, 4 stored: elements 0, 1 are pair lo, elements 2, 3 are pair hi
     1:2 (tf32)      chunk of 2 columns, 1 stored: 0b0100 is column 0, 0b1110 is column 1
 
+These are rows of the table `isa.sparsity.patterns`, which has other patterns, too.
+
 Sources: PTX ISA 9.0, 9.7.14.6.1 (sparse matrix storage) and 9.7.14.6.2.* (who holds the metadata); lanes, bits and the
 effect of all 16 codes measured on an NVIDIA H100 80GB, November 2026.
 """
@@ -14,63 +16,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from math import perm
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import IsaError
 from isa.mapping import Digit, Mapping
+from isa.sparsity.patterns import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR, Sparsity
 from isa.types import Bits, ElementType, pack, unpack
 
-CODE_BITS = 4
+__all__ = [
+    "CODES_PER_REGISTER",
+    "CODE_BITS",
+    "FOUR_OF_EIGHT",
+    "ONE_OF_TWO",
+    "TWO_OF_FOUR",
+    "Metadata",
+    "Sparsity",
+    "metadata_operand",
+    "sparsity_of",
+    "spliced",
+    "stored_columns",
+    "stored_k",
+]
+
+CODE_BITS = TWO_OF_FOUR.code_bits
 CODES_PER_REGISTER = 32 // CODE_BITS
-_DIFFERENT = tuple(code for code in range(16) if code & 3 != code >> 2)
-_ASCENDING = tuple(code for code in range(16) if code & 3 < code >> 2)
-
-
-@dataclass(frozen=True)
-class Sparsity:
-    """One structured-sparsity pattern.
-
-    Attributes:
-        name: as PTX's users say it.
-        chunk: logical columns that one code covers.
-        stored: stored elements of a chunk.
-        unit: neighbouring elements that one index picks together.
-        ordered: codes legal under `.sp::ordered_metadata`.
-        unordered: codes legal under `.sp` (8-bit floats: only the ordered ones, see `metadata_operand`).
-    """
-
-    name: str
-    chunk: int
-    stored: int
-    unit: int
-    ordered: tuple[int, ...]
-    unordered: tuple[int, ...]
-
-    @property
-    def splices(self) -> bool:
-        """Whether an undefined code joins the halves of two elements (1:2 does) instead of picking one element."""
-        return self.stored == 1
-
-    def columns(self, k: int) -> int:
-        """How many columns of A are stored for k logical columns."""
-        return k * self.stored // self.chunk
-
-    @property
-    def formula(self) -> str:
-        """The logical column of a stored one, from `code`, the metadata of its chunk; evaluated by `stored_columns`."""
-        if self.splices:
-            return f"{self.chunk} * column + code / 8"
-        chunk = f"{self.chunk} * (column / {self.stored})"
-        if self.unit == 1:
-            return f"{chunk} + (code >> 2 * (column % 2)) % 4"
-        return f"{chunk} + {self.unit} * ((code >> 2 * (column / {self.unit} % 2)) % 4) + column % {self.unit}"
-
-
-TWO_OF_FOUR = Sparsity("2:4", 4, 2, 1, _ASCENDING, _DIFFERENT)
-FOUR_OF_EIGHT = Sparsity("4:8 in pairs", 8, 4, 2, _ASCENDING, _DIFFERENT)
-ONE_OF_TWO = Sparsity("1:2", 2, 1, 1, (0b0100, 0b1110), (0b0100, 0b1110))
+_LISTED = 256  # codes of a hypothetical pattern that are listed one by one, at most
 
 
 def stored_k(k: int, sparse: bool) -> int:
@@ -90,9 +63,10 @@ class Metadata:
 
     Attributes:
         sparsity: the pattern that the codes describe.
-        codes: the codes that are defined for this form; any other is undefined behavior.
+        codes: the codes that are defined for this form; any other is undefined behavior. Empty where there are so many
+            that only `Sparsity.distinct` tells.
         mapping: places (lane, code) <-> coordinates (row, chunk, selector); code q is bits 4q..4q+3 of the lane's
-            register.
+            register (of a hypothetical pattern as many bits as its codes take: `Sparsity.field_bits`).
     """
 
     sparsity: Sparsity
@@ -110,10 +84,17 @@ class Metadata:
         """How many selector values are legal: 0 .. selectors - 1."""
         return self.mapping.shape[2]
 
+    @property
+    def bits(self) -> int:
+        """Bits of a register that hold one code."""
+        return self.sparsity.field_bits
+
     def gather(self, registers: Bits, selector: int) -> Bits:
         """Reads the codes that this selector picks: registers uint32 [..., lane] -> codes uint32 [..., row, chunk]."""
         lane, code = self.places(selector)
-        return (np.asarray(registers, np.uint32)[..., lane] >> (CODE_BITS * code).astype(np.uint32)) & np.uint32(15)
+        return (np.asarray(registers, np.uint32)[..., lane] >> (self.bits * code).astype(np.uint32)) & np.uint32(
+            (1 << self.bits) - 1
+        )
 
     def scatter(self, codes: Bits, selector: int, rest: Bits | None = None) -> Bits:
         """Codes uint32 [..., row, chunk] -> registers uint32 [..., lane]; lanes of other selectors keep `rest` (default
@@ -124,14 +105,16 @@ class Metadata:
         lane, code = self.places(selector)
         start = np.zeros(32, np.uint32) if rest is None else np.asarray(rest, np.uint32)
         fields = np.array(
-            np.broadcast_to(unpack(start[..., None], CODE_BITS), (*codes.shape[:-2], 32, CODES_PER_REGISTER))
+            np.broadcast_to(unpack(start[..., None], self.bits), (*codes.shape[:-2], 32, 32 // self.bits))
         )
         fields[..., lane, code] = codes
-        return pack(fields, CODE_BITS)[..., 0]
+        return pack(fields, self.bits)[..., 0]
 
     def legal(self, codes: Bits) -> NDArray[np.bool_]:
         """Whether each code is defined for this form, same shape as `codes`."""
-        table = np.zeros(16, np.bool_)
+        if not self.codes:
+            return self.sparsity.distinct(codes)
+        table = np.zeros(1 << self.bits, np.bool_)
         table[list(self.codes)] = True
         legal_codes: NDArray[np.bool_] = table[codes]
         return legal_codes
@@ -156,33 +139,46 @@ def _selector_range(count: int) -> str:
 
 
 @cache
-def metadata_operand(rows: int, k: int, element: ElementType, ordered: bool) -> Metadata:
+def metadata_operand(
+    rows: int, k: int, element: ElementType, ordered: bool, sparsity: Sparsity | None = None
+) -> Metadata:
     """The metadata of a sparse form with `k` logical columns. PTX ISA 9.7.14.6.2.*; measured on H100, November 2026.
 
-    Elements of 16 bits and more: a register holds 4 chunks of rows g and g + 8. Narrower ones: 8 chunks of one row. For
-    8-bit floats PTX lists only the ascending codes, whichever spelling is used (9.7.14.6.2.7).
+    Elements of 16 bits and more: a register holds codes of rows g and g + 8, of 4 bits 4 chunks of each. Narrower ones:
+    codes of one row, 8 chunks. For 8-bit floats PTX lists only the ascending codes, whichever spelling is used
+    (9.7.14.6.2.7).
+
+    Args:
+        sparsity: a pattern that no chip has, in place of the one that goes with the elements; its codes follow the same
+            rule, as many in a register as fit.
+
+    Raises:
+        IsaError: more codes than a register of a warp holds, or a number of chunks that is no power of two.
     """
-    sparsity = sparsity_of(element)
+    hypothetical = sparsity is not None
+    sparsity = sparsity or sparsity_of(element)
     ascending = ordered or (element.is_float and element.bits == 8)
-    chunks = k // sparsity.chunk
-    selectors = 32 * CODES_PER_REGISTER // (rows * chunks)
-    in_register = 4 if element.bits >= 16 else 8
-    digits = [Digit("lane", 4, 8, "row", 1), Digit("code", 1, in_register, "chunk", 1)]
-    if element.bits >= 16:
-        digits.append(Digit("code", 4, 2, "row", 8))
-        step = 1
-    else:
-        digits.append(Digit("lane", 1, 2, "row", 8))
-        step = 2
-    digits.append(Digit("lane", step, chunks // in_register, "chunk", in_register))
-    digits.append(Digit("lane", step * (chunks // in_register), selectors, "selector", 1))
-    places = (("lane", 32), ("code", CODES_PER_REGISTER))
-    axes = (("row", rows), ("chunk", chunks), ("selector", selectors))
-    return Metadata(
-        sparsity,
-        sparsity.ordered if ascending else sparsity.unordered,
-        Mapping(places, axes, tuple(d for d in digits if d.size > 1)),
+    chunks, places = k // sparsity.chunk, 32 // sparsity.field_bits
+    if chunks & (chunks - 1) or k % sparsity.chunk or rows * chunks > 32 * places:
+        legal = f"chunks of {sparsity.chunk} columns, a power of two and at most {32 * places // rows} of them"
+        raise IsaError("", -1, f"no metadata register for K = {k} of {sparsity.name}", legal)
+    selectors = 32 * places // (rows * chunks)
+    wide = element.bits >= 16
+    in_register = places // 2 if wide else places
+    here = min(chunks, in_register)
+    digits = [Digit("lane", 4, 8, "row", 1), Digit("code", 1, here, "chunk", 1)]
+    digits.append(Digit("code", here, in_register // here, "selector", 1))
+    digits.append(Digit("code", in_register, 2, "row", 8) if wide else Digit("lane", 1, 2, "row", 8))
+    step = 1 if wide else 2
+    digits.append(Digit("lane", step, chunks // here, "chunk", here))
+    digits.append(
+        Digit("lane", step * (chunks // here), selectors * here // in_register, "selector", in_register // here)
     )
+    sizes = (("lane", 32), ("code", places))
+    axes = (("row", rows), ("chunk", chunks), ("selector", selectors))
+    listed = not hypothetical or perm(sparsity.units, sparsity.kept) <= _LISTED
+    codes = () if not listed else sparsity.ordered if ascending else sparsity.unordered
+    return Metadata(sparsity, codes, Mapping(sizes, axes, tuple(d for d in digits if d.size > 1)))
 
 
 def stored_columns(codes: Bits, sparsity: Sparsity) -> NDArray[np.int64]:
@@ -193,12 +189,9 @@ def stored_columns(codes: Bits, sparsity: Sparsity) -> NDArray[np.int64]:
     written). For 1:2 the columns of the two legal codes; `spliced` tells where an illegal one joins halves of both
     columns instead.
     """
-    codes = np.asarray(codes).astype(np.int64)
+    codes = np.asarray(codes)
     base = sparsity.chunk * np.arange(codes.shape[-1])
-    if sparsity.splices:
-        return base + ((codes & 3) >> 1)
-    index = np.stack([codes & 3, codes >> 2], axis=-1)
-    columns = index[..., None] * sparsity.unit + np.arange(sparsity.unit)
+    columns = sparsity.indices(codes)[..., None] * sparsity.unit + np.arange(sparsity.unit)
     return (columns.reshape(*codes.shape, sparsity.stored) + base[:, None]).reshape(*codes.shape[:-1], -1)
 
 

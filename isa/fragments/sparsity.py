@@ -6,7 +6,9 @@ All functions take any leading axes and work on whole rows; `patterns` are eleme
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import combinations
+from math import comb
 from typing import TypeVar
 
 import numpy as np
@@ -48,18 +50,27 @@ def keep(weight: NDArray[np.float32], sparsity: Sparsity) -> Mask:
     2:4 keeps the pair of elements with the largest sum (in f32), the first of equal ones in the order 01, 02, 03, 12,
     13, 23; 1:2 keeps the second element unless the first is larger. Both are cuSPARSELt 0.8's PRUNE_SPMMA_STRIP as
     measured on an NVIDIA H100, November 2026, NaN and infinity included (a sum with NaN is never larger than another).
-    4:8 does as 2:4 with neighbouring pairs, by analogy (assumed).
+    4:8 does as 2:4 with neighbouring pairs, by analogy, and so does every other N:M with its units (assumed); where
+    there are more than 128 choices, the N largest units stay, the first of equal ones.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         chunks = _chunks(weight, sparsity).sum(axis=-1)
         if sparsity.splices:
             first = chunks[..., 0] > chunks[..., 1]
             kept = np.stack([first, ~first], axis=-1)
+        elif comb(sparsity.units, sparsity.kept) > _CHOICES:
+            largest = np.argsort(-chunks, axis=-1, kind="stable")[..., : sparsity.kept]
+            kept = np.zeros(chunks.shape, np.bool_)
+            np.put_along_axis(kept, largest, True, axis=-1)
         else:
-            pairs = np.stack([chunks[..., a] + chunks[..., b] for a, b in PAIRS], axis=-1)
-            kept = KEPT_BY_PAIR[first_largest(pairs)[0]]
+            choices = list(combinations(range(sparsity.units), sparsity.kept))
+            sums = np.stack([reduce(np.add, (chunks[..., unit] for unit in choice)) for choice in choices], axis=-1)
+            table = np.array([[unit in choice for unit in range(sparsity.units)] for choice in choices])
+            kept = table[first_largest(sums)[0]]
     return np.repeat(kept, sparsity.unit, axis=-1).reshape(weight.shape)
 
+
+_CHOICES = 128  # sums of a chunk that are compared one by one, at most
 
 PAIRS: tuple[tuple[int, int], ...] = tuple(combinations(range(4), 2))
 """The pairs of a chunk's units, in the order in which the library looks at them."""
@@ -94,7 +105,7 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
     kept = ~is_zero(patterns, element) if mask is None else np.asarray(mask, np.bool_)
     chunks = _chunks(np.where(kept, patterns, np.uint32(0)), sparsity)
     kept_units = _chunks(kept, sparsity).any(axis=-1)
-    room = _units(sparsity)
+    room = sparsity.kept
     crowded = np.argwhere(kept_units.sum(axis=-1) > room)
     if len(crowded):
         *outer, chunk = map(int, crowded[0])
@@ -110,8 +121,7 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
     preference = np.where(kept_units, -1, np.arange(count)[::-1])
     index = np.sort(np.argsort(preference, axis=-1, kind="stable")[..., :room], axis=-1)
     stored = np.take_along_axis(chunks, index[..., None], axis=-2)
-    codes = np.where(index[..., 0] == 0, 0b0100, 0b1110) if sparsity.splices else index[..., 0] | index[..., 1] << 2
-    return stored.reshape(*patterns.shape[:-1], -1), codes.astype(np.uint32)
+    return stored.reshape(*patterns.shape[:-1], -1), sparsity.codes(index)
 
 
 def expand(stored: Bits, codes: Bits, sparsity: Sparsity) -> Bits:
@@ -133,15 +143,16 @@ def expand(stored: Bits, codes: Bits, sparsity: Sparsity) -> Bits:
             f"stored elements of shape {stored.shape} with codes of shape {codes.shape}",
             f"{sparsity.stored} stored elements for each code",
         )
-    legal = np.isin(codes, sparsity.unordered)
+    legal = sparsity.distinct(codes)
     if not legal.all():
         *_, row, chunk = map(int, np.argwhere(~legal)[0])
         bad = int(codes[~legal][0])
         raise IsaError(
             "",
             -1,
-            f"row {row}, chunk {chunk}: metadata code {bad:#06b} is undefined for {sparsity.name}",
-            ", ".join(f"{c:#06b}" for c in sparsity.unordered),
+            f"row {row}, chunk {chunk}: metadata code {bad:#0{sparsity.code_bits + 2}b} is undefined for "
+            f"{sparsity.name}",
+            sparsity.legal_text,
             rule="undefined-metadata",
         )
     matrix = np.zeros((*stored.shape[:-1], codes.shape[-1] * sparsity.chunk), np.uint32)
@@ -157,11 +168,6 @@ def is_zero(patterns: Bits, element: ElementType) -> Mask:
     return np.asarray((patterns & np.uint32(held)) == 0)
 
 
-def _units(sparsity: Sparsity) -> int:
-    """The number of units (elements, or pairs in 4:8) that a chunk stores."""
-    return sparsity.stored // sparsity.unit
-
-
 def _chunks(matrix: NDArray[Number], sparsity: Sparsity) -> NDArray[Number]:
     """[..., K] -> [..., chunk, unit index, element in unit]."""
     if matrix.ndim == 0 or matrix.shape[-1] % sparsity.chunk:
@@ -171,4 +177,4 @@ def _chunks(matrix: NDArray[Number], sparsity: Sparsity) -> NDArray[Number]:
             f"a matrix of shape {matrix.shape} cannot be cut into chunks",
             f"columns in a multiple of {sparsity.chunk} for {sparsity.name}",
         )
-    return matrix.reshape(*matrix.shape[:-1], -1, sparsity.chunk // sparsity.unit, sparsity.unit)
+    return matrix.reshape(*matrix.shape[:-1], -1, sparsity.units, sparsity.unit)

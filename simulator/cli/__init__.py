@@ -32,6 +32,7 @@ VERBS = {
     "compress": "compress a pruned matrix to the bytes of cuSPARSELt or PyTorch",
     "convert": "sparse matrices and metadata from one format to another",
     "gemm": "what a sparse or dense GEMM costs on a chip, and what bounds it",
+    "design": "sparse cores that nobody sells: speed-ups beside published ones, and what they would need",
     "faults": "inject faults into sparse instructions: lists, campaigns, outcomes, detectors",
     "validate": "compare the timing model with everything that was measured or published",
 }

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from simulator.cli import matrices, say
 from simulator.cli.answer import answer
+
+if TYPE_CHECKING:
+    from simulator.studies.sparselt.matrices import Patterns
 
 DESCRIPTION = f"""\
 Compresses a pruned matrix to the bytes of cuSPARSELt 0.8's buffer on an H100 (values, metadata, room), or to
@@ -21,6 +25,7 @@ examples:
   tcsim compress pruned.npy --type f16 --output buffer.npy
   tcsim compress pruned.npy --type bf16 --as torch.matrix --output torch.npz     arrays values and meta
   tcsim compress pruned.npy --type f16 --as pair:cutlass.sm90.k128 --output e.npz
+  tcsim compress pruned.npy --type f16 --pattern 1:4 --output compressed.npz
 """
 
 
@@ -34,6 +39,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="form",
         default="cusparselt.buffer",
         help="cusparselt.buffer (default), torch.matrix, torch.cslt, or pair:FORMAT (see tcsim convert)",
+    )
+    parser.add_argument(
+        "--pattern",
+        metavar="PATTERN",
+        help="a pattern that no chip has, in place of --as: arrays values, codes and outer (see docs/designs.md)",
     )
     matrices.add_arrangement(parser)
     parser.add_argument("--output", metavar="FILE", help=".npy, or .npz for two arrays; complete, or not at all")
@@ -59,6 +69,8 @@ def _compress(options: argparse.Namespace) -> str:
     given = matrices.read_one(options.input, options.key)
     patterns, rounded = as_patterns(given, options.type)
     how = {"order": options.order, "op": options.op, "operand": options.operand}
+    if options.pattern:
+        return _pattern(patterns, options, rounded, how)
     if options.form == "cusparselt.buffer":
         arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {
             "data": compress(patterns, options.type, **how)
@@ -82,3 +94,31 @@ def _compress(options: argparse.Namespace) -> str:
     )
     total = sum(sizes.values())
     return f"{summary.table()}\n{shown}{'size':<20} {total} of {dense} bytes dense: {total / dense:.2%}\n"
+
+
+def _pattern(patterns: Patterns, options: argparse.Namespace, rounded: int, how: dict[str, str]) -> str:
+    """The matrix as a hypothetical pattern stores it."""
+    from simulator.studies.sparselt.matrices import matrix_type
+    from simulator.studies.sparselt.patterns import arrays_of, compress_pattern
+
+    stored = compress_pattern(patterns, options.type, options.pattern, **how)
+    element = matrix_type(options.type)
+    if options.output:
+        matrices.write(options.output, arrays_of(stored, options.type))
+    if rounded:
+        say(f"{rounded} of {patterns.size} numbers were rounded to {options.type}")
+    values, metadata, dense = stored.values.size * element.bits, stored.metadata_bits, patterns.size * element.bits
+    content = {
+        "pattern": stored.pattern.name,
+        "value_bits": values,
+        "metadata_bits": metadata,
+        "dense_bits": dense,
+        "share_of_dense": (values + metadata) / dense,
+    }
+    if options.format == "json":
+        return json.dumps(content, indent=2) + "\n"
+    return (
+        f"{stored.pattern.name}: {stored.values.size} of {patterns.size} elements stored, {values:,} bits\n"
+        f"metadata {metadata:,} bits\n"
+        f"together {values + metadata:,} of {dense:,} bits dense: {(values + metadata) / dense:.2%}\n"
+    )

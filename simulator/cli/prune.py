@@ -20,6 +20,7 @@ examples:
   tcsim prune weight.npy --type f16 --algorithm tile --output pruned.npy
   tcsim prune layer.npz --key weight --type e4m3 --algorithm strip --op t --output pruned.npy --picture pruned.png
   tcsim prune weight.npy --type f32 --format json          the summary alone
+  tcsim prune weight.npy --type f16 --pattern 1:4 --output pruned.npy
 """
 
 
@@ -29,6 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     matrices.add_input(parser)
     parser.add_argument("--type", required=True, help="f16, bf16, f32, s8, e4m3, e5m2 or e2m1")
     parser.add_argument("--algorithm", default="tile", help="tile (default), strip, or one of PyTorch's")
+    parser.add_argument(
+        "--pattern",
+        metavar="PATTERN",
+        help="a pattern that no chip has, pruned by magnitude in place of --algorithm: 1:4, 64:2:8 (V:N:M), 4:8/2:4 "
+        "(ranks), u0.05 (density); see tcsim design --patterns",
+    )
     matrices.add_arrangement(parser)
     parser.add_argument("--output", metavar="FILE", help="the pruned matrix: .npy or .npz; complete, or not at all")
     parser.add_argument("--picture", metavar="FILE", help="before and after: .png, .svg or .pdf (needs matplotlib)")
@@ -42,6 +49,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _prune(options: argparse.Namespace) -> str:
     from simulator.studies.sparselt.matrices import as_patterns
+    from simulator.studies.sparselt.patterns import prune_pattern
     from simulator.studies.sparselt.pruning import prune
     from simulator.studies.sparselt.summary import summarise
 
@@ -54,7 +62,11 @@ def _prune(options: argparse.Namespace) -> str:
     given = matrices.read_one(options.input, options.key)
     patterns, rounded = as_patterns(given, options.type)
     how = {"order": options.order, "op": options.op, "operand": options.operand}
-    pruned = prune(patterns, options.type, options.algorithm, **how)
+    pruned = (
+        prune_pattern(patterns, options.type, options.pattern, **how)
+        if options.pattern
+        else prune(patterns, options.type, options.algorithm, **how)
+    )
     summary = summarise(patterns, pruned, options.type, **how)
     if options.output:
         same = given.dtype.itemsize == pruned.dtype.itemsize and (given.dtype.kind in "iu" or not rounded)

@@ -19,6 +19,7 @@ from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.fragments.metadata import CODE_BITS
 from isa.fragments.registers import matrix_row_addresses
 from isa.ptx.opcodes import complete_opcode, read_opcode
+from isa.sparsity.forms import is_hypothetical, pattern_form
 from isa.tensor_memory.address import CELL_BITS, QUARTER
 from isa.tensor_memory.copies import copy
 from isa.tensor_memory.datapath import datapath
@@ -147,7 +148,7 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
         IsaError: no such form, or no such choice for it.
     """
     choice = choice or Choice()
-    record = read_opcode(complete_opcode(form), ptx=_ANY_PTX)
+    record = pattern_form(form) if is_hypothetical(form) else read_opcode(complete_opcode(form), ptx=_ANY_PTX)
     if is_mma(record):
         _refuse(record, choice, "m", "n", "base_lane", "half_split")
         return _mma(record, choice)
@@ -160,12 +161,8 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
     if record.shape:
         _refuse(record, choice, *(name for name in _EVERY if name != "half_split"))
         return _moved(record, choice)
-    raise IsaError(
-        form,
-        -1,
-        f"'{record.opcode}' has no matrix operand",
-        "mma, mma.sp, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp",
-    )
+    legal = "mma, mma.sp, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp"
+    raise IsaError(form, -1, f"'{record.opcode}' has no matrix operand", legal)
 
 
 _EVERY = ("selector", "scale_a", "scale_b", "m", "n", "base_lane", "half_split")
@@ -198,9 +195,8 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
         )
         whole, chosen = metadata.mapping, {"selector": choice.selector}
         mapping, pair = whole.at(**chosen), tuple(chosen.items())
-        evidence = _MEASURED if on_h100(form) else "published"
         operands["e"] = Operand(
-            form.opcode, "e", what, CODE_BITS, mapping, form.section, evidence, general=whole, chosen=pair
+            form.opcode, "e", what, metadata.bits, mapping, form.section, evidence(form), general=whole, chosen=pair
         )
         shown = {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": tuple(range(metadata.selectors))}
     elif choice.selector:
@@ -221,6 +217,12 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
     return FormLayout(form.opcode, form, choice, operands, form.m, form.n, form.k, form.blocks, **shown)
 
 
+def evidence(form: MmaForm) -> str:
+    """How the places of a form's elements are known."""
+    derived = "assumed: derived from the dense form, no chip has it"
+    return derived if form.hypothetical else _MEASURED if on_h100(form) else "published"
+
+
 def on_h100(form: MmaForm) -> bool:
     """Whether an H100's recorded results confirm the lanes: every sparse form that it has, and dense ones of 16 rows in
     32-bit registers."""
@@ -236,7 +238,6 @@ def _fragment(form: MmaForm, name: str) -> Operand:
         f"register{'s' * (fragment.registers > 1)} a lane"
     )
     logical = form.metadata.sparsity.formula if name == "a" and form.sparse else ""
-    evidence = _MEASURED if on_h100(form) else "published"
     bits = fragment.type.bits
     return Operand(
         form.opcode,
@@ -245,7 +246,7 @@ def _fragment(form: MmaForm, name: str) -> Operand:
         bits,
         fragment.mapping,
         form.section,
-        evidence,
+        evidence(form),
         word_bits=fragment.type.register_bits,
         logical=logical,
     )

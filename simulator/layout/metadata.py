@@ -95,7 +95,7 @@ class Selection:
         count = int(broken.sum())
         codes = (
             f"{count} metadata code{'s are' if count > 1 else ' is'} not defined; row {row}, chunk "
-            f"{chunk}: {int(self.codes[row, chunk]):#06b}"
+            f"{chunk}: {int(self.codes[row, chunk]):#0{self.sparsity.code_bits + 2}b}"
         )
         return f"{codes} ({self.problem(row, chunk)}); shown is {self.source}"
 

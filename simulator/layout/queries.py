@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from isa import IsaError, Sparsity, stored_columns
+from isa.fragments.metadata import CODE_BITS
 from simulator.layout.catalog import FormLayout, form_layout
 from simulator.layout.metadata import Selection, halves
 from simulator.layout.operand import Operand, Place
@@ -140,12 +141,12 @@ def _where_logical(layout: FormLayout, operand: Operand, row: int, column: int, 
     if selection is None:
         held, pruned = deciding_codes(layout.sparsity, layout.codes, column)
         for stored_column, codes in held.items():
-            more = f"stored column {stored_column}, if the code is {listed(codes)}"
+            more = f"stored column {stored_column}, if the code is {listed(codes, layout.sparsity.code_bits)}"
             facts += [
                 _held(operand, place, i, more, stored_column=stored_column, codes=codes)
                 for i, place in enumerate(operand.places(row, stored_column))
             ]
-        facts.append(Fact("pruned", f"if the code is {listed(pruned)}", {"codes": pruned}))
+        facts.append(Fact("pruned", f"if the code is {listed(pruned, layout.sparsity.code_bits)}", {"codes": pruned}))
         stored = list(held)
     else:
         stored = selection.stored[row][column]
@@ -213,9 +214,9 @@ def columns_by_code(sparsity: Sparsity, codes: Iterable[int], stored: int) -> di
     return dict(sorted(codes_of.items()))
 
 
-def listed(codes: Iterable[int]) -> str:
+def listed(codes: Iterable[int], bits: int = CODE_BITS) -> str:
     """Codes in binary, with commas and an `or`."""
-    texts = [f"0b{code:04b}" for code in codes]
+    texts = [f"0b{code:0{bits}b}" for code in codes]
     return " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]])) if texts else "none"
 
 
@@ -225,7 +226,11 @@ def _stored_facts(layout: FormLayout, row: int, column: int, selection: Selectio
     if selection is None:
         every = columns_by_code(layout.sparsity, layout.codes, column)
         return [
-            Fact("element", f"A[{row}][{k}], if the code is {listed(codes)}", {"row": row, "column": k, "codes": codes})
+            Fact(
+                "element",
+                f"A[{row}][{k}], if the code is {listed(codes, layout.sparsity.code_bits)}",
+                {"row": row, "column": k, "codes": codes},
+            )
             for k, codes in every.items()
         ]
     chunk = column // layout.sparsity.stored
@@ -253,7 +258,7 @@ def _metadata_fact(layout: FormLayout, row: int, chunk: int, selection: Selectio
     if selection is not None:
         code = int(selection.codes[row, chunk])
         problem = selection.problem(row, chunk)
-        more += f" = 0b{code:04b}" + f", not defined ({problem})" * bool(problem)
+        more += f" = 0b{code:0{selection.sparsity.code_bits}b}" + f", not defined ({problem})" * bool(problem)
         data |= {"code": code, "defined": not problem}
     return Fact("metadata", f"{data['place']:<16}{more}", data)
 
@@ -309,7 +314,7 @@ def _contents(
         )
         if selection is not None:
             code, problem = int(selection.codes[row, column]), selection.problem(row, column)
-            text += f" = 0b{code:04b}" + f", not defined ({problem})" * bool(problem)
+            text += f" = 0b{code:0{selection.sparsity.code_bits}b}" + f", not defined ({problem})" * bool(problem)
             data["code"] = code
         return [Fact("element", text, {**data, "row": row, "chunk": column})]
     text = f"{data['place']:<16}{element_name(operand)}[{row}][{column}]"

@@ -48,7 +48,7 @@ def _concrete(operand: Operand, selection: Selection | None) -> list[Any] | None
         return None
     row, column = operand.table["row"], operand.table["column"]
     if operand.name == "e":
-        return [f"0b{code:04b}" for code in selection.codes[row, column].tolist()]
+        return [f"0b{code:0{selection.sparsity.code_bits}b}" for code in selection.codes[row, column].tolist()]
     joined = selection.joined[row, column // selection.sparsity.stored]
     logical = selection.columns[row, column]
     return ["" if halves else int(value) for halves, value in zip(joined.tolist(), logical.tolist(), strict=True)]

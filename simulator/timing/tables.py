@@ -11,6 +11,7 @@ from typing import Annotated
 
 from isa import MmaForm
 from isa.forms.mma import mma_forms
+from isa.sparsity.patterns import PATTERNS
 from isa.types import MATRIX_TYPES
 from simulator.toml_tables import Between, Choice
 
@@ -251,6 +252,7 @@ class TensorClass:
         ports: cycles after issue in which it reads registers through ports that integer instructions use: when one
             issues in them, its warp and the pipe lose what is left of them.
         multiply: cycles of `interval` for which it needs the multipliers; 0: all of them, whatever `[operands]` says.
+        pattern: the sparsity of a hypothetical instruction (`isa.sparsity`), such as "1:4"; "" for those of PTX.
     """
 
     name: str
@@ -269,17 +271,19 @@ class TensorClass:
     result_until: Delay = 0
     ports: Delay = 0
     multiply: Delay = 0
+    pattern: Annotated[str, Choice(("", *PATTERNS))] = ""
 
     @property
     def words(self) -> int:
         """Registers of 32 lanes that it reads: A as stored, B (N = 8), C of four bytes an element, and metadata."""
-        factor = 2 if self.sparse else 1
-        return (self.rows * self.row_bytes + 8 * self.row_bytes * factor + 32 * self.rows) // 128 + factor - 1
+        factor = round(1 / PATTERNS[self.pattern].density) if self.pattern else 2 if self.sparse else 1
+        return (self.rows * self.row_bytes + 8 * self.row_bytes * factor + 32 * self.rows) // 128 + self.sparse
 
     def matches(self, form: MmaForm) -> bool:
         """Whether a form belongs to this class."""
         return (
             self.sparse == form.sparse
+            and self.pattern == form.hypothetical
             and self.ordered in (None, form.ordered)
             and kind_of(form) in self.kinds
             and self.rows == form.m

@@ -28,7 +28,7 @@ def code_panels(layout: FormLayout, selection: Selection | None, palette: str) -
         lines = [f"{letter}{lane}{short_place(operand, word, low).replace(f'{operand.name}.', ' ')}"]
         bold = False
         if selection is not None:
-            lines.append(f"{int(selection.codes[row, chunk]):04b}")
+            lines.append(f"{int(selection.codes[row, chunk]):0{selection.sparsity.code_bits}b}")
             bold = not selection.legal[row, chunk]
         cells[row][chunk] = Cell(fill(row, lane), tuple(lines), attributes(operand, values), bold)
     size = layout.sparsity.chunk if layout.sparsity else 0

@@ -116,7 +116,7 @@ def lane_panels(
         row, column, _, lane, _, _, _ = values
         lines = [f"{row},{column}"]
         if selection is not None and operand.name == "e":
-            lines.append(f"{int(selection.codes[row, column]):04b}")
+            lines.append(f"{int(selection.codes[row, column]):0{selection.sparsity.code_bits}b}")
         elif selection is not None and operand.name == "a":
             lines.append(f"k{logical_text(selection, row, column)}")
         grid[lane][place] = Cell(fill(row, lane), tuple(lines), attributes(operand, values))
