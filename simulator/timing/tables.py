@@ -276,8 +276,8 @@ class TensorClass:
     @property
     def words(self) -> int:
         """Registers of 32 lanes that it reads: A as stored, B (N = 8), C of four bytes an element, and metadata."""
-        factor = 2 if self.sparse else 1
-        return (self.rows * self.row_bytes + 8 * self.row_bytes * factor + 32 * self.rows) // 128 + factor - 1
+        factor = round(1 / PATTERNS[self.pattern].density) if self.pattern else 2 if self.sparse else 1
+        return (self.rows * self.row_bytes + 8 * self.row_bytes * factor + 32 * self.rows) // 128 + self.sparse
 
     def matches(self, form: MmaForm) -> bool:
         """Whether a form belongs to this class."""
