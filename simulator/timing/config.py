@@ -15,6 +15,7 @@ from typing import Any
 from isa import IsaError, MmaForm, Target, parse_target
 from simulator.resources import folder
 from simulator.timing import tcgen05_config as tcgen05
+from simulator.timing.energy_config import Energy, TensorEnergy
 from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
 from simulator.timing.sequences_config import Sequences, read_sequences
 from simulator.timing.tables import (
@@ -49,6 +50,7 @@ class Config:
         path: the file that it was read from.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
+        energy: what instructions, bytes and idle seconds cost; None where the config has no [energy].
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed:
             ...").
     """
@@ -74,6 +76,7 @@ class Config:
     hbm: Hbm | None = None
     launch: Launch | None = None
     sequences: Sequences | None = None
+    energy: Energy | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -170,7 +173,7 @@ class _Reader:
     def config(self) -> Config:
         """The whole config."""
         tables = self.tables
-        heading = tables.record(_Heading, "", also=("tensor", "tcgen05", "sequences", *_REQUIRED, *_OPTIONAL))
+        heading = tables.record(_Heading, "", also=("tensor", "tcgen05", "sequences", "energy", *_REQUIRED, *_OPTIONAL))
         try:
             target = parse_target(heading.target)
         except IsaError as error:
@@ -185,6 +188,8 @@ class _Reader:
             parts["tcgen05"] = self.tcgen05()
         if "sequences" in tables.values:
             parts["sequences"] = self.sequences(parts["tensor"])
+        if "energy" in tables.values:
+            parts["energy"] = self.energy()
         return Config(tables.path, heading.name, heading.title, target, **parts, sources=self.sources)
 
     def part(self, kind: type, where: str, values: Any = None, *, title: str = "", also: tuple[str, ...] = ()) -> Any:
@@ -228,6 +233,13 @@ class _Reader:
                 self.tables.fail(f"tcgen05.shape[{number}].rows", reason, right)
         sparse = tuple(self.rows(tcgen05.Sparse, "tcgen05.sparse"))
         return tcgen05.Tcgen05(queue, kinds, shapes, sparse, **read)
+
+    def energy(self) -> Energy:
+        """Reads `[energy]` and its `[[energy.tensor]]`."""
+        own: Energy = self.part(Energy, "energy", also=("tensor",))
+        if abs(sum(own.weights) - 1) > 0.001:
+            self.tables.fail("energy.weights", f"a sum of {sum(own.weights):.3f}", "four parts of 1")
+        return replace(own, tensor=tuple(self.rows(TensorEnergy, "energy.tensor")))
 
     def sequences(self, tensor: tuple[TensorClass, ...]) -> Sequences:
         """Reads `[sequences]` and the file that it names; every matrix instruction in the file must have a class."""
