@@ -6,8 +6,8 @@ global memory are taken to hit in L2, unless who asks knows what comes from devi
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from isa import MmaForm
@@ -25,7 +25,7 @@ _PARTS = {
     Time.SHUFFLE: "integer",
     Time.MULTIPLY: "multiply",
     Time.EITHER: "move",
-    Time.FLOAT: "float",
+    Time.FLOAT: "floating",
 }
 _KINDS = {"f16": "f16", "tf32": "tf32", "i8": "s8"}  # of tcgen05.mma; the others multiply 8-bit floats or smaller
 
@@ -80,7 +80,7 @@ def dynamic(config: Config, counted: Counted, activity: float = RANDOM) -> Spent
     table = config.energy
     if table is None:
         return None
-    parts: Counter[str] = Counter()
+    parts: dict[str, float] = defaultdict(float)
     notes: dict[str, None] = {}
     for form, times in counted.operations.items():
         if is_mma(form):
@@ -96,12 +96,12 @@ def dynamic(config: Config, counted: Counted, activity: float = RANDOM) -> Spent
 
 def _matrix(table: Energy, form: MmaForm, activity: float, notes: dict[str, None]) -> float:
     found, factor = table.find(form)
-    if factor != 1:
+    if not all(found.alike(form)):
         notes[f"energy of '{form.opcode}' from '{found.name}' by multiply-adds"] = None
     return factor * between(found.nj, activity)
 
 
-def _other(table: Energy, form: Form, times: int, activity: float, parts: Counter[str]) -> None:
+def _other(table: Energy, form: Form, times: int, activity: float, parts: dict[str, float]) -> None:
     """Arithmetic, shared memory and barriers; global memory is told by facts."""
     if form.time in _PARTS:
         pair: Pair = getattr(table, _PARTS[form.time])
@@ -115,7 +115,7 @@ def _other(table: Energy, form: Form, times: int, activity: float, parts: Counte
 
 
 def _fact(
-    table: Energy, fact: Fact, times: int, activity: float, parts: Counter[str], notes: dict[str, None]
+    table: Energy, fact: Fact, times: int, activity: float, parts: dict[str, float], notes: dict[str, None]
 ) -> None:
     if isinstance(fact, FetchFacts):
         byte = table.l2_store_byte if fact.kind == "store" else table.l2_load_byte
@@ -127,9 +127,9 @@ def _fact(
         known = [one for one in table.tensor if one.sparse == fact.sparse and inputs in one.inputs]
         found = max(known or list(table.tensor), key=lambda one: one.row_bytes)
         bits = {"f16": 16, "tf32": 32}.get(fact.kind, 8)
-        each = between(found.nj, activity) / found.performed_fma(bits)
+        each = table.tcgen05 * between(found.nj, activity) / found.performed_fma(bits)
         parts["matrix instructions"] += times * fact.performed_fma * each
-        notes["energy of tcgen05.mma by the multiply-adds of mma: its operands come from shared memory instead"] = None
+        notes[f"[energy] a multiply-add of tcgen05.mma takes {table.tcgen05:g} of one of mma"] = None
 
 
 def with_rest(config: Config, spent: Spent, seconds: float, sms: float) -> Spent:

@@ -327,7 +327,10 @@ class Report:
         parts = sorted(self.energy.parts.items(), key=lambda part: -part[1])
         of = ", ".join(f"{name} {part / nj:.0%}" for name, part in parts if part >= 0.005 * nj)
         lines = [
-            ("energy", f"{nj / 1e3:,.1f} uJ, {self.power_w:,.0f} W of the chip if all SMs do this"),
+            (
+                "energy",
+                f"{nj / 1e3:,.1f} uJ, {self.power_w:,.0f} W of the chip if all SMs do this, random data assumed",
+            ),
             ("", f"of it {of}"),
         ]
         named, performed = self.pj_per_fma(), self.pj_per_fma(performed=True)

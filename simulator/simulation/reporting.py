@@ -12,8 +12,8 @@ from simulator.execute.dynamic_info import MmaFacts
 from simulator.execute.tcgen05.plan import row_of
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
-from simulator.simulation.energy import Counted, Spent, dynamic, over_limit, with_rest
 from simulator.simulation.demand import multiply_adds, work_of
+from simulator.simulation.energy import Counted, Spent, dynamic, over_limit, with_rest
 from simulator.simulation.exact import ExactResults
 from simulator.simulation.interpreter import Executed
 from simulator.simulation.report import Memory, Report, Throughput, Work
@@ -182,6 +182,8 @@ def _assumed(config: Config | None, program: Program, executed: Executed) -> lis
                 inferred[f"[arithmetic] {found_row.evidence}: {found_row.source}"] = True
     if config is None:
         return list(inferred)
+    if config.energy is not None:
+        tables.add("energy")
     tables.update(table for fact in executed.work for table in sources(config, fact))
     if any(code.loops for code in program.codes):
         tables.add("loop")

@@ -15,7 +15,7 @@ from typing import Any
 from isa import IsaError, MmaForm, Target, parse_target
 from simulator.resources import folder
 from simulator.timing import tcgen05_config as tcgen05
-from simulator.timing.energy_config import Energy, TensorEnergy
+from simulator.timing.energy_config import Energy, EnergyLike, TensorEnergy
 from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
 from simulator.timing.sequences_config import Sequences, read_sequences
 from simulator.timing.tables import (
@@ -235,7 +235,15 @@ class _Reader:
         return tcgen05.Tcgen05(queue, kinds, shapes, sparse, **read)
 
     def energy(self) -> Energy:
-        """Reads `[energy]` and its `[[energy.tensor]]`."""
+        """Reads `[energy]` and its `[[energy.tensor]]`, or takes that of another config, scaled."""
+        if isinstance(self.tables.values["energy"], Mapping) and "like" in self.tables.values["energy"]:
+            scaled: EnergyLike = self.part(EnergyLike, "energy")
+            names = [path.stem for path in folder("configs").glob("*.toml") if "nj = [" in path.read_text("utf-8")]
+            if scaled.like not in names:
+                reason = f"no [energy] of its own in '{scaled.like}'"
+                self.tables.fail("energy.like", reason, ", ".join(sorted(names)))
+            other = _Reader(read_toml(scaled.like, folder("configs"), "config", "docs/configs.md"))
+            return other.energy().like(scaled)
         own: Energy = self.part(Energy, "energy", also=("tensor",))
         if abs(sum(own.weights) - 1) > 0.001:
             self.tables.fail("energy.weights", f"a sum of {sum(own.weights):.3f}", "four parts of 1")

@@ -7,8 +7,8 @@ with a power of the clock, since a faster chip needs a higher voltage.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 from isa import MmaForm
 from simulator.timing.tables import ElementTypes
@@ -61,7 +61,7 @@ class Energy:
         exponent: the energy of an operation grows as (clock / clock_mhz) ** exponent.
         static_w: the chip at rest at this clock, W.
         limit_w: the power limit, at which a chip lowers its clock, W.
-        integer, multiply, float, move: arithmetic and moves, nJ.
+        integer, multiply, floating, move: arithmetic and moves, nJ.
         barrier: one warp at a barrier, nJ.
         load, store: an access to shared memory without its bytes, nJ.
         load_byte, store_byte: a byte of it, registers included, pJ.
@@ -70,6 +70,8 @@ class Energy:
         hbm_load_byte, hbm_store_byte: a byte between device memory and L2, pJ.
         weights: the parts of what random operands of a matrix instruction take more than zeros: changing bits of A,
             changing bits of B, changing partial products, products that are not zero. They sum to 1.
+        l2_copies: copies of a line that L2 holds, one in each of its partitions.
+        tcgen05: what a multiply-add of tcgen05.mma takes, as a multiple of one of mma.
         tensor: matrix instructions.
     """
 
@@ -79,7 +81,7 @@ class Energy:
     limit_w: Watts
     integer: Pair
     multiply: Pair
-    float: Pair
+    floating: Pair
     move: Pair
     barrier: Nanojoules
     load: Pair
@@ -92,6 +94,8 @@ class Energy:
     hbm_load_byte: BytePair
     hbm_store_byte: BytePair
     weights: tuple[Share, Share, Share, Share]
+    l2_copies: Annotated[int, Between(1, 16)] = 1
+    tcgen05: Annotated[float, Between(0.01, 100)] = 1.0
     tensor: tuple[TensorEnergy, ...] = field(default=(), metadata={"toml": False})
 
     def scale(self, clock_mhz: float) -> float:
@@ -107,3 +111,39 @@ class Energy:
             return best, 1.0
         bits = form.a_type.bits if form.a_type.name in best.inputs else 16
         return best, form.performed_fma / best.performed_fma(bits)
+
+    def like(self, own: EnergyLike) -> Energy:
+        """The table of another chip, whose operations take `own.factor` times as much."""
+
+        def times(pair: tuple[float, float]) -> tuple[float, float]:
+            return pair[0] * own.factor, pair[1] * own.factor
+
+        pairs: dict[str, Any] = {name: times(getattr(self, name)) for name in _SCALED}
+        tensor = tuple(replace(one, nj=times(one.nj)) for one in self.tensor)
+        clock, rest, limit = own.clock_mhz, own.static_w, own.limit_w
+        other = replace(self, clock_mhz=clock, static_w=rest, limit_w=limit, barrier=self.barrier * own.factor)
+        return replace(other, tensor=tensor, tcgen05=own.tcgen05, **pairs)
+
+
+_SCALED = (
+    *("integer", "multiply", "floating", "move", "load", "store", "load_byte", "store_byte", "conflict"),
+    *("l2_load_byte", "l2_store_byte", "hbm_load_byte", "hbm_store_byte"),
+)
+
+
+@dataclass(frozen=True)
+class EnergyLike:
+    """`[energy]` of a chip that nobody measured: that of another config, scaled.
+
+    Attributes:
+        like: the config whose table is taken.
+        factor: what an operation takes, as a multiple of that chip's.
+        clock_mhz, static_w, limit_w, tcgen05: as in `Energy`.
+    """
+
+    like: str
+    factor: Annotated[float, Between(0.01, 100)]
+    clock_mhz: Annotated[float, Between(0, 10_000, "MHz", exclusive=True)]
+    static_w: Watts
+    limit_w: Watts
+    tcgen05: Annotated[float, Between(0.01, 100)] = 1.0

@@ -70,10 +70,25 @@ FORMS = (
     Form("b1", "s32", 256, False),
 )
 
-STUDY = (
-    "ones held fresh_a fresh_b zero_a zero_b half tenth integers sorted weights powers mantissas positive bits "
-    "wide narrow".split()
-)
+STUDY = [
+    "ones",
+    "held",
+    "fresh_a",
+    "fresh_b",
+    "zero_a",
+    "zero_b",
+    "half",
+    "tenth",
+    "integers",
+    "sorted",
+    "weights",
+    "powers",
+    "mantissas",
+    "positive",
+    "bits",
+    "wide",
+    "narrow",
+]
 """Contents beside "zeros" and "random", for the dependence on values; `CONTENTS` says what they are."""
 
 CONTENTS = {
@@ -105,7 +120,7 @@ CONTENTS = {
 }
 
 
-def encode(values: NDArray[Any], kind: str) -> NDArray[np.uint32]:
+def encode(values: NDArray[Any], kind: str) -> NDArray[Any]:
     """The bits of numbers in a type."""
     if kind == "f16":
         return values.astype(np.float16).view(np.uint16).astype(np.uint32)
@@ -123,7 +138,7 @@ def encode(values: NDArray[Any], kind: str) -> NDArray[np.uint32]:
     return np.clip(np.rint(values * most / 4), -most, most).astype(np.int64).astype(np.uint32) & (2 * most + 1)
 
 
-def pack(elements: NDArray[np.uint32], kind: str) -> Words:
+def pack(elements: NDArray[Any], kind: str) -> NDArray[Any]:
     """Elements of the last axis into words, the lowest first."""
     each = 32 // BITS[kind]
     grouped = elements.reshape(*elements.shape[:-1], -1, each)
@@ -132,7 +147,7 @@ def pack(elements: NDArray[np.uint32], kind: str) -> Words:
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], content: str, operand: str) -> NDArray[Any]:
     x = rng.standard_normal(shape)
-    if content == "zeros" or content == f"zero_{operand}":
+    if content in ("zeros", f"zero_{operand}"):
         return x * 0
     if content == "ones":
         return np.ones(shape)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lines of CUDA
 """Writes the CUDA kernels whose energy is measured: each is one loop of one instruction."""
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def matrix_kernel(form: Form) -> str:
     kind = "float" if form.accumulator == "f32" else "unsigned"
     letter = "f" if kind == "float" else "r"
     text = f"{form.opcode} {_operands(0, c)}, {_operands(c, a)}, {_operands(c + a, b)}, {_operands(0, c)}"
-    inputs = f'{_bound("r", "a[s]", a)}, {_bound("r", "b[s]", b)}'
+    inputs = f"{_bound('r', 'a[s]', a)}, {_bound('r', 'b[s]', b)}"
     if form.sparse:
         text, inputs = f"{text}, %{c + a + b}, 0x0", f'{inputs}, "r"(e[s])'
     words = a + b + 1
@@ -98,7 +99,6 @@ def plain_kernels() -> dict[str, str]:
     ld = "ldmatrix.sync.aligned.m8n8"
     bodies = {
         "heavy": ("float c[2][4] = {};", HEAVY, ""),
-        "empty": ("", "", "asm volatile(\"\" :: \"r\"(n));"),
         "iadd": ("", _asm("add.s32 %0, %0, %1", '"+r"(x[i])', '"r"(x[(i + 5) % 16])'), ""),
         "lop3": ("", _asm("lop3.b32 %0, %0, %1, %2, 0x96", '"+r"(x[i])', '"r"(x[(i + 5) % 16]), "r"(x[(i + 9) % 16])'), ""),
         "imad": ("", _asm("mad.lo.s32 %0, %1, %2, %0", '"+r"(x[i])', '"r"(x[(i + 5) % 16]), "r"(x[(i + 9) % 16])'), ""),
@@ -156,11 +156,14 @@ extern "C" __global__ void k_sleeping(const unsigned *in, unsigned *out, int ite
 """
 
 
-HEAVY = _asm(
-    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}",
-    ", ".join(f'"+f"(c[i % 2][{r}])' for r in range(4)),
-    ", ".join(f'"r"(x[(i * 3 + {r}) % 16])' for r in range(6)),
-) + "f[i % 8] = fmaf(f[i % 8], f[8 + i % 8], f[8 + (i + 3) % 8]); " * 4
+HEAVY = (
+    _asm(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}",
+        ", ".join(f'"+f"(c[i % 2][{r}])' for r in range(4)),
+        ", ".join(f'"r"(x[(i * 3 + {r}) % 16])' for r in range(6)),
+    )
+    + "f[i % 8] = fmaf(f[i % 8], f[8 + i % 8], f[8 + (i + 3) % 8]); " * 4
+)
 """A matrix instruction and four FFMA: more power than the limit allows at the highest clock."""
 
 

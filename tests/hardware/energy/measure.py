@@ -31,15 +31,27 @@ from kernels import UNROLL, source  # noqa: E402
 from variants import Variant, variants  # noqa: E402
 
 SMS = 132
-GEMMS = (
-    "f16_64x64x64_w2x2_s4 f16_128x64x64_w2x2_s4 f16_128x128x64_w2x2_s3 f16_128x128x64_w2x4_s4 "
-    "f16_128x128x128_w2x4_s3 f16_128x256x64_w2x4_s3 f16_256x128x64_w4x2_s4 bf16_64x64x64_w2x2_s3 "
-    "bf16_128x128x64_w2x4_s3 s8_64x64x128_w2x2_s4 s8_128x128x128_w2x2_s3 s8_128x128x128_w2x4_s4 "
-    "s8_128x256x128_w2x4_s3 s8_256x128x128_w4x2_s4 dense_f16_64x64x64_w2x2_s4 dense_f16_128x128x64_w2x2_s3 "
-    "dense_f16_128x128x64_w2x4_s4"
-).split()
+GEMMS = [
+    "f16_64x64x64_w2x2_s4",
+    "f16_128x64x64_w2x2_s4",
+    "f16_128x128x64_w2x2_s3",
+    "f16_128x128x64_w2x4_s4",
+    "f16_128x128x128_w2x4_s3",
+    "f16_128x256x64_w2x4_s3",
+    "f16_256x128x64_w4x2_s4",
+    "bf16_64x64x64_w2x2_s3",
+    "bf16_128x128x64_w2x4_s3",
+    "s8_64x64x128_w2x2_s4",
+    "s8_128x128x128_w2x2_s3",
+    "s8_128x128x128_w2x4_s4",
+    "s8_128x256x128_w2x4_s3",
+    "s8_256x128x128_w4x2_s4",
+    "dense_f16_64x64x64_w2x2_s4",
+    "dense_f16_128x128x64_w2x2_s3",
+    "dense_f16_128x128x64_w2x4_s4",
+]
 VALUE_FORMS = ("mma_k16_f16_f32", "sp_k32_f16_f32")
-OTHER_FORMS = "mma_k16_bf16_f32 sp_k32_bf16_f32 mma_k8_tf32_f32 mma_k32_s8_s32 sp_k64_s8_s32".split()
+OTHER_FORMS = ["mma_k16_bf16_f32", "sp_k32_bf16_f32", "mma_k8_tf32_f32", "mma_k32_s8_s32", "sp_k64_s8_s32"]
 OTHERS = ("held", "half", "tenth", "integers", "positive", "zero_a", "zero_b")
 NEW = ("quarter", "half_b", "uniform", "repeated")
 MOST = 2**31 - 1
@@ -63,19 +75,18 @@ class Row:
 
 def rows() -> list[Row]:
     """Everything that is measured once in a pass."""
-    found = [Row("rest", ""), Row("sleeping", ""), Row("empty", "zeros"), Row("empty", "zeros", 4 * SMS)]
+    found = [Row("rest", ""), Row("sleeping", "")]
     found += [Row(form.name, content) for form in FORMS for content in ("zeros", "random")]
     found += [Row(name, content) for name in VALUE_FORMS for content in STUDY]
     found += [Row("sp_k32_f16_f32", content) for content in ("constant_metadata", "held_metadata")]
-    found += [
-        Row(name, content, grid) for name in VALUE_FORMS for content in ("zeros", "random") for grid in (66, 264)
-    ]
-    plain = "iadd lop3 imad ffma shf mov ldmatrix_x4 ldmatrix_x2 ldmatrix_x1 lds_b32 lds_b32_conflict8 lds_v4 sts_b32 sts_v4"
+    found += [Row(name, content, grid) for name in VALUE_FORMS for content in ("zeros", "random") for grid in (66, 264)]
+    plain = "iadd lop3 imad ffma shf mov ldmatrix_x4 ldmatrix_x2 ldmatrix_x1".split()  # noqa: SIM905
+    plain += "lds_b32 lds_b32_conflict8 lds_v4 sts_b32 sts_v4".split()  # noqa: SIM905
     found += [Row("heavy", "numbers", grid) for grid in (33, 66, 132, 264, 528)]
     found += [Row(name, "random", 528) for name in VALUE_FORMS]
     found += [Row(name, content) for name in OTHER_FORMS for content in OTHERS]
     found += [Row(name, content) for name in VALUE_FORMS for content in NEW]
-    found += [Row(name, content) for name in plain.split() for content in ("zeros", "random")]
+    found += [Row(name, content) for name in plain for content in ("zeros", "random")]
     found += [Row("bar", "zeros")]
     walks = [("ldg_ca", "l1"), *((name, where) for name in ("ldg_cg", "cp_async", "stg") for where in ("l2", "hbm"))]
     found += [Row(name, content, 2 * SMS, where) for name, where in walks for content in ("zeros", "random")]
@@ -207,7 +218,12 @@ class Runner:
             )
         words = self._words(row)
         data = cp.asarray(words)
-        return lambda n: kernel((row.grid,), (128,), (data, self.out, np.int32(min(n, 2**31 - 1)))), row.grid * 4 * UNROLL, 0, "instructions"
+        return (
+            lambda n: kernel((row.grid,), (128,), (data, self.out, np.int32(min(n, 2**31 - 1)))),
+            row.grid * 4 * UNROLL,
+            0,
+            "instructions",
+        )
 
     def _words(self, row: Row) -> Any:
         key, words = f"{row.kernel}|{row.content}", np.zeros(8192, np.uint32)
