@@ -150,3 +150,16 @@ def over_limit(config: Config, power_w: float) -> str:
         f"{power_w:,.0f} W at {config.chip.clock_mhz:,.0f} MHz are above the limit of {table.limit_w:,.0f} W: the chip "
         f"would lower its clock to about {clock:,.0f} MHz"
     )
+
+
+def told(spent: Spent, power_w: float, named_pj: float | None, performed_pj: float | None) -> list[tuple[str, str]]:
+    """Lines for a report: energy, what took it, and what it is for a multiply-add."""
+    parts = sorted(spent.parts.items(), key=lambda part: -part[1])
+    of = ", ".join(f"{name} {part / spent.nj:.0%}" for name, part in parts if part >= 0.005 * spent.nj)
+    lines = [
+        ("energy", f"{spent.nj / 1e3:,.1f} uJ, {power_w:,.0f} W of the chip if all SMs do this, random data assumed"),
+        ("", f"of it {of}"),
+    ]
+    if named_pj is not None:
+        lines.append(("", f"{named_pj:.2f} pJ a FMA as named, {performed_pj:.2f} performed"))
+    return lines

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from numpy.typing import NDArray
 
 from simulator.simulation.distance import Distance, joined
-from simulator.simulation.energy import Spent
+from simulator.simulation.energy import Spent, told
 from simulator.tables import Table, aligned
 from simulator.timing.config import config_label
 from simulator.timing.model import StallReason
@@ -323,20 +323,7 @@ class Report:
         """Energy, what took it, and what it is for a multiply-add."""
         if self.energy is None or self.power_w is None:
             return []
-        nj = self.energy.nj
-        parts = sorted(self.energy.parts.items(), key=lambda part: -part[1])
-        of = ", ".join(f"{name} {part / nj:.0%}" for name, part in parts if part >= 0.005 * nj)
-        lines = [
-            (
-                "energy",
-                f"{nj / 1e3:,.1f} uJ, {self.power_w:,.0f} W of the chip if all SMs do this, random data assumed",
-            ),
-            ("", f"of it {of}"),
-        ]
-        named, performed = self.pj_per_fma(), self.pj_per_fma(performed=True)
-        if named is not None:
-            lines.append(("", f"{named:.2f} pJ a FMA as named, {performed:.2f} performed"))
-        return lines
+        return told(self.energy, self.power_w, self.pj_per_fma(), self.pj_per_fma(performed=True))
 
     def _distance_lines(self) -> list[tuple[str, str]]:
         """The distance of the whole trace, a row for each array."""

@@ -27,7 +27,8 @@ TRACE = """.trace 1
 .warp 0-3 {
     mov.u32 %r0, %laneid;
     .repeat 100 {
-        mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r4,%r5,%r6,%r7}, {%r8,%r9,%r10,%r11}, {%r12,%r13}, {%r4,%r5,%r6,%r7};
+        mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+            {%r4,%r5,%r6,%r7}, {%r8,%r9,%r10,%r11}, {%r12,%r13}, {%r4,%r5,%r6,%r7};
     }
 }"""
 
@@ -40,6 +41,7 @@ def test_a_run_costs_what_its_instructions_cost() -> None:
     assert report.energy.parts["matrix instructions"] == pytest.approx(400 * 5.3 * scale)
     assert report.energy.parts["rest"] == pytest.approx(143 / 132 * report.time_us * 1e3)
     assert report.energy_nj == pytest.approx(sum(report.energy.parts.values()))
+    assert report.energy_nj is not None
     assert report.power_w == pytest.approx(report.energy_nj / report.time_us / 1e3 * 132)
     row = report.to_frame().iloc[0]
     assert row.energy_nj == report.energy_nj
@@ -76,6 +78,7 @@ def test_a_gemm_at_the_limit_says_which_clock_the_chip_would_take() -> None:
     found = estimate(parse_tile("64x64", "f16", sparse=True), 512, 512, 512)
     assert found.energy_j is not None
     assert found.power_w == pytest.approx(found.energy_j / found.time_us * 1e6)
+    assert found.power_w is not None
     assert found.tflops_per_watt == pytest.approx(found.tflops / found.power_w)
     assert found.edp_js == pytest.approx(found.energy_j * found.time_us / 1e6)
     zeros = estimate(parse_tile("64x64", "f16", sparse=True), 512, 512, 512, activity=0.0)
