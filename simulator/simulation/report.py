@@ -127,8 +127,7 @@ class Report:
             it was certain what they give.
         energy: what it cost, of the SMs that ran, with their share of the chip's power at rest; None without a config,
             and for one without [energy].
-        ctas: SMs that ran.
-        chips: SMs of the chip for each of them.
+        ctas, chips: SMs that ran, and SMs of the chip for each of them.
     """
 
     trace: str
@@ -165,11 +164,6 @@ class Report:
     def energy_nj(self) -> float | None:
         """Nanojoules of the whole trace, of the SMs that ran; None where the config has no [energy]."""
         return None if self.energy is None else self.energy.nj
-
-    @property
-    def energy_j(self) -> float | None:
-        """The same in joules."""
-        return None if self.energy is None else self.energy.nj / 1e9
 
     @property
     def power_w(self) -> float | None:
