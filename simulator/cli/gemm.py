@@ -12,7 +12,7 @@ from simulator.cli.answer import answer
 from simulator.cli.config_option import add_config, choose_config
 
 if TYPE_CHECKING:
-    from simulator.studies.gemm import Tcgen05Tile, Tile
+    from simulator.studies.gemm import Estimate, Tcgen05Tile, Tile
     from simulator.studies.sparselt.cost import Cost
 
 DESCRIPTION = """\
@@ -131,6 +131,7 @@ def _table(cost: Cost, options: argparse.Namespace, config: str) -> str:
         f"  main loop {found.iteration_cycles:,.0f} cycles an iteration and CTA",
         f"  kernel {time}: {cost.tflops:,.0f} {_unit(found.tile)}",
         *([f"    of them adding slices of K {cost.reduction_cycles:,}"] if cost.reduction_cycles else []),
+        *_energy(found),
         f"  bound by: {found.bound}",
     ]
     lines += [
@@ -138,6 +139,22 @@ def _table(cost: Cost, options: argparse.Namespace, config: str) -> str:
         for name, share in found.shares.items()
     ]
     return "\n".join([*lines, *(f"  {line}" for line in product.assumed(cost))]) + "\n"
+
+
+def _energy(found: Estimate) -> list[str]:
+    """Energy of the kernel, and what takes it."""
+    if found.energy is None or found.energy_j is None:
+        return []
+    nj = found.energy.nj
+    parts = sorted(found.energy.parts.items(), key=lambda part: -part[1])
+    of = ", ".join(f"{name} {part / nj:.0%}" for name, part in parts if part >= 0.005 * nj)
+    return [
+        (
+            f"  energy {found.energy_j * 1e3:,.3g} mJ, {found.power_w:,.0f} W, {found.tflops_per_watt:.3g} "
+            f"{_unit(found.tile).split(' ')[0]}/W, energy times delay {found.edp_js:.3g} Js"
+        ),
+        f"    of it {of}",
+    ]
 
 
 def _unit(tile: Tile | Tcgen05Tile) -> str:

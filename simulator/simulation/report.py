@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from numpy.typing import NDArray
 
 from simulator.simulation.distance import Distance, joined
+from simulator.simulation.energy import Spent, told
 from simulator.tables import Table, aligned
 from simulator.timing.config import config_label
 from simulator.timing.model import StallReason
@@ -125,6 +126,9 @@ class Report:
         work: what a roofline needs.
         skipped_turns: turns of loops, of all warps, that were not executed for their addresses and wavefronts, because
             it was certain what they give.
+        energy: what it cost, of the SMs that ran, with their share of the chip's power at rest; None without a config,
+            and for one without [energy].
+        ctas, chips: SMs that ran, and SMs of the chip for each of them.
     """
 
     trace: str
@@ -154,6 +158,24 @@ class Report:
     skipped_turns: int = 0
     config_path: str = ""
     config_overrides: str = ""
+    energy: Spent | None = None
+    ctas: int = 1
+    chips: float = 1.0
+
+    @property
+    def energy_nj(self) -> float | None:
+        """Nanojoules of the whole trace, of the SMs that ran; None where the config has no [energy]."""
+        return None if self.energy is None else self.energy.nj
+
+    @property
+    def power_w(self) -> float | None:
+        """Average power of the chip if all of its SMs do this, as `Throughput.tflops_chip`."""
+        return None if self.energy is None or not self.time_us else self.energy.nj / self.time_us / 1e3 * self.chips
+
+    def pj_per_fma(self, *, performed: bool = False) -> float | None:
+        """Picojoules of a multiply-add, all energy of the run counted; None without energy, or without products."""
+        fma = self.work.performed_fma if performed else self.work.fma
+        return None if self.energy is None or not fma else self.energy.nj * 1e3 / (fma * self.ctas)
 
     @property
     def config_label(self) -> str:
@@ -172,6 +194,7 @@ class Report:
             "instructions": self.instructions,
             "shared_memory": vars(self.memory),
             "work": asdict(self.work),
+            "energy": None if self.energy is None else asdict(self.energy),
             "utilisation": self.utilisation,
             "waits": {str(warp): row for warp, row in self.waits.items()},
             "undefined": self.undefined,
@@ -286,10 +309,17 @@ class Report:
             ("throughput", f"{t.fma_per_clk_sm:,.1f} FMA/clk/SM as named, {t.performed_fma_per_clk_sm:,.1f} performed"),
             ("", f"{t.tflops_sm:.3f} TFLOPS of one SM, {t.tflops_chip:,.1f} TFLOPS of the chip"),
             ("shared memory", f"{shared}, {m.conflicts:,} of them bank conflicts"),
+            *self._energy_lines(),
             ("arithmetic", ARITHMETIC[self.arithmetic]),
             ("each instruction from the exact one", each),
             *self._distance_lines(),
         ]
+
+    def _energy_lines(self) -> list[tuple[str, str]]:
+        """Energy, what took it, and what it is for a multiply-add."""
+        if self.energy is None or self.power_w is None:
+            return []
+        return told(self.energy, self.power_w, self.pj_per_fma(), self.pj_per_fma(performed=True))
 
     def _distance_lines(self) -> list[tuple[str, str]]:
         """The distance of the whole trace, a row for each array."""
@@ -350,6 +380,10 @@ FIGURES = (
     Figure("", "shared_wavefronts", lambda run: run.memory.wavefronts),
     Figure("", "bank_conflict_wavefronts", lambda run: run.memory.conflicts),
     Figure("", "undefined", lambda run: sum(run.undefined.values())),
+    Figure("energy_nj", "energy_nj", lambda run: run.energy_nj),
+    Figure("power_w", "power_w", lambda run: run.power_w),
+    Figure("pj_per_fma", "energy_per_fma_pj", lambda run: run.pj_per_fma()),
+    Figure("pj_per_performed_fma", "energy_per_performed_fma_pj", lambda run: run.pj_per_fma(performed=True)),
     Figure("arithmetic", "arithmetic", lambda run: run.arithmetic),
     Figure("largest_ulp", "largest_error_ulp", lambda run: run.largest_ulp),
     Figure("compared", "compared_instructions", lambda run: run.compared),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from isa.forms.mma import is_mma
-from isa.forms.record import Unit
+from isa.forms.record import Form, Unit
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import MmaFacts
@@ -13,6 +13,7 @@ from simulator.execute.tcgen05.plan import row_of
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
 from simulator.simulation.demand import multiply_adds, work_of
+from simulator.simulation.energy import Counted, Spent, dynamic, over_limit, with_rest
 from simulator.simulation.exact import ExactResults
 from simulator.simulation.interpreter import Executed
 from simulator.simulation.report import Memory, Report, Throughput, Work
@@ -43,6 +44,8 @@ def report_of(
         seconds = timing.cycles / (config.chip.clock_mhz * 1e6)
         tflops = 2 * fma / (cycles / (config.chip.clock_mhz * 1e6)) / 1e12
         throughput = Throughput(fma / cycles, performed / cycles, tflops, tflops * config.chip.sms)
+    spent = None if config is None else _energy(config, program, executed, memory.conflicts, seconds)
+    chips = 1.0 if config is None else config.chip.sms / program.ctas
     return Report(
         trace=program.name or str(program.path),
         config=_NO_CONFIG if config is None else config.name,
@@ -62,9 +65,10 @@ def report_of(
         largest_ulp=max(cta.largest_ulp for cta in executed.machines) if compared else None,
         compared=compared,
         matrix_instructions=matrix,
-        assumed=_assumed(config, program, executed),
+        assumed=[*_assumed(config, program, executed), *([] if spent is None else spent.notes)],
         warnings=[
             *executed.warnings,
+            *_over(config, spent, seconds, chips),
             *(["values alone: without a config there are no cycles"] if config is None else _slow(program, config)),
         ],
         skipped_cycles=timing.skipped,
@@ -73,10 +77,30 @@ def report_of(
         exact=exact.arrays,
         distances=exact.distances,
         exact_left_out=exact.left_out,
+        energy=spent,
+        ctas=program.ctas,
+        chips=chips,
         work=Work()
         if config is None
         else work_of(config, program.operations, executed.work, memory.bytes, program.ctas),
     )
+
+
+def _energy(config: Config, program: Program, executed: Executed, conflicts: int, seconds: float) -> Spent | None:
+    """What the run cost; None for a config without [energy]."""
+    counts: Counter[Form] = Counter()
+    for op, times in program.operations:
+        counts[op.instruction.form] += times
+    spent = dynamic(config, Counted(counts, executed.work, conflicts))
+    return None if spent is None else with_rest(config, spent, seconds, program.ctas)
+
+
+def _over(config: Config | None, spent: Spent | None, seconds: float, chips: float) -> list[str]:
+    """A warning about more power than the chip may take."""
+    if config is None or spent is None or not seconds:
+        return []
+    text = over_limit(config, spent.nj / 1e9 / seconds * chips)
+    return [text] if text else []
 
 
 def _slow(program: Program, config: Config) -> list[str]:
@@ -159,6 +183,8 @@ def _assumed(config: Config | None, program: Program, executed: Executed) -> lis
                 inferred[f"[arithmetic] {found_row.evidence}: {found_row.source}"] = True
     if config is None:
         return list(inferred)
+    if config.energy is not None:
+        tables.add("energy")
     tables.update(table for fact in executed.work for table in sources(config, fact))
     tables.update(config.changed)
     if any(code.loops for code in program.codes):

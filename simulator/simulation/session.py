@@ -209,12 +209,13 @@ class Session:
             ConfigError: something that takes a time that the config does not tell.
             DeadlockError: warps that wait for what never comes.
         """
-        executed = executed or self._without_results(flat)
+        executed = executed or self.without_results(flat)
         codes = timed_codes(self.program, self._compiled, executed, self.chip)
         total, ctas = self.program.numbering.total, self.program.ctas
         return simulate(self.chip, codes, self.program.warps, total, skip=skip, ctas=ctas, sms=sms, observer=observer)
 
-    def _without_results(self, flat: bool = True) -> Executed:
+    def without_results(self, flat: bool = True) -> Executed:
+        """A run that computes no matrix results: what `time` needs."""
         machines = self.copies()
         for machine in machines:
             machine.arithmetic, machine.compare, machine.timed = "none", 0, True

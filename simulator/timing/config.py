@@ -18,6 +18,7 @@ from simulator.resources import folder
 from simulator.timing import tcgen05_config as tcgen05
 from simulator.timing.config_layers import WHAT_IF, read_layers
 from simulator.timing.config_overrides import Overrides, apply, canonical, parse_overrides
+from simulator.timing.energy_config import Energy, EnergyLike, TensorEnergy
 from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
 from simulator.timing.sequences_config import Sequences, read_sequences
 from simulator.timing.tables import (
@@ -58,6 +59,7 @@ class Config:
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
         operands: the ports through which tensor pipes read registers, likewise.
+        energy: what instructions, bytes and idle seconds cost; None where the config has no [energy].
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed:
             ...").
     """
@@ -84,6 +86,7 @@ class Config:
     launch: Launch | None = None
     operands: Operands | None = None
     sequences: Sequences | None = None
+    energy: Energy | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()
@@ -253,7 +256,7 @@ class _Reader:
     def config(self) -> Config:
         """The whole config."""
         tables = self.tables
-        heading = tables.record(_Heading, "", also=("tensor", "tcgen05", "sequences", *_REQUIRED, *_OPTIONAL))
+        heading = tables.record(_Heading, "", also=("tensor", "tcgen05", "sequences", "energy", *_REQUIRED, *_OPTIONAL))
         try:
             target = parse_target(heading.target)
         except IsaError as error:
@@ -268,6 +271,8 @@ class _Reader:
             parts["tcgen05"] = self.tcgen05()
         if "sequences" in tables.values:
             parts["sequences"] = self.sequences(parts["tensor"])
+        if "energy" in tables.values:
+            parts["energy"] = self.energy()
         return Config(tables.path, heading.name, heading.title, target, **parts, sources=self.sources)
 
     def part(self, kind: type, where: str, values: Any = None, *, title: str = "", also: tuple[str, ...] = ()) -> Any:
@@ -315,6 +320,21 @@ class _Reader:
                 self.tables.fail(f"tcgen05.shape[{number}].rows", reason, right)
         sparse = tuple(self.rows(tcgen05.Sparse, "tcgen05.sparse"))
         return tcgen05.Tcgen05(queue, kinds, shapes, sparse, **read)
+
+    def energy(self) -> Energy:
+        """Reads `[energy]` and its `[[energy.tensor]]`, or takes that of another config, scaled."""
+        if isinstance(self.tables.values["energy"], Mapping) and "like" in self.tables.values["energy"]:
+            scaled: EnergyLike = self.part(EnergyLike, "energy")
+            names = [path.stem for path in folder("configs").glob("*.toml") if "nj = [" in path.read_text("utf-8")]
+            if scaled.like not in names:
+                reason = f"no [energy] of its own in '{scaled.like}'"
+                self.tables.fail("energy.like", reason, ", ".join(sorted(names)))
+            other = _Reader(read_layers(scaled.like, folder("configs"))[0])
+            return other.energy().like(scaled)
+        own: Energy = self.part(Energy, "energy", also=("tensor",))
+        if abs(sum(own.weights) - 1) > 0.001:
+            self.tables.fail("energy.weights", f"a sum of {sum(own.weights):.3f}", "four parts of 1")
+        return replace(own, tensor=tuple(self.rows(TensorEnergy, "energy.tensor")))
 
     def sequences(self, tensor: tuple[TensorClass, ...]) -> Sequences:
         """Reads `[sequences]` and the file that it names; every matrix instruction in the file must have a class."""

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 
 from isa.forms.record import Unit
 from simulator.errors import ConfigError
+from simulator.simulation.energy import RANDOM, Spent
 from simulator.simulation.session import Session
+from simulator.studies.gemm.energy import figures, notes, spent
 from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile, check_sizes
@@ -54,6 +56,9 @@ class Estimate:
         assumed: tables of the config that nobody measured or published, and what else is taken for granted.
         config_path: the file of a config that does not come with tcsim; empty for one that does.
         config_overrides: what was set over the config's values, "key=value; key=value"; empty if nothing was.
+        energy: what the kernel costs on the whole chip, by what takes it; None for a config without [energy].
+        energy_j: the same in joules; power_w: on average over the time with the launch.
+        tflops_per_watt, edp_js: tera-operations (as `tflops`) a second and watt, and joules times seconds.
     """
 
     tile: Tile | Tcgen05Tile
@@ -75,11 +80,21 @@ class Estimate:
     assumed: tuple[str, ...] = ()
     config_path: str = ""
     config_overrides: str = ""
+    energy: Spent | None = None
+    energy_j: float | None = None
+    power_w: float | None = None
+    tflops_per_watt: float | None = None
+    edp_js: float | None = None
 
     def to_frame(self) -> DataFrame:
         """The question and the answer in one row of a pandas DataFrame, so that estimates concatenate into a study."""
         tile = {f"tile_{name}": value for name, value in asdict(self.tile).items()}
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("tile", "shares", "assumed")}
+        own = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("tile", "shares", "assumed", "energy")
+        }
+        own |= (
+            {f"energy_{name.replace(' ', '_')}_nj": nj for name, nj in self.energy.parts.items()} if self.energy else {}
+        )
         shares = {f"{name.replace(' ', '_')}_share": share for name, share in self.shares.items()}
         return Table.of([tile | own | shares]).frame()
 
@@ -106,9 +121,21 @@ def check_chip(tile: Tile | Tcgen05Tile, config: str | Path | Config) -> Config:
     return chip
 
 
-def estimate(tile: Tile | Tcgen05Tile, m: int, n: int, k: int, config: str | Path | Config = "h100_sxm") -> Estimate:
+def estimate(
+    tile: Tile | Tcgen05Tile,
+    m: int,
+    n: int,
+    k: int,
+    config: str | Path | Config = "h100_sxm",
+    *,
+    activity: float = RANDOM,
+) -> Estimate:
     """The cost of D[m][n] = A[m][k] * B[n][k]^T, computed in tiles. Matrices that are no whole number of tiles are
     filled up.
+
+    Args:
+        activity: of the operands, for the energy: 0 for zeros, 1 for random numbers
+            (`simulator.simulation.energy_values.activity` tells it of others).
 
     Raises:
         IsaError: a size below 1, or a chip without the tile's matrix instruction.
@@ -135,6 +162,7 @@ def estimate(tile: Tile | Tcgen05Tile, m: int, n: int, k: int, config: str | Pat
     shares["waves"] = 1 - ctas / (waves * resident * sms)
     seconds, bound = _seconds(cycles, chip), _bound(shares)
     iteration = _iteration(tile, k, chip, together, min(sms, ctas), first.cycles)
+    energy = spent(tile, (m, n, k), chip, activity, seconds, dram_bytes(tile, m, n, k, chip, own=True))
     return Estimate(
         tile,
         chip.name,
@@ -150,9 +178,11 @@ def estimate(tile: Tile | Tcgen05Tile, m: int, n: int, k: int, config: str | Pat
         2 * prod(asked) / seconds / 1e12,
         shares,
         bound,
-        _assumed(tile, asked, (m, n, k), chip),
+        (*_assumed(tile, asked, (m, n, k), chip), *notes(energy, chip, seconds)),
         chip.own_path,
         chip.overridden,
+        energy,
+        *figures(energy, seconds, 2 * prod(asked)),
     )
 
 
@@ -290,19 +320,25 @@ def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, cycles: in
 
 
 def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
-    """The cycles for which device memory is busy: operands once if they fit into L2, else what each wave touches;
-    results once."""
+    """The cycles for which device memory is busy."""
     assert chip.hbm is not None
+    return -(-sum(dram_bytes(tile, m, n, k, chip)) // chip.hbm.bytes)
+
+
+def dram_bytes(tile: Tile, m: int, n: int, k: int, chip: Config, *, own: bool = False) -> tuple[int, int]:
+    """Bytes that come from and go to device memory: operands once if they fit into L2, else what each wave touches;
+    results once. With `own` L2 holds as many copies of a line as `[energy]` says, and has room for less."""
     assert chip.l2 is not None
     a = m // tile.bm * (k // tile.bk) * (tile.bm * tile.row_a + tile.bytes_e)
     b = n * (k // tile.bk) * tile.row_b
     operands = a + b
-    if operands > chip.l2.capacity:
+    copies = chip.energy.l2_copies if own and chip.energy is not None else 1
+    if operands > chip.l2.capacity // copies:
         across = n // tile.bn
         slots = chip.chip.sms * occupancy(tile, chip)
         rows, waves = min(-(-slots // across), m // tile.bm), -(-(m // tile.bm) * across // slots)
         operands = waves * (rows * tile.bm * a // m + min(slots, across) * tile.bn * b // n)
-    return -(-(operands + tile.bytes_d * m * n) // chip.hbm.bytes)
+    return operands, tile.bytes_d * m * n
 
 
 def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, cycles: int) -> dict[str, float]:

@@ -24,6 +24,7 @@ MODULES = (
     "shared_memory",  # measured loops of loads and stores, published chains of ldmatrix
     "emulated",  # measured streams of instructions that the chip does not have
     "gemm",  # measured main loops of GEMMs, copies, whole problems
+    "energy",  # measured joules of GEMM kernels
     "mma",  # published latencies, rounds and rates of mma and mma.sp
     "peaks",  # published peak rates
     "tcgen05",  # published streams of tcgen05.mma

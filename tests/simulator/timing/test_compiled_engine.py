@@ -57,7 +57,7 @@ class Watched(Skipper):
 
 def check(session: Session) -> Timing:
     """The timing of a program, the same with and without the compiled engine, with and without skipping."""
-    executed = session._without_results()
+    executed = session.without_results()
     found: dict[tuple[bool, bool], Timing] = {}
     for skip in (True, False):
         with mock.patch.object(engine, "Skipper", Watched):
@@ -178,7 +178,7 @@ def test_interrupted(ahead: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytes
 def skipped(body: str, warps: int) -> tuple[Timing, float]:
     text = f".trace 1\n.target sm_90a\n.warps {warps}\n.shared 4096\n{body}"
     session = Session(text, "h100_sxm", arithmetic="none")
-    executed = session._without_results()
+    executed = session.without_results()
     whole = session.time(executed, skip=False)
     found = session.time(executed)
     assert replace(found, skipped=0) == whole

@@ -1,0 +1,80 @@
+"""What a GEMM's kernel costs on the whole chip: one CTA's instructions and bytes, for each CTA, what device memory
+brings, and rest while it runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import NamedTuple
+
+from isa.forms.record import Form
+from simulator.simulation.energy import RANDOM, Counted, Spent, between, dynamic, over_limit, with_rest
+from simulator.simulation.session import Session
+from simulator.studies.gemm.tile import Tile
+from simulator.studies.gemm.trace import kernel_trace
+from simulator.timing.config import Config
+
+
+@lru_cache(maxsize=64)
+def _counted(tile: Tile, k: int, target: str) -> Counted:
+    """The instructions and bytes of one CTA."""
+    session = Session(kernel_trace(tile, k, target=target), None, target=target, arithmetic="none")
+    executed = session.without_results()
+    counts: Counter[Form] = Counter()
+    for op, times in session.program.operations:
+        counts[op.instruction.form] += times
+    return Counted(counts, executed.work)
+
+
+def spent(
+    tile: Tile, sizes: tuple[int, int, int], chip: Config, activity: float, seconds: float, moved: tuple[int, int]
+) -> Spent | None:
+    """The energy of a kernel; None for a config without `[energy]`.
+
+    Args:
+        sizes: m, n, k, whole numbers of tiles.
+        activity: of the operands: 0 for zeros, 1 for random numbers.
+        seconds: how long it runs.
+        moved: bytes from device memory, and to it.
+    """
+    if chip.energy is None:
+        return None
+    m, n, k = sizes
+    one = dynamic(chip, _counted(tile, k, str(chip.target)), activity)
+    assert one is not None
+    ctas = (m // tile.bm) * (n // tile.bn)
+    outside = moved[0] * between(chip.energy.hbm_load_byte, activity)
+    outside += moved[1] * between(chip.energy.hbm_store_byte, activity)
+    parts = {name: nj * ctas for name, nj in one.parts.items()}
+    parts["device memory"] = outside / 1e3 * chip.energy.scale(chip.chip.clock_mhz)
+    return with_rest(chip, Spent(parts, activity, one.notes), seconds, chip.chip.sms)
+
+
+class Figures(NamedTuple):
+    """The numbers of an estimate that follow from its energy, in the order of its fields."""
+
+    energy_j: float | None = None
+    power_w: float | None = None
+    tflops_per_watt: float | None = None
+    edp_js: float | None = None
+
+
+def figures(energy: Spent | None, seconds: float, operations: int) -> Figures:
+    """Joules, watts, tera-operations a second and watt, joules times seconds; None without energy."""
+    if energy is None:
+        return Figures()
+    joules = energy.nj / 1e9
+    return Figures(joules, joules / seconds, operations / joules / 1e12, joules * seconds)
+
+
+def notes(energy: Spent | None, chip: Config, seconds: float) -> tuple[str, ...]:
+    """What the energy takes for granted, in words."""
+    if energy is None:
+        return ()
+    words = list(energy.notes)
+    if chip.status("energy") == "assumed":
+        words.append(f"[energy] {chip.sources['energy']}")
+    if energy.activity == RANDOM:
+        words.append("energy: random data assumed")
+    limit = over_limit(chip, energy.nj / 1e9 / seconds)
+    return (*words, *([limit] if limit else []))
