@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from simulator.errors import ConfigError, TraceError
 from simulator.state.global_memory import GlobalMemory, touched
 from simulator.state.shared import AddressError
 from simulator.studies.validation import gemm
+from simulator.timing.config import Config, load_config
 from tests.support.cases import examples
 
 HEAD = ".trace 1\n.target sm_90a\n.warps 1\n.shared 4096\n.global 65536\n"
@@ -22,7 +24,7 @@ LANES = "mov.u32 %r0, %laneid; shl.b32 %r1, %r0, 4; mul.wide.u32 %rd0, %r0, 16;"
 
 
 def _run(
-    folder: Path, body: str, *, head: str = HEAD, config: str | None = None, tail: str = "", skip: bool = True
+    folder: Path, body: str, *, head: str = HEAD, config: str | Config | None = None, tail: str = "", skip: bool = True
 ) -> simulator.Report:
     path = folder / "x.trace"
     path.write_text(f"{head}.warp 0 {{\n{LANES}\n{body}\n}}\n{tail}")
@@ -101,7 +103,7 @@ def test_global_memory_is_one_for_all(tmp_path: Path) -> None:
 
 def test_no_times_without_a_table(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no times for 'ld\.global"):
-        _run(tmp_path, "ld.global.b32 %r4, [%rd0];", config="b200")
+        _run(tmp_path, "ld.global.b32 %r4, [%rd0];", config=replace(load_config("b200"), memory=None))
 
 
 @settings(deadline=None, max_examples=examples(50))
