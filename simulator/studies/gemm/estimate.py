@@ -168,7 +168,7 @@ def estimate(
         2 * prod(asked) / seconds / 1e12,
         shares,
         bound,
-        (*_assumed(tile, asked, (m, n, k), chip), *notes(energy, chip, seconds)),
+        (*notes(energy, chip, seconds), *_assumed(tile, asked, (m, n, k), chip)),
         energy,
         *figures(energy, seconds, 2 * prod(asked)),
     )
