@@ -178,7 +178,7 @@ def estimate(
         2 * prod(asked) / seconds / 1e12,
         shares,
         bound,
-        (*_assumed(tile, asked, (m, n, k), chip), *notes(energy, chip, seconds)),
+        (*notes(energy, chip, seconds), *_assumed(tile, asked, (m, n, k), chip)),
         chip.own_path,
         chip.overridden,
         energy,
