@@ -149,12 +149,8 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
     operation = TimedOperation(
         Unit.TENSOR, tensor.latency, tensor.interval, reads, writes, line, tensor.blocking, sparse=tensor.sparse
     )
-    operation.result_from, operation.result_until, operation.ports, operation.shortest_stall = (
-        tensor.result_from,
-        tensor.result_until,
-        tensor.ports,
-        tensor.stall,
-    )
+    operation.result_from, operation.result_until = tensor.result_from, tensor.result_until
+    operation.ports, operation.spare, operation.shortest_stall = tensor.ports, tensor.spare, tensor.stall
     return operation
 
 

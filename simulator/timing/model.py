@@ -105,7 +105,7 @@ class TimedOperation:
         time: the timing class of an integer instruction, which says what pipe it goes to; else None.
         costs: for each warp the wavefronts of its executions. None but for accesses to shared memory.
         sparse: whether it is a sparse matrix instruction.
-        result_from, result_until, ports: of its `TensorClass`.
+        result_from, result_until, ports, spare: of its `TensorClass`.
         shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
         stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first
             `operand_stall` of them for operands of the next instruction, the rest for `stall_reason`.
@@ -141,6 +141,7 @@ class TimedOperation:
     result_from: int = 0
     result_until: int = 0
     ports: int = 0
+    spare: int = 0
     shortest_stall: int = 1
     stall: int = 1
     operand_stall: int = 1
@@ -177,6 +178,7 @@ class TimedCode:
         inside: for each item, the numbers of the loops around it, outermost first.
         ends: the end of each loop, by its number.
         places: how many items the code had before sequences took the place of some.
+        scheduled: whether it is machine code, whose operations have the waits that a compiler wrote.
     """
 
     warps: tuple[int, ...]
@@ -184,6 +186,7 @@ class TimedCode:
     inside: list[tuple[int, ...]]
     ends: dict[int, TimedLoop]
     places: int = 0
+    scheduled: bool = False
 
     def __post_init__(self) -> None:
         if not self.places:

@@ -93,6 +93,7 @@ class ItemRecord(ctypes.Structure):
     result_from: int
     result_until: int
     ports: int
+    spare: int
     stall: int
     operand_stall: int
     stall_reason: int
@@ -178,6 +179,8 @@ class CoreRecord(ctypes.Structure):
         result_until, dense: of the tensor pipe's last instruction: its `result_until`, and whether it was dense.
         reads_until: the cycle until which the last matrix instruction reads registers through ports that integer
             instructions use.
+        spare: how many integer and float instructions can still issue, before that one's interval is over, without
+            delaying the tensor pipe.
         stores_until: the cycle until which the port to shared memory carries values of stores; matrix instructions
             wait for it.
         accesses: a ring of the first wavefronts of its last accesses to shared memory; `accesses_made` have been made.
@@ -191,6 +194,7 @@ class CoreRecord(ctypes.Structure):
     result_until: int
     dense: int
     reads_until: int
+    spare: int
     stores_until: int
     accesses_made: int
     accesses_array: Integers
@@ -238,7 +242,7 @@ class SmRecord(ctypes.Structure):
     margin: int
     policy: int
     sparse_after_dense: int
-    three_registers: int
+    integer: int
     access: int
     fetch: int
     cycles: int

@@ -90,7 +90,7 @@ class CompiledEngine:
         record.unlike_margin, record.margin = sm.cores[0].unlike_margin, sm.margin
         record.policy = POLICIES.index(config.issue.policy)
         for table, names in (
-            (config.pipe, ("sparse_after_dense", "three_registers", "access")),
+            (config.pipe, ("sparse_after_dense", "integer", "access")),
             (
                 config.shared,
                 ("cycles", "wavefront_interval", "port_cycles", "queue", "store_latency", "operand_latency"),
