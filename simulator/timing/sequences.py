@@ -325,8 +325,11 @@ def machine_operation(
     if row.form is not None:
         return matrix(row.form, config, reads, writes, line)
     if row.kind == "shuffle":
-        interval = config.shared.warp_interval
-        return TimedOperation(Unit.SHARED, rules.shuffle, interval, reads, writes, line, costs=one_wavefront)
+        shared = config.shared
+        latency = max(rules.shuffle - shared.port_cycles - shared.store_latency, 1)  # behind its wavefront
+        return TimedOperation(
+            Unit.SHARED, latency, shared.warp_interval, reads, writes, line, sent=2, costs=one_wavefront
+        )
     if row.kind in ("call", "return"):
         return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)
     unit = Unit.ALU if row.kind == "alu" else Unit.FMA

@@ -1,13 +1,13 @@
-"""Writes configs/measurements/h100_machine_code.json.gz: measured loops as the machine code that ptxas wrote for them, for
-`tcsim validate`.
+"""Writes configs/measurements/h100_machine_code.json.gz: measured loops as the machine code that ptxas wrote for them,
+for `tcsim validate`.
 
     python -m tests.hardware.machine_code [--build DIR] [--nvdisasm NVDISASM]
 
 Needs the cubins of `measure.py build --groups mma inserts operation`, and the CSV files of these groups. An instruction
 is [kind, stall, writes, reads]: the kinds of `sequences.py` (for a matrix instruction of the chip, its number in
 `forms`), the cycles for which its warp then issues nothing, registers as numbers (predicates from 256 on). What waits
-for a scoreboard reads the registers that it stands for. What is called stands in its place; NOPs and instructions of the
-uniform datapath have left nothing but their waits, and the branch, which ends every loop, nothing.
+for a scoreboard reads the registers that it stands for. What is called stands in its place; NOPs and instructions of
+the uniform datapath have left nothing but their waits, and the branch, which ends every loop, nothing.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from simulator.timing.sequences_config import Row as Machine
 
 REGISTERS = 264  # 256 and predicates
 SHORT = 12  # of how many loops the short form takes one
-SETS = {"inserts": "integers among matrix instructions", "operation": "operations"}
+SETS = {"inserts": "inserts", "operation": "operations"}
 
 
 def loops() -> tuple[list[MmaForm], list[dict[str, Any]]]:
@@ -47,9 +47,7 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) ->
     return Loop(config, code, REGISTERS)
 
 
-def _timed(
-    config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]
-) -> TimedOperation:
+def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
     kind, stall, writes, reads = row
     assert config.sequences is not None
     machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
@@ -58,11 +56,11 @@ def _timed(
     return timed
 
 
-def rows(config: Config, short: bool) -> list[Row]:
-    """Every loop on every number of warps; in the short form a part of the loops."""
+def rows(config: Config, short: bool, groups: tuple[str, ...]) -> list[Row]:
+    """Every loop of some groups on every number of warps; in the short form a part of the loops."""
     forms, known = loops()
     found = []
-    for entry in known[:: SHORT if short else 1]:
+    for entry in [entry for entry in known if entry["group"] in groups][:: SHORT if short else 1]:
         loop = machine_loop(config, entry["body"], forms)
         simulated: dict[int, float] = {}
         for text, measured in entry["cycles"].items():
@@ -84,15 +82,33 @@ def _set(entry: dict[str, Any]) -> str:
     return f"emulated, {sparse} {'8-bit float' if '_e4m3_' in entry['name'] or '_e5m2_' in entry['name'] else '4-bit'}"
 
 
+def emulated(config: Config, short: bool) -> list[Row]:
+    """Streams of emulated instructions."""
+    return rows(config, short, ("mma",))
+
+
+def integers(config: Config, short: bool) -> list[Row]:
+    """Integer and float instructions, shuffles and conversions: alone, and among matrix instructions."""
+    return rows(config, short, ("inserts", "operation"))
+
+
 GROUPS = {
     "h100_sxm": (
         Group(
             "machine",
-            "loops of machine code: emulated instructions, and integers among matrix instructions, cycles of an iteration",
-            "measured: H100 80GB (operations: H200, the same SM), 2026-11-21, tests/hardware (mma, inserts, operation)",
-            rows,
+            "the streams of group emulated as the machine code that ran, cycles of an iteration",
+            "measured: H100 80GB, 2026-11-21, tests/hardware (mma.csv)",
+            emulated,
             ("set", "load"),
-            seconds=20,
+            seconds=16,
+        ),
+        Group(
+            "integers",
+            "machine code of integers, floats and shuffles, alone and among matrix instructions, cycles an iteration",
+            "measured: H100 80GB (operations: H200, the same SM), 2026-11-21, tests/hardware (inserts, operation)",
+            integers,
+            ("set", "load"),
+            seconds=12,
         ),
     )
 }
