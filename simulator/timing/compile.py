@@ -150,12 +150,10 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
         Unit.TENSOR, tensor.latency, config.interval(tensor), reads, writes, line, tensor.blocking, sparse=tensor.sparse
     )
     operation.reading = config.reading(tensor)
-    operation.result_from, operation.result_until, operation.ports, operation.shortest_stall = (
-        tensor.result_from,
-        tensor.result_until,
-        tensor.ports,
-        max(tensor.stall + min(operation.interval - tensor.interval, 0), 1),  # as ptxas would write it
-    )
+    operation.result_from, operation.result_until = tensor.result_from, tensor.result_until
+    operation.ports, operation.spare = tensor.ports, tensor.spare
+    faster = min(operation.interval - tensor.interval, 0)
+    operation.shortest_stall = max(tensor.stall + faster, 1)  # as ptxas would write it
     return operation
 
 

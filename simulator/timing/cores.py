@@ -101,7 +101,7 @@ class SubCore(Pipes):
         remembered = 0 if self.policy == "oldest" else self.favourite
         tick = -1 if self.tick == NEVER else self.tick - now
         oldest = min((warp.last for warp in self.mine if not (warp.done or warp.blocked)), default=now)
-        pipe = (-1, -1)
+        pipe, spare = (-1, -1), self.spare if self.free[_TENSOR] > now else 0
         if self.free[_TENSOR] + self.unlike_margin > oldest:
             pipe = (self.result_until, self.dense)
         others = []
@@ -112,4 +112,4 @@ class SubCore(Pipes):
         issues = self.issues if self.last_issue >= now else 0
         free = (cycle - now if cycle + self.unlike_margin > oldest else NEVER for cycle in self.free)
         until = (max(self.reads_until - now, 0), max(self.stores_until - now, 0))
-        return [tick, max(self.last_issue - now, -1), issues, remembered, *pipe, *until, *paths, *others, *free]
+        return [tick, max(self.last_issue - now, -1), issues, remembered, *pipe, *until, *paths, *others, spare, *free]

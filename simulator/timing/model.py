@@ -105,7 +105,7 @@ class TimedOperation:
         time: the timing class of an integer instruction, which says what pipe it goes to; else None.
         costs: for each warp the wavefronts of its executions. None but for accesses to shared memory.
         sparse: whether it is a sparse matrix instruction.
-        result_from, result_until, ports: of its `TensorClass`.
+        result_from, result_until, ports, spare: of its `TensorClass`.
         reading: cycles for which it takes ports of the register file that tensor pipes share.
         shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
         written_stall: as `stall`, where the machine code is known that stands for the operation: what it says; else 0.
@@ -144,6 +144,7 @@ class TimedOperation:
     result_until: int = 0
     ports: int = 0
     reading: int = 0
+    spare: int = 0
     shortest_stall: int = 1
     written_stall: int = 0
     stall: int = 1
@@ -181,6 +182,7 @@ class TimedCode:
         inside: for each item, the numbers of the loops around it, outermost first.
         ends: the end of each loop, by its number.
         places: how many items the code had before sequences took the place of some.
+        scheduled: whether it is machine code, whose operations have the waits that a compiler wrote.
     """
 
     warps: tuple[int, ...]
@@ -188,6 +190,7 @@ class TimedCode:
     inside: list[tuple[int, ...]]
     ends: dict[int, TimedLoop]
     places: int = 0
+    scheduled: bool = False
 
     def __post_init__(self) -> None:
         if not self.places:

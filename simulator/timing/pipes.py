@@ -81,13 +81,12 @@ class Pipes(CoreRecord):
             if self.dense and operation.sparse:
                 begin = max(now, self.free[unit] + self.config.pipe.sparse_after_dense)
             self.result_until, self.dense = operation.result_until, not operation.sparse
-            self.reads_until = now + operation.ports
+            self.reads_until, self.spare = now + operation.ports, operation.spare
         self.free[unit] = begin + operation.interval
         if unit is _CONTROL and self.config.sequences is not None:
             self.last_issue = now + self.config.sequences.fetch
         elif unit is _ALU or unit is _FMA:
-            if self.reads_until <= now < self.free[_TENSOR] and len(operation.reads) > 2:
-                self.free[_TENSOR] += self.config.pipe.three_registers
+            self.share(now)
             self.free[unit] += self.collide(warp, now)
         if operation.compare:  # before the warp's next issue, so that it has one to come at most
             warp.comparison = now + operation.compare
@@ -95,6 +94,15 @@ class Pipes(CoreRecord):
             for other in self.mine:
                 if other.comparison > now:
                     self.collide(other, other.comparison)
+
+    def share(self, now: int) -> None:
+        """Lets an integer or float instruction read its registers while the matrix instruction in the pipe reads its
+        own: in a cycle that this one can spare, or in one that the pipe loses."""
+        if self.reads_until <= now < self.free[_TENSOR]:
+            if self.spare:
+                self.spare -= 1
+            else:
+                self.free[_TENSOR] += self.config.pipe.integer
 
     def collide(self, warp: Warp, cycle: int, most: int = 1 << 30) -> int:
         """Delays an instruction in `cycle` whose ports are taken by a matrix instruction: warp and tensor pipe lose the

@@ -94,6 +94,7 @@ class ItemRecord(ctypes.Structure):
     result_until: int
     ports: int
     reading: int
+    spare: int
     stall: int
     operand_stall: int
     stall_reason: int
@@ -183,6 +184,8 @@ class CoreRecord(ctypes.Structure):
             taken.
         reads_until: the cycle until which the last matrix instruction reads registers through ports that integer
             instructions use.
+        spare: how many integer and float instructions can still issue, before that one's interval is over, without
+            delaying the tensor pipe.
         stores_until: the cycle until which the port to shared memory carries values of stores; matrix instructions
             wait for it.
         accesses: a ring of the first wavefronts of its last accesses to shared memory; `accesses_made` have been made.
@@ -197,6 +200,7 @@ class CoreRecord(ctypes.Structure):
     result_until: int
     dense: int
     reads_until: int
+    spare: int
     stores_until: int
     ports_until: int
     metadata_until: int
@@ -251,7 +255,7 @@ class SmRecord(ctypes.Structure):
     others: int
     metadata_cycles: int
     sparse_after_dense: int
-    three_registers: int
+    integer: int
     access: int
     fetch: int
     cycles: int

@@ -201,24 +201,7 @@ class _Expansion:
         return operation
 
     def times(self, row: Row, line: int, reads: tuple[int, ...], writes: tuple[int, ...]) -> TimedOperation:
-        alu, rules = self.config.alu, self.rules
-        if row.form is not None:
-            return matrix(row.form, self.config, reads, writes, line)
-        if row.kind == "shuffle":
-            return TimedOperation(
-                Unit.SHARED,
-                rules.shuffle,
-                self.config.shared.warp_interval,
-                reads,
-                writes,
-                line,
-                costs=self.one_wavefront,
-            )
-        if row.kind in ("call", "return"):
-            return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)
-        unit = Unit.ALU if row.kind == "alu" else Unit.FMA
-        interval = rules.float_interval if row.kind == "float" else alu.interval
-        return TimedOperation(unit, alu.latency, interval, reads, writes, line)
+        return machine_operation(row, self.config, self.rules, reads, writes, line, self.one_wavefront)
 
     # Calls
 
@@ -326,6 +309,32 @@ class _Expansion:
             for name in leaving.pop(i, ()):
                 heappush(free, name)
         return kept
+
+
+def machine_operation(
+    row: Row,
+    config: Config,
+    rules: Sequences,
+    reads: tuple[int, ...],
+    writes: tuple[int, ...],
+    line: int,
+    one_wavefront: dict[int, Periodic[int]],
+) -> TimedOperation:
+    """A machine instruction with its times; `one_wavefront` is what a shuffle costs each warp."""
+    alu = config.alu
+    if row.form is not None:
+        return matrix(row.form, config, reads, writes, line)
+    if row.kind == "shuffle":
+        shared = config.shared
+        latency = max(rules.shuffle - shared.port_cycles - shared.store_latency, 1)  # behind its wavefront
+        return TimedOperation(
+            Unit.SHARED, latency, shared.warp_interval, reads, writes, line, sent=2, costs=one_wavefront
+        )
+    if row.kind in ("call", "return"):
+        return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)
+    unit = Unit.ALU if row.kind == "alu" else Unit.FMA
+    interval = rules.float_interval if row.kind == "float" else alu.interval
+    return TimedOperation(unit, alu.latency, interval, reads, writes, line)
 
 
 def _flat(out: Nested, into: list[Item]) -> list[Item]:

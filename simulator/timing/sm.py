@@ -76,7 +76,8 @@ class Sm(Machine):
     ) -> None:
         self.codes = codes = [expand(code, config) for code in codes]
         for code in codes:
-            schedule(code.items, config)
+            if not code.scheduled:
+                schedule(code.items, config)
         kind, core_kind = (Warp, SubCore) if compiled else (plain(Warp), plain(SubCore))
         placed = warps_of(codes, warps, registers_of(codes, registers), config.sm.sub_cores, kind)
         super().__init__(config, placed, ctas=ctas, cta_warps=warps, observer=observer, compiled=compiled)

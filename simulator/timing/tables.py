@@ -133,14 +133,14 @@ class Pipe:
     Attributes:
         sparse_after_dense: cycles by which a sparse instruction starts late right after a dense one: what follows it
             waits, not itself.
-        three_registers: cycles that an integer instruction which reads three registers or more takes from the busy
-            tensor pipe.
+        integer: cycles that an integer or float instruction takes from the busy tensor pipe, if the matrix
+            instruction in it has no cycle to spare (`TensorClass.spare`).
         access: cycles that an access to shared memory loses at most, and the pipe with it, while a matrix instruction
             reads registers.
     """
 
     sparse_after_dense: Delay
-    three_registers: Delay
+    integer: Delay
     access: Delay
 
 
@@ -253,6 +253,8 @@ class TensorClass:
             issues in them, its warp and the pipe lose what is left of them.
         multiply: cycles of `interval` for which it needs the multipliers; 0: all of them, whatever `[operands]` says.
         pattern: the sparsity of a hypothetical instruction (`isa.sparsity`), such as "1:4"; "" for those of PTX.
+        spare: cycles of the interval in which it reads no registers: so many integer and float instructions may issue
+            before the next matrix instruction and cost the pipe nothing.
     """
 
     name: str
@@ -270,6 +272,7 @@ class TensorClass:
     result_from: Delay = 0
     result_until: Delay = 0
     ports: Delay = 0
+    spare: Delay = 0
     multiply: Delay = 0
     pattern: Annotated[str, Choice(("", *PATTERNS))] = ""
 

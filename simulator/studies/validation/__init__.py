@@ -23,6 +23,7 @@ MODULES = (
     "programs",  # measured loops of unlike matrix instructions
     "shared_memory",  # measured loops of loads and stores, published chains of ldmatrix
     "emulated",  # measured streams of instructions that the chip does not have
+    "machine_code",  # the same, and integers among matrix instructions, as the compiler wrote them
     "gemm",  # measured main loops of GEMMs, copies, whole problems
     "energy",  # measured joules of GEMM kernels
     "mma",  # published latencies, rounds and rates of mma and mma.sp

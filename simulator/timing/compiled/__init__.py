@@ -91,7 +91,7 @@ class CompiledEngine:
         record.policy, record.width = POLICIES.index(config.issue.policy), config.issue.width
         record.others, record.metadata_cycles = config.sm.tensor_pipes - 1, config.sm.metadata_cycles
         for table, names in (
-            (config.pipe, ("sparse_after_dense", "three_registers", "access")),
+            (config.pipe, ("sparse_after_dense", "integer", "access")),
             (
                 config.shared,
                 (

@@ -67,6 +67,15 @@ static int64_t collide(const Sm *sm, Core *core, Warp *warp, int64_t cycle, int6
     return lost;
 }
 
+static void share(const Sm *sm, Core *core, int64_t now) {
+    if (core->reads_until > now || now >= core->free_array[sm->tensor])
+        return;
+    if (core->spare)
+        core->spare -= 1;
+    else
+        core->free_array[sm->tensor] += sm->integer;
+}
+
 static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
     int64_t unit = item->unit, begin = now, *free = core->free_array;
     if (unit == sm->tensor) {
@@ -79,13 +88,13 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
         core->result_until = item->result_until;
         core->dense = !item->sparse;
         core->reads_until = now + item->ports;
+        core->spare = item->spare;
     }
     free[unit] = begin + item->interval;
     if (unit == sm->control && sm->fetch >= 0) {
         core->last_issue = now + sm->fetch;
     } else if (unit == sm->alu || unit == sm->fma) {
-        if (core->reads_until <= now && now < free[sm->tensor] && item->reads_count > 2)
-            free[sm->tensor] += sm->three_registers;
+        share(sm, core, now);
         free[unit] += collide(sm, core, warp, now, NEVER);
     }
     if (item->compare)
@@ -530,6 +539,7 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
         put(out, counts ? other[1] : -1);
         put(out, counts ? other[2] : -1);
     }
+    put(out, core->free_array[sm->tensor] > now ? core->spare : 0);
     for (int64_t unit = 0; unit < sm->units; unit++) {
         int64_t cycle = core->free_array[unit];
         put(out, cycle + sm->unlike_margin > oldest ? cycle - now : NEVER);

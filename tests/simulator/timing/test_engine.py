@@ -625,6 +625,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
         thread.stalls = compiled(thread.code, config, timed[id(thread.code)])
     free = [{"tensor": 0, "alu": 0, "shared": 0, "barrier": 0} for _ in cores]
     pipes: list[tuple[TensorClass, int] | None] = [None] * count  # the last matrix instruction, and when it issued
+    spare = [0] * count  # how many integer instructions it can still let in
     turn = [0] * count
     result = Stepped(0, [0] * count, [[0, 0] for _ in cores], 0)
     unit = 0
@@ -713,13 +714,14 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     if found:
                         if before and found.sparse and not before[0].sparse:
                             begin = max(now, free[number][name] + config.pipe.sparse_after_dense)
-                        pipes[number] = found, now
+                        pipes[number], spare[number] = (found, now), found.spare
                     free[number][name] = begin + interval
                     result.busy[number][name == "alu"] += interval
                     end = now + latency_of(op, config)
                     lost = before[1] + before[0].ports - now if before else 0
-                    if not found and lost <= 0 and free[number]["tensor"] > now and len(op.reads) > 2:
-                        free[number]["tensor"] += config.pipe.three_registers
+                    if not found and lost <= 0 and free[number]["tensor"] > now:
+                        free[number]["tensor"] += 0 if spare[number] else config.pipe.integer
+                        spare[number] = max(spare[number] - 1, 0)
                     if not found and lost > 0:
                         free[number]["tensor"] += lost
                         thread.gate += lost

@@ -1,0 +1,114 @@
+"""Validates loops of machine code as ptxas wrote it and an H100 ran it: order, registers, stall counts and scoreboards
+are those of the code, so that what is left is the chip.
+
+Emulated instructions are in `emulated` once more as a trace has them; there the compiler's choices are the model's.
+The loops also have integer and float instructions among matrix instructions (`inserts`, and `operation` of an H200, the
+same SM). In the measurement and in the simulation alike, cycles of an iteration are the difference of two runs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+from isa import MmaForm, mma_form
+from simulator.resources import folder
+from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.programs import iteration
+from simulator.studies.validation.streams import Loop
+from simulator.timing.config import Config
+from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.timing.sequences import machine_operation
+from simulator.timing.sequences_config import Row as Machine
+
+REGISTERS = 264  # 256 and predicates
+SHORT = 12  # of how many loops the short form takes one
+SETS = {"inserts": "inserts", "operation": "operations"}
+
+
+def loops() -> tuple[list[MmaForm], list[dict[str, Any]]]:
+    """The forms of matrix instructions, and the loops: name, group, cycles of an iteration by warps, body."""
+    path = folder("configs") / "measurements" / "h100_machine_code.json.gz"
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    return [mma_form(opcode) for opcode in data["forms"]], data["loops"]
+
+
+def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) -> Loop:
+    """A loop of machine code, which has its waits already."""
+    every = tuple(range(config.sm.warps))
+    once = dict.fromkeys(every, Periodic((1,)))
+    items: list[TimedOperation | TimedLoop] = [_timed(config, row, forms, once) for row in body]
+    last = items[-1]
+    assert isinstance(last, TimedOperation)
+    last.stall, last.stall_reason = last.stall + config.loop.cycles, StallReason.BRANCH
+    end = TimedLoop(0, 1, 0, 0)
+    code = TimedCode(every, [*items, end], nesting([*items, end]), {0: end}, scheduled=True)
+    return Loop(config, code, REGISTERS)
+
+
+def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
+    kind, stall, writes, reads = row
+    assert config.sequences is not None
+    machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
+    timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
+    timed.stall = max(stall, timed.latency) if timed.blocking else stall
+    return timed
+
+
+def rows(config: Config, short: bool, groups: tuple[str, ...]) -> list[Row]:
+    """Every loop of some groups on every number of warps; in the short form a part of the loops."""
+    forms, known = loops()
+    found = []
+    for entry in [entry for entry in known if entry["group"] in groups][:: SHORT if short else 1]:
+        loop = machine_loop(config, entry["body"], forms)
+        simulated: dict[int, float] = {}
+        for text, measured in entry["cycles"].items():
+            warps = int(text)
+            alike = warps if warps > config.sm.sub_cores else 1  # warps on sub-cores of their own do not meet
+            if alike not in simulated:
+                simulated[alike] = iteration(loop, alike)
+            load = "1 to 4 warps" if warps <= 4 else "5 to 8 warps" if warps <= 8 else "12 to 32 warps"
+            keys = (("set", _set(entry)), ("load", load), ("warps", warps))
+            found.append(Row(entry["name"], keys, measured, simulated[alike]))
+    return found
+
+
+def _set(entry: dict[str, Any]) -> str:
+    """What a loop is about."""
+    if entry["group"] != "mma":
+        return SETS[entry["group"]]
+    sparse = "sparse" if entry["name"].startswith("mma_sp") else "dense"
+    return f"emulated, {sparse} {'8-bit float' if '_e4m3_' in entry['name'] or '_e5m2_' in entry['name'] else '4-bit'}"
+
+
+def emulated(config: Config, short: bool) -> list[Row]:
+    """Streams of emulated instructions."""
+    return rows(config, short, ("mma",))
+
+
+def integers(config: Config, short: bool) -> list[Row]:
+    """Integer and float instructions, shuffles and conversions: alone, and among matrix instructions."""
+    return rows(config, short, ("inserts", "operation"))
+
+
+GROUPS = {
+    "h100_sxm": (
+        Group(
+            "machine",
+            "the streams of group emulated as the machine code that ran, cycles of an iteration",
+            "measured: H100 80GB, 2026-11-21, tests/hardware (mma.csv)",
+            emulated,
+            ("set", "load"),
+            seconds=16,
+        ),
+        Group(
+            "integers",
+            "machine code of integers, floats and shuffles, alone and among matrix instructions, cycles an iteration",
+            "measured: H100 80GB (operations: H200, the same SM), 2026-11-21, tests/hardware (inserts, operation)",
+            integers,
+            ("set", "load"),
+            seconds=12,
+        ),
+    )
+}

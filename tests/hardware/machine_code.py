@@ -1,0 +1,145 @@
+"""Writes configs/measurements/h100_machine_code.json.gz: measured loops as the machine code that ptxas wrote for them,
+for `tcsim validate`.
+
+    python -m tests.hardware.machine_code [--build DIR] [--nvdisasm NVDISASM]
+
+Needs the cubins of `measure.py build --groups mma inserts operation`, and the CSV files of these groups. An instruction
+is [kind, stall, writes, reads]: the kinds of `sequences.py` (for a matrix instruction of the chip, its number in
+`forms`), the cycles for which its warp then issues nothing, registers as numbers (predicates from 256 on). What waits
+for a scoreboard reads the registers that it stands for. What is called stands in its place; NOPs and instructions of
+the uniform datapath have left nothing but their waits, and the branch, which ends every loop, nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from tests.hardware import sass
+from tests.hardware.sequences import KINDS, REGISTER, native, spread, words
+
+HERE = Path(__file__).resolve().parent
+TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_machine_code.json.gz"
+GROUPS = ("mma", "inserts", "operation")
+PREDICATES = 256  # the number of P0
+NOP = 2  # cycles that a NOP takes at least
+Row = list[Any]
+
+
+def kind_of(x: sass.Instruction) -> str:
+    """The kind of an instruction; "" for one that takes nothing but its wait."""
+    family = x.opcode.split(".")[0]
+    if family in ("HMMA", "IMMA"):
+        return native(x)
+    if family == "S2R":
+        return "shuffle"  # the same path
+    return next((kind for kind, names in KINDS.items() if family in names), "")
+
+
+def number(register: str) -> int:
+    return PREDICATES + int(register[1:]) if register.startswith("P") else int(register[1:])
+
+
+def registers(x: sass.Instruction, kind: str) -> tuple[list[int], list[int]]:
+    """The registers that an instruction writes and reads."""
+    guard = re.match(r"@!?(P\d) ", x.text)
+    operands = [o.strip().replace(".reuse", "") for o in x.text.split(x.opcode, 1)[1].split(",")]
+    if kind.startswith("mma"):
+        parts = [spread(text, n) for text, n in zip(operands, words(x), strict=False)]
+        written, read = parts[0], [r for part in parts[1:] for r in part]
+    else:
+        split = 2 if x.opcode.split(".")[0] in ("SHFL", "ISETP", "PLOP3") else 1
+        written = [r for text in operands[:split] for r in REGISTER.findall(text)]
+        read = [r for text in operands[split:] for r in REGISTER.findall(text)]
+        if x.opcode.startswith("IMAD.WIDE"):
+            written += [f"R{int(written[0][1:]) + 1}"]
+    if guard:
+        read += [guard.group(1), *written]
+    ours = [[number(r) for r in dict.fromkeys(rs) if not r.startswith("U")] for rs in (written, read)]
+    return ours[0], ours[1]
+
+
+def body(lines: list[sass.Instruction | str]) -> list[sass.Instruction] | None:
+    """The loop of a kernel with what it calls in its place; None where there is more than one loop."""
+    found = sass.loops(lines)
+    if len(found) != 1:
+        return None
+    last = max(i for i, x in enumerate(lines) if isinstance(x, sass.Instruction) and x.opcode == "EXIT")
+    routine: list[sass.Instruction] = []
+    for x in lines[last + 1 :]:
+        if isinstance(x, sass.Instruction):
+            routine.append(x)
+            if x.opcode.startswith("RET"):
+                break
+    code: list[sass.Instruction] = []
+    for x in found[0]:
+        code += [x, *routine] if x.opcode.startswith("CALL") else [x]
+    return code
+
+
+def rows(code: list[sass.Instruction]) -> list[Row]:
+    """The rows of a loop; waits for scoreboards as reads of what they stand for, also from one run to the next."""
+    made: list[Row] = []
+    boards: dict[int, set[int]] = defaultdict(set)
+    for _ in range(2):
+        made, early = [], 0
+        for x in code:
+            kind = kind_of(x)
+            if x.opcode == "BRA":
+                continue
+            if not kind:
+                wait = max(x.stall, NOP) if x.opcode == "NOP" else x.stall
+                if made:
+                    made[-1][1] += wait
+                else:
+                    early += wait
+                continue
+            written, read = registers(x, kind)
+            for board in x.awaited:
+                read += sorted(boards[board] - set(read))
+                boards[board] = set()
+            if x.written is not None:
+                boards[x.written] |= set(written)
+            made.append([kind, x.stall, written, read])
+        made[-1][1] += early
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=HERE / "build")
+    parser.add_argument("--nvdisasm", default="nvdisasm")
+    options = parser.parse_args()
+    forms: dict[str, int] = {}
+    loops = []
+    for group in GROUPS:
+        measured: dict[str, dict[str, float]] = defaultdict(dict)
+        with (HERE / "results" / f"{group}.csv").open() as file:
+            for line in csv.DictReader(line for line in file if not line.startswith("#")):
+                if line.get("emulated", "1") == "1":
+                    measured[line["program"]][line["warps"]] = float(line["cycles_per_iteration"])
+        listings = sass.listings(options.build / f"{group}.cubin", options.nvdisasm)
+        for name, cycles in measured.items():
+            code = body(listings[name])
+            if code is None:
+                print(name, "is left out: more than one loop")
+                continue
+            found = rows(code)
+            for row in found:
+                if row[0].startswith("mma"):
+                    row[0] = forms.setdefault(row[0], len(forms))
+            loops.append({"name": name, "group": group, "cycles": cycles, "body": found})
+    head = json.dumps({"source": "machine code of ptxas 13.0.88 for sm_90a", "forms": list(forms)})[:-1]
+    text = head + ', "loops": [\n' + ",\n".join(json.dumps(x, separators=(",", ":")) for x in loops) + "\n]}\n"
+    TARGET.write_bytes(gzip.compress(text.encode(), mtime=0))
+    print(len(loops), "loops,", sum(len(x["cycles"]) for x in loops), "rows")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Machine code that was measured: the engine keeps the waits of the compiler, and gives what the chip took."""
+
+from __future__ import annotations
+
+import pytest
+
+from isa.forms.record import Unit
+from simulator.studies.validation.machine_code import loops, machine_loop
+from simulator.studies.validation.programs import iteration
+from simulator.timing.config import load_config
+from simulator.timing.model import TimedOperation
+
+H100 = load_config("h100_sxm")
+
+
+@pytest.mark.parametrize(
+    ("name", "alone", "full"),
+    [
+        ("mma_mma_m16n8k32_f32_e4m3_e4m3_c2_b", 0.02, 0.03),  # A converted once; from the trace alone 35 % off
+        ("mma_spo_m16n8k64_f32_e4m3_e4m3_c1_all", 0.02, 0.03),  # all operands new; on one warp 31 % off
+        ("mma_mma_m16n8k64_s32_s4_s4_c1_none", 0.02, 0.03),  # a call
+    ],
+)
+def test_measured_machine_code(name: str, alone: float, full: float) -> None:
+    forms, known = loops()
+    entry = next(entry for entry in known if entry["name"] == name)
+    loop = machine_loop(H100, entry["body"], forms)
+    most = max(map(int, entry["cycles"]))
+    assert abs(iteration(loop, 1) / entry["cycles"]["1"] - 1) < alone
+    assert abs(iteration(loop, most) / entry["cycles"][str(most)] - 1) < full
+
+
+def test_waits_are_the_compilers() -> None:
+    """Nothing writes its own waits over those of machine code, and a shuffle sends address and value."""
+    forms, known = loops()
+    entry = next(entry for entry in known if entry["name"] == "mma_spo_m16n8k64_f32_e4m3_e4m3_c1_all")
+    loop = machine_loop(H100, entry["body"], forms)
+    iteration(loop, 1)
+    operations = [item for item in loop.code.items if isinstance(item, TimedOperation)]
+    assert [op.stall for op in operations[:-1]] == [stall for _, stall, _, _ in entry["body"][:-1]]
+    assert {op.sent for op in operations if op.unit is Unit.SHARED} == {2}
