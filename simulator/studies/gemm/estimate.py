@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from isa.forms.record import Unit
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
+from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tile import Tile, check_sizes
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.tables import Table
@@ -184,6 +185,7 @@ def occupancy(tile: Tile, chip: Config) -> int:
     return min(room[what], 32 // tile.warps)
 
 
+@remembered(keep=16_384)
 def _run(tile: Tile, k: int, chip: Config, ctas: int, sms: int, rounds: int = 1, stagger: int = 0) -> Timing:
     """Runs `rounds` CTAs in each of `ctas` places of one SM, their whole program, with the share of L2 that is left
     when `sms` such SMs run."""

@@ -7,14 +7,13 @@ filled up where the matrices are no whole number of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from isa.errors import IsaError
 from simulator.studies.gemm import Estimate, Tile, estimate, parse_tile
 from simulator.studies.gemm.estimate import check_chip
 from simulator.studies.gemm.tile import check_sizes
-from simulator.timing.config import load_config
+from simulator.timing.config import Config
 
 TILES = ("128x128", "64x64", "64x128", "128x64", "128x256", "256x128", "256x64", "64x256")
 """Tiles that a search tries, each with 128 bytes of K. The place of a tile is its config id."""
@@ -59,20 +58,20 @@ def tile_for(
     return parse_tile(text, kind, warps=warps, stages=stages, sparse=sparse, accumulator=accumulator)
 
 
-def check_cost(tile: Tile, config: str | Path, slices: int = 1) -> None:
-    """IsaError or ConfigError where there is no time for a product."""
-    check_chip(tile, config)
+def check_cost(tile: Tile, config: str | Path | Config, slices: int = 1) -> Config:
+    """IsaError or ConfigError where there is no time for a product; else the chip."""
+    chip = check_chip(tile, config)
     if slices < 1:
         raise IsaError(str(slices), -1, f"{slices} slices of K", "1 or more")
+    return chip
 
 
-@lru_cache(maxsize=256)
 def cost(
     tile: Tile,
     m: int,
     n: int,
     k: int,
-    config: str | Path,
+    config: str | Path | Config,
     *,
     batches: int = 1,
     slices: int = 1,
@@ -89,11 +88,10 @@ def cost(
         IsaError: a size below 1, or a chip without the tile's matrix instruction.
         ConfigError: a config without times for the kernel.
     """
-    check_cost(tile, config, slices)
+    chip = check_cost(tile, config, slices)
     check_sizes(m=m, n=n, k=k)
     rows = m if slices * batches == 1 else -(-m // tile.bm) * tile.bm * slices * batches
-    found = estimate(tile, rows, n, -(-k // slices), config)
-    chip = load_config(config)
+    found = estimate(tile, rows, n, -(-k // slices), chip)
     assert chip.l2 is not None
     assert chip.hbm is not None
     partial = 4 * m * n * batches * slices if slices > 1 else 0
