@@ -73,10 +73,13 @@ class Tables:
     Attributes:
         path: the file, for errors.
         values: what it holds.
+        named: whether errors name rows of arrays of tables by their names ("port.left") and not by their numbers
+            ("port[0]"), because their order is not that of one file.
     """
 
     path: str
     values: Mapping[str, Any]
+    named: bool = False
 
     def fail(self, key: str, reason: str, legal: str = "") -> NoReturn:
         """Raises ConfigError about an entry, named by its dotted path."""
@@ -139,7 +142,11 @@ class Tables:
             return []
         if not isinstance(rows, list) or not rows or not all(isinstance(row, Mapping) for row in rows):
             self.fail(where, f"at least one [[{where}]] table is needed", "see the documentation of the file's format")
-        return [(f"{where}[{number}]", row) for number, row in enumerate(rows)]
+        names = [slug(str(row.get("name", ""))) if self.named else "" for row in rows]
+        return [
+            (f"{where}.{name}" if name else f"{where}[{number}]", row)
+            for number, (name, row) in enumerate(zip(names, rows, strict=True))
+        ]
 
     def value(self, where: str, values: Mapping[str, Any], key: str, hint: Any) -> Any:
         """One entry, converted to the type of its field."""
@@ -149,6 +156,11 @@ class Tables:
             return convert(values[key], hint)
         except WrongValueError:
             self.fail(_join(where, key), f"{values[key]!r}", legal_values(hint))
+
+
+def slug(name: str) -> str:
+    """How a dotted path names a row: its name in lower case, with `_` for all that is no letter or digit."""
+    return "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in name.lower()).split())
 
 
 def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:

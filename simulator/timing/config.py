@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from isa import IsaError, MmaForm, Target, parse_target
+from simulator.errors import ConfigError
 from simulator.resources import folder
 from simulator.timing import tcgen05_config as tcgen05
+from simulator.timing.config_layers import read_layers
+from simulator.timing.config_overrides import Overrides, apply, canonical, parse_overrides
 from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
 from simulator.timing.sequences_config import Sequences, read_sequences
 from simulator.timing.tables import (
@@ -31,14 +34,16 @@ from simulator.timing.tables import (
     Sm,
     TensorClass,
 )
-from simulator.toml_tables import Tables, fields_of, read_toml
+from simulator.toml_tables import Tables, fields_of
 
 STATUSES = ("measured", "published", "assumed")
 
 
-def config_label(name: str, path: str) -> str:
-    """How texts name a config: "h100_sxm", and with its path if it has one of its own: "h100_sxm (mine.toml)"."""
-    return f"{name} ({path})" if path else name
+def config_label(name: str, path: str = "", overrides: tuple[str, ...] = ()) -> str:
+    """How texts name a config: "h100_sxm"; with its path if it has one of its own, and with what was set: "h100_sxm
+    (mine.toml) with chip.sms=66"."""
+    label = f"{name} ({path})" if path else name
+    return f"{label} with {', '.join(overrides)}" if overrides else label
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class Config:
 
     Attributes:
         path: the file that it was read from.
+        overrides: what was set over the file's values, as texts "key=value".
+        bases: the files whose values it has where it says nothing itself, the nearest first.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed:
@@ -75,6 +82,8 @@ class Config:
     launch: Launch | None = None
     sequences: Sequences | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    overrides: tuple[str, ...] = ()
+    bases: tuple[str, ...] = ()
 
     @property
     def own_path(self) -> str:
@@ -84,7 +93,7 @@ class Config:
     @property
     def label(self) -> str:
         """How texts name the config, see `config_label`."""
-        return config_label(self.name, self.own_path)
+        return config_label(self.name, self.own_path, self.overrides)
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
         """The class of matrix instructions that a form belongs to; None if the config has none for it."""
@@ -137,14 +146,46 @@ def config_names() -> list[str]:
     return sorted(path.stem for path in folder("configs").glob("*.toml"))
 
 
-def load_config(name: str | Path) -> Config:
+def load_config(name: str | Path | Config, overrides: Overrides = ()) -> Config:
     """A config by the name of one that comes with tcsim, or by the path of a TOML file.
+
+    Args:
+        name: its name or path; or a config that was loaded, to set more of it.
+        overrides: what to set over its values: texts such as "tensor.sparse_full_k.interval=4", or values by key
+            ({"chip.sms": 66}). Tables that this changes count as assumed.
 
     Raises:
         ConfigError: no such config, bad TOML, unknown or missing keys, impossible values; says which and what would be
             right.
     """
-    return _Reader(read_toml(name, folder("configs"), "config", "docs/configs.md")).config()
+    if isinstance(name, Config):
+        return _loaded_with(name, overrides)
+    tables, bases = read_layers(name, folder("configs"))
+    if bases:
+        load_config(bases[0])  # an error that is the base's is said of the base
+    config = replace(_Reader(tables).config(), bases=bases)  # what is wrong in the file itself is said of the file
+    given = parse_overrides(overrides, config.label)
+    if not given:
+        return config
+    changed = replace(config, overrides=canonical(given))
+    try:
+        read = _Reader(apply(tables, given)).config()
+    except ConfigError as error:
+        raise ConfigError(changed.label, error.key, error.reason, error.legal) from None
+    return replace(read, bases=bases, overrides=changed.overrides)
+
+
+def _loaded_with(config: Config, overrides: Overrides) -> Config:
+    """A loaded config with more that is set."""
+    more = parse_overrides(overrides, config.label)
+    if not more:
+        return config
+    if load_config(config.path, config.overrides) != config:
+        reason = "values of a config that was changed since it was loaded cannot be set"
+        raise ConfigError(
+            config.label, next(iter(more)), reason, "load_config(name, overrides), or dataclasses.replace"
+        )
+    return load_config(config.path, parse_overrides(config.overrides, config.label) | more)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,177 @@
+"""Configs made of others: a file that names a `base` and says what differs, and values that a user sets.
+
+    base = "h100_sxm"                  # a config that comes with tcsim, or a path relative to this file
+
+    [shared]
+    latency = 30                       # the other keys of [shared] are the base's
+
+    [[tensor]]
+    name = "sparse, full k, f32"       # rows of an array of tables are the same by their name
+    interval = 4
+
+    [[tensor]]
+    name = "m8n8k16"
+    remove = true                      # the base's row is left out; `remove = ["ports"]`: these keys of it
+
+Rows that the base does not have come before its own. Where a table's values change without a `source` of their own,
+the table counts as assumed, and its source says what was changed and what the rest comes from.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from simulator.errors import ConfigError
+from simulator.toml_tables import Tables, read_toml, slug
+
+GUIDE = "docs/configs.md"
+DEEPEST = 16  # files that name one another as their base
+
+
+def read_layers(name: str | Path, shipped: Path) -> tuple[Tables, tuple[str, ...]]:
+    """The tables of a config with those of its bases, and the paths of the bases, the nearest first.
+
+    Raises:
+        ConfigError: a file that cannot be read, bases that lead back to themselves, or rows that no base has.
+    """
+    layers = [read_toml(name, shipped, "config", GUIDE)]
+    while "base" in layers[-1].values:
+        layers.append(_base(layers, shipped))
+    values: dict[str, Any] = dict(layers[-1].values)
+    for layer in reversed(layers[:-1]):
+        own = {key: value for key, value in layer.values.items() if key != "base"}
+        stem, title = Path(layer.path).stem, str(values.get("title", "")).split(", changed in ")[0]
+        own = {"name": stem, "title": f"{title}, changed in {Path(layer.path).name}"} | own
+        values = _Merge(layer).table("", values, own)
+    return Tables(layers[0].path, values, named=len(layers) > 1), tuple(layer.path for layer in layers[1:])
+
+
+def _base(layers: list[Tables], shipped: Path) -> Tables:
+    """The file that the last layer names as its base."""
+    last = layers[-1]
+    name = last.values["base"]
+    if not isinstance(name, str) or not name:
+        last.fail("base", f"{name!r}", "a config that comes with tcsim, or the path of a TOML file, from this file on")
+    if "/" in name or not (shipped / f"{name}.toml").is_file():
+        path = Path(last.path).parent / name
+        name = str(path) if path.is_file() or "/" in name or name.endswith(".toml") else name
+    try:
+        found = read_toml(name, shipped, "config", GUIDE)
+    except ConfigError as error:
+        if error.key or error.path != name:
+            raise
+        last.fail("base", f"{name}: {error.reason}", error.legal)
+    seen = [os.path.realpath(layer.path) for layer in layers]
+    if os.path.realpath(found.path) in seen:
+        chain = " -> ".join([*(layer.path for layer in layers), found.path])
+        last.fail("base", f"configs that are their own base: {chain}", "a base that does not lead back here")
+    if len(layers) >= DEEPEST:
+        last.fail("base", f"more than {DEEPEST} files, each the base of the one before", f"at most {DEEPEST}")
+    return found
+
+
+class _Merge:
+    """Puts what a file says over its base."""
+
+    def __init__(self, layer: Tables) -> None:
+        self.layer, self.file = layer, Path(layer.path).name
+
+    def table(self, where: str, base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+        """A table of the base with the file's own entries."""
+        merged, changed = dict(base), list[str]()
+        removed = own.get("remove", [])
+        for key in removed if isinstance(removed, list) else [removed]:
+            if key not in base or key in ("name", "source"):
+                self.layer.fail(_join(where, "remove"), f"{key!r}", f"true, or a list of {', '.join(base)}")
+            merged.pop(key)
+            changed.append(f"no {key}")
+        for key, value in own.items():
+            place = _join(where, key)
+            before: Any = base.get(key)
+            if key == "remove":
+                continue
+            if isinstance(value, Mapping) and value.get("remove") is True:
+                self.gone(place, value, before is not None)
+                merged.pop(key)
+            elif isinstance(value, Mapping) and isinstance(before, Mapping):
+                merged[key] = self.table(place, before, value)
+            elif is_rows(value) and is_rows(before):
+                merged[key] = self.rows(place, before, value)
+            else:
+                if (key not in base or value != before) and not isinstance(value, Mapping | list):
+                    changed.append(f"{key} = {toml_value(value)}")
+                elif isinstance(value, list) and value != before:
+                    changed.append(f"{key} = {toml_value(value)}" if not is_rows(value) else key)
+                merged[key] = value
+        if changed and where and "source" not in own and "source" in base:
+            merged["source"] = changed_source(changed, self.file, str(base["source"]))
+        return merged
+
+    def rows(self, where: str, base: list[Any], own: list[Any]) -> list[Any]:
+        """An array of tables: new rows first, then the base's, changed where the file has a row of their name."""
+        known = {row.get("name"): row for row in base}
+        changes: dict[str, Mapping[str, Any]] = {}
+        for number, row in enumerate(own):
+            name, place = row.get("name"), f"{where}[{number}]"
+            if not isinstance(name, str):
+                self.layer.fail(f"{place}.name", "missing" if name is None else f"{name!r}", "the row's name")
+            if name in changes:
+                self.layer.fail(f"{place}.name", f"two tables of {where} named '{name}'", "a name of its own for each")
+            if row.get("remove") is True:
+                self.gone(f"{place}.remove", row, name in known)
+            if name not in known and "source" not in row:
+                near = get_close_matches(name, [str(other) for other in known], 1)
+                hint = f", did you mean '{near[0]}'?" if near else ""
+                legal = f"{'; '.join(str(other) for other in known)}; or a new row with all its keys and a source"
+                self.layer.fail(f"{place}.name", f"the base has no row '{name}'{hint}", legal)
+            changes[name] = row
+        new = [dict(row) for name, row in changes.items() if name not in known]
+        kept = [row for row in base if changes.get(row.get("name"), {}).get("remove") is not True]
+        return new + [
+            self.table(f"{where}.{slug(row['name'])}", row, changes[row["name"]]) if row.get("name") in changes else row
+            for row in kept
+        ]
+
+    def gone(self, place: str, value: Mapping[str, Any], known: bool) -> None:
+        """Checks a table that is to be left out."""
+        if not known:
+            self.layer.fail(place, "the base has no such table to remove", "a table of the base")
+        others = [key for key in value if key not in ("name", "remove")]
+        if others:
+            self.layer.fail(place, f"remove = true beside {', '.join(others)}", "remove = true alone")
+
+
+def changed_source(changed: list[str], who: str, before: str) -> str:
+    """The source of a table of which someone has changed some values."""
+    return f"assumed: what if {', '.join(changed)} ({who}); otherwise {before}"
+
+
+def copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables that may be changed."""
+    return copy.deepcopy(dict(values))
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        text = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text) + '"'
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml_value(item) for item in value)}]"
+    return repr(value) if not hasattr(value, "item") else repr(value.item())
+
+
+def is_rows(value: Any) -> bool:
+    """Whether a value of a file is an array of tables."""
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
