@@ -31,6 +31,7 @@ VERBS = {
     "compress": "compress a pruned matrix to the bytes of cuSPARSELt or PyTorch",
     "convert": "sparse matrices and metadata from one format to another",
     "gemm": "what a sparse or dense GEMM costs on a chip, and what bounds it",
+    "sweep": "ask one question at many points of a design space: configs, their keys, GEMMs, layers, traces",
     "faults": "inject faults into sparse instructions: lists, campaigns, outcomes, detectors",
     "validate": "compare the timing model with everything that was measured or published",
 }

@@ -110,5 +110,3 @@ def fingerprint(sweep: Sweep) -> str:
         program = load(name)
         digest.update(Path(program.path).read_bytes() if program.path else name.encode())
     return digest.hexdigest()
-
-

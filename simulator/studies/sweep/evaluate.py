@@ -65,7 +65,9 @@ def columns(sweep: Sweep) -> tuple[str, ...]:
         without |= {"path_to_L2_share", "stores_share", "device_memory_share", *ENERGY} - set(TRACE_ENERGY)
     if TRACE not in sweep.kinds:
         without |= set(TRACE_ENERGY) - set(ENERGY)
-    if not any("tile" in s.keys and BEST in str([a.values for a in s.axes if "tile" in a.keys]) for s in sweep.subjects):
+    if not any(
+        "tile" in s.keys and BEST in str([a.values for a in s.axes if "tile" in a.keys]) for s in sweep.subjects
+    ):
         without.add("best_tile")
     return (*sweep.keys, *(name for name in COLUMNS if name not in without))
 
@@ -94,7 +96,9 @@ def measure(kind: str, point: Mapping[str, Any]) -> dict[str, Any]:
 
 def chip_of(point: Mapping[str, Any]) -> Config:
     """The config of a point, with what it sets."""
-    return configured(str(point[CONFIG]), tuple((key, _plain(value)) for key, value in point.items() if is_override(key)))
+    return configured(
+        str(point[CONFIG]), tuple((key, _plain(value)) for key, value in point.items() if is_override(key))
+    )
 
 
 def _plain(value: Any) -> Any:

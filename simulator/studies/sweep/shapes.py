@@ -64,10 +64,10 @@ def _truth(value: Any) -> Any:
 
 
 def _numbers(cells: list[str]) -> list[Any]:
-    """The cells of a column as whole numbers, as numbers, or as they are."""
+    """The cells of a column as whole numbers, as numbers, or as they are; of numbers an empty one is None."""
     for kind in (int, float):
         try:
-            return [kind(cell) for cell in cells]
+            return [kind(cell) if cell else None for cell in cells]
         except ValueError:
             continue
     return list(cells)

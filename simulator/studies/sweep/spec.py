@@ -187,8 +187,6 @@ def _axes(place: str, held: Mapping[str, Any]) -> list[Axis]:
     for key in keys:
         if keys.count(key) > 1:
             raise ConfigError(place, key, "stands in two axes", "each key once")
-    if CONFIG not in keys:
-        axes.insert(0, Axis((CONFIG,), ((DEFAULT_CONFIG,),)))
     return axes
 
 
@@ -241,9 +239,9 @@ def _subjects(place: str, held: Mapping[str, Any], axes: list[Axis]) -> Iterator
 def _subject(place: str, table: Mapping[str, Any], axes: list[Axis]) -> Subject:
     kind = TRACE if "trace" in table or (any("trace" in axis.keys for axis in axes) and not table) else GEMM
     own: list[Axis] = []
-    legal = [*KINDS[kind], *(_SUBJECT if kind == GEMM else ())]
-    for key, given in table.items():
-        if key not in legal:
+    legal = [CONFIG, *KINDS[kind], *(_SUBJECT if kind == GEMM else ())]
+    for key, given in _flat(table):
+        if key not in legal and not is_override(key):
             unknown(place, key, legal)
         if key == "layers":
             own += [Axis(*_layers(place, name)) for name in _one(place, key, given)]
@@ -258,12 +256,17 @@ def _subject(place: str, table: Mapping[str, Any], axes: list[Axis]) -> Subject:
             if key in mine:
                 raise ConfigError(place, key, "stands in the subject and in an axis of all", "one of them")
     given_keys = mine | {key for axis in both for key in axis.keys}
-    fixed = [Axis((key,), ((value,),)) for key, value in DEFAULTS[kind].items() if key not in given_keys]
+    defaults = {CONFIG: DEFAULT_CONFIG, **DEFAULTS[kind]}
+    fixed = [Axis((key,), ((value,),)) for key, value in defaults.items() if key not in given_keys]
     missing = [key for key in (SIZES if kind == GEMM else ("trace",)) if key not in given_keys]
     if missing:
         raise ConfigError(place, missing[0], "missing", "a trace, or m, n and k, or shapes, or layers")
-    ordered = sorted([*both, *fixed, *own], key=lambda axis: not (axis.keys[0] == CONFIG or is_override(axis.keys[0])))
-    return Subject(kind, tuple(ordered))
+    return Subject(kind, tuple(sorted([*both, *fixed, *own], key=_speed)))
+
+
+def _speed(axis: Axis) -> int:
+    """How early an axis stands: those of configs before those of subjects, so that a config is loaded once."""
+    return min(0 if key == CONFIG else 1 if is_override(key) else 2 for key in axis.keys)
 
 
 def _one(place: str, key: str, given: Any) -> list[str]:
@@ -276,7 +279,7 @@ def _one(place: str, key: str, given: Any) -> list[str]:
 def _layers(place: str, name: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]:
     columns, rows = read_layers(name)
     for column in columns:
-        if column == CONFIG or column == "trace":
+        if column in (CONFIG, "trace") or is_override(column):
             raise ConfigError(place, "layers", f"{name} has a column '{column}'", "m, n, k and names of layers")
     return columns, rows
 
