@@ -28,9 +28,11 @@ ROOT = Path(__file__).resolve().parents[2]
 POINTS = 500
 GRID: dict[str, Any] = {
     "type": "f16",
-    "m": 1024,
-    "n": 1024,
-    "k": 512,
+    "tile": "64x64",
+    "stages": 2,
+    "m": 64,
+    "n": 64,
+    "k": 64,
     "tensor.sparse_full_k.interval": {"from": 4, "to": 13},
     "memory.latency": {"from": 200, "to": 690, "step": 10},
 }
@@ -48,7 +50,7 @@ def million(points: int) -> dict[str, Any]:
 
 def sweep(spec: dict[str, Any], output: Path, workers: int, cores: int = 0, dask: str = "") -> subprocess.Popen[str]:
     """A process that runs a sweep, held to so many cores."""
-    held = sorted(os.sched_getaffinity(0))[: cores or None]
+    held = ",".join(map(str, sorted(os.sched_getaffinity(0))[: cores or None]))
     command = [
         sys.executable,
         "-m",
@@ -58,21 +60,23 @@ def sweep(spec: dict[str, Any], output: Path, workers: int, cores: int = 0, dask
         str(output),
         str(workers),
         dask,
+        held,
     ]
     return subprocess.Popen(
         command,
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, held),
         start_new_session=True,
     )
 
 
-def work(spec: str, output: str, workers: str, dask: str) -> None:
-    """Runs a sweep in this process; prints seconds, processor time, and the peak of memory in bytes."""
+def work(spec: str, output: str, workers: str, dask: str, held: str = "") -> None:
+    """Runs a sweep in this process, on these cores; prints seconds, processor time, and the peak of memory in bytes."""
     from simulator.studies.sweep import execute
 
+    if held:
+        os.sched_setaffinity(0, set(map(int, held.split(","))))
     begin = time.perf_counter()
     execute(json.loads(spec), output, workers=int(workers), dask=dask)
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -109,13 +113,14 @@ def cores(folder: Path, rounds: int) -> None:
             found[count] = result(sweep(GRID, folder / f"cores{number}_{count}.csv", count, count))
             one = found[count]
             share = one["processor"] / one["seconds"] / count
-            print(
-                f"cores    {count}: {one['seconds']:6.1f} s, processor {one['processor']:6.1f} s ({share:4.0%} of its cores)"
-            )
+            used = f"processor {one['processor']:6.1f} s ({share:4.0%} of its cores)"
+            print(f"cores    {count}: {one['seconds']:6.1f} s, {used}", flush=True)
         ratios.append(found[1]["seconds"] / found[2]["seconds"])
+        alone = 2 * found[1]["processor"] / found[2]["processor"]
         same = digest(folder / f"cores{number}_1.csv") == digest(folder / f"cores{number}_2.csv")
         print(f"cores    {ratios[-1]:.2f} times one core's speed; the same bytes: {same}")
-    print(f"cores    median of {rounds}: {statistics.median(ratios):.2f}")
+        print(f"cores    {alone:.2f} if each process had its core alone (by processor time)", flush=True)
+    print(f"cores    median of {rounds}: {statistics.median(ratios):.2f}", flush=True)
 
 
 def dask(folder: Path) -> None:
@@ -128,7 +133,7 @@ def dask(folder: Path) -> None:
     with make(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
         process = sweep(GRID, folder / "dask.csv", 1, dask=cluster.scheduler_address)
         parts = folder / "dask.csv.parts"
-        while len(list(parts.glob("*.part"))) < 40 and process.poll() is None:
+        while len(list(parts.glob("[0-9]*.part"))) < 40 and process.poll() is None:
             time.sleep(0.05)
         victim = next(iter(cluster.workers.values())).pid
         os.kill(victim, signal.SIGKILL)
@@ -147,14 +152,14 @@ def killed(folder: Path) -> None:
     for target in (50, 150, 250, 350, 450):
         process = sweep(GRID, output, 2)
         parts = folder / "killed.csv.parts"
-        while len(list(parts.glob("*.part"))) < target and process.poll() is None:
+        while len(list(parts.glob("[0-9]*.part"))) < target and process.poll() is None:
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        kept = len(list(parts.glob("*.part")))
+        kept = len(list(parts.glob("[0-9]*.part")))
         print(f"killed   after {kept} points (before: {before})")
         before = kept
-    victim = next(iter((folder / "killed.csv.parts").glob("*.part")))
+    victim = next(iter((folder / "killed.csv.parts").glob("[0-9]*.part")))
     victim.write_bytes(victim.read_bytes()[:-20])
     result(sweep(GRID, output, 2))
     print(f"killed   one part cut short, continued to the end; the same bytes: {digest(plain) == digest(output)}")
@@ -168,9 +173,10 @@ def memory(folder: Path, points: int) -> None:
         rows = sum(1 for _ in output.open()) - 1
         own, child = (size / 2**20 for size in found["peak"])
         rate = rows / found["seconds"]
+        size = output.stat().st_size / 2**20
         print(
-            f"million  {rows:,} points in {found['seconds']:,.0f} s ({rate:,.0f} a second), {output.stat().st_size / 2**20:,.0f} "
-            f"MB of CSV: peak of memory {own:,.0f} MB, of the largest process that works {child:,.0f} MB"
+            f"million  {rows:,} points in {found['seconds']:,.0f} s ({rate:,.0f} a second), {size:,.0f} MB of CSV: "
+            f"peak of memory {own:,.0f} MB, of the largest process that works {child:,.0f} MB"
         )
 
 

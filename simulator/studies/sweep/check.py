@@ -55,11 +55,11 @@ def _check_overrides(name: str, axis: Axis) -> None:
     places = [place for place, key in enumerate(axis.keys) if is_override(key)]
     if not places:
         return
-    rows = axis.values
+    rows = list(axis.values)
     if len(rows) > _ALL:
-        ends = [f(rows, key=lambda row, place=place: _order(row[place])) for place in places for f in (min, max)]
-        rows = (*rows[:1], *ends, *rows[-1:])
-    for row in dict.fromkeys(rows):
+        columns = [sorted(range(len(rows)), key=[_order(row[place]) for row in rows].__getitem__) for place in places]
+        rows = [axis.values[number] for order in columns for number in (0, order[0], order[-1])]
+    for row in {repr(row): row for row in rows}.values():
         configured(name, tuple((axis.keys[place], _plain(row[place])) for place in places))
 
 

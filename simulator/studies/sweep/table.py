@@ -83,7 +83,7 @@ def frame_of(sweep: Sweep, lines: bytes) -> DataFrame:
         dtype={name: _TYPES[kind] for name, kind in types.items()},
         keep_default_na=False,
         na_values={name: [""] for name, kind in types.items() if kind != "text"},
-        float_precision="round_trip",
+        **_exactly(),
     )
     return frame.astype({name: object for name, kind in types.items() if kind == "text"})
 
@@ -130,6 +130,13 @@ def _grouped(parts: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
+def _exactly() -> dict[str, Any]:
+    """What has pandas read numbers as they were written: from 3.1 on it does so by itself."""
+    import pandas as pd
+
+    return {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+
+
 def read_table(sweep: Sweep, output: Path) -> DataFrame:
     """The table of a sweep from its file, with the types that its columns have."""
     if output.suffix.lower() == ".parquet":
@@ -154,7 +161,7 @@ def read(path: str | Path) -> DataFrame:
         if Path(path).suffix.lower() == ".parquet":
             check_output(path)
             return pd.read_parquet(path)
-        return pd.read_csv(path, float_precision="round_trip", keep_default_na=False, na_values=[""])
+        return pd.read_csv(path, keep_default_na=False, na_values=[""], **_exactly())
     except OSError as error:
         raise ViewError(f"{path}: cannot be read ({error.strerror or error})", legal) from None
     except ValueError as error:

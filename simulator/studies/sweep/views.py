@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MORE_IS_BETTER = ("tflops", "tflops_per_watt", "speedup")
 """Columns of which more is better; of all others less is."""
+_ANSWERS = {*COLUMNS, "energy_j", "energy_nj", "power_w", "edp_js", "tflops_per_watt"}
 
 
 def better(column: str) -> tuple[str, bool]:
@@ -65,7 +66,7 @@ def check_column(frame: DataFrame, column: str) -> None:
 
 def keys_of(frame: DataFrame) -> list[str]:
     """The columns of the question that have more than one value."""
-    return [name for name in frame.columns if name not in COLUMNS and frame[name].astype(str).nunique() > 1]
+    return [name for name in frame.columns if name not in _ANSWERS and frame[name].astype(str).nunique() > 1]
 
 
 def pareto(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -98,7 +99,8 @@ def heatmap(frame: DataFrame, x: str, y: str, value: str) -> DataFrame:
         check_column(rows, column)
     name, more = better(value)
     held = rows.assign(**{name: numbers(rows, name)})
-    return held.pivot_table(index=y, columns=x, values=name, aggfunc="max" if more else "min", sort=True)
+    grid: DataFrame = held.pivot_table(index=y, columns=x, values=name, aggfunc="max" if more else "min", sort=True)
+    return grid
 
 
 def tornado(frame: DataFrame, value: str, baseline: Mapping[str, Any] | None = None) -> DataFrame:
