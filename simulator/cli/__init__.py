@@ -17,6 +17,7 @@ DONE, NO, BAD = 0, 1, 2
 VERBS = {
     "run": "run a trace on one SM: cycles, throughput, results",
     "stalls": "where the cycles of a trace went: by line of the trace, warp or sub-core, and by cause",
+    "config": "list configs, their values and what may be set: key, value, legal values, meaning, source",
     "roofline": "how far traces are from the limits of the tensor cores and of memory: table and plot",
     "check": "report races, missing commits, waits and fences, and undefined cases of a trace, with the fix",
     "decode": "explain a PTX instruction or judge a PTX file, and say what is wrong",

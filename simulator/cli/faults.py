@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from isa.errors import FAULT_POLICIES
 from simulator.cli import BAD, positive, say
 from simulator.cli.answer import answer, format_of
+from simulator.cli.config_option import add_config, choose_config
 
 if TYPE_CHECKING:
     from simulator.faults.run import Progress
@@ -93,7 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     cost.add_argument("--type", default="f16", choices=("f16", "bf16", "s8"))
     cost.add_argument("--warps", default="2x2", metavar="MxN", help="default 2x2")
     cost.add_argument("--stages", type=positive, default=4)
-    cost.add_argument("--config", default="h100_sxm")
+    add_config(cost)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -223,4 +224,5 @@ def _cost(options: argparse.Namespace) -> str:
         )
     (m, n, k), (warps_m, warps_n) = (map(int, part) for part in sizes)
     tile = Tile(options.type, m, n, k, warps_m, warps_n, options.stages)
+    choose_config(options)
     return as_text(costs(tile, options.config), tile, options.config)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from simulator.cli import product
 from simulator.cli.answer import answer
+from simulator.cli.config_option import add_config, choose_config
 
 if TYPE_CHECKING:
     from simulator.studies.gemm import Tile
@@ -54,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--stages", type=int, default=4, help="tiles in shared memory (default 4)")
     parser.add_argument("--dense", action="store_true", help="mma, not mma.sp")
-    parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm)")
+    add_config(parser)
     parser.add_argument("--trace", metavar="FILE", help="write the kernel as a trace")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     product.add_options(parser)
@@ -70,26 +71,24 @@ def execute(options: argparse.Namespace) -> int:
 
 def _kernel(options: argparse.Namespace) -> str:
     from simulator.studies.gemm import kernel_trace
-    from simulator.timing.config import load_config
 
-    target = load_config(options.config).target
+    choose_config(options)
+    target = options.config.target
     return kernel_trace(product.shape(options, options.m, options.n, options.k), options.k, target=target)
 
 
 def _estimate(options: argparse.Namespace) -> str:
     from simulator.studies.sparselt.cost import cost
     from simulator.studies.sparselt.multiply import slices_of
-    from simulator.timing.config import load_config
 
+    choose_config(options)
     m, n, k = options.m, options.n, options.k
     slices = slices_of(options.split_k, options.type, k)
     found = cost(product.shape(options, m, n, k), m, n, k, options.config, slices=slices)
-    chip = load_config(options.config)
     if options.format == "table":
-        return _table(found, options, chip.label)
+        return _table(found, options, options.config.label)
     more = {name: getattr(found, name) for name in ("reduction_cycles", "cycles", "time_us", "tflops", "assumed")}
     kernel = asdict(found.kernel) | {"m": m, "n": n, "k": k, "kernel_cycles": found.kernel.cycles}
-    kernel["config_path"] = chip.own_path
     return json.dumps(kernel | more, indent=2) + "\n"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.cli import matrices, say
 from simulator.cli.answer import UnreadableError, answer
+from simulator.cli.config_option import choose_config
 
 if TYPE_CHECKING:
     from simulator.studies.gemm import Tile
@@ -97,6 +98,7 @@ def _multiply(options: argparse.Namespace) -> str:
         options.type = "f32"  # the library's name
     if options.output:
         matrices.check_output(options.output)
+    choose_config(options)
     a, b, c, bias = (
         None if path is None else matrices.read_one(path, None)
         for path in (options.a, options.b, options.c, options.bias)
@@ -136,11 +138,9 @@ def _multiply(options: argparse.Namespace) -> str:
 
 
 def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: argparse.Namespace) -> str:
-    from simulator.timing.config import load_config
-
     summary, time = product.summary(), product.cost
     assert time is not None
-    chip = load_config(options.config)
+    chip = options.config
     found = {
         "m": a[-2],
         "n": b[-2],
@@ -149,6 +149,7 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
         "d_type": product.d_type,
         "config": chip.name,
         "config_path": chip.own_path,
+        "config_overrides": chip.overridden,
         "tile": str(time.kernel.tile),
         **summary,
         "cycles": time.cycles,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from simulator.cli.answer import answer
+from simulator.cli.config_option import add_config, config_named
 
 DESCRIPTION = """\
 How far traces are from their limits: operational intensity (multiply-adds for each byte that a memory moves), what a
@@ -25,9 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `tcsim roofline` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("traces", metavar="TRACE", nargs="+")
-    parser.add_argument(
-        "--config", default="h100_sxm", help="the GPU (default h100_sxm); several with commas: every trace on each"
-    )
+    add_config(parser, "the GPU (default h100_sxm); several with commas: every trace on each")
     parser.add_argument(
         "--count",
         choices=("named", "performed"),
@@ -51,7 +50,10 @@ def _roofline(options: argparse.Namespace) -> str:
         from simulator.views.plots import check_plot
 
         check_plot(options.output)
-    lines = roofline([run(trace, config, arithmetic="none") for trace, config in _runs(options)], options.count)
+    lines = roofline(
+        [run(trace, config_named(config, options), arithmetic="none") for trace, config in _runs(options)],
+        options.count,
+    )
     if options.output:
         from simulator.studies.roofline.plot import write_plot
 

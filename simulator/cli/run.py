@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from isa.errors import POLICIES
 from simulator.cli import say
 from simulator.cli.answer import answer
+from simulator.cli.config_option import add_config, choose_config
 
 if TYPE_CHECKING:
     from simulator.views.timeline import Timeline
@@ -27,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `tcsim run` to its parser."""
     parser.description = DESCRIPTION
     parser.add_argument("trace", metavar="TRACE")
-    parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm)")
+    add_config(parser)
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays of the trace's .store statements")
     parser.add_argument(
@@ -104,6 +105,7 @@ def _run(options: argparse.Namespace) -> str:
     from simulator.errors import ViewError
     from simulator.simulation.run import COMPARED, run
 
+    choose_config(options)
     timeline = _timeline(options)
     report = run(
         options.trace,

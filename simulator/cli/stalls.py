@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from simulator.cli.answer import answer
+from simulator.cli.config_option import add_config, choose_config
 
 DESCRIPTION = """\
 Where the cycles of a trace went: for each line of the trace (or warp, sub-core, SM) how often it issued, and how long
@@ -27,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `tcsim stalls` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("trace", metavar="TRACE", help="a file, or the name of a trace that comes with tcsim")
-    parser.add_argument("--config", default="h100_sxm", help="the GPU (default h100_sxm)")
+    add_config(parser)
     parser.add_argument(
         "--by", choices=("line", "warp", "sub-core", "sm"), default="line", help="what the rows are for (default line)"
     )
@@ -50,6 +51,7 @@ def _stalls(options: argparse.Namespace) -> str:
     from simulator.simulation.run import run
     from simulator.views.timeline import Timeline
 
+    choose_config(options)
     timeline = Timeline(0, 0)
     run(options.trace, options.config, arithmetic="none", timeline=timeline)
     stalls = timeline.stalls

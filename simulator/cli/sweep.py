@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.cli import DONE, NO, positive, say
 from simulator.cli.answer import UnreadableError, answer
+from simulator.cli.config_option import add_set
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="FILE", help="the table (.csv, .parquet) or the picture (.svg, .pdf, .png)")
     add("--format", choices=("table", "csv", "json", "markdown"), default="table", help="on stdout (default table)")
     add("--columns", metavar="NAME,...", help="of the table on stdout")
+    add_set(parser)
     add("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
     add("--dask", metavar="ADDRESS", default="", help="a Dask scheduler, or local; in place of processes")
     add("--limit", type=positive, metavar="N", help="the most points")
@@ -75,7 +77,7 @@ def _swept(options: argparse.Namespace) -> str | tuple[str, int]:
         frame = read(options.file)
         _draw(options, frame, picture)
         return ("" if picture else _shown(options, frame)), _code(frame)
-    sweep = sweep_of(options.file, options.limit)
+    sweep = sweep_of(options.file, options.limit, _overrides(options))
     _check_names(options, sweep)
     if options.dry_run:
         return _forecast(sweep)
@@ -127,6 +129,17 @@ def _baseline(options: argparse.Namespace) -> dict[str, str]:
         if not sign:
             raise UnreadableError(f"--baseline {text}", "KEY=VALUE")
         found[key] = value
+    return found
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, str]:
+    """What `--set` sets; the config reads the values."""
+    found = {}
+    for text in options.overrides:
+        key, sign, value = text.partition("=")
+        if not sign or "." not in key:
+            raise UnreadableError(f"--set {text}", "KEY=VALUE, such as tensor.sparse_full_k.interval=4")
+        found[key.strip()] = value.strip()
     return found
 
 

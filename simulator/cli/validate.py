@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from simulator.cli import DONE, NO, positive, say
 from simulator.cli.answer import UnreadableError, answer
+from simulator.cli.config_option import add_config, choose_config
 from simulator.tables import Table, aligned
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `tcsim validate` to its parser."""
     parser.description = DESCRIPTION
     add = parser.add_argument
-    add("--config", help="a GPU by name, or a config by path (default: all that have rows)")
+    add_config(parser, "a GPU by name, or a config by path (default: all that have rows)", None)
     add("--group", action="append", default=[], metavar="NAME", help="only this group; may be given several times")
     add("--short", action="store_true", help="a part of the rows that stands for all")
     add("--worst", type=int, default=5, metavar="N", help="how many of the worst rows of a group to print (default 5)")
@@ -79,6 +80,8 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UnreadableError(
             "--headline is for predictions, which have no errors", "--headline with --config and --format"
         )
+    if options.record is not None and options.overrides:
+        raise UnreadableError("--record with --set", "a record of configs as they come")
     if options.plot:
         from simulator.views.plots import check_plot
 
@@ -97,6 +100,7 @@ def _record_path(options: argparse.Namespace) -> Path:
 def _validate(options: argparse.Namespace) -> tuple[str, int]:
     from simulator.studies.validation import report, validate
 
+    choose_config(options)
     workers = options.workers or os.cpu_count() or 1
     progress = _show if sys.stderr.isatty() else None
     results = list(validate(options.config, options.group, options.short, workers=workers, progress=progress))
@@ -152,9 +156,9 @@ def _headline(options: argparse.Namespace) -> str:
     from dataclasses import asdict
 
     from simulator.studies.validation.sparse_tcgen05 import headline, predictions
-    from simulator.timing.config import load_config
 
-    config = load_config(options.config)
+    choose_config(options)
+    config = options.config
     lines, sparse = headline(config), predictions(config)
     if options.format == "csv":
         return Table.of(asdict(line) for line in lines).csv()

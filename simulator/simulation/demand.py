@@ -66,7 +66,7 @@ def work_of(
         form = op.instruction.form
         if is_mma(form):
             fma, performed = fma + form.fma * times, performed + form.performed_fma * times
-            cycles += config.tensor_cycles(form) * times / config.sm.sub_cores
+            cycles += config.tensor_cycles(form) * times / (config.sm.sub_cores * config.sm.tensor_pipes)
     for fact, times in facts.items():
         if isinstance(fact, BulkFacts) or (isinstance(fact, FetchFacts) and fact.kind != "store"):
             lines += fact.lines * times
@@ -77,7 +77,7 @@ def work_of(
             cycles += times * fact.cta_group * (mma_cost.interval if mma_cost.bound == "minimum" else mma_cost.tensor)
         if mma_cost is not None and config.tcgen05 is not None and isinstance(fact, MmaFacts | CopyFacts):
             moved += times * fact.cta_group * mma_cost.operands * config.tcgen05.queue.operand_bytes
-    memories = {SHARED: Traffic(round(moved / ctas), LINE_BYTES / config.shared.cycles)}
+    memories = {SHARED: Traffic(round(moved / ctas), LINE_BYTES * config.shared.wavefronts / config.shared.cycles)}
     if config.memory is not None and lines:
         memories[PATH] = Traffic(lines * LINE_BYTES // ctas, LINE_BYTES / config.memory.line_cycles)
     return Work(fma / ctas, performed / ctas, cycles / ctas, memories)

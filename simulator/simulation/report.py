@@ -102,6 +102,7 @@ class Report:
     Attributes:
         trace, config: what was run on what.
         config_path: the file of a config that does not come with tcsim; empty for one that does.
+        config_overrides: what was set over the config's values, "key=value; key=value"; empty if nothing was.
         cycles: from the first cycle until the last result is there.
         time_us: the same at the config's clock, in microseconds.
         instructions: executed instructions by opcode, warps counted one by one.
@@ -152,11 +153,12 @@ class Report:
     work: Work = field(default_factory=Work)
     skipped_turns: int = 0
     config_path: str = ""
+    config_overrides: str = ""
 
     @property
     def config_label(self) -> str:
-        """The config as texts name it: with its path, if it is not one of tcsim's own."""
-        return config_label(self.config, self.config_path)
+        """The config as texts name it: with its path, if it is not one of tcsim's own, and with what was set."""
+        return config_label(self.config, self.config_path, self.config_overrides)
 
     @property
     def distance(self) -> Distance | None:
@@ -328,6 +330,7 @@ FIGURES = (
     Figure("trace", "trace", lambda run: run.trace),
     Figure("config", "config", lambda run: run.config),
     Figure("config_path", "config_path", lambda run: run.config_path),
+    Figure("config_overrides", "config_overrides", lambda run: run.config_overrides),
     Figure("target", "target", lambda run: run.target),
     Figure("warps", "warps", lambda run: run.warps),
     Figure("cycles", "cycles", lambda run: run.cycles),

@@ -47,6 +47,7 @@ def report_of(
         trace=program.name or str(program.path),
         config=_NO_CONFIG if config is None else config.name,
         config_path="" if config is None else config.own_path,
+        config_overrides="" if config is None else config.overridden,
         target=str(machine.target),
         warps=program.warps,
         cycles=timing.cycles,
@@ -54,7 +55,7 @@ def report_of(
         instructions=dict(counts.most_common()),
         throughput=throughput,
         memory=memory,
-        utilisation={} if config is None else _utilisation(timing, program.ctas),
+        utilisation={} if config is None else _utilisation(timing, program.ctas, config),
         waits={warp: {wait.name.lower(): row[wait] for wait in StallReason} for warp, row in timing.waits.items()},
         undefined=dict(executed.undefined.most_common()),
         arithmetic=machine.arithmetic,
@@ -89,12 +90,12 @@ def _slow(program: Program, config: Config) -> list[str]:
     ]
 
 
-def _utilisation(timing: Timing, ctas: int) -> dict[str, float]:
+def _utilisation(timing: Timing, ctas: int, config: Config) -> dict[str, float]:
     cycles = max(timing.cycles, 1)
     shares = {}
     for core, (issued, busy) in enumerate(zip(timing.issued, timing.busy, strict=True)):
-        shares[f"sub-core {core} issue"] = issued / cycles
-        shares[f"sub-core {core} tensor"] = busy[Unit.TENSOR] / cycles
+        shares[f"sub-core {core} issue"] = issued / (cycles * config.issue.width)
+        shares[f"sub-core {core} tensor"] = busy[Unit.TENSOR] / (cycles * config.sm.tensor_pipes)
         shares[f"sub-core {core} alu"] = busy[Unit.ALU] / cycles
     for core, taken in enumerate(timing.tmem_busy) if any(timing.tmem_busy) else ():
         shares[f"sub-core {core} tensor memory"] = taken / cycles

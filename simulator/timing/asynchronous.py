@@ -165,7 +165,7 @@ class Asynchronous:
         for unit in units:
             if cost.operands:
                 begin = self.shared.block(unit, now, cost.operands)
-                self.machine.counters.shared[unit] += cost.operands
+                self.machine.counters.shared[unit] += cost.operands * self.shared.slots
                 late = max(late, begin - now)
         interval = max(cost.interval, late + cost.operands)
         for unit in units:

@@ -147,13 +147,14 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
     tensor = config.tensor_class(form)
     assert tensor is not None
     operation = TimedOperation(
-        Unit.TENSOR, tensor.latency, tensor.interval, reads, writes, line, tensor.blocking, sparse=tensor.sparse
+        Unit.TENSOR, tensor.latency, config.interval(tensor), reads, writes, line, tensor.blocking, sparse=tensor.sparse
     )
+    operation.reading = config.reading(tensor)
     operation.result_from, operation.result_until, operation.ports, operation.shortest_stall = (
         tensor.result_from,
         tensor.result_until,
         tensor.ports,
-        tensor.stall,
+        max(tensor.stall + min(operation.interval - tensor.interval, 0), 1),  # as ptxas would write it
     )
     return operation
 

@@ -28,22 +28,23 @@ from simulator.timing.tables import (
     Chip,
     Issue,
     Loop,
+    Operands,
     Pipe,
     Schedule,
     Shared,
     Sm,
     TensorClass,
 )
-from simulator.toml_tables import Tables, fields_of
+from simulator.toml_tables import Tables, fields_of, slug
 
 STATUSES = ("measured", "published", "assumed")
 
 
-def config_label(name: str, path: str = "", overrides: tuple[str, ...] = ()) -> str:
+def config_label(name: str, path: str = "", overrides: str = "") -> str:
     """How texts name a config: "h100_sxm"; with its path if it has one of its own, and with what was set: "h100_sxm
     (mine.toml) with chip.sms=66"."""
     label = f"{name} ({path})" if path else name
-    return f"{label} with {', '.join(overrides)}" if overrides else label
+    return f"{label} with {overrides}" if overrides else label
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Config:
         bases: the files whose values it has where it says nothing itself, the nearest first.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
+        operands: the ports through which tensor pipes read registers, likewise.
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed:
             ...").
     """
@@ -80,6 +82,7 @@ class Config:
     l2: L2 | None = None
     hbm: Hbm | None = None
     launch: Launch | None = None
+    operands: Operands | None = None
     sequences: Sequences | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
@@ -93,7 +96,15 @@ class Config:
     @property
     def label(self) -> str:
         """How texts name the config, see `config_label`."""
-        return config_label(self.name, self.own_path, self.overrides)
+        return config_label(self.name, self.own_path, self.overridden)
+
+    @property
+    def overridden(self) -> str:
+        """What was set over the file's values, in one text: "chip.sms=66; l2.read_bytes=x2"; empty if nothing was."""
+        return "; ".join(self.overrides)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.name, self.overrides))
 
     def tensor_class(self, form: MmaForm) -> TensorClass | None:
         """The class of matrix instructions that a form belongs to; None if the config has none for it."""
@@ -114,7 +125,22 @@ class Config:
         sequence = self.sequences.find(form) if self.sequences is not None and tensor is None else None
         if sequence is not None:
             return sum(self.tensor_cycles(part) for part in sequence.tensor)
-        return tensor.interval if tensor is not None else 0
+        return self.interval(tensor) if tensor is not None else 0
+
+    def interval(self, tensor: TensorClass) -> int:
+        """Cycles between two instructions of a class on one tensor pipe: its own, or those with other ports."""
+        ports = self.operands
+        if ports is None or not tensor.multiply or ports.registers == ports.measured:
+            return tensor.interval
+        before = max(tensor.multiply, ports.cycles(tensor.words, ports.measured))
+        after = max(tensor.multiply, ports.cycles(tensor.words, ports.registers))
+        return after + tensor.interval - before if tensor.interval >= before else min(tensor.interval, after)
+
+    def reading(self, tensor: TensorClass) -> int:
+        """Cycles for which an instruction of a class takes ports that all tensor pipes of a sub-core share; 0 without
+        such ports."""
+        ports = self.operands
+        return ports.cycles(tensor.words, ports.registers) if ports is not None and ports.shared else 0
 
     def status(self, table: str) -> str:
         """How the numbers of a table are known: "measured", "published" or "assumed"."""
@@ -138,6 +164,7 @@ _OPTIONAL: dict[str, type] = {
     "l2": L2,
     "hbm": Hbm,
     "launch": Launch,
+    "operands": Operands,
 }
 
 
@@ -160,19 +187,27 @@ def load_config(name: str | Path | Config, overrides: Overrides = ()) -> Config:
     """
     if isinstance(name, Config):
         return _loaded_with(name, overrides)
+    return resolve(name, overrides)[0]
+
+
+def resolve(name: str | Path, overrides: Overrides = ()) -> tuple[Config, Tables, dict[str, tuple[str, Any]]]:
+    """A config, its tables as one file would have them, and by the path of each table its title among the sources and
+    its values; arguments and errors as `load_config`."""
     tables, bases = read_layers(name, folder("configs"))
     if bases:
         load_config(bases[0])  # an error that is the base's is said of the base
-    config = replace(_Reader(tables).config(), bases=bases)  # what is wrong in the file itself is said of the file
+    reader = _Reader(tables)
+    config = replace(reader.config(), bases=bases)  # what is wrong in the file itself is said of the file
     given = parse_overrides(overrides, config.label)
     if not given:
-        return config
-    changed = replace(config, overrides=canonical(given))
+        return config, tables, reader.records
+    named = replace(config, overrides=canonical(given))
     try:
-        read = _Reader(apply(tables, given)).config()
+        reader = _Reader(apply(tables, given))
+        config = reader.config()
     except ConfigError as error:
-        raise ConfigError(changed.label, error.key, error.reason, error.legal) from None
-    return replace(read, bases=bases, overrides=changed.overrides)
+        raise ConfigError(named.label, error.key, error.reason, error.legal) from None
+    return replace(config, bases=bases, overrides=named.overrides), reader.tables, reader.records
 
 
 def _loaded_with(config: Config, overrides: Overrides) -> Config:
@@ -202,11 +237,13 @@ class _Reader:
 
     Attributes:
         sources: for each table that was read, where its numbers come from.
+        records: for each table, by the path that keys have, its title among the sources, and its values.
     """
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.sources: dict[str, str] = {}
+        self.records: dict[str, tuple[str, Any]] = {}
 
     def config(self) -> Config:
         """The whole config."""
@@ -234,7 +271,11 @@ class _Reader:
         if isinstance(values, Mapping):
             self.tables.known(where, values, (*fields_of(kind), *also, "source"))
             self.source(title or where, where, values)
-        return self.tables.record(kind, where, values, also=(*also, "source"))
+        record: Any = self.tables.record(kind, where, values, also=(*also, "source"))
+        name = getattr(record, "name", "") if title else ""  # of a row
+        place = f"{title.removesuffix(name).strip().replace(' ', '.')}.{slug(name)}" if name else where
+        self.records[place] = title or where, record
+        return record
 
     def rows(self, kind: type, where: str) -> list[Any]:
         """Reads an array of tables, each of which has a name of its own and a source."""

@@ -33,6 +33,7 @@ class SubCore(Pipes):
     def __init__(self, number: int, config: Config, sm: SmRecord, warps: list[Warp], unlike_margin: int) -> None:
         super().__init__(number, config, warps)
         self.sm, self.policy, self.unlike_margin = sm, config.issue.policy, unlike_margin
+        self.width = config.issue.width
         self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Asynchronous | None = None
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
@@ -49,8 +50,12 @@ class SubCore(Pipes):
 
     def wake(self, cycle: int) -> None:
         """Plans to look at the warps in `cycle`, unless that is planned for an earlier cycle already."""
-        cycle = max(cycle, self.sm.now, self.last_issue + 1)
+        cycle = max(cycle, self.sm.now, self.open_from())
         self.tick = min(self.tick, cycle)
+
+    def open_from(self) -> int:
+        """The first cycle in which an issue slot is empty."""
+        return self.last_issue + (self.issues >= self.width or self.last_issue > self.sm.now)
 
     def next_issue(self, soonest: int) -> int:
         """The first cycle, from `soonest` on, in which a warp can issue; NEVER if all wait for others."""
@@ -80,7 +85,7 @@ class SubCore(Pipes):
 
     def choose(self, now: int) -> Warp | None:
         """The warp to issue from: the first in the policy's order among those that can issue."""
-        if self.last_issue >= now:
+        if self.last_issue >= now and (self.last_issue > now or self.issues >= self.width):
             return None
         for place in self.orders[self.favourite]:
             warp = self.mine[place]
@@ -99,6 +104,12 @@ class SubCore(Pipes):
         pipe = (-1, -1)
         if self.free[_TENSOR] + self.unlike_margin > oldest:
             pipe = (self.result_until, self.dense)
+        others = []
+        for place in range(0, len(self.others), 3):
+            cycle, *rest = self.others[place : place + 3]
+            others += [cycle - now, *rest] if cycle + self.unlike_margin > oldest else [NEVER, -1, -1]
+        paths = (max(self.ports_until - now, 0), max(self.metadata_until - now, 0))
+        issues = self.issues if self.last_issue >= now else 0
         free = (cycle - now if cycle + self.unlike_margin > oldest else NEVER for cycle in self.free)
         until = (max(self.reads_until - now, 0), max(self.stores_until - now, 0))
-        return [tick, max(self.last_issue - now, -1), remembered, *pipe, *until, *free]
+        return [tick, max(self.last_issue - now, -1), issues, remembered, *pipe, *until, *paths, *others, *free]

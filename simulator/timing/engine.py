@@ -150,7 +150,7 @@ class Engine:
         if sm.queues is not None and sm.config.tcgen05 is not None:
             more["tcgen05_busy"] = tuple(zip(counters.tcgen05, counters.products, strict=True))
             more["tmem_busy"] = tuple(counters.tensor_memory)
-        shared = max(counters.shared)
+        shared = -(-max(counters.shared) // sm.shared.slots)  # counted in slots
         return Timing(cycles, waits, list(counters.issued), busy, shared, self.skipper.skipped, **more)
 
 

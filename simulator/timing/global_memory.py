@@ -244,7 +244,7 @@ class GlobalMemory:
             self.observer.resume(flight.issue)
         if cycles := flight.wavefronts * self.memory.write_cycles:
             written = self.shared.block(flight.warp.cta, now, cycles) + cycles
-            self.machine.counters.shared[flight.warp.cta] += cycles
+            self.machine.counters.shared[flight.warp.cta] += cycles * self.shared.slots
         self.machine.lasts(written)
         if self.observer is not None:
             self.observer.complete(written)

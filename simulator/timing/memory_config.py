@@ -44,15 +44,24 @@ class Memory:
 
 @dataclass(frozen=True)
 class Mbarrier:
-    """`[mbarrier]`: cycles from an arrival until a warp that waits for the phase can issue, for chips without
-    `[tcgen05]`."""
+    """`[mbarrier]`: mbarriers of chips without `[tcgen05]`.
+
+    Attributes:
+        latency: cycles from an arrival until a warp that waits for the phase can issue.
+    """
 
     latency: Cycles
 
 
 @dataclass(frozen=True)
 class L2:
-    """`[l2]`: bytes in a cycle that all SMs together read from L2, and write to it, and its size in bytes."""
+    """`[l2]`: the L2 cache of the chip.
+
+    Attributes:
+        read_bytes: bytes in a cycle that all SMs together read from it.
+        write_bytes: bytes in a cycle that they write to it.
+        capacity: its size in bytes.
+    """
 
     read_bytes: BytesPerCycle
     write_bytes: BytesPerCycle
@@ -61,7 +70,12 @@ class L2:
 
 @dataclass(frozen=True)
 class Hbm:
-    """`[hbm]`: device memory: cycles beyond those of L2, and bytes in a cycle of the whole chip."""
+    """`[hbm]`: device memory.
+
+    Attributes:
+        latency: cycles beyond those of L2.
+        bytes: bytes in a cycle, of the whole chip.
+    """
 
     latency: Cycles
     bytes: BytesPerCycle

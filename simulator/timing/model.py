@@ -106,6 +106,7 @@ class TimedOperation:
         costs: for each warp the wavefronts of its executions. None but for accesses to shared memory.
         sparse: whether it is a sparse matrix instruction.
         result_from, result_until, ports: of its `TensorClass`.
+        reading: cycles for which it takes ports of the register file that tensor pipes share.
         shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
         stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first
             `operand_stall` of them for operands of the next instruction, the rest for `stall_reason`.
@@ -141,6 +142,7 @@ class TimedOperation:
     result_from: int = 0
     result_until: int = 0
     ports: int = 0
+    reading: int = 0
     shortest_stall: int = 1
     stall: int = 1
     operand_stall: int = 1

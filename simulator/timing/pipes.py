@@ -32,7 +32,8 @@ class Pipes(CoreRecord):
         super().__init__(number=number, tick=NEVER, last_issue=-1)
         self.config, self.mine = config, warps
         self.free = array("q", bytes(8 * len(Unit)))
-        link(self, free=self.free)
+        self.others = array("q", bytes(24 * (config.sm.tensor_pipes - 1)))
+        link(self, free=self.free, others=self.others)
 
     def pipe_free(self, operation: TimedOperation) -> int:
         """The cycle from which the operation's unit can take it: results of the tensor pipe come out one after the
@@ -40,16 +41,43 @@ class Pipes(CoreRecord):
         unit = operation.unit
         cycle = self.free[unit]
         if unit is _TENSOR:
-            late = self.result_until - operation.result_from
+            result_until = self.result_until
+            if self.others and (other := self.other_pipe()) >= 0:
+                cycle, result_until = self.others[other], self.others[other + 1]
+            late = result_until - operation.result_from
             if late > 0:
                 cycle += late
-            return self.stores_until if self.stores_until > cycle else cycle
+            cycle = self.stores_until if self.stores_until > cycle else cycle
+            cycle = self.ports_until if self.ports_until > cycle else cycle
+            return self.metadata_until if operation.sparse and self.metadata_until > cycle else cycle
         return cycle
+
+    def other_pipe(self) -> int:
+        """Where in `others` the tensor pipe stands that takes the next matrix instruction, the one that is free first;
+        -1 if it is the one that took the last. Of equals it is the one whose last result is there first."""
+        place, first = -1, [self.free[_TENSOR], self.result_until, self.dense]
+        for other in range(0, len(self.others), 3):
+            numbers = self.others[other : other + 3].tolist()
+            if numbers < first:
+                place, first = other, numbers
+        return place
+
+    def turn_to_pipe(self) -> None:
+        """Makes the tensor pipe that is free first the one that instructions take."""
+        place = self.other_pipe() if self.others else -1
+        if place >= 0:
+            mine = self.free[_TENSOR], self.result_until, self.dense
+            self.free[_TENSOR], self.result_until, self.dense = self.others[place : place + 3]
+            self.others[place : place + 3] = array("q", mine)
 
     def take(self, warp: Warp, operation: TimedOperation, now: int) -> None:
         """Occupies the tensor or an integer pipe."""
         unit, begin = operation.unit, now
         if unit is _TENSOR:
+            self.turn_to_pipe()
+            self.ports_until = now + operation.reading
+            if operation.sparse:
+                self.metadata_until = now + self.config.sm.metadata_cycles
             if self.dense and operation.sparse:
                 begin = max(now, self.free[unit] + self.config.pipe.sparse_after_dense)
             self.result_until, self.dense = operation.result_until, not operation.sparse

@@ -93,6 +93,7 @@ class ItemRecord(ctypes.Structure):
     result_from: int
     result_until: int
     ports: int
+    reading: int
     stall: int
     operand_stall: int
     stall_reason: int
@@ -173,9 +174,13 @@ class CoreRecord(ctypes.Structure):
         number: counted over all SMs.
         tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
         favourite: the place among its warps of the one that the issue policy remembers.
-        last_issue: the cycle of its last issue.
+        last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
         free: by unit, the cycle from which each can take its next instruction.
-        result_until, dense: of the tensor pipe's last instruction: its `result_until`, and whether it was dense.
+        result_until, dense: of the last instruction of the tensor pipe that took the last: its `result_until`, and
+            whether it was dense.
+        others: three numbers for each of the other tensor pipes: from which cycle it is free, and these two.
+        ports_until, metadata_until: until which cycle ports that tensor pipes share, and the path of metadata, are
+            taken.
         reads_until: the cycle until which the last matrix instruction reads registers through ports that integer
             instructions use.
         stores_until: the cycle until which the port to shared memory carries values of stores; matrix instructions
@@ -188,10 +193,14 @@ class CoreRecord(ctypes.Structure):
     tick: int
     favourite: int
     last_issue: int
+    issues: int
     result_until: int
     dense: int
     reads_until: int
     stores_until: int
+    ports_until: int
+    metadata_until: int
+    others_array: Integers
     accesses_made: int
     accesses_array: Integers
     free_array: Integers
@@ -212,6 +221,7 @@ class SmRecord(ctypes.Structure):
             whose step is to be ended; -1 for none.
         unlike_margin, margin: see `simulator.timing.sm`.
         policy: the number of the issue policy.
+        others: tensor pipes of a sub-core beside one; `width` and `metadata_cycles` as in the config.
         sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
         units, tensor .. control: how many units there are, and the numbers of some.
         reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
@@ -237,11 +247,15 @@ class SmRecord(ctypes.Structure):
     unlike_margin: int
     margin: int
     policy: int
+    width: int
+    others: int
+    metadata_cycles: int
     sparse_after_dense: int
     three_registers: int
     access: int
     fetch: int
     cycles: int
+    wavefronts: int
     wavefront_interval: int
     port_cycles: int
     queue: int

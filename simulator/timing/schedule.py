@@ -66,6 +66,8 @@ class _Block:
         self.at = 0  # cycle of the last instruction
         self.slot = 0  # cycle of the last instruction or of what fills the time
         self.free: dict[Unit, int] = {}
+        self.tensor_free = [0] * config.sm.tensor_pipes
+        self.paths_free = [0, 0]  # the ports that tensor pipes share, and the path of metadata
         self.ready: dict[int, tuple[int, Unit]] = {}
         # The counter of a loop: cycles of the addition and of the comparison, as far as they are not placed yet.
         self.counter: list[int] = []
@@ -77,7 +79,7 @@ class _Block:
         if self.last is None:
             self.begin(operation, 0)
             return
-        free = max(self.at + self.last.shortest_stall, self.free.get(operation.unit, 0))
+        free = max(self.at + self.last.shortest_stall, self.unit_free(operation))
         operands_ready = max((self.available(register, operation) for register in operation.reads), default=0)
         if self.last.blocking:
             operands_ready = max(operands_ready, self.at + self.last.latency)
@@ -96,6 +98,22 @@ class _Block:
         )
         self.last.stall_reason = _PIPE.get(operation.unit, StallReason.DEPENDENCY)
         self.begin(operation, cycle)
+
+    def unit_free(self, operation: TimedOperation) -> int:
+        """The cycle from which the operation's unit can take it."""
+        if operation.unit is not Unit.TENSOR:
+            return self.free.get(operation.unit, 0)
+        ports, path = self.paths_free
+        return max(min(self.tensor_free), ports, path if operation.sparse else 0)
+
+    def take(self, operation: TimedOperation, cycle: int) -> None:
+        """Occupies the operation's unit."""
+        self.free[operation.unit] = cycle + operation.interval
+        if operation.unit is Unit.TENSOR:
+            self.tensor_free[self.tensor_free.index(min(self.tensor_free))] = cycle + operation.interval
+            self.paths_free[0] = cycle + operation.reading
+            if operation.sparse:
+                self.paths_free[1] = cycle + self.config.sm.metadata_cycles
 
     def available(self, register: int, consumer: TimedOperation) -> int:
         """The cycle from which `consumer` can use a register; 0 if nothing in the block wrote it."""
@@ -142,7 +160,7 @@ class _Block:
             for register in operation.writes:
                 self.ready.pop(register, None)
             return
-        self.free[operation.unit] = cycle + operation.interval
+        self.take(operation, cycle)
         for register in operation.writes:
             self.ready[register] = cycle + operation.latency, operation.unit
 

@@ -48,9 +48,11 @@ class SharedMemory:
     """The shared memory of each SM of a run, and the ports of the sub-cores to it.
 
     Attributes:
-        window: how many cycles of each SM are in `taken`: a byte for each, 1 where a wavefront is served. The first of
-            SM s is cycle first[s].
-        taken_until: for each SM, the cycle after the last that is taken.
+        slots: slots of a cycle, as many as the server gives wavefronts in `cycles` cycles; a wavefront takes as many
+            slots as that are cycles.
+        window: how many slots of each SM are in `taken`: a byte for each, 1 where a wavefront is served. The first of
+            SM s is slot first[s].
+        taken_until: for each SM, the slot after the last that is taken.
         port: when each sub-core's port takes the next access.
         turn: when the next access of each warp may begin.
     """
@@ -59,7 +61,7 @@ class SharedMemory:
         self, rule: Shared, record: SmRecord, cores: list[Pipes], warps: int, observer: TimingObserver | None = None
     ) -> None:
         self.rule, self.record, self.observer, self.cores = rule, record, observer, cores
-        sms = record.sms
+        sms, self.slots = record.sms, rule.wavefronts
         self.first, self.taken_until = array("q", [0] * sms), array("q", [0] * sms)
         self.port, self.turn = array("q", [0] * len(cores)), array("q", [0] * warps)
         link(record, first=self.first, taken_until=self.taken_until, port=self.port, turn=self.turn)
@@ -78,8 +80,8 @@ class SharedMemory:
         self.record.taken_array = ctypes.addressof(ctypes.c_char.from_buffer(self.taken))
 
     def make_room(self, sm: int, until: int, now: int) -> None:
-        """Sees to it that all cycles before `until` are in the window: forgets those before `now`, and makes it longer
-        where that is not enough."""
+        """Sees to it that all slots before `until` are in the window: forgets those before slot `now`, and makes it
+        longer where that is not enough."""
         if until <= self.first[sm] + self.window:
             return
         begin, passed = sm * self.window, min(now - self.first[sm], self.window)
@@ -104,8 +106,13 @@ class SharedMemory:
         first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now)
         self.wait(core, first, now)
         self.turn[warp.place] = last + rule.wavefront_interval
-        ready = last + (operation.latency if operation.writes else rule.cycles)
+        ready = last + (operation.latency if operation.writes else self.served)
         return Access(count * rule.cycles, ready, self.port[core.number] + rule.operand_latency)
+
+    @property
+    def served(self) -> int:
+        """Cycles until a wavefront is over."""
+        return -(-self.rule.cycles // self.slots)
 
     def wait(self, core: Pipes, first: int, now: int) -> None:
         """Counts an access that waits for its first wavefront, and says when the sub-core has room for another."""
@@ -116,41 +123,42 @@ class SharedMemory:
             core.free[Unit.SHARED] = max(now + 1, ring[core.accesses_made % length])
 
     def place(self, sm: int, soonest: int, count: int, now: int) -> tuple[int, int]:
-        """Takes cycles for `count` wavefronts of one access from `soonest` on; returns the cycles of the first and of
-        the last."""
-        rule = self.rule
-        spacing = max(rule.cycles, rule.wavefront_interval)
-        self.make_room(sm, max(soonest, self.taken_until[sm]) + count * spacing, now)
+        """Takes slots for `count` wavefronts of one access from cycle `soonest` on; returns the cycles in which the
+        first and the last of them begin."""
+        rule, slots = self.rule, self.slots
+        slot = first = last = soonest * slots
+        spacing = max(rule.cycles, rule.wavefront_interval * slots)
+        self.make_room(sm, max(slot, self.taken_until[sm]) + count * spacing, now * slots)
         begin, wavefront = sm * self.window - self.first[sm], b"\1" * rule.cycles
-        cycle = first = last = soonest
         for number in range(count):
-            cycle = self.taken.find(bytes(rule.cycles), begin + cycle) - begin
-            self.taken[begin + cycle : begin + cycle + rule.cycles] = wavefront
-            first, last = cycle if number == 0 else first, cycle
+            slot = self.taken.find(bytes(rule.cycles), begin + slot) - begin
+            self.taken[begin + slot : begin + slot + rule.cycles] = wavefront
+            first, last = slot if number == 0 else first, slot
             if self.observer is not None:
-                self.observer.serve("shared memory", sm, cycle, cycle + rule.cycles)
-            cycle += rule.wavefront_interval
+                self.observer.serve("shared memory", sm, slot // slots, slot // slots + self.served)
+            slot += rule.wavefront_interval * slots
         if count:
             self.taken_until[sm] = max(self.taken_until[sm], last + rule.cycles)
-        return first, last
+        return first // slots, last // slots
 
     def block(self, sm: int, now: int, cycles: int) -> int:
         """Takes `cycles` in one piece, after all accesses that have a place; returns the first."""
-        begin = max(now, self.taken_until[sm])
-        self.make_room(sm, begin + cycles, now)
-        place = sm * self.window - self.first[sm] + begin
-        self.taken[place : place + cycles] = b"\1" * cycles
-        self.taken_until[sm] = begin + cycles
+        slots = self.slots
+        begin = max(now, -(-self.taken_until[sm] // slots))
+        self.make_room(sm, (begin + cycles) * slots, now * slots)
+        place = sm * self.window - self.first[sm] + begin * slots
+        self.taken[place : place + cycles * slots] = b"\1" * (cycles * slots)
+        self.taken_until[sm] = (begin + cycles) * slots
         if self.observer is not None:
             self.observer.serve("shared memory", sm, begin, begin + cycles)
         return begin
 
     def state(self, now: int) -> list[int]:
         """All that decides what happens next, in cycles relative to `now`."""
-        state = []
+        state, cycle = [], now * self.slots
         for sm, (first, until) in enumerate(zip(self.first, self.taken_until, strict=True)):
             begin = sm * self.window - first
-            state += [max(until - now, 0), *self.taken[begin + now : begin + max(until, now)]]
+            state += [max(until - cycle, 0), *self.taken[begin + cycle : begin + max(until, cycle)]]
         for core, ring in zip(self.cores, self.accesses, strict=True):
             waiting = min(core.accesses_made, len(ring) - 1)
             state.append(waiting)

@@ -126,7 +126,7 @@ class Sm(Machine):
         chosen = core.choose(now)
         if chosen is not None:
             self.issue(core, chosen, now)
-        cycle = core.next_issue(now + 1)
+        cycle = core.next_issue(max(now, core.open_from()) if chosen is not None else now + 1)
         if cycle != NEVER:
             core.wake(cycle)
 
@@ -159,6 +159,7 @@ class Sm(Machine):
         """Issues the warp's next operation in this cycle."""
         operation = warp.operation
         self.account(core, warp, operation, now)
+        core.issues = core.issues + 1 if core.last_issue == now else 1
         core.last_issue = warp.last = now
         self.counters.issued[core.number] += 1
         finished = now + self.start(core, warp, operation, now)

@@ -23,7 +23,12 @@ Slots = Annotated[int, Between(1, 4096, "entries")]
 
 @dataclass(frozen=True)
 class Chip:
-    """`[chip]`: SMs of the chip and the clock that times and TFLOPS are given at."""
+    """`[chip]`: how many SMs, and how fast.
+
+    Attributes:
+        sms: SMs of the chip.
+        clock_mhz: the clock at which times and TFLOPS are given.
+    """
 
     sms: Annotated[int, Between(1, 1024)]
     clock_mhz: Annotated[float, Between(0, 10_000, "MHz", exclusive=True)]
@@ -31,19 +36,62 @@ class Chip:
 
 @dataclass(frozen=True)
 class Sm:
-    """`[sm]`: sub-cores, and what one CTA can have of an SM."""
+    """`[sm]`: an SM, and what CTAs can have of it.
+
+    Attributes:
+        sub_cores: sub-cores, each with an issue slot and pipes of its own.
+        warps: warp slots.
+        registers: of the register file, for all warps together.
+        shared_bytes: shared memory that one CTA can have.
+        tensor_pipes: tensor pipes of a sub-core; the one that is free first takes the next matrix instruction.
+        metadata_cycles: cycles for which a sparse matrix instruction takes the sub-core's path of metadata, which all
+            its tensor pipes share; 0: never in the way.
+    """
 
     sub_cores: Annotated[int, Between(1, 16)]
     warps: Annotated[int, Between(1, 128)]
     registers: Annotated[int, Between(1, 1_048_576, "32-bit registers")]
     shared_bytes: Annotated[int, Between(1, 4_194_304, "bytes")]
+    tensor_pipes: Annotated[int, Between(1, 16)] = 1
+    metadata_cycles: Delay = 0
 
 
 @dataclass(frozen=True)
 class Issue:
-    """`[issue]`: which of the ready warps of a sub-core goes first."""
+    """`[issue]`: the issue slot of a sub-core.
+
+    Attributes:
+        policy: which of the ready warps goes first.
+        width: instructions in a cycle, each of another warp.
+    """
 
     policy: Annotated[str, Choice(POLICIES)]
+    width: Annotated[int, Between(1, 16, "instructions")] = 1
+
+
+@dataclass(frozen=True)
+class Operands:
+    """`[operands]`: how the registers of matrix instructions reach a tensor pipe. Without the table, ports are never
+    what `interval` of `[[tensor]]` comes from, and cannot be changed.
+
+    An instruction reads A, B and C, and metadata if it is sparse: so many registers of 32 lanes, some in a cycle, in
+    whole steps. Its interval is the longer of this and of `multiply`; what a class's `interval` has beyond that stays.
+
+    Attributes:
+        registers: registers of 32 lanes that all read ports together deliver to a tensor pipe in a cycle.
+        measured: the same of the chip that the intervals of `[[tensor]]` are of.
+        step: cycles of which reading takes a whole number.
+        shared: whether all tensor pipes of a sub-core share these ports, or each has as many of its own.
+    """
+
+    registers: Annotated[int, Between(1, 64, "registers a cycle")]
+    measured: Annotated[int, Between(1, 64, "registers a cycle")]
+    step: Cycles
+    shared: bool = False
+
+    def cycles(self, words: int, registers: int) -> int:
+        """Cycles in which so many registers are read."""
+        return -(-words // (registers * self.step)) * self.step
 
 
 @dataclass(frozen=True)
@@ -120,8 +168,12 @@ class Alu:
 
 @dataclass(frozen=True)
 class Barrier:
-    """`[barrier]`: the barrier unit takes one warp every `arrival` cycles; `latency` cycles after the last, the warps
-    can issue."""
+    """`[barrier]`: the barrier unit of an SM.
+
+    Attributes:
+        arrival: cycles between two warps whose arrival the unit takes.
+        latency: cycles from the last arrival until the warps can issue.
+    """
 
     arrival: Delay
     latency: Cycles
@@ -132,7 +184,7 @@ class Shared:
     """`[shared]`: shared memory, one server of the whole SM, behind a port of each sub-core.
 
     Attributes:
-        cycles: cycles that the server takes for each wavefront (128 bytes).
+        cycles: cycles that the server takes for each wavefront (128 bytes), or for `wavefronts` of them.
         wavefront_interval: cycles from a wavefront of a warp to its next, of the same access or of another.
         port_cycles: cycles for each register (addresses, values to store) that a sub-core sends.
         warp_interval: cycles between two accesses that a warp issues.
@@ -142,6 +194,8 @@ class Shared:
         store_latency: cycles that a store's first wavefront comes later than its values.
         operand_latency: cycles, after the port, until a register that an access reads may be overwritten.
         overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
+        wavefronts: wavefronts that the server can give in `cycles`: 2 for twice the bandwidth, 3 in 2 cycles for one
+            and a half.
     """
 
     cycles: Cycles
@@ -154,6 +208,7 @@ class Shared:
     store_latency: Delay
     operand_latency: Delay
     overlap_latency: Delay
+    wavefronts: Annotated[int, Between(1, 64)] = 1
 
 
 def kind_of(form: MmaForm) -> str:
@@ -175,6 +230,7 @@ class TensorClass:
     """`[[tensor]]`: matrix instructions that take the same time.
 
     Attributes:
+        name: reports and keys use it.
         sparse: `mma.sp` or `mma`.
         rows: M of the shape.
         row_bytes: bytes of a row of A as stored: 16 for the smaller K of a type, 32 for the larger.
@@ -194,6 +250,7 @@ class TensorClass:
             where that is positive.
         ports: cycles after issue in which it reads registers through ports that integer instructions use: when one
             issues in them, its warp and the pipe lose what is left of them.
+        multiply: cycles of `interval` for which it needs the multipliers; 0: all of them, whatever `[operands]` says.
     """
 
     name: str
@@ -211,6 +268,13 @@ class TensorClass:
     result_from: Delay = 0
     result_until: Delay = 0
     ports: Delay = 0
+    multiply: Delay = 0
+
+    @property
+    def words(self) -> int:
+        """Registers of 32 lanes that it reads: A as stored, B (N = 8), C of four bytes an element, and metadata."""
+        factor = 2 if self.sparse else 1
+        return (self.rows * self.row_bytes + 8 * self.row_bytes * factor + 32 * self.rows) // 128 + factor - 1
 
     def matches(self, form: MmaForm) -> bool:
         """Whether a form belongs to this class."""

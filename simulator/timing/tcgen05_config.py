@@ -41,6 +41,8 @@ class Kind:
     """`[[tcgen05.kind]]`: kinds that take the same time.
 
     Attributes:
+        name: reports and keys use it.
+        kinds: the kinds, as in `.kind::`.
         rate: multiply-adds a cycle of an SM when the instruction fills it (dense).
         latency: cycles that a kind adds to the latency of a shape, by cta_group: (of 1, of 2).
     """
@@ -56,6 +58,8 @@ class Shape:
     """`[[tcgen05.shape]]`: how many rows fill the unit, and how long an instruction takes beyond its work.
 
     Attributes:
+        name: reports and keys use it.
+        cta_group: CTAs that work on an instruction.
         ws: tcgen05.mma.ws.
         rows: M of the instruction, for the whole group of CTAs.
         share: part of the rate that the rows use: 2 for a half.
@@ -75,8 +79,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Sparse:
-    """`[[tcgen05.sparse]]`: the rate of kinds with .sp, multiply-adds a cycle with K as named, so pruned ones count
-    too."""
+    """`[[tcgen05.sparse]]`: how fast kinds with .sp are.
+
+    Attributes:
+        name: reports and keys use it.
+        kinds: the kinds, as in `.kind::`.
+        rate: multiply-adds a cycle with K as named, so pruned ones count too.
+    """
 
     name: str
     kinds: Kinds
@@ -85,8 +94,12 @@ class Sparse:
 
 @dataclass(frozen=True)
 class Copy:
-    """`[tcgen05.copy]`: tcgen05.cp and shift: bytes written to Tensor Memory in a cycle; cycles until a commit has
-    signalled, beyond that."""
+    """`[tcgen05.copy]`: tcgen05.cp and shift.
+
+    Attributes:
+        bytes: bytes written to Tensor Memory in a cycle.
+        latency: cycles until a commit has signalled, beyond that.
+    """
 
     bytes: BytesPerCycle
     latency: Cycles
@@ -109,7 +122,11 @@ class Tmem:
 
 @dataclass(frozen=True)
 class Mbarrier:
-    """`[tcgen05.mbarrier]`: cycles from mbarrier.arrive until a warp that waits for the phase can issue."""
+    """`[tcgen05.mbarrier]`: mbarriers.
+
+    Attributes:
+        latency: cycles from mbarrier.arrive until a warp that waits for the phase can issue.
+    """
 
     latency: Cycles
 

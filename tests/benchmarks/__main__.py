@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from simulator.layout import form_layout
 from simulator.program import load
 from simulator.resources import folder
 from simulator.simulation.session import Session
-from simulator.studies.gemm import estimate as estimates
+from simulator.studies.gemm import estimate
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.streams import stream
 from simulator.timing import compiled
@@ -162,8 +163,9 @@ def flat_loops() -> list[Pair]:
 
     def fresh(k: int) -> object:
         """An estimate that remembers nothing of those before."""
-        with mock.patch.object(estimates, "_run", estimates._run.__wrapped__):
-            return estimates.estimate(tile, 4096, 4096, k)
+        module = sys.modules[estimate.__module__]
+        with mock.patch.object(module, "_run", module._run.__wrapped__):
+            return estimate(tile, 4096, 4096, k)
 
     return [
         Pair("8 warps of ldmatrix and mma.sp, 1,000,000 turns against 100", streamed(1_000_000), 1, streamed(100), 1),

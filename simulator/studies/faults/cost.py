@@ -24,7 +24,7 @@ from simulator.studies.gemm.layout import Layout
 from simulator.studies.gemm.tile import REGISTERS, Tile, instruction
 from simulator.studies.gemm.trace import KernelWriter, kernel_trace
 from simulator.tables import aligned
-from simulator.timing.config import load_config
+from simulator.timing.config import Config, load_config
 
 K = 1024  # of the GEMM: enough iterations for the loop to weigh
 
@@ -131,7 +131,7 @@ def _registers(first: int, count: int) -> str:
 DETECTORS = {"none": KernelWriter, "legality": _Legality, "ordered": _Ordered, "abft": _Abft}
 
 
-def costs(tile: Tile, config: str = "h100_sxm", k: int = K) -> list[Cost]:
+def costs(tile: Tile, config: str | Config = "h100_sxm", k: int = K) -> list[Cost]:
     """The cost of the kernel without detectors, and with each of them.
 
     Raises:
@@ -151,7 +151,7 @@ def costs(tile: Tile, config: str = "h100_sxm", k: int = K) -> list[Cost]:
     return results
 
 
-def as_text(found: list[Cost], tile: Tile, config: str) -> str:
+def as_text(found: list[Cost], tile: Tile, config: str | Config) -> str:
     """The costs as a table of text."""
     cells = [[one.name, f"{one.cycles:,}", f"{one.overhead:.1%}", f"{one.added:,}"] for one in found]
     rows = [["detector", "cycles", "overhead", "statements added"], *cells]

@@ -51,6 +51,8 @@ class Estimate:
         shares: for each limit, the part of `cycles` that it would take alone.
         bound: the limit with the largest share.
         assumed: tables of the config that nobody measured or published, and what else is taken for granted.
+        config_path: the file of a config that does not come with tcsim; empty for one that does.
+        config_overrides: what was set over the config's values, "key=value; key=value"; empty if nothing was.
     """
 
     tile: Tile
@@ -70,6 +72,8 @@ class Estimate:
     shares: dict[str, float]
     bound: str
     assumed: tuple[str, ...] = ()
+    config_path: str = ""
+    config_overrides: str = ""
 
     def to_frame(self) -> DataFrame:
         """The question and the answer in one row of a pandas DataFrame, so that estimates concatenate into a study."""
@@ -148,6 +152,8 @@ def estimate(tile: Tile, m: int, n: int, k: int, config: str | Path | Config = "
         shares,
         bound,
         _assumed(tile, asked, (m, n, k), chip),
+        chip.own_path,
+        chip.overridden,
     )
 
 
@@ -239,7 +245,7 @@ def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, cy
     whole = max(timing.cycles, 1)
     bytes_read = (m // tile.bm) * (n // tile.bn) * (k // tile.bk) * tile.stage_bytes
     return {
-        "tensor": max(busy[Unit.TENSOR] for busy in timing.busy) / whole,
+        "tensor": max(busy[Unit.TENSOR] for busy in timing.busy) / (whole * chip.sm.tensor_pipes),
         "shared memory": timing.shared_busy / whole,
         "path to L2": timing.memory_busy / whole,
         "L2 reads": bytes_read / chip.l2.read_bytes / cycles,

@@ -38,6 +38,7 @@ class Point:
 
     Attributes:
         config_path: the file of a config that does not come with tcsim; empty for one that does.
+        config_overrides: what was set over the config's values, "key=value; key=value"; empty if nothing was.
         memory: the name of the memory.
         fma: the multiply-adds of one SM.
         bytes: the bytes that the memory moved for that SM.
@@ -58,11 +59,12 @@ class Point:
     tensor_limit: float
     memory_limit: float
     config_path: str = ""
+    config_overrides: str = ""
 
     @property
     def config_label(self) -> str:
-        """The config as texts name it: with its path, if it is not one of tcsim's own."""
-        return config_label(self.config, self.config_path)
+        """The config as texts name it: with its path, if it is not one of tcsim's own, and with what was set."""
+        return config_label(self.config, self.config_path, self.config_overrides)
 
     @property
     def limit(self) -> float:
@@ -179,6 +181,7 @@ def _points(report: Report, count: str) -> list[Point]:
                 fma / work.tensor_cycles,
                 intensity * traffic.bytes_per_cycle,
                 report.config_path,
+                report.config_overrides,
             )
         )
     return points

@@ -8,7 +8,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,9 @@ from simulator.studies.sparselt.product import Product, values_of
 from simulator.studies.sparselt.pruning import prune_check
 from simulator.studies.sparselt.scales import BlockScales, Scales, own_scales
 from simulator.studies.sparselt.vocabulary import DEFAULT_C, bias_type, check_types, gelu_status, vector_status
+
+if TYPE_CHECKING:
+    from simulator.timing.config import Config
 
 Singles = NDArray[np.float32]
 
@@ -87,7 +90,7 @@ def matmul(
     split_k: int = 1,
     scales: Scales = NO_SCALES,
     tile: str | Tile = TILES[0],
-    config: str | Path | None = None,
+    config: str | Path | Config | None = None,
     target: str | Target | None = None,
     strict: bool = True,
     exact: bool = True,
@@ -181,7 +184,7 @@ def _values(
     return found[0], found[1], patterns
 
 
-def _target(config: str | Path | None, target: str | Target | None) -> Target:
+def _target(config: str | Path | Config | None, target: str | Target | None) -> Target:
     if config is None:
         return parse_target(target or "sm_90a")
     from simulator.timing.config import load_config
@@ -326,7 +329,7 @@ class _Timing:
 
     tile: Tile
     operands: _Operands
-    config: str | Path
+    config: str | Path | Config
     slices: int
     c_bits: int
 

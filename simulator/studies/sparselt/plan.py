@@ -26,6 +26,8 @@ from simulator.studies.sparselt.product import Product
 if TYPE_CHECKING:
     import pandas
 
+    from simulator.timing.config import Config
+
 MODES = ("one_kernel", "two_kernels", "heuristic", "dataparallel", "splitk", "streamk")
 """CUSPARSELT_SPLIT_K_MODE_ONE_KERNEL, ..._TWO_KERNELS, CUSPARSELT_HEURISTIC, _DATAPARALLEL, _SPLITK, _STREAMK."""
 
@@ -88,7 +90,7 @@ class Plan:
 
     matmul: MatmulDescriptor
     selection: AlgorithmSelection = AlgorithmSelection()
-    config: str | Path | None = None
+    config: str | Path | Config | None = None
 
     def __post_init__(self) -> None:
         self.selection.check(self.matmul.target)
@@ -196,7 +198,7 @@ def search(
     m: int,
     n: int,
     k: int,
-    config: str | Path = "h100_sxm",
+    config: str | Path | Config = "h100_sxm",
     *,
     sparse: bool = True,
     accumulator: str = "",

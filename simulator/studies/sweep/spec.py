@@ -140,11 +140,14 @@ class Sweep:
         return cls(held["title"], subjects, held["relative"])
 
 
-def read_spec(spec: Mapping[str, Any] | str | Path, *, limit: int | None = None) -> Sweep:
+def read_spec(
+    spec: Mapping[str, Any] | str | Path, *, limit: int | None = None, overrides: Mapping[str, Any] | None = None
+) -> Sweep:
     """A sweep from a dictionary, from the path of a TOML file, or from the name of one that comes with tcsim.
 
     Args:
         limit: the most points that it may have, in place of its own `limit`.
+        overrides: keys of configs that all its points set besides.
 
     Raises:
         ConfigError: a file that cannot be read, keys that do not exist (it names the nearest), values that are out of
@@ -161,7 +164,7 @@ def read_spec(spec: Mapping[str, Any] | str | Path, *, limit: int | None = None)
         raise ConfigError(place, "title", f"{title!r}", "a text")
     if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= _CAP:
         raise ConfigError(place, "limit", f"{cap!r}", f"1 to {_CAP:,} points")
-    axes = _axes(place, held)
+    axes = _axes(place, held | {"constants": {**held.get("constants", {}), **(overrides or {})}})
     sweep = Sweep(title, tuple(_subjects(place, held, axes)), _relative(place, held))
     _check_relative(place, sweep)
     if sweep.count > cap:

@@ -78,7 +78,7 @@ def frame_of(sweep: Sweep, lines: bytes) -> DataFrame:
     import pandas as pd
 
     types = kinds(sweep)
-    frame = pd.read_csv(
+    frame: DataFrame = pd.read_csv(
         io.BytesIO(head_of(tuple(types)) + lines),
         dtype={name: _TYPES[kind] for name, kind in types.items()},
         keep_default_na=False,
@@ -161,7 +161,8 @@ def read(path: str | Path) -> DataFrame:
         if Path(path).suffix.lower() == ".parquet":
             check_output(path)
             return pd.read_parquet(path)
-        return pd.read_csv(path, keep_default_na=False, na_values=[""], **_exactly())
+        found: DataFrame = pd.read_csv(path, keep_default_na=False, na_values=[""], **_exactly())
+        return found
     except OSError as error:
         raise ViewError(f"{path}: cannot be read ({error.strerror or error})", legal) from None
     except ValueError as error:

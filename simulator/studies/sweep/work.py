@@ -84,9 +84,9 @@ class Forecast:
     tried: int
 
 
-def sweep_of(spec: Spec, limit: int | None = None) -> Sweep:
+def sweep_of(spec: Spec, limit: int | None = None, overrides: Mapping[str, Any] | None = None) -> Sweep:
     """The sweep, checked: errors as `read_spec` and `simulator.studies.sweep.check`."""
-    found = spec if isinstance(spec, Sweep) else read_spec(spec, limit=limit)
+    found = spec if isinstance(spec, Sweep) else read_spec(spec, limit=limit, overrides=overrides)
     check(found)
     return found
 

@@ -96,7 +96,7 @@ def validate(
             raise ConfigError("--group", name, "no such group", ", ".join(legal))
     chosen_pairs = [(one, group) for one, group in pairs if not names or group.name in names]
     for (one, group), rows in zip(chosen_pairs, _in_order(chosen_pairs, short, workers, progress), strict=True):
-        yield Result(one.name, one.title, group, rows, one.own_path)
+        yield Result(one.name, one.title, group, rows, one.own_path, one.overridden)
 
 
 def _in_order(

@@ -130,7 +130,7 @@ def to_frame(results: Sequence[Result]) -> DataFrame:
 def summary_frame(results: Sequence[Result]) -> DataFrame:
     """Config, group, part, rows, and the mean, median, 95th percentile, worst and signed mean of the errors."""
     records = [
-        {"config": result.config, "group": result.group.name, "absolute": result.group.absolute} | asdict(part)
+        {"config": result.config_label, "group": result.group.name, "absolute": result.group.absolute} | asdict(part)
         for result in results
         for part in (result.all, *result.parts)
     ]
@@ -157,6 +157,7 @@ def as_json(results: Sequence[Result]) -> str:
             {
                 "config": result.config,
                 "config_path": result.config_path,
+                "config_overrides": result.config_overrides,
                 "group": group.name,
                 "title": group.title,
                 "source": group.source,
@@ -176,5 +177,5 @@ def as_csv(results: Sequence[Result]) -> str:
         for row in result.rows:
             keys = " ".join(f"{name}={value}".replace(" ", "_") for name, value in row.keys)
             numbers = (row.measured, round(row.simulated, 4), round(result.group.error(row), 5))
-            rows.append((result.config, result.group.name, row.label, keys, *numbers, "; ".join(row.assumed)))
+            rows.append((result.config_label, result.group.name, row.label, keys, *numbers, "; ".join(row.assumed)))
     return Table(("config", "group", "label", "keys", "measured", "simulated", "error", "assumed"), rows).csv()

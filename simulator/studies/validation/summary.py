@@ -43,6 +43,7 @@ class Result:
     Attributes:
         config, title: the name and title of the config.
         config_path: the file of a config that does not come with tcsim; empty for one that does.
+        config_overrides: what was set over the config's values, "key=value; key=value"; empty if nothing was.
     """
 
     config: str
@@ -50,11 +51,12 @@ class Result:
     group: Group
     rows: tuple[Row, ...]
     config_path: str = ""
+    config_overrides: str = ""
 
     @property
     def config_label(self) -> str:
-        """The config as texts name it: with its path, if it is not one of tcsim's own."""
-        return config_label(self.config, self.config_path)
+        """The config as texts name it: with its path, if it is not one of tcsim's own, and with what was set."""
+        return config_label(self.config, self.config_path, self.config_overrides)
 
     @cached_property
     def all(self) -> Summary:
@@ -85,7 +87,7 @@ class Result:
         """The rows as a pandas DataFrame: config, group, label, a column for each key (chains, warps, ...), measured,
         simulated, and the signed error: relative, or in the group's unit where `absolute` is true."""
         records = [
-            {"config": self.config, "group": self.group.name, "label": row.label, **dict(row.keys)}
+            {"config": self.config_label, "group": self.group.name, "label": row.label, **dict(row.keys)}
             | {"measured": row.measured, "simulated": row.simulated, "error": self.group.error(row)}
             | {"absolute": self.group.absolute}
             for row in self.rows

@@ -88,12 +88,21 @@ class CompiledEngine:
         """Writes down what the config says."""
         sm, record, config = self.sm, self.record, self.sm.config
         record.unlike_margin, record.margin = sm.cores[0].unlike_margin, sm.margin
-        record.policy = POLICIES.index(config.issue.policy)
+        record.policy, record.width = POLICIES.index(config.issue.policy), config.issue.width
+        record.others, record.metadata_cycles = config.sm.tensor_pipes - 1, config.sm.metadata_cycles
         for table, names in (
             (config.pipe, ("sparse_after_dense", "three_registers", "access")),
             (
                 config.shared,
-                ("cycles", "wavefront_interval", "port_cycles", "queue", "store_latency", "operand_latency"),
+                (
+                    "cycles",
+                    "wavefronts",
+                    "wavefront_interval",
+                    "port_cycles",
+                    "queue",
+                    "store_latency",
+                    "operand_latency",
+                ),
             ),
         ):
             for name in names:

@@ -23,11 +23,41 @@ static inline const Item *next_of(const Warp *warp) { return &warp->items_array[
 
 /* pipes.py */
 
+/* The numbers of the tensor pipe that takes the next matrix instruction; NULL if it is the one that took the last. */
+static int64_t *other_pipe(const Sm *sm, const Core *core) {
+    const int64_t mine[3] = {core->free_array[sm->tensor], core->result_until, core->dense}, *first = mine;
+    int64_t *found = NULL;
+    for (int64_t i = 0; i < sm->others; i++) {
+        int64_t *other = core->others_array + 3 * i, at = 0;
+        while (at < 2 && other[at] == first[at])
+            at++;
+        if (other[at] < first[at])
+            first = found = other;
+    }
+    return found;
+}
+
 static int64_t pipe_free(const Sm *sm, const Core *core, const Item *item) {
     int64_t cycle = core->free_array[item->unit];
-    if (item->unit == sm->tensor)
-        return most(cycle + most(core->result_until - item->result_from, 0), core->stores_until);
+    if (item->unit == sm->tensor) {
+        const int64_t *other = sm->others ? other_pipe(sm, core) : NULL;
+        int64_t result_until = other ? other[1] : core->result_until;
+        cycle = (other ? other[0] : cycle) + most(result_until - item->result_from, 0);
+        cycle = most(most(cycle, core->stores_until), core->ports_until);
+        return item->sparse ? most(cycle, core->metadata_until) : cycle;
+    }
     return cycle;
+}
+
+static void turn_to_pipe(const Sm *sm, Core *core) {
+    int64_t *other = sm->others ? other_pipe(sm, core) : NULL;
+    if (other) {
+        int64_t mine[3] = {core->free_array[sm->tensor], core->result_until, core->dense};
+        core->free_array[sm->tensor] = other[0];
+        core->result_until = other[1];
+        core->dense = other[2];
+        memcpy(other, mine, sizeof mine);
+    }
 }
 
 static int64_t collide(const Sm *sm, Core *core, Warp *warp, int64_t cycle, int64_t limit) {
@@ -40,6 +70,10 @@ static int64_t collide(const Sm *sm, Core *core, Warp *warp, int64_t cycle, int6
 static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
     int64_t unit = item->unit, begin = now, *free = core->free_array;
     if (unit == sm->tensor) {
+        turn_to_pipe(sm, core);
+        core->ports_until = now + item->reading;
+        if (item->sparse)
+            core->metadata_until = now + sm->metadata_cycles;
         if (core->dense && item->sparse)
             begin = most(now, free[unit] + sm->sparse_after_dense);
         core->result_until = item->result_until;
@@ -77,13 +111,13 @@ static int64_t wavefronts(Warp *warp) {
 
 /* Whether `count` wavefronts from `soonest` on find their cycles in the window as it is. */
 static int has_room(const Sm *sm, int64_t cta, int64_t soonest, int64_t count) {
-    int64_t spacing = most(sm->cycles, sm->wavefront_interval);
-    return most(soonest, sm->taken_until_array[cta]) + count * spacing <= sm->first_array[cta] + sm->window;
+    int64_t slots = sm->wavefronts, spacing = most(sm->cycles, sm->wavefront_interval * slots);
+    return most(soonest * slots, sm->taken_until_array[cta]) + count * spacing <= sm->first_array[cta] + sm->window;
 }
 
 static void place(Sm *sm, int64_t cta, int64_t soonest, int64_t count, int64_t *first, int64_t *last) {
     uint8_t *taken = sm->taken_array + cta * sm->window - sm->first_array[cta];
-    int64_t cycle = soonest, width = sm->cycles;
+    int64_t slots = sm->wavefronts, cycle = soonest * slots, width = sm->cycles; /* in slots */
     *first = *last = cycle;
     for (int64_t number = 0; number < count; number++) {
         for (int64_t clear = 0; clear < width;) {
@@ -98,10 +132,12 @@ static void place(Sm *sm, int64_t cta, int64_t soonest, int64_t count, int64_t *
         if (number == 0)
             *first = cycle;
         *last = cycle;
-        cycle += sm->wavefront_interval;
+        cycle += sm->wavefront_interval * slots;
     }
     if (count)
         sm->taken_until_array[cta] = most(sm->taken_until_array[cta], *last + width);
+    *first /= slots;
+    *last /= slots;
 }
 
 static void wait_for_first(const Sm *sm, Core *core, int64_t first, int64_t now) {
@@ -137,7 +173,8 @@ static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, i
     for (int64_t i = 0; i < item->reads_count; i++)
         warp->pinned_array[item->reads_array[i]] = read;
     warp->sent = read;
-    return last + (item->writes_count ? item->latency : sm->cycles) - now;
+    int64_t served = (sm->cycles + sm->wavefronts - 1) / sm->wavefronts;
+    return last + (item->writes_count ? item->latency : served) - now;
 }
 
 /* sm.py */
@@ -274,6 +311,7 @@ static int advance(Sm *sm, Warp *warp, int64_t now) {
 static const Item *issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
     const Item *item = next_of(warp);
     account(sm, core, warp, item, now);
+    core->issues = core->last_issue == now ? core->issues + 1 : 1;
     core->last_issue = warp->last = now;
     sm->issued_array[core->number]++;
     return item;
@@ -305,7 +343,7 @@ static int64_t next_issue(const Sm *sm, const Core *core, int64_t soonest) {
 
 /* The place of the warp to issue from; -1 for none. */
 static int64_t choose(const Sm *sm, const Core *core, int64_t now) {
-    if (core->last_issue >= now)
+    if (core->last_issue >= now && (core->last_issue > now || core->issues >= sm->width))
         return -1;
     int64_t count = core->warps, first = sm->policy == OLDEST ? 0 : core->favourite;
     for (int64_t i = 0; i < count; i++) {
@@ -321,8 +359,12 @@ static int64_t choose(const Sm *sm, const Core *core, int64_t now) {
     return -1;
 }
 
+static int64_t open_from(const Sm *sm, const Core *core) {
+    return core->last_issue + (core->issues >= sm->width || core->last_issue > sm->now);
+}
+
 static void wake(const Sm *sm, Core *core, int64_t cycle) {
-    core->tick = least(core->tick, most(most(cycle, sm->now), core->last_issue + 1));
+    core->tick = least(core->tick, most(most(cycle, sm->now), open_from(sm, core)));
 }
 
 static int ends_program(const Warp *warp) {
@@ -350,7 +392,7 @@ static int for_python(const Sm *sm, const Core *core, const Warp *warp, int64_t 
 /* Ends the step of a sub-core: its warp, if it has issued, goes on; then the sub-core plans its next step. */
 static int end_step(Sm *sm, Core *core, Warp *warp) {
     int boundary = warp ? advance(sm, warp, sm->now) : 0;
-    int64_t cycle = next_issue(sm, core, sm->now + 1);
+    int64_t cycle = next_issue(sm, core, warp ? most(sm->now, open_from(sm, core)) : sm->now + 1);
     if (cycle != NEVER)
         wake(sm, core, cycle);
     return boundary;
@@ -470,12 +512,22 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
         oldest = now;
     put(out, core->tick == NEVER ? -1 : core->tick - now);
     put(out, most(core->last_issue - now, -1));
+    put(out, core->last_issue >= now ? core->issues : 0);
     put(out, sm->policy == OLDEST ? 0 : core->favourite);
     int matters = core->free_array[sm->tensor] + sm->unlike_margin > oldest;
     put(out, matters ? core->result_until : -1);
     put(out, matters ? core->dense : -1);
     put_left(out, core->reads_until, now);
     put_left(out, core->stores_until, now);
+    put_left(out, core->ports_until, now);
+    put_left(out, core->metadata_until, now);
+    for (int64_t i = 0; i < sm->others; i++) {
+        const int64_t *other = core->others_array + 3 * i;
+        int counts = other[0] + sm->unlike_margin > oldest;
+        put(out, counts ? other[0] - now : NEVER);
+        put(out, counts ? other[1] : -1);
+        put(out, counts ? other[2] : -1);
+    }
     for (int64_t unit = 0; unit < sm->units; unit++) {
         int64_t cycle = core->free_array[unit];
         put(out, cycle + sm->unlike_margin > oldest ? cycle - now : NEVER);
@@ -486,9 +538,9 @@ static void shared_state(const Sm *sm, Out *out) {
     int64_t now = sm->now;
     for (int64_t cta = 0; cta < sm->sms; cta++) {
         const uint8_t *taken = sm->taken_array + cta * sm->window - sm->first_array[cta];
-        put_left(out, sm->taken_until_array[cta], now);
-        for (int64_t cycle = now; cycle < sm->taken_until_array[cta]; cycle++)
-            put(out, taken[cycle]);
+        put_left(out, sm->taken_until_array[cta], now * sm->wavefronts);
+        for (int64_t slot = now * sm->wavefronts; slot < sm->taken_until_array[cta]; slot++)
+            put(out, taken[slot]);
     }
     for (int64_t i = 0; i < sm->cores; i++) {
         const Core *core = sm->cores_array[i];

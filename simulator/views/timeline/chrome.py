@@ -47,6 +47,7 @@ def _write(timeline: RecordedRun, stream: BinaryIO | GzipFile) -> None:
         "trace": timeline.trace,
         "config": timeline.config.name,
         "config_path": timeline.config.own_path,
+        "config_overrides": timeline.config.overridden,
         "unit of time": "1 ns is 1 cycle",
         "cycles of the run": timeline.timing.cycles,
         "cycles shown": f"{timeline.first} to {min(timeline.last, timeline.timing.cycles)}",

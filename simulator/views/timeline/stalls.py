@@ -54,6 +54,7 @@ class Stalls:
         cycles, warps: cycles of the run, and warps that have a program.
         views: rows by the name of the view: "line", "warp", "sub-core", "sm".
         config_path: the file of a config that does not come with tcsim; empty for one that does.
+        config_overrides: what was set over the config's values, "key=value; key=value"; empty if nothing was.
     """
 
     trace: str
@@ -62,6 +63,7 @@ class Stalls:
     warps: int
     views: dict[str, list[Row]]
     config_path: str = ""
+    config_overrides: str = ""
 
     @property
     def total(self) -> int:
@@ -80,6 +82,7 @@ class Stalls:
             "trace": self.trace,
             "config": self.config,
             "config_path": self.config_path,
+            "config_overrides": self.config_overrides,
             "cycles": self.cycles,
             "warps": self.warps,
             "by": by,
@@ -135,7 +138,7 @@ class Stalls:
         rows.append(("all", f"{issues:,}", f"{self.total:,}", "", *(f"{every[cause]:,}" for cause in causes), ""))
         rows.append(("", "", "", "", *(f"{self._share(every[cause]):.1%}" for cause in causes), ""))
         lines = aligned(rows, ">" * (4 + len(causes)) + "<", widths=(8, 9, 11, 6, *[10] * len(causes), 0), gap=" ")
-        run = f"{self.trace} on {config_label(self.config, self.config_path)}"
+        run = f"{self.trace} on {config_label(self.config, self.config_path, self.config_overrides)}"
         title = f"{run}: {self.cycles:,} cycles x {self.warps} warps; cycles of warps by cause"
         return "\n".join([title, "", *lines, ""])
 
@@ -169,7 +172,8 @@ def stalls_of(timeline: RecordedRun) -> Stalls:
         sums = {place: added([row for warp, row in waits.items() if part(warp) == place]) for place in places}
         views[view] = [Row(place, "", row["issued"], row) for place, row in sums.items()]
     config = timeline.config
-    return Stalls(timeline.trace, config.name, timeline.timing.cycles, len(waits), views, config.own_path)
+    cycles = timeline.timing.cycles
+    return Stalls(timeline.trace, config.name, cycles, len(waits), views, config.own_path, config.overridden)
 
 
 def _lines(timeline: RecordedRun, finished: int) -> list[Row]:
