@@ -85,7 +85,8 @@ def pareto(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     order = np.lexsort((y, x))
     best = np.minimum.accumulate(np.concatenate([[np.inf], y[order][:-1]]))
     kept = order[y[order] < best]
-    return rows.iloc[kept]
+    front: DataFrame = rows.iloc[kept]
+    return front
 
 
 def heatmap(frame: DataFrame, x: str, y: str, value: str) -> DataFrame:
