@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from simulator.studies import gemm as gemm
     from simulator.studies import roofline as roofline
     from simulator.studies import sparselt as sparselt
+    from simulator.studies import sweep as sweep
     from simulator.studies import validation as validation
     from simulator.timing.config import config_names, load_config
     from simulator.views import drawing as drawing
@@ -81,6 +82,7 @@ __all__ = [
     "roofline",
     "run",
     "sparselt",
+    "sweep",
     "validation",
 ]
 
@@ -122,6 +124,7 @@ _PACKAGES = {
     "layout": "simulator.layout",
     "roofline": "simulator.studies.roofline",
     "sparselt": "simulator.studies.sparselt",
+    "sweep": "simulator.studies.sweep",
     "validation": "simulator.studies.validation",
 }
 """Packages that users call by a short name; others are reached by their own: `simulator.timing.engine`."""

@@ -12,15 +12,28 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import MissingDependency, TraceError
+from simulator.errors import Error, MissingDependency, TraceError
 from simulator.files import complete
 
 Work = Callable[[str, Any], bytes]
+CONNECT = "10s"  # for which a scheduler may take to answer
+
+
+class ClusterError(Error, RuntimeError):
+    """What should do the work cannot be reached, or has gone. Attributes as in `Error`."""
+
+    def __init__(self, reason: str, legal: str) -> None:
+        super().__init__(reason, legal)
+        self.reason, self.legal = reason, legal
+
+    def __str__(self) -> str:
+        return f"{self.reason}; legal: {self.legal}"
 
 
 @dataclass(frozen=True)
@@ -112,6 +125,9 @@ def worked(
         with ProcessPoolExecutor(min(workers, count), initializer=_begin) as pool:
             try:
                 yield from _bounded(lambda block: pool.submit(work, key, block), tasks, 2 * workers, tick)
+            except BrokenProcessPool:
+                reason = "a process that did the work was ended from outside, perhaps for want of memory"
+                raise ClusterError(reason, "the same command again, with fewer --workers") from None
             except BaseException:
                 for process in list((pool._processes or {}).values()):  # there is no other way to end a block
                     process.terminate()
@@ -147,20 +163,41 @@ def _bounded(
 
 
 def _on_cluster(work: Work, key: str, tasks: Iterator[tuple[int, Any]], cluster: str) -> Iterator[tuple[int, bytes]]:
-    """The results from a Dask cluster; MissingDependency without dask."""
+    """The results from a Dask cluster. A block whose worker dies is done by another.
+
+    Raises:
+        MissingDependency: no dask.
+        ClusterError: nobody answers at the address, or a block took down several workers.
+    """
     try:
-        from distributed import Client
+        from distributed import CancelledError, Client, KilledWorker, wait
     except ImportError:
         raise MissingDependency("dask", "a cluster", "cluster") from None
     make: Any = Client
-    client = make(processes=False, dashboard_address=None) if cluster == "local" else make(cluster)
+    await_any: Any = wait
+    address = "tcp://scheduler:8786, where `dask scheduler` runs, or local"
+    try:
+        if cluster == "local":
+            client = make(processes=False, dashboard_address=None)
+        else:
+            client = make(cluster, timeout=CONNECT)
+    except (OSError, ValueError, ImportError) as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise ClusterError(f"no Dask scheduler answers at {cluster} ({why})", address) from None
     with client:
         running: dict[Any, int] = {}
-        ahead = 2 * max(1, sum(client.ncores().values()))
         while True:
-            for number, block in islice(tasks, ahead - len(running)):
+            ahead = 2 * max(1, sum(client.ncores().values()))
+            for number, block in islice(tasks, max(ahead - len(running), 0)):
                 running[client.submit(work, key, block, pure=False)] = number
             if not running:
                 return
-            done = next((future for future in running if future.done()), next(iter(running)))
-            yield running.pop(done), done.result()
+            try:
+                for future in await_any(list(running), return_when="FIRST_COMPLETED").done:
+                    yield running.pop(future), future.result()
+            except KilledWorker as error:
+                reason = f"a block was lost, and with it the workers that did it ({error})"
+                raise ClusterError(reason, "workers with more memory; finished blocks are kept") from None
+            except (CancelledError, OSError) as error:
+                reason = f"the Dask scheduler at {cluster} went away ({type(error).__name__})"
+                raise ClusterError(reason, "the same command again continues") from None

@@ -33,6 +33,7 @@ VERBS = {
     "convert": "sparse matrices and metadata from one format to another",
     "gemm": "what a sparse or dense GEMM costs on a chip, and what bounds it",
     "design": "sparse cores that nobody sells: speed-ups beside published ones, and what they would need",
+    "sweep": "ask one question at many points of a design space: configs, their keys, GEMMs, layers, traces",
     "faults": "inject faults into sparse instructions: lists, campaigns, outcomes, detectors",
     "validate": "compare the timing model with everything that was measured or published",
 }

@@ -21,6 +21,7 @@ from simulator.errors import ConfigError
 from simulator.simulation.energy import RANDOM, Spent
 from simulator.simulation.session import Session
 from simulator.studies.gemm.energy import figures, notes, spent
+from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile, check_sizes
@@ -288,6 +289,7 @@ def occupancy(tile: Tile, chip: Config) -> int:
     return min(room[what], 32 // tile.warps)
 
 
+@remembered(keep=16_384)
 def _run(tile: Tile, k: int, chip: Config, ctas: int, sms: int, rounds: int = 1, stagger: int = 0) -> Timing:
     """Runs `rounds` CTAs in each of `ctas` places of one SM, their whole program, with the share of L2 that is left
     when `sms` such SMs run."""

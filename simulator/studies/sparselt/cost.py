@@ -7,7 +7,6 @@ chip has it), not the library's own; its tiles are filled up where the matrices 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from isa.errors import IsaError
@@ -15,7 +14,7 @@ from simulator.studies.gemm import Estimate, Tcgen05Tile, Tile, estimate
 from simulator.studies.gemm.choice import MMA_TILES, tile_for
 from simulator.studies.gemm.estimate import check_chip
 from simulator.studies.gemm.tile import check_sizes
-from simulator.timing.config import Config, load_config
+from simulator.timing.config import Config
 
 __all__ = ["TILES", "Cost", "check_cost", "cost", "tile_for"]
 
@@ -45,14 +44,14 @@ class Cost:
     assumed: tuple[str, ...]
 
 
-def check_cost(tile: Tile | Tcgen05Tile, config: str | Path | Config, slices: int = 1) -> None:
-    """IsaError or ConfigError where there is no time for a product."""
-    check_chip(tile, config)
+def check_cost(tile: Tile | Tcgen05Tile, config: str | Path | Config, slices: int = 1) -> Config:
+    """IsaError or ConfigError where there is no time for a product; else the chip."""
+    chip = check_chip(tile, config)
     if slices < 1:
         raise IsaError(str(slices), -1, f"{slices} slices of K", "1 or more")
+    return chip
 
 
-@lru_cache(maxsize=256)
 def cost(
     tile: Tile | Tcgen05Tile,
     m: int,
@@ -75,11 +74,10 @@ def cost(
         IsaError: a size below 1, or a chip without the tile's matrix instruction.
         ConfigError: a config without times for the kernel.
     """
-    check_cost(tile, config, slices)
+    chip = check_cost(tile, config, slices)
     check_sizes(m=m, n=n, k=k)
     rows = m if slices * batches == 1 else -(-m // tile.bm) * tile.bm * slices * batches
-    found = estimate(tile, rows, n, -(-k // slices), config)
-    chip = load_config(config)
+    found = estimate(tile, rows, n, -(-k // slices), chip)
     assert chip.l2 is not None
     assert chip.hbm is not None
     partial = 4 * m * n * batches * slices if slices > 1 else 0
