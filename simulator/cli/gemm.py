@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--stages",
         type=int,
         default=None,
-        help="tiles in shared memory (default 4; by tcgen05 as many as fit, up to 6)",
+        help="tiles in shared memory (default: as many as fit, up to 4, by tcgen05 up to 6)",
     )
     parser.add_argument(
         "--kind",

@@ -14,7 +14,7 @@ TCGEN05_TILES = ("256x256", "256x128", "256x192", "256x64", "128x256", "128x128"
 """Tiles that a search tries, each with 128 bytes of K (of a sparse A by tcgen05: 128 bytes as it is stored). The first
 is the default; the place of a tile is its config id."""
 
-STAGES = 4  # of the kernels by mma; those by tcgen05 have as many as fit
+STAGES = 4  # of the kernels by mma, at most; those by tcgen05 have as many as fit
 _CLUSTERS = ((4, 2), (2, 2), (2, 1), (1, 1))
 _IDLE = 0.05  # part of the SMs that a cluster may leave idle
 
@@ -47,7 +47,7 @@ def tile_for(
 
     Args:
         text: such as "128x128"; "" is the chip's default.
-        stages: tiles in shared memory; 4, with tcgen05 as many as fit, if not given.
+        stages: tiles in shared memory; if not given as many as fit: up to 4, with tcgen05 up to 6.
         config: the chip; without one, the tile is of `mma`.
         warps: of `mma` alone.
         kind, cluster: of tcgen05 alone: the kind of the instruction, CTAs of a cluster along M and N.
@@ -63,11 +63,15 @@ def tile_for(
                 reason = f"a {option} for a kernel of mma: only those of tcgen05.mma have one"
                 raise IsaError(str(value), -1, reason, f"no {option}, or a config with [tcgen05], such as b200")
         how = {"sparse": sparse, "accumulator": accumulator, "warps": warps}
-        return parse_tile(text, name, stages=STAGES if stages is None else stages, **how)  # type: ignore[arg-type]
+        if stages is not None:
+            return parse_tile(text, name, stages=stages, **how)  # type: ignore[arg-type]
+        tiles = [parse_tile(text, name, stages=number, **how) for number in range(STAGES, 1, -1)]  # type: ignore[arg-type]
+        room = _chip(config).sm.shared_bytes if config is not None else tiles[0].shared_bytes
+        return next((tile for tile in tiles if tile.shared_bytes <= room), tiles[0])
     if warps is not None:
         reason = "warps along M and N for a kernel of tcgen05.mma, whose eight warps have roles of their own"
         raise IsaError("x".join(map(str, warps)), -1, reason, "no warps, or a config without [tcgen05]")
-    chip = config if isinstance(config, Config) else load_config(config or "")
+    chip = _chip(config)
     tile = parse_tcgen05_tile(
         text or TCGEN05_TILES[0],
         name,
@@ -95,7 +99,7 @@ def _multiplies(config: str | Path | Config | None, type: str) -> bool:
     """Whether the chip's tcgen05.mma has the type: a B300 has none of integers, and multiplies them by `mma`."""
     if type not in KIND_OF:
         return True  # let the tile say what there is
-    chip = config if isinstance(config, Config) else load_config(config or "")
+    chip = _chip(config)
     try:
         parse_tcgen05_tile("128x128", type, sparse=False, stages=2).check_target(chip.target)
     except IsaError:
@@ -106,5 +110,8 @@ def _multiplies(config: str | Path | Config | None, type: str) -> bool:
 def _has_tcgen05(config: str | Path | Config | None) -> bool:
     if config is None:
         return False
-    chip = config if isinstance(config, Config) else load_config(config)
-    return chip.tcgen05 is not None
+    return _chip(config).tcgen05 is not None
+
+
+def _chip(config: str | Path | Config | None) -> Config:
+    return config if isinstance(config, Config) else load_config(config or "")

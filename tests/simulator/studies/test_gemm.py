@@ -201,6 +201,15 @@ def test_every_config_answers(config: str) -> None:
     assert any(line.startswith("[memory] assumed") for line in found.assumed) is (config != "h100_sxm")
 
 
+def test_default_stages_fit() -> None:
+    """A CTA of the default tile has its four stages where an SM has the room, else what fits; a number that is asked
+    for is not changed."""
+    found = {config: tile_for("", "f16", sparse=True, config=config) for config in ("a100", "rtx3070ti", "rtx5090")}
+    assert {config: tile.stages for config, tile in found.items()} == {"a100": 4, "rtx3070ti": 3, "rtx5090": 3}
+    assert all(tile.shared_bytes <= load_config(config).sm.shared_bytes for config, tile in found.items())
+    assert tile_for("", "f16", sparse=True, stages=4, config="rtx5090").stages == 4
+
+
 def test_types_take_the_time_of_their_own_instructions() -> None:
     """On an RTX 4090 f32 accumulators halve the rate of f16; on an H100 4 bits and FP8 are sequences, and slow."""
 
