@@ -6,6 +6,7 @@ Rooflines (`simulator.studies`) compare this work with what the chip can do in a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from isa.forms.mma import is_mma
@@ -14,13 +15,42 @@ from simulator.execute.dynamic_info import BulkFacts, CopyFacts, Fact, FetchFact
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
 from simulator.simulation.interpreter import Executed
-from simulator.simulation.report import Traffic, Work
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config
 from simulator.timing.tcgen05 import cost
 
 SHARED = "shared memory"
 PATH = "path from L2"
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Use of one memory, by one SM.
+
+    Attributes:
+        bytes: bytes moved, without what bank conflicts cost.
+        bytes_per_cycle: the most that it can move in a cycle.
+    """
+
+    bytes: int
+    bytes_per_cycle: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one SM has to do at least, for a roofline. Zero, and no memory, without a config.
+
+    Attributes:
+        fma, performed_fma: multiply-adds, as named and performed (see `Throughput`).
+        tensor_cycles: cycles for which the matrix instructions keep the SM's tensor cores busy, if nothing else holds
+            them up.
+        memories: by name, those that the config describes.
+    """
+
+    fma: float = 0.0
+    performed_fma: float = 0.0
+    tensor_cycles: float = 0.0
+    memories: dict[str, Traffic] = field(default_factory=dict)
 
 
 class MultiplyAdds(NamedTuple):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from simulator.simulation.demand import Work
 from simulator.simulation.distance import Distance, joined
 from simulator.simulation.energy import Spent, told
 from simulator.tables import Table, aligned
@@ -64,36 +65,6 @@ class Memory:
     bytes: int
     wavefronts: int
     conflicts: int
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Use of one memory, by one SM.
-
-    Attributes:
-        bytes: bytes moved, without what bank conflicts cost.
-        bytes_per_cycle: the most that it can move in a cycle.
-    """
-
-    bytes: int
-    bytes_per_cycle: float
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one SM has to do at least, for a roofline. Zero, and no memory, without a config.
-
-    Attributes:
-        fma, performed_fma: multiply-adds, as named and performed (see `Throughput`).
-        tensor_cycles: cycles for which the matrix instructions keep the SM's tensor cores busy, if nothing else holds
-            them up.
-        memories: by name, those that the config describes.
-    """
-
-    fma: float = 0.0
-    performed_fma: float = 0.0
-    tensor_cycles: float = 0.0
-    memories: dict[str, Traffic] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

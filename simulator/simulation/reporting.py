@@ -12,11 +12,11 @@ from simulator.execute.dynamic_info import MmaFacts
 from simulator.execute.tcgen05.plan import row_of
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
-from simulator.simulation.demand import multiply_adds, work_of
+from simulator.simulation.demand import Work, multiply_adds, work_of
 from simulator.simulation.energy import Counted, Spent, dynamic, over_limit, with_rest
 from simulator.simulation.exact import ExactResults
 from simulator.simulation.interpreter import Executed
-from simulator.simulation.report import Memory, Report, Throughput, Work
+from simulator.simulation.report import Memory, Report, Throughput
 from simulator.state.registers import WARP_SIZE
 from simulator.state.shared import LINE_BYTES
 from simulator.timing.config import Config

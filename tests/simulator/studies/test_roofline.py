@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import simulator
 from simulator.errors import ViewError
-from simulator.simulation.report import Report, Traffic, Work
+from simulator.simulation.demand import Traffic, Work
+from simulator.simulation.report import Report
 from simulator.studies.roofline import Point, roofline
 from simulator.studies.roofline.plot import draw, write_plot
 from simulator.timing.config import load_config
