@@ -118,30 +118,27 @@ def design_config(design: str | Path | Design) -> Config:
         raise ConfigError(
             design.path, "chip.like", f"{config.name} has no time for '{core.like}'", "another instruction"
         )
-    interval = core.interval or port_interval(core, form)
-    latency = core.latency or base.latency + max(interval - base.interval, 0)
     own = replace(
-        base, name=f"{form.hypothetical}, {base.name}", pattern=form.hypothetical, interval=interval, latency=latency,
+        base, name=f"{form.hypothetical}, {base.name}", pattern=form.hypothetical,
         row_bytes=form.k_stored * form.a_type.bits // 8, inputs=(form.a_type.name,), accumulators=(form.d_type.name,),
     )  # fmt: skip
-    return _with_class(config, own, design)
+    interval = core.interval or _interval(own, config, design)
+    latency = core.latency or base.latency + max(interval - base.interval, 0)
+    return _with_class(config, replace(own, interval=interval, latency=latency), design)
+
+
+def _interval(tensor: TensorClass, config: Config, design: Design) -> int:
+    """Cycles between two instructions: what their operands need to pass the ports of the register file, and what their
+    products need."""
+    if config.operands is None or not tensor.multiply:
+        reason = f"{config.name} does not say how registers reach its tensor pipes"
+        raise ConfigError(design.path, "chip.interval", reason, "an interval, or a config with [operands]")
+    return max(tensor.multiply, config.operands.cycles(tensor.words, config.operands.measured))
 
 
 def _with_class(config: Config, own: TensorClass, design: Design) -> Config:
     sources = {**config.sources, f"tensor {own.name}": design.core_source}
     return replace(config, name=design.name, title=design.title, tensor=(own, *config.tensor), sources=sources)
-
-
-def port_interval(core: Chip, form: MmaForm) -> int:
-    """Cycles between two instructions: what its operands need to pass the register ports, two cycles at a time, and
-    what its products need."""
-    products = form.m * form.n * form.k_stored
-    return max(2 * (operand_registers(form) // core.ports), -(-products // core.products))
-
-
-def operand_registers(form: MmaForm) -> int:
-    """Registers of a lane that the instruction reads: A, B, C and metadata."""
-    return form.a.registers + form.b.registers + form.c.registers + (1 if form.sparse else 0)
 
 
 def needs(design: str | Path | Design, tiles: tuple[tuple[int, int, int, int], ...] = TILES) -> Needs:
@@ -181,7 +178,7 @@ def need(form: MmaForm, tile: tuple[int, int, int, int], config: Config, dense: 
         shared / _WAVEFRONT * config.shared.cycles,
         moved / (config.l2.read_bytes / config.chip.sms),
         instructions / config.sm.sub_cores * plain.interval * form.k_stored / dense.k,
-        operand_registers(form),
+        times.words,
         shared,
         moved,
         metadata,

@@ -104,9 +104,7 @@ class Chip:
         instruction: the hypothetical instruction, see `isa.sparsity.forms`.
         like: the instruction with as many stored columns, whose class it takes in all that is not said here.
         dense: the dense instruction that it is compared with.
-        ports: registers of operands that two cycles read.
-        products: of stored elements, in a cycle of a sub-core.
-        interval: cycles between two of them on one sub-core; 0: what ports and multipliers need.
+        interval: cycles between two of them on one sub-core; 0: what the config's [operands] and multipliers need.
         latency: cycles until a dependent one; 0: as `like`, and as many more as its interval is longer.
     """
 
@@ -114,8 +112,6 @@ class Chip:
     instruction: str
     like: str
     dense: str
-    ports: Count
-    products: Count
     interval: Annotated[int, Between(0, 1 << 16, "cycles")] = 0
     latency: Annotated[int, Between(0, 1 << 16, "cycles")] = 0
 

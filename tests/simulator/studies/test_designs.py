@@ -14,9 +14,9 @@ from isa.sparsity.patterns import parse_pattern
 from simulator.errors import ConfigError, DesignError
 from simulator.resources import folder
 from simulator.studies import designs
-from simulator.studies.designs.chip import TILES, need, port_interval
+from simulator.studies.designs.chip import TILES, need
 from simulator.studies.designs.cost import bitmap_cost, random_mask, row_classes, stream_cost
-from simulator.studies.designs.record import Bitmap, Chip, Layer, Stream
+from simulator.studies.designs.record import Bitmap, Layer, Stream
 from simulator.studies.gemm import estimate, parse_tile
 from simulator.timing.config import load_config
 
@@ -74,13 +74,16 @@ def test_stream_counts() -> None:
 
 
 def test_ports_give_the_measured_intervals() -> None:
-    """The rule of the 1:4 design, for every class of f16 into f32 of the H100."""
-    design = designs.load_design("h100_1of4")
-    assert isinstance(design.core, Chip)
-    config = load_config("h100_sxm")
-    for opcode in ("mma.{}m16n8k8", "mma.{}m16n8k16", "mma.sp.{}m16n8k16", "mma.sp.{}m16n8k32"):
-        form = mma_form(opcode.format("sync.aligned.") + ".row.col.f32.f16.f16.f32")
-        assert port_interval(design.core, form) == config.tensor_cycles(form)
+    """The rule that gives the interval of 1:4, for every class of the H100, the H800 and the A100 that has a part for
+    products. Registers are those of the forms."""
+    for config in map(load_config, ("h100_sxm", "h800_pcie", "a100")):
+        assert config.operands is not None
+        for tensor in (tensor for tensor in config.tensor if tensor.multiply):
+            assert max(tensor.multiply, config.operands.cycles(tensor.words, 2)) == tensor.interval, tensor.name
+    form = mma_form("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32")
+    tensor = load_config("h100_sxm").tensor_class(form)
+    assert tensor is not None
+    assert tensor.words == form.a.registers + form.b.registers + form.c.registers + 1
 
 
 def test_a_chip_with_one_instruction_more() -> None:
