@@ -81,9 +81,9 @@ def test_ports_give_the_measured_intervals() -> None:
         for tensor in (tensor for tensor in config.tensor if tensor.multiply):
             assert max(tensor.multiply, config.operands.cycles(tensor.words, 2)) == tensor.interval, tensor.name
     form = mma_form("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32")
-    tensor = load_config("h100_sxm").tensor_class(form)
-    assert tensor is not None
-    assert tensor.words == form.a.registers + form.b.registers + form.c.registers + 1
+    known = load_config("h100_sxm").tensor_class(form)
+    assert known is not None
+    assert known.words == form.a.registers + form.b.registers + form.c.registers + 1
 
 
 def test_a_chip_with_one_instruction_more() -> None:
