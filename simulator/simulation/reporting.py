@@ -96,8 +96,8 @@ def _energy(config: Config, program: Program, executed: Executed, conflicts: int
 
 
 def _over(config: Config | None, spent: Spent | None, seconds: float, chips: float) -> list[str]:
-    """A warning about more power than the chip may take."""
-    if config is None or spent is None or not seconds:
+    """A warning about more power than the chip may take, where its energies are not assumed."""
+    if config is None or spent is None or not seconds or config.status("energy") == "assumed":
         return []
     text = over_limit(config, spent.nj / 1e9 / seconds * chips)
     return [text] if text else []

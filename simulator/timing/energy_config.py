@@ -27,6 +27,7 @@ class TensorEnergy:
     """`[[energy.tensor]]`: nanojoules of one matrix instruction of a warp, with all that goes with it.
 
     Attributes:
+        name: reports and keys use it.
         sparse, row_bytes, inputs, accumulators: which instructions, as in `[[tensor]]`; M is 16.
         nj: with zeros, with random operands.
     """

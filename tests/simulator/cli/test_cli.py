@@ -83,7 +83,7 @@ def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
         (("run", "digits/e4m3", "--config", "a100"), ("e4m3.trace:86", "sm_80", "a100", "sm_89")),
         (("run", "digits/f16", "--output", "/nowhere/at/all/x.npz"), ("/nowhere/at/all/x.npz", "cannot be written")),
         (("decode", "mov.b32 %r0, 1;", "--target", "sm_12"), ("sm_12", "sm_90")),
-        (("validate", "--config", "jetson_thor"), ("jetson_thor", "h100_sxm")),
+        (("validate", "--config", "jetson_thor", "--set", "name=own"), ("own", "h100_sxm")),
         (("validate", "--config", "a100", "--group", "uniform"), ("uniform", "sun22-round")),
         (("validate", "--config", "a100", "--worst", "-1"), ("--worst -1", "0 or more")),
         (("validate", "--config", "a100", "--plot", "x.gif"), ("x.gif", ".png")),

@@ -387,11 +387,11 @@ def test_formats(tcsim: Tcsim) -> None:
     assert {"label", "warps", "measured", "simulated", "error"} <= group["rows"][0].keys()
     code, out, _ = tcsim(*QUICK, "--format", "csv")
     rows = list(csv.DictReader(out.splitlines()))
-    assert len(rows) == 45
+    assert len(rows) == 58
     assert all(abs(float(r["simulated"]) / float(r["measured"]) - 1 - float(r["error"])) < 1e-3 for r in rows)
     code, out, _ = tcsim(*QUICK, "--worst", "1")
     assert "rtx4090 luo25-throughput" in out.splitlines()[2]
-    assert out.count("worst rows") == 3
+    assert out.count("worst rows") == 4
 
 
 def test_a_config_of_ones_own(tcsim: Tcsim, tmp_path: Path) -> None:
@@ -410,8 +410,8 @@ def test_a_config_of_ones_own(tcsim: Tcsim, tmp_path: Path) -> None:
 
 
 def test_nothing_to_compare_with() -> None:
-    with pytest.raises(ConfigError, match="no measured or published rows of jetson_thor") as caught:
-        list(validate("jetson_thor"))
+    with pytest.raises(ConfigError, match="no measured or published rows of own") as caught:
+        list(validate(load_config("jetson_thor", ("name=own",))))
     assert "h100_sxm" in str(caught.value)
 
 
@@ -499,7 +499,7 @@ def test_progress(tcsim: Tcsim, monkeypatch: pytest.MonkeyPatch) -> None:
         code, out, err = tcsim(*QUICK, "--format", "csv", "--workers", workers)
         assert (code, out) == (0, quiet)
         assert "tcsim: [" in err
-        assert all(f"] {done} of 3 groups, about " in err for done in (0, 1, 2))
+        assert all(f"] {done} of 4 groups, about " in err for done in (0, 1, 2, 3))
         assert err.endswith(" left\x1b[K\r\x1b[K")
         assert "\n" not in err
 

@@ -14,6 +14,7 @@ from isa.forms.tcgen05_rows import KIND_ROWS
 from simulator import ConfigError, load_config
 from simulator.resources import folder
 from simulator.timing.config import STATUSES, Config, config_names
+from simulator.timing.energy_config import TensorEnergy
 from simulator.timing.tables import POLICIES, TensorClass
 from simulator.timing.tcgen05_config import Kind, Shape, Sparse
 from tests.support.cases import over
@@ -26,9 +27,14 @@ TABLES = ("chip", "sm", "issue", "loop", "alu", "barrier", "shared")
 def optional_tables(config: Config) -> set[str]:
     return {
         name
-        for name in ("memory", "mbarrier", "l2", "hbm", "launch", "operands", "sequences")
+        for name in ("memory", "mbarrier", "l2", "hbm", "launch", "operands", "sequences", "energy")
         if getattr(config, name) is not None
     }
+
+
+def own_energies(config: Config) -> tuple[TensorEnergy, ...]:
+    """Rows of [[energy.tensor]] in the config's own file; others scale those of another config."""
+    return config.energy.tensor if config.energy is not None and config.status("energy") == "measured" else ()
 
 
 @over("name", config_names())
@@ -38,7 +44,8 @@ def test_shipped(name: str) -> None:
     assert config == load_config(folder("configs") / f"{name}.toml")
     assert (config.name, config.target) == (name, parse_target(config.target))
     assert set(config.sources) - set(OPTIONAL) == {
-        *TABLES, *(f"tensor {c.name}" for c in config.tensor), *tcgen05_tables(config), *optional_tables(config)
+        *TABLES, *(f"tensor {c.name}" for c in config.tensor), *tcgen05_tables(config), *optional_tables(config),
+        *(f"energy tensor {c.name}" for c in own_energies(config)),
     }  # fmt: skip
     for table, source in config.sources.items():
         assert config.status(table) in STATUSES
