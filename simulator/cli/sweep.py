@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Runs a sweep: configs and any of their keys, crossed with traces, GEMMs or lists of layers; a row of a table for each
-point. FILE is a TOML file, the name of a sweep that comes with tcsim (small, operand_port, llama3_8b, cusparselt), or a
-table that a sweep wrote (.csv, .parquet), to draw it again.
+point. FILE is a TOML file, the name of a sweep that comes with tcsim (small, operand_port, pays_size,
+...: docs/sweep.md), or a table that a sweep wrote (.csv, .parquet), to draw it again.
 
 An interrupted sweep continues where it stopped: points are kept beside the output until all are there.
 docs/sweep.md has the whole story. Exit code 1: some points have no answer; the column `error` says why.

@@ -302,7 +302,8 @@ def _following(tile: Tile, k: int, chip: Config, places: int, first: int) -> int
     each place begins by an equal part of a CTA later than the one before."""
     taken = first
     if places > 1:
-        stagger = first // places // max(chip.loop.minimum, 1)
+        turn = max(chip.loop.minimum, chip.alu.latency)  # of an empty loop, whose sum waits for itself
+        stagger = first // places // turn
         one, two = (_run(tile, k, chip, places, chip.chip.sms, rounds, stagger).cycles for rounds in (1, 2))
         taken = two - one
     return taken + (chip.launch.cta_cycles if chip.launch is not None else 0)
@@ -327,20 +328,34 @@ def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
     return -(-sum(dram_bytes(tile, m, n, k, chip)) // chip.hbm.bytes)
 
 
-def dram_bytes(tile: Tile, m: int, n: int, k: int, chip: Config, *, own: bool = False) -> tuple[int, int]:
+def dram_bytes(
+    tile: Tile, m: int, n: int, k: int, chip: Config, *, own: bool = False, rows: bool = False
+) -> tuple[int, int]:
     """Bytes that come from and go to device memory: operands once if they fit into L2, else what each wave touches;
-    results once. With `own` L2 holds as many copies of a line as `[energy]` says, and has room for less."""
+    results once. CTAs are taken in blocks of a wave as near to squares as pays, as libraries order theirs.
+
+    Args:
+        own: L2 holds as many copies of a line as `[energy]` says, and has room for less.
+        rows: CTAs are taken row by row, as the kernels of tests/hardware/gemm take theirs.
+    """
     assert chip.l2 is not None
-    a = m // tile.bm * (k // tile.bk) * (tile.bm * tile.row_a + tile.bytes_e)
-    b = n * (k // tile.bk) * tile.row_b
-    operands = a + b
+    down, across = m // tile.bm, n // tile.bn
+    of_row = k // tile.bk * (tile.bm * tile.row_a + tile.bytes_e)
+    of_column = k // tile.bk * tile.bn * tile.row_b
+    operands = down * of_row + across * of_column
     copies = chip.energy.l2_copies if own and chip.energy is not None else 1
     if operands > chip.l2.capacity // copies:
-        across = n // tile.bn
         slots = chip.chip.sms * occupancy(tile, chip)
-        rows, waves = min(-(-slots // across), m // tile.bm), -(-(m // tile.bm) * across // slots)
-        operands = waves * (rows * tile.bm * a // m + min(slots, across) * tile.bn * b // n)
+        row_by_row = min(-(-slots // across), down)
+        most = -(-down * across // slots) * (row_by_row * of_row + min(slots, across) * of_column)
+        operands = most if rows else max(min(most, _in_blocks(down, across, slots, of_row, of_column)), operands)
     return operands, tile.bytes_d * m * n
+
+
+def _in_blocks(down: int, across: int, slots: int, of_row: int, of_column: int) -> int:
+    """Bytes of operands that blocks of `slots` CTAs touch, one block after the other, in the best form of a block."""
+    forms = ((high, min(-(-slots // high), across)) for high in range(1, min(down, slots) + 1))
+    return min(-(-down // high) * -(-across // wide) * (high * of_row + wide * of_column) for high, wide in forms)
 
 
 def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, cycles: int) -> dict[str, float]:

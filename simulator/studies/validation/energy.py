@@ -39,7 +39,8 @@ def gemm_rows(config: Config, short: bool) -> list[Row]:
         tile, k = tile_of(line["variant"])
         sizes = int(line["size"]), int(line["size"]), k
         chip = replace(config, chip=replace(config.chip, clock_mhz=float(line["mhz"])))
-        moved = dram_bytes(tile, *sizes, chip, own=True) if sizes[0] == _K else (0, 0)  # the smaller stay in L2
+        stays = sizes[0] != _K  # the smaller stay in L2
+        moved = (0, 0) if stays else dram_bytes(tile, *sizes, chip, own=True, rows=True)
         energy = spent(
             tile, sizes, chip, _active(config, tile, line["content"]), float(line["microseconds"]) / 1e6, moved
         )

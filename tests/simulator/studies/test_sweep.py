@@ -109,7 +109,8 @@ def test_layers_that_come_with_tcsim_add_up_to_their_networks() -> None:
 
 def test_sweeps_that_come_with_tcsim_can_be_asked() -> None:
     counts = {path.stem: sweep_of(path.stem).count for path in (ROOT / "configs" / "sweeps").glob("*.toml")}
-    assert counts == {"cusparselt": 40, "llama3_8b": 48, "operand_port": 27, "small": 6}
+    studies = {"energy_2of4": 8, "llama3_8b_chips": 192, "operand_port": 16, "pays_size": 35, "pays_tile": 16}
+    assert counts == {"cusparselt": 40, "llama3_8b": 48, "small": 6} | studies
 
 
 def test_ranges_zipped_axes_and_a_million_points() -> None:

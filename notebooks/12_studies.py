@@ -1,0 +1,117 @@
+# %% [markdown]
+# # 12. When does 2:4 pay?
+#
+# **From which size on does 2:4 pay on a chip, what bounds it, and would a second operand port help?**
+#
+# Twice the multiplications are on the data sheet; users report a gain of 20 %. You will be able to
+#
+# * run a sweep from a dictionary and read its table;
+# * say from which K on 2:4 pays, and what binds before and after;
+# * tell whether one change of a chip is enough, or several are needed together.
+#
+# The full answers, for more chips, stand in [docs/studies.md](../docs/studies.md).
+
+# %%
+import matplotlib.pyplot as plt
+
+from simulator import sweep
+
+plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
+base = {"type": "f16", "tile": "128x128", "stages": 3, "m": 2048, "n": 2048}
+sizes = sweep.run(
+    base
+    | {
+        "config": ["h100_sxm", "rtx4090"],
+        "k": [128, 512, 2048, 8192],
+        "relative": {"sparse": False},
+    },
+    workers=1,
+)
+print(sizes[["config", "k", "time_us", "speedup", "bound"]].round(2).to_string())
+
+# %%
+figure, axes = plt.subplots(figsize=(5, 3), layout="constrained")
+for config, rows in sizes.groupby("config"):
+    axes.plot(rows["k"], rows["speedup"], "o-", label=config)
+axes.set_xscale("log", base=2)
+axes.set(xlabel="K", ylabel="dense time / 2:4 time", ylim=(0.9, 2.1))
+axes.axhline(2, color="grey", linestyle=":")
+axes.legend()
+plt.show()
+
+# %% [markdown]
+# A short K is stores, launch and prologue, which 2:4 does not shorten. A long K shows what the chip lets through: the
+# RTX 4090's tensor cores are slow enough with f32 accumulators that nothing else is in the way; the H100's `mma.sp`
+# has at most 1.5 times the rate of its `mma` (6 cycles for K = 16, 8 for K = 32).
+#
+# ## A second operand port
+#
+# Those 8 cycles would be 4 with twice the read ports (`operands.registers`, an inference, see `docs/configs.md`). Is
+# that enough?
+
+# %%
+ports = sweep.run(
+    base
+    | {
+        "config": "h100_sxm",
+        "k": 8192,
+        "operands.registers": [2, 4],
+        "shared.wavefronts": [1, 2],
+        "l2.read_bytes": ["x1", "x2"],
+    },
+    workers=1,
+)
+keys = ["operands.registers", "shared.wavefronts", "l2.read_bytes"]
+print(ports[[*keys, "time_us", "tensor_share", "bound"]].round(2).to_string())
+
+# %%
+figure, axes = plt.subplots(figsize=(5, 3), layout="constrained")
+names = [" ".join(str(row[key]) for key in keys) for _, row in ports.iterrows()]
+axes.barh(names, ports["time_us"], color="tab:blue")
+axes.set(xlabel="time of 2:4 (us)", ylabel="ports, wavefronts, L2")
+axes.invert_yaxis()
+plt.show()
+
+# %% [markdown]
+# The port frees the tensor pipe, and then shared memory and L2 bind.
+#
+# ## Exercises
+#
+# **1.** With accumulators of f16 the RTX 4090's tensor cores are twice as fast. Predict: does its speed-up at
+# K = 8192 rise or fall?
+#
+# <details><summary>Answer</summary>
+#
+# It falls: the tensor pipe was what bound, and now more of the time goes to L2, which 2:4 relieves of half of A and of
+# nothing of B.
+# </details>
+
+# %%
+half = sweep.run(
+    base
+    | {
+        "config": "rtx4090",
+        "accumulator": "f16",
+        "k": 8192,
+        "relative": {"sparse": False},
+    },
+    workers=1,
+)
+full = sizes[(sizes["config"] == "rtx4090") & (sizes["k"] == 8192)]
+print("into f32", full["speedup"].round(2).tolist(), full["bound"].tolist())
+print("into f16", half["speedup"].round(2).tolist(), half["bound"].tolist())
+assert half["speedup"].iloc[0] < full["speedup"].iloc[0]
+
+# %% [markdown]
+# **2.** From which K on does 2:4 gain 1.4 on the RTX 4090?
+#
+# <details><summary>Answer</summary>
+#
+# Of the sizes above, the first is 2,048: at 512 device memory and the launch still take most of the time.
+# </details>
+
+# %%
+card = sizes[sizes["config"] == "rtx4090"]
+first = card[card["speedup"] > 1.4]["k"].min()
+print("from K =", first)
+assert card[card["k"] < first]["speedup"].max() < 1.4
