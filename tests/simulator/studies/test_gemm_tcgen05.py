@@ -14,6 +14,7 @@ from isa import IsaError
 from simulator.studies.gemm import Tile, estimate, tile_for
 from simulator.studies.gemm.tcgen05 import Tcgen05Tile, global_images, parse_tcgen05_tile, tcgen05_trace
 from simulator.studies.gemm.tcgen05.tile import KIND_OF, kinds_of
+from tests.support.cases import PROGRAMS
 
 NUMPY: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "s8": np.int8, "u8": np.uint8,
@@ -22,6 +23,14 @@ NUMPY: dict[str, Any] = {
 }  # fmt: skip
 FACTORS = {"ue8m0": {0.5: 126, 1.0: 127, 2.0: 128}, "ue4m3": {0.5: 0x30, 1.0: 0x38, 2.0: 0x40}}
 EVERY = [(name, kind, sparse) for name in KIND_OF for kind in kinds_of(name) for sparse in (True, False)]
+SIZES, LOOPS = ("128x96", "128x256", "256x128", "256x256", "256x192"), [(1, 1), (2, 3)]
+PARTS = [
+    (*what, size, LOOPS if PROGRAMS >= 1000 else LOOPS[number % 2 :][:1])
+    for number, what in enumerate(EVERY)
+    for place, size in enumerate(SIZES)
+    if PROGRAMS >= 1000 or place == number % len(SIZES)
+]
+"""Each kind with one size and loop in turn; with TCSIM_PROGRAMS=1000 all of them."""
 FEW = [("f16", "f16", True), ("s8", "i8", False), ("e2m3", "mxf8f6f4", True), ("e2m1", "mxf4nvf4", True)]
 
 
@@ -125,10 +134,11 @@ def test_tiles_that_are_none(text: str, how: dict[str, Any], reason: str) -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("size", ["128x96", "128x256", "256x128", "256x256", "256x192"])
-@pytest.mark.parametrize(("name", "kind", "sparse"), EVERY)
-def test_every_product(tmp_path: Path, name: str, kind: str, sparse: bool, size: str) -> None:
-    for rows, rounds in ((1, 1), (2, 3)):
+@pytest.mark.parametrize(("name", "kind", "sparse", "size", "loops"), PARTS)
+def test_every_product(
+    tmp_path: Path, name: str, kind: str, sparse: bool, size: str, loops: list[tuple[int, int]]
+) -> None:
+    for rows, rounds in loops:
         first = parse_tcgen05_tile(size, name, kind=kind, sparse=sparse)
         bk = first.bk // 2 * rows if sparse else first.bk * rows
         tile = parse_tcgen05_tile(f"{size}x{bk}", name, kind=kind, sparse=sparse)

@@ -268,7 +268,7 @@ def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    spec = {"m": 256, "n": 256, "k": {"from": 64, "to": 3200, "step": 64}}
+    spec = {"m": 64, "n": 64, "tile": "64x64", "k": {"from": 64, "to": 1536, "step": 64}}
     plain, output = tmp_path / "plain.csv", tmp_path / "dask.csv"
     execute(spec, plain, workers=1)
     with distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster:

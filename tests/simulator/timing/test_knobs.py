@@ -13,7 +13,7 @@ from simulator.timing.engine import executions
 from simulator.views.timeline import Timeline
 from simulator.views.timeline.tracks import tracks
 from tests.simulator.timing.test_compiled_engine import check
-from tests.support.cases import case_of, exhaustive, over
+from tests.support.cases import PROGRAMS, case_of, exhaustive, over
 from tests.support.random_traces import random_trace
 
 BODY = {
@@ -164,7 +164,7 @@ def test_both_engines() -> None:
 
 @pytest.mark.skipif(not compiled.available(), reason="there is no compiled kernel")
 @exhaustive
-@pytest.mark.parametrize("first", range(0, 200, 50))
+@pytest.mark.parametrize("first", range(0, min(PROGRAMS, 200), 50))
 def test_both_engines_more(first: int) -> None:
     for number in range(first, first + 50):
         check_variant(number, 1000 + number)
