@@ -313,7 +313,7 @@ def test_the_command_multiplies_matrices(tcsim: Tcsim, tmp_path: Path) -> None:
         (*given,),
         (*given[2:],),
         (*given, "--prune", "no"),
-        (*given, "--dense", "--config", "rtx4090"),
+        (*given, "--dense", "--config", "rtx4090", "--stages", "4"),
         (*given, "--dense", "--relu", "--gelu"),
         ("--relu",),
         (*given, "--dense", "--output", "y.txt"),
