@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from isa.errors import UndefinedBehavior
 from isa.fragments.metadata import CODE_BITS, Metadata
-from isa.sparsity.patterns import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR
+from isa.patterns import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR
 from isa.types import Bits
 
 

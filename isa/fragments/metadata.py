@@ -6,7 +6,7 @@ A code is 4 bits for one chunk of one row of A: `lo` = bits 1..0 and `hi` = bits
     4:8 in pairs    chunk of 8 columns, 4 stored: elements 0, 1 are pair lo, elements 2, 3 are pair hi
     1:2 (tf32)      chunk of 2 columns, 1 stored: 0b0100 is column 0, 0b1110 is column 1
 
-These are rows of the table `isa.sparsity.patterns`, which has other patterns, too.
+These are rows of the table `isa.patterns`, which has other patterns, too.
 
 Sources: PTX ISA 9.0, 9.7.14.6.1 (sparse matrix storage) and 9.7.14.6.2.* (who holds the metadata); lanes, bits and the
 effect of all 16 codes measured on an NVIDIA H100 80GB, November 2026.
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from isa.errors import IsaError
 from isa.mapping import Digit, Mapping
-from isa.sparsity.patterns import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR, Sparsity
+from isa.patterns import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR, Sparsity
 from isa.types import Bits, ElementType, pack, unpack
 
 __all__ = [

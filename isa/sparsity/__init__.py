@@ -1,2 +1,2 @@
-"""Sparsity patterns as data: the table (`patterns`), matrices as they store them (`storage`), and the fragments of
-matrix instructions that no chip has (`forms`)."""
+"""What follows from the table of sparsity patterns (`isa.patterns`): matrices as they store them (`storage`), and the
+fragments of matrix instructions that no chip has (`forms`)."""

@@ -20,7 +20,7 @@ from isa.forms.mma_rows import MmaRow
 from isa.forms.record import Role, Shape, Time
 from isa.fragments.metadata import Metadata, metadata_operand
 from isa.fragments.registers import Fragment, a_fragment, accumulator_fragment, b_fragment
-from isa.sparsity.patterns import Sparsity, parse_pattern
+from isa.patterns import Sparsity, parse_pattern
 from isa.targets import Availability
 from isa.types import MATRIX_TYPES
 

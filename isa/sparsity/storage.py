@@ -18,7 +18,7 @@ from isa.fragments.metadata import stored_columns
 from isa.fragments.sparsity import Mask, is_zero, keep, weights
 from isa.fragments.sparsity import compress as compress_chunks
 from isa.fragments.sparsity import expand as expand_chunks
-from isa.sparsity.patterns import NestedSparsity, Pattern, Sparsity, Unstructured, VectorSparsity, parse_pattern
+from isa.patterns import NestedSparsity, Pattern, Sparsity, Unstructured, VectorSparsity, parse_pattern
 from isa.types import Bits, ElementType
 
 Integers = NDArray[np.int64]

@@ -96,7 +96,7 @@ def _designs() -> Table:
 
 
 def _patterns() -> Table:
-    from isa.sparsity.patterns import PATTERNS, Sparsity, Unstructured
+    from isa.patterns import PATTERNS, Sparsity, Unstructured
 
     return Table.of(
         {

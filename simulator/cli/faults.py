@@ -191,8 +191,8 @@ def _replay(options: argparse.Namespace) -> str:
 
 def _report(options: argparse.Namespace) -> str:
     from simulator.files import complete
+    from simulator.studies.faults import report
     from simulator.studies.faults.summary import summarise
-    from simulator.views.faults import report
 
     format = format_of(options.output, options.format, _REPORTS)
     summary = summarise(options.results)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from isa import MmaForm
 from isa.forms.mma import mma_forms
-from isa.sparsity.patterns import PATTERNS
+from isa.patterns import PATTERNS
 from isa.types import MATRIX_TYPES
 from simulator.toml_tables import Between, Choice
 

@@ -9,7 +9,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.sparsity.patterns import Pattern, Sparsity, Unstructured
+from isa.patterns import Pattern, Sparsity, Unstructured
 from simulator.errors import DesignError
 from simulator.studies.designs.record import Bitmap, Layer, Stream, Tiles
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from isa.errors import IsaError
-from isa.sparsity.patterns import Pattern, parse_pattern
+from isa.patterns import Pattern, parse_pattern
 from simulator.resources import folder
 from simulator.toml_tables import Between, Choice, Tables, read_toml
 
@@ -131,7 +131,7 @@ class Case:
     """`[[case]]`: a pattern of A, and what the design's authors say of it.
 
     Attributes:
-        pattern: see `isa.sparsity.patterns`, or "dense".
+        pattern: see `isa.patterns`, or "dense".
         b: what B has: "dense", or a density such as "u0.4".
         compresses_b: whether B is stored as a bitmap and values.
         layers: for which layers; all unless given.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import isa
 from isa.fragments.metadata import CODE_BITS
 from isa.fragments.registers import WARP_SIZE
+from isa.patterns import PATTERNS, Sparsity, parse_pattern
 from isa.sparsity.forms import pattern_form
-from isa.sparsity.patterns import PATTERNS, Sparsity, parse_pattern
 from isa.sparsity.storage import compress, expand, mask, rows_of
 from isa.types import element_type
 

@@ -11,8 +11,8 @@ from simulator.errors import ConfigError, TraceError
 from simulator.faults.campaign import read_campaign
 from simulator.faults.run import subject_of
 from simulator.faults.table import read_blocks, read_head
+from simulator.studies.faults import report
 from simulator.studies.faults.summary import summarise
-from simulator.views.faults import report
 from simulator.views.faults.replay import fault_of, replay, text
 from tests.support.cases import alike, over
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isa.patterns import parse_pattern
 from isa.ptx.opcodes import mma_form
 from isa.sparsity.forms import pattern_form
-from isa.sparsity.patterns import parse_pattern
 from simulator.errors import ConfigError, DesignError
 from simulator.resources import folder
 from simulator.studies import designs
