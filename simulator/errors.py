@@ -5,6 +5,9 @@ All of them derive from `Error`, which is defined in `isa.errors`, because `isa`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 from isa.errors import Error, IsaError, UndefinedBehavior
 
 __all__ = [
@@ -17,6 +20,7 @@ __all__ = [
     "UndefinedBehavior",
     "ViewError",
     "check_option",
+    "did_you_mean",
 ]
 
 
@@ -75,6 +79,17 @@ class DeadlockError(Error, RuntimeError):
 
     def __str__(self) -> str:
         return f"deadlock: {self.reason}"
+
+
+def did_you_mean(asked: str, known: Iterable[str], before: str = "") -> str:
+    """What an error adds about a name that does not exist: ", did you mean 'NEAREST'?", or nothing if none is near.
+
+    Args:
+        known: the names that exist.
+        before: what stands in front of the name that is meant.
+    """
+    near = get_close_matches(asked, list(known), 1)
+    return f", did you mean '{before}{near[0]}'?" if near else ""
 
 
 def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:

@@ -27,13 +27,12 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
 _LARGEST = 2**63 - 1
@@ -90,9 +89,7 @@ class Tables:
         legal = tuple(keys)
         for key in values:
             if key not in legal:
-                near = get_close_matches(key, legal, 1)
-                hint = f", did you mean '{near[0]}'?" if near else ""
-                self.fail(_join(where, key), f"unknown key{hint}", ", ".join(legal))
+                self.fail(_join(where, key), f"unknown key{did_you_mean(key, legal)}", ", ".join(legal))
 
     def find(self, where: str) -> Any:
         """The value at a dotted path; None if there is none."""
@@ -189,9 +186,9 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
         raise ConfigError(str(path), "", reason, f"TOML, see {guide}") from None
     except (OSError, ValueError) as error:
         names = sorted(file.stem for file in shipped.glob("*.toml"))
-        near = [known for known in names if known.startswith(str(name))] or get_close_matches(str(name), names, 1)
+        begun = [known for known in names if known.startswith(str(name))]
         why = getattr(error, "strerror", None) or error
-        hint = f", did you mean '{near[0]}'?" if near else ""
+        hint = f", did you mean '{begun[0]}'?" if begun else did_you_mean(str(name), names)
         legal = f"{', '.join(names)}, or the path of a TOML file"
         raise ConfigError(str(name), "", f"no such {what}{hint} ({why})", legal) from None
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, did_you_mean
 from simulator.timing.config import resolve
 from simulator.timing.config_layers import is_rows, toml_value
 from simulator.timing.config_overrides import Overrides
@@ -70,10 +69,12 @@ def select(found: Sequence[Entry], keys: Sequence[str], label: str) -> list[Entr
         mine = {entry.key for entry in found if _addresses(key, entry.key)}
         if not mine:
             known = dict.fromkeys(name for e in found for name in (e.key, e.table, e.table.split(".", 1)[0]))
-            near = get_close_matches(key, known, 1)
-            hint = f", did you mean '{near[0]}'?" if near else ""
             tables = ", ".join(dict.fromkeys(entry.key.split(".", 1)[0] for entry in found))
-            raise ConfigError(label, key, f"unknown key{hint}", f"TABLE, TABLE.KEY or TABLE.ROW.KEY; tables: {tables}")
+            reason, legal = (
+                f"unknown key{did_you_mean(key, known)}",
+                f"TABLE, TABLE.KEY or TABLE.ROW.KEY; tables: {tables}",
+            )
+            raise ConfigError(label, key, reason, legal)
         chosen |= mine
     return [entry for entry in found if not keys or entry.key in chosen]
 

@@ -23,11 +23,10 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, did_you_mean
 from simulator.toml_tables import Tables, read_toml, slug
 
 GUIDE = "docs/configs.md"
@@ -128,10 +127,9 @@ class _Merge:
             if row.get("remove") is True:
                 self.gone(f"{place}.remove", row, name in known)
             if name not in known and "source" not in row:
-                near = get_close_matches(name, [str(other) for other in known], 1)
-                hint = f", did you mean '{near[0]}'?" if near else ""
-                legal = f"{'; '.join(str(other) for other in known)}; or a new row with all its keys and a source"
-                self.layer.fail(f"{place}.name", f"the base has no row '{name}'{hint}", legal)
+                names = [str(other) for other in known]
+                legal = f"{'; '.join(names)}; or a new row with all its keys and a source"
+                self.layer.fail(f"{place}.name", f"the base has no row '{name}'{did_you_mean(name, names)}", legal)
             changes[name] = row
         new = [(number, dict(row)) for number, row in enumerate(own) if row["name"] not in known]
         kept = [row for row in base if changes.get(row.get("name"), {}).get("remove") is not True]

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, did_you_mean
 from simulator.timing.config_layers import changed_source, copied, is_rows, toml_value
 from simulator.toml_tables import Tables, slug
 
@@ -163,8 +162,8 @@ def _step(tables: Tables, key: str, where: str, node: Any, part: str) -> list[tu
 def _no_row(tables: Tables, key: str, where: str, rows: list[Any], part: str) -> NoReturn:
     slugs = [slug(str(row.get("name", ""))) for row in rows]
     words = [name.split("_") for name in slugs]
-    near = get_close_matches(part, dict.fromkeys("_".join(w[:n]) for w in words for n in range(1, len(w) + 1)), 1)
-    hint = f", did you mean '{where}.{near[0]}'?" if near else ""
+    beginnings = dict.fromkeys("_".join(w[:n]) for w in words for n in range(1, len(w) + 1))
+    hint = did_you_mean(part, beginnings, f"{where}.")
     _fail(tables.path, key, f"no row '{part}' of {where}{hint}", ", ".join(slugs))
 
 
@@ -172,8 +171,7 @@ def _unknown(tables: Tables, key: str) -> NoReturn:
     """Raises ConfigError for a key that leads nowhere; names the nearest."""
     known = list(_keys("", tables.values))
     same_end = [name for name in known if name.split(".")[-1] == key.rsplit(".", maxsplit=1)[-1]]
-    near = get_close_matches(key, known, 1) or same_end
-    hint = f", did you mean '{near[0]}'?" if near else ""
+    hint = did_you_mean(key, known) or (f", did you mean '{same_end[0]}'?" if same_end else "")
     legal = f"TABLE.KEY, with TABLE one of {', '.join(_names(tables.values))}; 'tcsim config' lists keys"
     _fail(tables.path, key, f"unknown key{hint}", legal)
 

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, NoReturn
 
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, did_you_mean
 from simulator.studies.gemm.tile import LARGEST, STAGES, types
 from simulator.toml_tables import Between, Choice, WrongValueError, convert, legal_values
 
@@ -67,9 +66,8 @@ def kinds_of(key: str) -> list[str]:
 
 def unknown(place: str, key: str, legal: list[str]) -> NoReturn:
     """Raises ConfigError for a key that does not exist; it names the nearest."""
-    near = get_close_matches(key, legal, 1)
-    hint = f", did you mean '{near[0]}'?" if near else ""
-    raise ConfigError(place, key, f"unknown key{hint}", f"{', '.join(legal)}, or a key of a config (with a dot)")
+    reason = f"unknown key{did_you_mean(key, legal)}"
+    raise ConfigError(place, key, reason, f"{', '.join(legal)}, or a key of a config (with a dot)")
 
 
 def check_value(place: str, key: str, value: Any) -> Any:

@@ -7,11 +7,10 @@ pixels or tokens). Lists that come with tcsim are named without a path: `resnet5
 from __future__ import annotations
 
 import csv
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, did_you_mean
 from simulator.resources import folder
 from simulator.studies.sweep.keys import GEMM, KINDS, check_value
 from simulator.tables import read_rows
@@ -36,10 +35,8 @@ def read_layers(name: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]
     try:
         rows = read_rows(path)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        near = get_close_matches(name, shipped(), 1)
-        hint = f", did you mean '{near[0]}'?" if near else ""
         legal = f"{', '.join(shipped())}, or the path of a CSV file with the columns m, n, k"
-        reason = f"no such list of layers{hint} ({getattr(error, 'strerror', None) or error})"
+        reason = f"no such list of layers{did_you_mean(name, shipped())} ({getattr(error, 'strerror', None) or error})"
         raise ConfigError(name, "layers", reason, legal) from None
     columns = tuple(rows[0]) if rows else ()
     missing = [size for size in SIZES if size not in columns]

@@ -9,12 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.errors import ViewError
+from simulator.errors import ViewError, did_you_mean
 from simulator.studies.sweep.evaluate import COLUMNS
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 MORE_IS_BETTER = ("tflops", "tflops_per_watt", "speedup")
 """Columns of which more is better; of all others less is."""
-_ANSWERS = {*COLUMNS, "energy_j", "energy_nj", "power_w", "edp_js", "tflops_per_watt"}
 
 
 def better(column: str) -> tuple[str, bool]:
@@ -59,14 +57,13 @@ def numbers(frame: DataFrame, column: str) -> Any:
 def check_column(frame: DataFrame, column: str) -> None:
     """ViewError, with the nearest name, for a column that the table does not have."""
     if column not in frame.columns:
-        near = get_close_matches(column, map(str, frame.columns), 1)
-        hint = f", did you mean '{near[0]}'?" if near else ""
-        raise ViewError(f"no column '{column}'{hint}", ", ".join(map(str, frame.columns)))
+        names = list(map(str, frame.columns))
+        raise ViewError(f"no column '{column}'{did_you_mean(column, names)}", ", ".join(names))
 
 
 def keys_of(frame: DataFrame) -> list[str]:
     """The columns of the question that have more than one value."""
-    return [name for name in frame.columns if name not in _ANSWERS and frame[name].astype(str).nunique() > 1]
+    return [name for name in frame.columns if name not in COLUMNS and frame[name].astype(str).nunique() > 1]
 
 
 def pareto(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
