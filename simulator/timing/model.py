@@ -108,7 +108,6 @@ class TimedOperation:
         result_from, result_until, ports, spare: of its `TensorClass`.
         reading: cycles for which it takes ports of the register file that tensor pipes share.
         shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
-        written_stall: as `stall`, where the machine code is known that stands for the operation: what it says; else 0.
         stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first
             `operand_stall` of them for operands of the next instruction, the rest for `stall_reason`.
         compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation;
@@ -146,7 +145,6 @@ class TimedOperation:
     reading: int = 0
     spare: int = 0
     shortest_stall: int = 1
-    written_stall: int = 0
     stall: int = 1
     operand_stall: int = 1
     stall_reason: StallReason = StallReason.ISSUED

@@ -40,10 +40,6 @@ def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> Non
         else:
             block.add(item)
     block.close(branch=False)
-    for item in items:
-        if isinstance(item, TimedOperation) and item.written_stall:
-            item.stall, item.compare = item.written_stall, 0
-            item.operand_stall = min(item.operand_stall, item.stall)
 
 
 def extra(config: Config, producer: Unit, consumer: Unit) -> int:

@@ -132,7 +132,8 @@ class Loop:
                     item.unread = wait
                 else:
                     item.reads = (*item.reads, *wait)
-            _write_stalls(timed, part.stalls, config)
+            if part.stalls:
+                _write_stalls(timed, part.stalls, config)
             codes.append(timed)
         return TimedParts(config, self, tuple(codes), numbering.total)
 
@@ -170,10 +171,10 @@ class TimedParts:
 def _write_stalls(code: TimedCode, stalls: tuple[int, ...], config: Config) -> None:
     """Gives the operations of a loop the stalls of its machine code; a branch takes what any branch takes, at least."""
     operations = [item for item in code.items if isinstance(item, TimedOperation)]
-    for operation, stall in zip(operations, stalls, strict=False):
-        operation.written_stall = stall
-    if stalls:
-        operations[-1].written_stall += max(stalls[-1], 1 + config.loop.cycles)
+    for operation, stall in zip(operations, stalls[:-1], strict=True):
+        operation.stall = stall
+    operations[-1].stall += max(stalls[-1], 1 + config.loop.cycles)
+    code.scheduled = True
 
 
 def read_loops(path: Path) -> Iterator[Loop]:
