@@ -76,7 +76,7 @@ class Session:
     ) -> None:
         self.config: Config | None = None
         if config is not None and config != NO_CONFIG:
-            self.config = config if isinstance(config, Config) else load_config(config)
+            self.config = load_config(config)
         self.program = load(source)
         self.target: Target = (
             parse_target(target) if target else self.config.target if self.config else self.program.target

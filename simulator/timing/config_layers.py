@@ -127,9 +127,9 @@ class _Merge:
             if row.get("remove") is True:
                 self.gone(f"{place}.remove", row, name in known)
             if name not in known and "source" not in row:
-                names = [str(other) for other in known]
-                legal = f"{'; '.join(names)}; or a new row with all its keys and a source"
-                self.layer.fail(f"{place}.name", f"the base has no row '{name}'{did_you_mean(name, names)}", legal)
+                rows = [str(other) for other in known]
+                legal = f"{'; '.join(rows)}; or a new row with all its keys and a source"
+                self.layer.fail(f"{place}.name", f"the base has no row '{name}'{did_you_mean(name, rows)}", legal)
             changes[name] = row
         new = [(number, dict(row)) for number, row in enumerate(own) if row["name"] not in known]
         kept = [row for row in base if changes.get(row.get("name"), {}).get("remove") is not True]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from isa import IsaError
 from simulator.studies.gemm.tcgen05.tile import KIND_OF, Tcgen05Tile, parse_tcgen05_tile
@@ -21,7 +23,7 @@ _IDLE = 0.05  # part of the SMs that a cluster may leave idle
 
 def tiles_of(config: str | Path | Config | None) -> tuple[str, ...]:
     """The tiles that a search tries on a chip; without one, those of `mma`."""
-    return TCGEN05_TILES if _has_tcgen05(config) else MMA_TILES
+    return MMA_TILES if config is None or load_config(config).tcgen05 is None else TCGEN05_TILES
 
 
 def default_cluster(config: Config, group: int) -> tuple[int, int]:
@@ -56,62 +58,42 @@ def tile_for(
         IsaError: no such tile, or an option that the chip's kernels have not.
     """
     name = "tf32" if type == "f32" else type
-    if not _has_tcgen05(config) or not (kind or _multiplies(config, name)):
-        text = text or MMA_TILES[0]
+    chip = None if config is None else load_config(config)
+    how: dict[str, Any] = {"stages": stages, "sparse": sparse, "accumulator": accumulator}
+    if chip is None or chip.tcgen05 is None or not (kind or _multiplies(chip, name)):
         for option, value in (("kind", kind), ("cluster", cluster)):
             if value:
                 reason = f"a {option} for a kernel of mma: only those of tcgen05.mma have one"
                 raise IsaError(str(value), -1, reason, f"no {option}, or a config with [tcgen05], such as b200")
-        how = {"sparse": sparse, "accumulator": accumulator, "warps": warps}
-        if stages is not None:
-            return parse_tile(text, name, stages=stages, **how)  # type: ignore[arg-type]
-        tiles = [parse_tile(text, name, stages=number, **how) for number in range(STAGES, 1, -1)]  # type: ignore[arg-type]
-        room = _chip(config).sm.shared_bytes if config is not None else tiles[0].shared_bytes
-        return next((tile for tile in tiles if tile.shared_bytes <= room), tiles[0])
+        return _mma_tile(text or MMA_TILES[0], name, chip, how | {"warps": warps})
     if warps is not None:
         reason = "warps along M and N for a kernel of tcgen05.mma, whose eight warps have roles of their own"
         raise IsaError("x".join(map(str, warps)), -1, reason, "no warps, or a config without [tcgen05]")
-    chip = _chip(config)
+    room = chip.sm.shared_bytes
     tile = parse_tcgen05_tile(
-        text or TCGEN05_TILES[0],
-        name,
-        stages=stages,
-        sparse=sparse,
-        kind=kind,
-        accumulator=accumulator,
-        shared_bytes=chip.sm.shared_bytes,
-        cluster=cluster or (0, 0),
+        text or TCGEN05_TILES[0], name, kind=kind, shared_bytes=room, cluster=cluster or (0, 0), **how
     )
     if cluster is not None:
         return tile
-    return parse_tcgen05_tile(
-        f"{tile.bm}x{tile.bn}x{tile.bk}",
-        name,
-        stages=tile.stages,
-        sparse=sparse,
-        kind=kind,
-        accumulator=accumulator,
-        cluster=default_cluster(chip, tile.group),
-    )
+    along_m, along_n = default_cluster(chip, tile.group)
+    return replace(tile, cluster_m=along_m, cluster_n=along_n)
 
 
-def _multiplies(config: str | Path | Config | None, type: str) -> bool:
+def _mma_tile(text: str, type: str, chip: Config | None, how: dict[str, Any]) -> Tile:
+    """A tile by mma; with as many stages as the chip has room for, if none are given."""
+    if how["stages"] is not None:
+        return parse_tile(text, type, **how)
+    tiles = [parse_tile(text, type, **how | {"stages": stages}) for stages in range(STAGES, 1, -1)]
+    room = tiles[0].shared_bytes if chip is None else chip.sm.shared_bytes
+    return next((tile for tile in tiles if tile.shared_bytes <= room), tiles[0])
+
+
+def _multiplies(chip: Config, type: str) -> bool:
     """Whether the chip's tcgen05.mma has the type: a B300 has none of integers, and multiplies them by `mma`."""
     if type not in KIND_OF:
         return True  # let the tile say what there is
-    chip = _chip(config)
     try:
         parse_tcgen05_tile("128x128", type, sparse=False, stages=2).check_target(chip.target)
     except IsaError:
         return False
     return True
-
-
-def _has_tcgen05(config: str | Path | Config | None) -> bool:
-    if config is None:
-        return False
-    return _chip(config).tcgen05 is not None
-
-
-def _chip(config: str | Path | Config | None) -> Config:
-    return config if isinstance(config, Config) else load_config(config or "")

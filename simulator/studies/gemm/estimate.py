@@ -107,7 +107,7 @@ def check_chip(tile: Tile | Tcgen05Tile, config: str | Path | Config) -> Config:
         IsaError: a chip without the tile's matrix instruction; the decoder's reason.
         ConfigError: a chip without the tables, or whose SM is too small.
     """
-    chip = config if isinstance(config, Config) else load_config(config)
+    chip = load_config(config)
     legal = "a config with [memory], [l2] and [hbm], such as h100_sxm, a100 or rtx4090"
     if chip.memory is None or chip.l2 is None or chip.hbm is None:
         raise ConfigError(chip.path, "memory", f"{chip.name} has no times for global memory", legal)

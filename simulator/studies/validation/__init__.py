@@ -83,7 +83,7 @@ def validate(
     if config is None:
         chosen = [load_config(name) for name in config_names()]
     else:
-        chosen = [config if isinstance(config, Config) else load_config(config)]
+        chosen = [load_config(config)]
         if not groups(chosen[0].name):
             measured_configs = ", ".join(name for name in config_names() if groups(name))
             raise ConfigError(
