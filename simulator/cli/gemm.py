@@ -145,15 +145,12 @@ def _energy(found: Estimate) -> list[str]:
     """Energy of the kernel, and what takes it."""
     if found.energy is None or found.energy_j is None:
         return []
-    nj = found.energy.nj
-    parts = sorted(found.energy.parts.items(), key=lambda part: -part[1])
-    of = ", ".join(f"{name} {part / nj:.0%}" for name, part in parts if part >= 0.005 * nj)
     return [
         (
             f"  energy {found.energy_j * 1e3:,.3g} mJ, {found.power_w:,.0f} W, {found.tflops_per_watt:.3g} "
             f"{_unit(found.tile).split(' ')[0]}/W, energy times delay {found.edp_js:.3g} Js"
         ),
-        f"    of it {of}",
+        f"    of it {found.energy.shares}",
     ]
 
 

@@ -6,18 +6,21 @@ global memory are taken to hit in L2, unless who asks knows what comes from devi
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from isa import MmaForm
 from isa.forms.mma import is_mma
 from isa.forms.record import Form, Time
+from isa.types import element_type
 from simulator.execute.dynamic_info import BulkFacts, Fact, FetchFacts, MmaFacts
+from simulator.program.program import Program
+from simulator.simulation.interpreter import Executed
+from simulator.state.registers import WARP_SIZE
 from simulator.timing.config import Config
 from simulator.timing.energy_config import Energy, Pair
 
-LANES = 32
 SECTOR = 32  # bytes
 RANDOM = 1.0  # the activity of random operands
 _PARTS = {
@@ -50,6 +53,13 @@ class Spent:
         """All of it."""
         return sum(self.parts.values())
 
+    @property
+    def shares(self) -> str:
+        """What took it, the most first: "matrix instructions 61%, rest 30%, ..."; without what took less than half a
+        percent."""
+        parts = sorted(self.parts.items(), key=lambda part: -part[1])
+        return ", ".join(f"{name} {part / self.nj:.0%}" for name, part in parts if part >= 0.005 * self.nj)
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -64,6 +74,14 @@ class Counted:
     operations: Mapping[Form, int]
     facts: Mapping[Fact, int] = field(default_factory=dict)
     conflicts: int = 0
+
+    @classmethod
+    def of(cls, program: Program, executed: Executed, conflicts: int = 0) -> Counted:
+        """What a run of a program is."""
+        counts: Counter[Form] = Counter()
+        for op, times in program.operations:
+            counts[op.instruction.form] += times
+        return cls(counts, executed.work, conflicts)
 
 
 def between(pair: tuple[float, float], activity: float) -> float:
@@ -108,7 +126,7 @@ def _other(table: Energy, form: Form, times: int, activity: float, parts: dict[s
         parts["arithmetic"] += times * between(pair, activity)
     elif form.time in (Time.LOAD, Time.LOAD_MATRIX, Time.STORE) and form.access is not None:
         own, byte = (table.store, table.store_byte) if form.access.write else (table.load, table.load_byte)
-        each = between(own, activity) + between(byte, activity) * form.access.bytes * LANES / 1e3
+        each = between(own, activity) + between(byte, activity) * form.access.bytes * WARP_SIZE / 1e3
         parts["shared memory"] += times * each
     elif form.time is Time.BARRIER:
         parts["barriers"] += times * table.barrier
@@ -126,8 +144,7 @@ def _fact(
         inputs = _KINDS.get(fact.kind, "e4m3")
         known = [one for one in table.tensor if one.sparse == fact.sparse and inputs in one.inputs]
         found = max(known or list(table.tensor), key=lambda one: one.row_bytes)
-        bits = {"f16": 16, "tf32": 32}.get(fact.kind, 8)
-        each = table.tcgen05 * between(found.nj, activity) / found.performed_fma(bits)
+        each = table.tcgen05 * between(found.nj, activity) / found.performed_fma(element_type(inputs).bits)
         parts["matrix instructions"] += times * fact.performed_fma * each
         notes[f"[energy] a multiply-add of tcgen05.mma takes {table.tcgen05:g} of one of mma"] = None
 
@@ -154,11 +171,9 @@ def over_limit(config: Config, power_w: float) -> str:
 
 def told(spent: Spent, power_w: float, named_pj: float | None, performed_pj: float | None) -> list[tuple[str, str]]:
     """Lines for a report: energy, what took it, and what it is for a multiply-add."""
-    parts = sorted(spent.parts.items(), key=lambda part: -part[1])
-    of = ", ".join(f"{name} {part / spent.nj:.0%}" for name, part in parts if part >= 0.005 * spent.nj)
     lines = [
         ("energy", f"{spent.nj / 1e3:,.1f} uJ, {power_w:,.0f} W of the chip if all SMs do this, random data assumed"),
-        ("", f"of it {of}"),
+        ("", f"of it {spent.shares}"),
     ]
     if named_pj is not None:
         lines.append(("", f"{named_pj:.2f} pJ a FMA as named, {performed_pj:.2f} performed"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from isa.forms.mma import is_mma
-from isa.forms.record import Form, Unit
+from isa.forms.record import Unit
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import MmaFacts
@@ -88,10 +88,7 @@ def report_of(
 
 def _energy(config: Config, program: Program, executed: Executed, conflicts: int, seconds: float) -> Spent | None:
     """What the run cost; None for a config without [energy]."""
-    counts: Counter[Form] = Counter()
-    for op, times in program.operations:
-        counts[op.instruction.form] += times
-    spent = dynamic(config, Counted(counts, executed.work, conflicts))
+    spent = dynamic(config, Counted.of(program, executed, conflicts))
     return None if spent is None else with_rest(config, spent, seconds, program.ctas)
 
 

@@ -3,11 +3,9 @@ brings, and rest while it runs."""
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import lru_cache
 from typing import NamedTuple
 
-from isa.forms.record import Form
 from simulator.simulation.energy import RANDOM, Counted, Spent, between, dynamic, over_limit, with_rest
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
@@ -19,11 +17,7 @@ from simulator.timing.config import Config
 def _counted(tile: Tile, k: int, target: str) -> Counted:
     """The instructions and bytes of one CTA."""
     session = Session(kernel_trace(tile, k, target=target), None, target=target, arithmetic="none")
-    executed = session.without_results()
-    counts: Counter[Form] = Counter()
-    for op, times in session.program.operations:
-        counts[op.instruction.form] += times
-    return Counted(counts, executed.work)
+    return Counted.of(session.program, session.without_results())
 
 
 def spent(
