@@ -231,6 +231,13 @@ def _loaded_with(config: Config, overrides: Overrides) -> Config:
     return load_config(config.path, parse_overrides(config.overrides, config.label) | more)
 
 
+def _with_energies(name: str) -> Tables | None:
+    """The tables of a config that comes with tcsim; None if it has no [energy] of its own, but that of another or
+    none."""
+    tables = read_layers(name, folder("configs"))[0]
+    return tables if "like" not in tables.values.get("energy", {"like": ""}) else None
+
+
 @dataclass(frozen=True)
 class _Heading:
     """The entries at the top of a config, outside of any table."""
@@ -325,12 +332,11 @@ class _Reader:
         """Reads `[energy]` and its `[[energy.tensor]]`, or takes that of another config, scaled."""
         if isinstance(self.tables.values["energy"], Mapping) and "like" in self.tables.values["energy"]:
             scaled: EnergyLike = self.part(EnergyLike, "energy")
-            names = [path.stem for path in folder("configs").glob("*.toml") if "nj = [" in path.read_text("utf-8")]
-            if scaled.like not in names:
-                reason = f"no [energy] of its own in '{scaled.like}'"
-                self.tables.fail("energy.like", reason, ", ".join(sorted(names)))
-            other = _Reader(read_layers(scaled.like, folder("configs"))[0])
-            return other.energy().like(scaled)
+            other = _with_energies(scaled.like) if scaled.like in config_names() else None
+            if other is None:
+                legal = ", ".join(name for name in config_names() if _with_energies(name) is not None)
+                self.tables.fail("energy.like", f"no [energy] of its own in '{scaled.like}'", legal)
+            return _Reader(other).energy().like(scaled)
         own: Energy = self.part(Energy, "energy", also=("tensor",))
         if abs(sum(own.weights) - 1) > 0.001:
             self.tables.fail("energy.weights", f"a sum of {sum(own.weights):.3f}", "four parts of 1")

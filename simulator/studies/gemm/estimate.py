@@ -24,7 +24,7 @@ from simulator.studies.gemm.energy import figures, notes, spent
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
-from simulator.studies.gemm.tile import Tile, check_sizes
+from simulator.studies.gemm.tile import Tile, check_sizes, touched_in_blocks
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.tables import Table
 from simulator.timing.config import Config, load_config
@@ -348,14 +348,8 @@ def dram_bytes(
         slots = chip.chip.sms * occupancy(tile, chip)
         row_by_row = min(-(-slots // across), down)
         most = -(-down * across // slots) * (row_by_row * of_row + min(slots, across) * of_column)
-        operands = most if rows else max(min(most, _in_blocks(down, across, slots, of_row, of_column)), operands)
+        operands = most if rows else max(min(most, touched_in_blocks(down, across, slots, of_row, of_column)), operands)
     return operands, tile.bytes_d * m * n
-
-
-def _in_blocks(down: int, across: int, slots: int, of_row: int, of_column: int) -> int:
-    """Bytes of operands that blocks of `slots` CTAs touch, one block after the other, in the best form of a block."""
-    forms = ((high, min(-(-slots // high), across)) for high in range(1, min(down, slots) + 1))
-    return min(-(-down // high) * -(-across // wide) * (high * of_row + wide * of_column) for high, wide in forms)
 
 
 def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, cycles: int) -> dict[str, float]:

@@ -24,6 +24,18 @@ _ADDRESSES = 24  # registers for addresses and indices, at least
 _SPARE = 36  # what ptxas 13.0 takes for them where there is room
 
 
+def touched_in_blocks(down: int, across: int, slots: int, of_row: int, of_column: int) -> int:
+    """Bytes of operands that device memory brings where tiles are taken in blocks of `slots`, one block after the
+    other, in the form of a block with which that is least.
+
+    Args:
+        down, across: tiles of the problem along M and N.
+        of_row, of_column: bytes of A of a row of tiles, and of B of a column.
+    """
+    forms = ((high, min(-(-slots // high), across)) for high in range(1, min(down, slots) + 1))
+    return min(-(-down // high) * -(-across // wide) * (high * of_row + wide * of_column) for high, wide in forms)
+
+
 def check_sizes(**sizes: int) -> None:
     """IsaError for a size of a matrix, given by its name, that is not positive, or too large for the kernel's 32-bit
     addresses."""

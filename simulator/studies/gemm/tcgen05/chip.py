@@ -17,6 +17,7 @@ from simulator.errors import ConfigError
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tcgen05.trace import tcgen05_trace
+from simulator.studies.gemm.tile import touched_in_blocks
 from simulator.timing.config import Config
 from simulator.timing.result import Timing
 
@@ -105,12 +106,7 @@ class Kernel:
         of_column = self.iterations * tile.bytes_b * tile.group
         operands = down * of_row + across * of_column
         if operands > self.chip.l2.capacity:
-            touched = []
-            for rows in range(1, min(down, self.slots) + 1):
-                columns = min(-(-self.slots // rows), across)
-                blocks = -(-down // rows) * -(-across // columns)
-                touched.append(blocks * (rows * of_row + columns * of_column))
-            operands = max(min(touched), operands)
+            operands = max(touched_in_blocks(down, across, self.slots, of_row, of_column), operands)
         return operands + tile.bytes_d * self.m * self.n
 
     @cached_property
