@@ -8,16 +8,13 @@ shows, for every chip. What deviates, and why, stands in `NOTES`.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
 
 from isa import mma_form
 from simulator.errors import ConfigError
-from simulator.resources import folder
-from simulator.studies.validation.group import Group, Row, assumed
-from simulator.tables import read_rows
+from simulator.studies.validation.group import Figure, Group, Row, assumed, published, sources
 from simulator.timing.config import Config
 
-_FILE = "datasheets.csv"
 _HOPPER = (
     "the datasheet's rates are those of wgmma; mma and mma.sp issue every 6 and 8 cycles where the peak would need 4, "
     "as measured, so that dense types stay a third and sparse ones a half below"
@@ -32,13 +29,9 @@ NOTES = {
 }
 
 
-@cache
-def sheets() -> dict[str, tuple[tuple[str, float, str], ...]]:
+def sheets() -> Mapping[str, tuple[Figure, ...]]:
     """For each config: instruction, TFLOPS, source."""
-    by_config: dict[str, list[tuple[str, float, str]]] = {}
-    for row in read_rows(folder("configs") / "measurements" / _FILE):
-        by_config.setdefault(row["config"], []).append((row["instruction"], float(row["tflops"]), row["source"]))
-    return {config: tuple(rows) for config, rows in by_config.items()}
+    return published("datasheets.csv", "instruction", "tflops")
 
 
 def rate(config: Config, instruction: str) -> tuple[float, tuple[str, ...]]:
@@ -61,21 +54,20 @@ def rate(config: Config, instruction: str) -> tuple[float, tuple[str, ...]]:
 def rows(config: Config, short: bool) -> list[Row]:
     """Every figure of the config's data sheet. There are few, so the short form is the same."""
     found = []
-    for instruction, published, _ in sheets()[config.name]:
+    for instruction, figure, _ in sheets()[config.name]:
         per_cycle, tables = rate(config, instruction)
         tflops = 2 * per_cycle * config.chip.sms * config.chip.clock_mhz * 1e-6
         sparse = "sparse" if ".sp" in instruction else "dense"
         label = instruction.replace("sync.aligned.", "").replace("row.col.", "").replace("::ordered_metadata", "")
-        found.append(Row(label, (("sparse", sparse),), published, tflops, assumed(config, ("chip", *tables))))
+        found.append(Row(label, (("sparse", sparse),), figure, tflops, assumed(config, ("chip", *tables))))
     return found
 
 
 def _group(config: str) -> Group:
-    sources = dict.fromkeys(source for *_, source in sheets()[config])
     return Group(
         "datasheet",
         "SMs x clock x rate against the data sheet, TFLOPS or TOPS",
-        f"published: {'; '.join(sources)}",
+        f"published: {sources(sheets()[config])}",
         rows,
         ("sparse",),
         note=NOTES.get(config, ""),

@@ -8,6 +8,7 @@ cycles of an iteration are the difference of two runs with different loop counts
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from isa import decode, mma_form
@@ -15,7 +16,7 @@ from isa.forms.mma import MmaForm
 from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
-from simulator.studies.validation.programs import REGISTERS, iteration
+from simulator.studies.validation.programs import REGISTERS, by_warps, load
 from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
 from simulator.timing.config import Config
@@ -64,33 +65,20 @@ def kind(form: MmaForm) -> str:
 
 def rows(config: Config, short: bool) -> list[Row]:
     """Every stream on every number of warps; in the short form a part of the streams."""
-    table = measured()
-    names = list(dict.fromkeys(row["program"] for row in table))
-    chosen = set(names[:: SHORT if short else 1])
-    loops: dict[str, Loop] = {}
-    simulated: dict[tuple[str, int], float] = {}
-    rows = []
-    for row in table:
-        if row["program"] not in chosen:
-            continue
-        form, warps = mma_form(row["instruction"]), int(row["warps"])
-        alike = warps if warps > config.sm.sub_cores else 1  # warps on sub-cores of their own do not meet
-        key = row["program"], alike
-        if key not in simulated:
-            if row["program"] not in loops:
-                steps = body(form, int(row["chains"]), row["fresh"], int(row["instructions"]))
-                loops[row["program"]] = Loop.of(config, steps, REGISTERS)
-            simulated[key] = iteration(loops[row["program"]], alike)
-        load = "1 to 4 warps" if warps <= 4 else "5 to 8 warps" if warps <= 8 else "12 to 32 warps"
-        keys = (
-            ("kind", kind(form)),
-            ("fresh", row["fresh"]),
-            ("chains", int(row["chains"])),
-            ("load", load),
-            ("warps", warps),
-        )
-        rows.append(Row(row["program"], keys, float(row["cycles_per_iteration"]), simulated[key]))
-    return rows
+    programs: dict[str, list[dict[str, Any]]] = {}
+    for row in measured():
+        programs.setdefault(row["program"], []).append(row)
+    return [found for rows in list(programs.values())[:: SHORT if short else 1] for found in _stream(config, rows)]
+
+
+def _stream(config: Config, rows: list[dict[str, Any]]) -> Iterator[Row]:
+    """A stream on every number of warps; the rows of its measurement differ in that alone."""
+    first, form, chains = rows[0], mma_form(rows[0]["instruction"]), int(rows[0]["chains"])
+    steps = body(form, chains, first["fresh"], int(first["instructions"]))
+    about = (("kind", kind(form)), ("fresh", first["fresh"]), ("chains", chains))
+    cycles = {row["warps"]: float(row["cycles_per_iteration"]) for row in rows}
+    for warps, known, simulated in by_warps(Loop.of(config, steps, REGISTERS), cycles):
+        yield Row(first["program"], (*about, ("load", load(warps)), ("warps", warps)), known, simulated)
 
 
 GROUPS = {

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
+from simulator.resources import folder
+from simulator.tables import read_rows
 from simulator.timing.config import Config
 
 Key = tuple[str, str | int]
@@ -72,6 +75,23 @@ class Group:
 def assumed(config: Config, tables: Iterable[str]) -> tuple[str, ...]:
     """Those of these tables of a config that are assumed, for `Row.assumed`."""
     return tuple(table for table in dict.fromkeys((*tables, *config.changed)) if config.status(table) == "assumed")
+
+
+Figure = tuple[str, float, str]  # what was run, the number, its source
+
+
+@cache
+def published(file: str, label: str, value: str) -> Mapping[str, tuple[Figure, ...]]:
+    """The figures of each config in a file of configs/measurements that has these columns, `config` and `source`."""
+    by_config: dict[str, list[Figure]] = {}
+    for row in read_rows(folder("configs") / "measurements" / file):
+        by_config.setdefault(row["config"], []).append((row[label], float(row[value]), row["source"]))
+    return {config: tuple(figures) for config, figures in by_config.items()}
+
+
+def sources(figures: Iterable[Figure]) -> str:
+    """The sources of some figures, each once."""
+    return "; ".join(dict.fromkeys(source for *_, source in figures))
 
 
 Groups = Mapping[str, tuple[Group, ...]]

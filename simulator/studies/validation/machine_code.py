@@ -15,7 +15,7 @@ from typing import Any
 from isa import MmaForm, mma_form
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
-from simulator.studies.validation.programs import iteration
+from simulator.studies.validation.programs import by_warps, load
 from simulator.studies.validation.streams import Loop
 from simulator.timing.config import Config
 from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
@@ -59,19 +59,11 @@ def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int,
 def rows(config: Config, short: bool, groups: tuple[str, ...]) -> list[Row]:
     """Every loop of some groups on every number of warps; in the short form a part of the loops."""
     forms, known = loops()
-    found = []
-    for entry in [entry for entry in known if entry["group"] in groups][:: SHORT if short else 1]:
-        loop = machine_loop(config, entry["body"], forms)
-        simulated: dict[int, float] = {}
-        for text, measured in entry["cycles"].items():
-            warps = int(text)
-            alike = warps if warps > config.sm.sub_cores else 1  # warps on sub-cores of their own do not meet
-            if alike not in simulated:
-                simulated[alike] = iteration(loop, alike)
-            load = "1 to 4 warps" if warps <= 4 else "5 to 8 warps" if warps <= 8 else "12 to 32 warps"
-            keys = (("set", _set(entry)), ("load", load), ("warps", warps))
-            found.append(Row(entry["name"], keys, measured, simulated[alike]))
-    return found
+    return [
+        Row(entry["name"], (("set", _set(entry)), ("load", load(warps)), ("warps", warps)), measured, simulated)
+        for entry in [entry for entry in known if entry["group"] in groups][:: SHORT if short else 1]
+        for warps, measured, simulated in by_warps(machine_loop(config, entry["body"], forms), entry["cycles"])
+    ]
 
 
 def _set(entry: dict[str, Any]) -> str:

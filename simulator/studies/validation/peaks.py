@@ -7,26 +7,18 @@ mma.sync does not reach the peak, which is that of wgmma and tcgen05.mma.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
 
 from isa import mma_form
-from simulator.resources import folder
-from simulator.studies.validation.group import Group, Row, assumed
+from simulator.studies.validation.group import Figure, Group, Row, assumed, published, sources
 from simulator.studies.validation.mma import FULL_BODY, FULL_CHAINS, FULL_WARPS, types
 from simulator.studies.validation.streams import Streams, brief
-from simulator.tables import read_rows
 from simulator.timing.config import Config
 
-_FILE = "peaks.csv"
 
-
-@cache
-def peaks() -> dict[str, tuple[tuple[str, float, str], ...]]:
+def peaks() -> Mapping[str, tuple[Figure, ...]]:
     """For each config: opcode, multiply-adds a cycle of an SM as named, source."""
-    by_config: dict[str, list[tuple[str, float, str]]] = {}
-    for row in read_rows(folder("configs") / "measurements" / _FILE):
-        by_config.setdefault(row["config"], []).append((row["ptx"], float(row["fma_per_clk_sm"]), row["source"]))
-    return {config: tuple(rows) for config, rows in by_config.items()}
+    return published("peaks.csv", "ptx", "fma_per_clk_sm")
 
 
 def rows(config: Config, short: bool) -> list[Row]:
@@ -36,14 +28,14 @@ def rows(config: Config, short: bool) -> list[Row]:
         ConfigError: the config lacks a form.
     """
     streams, rows = Streams(config), []
-    for opcode, published, _ in peaks()[config.name]:
+    for opcode, figure, _ in peaks()[config.name]:
         form = mma_form(opcode)
         simulated = form.fma * FULL_CHAINS * FULL_WARPS / streams.round(form, FULL_CHAINS, FULL_WARPS, FULL_BODY)
         rows.append(
             Row(
                 brief(opcode),
                 (("sparse", "sparse" if form.sparse else "dense"), ("types", types(opcode))),
-                published,
+                figure,
                 simulated,
                 assumed(config, streams.tables(form)),
             )
@@ -51,14 +43,14 @@ def rows(config: Config, short: bool) -> list[Row]:
     return rows
 
 
-def _group(sources: tuple[str, ...]) -> Group:
+def _group(config: str) -> Group:
     return Group(
         "peak",
         "highest throughput against the peak rate, multiply-adds a cycle of an SM",
-        f"published: {'; '.join(sources)}",
+        f"published: {sources(peaks()[config])}",
         rows,
         ("sparse",),
     )
 
 
-GROUPS = {config: (_group(tuple(dict.fromkeys(source for *_, source in found))),) for config, found in peaks().items()}
+GROUPS = {config: (_group(config),) for config in peaks()}

@@ -9,6 +9,7 @@ different loop counts.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from isa import MmaForm, decode, mma_form
@@ -46,24 +47,36 @@ def iteration(loop: Loop, warps: int) -> float:
     return loop.difference(warps, COUNTS) / (COUNTS[1] - COUNTS[0])
 
 
+def by_warps(loop: Loop, measured: Mapping[str, float]) -> Iterator[tuple[int, float, float]]:
+    """For each number of warps of a measured loop: the warps, the measured cycles of an iteration and the simulated
+    ones. Warps on sub-cores of their own do not meet, so they are simulated once."""
+    simulated: dict[int, float] = {}
+    for text, cycles in measured.items():
+        warps = int(text)
+        alike = warps if warps > loop.config.sm.sub_cores else 1
+        if alike not in simulated:
+            simulated[alike] = iteration(loop, alike)
+        yield warps, cycles, simulated[alike]
+
+
+def load(warps: int) -> str:
+    """How full an SM is."""
+    return "1 to 4 warps" if warps <= 4 else "5 to 8 warps" if warps <= 8 else "12 to 32 warps"
+
+
 def rows(config: Config, short: bool) -> list[Row]:
     """Every loop on every number of warps; in the short form one of twenty."""
-    rows = []
-    for program in programs(SHORT if short else 1):
-        loop = Loop.of(config, tuple(program["body"]), REGISTERS)
-        simulated: dict[int, float] = {}
-        for text, measured in program["cycles"].items():
-            warps = int(text)
-            alike = warps if warps > config.sm.sub_cores else 1  # warps on sub-cores of their own do not meet
-            if alike not in simulated:
-                simulated[alike] = iteration(loop, alike)
-            keys = (
-                ("set", program["set"]),
-                ("load", "1 to 8 warps" if warps <= 8 else "12 to 32 warps"),
-                ("warps", warps),
-            )
-            rows.append(Row(program["name"], keys, measured, simulated[alike]))
-    return rows
+    return [
+        Row(
+            program["name"],
+            (("set", program["set"]), ("load", "1 to 8 warps" if warps <= 8 else load(warps)), ("warps", warps)),
+            measured,
+            simulated,
+        )
+        for program in programs(SHORT if short else 1)
+        for loop in [Loop.of(config, tuple(program["body"]), REGISTERS)]
+        for warps, measured, simulated in by_warps(loop, program["cycles"])
+    ]
 
 
 _GROUP = Group(
