@@ -131,7 +131,7 @@ def worked(
             except BaseException:
                 for process in list((pool._processes or {}).values()):  # there is no other way to end a block
                     process.terminate()
-                pool.shutdown(wait=False, cancel_futures=True)
+                pool.shutdown(cancel_futures=True)
                 raise
 
 
