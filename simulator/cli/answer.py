@@ -92,3 +92,28 @@ def check_folders(files: Sequence[str]) -> None:
     for path in files:
         if not Path(path).resolve().parent.is_dir():
             raise UnreadableError(f"{path}: cannot be written, there is no such folder", FOLDER)
+
+
+_BAR = 30  # characters of the bar
+
+
+def draw_bar(share: float, words: str) -> None:
+    """Draws on stderr how far something is, over what was drawn before; the line goes with a share of 1."""
+    full = int(_BAR * share)
+    text = f"tcsim: [{'#' * full}{'.' * (_BAR - full)}] {words}" if share < 1 else ""
+    print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def pairs(texts: Sequence[str], option: str, legal: str = "KEY=VALUE") -> dict[str, str]:
+    """What an option `KEY=VALUE` that may be repeated says; the last of several for one key counts.
+
+    Raises:
+        UnreadableError: a text without a key or without an equals sign.
+    """
+    found = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not sign or not key.strip():
+            raise UnreadableError(f"{option} {text}", legal)
+        found[key.strip()] = value.strip()
+    return found

@@ -54,8 +54,7 @@ def _design(options: argparse.Namespace) -> str:
 
         check_plot(options.plot)
     design = load_design(options.design)
-    is_chip = type(design.core).__name__ == "Chip"
-    found: Report | Needs = needs(design) if is_chip else evaluate(design)
+    found: Report | Needs = needs(design) if design.is_chip else evaluate(design)
     if options.plot:
         from simulator.studies.designs.plot import write_plot
 
@@ -86,7 +85,7 @@ def _designs() -> Table:
     rows: list[dict[str, object]] = []
     for name in design_names():
         design = load_design(name)
-        worst = None if type(design.core).__name__ == "Chip" else evaluate(design).worst
+        worst = None if design.is_chip else evaluate(design).worst
         published = sum(case.published is not None for case in design.cases)
         error = None if worst is None else round(100 * worst, 2)
         rows.append(

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from simulator.cli import DONE, NO, positive, say
-from simulator.cli.answer import UnreadableError, answer
+from simulator.cli.answer import UnreadableError, answer, draw_bar, pairs
 from simulator.cli.config_option import add_set
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ examples:
 """
 _PICTURES = (".svg", ".pdf", ".png")
 _TABLES = (".csv", ".parquet")
-_BAR = 30  # characters of the bar
 _EVERY = 10.0  # seconds from line to line where there is no terminal
 
 
@@ -88,10 +87,10 @@ def _swept(options: argparse.Namespace) -> str | tuple[str, int]:
         from simulator.studies.sweep.work import execute as write
 
         summary = write(sweep, table, restart=options.restart, **given)
-        _say(summary, table)
+        code = _say(summary, table)
         if picture:
             _draw(options, read(table), picture)
-        return "", NO if summary.errors else DONE
+        return "", code
     frame = run(sweep, **given)
     _draw(options, frame, picture)
     return ("" if picture else _shown(options, frame)), _code(frame)
@@ -123,23 +122,16 @@ def _files(options: argparse.Namespace) -> tuple[str, str]:
 
 
 def _baseline(options: argparse.Namespace) -> dict[str, str]:
-    found = {}
-    for text in options.baseline:
-        key, sign, value = text.partition("=")
-        if not sign:
-            raise UnreadableError(f"--baseline {text}", "KEY=VALUE")
-        found[key] = value
-    return found
+    return pairs(options.baseline, "--baseline")
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, str]:
     """What `--set` sets; the config reads the values."""
-    found = {}
-    for text in options.overrides:
-        key, sign, value = text.partition("=")
-        if not sign or "." not in key:
-            raise UnreadableError(f"--set {text}", "KEY=VALUE, such as tensor.sparse_full_k.interval=4")
-        found[key.strip()] = value.strip()
+    legal = "KEY=VALUE, such as tensor.sparse_full_k.interval=4"
+    found = pairs(options.overrides, "--set", legal)
+    for key, value in found.items():
+        if "." not in key:
+            raise UnreadableError(f"--set {key}={value}", legal)
     return found
 
 
@@ -200,18 +192,22 @@ def _shown(options: argparse.Namespace, frame: DataFrame) -> str:
 
 def _code(frame: DataFrame) -> int:
     """NO if a point has no answer."""
-    count = int((frame["error"].fillna("") != "").sum()) if "error" in frame else 0
-    if count:
-        say(f"{count:,} of {len(frame):,} points have no answer; the column `error` says why")
-    return NO if count else DONE
+    return _told(int((frame["error"].fillna("") != "").sum()) if "error" in frame else 0, len(frame))
 
 
-def _say(summary: Summary, output: str) -> None:
+def _told(errors: int, points: int) -> int:
+    """Says how many points have no answer; returns the exit code."""
+    if errors:
+        say(f"{errors:,} of {points:,} points have no answer; the column `error` says why")
+    return NO if errors else DONE
+
+
+def _say(summary: Summary, output: str) -> int:
+    """Says what a sweep came to; returns the exit code."""
     kept = f", {summary.resumed:,} of them from an earlier run" if summary.resumed else ""
     spoilt = f"; {summary.spoilt} incomplete parts of it were done again" if summary.spoilt else ""
     say(f"{output}: {summary.points:,} points{kept}, {summary.seconds:,.1f} s{spoilt}")
-    if summary.errors:
-        say(f"{summary.errors:,} of {summary.points:,} points have no answer; the column `error` says why")
+    return _told(summary.errors, summary.points)
 
 
 def _forecast(sweep: Sweep) -> str:
@@ -259,6 +255,4 @@ class _Progress:
         if not terminal:
             say(text)
             return
-        full = int(_BAR * progress.done / max(progress.count, 1))
-        text = "" if over else f"tcsim: [{'#' * full}{'.' * (_BAR - full)}] {text}"
-        print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+        draw_bar(progress.done / max(progress.count, 1), text)

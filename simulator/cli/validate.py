@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simulator.cli import DONE, NO, positive, say
-from simulator.cli.answer import UnreadableError, answer
+from simulator.cli.answer import UnreadableError, answer, draw_bar
 from simulator.cli.config_option import add_config, choose_config
 from simulator.tables import Table, aligned
 
@@ -117,17 +117,10 @@ def _validate(options: argparse.Namespace) -> tuple[str, int]:
     return texts[options.format](), _recorded(options, results)
 
 
-_BAR = 30  # characters of the bar
-
-
 def _show(progress: Progress) -> None:
-    """Draws how far it is over what was drawn before; the line goes when all is done."""
-    text = ""
-    if progress.done < progress.count:
-        full = int(_BAR * progress.spent / max(progress.spent + progress.left, 1e-9))
-        bar = "#" * full + "." * (_BAR - full)
-        text = f"tcsim: [{bar}] {progress.done} of {progress.count} groups, about {progress.left:.0f} s left"
-    print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+    """Draws how far it is; by time, since groups take from a tenth of a second to twenty."""
+    share = progress.spent / max(progress.spent + progress.left, 1e-9) if progress.done < progress.count else 1.0
+    draw_bar(share, f"{progress.done} of {progress.count} groups, about {progress.left:.0f} s left")
 
 
 def _recorded(options: argparse.Namespace, results: list[Result]) -> int:

@@ -13,7 +13,6 @@ from simulator.studies.designs.record import (
     DENSE,
     Bitmap,
     Case,
-    Chip,
     Design,
     Layer,
     Stream,
@@ -104,7 +103,7 @@ def evaluate(design: str | Path | Design) -> Report:
         DesignError: a core that cannot do what a case asks of it.
     """
     design = design if isinstance(design, Design) else load_design(design)
-    if isinstance(design.core, Chip):
+    if design.is_chip:
         raise DesignError(f"{design.name} is a chip with one instruction more", "simulator.studies.designs.needs")
     return Report(design, tuple(_evaluated(design, case) for case in design.cases))
 

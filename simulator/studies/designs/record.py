@@ -189,6 +189,11 @@ class Design:
     layer_source: str
     cases: tuple[Case, ...]
 
+    @property
+    def is_chip(self) -> bool:
+        """Whether it is a chip that there is with one instruction more, of which `needs` tells, and not `evaluate`."""
+        return isinstance(self.core, Chip)
+
 
 def design_names() -> list[str]:
     """The designs that come with tcsim."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from isa.forms.record import Unit
 from simulator.errors import ConfigError
@@ -100,6 +100,18 @@ class Estimate:
         return Table.of([tile | own | shares]).frame()
 
 
+class _Run(NamedTuple):
+    """What the engine says of a kernel; names as in `Estimate`."""
+
+    ctas: int
+    resident: int
+    waves: int
+    wave_cycles: int
+    next_cycles: int
+    iteration_cycles: float
+    cycles: int
+
+
 def check_chip(tile: Tile | Tcgen05Tile, config: str | Path | Config) -> Config:
     """The chip for a tile.
 
@@ -161,30 +173,11 @@ def estimate(
     shares = _shares(tile, m, n, k, chip, first, cycles)
     shares["device memory"] = dram / cycles
     shares["waves"] = 1 - ctas / (waves * resident * sms)
-    seconds, bound = _seconds(cycles, chip), _bound(shares)
+    seconds = _seconds(cycles, chip)
     iteration = _iteration(tile, k, chip, together, min(sms, ctas), first.cycles)
     energy = spent(tile, (m, n, k), chip, activity, seconds, dram_bytes(tile, m, n, k, chip, own=True))
-    return Estimate(
-        tile,
-        chip.name,
-        *asked,
-        ctas,
-        resident,
-        waves,
-        first.cycles,
-        following,
-        iteration,
-        cycles,
-        seconds * 1e6,
-        2 * prod(asked) / seconds / 1e12,
-        shares,
-        bound,
-        (*notes(energy, chip, seconds), *_assumed(tile, asked, (m, n, k), chip)),
-        chip.own_path,
-        chip.overridden,
-        energy,
-        *figures(energy, seconds, 2 * prod(asked)),
-    )
+    run = _Run(ctas, resident, waves, first.cycles, following, iteration, cycles)
+    return _answer(tile, chip, asked, (m, n, k), run, shares, energy)
 
 
 def _persistent(kernel: Kernel, asked: tuple[int, int, int]) -> Estimate:
@@ -203,25 +196,46 @@ def _persistent(kernel: Kernel, asked: tuple[int, int, int]) -> Estimate:
         "device memory": dram / cycles,
         "waves": 1 - prod(sizes[:2]) / tile.bm / tile.bn * tile.group / (kernel.rounds * chip.chip.sms),
     }
-    seconds = _seconds(cycles, chip)
+    ctas = kernel.tiles * tile.group
+    run = _Run(ctas, 1, kernel.rounds, kernel.first, kernel.following, kernel.iteration, cycles)
+    return _answer(tile, chip, asked, sizes, run, shares, None)
+
+
+def _answer(
+    tile: Tile | Tcgen05Tile,
+    chip: Config,
+    asked: tuple[int, int, int],
+    filled: tuple[int, int, int],
+    run: _Run,
+    shares: dict[str, float],
+    energy: Spent | None,
+) -> Estimate:
+    """The estimate with what follows from its cycles.
+
+    Args:
+        filled: m, n, k in whole tiles.
+    """
+    seconds, operations = _seconds(run.cycles, chip), 2 * prod(asked)
     return Estimate(
         tile,
         chip.name,
         *asked,
-        kernel.tiles * tile.group,
-        1,
-        kernel.rounds,
-        kernel.first,
-        kernel.following,
-        kernel.iteration,
-        cycles,
+        run.ctas,
+        run.resident,
+        run.waves,
+        run.wave_cycles,
+        run.next_cycles,
+        run.iteration_cycles,
+        run.cycles,
         seconds * 1e6,
-        2 * prod(asked) / seconds / 1e12,
+        operations / seconds / 1e12,
         shares,
         _bound(shares),
-        _assumed(tile, asked, sizes, chip),
+        (*notes(energy, chip, seconds), *_assumed(tile, asked, filled, chip)),
         chip.own_path,
         chip.overridden,
+        energy,
+        *figures(energy, seconds, operations),
     )
 
 

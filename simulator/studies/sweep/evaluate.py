@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
@@ -16,10 +15,8 @@ from isa.errors import Error, IsaError
 from simulator.errors import ConfigError
 from simulator.simulation.exact import exact_results
 from simulator.simulation.interpreter import Executed
-from simulator.simulation.report import Report
 from simulator.simulation.reporting import report_of
 from simulator.simulation.session import Session
-from simulator.studies.gemm import Estimate
 from simulator.studies.gemm.choice import tile_for, tiles_of
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
@@ -31,15 +28,8 @@ from simulator.timing.config import Config, load_config
 from simulator.timing.result import Timing
 
 SHARES = ("tensor", "shared memory", "path to L2", "L2 reads", "stores", "device memory", "waves")
-
-
-def _has(kind: type, *names: str) -> tuple[str, ...]:
-    """Those of the names that are fields or properties of a dataclass."""
-    return tuple(name for name in names if name in {f.name for f in fields(kind)} or hasattr(kind, name))
-
-
-ENERGY = _has(Estimate, "energy_j", "power_w", "tflops_per_watt", "edp_js")
-TRACE_ENERGY = _has(Report, "energy_nj", "power_w", "edp_js")
+ENERGY = ("energy_j", "power_w", "tflops_per_watt", "edp_js")
+TRACE_ENERGY = ("energy_nj", "power_w")
 """Columns of energy that estimates and reports have; empty cells where the config has no energies."""
 COLUMNS: dict[str, str] = {
     "best_tile": "text",
