@@ -16,6 +16,7 @@ __all__ = [
     "Error",
     "IsaError",
     "MissingDependency",
+    "ReasonedError",
     "TraceError",
     "UndefinedBehavior",
     "ViewError",
@@ -98,26 +99,23 @@ def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
         raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))
 
 
-class ViewError(Error, ValueError):
+class ReasonedError(Error):
+    """An error that is about no place: what is wrong, and what would be right if that can be said."""
+
+    def __init__(self, reason: str, legal: str = "") -> None:
+        super().__init__(reason, legal)
+        self.reason, self.legal = reason, legal
+
+    def __str__(self) -> str:
+        return f"{self.reason}; legal: {self.legal}" if self.legal else self.reason
+
+
+class ViewError(ReasonedError, ValueError):
     """A view of a run, such as a timeline, stalls or a roofline, is not possible. Attributes as in `Error`."""
 
-    def __init__(self, reason: str, legal: str) -> None:
-        super().__init__(reason, legal)
-        self.reason, self.legal = reason, legal
 
-    def __str__(self) -> str:
-        return f"{self.reason}; legal: {self.legal}"
-
-
-class DesignError(Error, ValueError):
+class DesignError(ReasonedError, ValueError):
     """A hypothetical core cannot do what was asked of it. Attributes as in `Error`."""
-
-    def __init__(self, reason: str, legal: str) -> None:
-        super().__init__(reason, legal)
-        self.reason, self.legal = reason, legal
-
-    def __str__(self) -> str:
-        return f"{self.reason}; legal: {self.legal}"
 
 
 class MissingDependency(Error, ImportError):  # noqa: N818 - what is missing, not what went wrong in it

@@ -18,22 +18,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import Error, MissingDependency, TraceError
+from simulator.errors import MissingDependency, ReasonedError, TraceError
 from simulator.files import complete
 
 Work = Callable[[str, Any], bytes]
 CONNECT = "10s"  # for which a scheduler may take to answer
 
 
-class ClusterError(Error, RuntimeError):
+class ClusterError(ReasonedError, RuntimeError):
     """What should do the work cannot be reached, or has gone. Attributes as in `Error`."""
-
-    def __init__(self, reason: str, legal: str) -> None:
-        super().__init__(reason, legal)
-        self.reason, self.legal = reason, legal
-
-    def __str__(self) -> str:
-        return f"{self.reason}; legal: {self.legal}"
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,13 @@ from pathlib import Path
 
 from isa.errors import Error, IsaError, UndefinedBehavior
 from simulator.cli import BAD, DONE, NO, say
+from simulator.errors import ReasonedError
 
 FOLDER = "a file in a folder that exists"
 
 
-class UnreadableError(Error):
+class UnreadableError(ReasonedError):
     """Something that a verb was given cannot be read; the exit code is 2 whatever the verb does."""
-
-    def __init__(self, reason: str, legal: str = "") -> None:
-        super().__init__(reason, legal)
-        self.reason, self.legal = reason, legal
-
-    def __str__(self) -> str:
-        return f"{self.reason}; legal: {self.legal}" if self.legal else self.reason
 
 
 def answer(
