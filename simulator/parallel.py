@@ -1,25 +1,18 @@
-"""Runs blocks of work in this process, in several processes, or on a Dask cluster. A run that was interrupted continues
-where it stopped.
-
-Each block becomes a part in a folder beside the output. When all parts are there they are joined, and the folder is
-removed. The output is the same, byte for byte, whatever does the work; only a few blocks are in memory at a time.
+"""Runs blocks of work in this process, in several processes, or on a Dask cluster. The results are the same, byte for
+byte, whatever does the work; only a few blocks are in memory at a time.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from simulator.errors import MissingDependency, ReasonedError, TraceError
-from simulator.files import complete
+from simulator.errors import MissingDependency, ReasonedError
 
 Work = Callable[[str, Any], bytes]
 CONNECT = "10s"  # for which a scheduler may take to answer
@@ -27,66 +20,6 @@ CONNECT = "10s"  # for which a scheduler may take to answer
 
 class ClusterError(ReasonedError, RuntimeError):
     """What should do the work cannot be reached, or has gone. Attributes as in `Error`."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The parts of an output that is made block by block.
-
-    Attributes:
-        output: the file.
-        head: its first lines, which say what it is.
-        count: the number of blocks.
-    """
-
-    output: Path
-    head: str
-    count: int
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the parts."""
-        return self.output.with_name(f"{self.output.name}.parts")
-
-    def open(self, what: str) -> None:
-        """Makes the folder, unless it is there already. TraceError if it holds parts of another run than that of
-        `what`."""
-        note = self.folder / "run"
-        if self.folder.is_dir():
-            if note.is_file() and note.read_text() == self.head:
-                return
-            legal = "that list and policy again, or remove the folder"
-            raise TraceError(str(self.folder), 0, 0, f"holds parts of another run than that of {what}", legal)
-        fresh = self.folder.with_name(f".{self.folder.name}.{os.getpid()}")
-        fresh.mkdir()
-        (fresh / "run").write_text(self.head)
-        fresh.rename(self.folder)
-
-    def _part(self, number: int) -> Path:
-        return self.folder / f"{number:06}.csv"
-
-    @property
-    def missing(self) -> list[int]:
-        """The numbers of the blocks that have not been done."""
-        return [number for number in range(self.count) if not self._part(number).is_file()]
-
-    def keep(self, number: int, text: bytes) -> None:
-        """Stores the text of a block that is done."""
-        with complete(self._part(number)) as stream:
-            stream.write(text)
-
-    def join(self) -> None:
-        """Writes the output from all parts, and removes them."""
-        with complete(self.output) as stream:
-            stream.write(self.head.encode())
-            for number in range(self.count):
-                with self._part(number).open("rb") as part:
-                    shutil.copyfileobj(part, stream)
-        self.remove()
-
-    def remove(self) -> None:
-        """Removes the parts."""
-        shutil.rmtree(self.folder)
 
 
 def worked(

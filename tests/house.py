@@ -30,7 +30,7 @@ RIDDLES = ("found", "at", "made")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("isa",),
     ("simulator.version", "simulator.errors", "simulator.files", "simulator.resources"),
-    ("simulator.tables", "simulator.toml_tables", "simulator.parallel", "simulator.statistics"),
+    ("simulator.tables", "simulator.toml_tables", "simulator.parallel", "simulator.parts", "simulator.statistics"),
     ("simulator.state", "simulator.arithmetic", "simulator.layout"),
     ("simulator.execute",),
     ("simulator.program", "simulator.timing"),

@@ -15,7 +15,9 @@ from simulator.faults.results import RESULTS
 from simulator.faults.subjects import make
 from simulator.faults.table import BLOCK, FaultList, Faults, write_head
 from simulator.faults.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
-from simulator.parallel import Parts, worked
+from simulator.files import complete
+from simulator.parallel import worked
+from simulator.parts import Parts
 from simulator.version import __version__
 
 Progress = Callable[[int, int], None]
@@ -64,8 +66,12 @@ def run_list(
         OSError: a file that cannot be written.
     """
     subject = subject_of(found, policy)
-    parts = Parts(output, _head(found, subject), -(-found.rows // BLOCK))
-    parts.open(found.path.name)
+    parts = Parts(output, _head(found, subject), -(-found.rows // BLOCK), "csv")
+    if parts.foreign:
+        legal = "that list and policy again, or remove the folder"
+        reason = f"holds parts of another run than that of {found.path.name}"
+        raise TraceError(str(parts.folder), 0, 0, reason, legal)
+    parts.open()
     missing = parts.missing
     done = parts.count - len(missing)
     progress(done * BLOCK, found.rows)
@@ -80,7 +86,11 @@ def run_list(
     except TraceError:  # a list that is none: there is nothing to go on with
         parts.remove()
         raise
-    parts.join()
+    with complete(output) as stream:
+        stream.write(parts.note.encode())
+        for text in parts.lines():
+            stream.write(text)
+    parts.remove()
 
 
 def joined(faults: Faults, results: Results) -> str:

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.arithmetic.threads import thread_count
+from simulator.errors import ConfigError
 from simulator.parallel import worked
+from simulator.parts import Parts
 from simulator.studies.sweep.check import check, fingerprint
 from simulator.studies.sweep.evaluate import columns, row
 from simulator.studies.sweep.keys import CONFIG, is_override, kinds_of
-from simulator.studies.sweep.parts import Parts
 from simulator.studies.sweep.spec import Subject, Sweep, read_spec
 from simulator.studies.sweep.table import check_output, frame_of, lines_of, read_table, write
 from simulator.version import __version__
@@ -142,7 +143,12 @@ def execute(
     cut = blocks(sweep)
     note = json.dumps({"tcsim": __version__, "sweep": fingerprint(sweep), "points": sweep.count, "blocks": len(cut)})
     parts = Parts(Path(output), note + "\n", len(cut))
-    spoilt = parts.open(restart=restart)
+    if restart:
+        parts.remove()
+    if parts.foreign:
+        reason = "holds points of another sweep, or of other configs or another version of tcsim"
+        raise ConfigError(str(parts.folder), "", reason, "--restart, or another output, or remove the folder")
+    spoilt = parts.open()
     missing = parts.missing
     resumed = sweep.count - sum(len(cut[number]) for number in missing)
     for number, lines in _worked(sweep, missing, workers, dask, progress, resumed):

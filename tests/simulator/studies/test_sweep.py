@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import simulator
+from simulator import parts as parts_module
 from simulator.errors import ConfigError, Error, ViewError
 from simulator.parallel import ClusterError
 from simulator.studies.gemm import estimate, parse_tile
@@ -33,7 +34,6 @@ from simulator.studies.sweep import (
     write_pareto,
     write_tornado,
 )
-from simulator.studies.sweep import parts as parts_module
 from simulator.studies.sweep.shapes import read_layers
 from simulator.timing.config import load_config
 from tests.support.paths import ROOT

@@ -1,8 +1,9 @@
-"""Finished points on disk: a folder of parts beside the output, each with what a part must be to be believed.
+"""Finished blocks of work on disk: a folder of parts beside the output, each with what a part must be to be believed.
+Fault campaigns and sweeps continue from them after an interruption.
 
 A part is a line `{"rows": ..., "sha256": ...}` and the lines of CSV that it speaks of. One that is cut short, or that
-something else has changed, is done again. A run notes in the folder what it is (the sweep, its configs, the package's
-version); parts of another run are refused.
+something else has changed, is done again. A run notes in the folder what it is (its list or sweep, its configs, the
+package's version); whoever opens parts asks first whether they are those of another run.
 """
 
 from __future__ import annotations
@@ -26,37 +27,36 @@ class Parts:
         output: the file that they become.
         note: what run they belong to.
         count: how many blocks there are.
+        suffix: of the names of the parts.
     """
 
     output: Path
     note: str
     count: int
+    suffix: str = "part"
 
     @property
     def folder(self) -> Path:
         """The folder of the parts."""
         return self.output.with_name(f"{self.output.name}.parts")
 
-    def open(self, *, restart: bool = False) -> int:
-        """Makes the folder, or takes up the one that is there; returns how many parts had been spoilt.
+    @property
+    def _run(self) -> Path:
+        """The file that says what run the parts belong to."""
+        return self.folder / "run"
 
-        Args:
-            restart: whether to throw away what is there.
+    @property
+    def foreign(self) -> bool:
+        """Whether the folder holds parts of another run."""
+        there = self.folder.is_dir() and any(self.folder.iterdir())
+        return there and not (self._run.is_file() and self._run.read_text() == self.note)
 
-        Raises:
-            ConfigError: parts of another run.
-            OSError: the folder cannot be written.
-        """
-        if restart and self.folder.is_dir():
-            shutil.rmtree(self.folder)
-        note = self.folder / "run"
-        if self.folder.is_dir() and any(self.folder.iterdir()):
-            if not note.is_file() or note.read_text() != self.note:
-                reason = "holds points of another sweep, or of other configs or another version of tcsim"
-                raise ConfigError(str(self.folder), "", reason, "--restart, or another output, or remove the folder")
-        else:
+    def open(self) -> int:
+        """Makes the folder, or takes up the one that is there; returns how many parts had been spoilt. OSError if the
+        folder cannot be written."""
+        if not self._run.is_file():
             self.folder.mkdir(exist_ok=True)
-            with complete(note) as stream:
+            with complete(self._run) as stream:
                 stream.write(self.note.encode())
         spoilt = 0
         for number in range(self.count):
@@ -67,7 +67,7 @@ class Parts:
         return spoilt
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"{number:06}.part"
+        return self.folder / f"{number:06}.{self.suffix}"
 
     @staticmethod
     def _read(path: Path) -> bytes | None:
@@ -83,7 +83,7 @@ class Parts:
     @property
     def missing(self) -> list[int]:
         """The numbers of the blocks that have not been done."""
-        there = {path.name for path in self.folder.glob("*.part")}
+        there = {path.name for path in self.folder.glob(f"*.{self.suffix}")}
         return [number for number in range(self.count) if self._path(number).name not in there]
 
     def keep(self, number: int, lines: bytes) -> None:
@@ -97,11 +97,10 @@ class Parts:
         for number in range(self.count):
             found = self._read(self._path(number)) if self._path(number).is_file() else None
             if found is None:
-                raise ConfigError(
-                    str(self._path(number)), "", "was changed while the sweep ran", "the same command again"
-                )
+                raise ConfigError(str(self._path(number)), "", "was changed during the run", "the same command again")
             yield found
 
     def remove(self) -> None:
-        """Removes the folder."""
-        shutil.rmtree(self.folder)
+        """Removes the folder, if there is one."""
+        if self.folder.is_dir():
+            shutil.rmtree(self.folder)
