@@ -6,7 +6,7 @@ All functions take any leading axes and work on whole rows; `patterns` are eleme
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import cache, reduce
 from itertools import combinations
 from math import comb
 from typing import TypeVar
@@ -58,24 +58,29 @@ def keep(weight: NDArray[np.float32], sparsity: Sparsity) -> Mask:
         if sparsity.splices:
             first = chunks[..., 0] > chunks[..., 1]
             kept = np.stack([first, ~first], axis=-1)
-        elif comb(sparsity.units, sparsity.kept) > _CHOICES:
+        elif comb(sparsity.units, sparsity.kept) > _MOST_CHOICES:
             largest = np.argsort(-chunks, axis=-1, kind="stable")[..., : sparsity.kept]
             kept = np.zeros(chunks.shape, np.bool_)
             np.put_along_axis(kept, largest, True, axis=-1)
         else:
-            choices = list(combinations(range(sparsity.units), sparsity.kept))
+            choices, table = _choices(sparsity.units, sparsity.kept)
             sums = np.stack([reduce(np.add, (chunks[..., unit] for unit in choice)) for choice in choices], axis=-1)
-            table = np.array([[unit in choice for unit in range(sparsity.units)] for choice in choices])
             kept = table[first_largest(sums)[0]]
     return np.repeat(kept, sparsity.unit, axis=-1).reshape(weight.shape)
 
 
-_CHOICES = 128  # sums of a chunk that are compared one by one, at most
+@cache
+def _choices(units: int, kept: int) -> tuple[tuple[tuple[int, ...], ...], Mask]:
+    """The ways to keep some units of a chunk, in the order in which the library looks at them, and which units each
+    keeps, bool [choice, unit]."""
+    choices = tuple(combinations(range(units), kept))
+    return choices, np.array([[unit in choice for unit in range(units)] for choice in choices])
 
-PAIRS: tuple[tuple[int, int], ...] = tuple(combinations(range(4), 2))
-"""The pairs of a chunk's units, in the order in which the library looks at them."""
 
-KEPT_BY_PAIR: Mask = np.array([[unit in pair for unit in range(4)] for pair in PAIRS])
+_MOST_CHOICES = 128  # sums of a chunk that are compared one by one, at most
+
+PAIRS, KEPT_BY_PAIR = _choices(4, 2)
+"""The pairs of the units of a chunk of 2:4, and the units of each."""
 
 
 def first_largest(sums: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

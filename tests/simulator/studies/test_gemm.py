@@ -24,6 +24,7 @@ from simulator.studies.validation import gemm
 from simulator.timing.config import config_names, load_config
 from tests.support.cases import examples
 from tests.support.paths import ROOT
+from tests.support.scattered import scattered
 
 TRACES = ROOT / "traces" / "gemm"
 
@@ -64,14 +65,8 @@ def _operands(tile: Tile, k: int, rng: np.random.Generator) -> tuple[dict[str, n
     if tile.sparse:
         wide = tile.bits >= 16
         kept, unit = (1, 1) if tile.bits == 32 else (2, 2 if tile.bits == 4 else 1)
-        chunks = stored // (kept * unit)
-        choices = [(0,), (1,)] if kept == 1 else [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
-        picked = np.array(choices)[rng.integers(0, len(choices), (tile.bm, chunks))]
-        full = np.zeros((tile.bm, chunks, 2 * kept, unit), np.int64)
-        np.put_along_axis(full, picked[..., None], a.reshape(tile.bm, chunks, kept, unit), axis=2)
-        full = full.reshape(tile.bm, k)
-        codes = np.where(picked[..., 0], 0b1110, 0b0100) if kept == 1 else picked[..., 0] | picked[..., 1] << 2
-        words = np.zeros((chunks // 16, tile.warps_m, 32, tile.tiles_m), np.uint32)
+        full, codes = scattered(a, kept, unit, rng)
+        words = np.zeros((codes.shape[1] // 16, tile.warps_m, 32, tile.tiles_m), np.uint32)
         for block, warp, lane, m in np.ndindex(words.shape):
             row, (group, within) = 16 * (warp * tile.tiles_m + m), divmod(lane, 4)
             for q in range(8):

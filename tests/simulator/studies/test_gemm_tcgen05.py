@@ -15,6 +15,7 @@ from simulator.studies.gemm import Tile, estimate, tile_for
 from simulator.studies.gemm.tcgen05 import Tcgen05Tile, global_images, parse_tcgen05_tile, tcgen05_trace
 from simulator.studies.gemm.tcgen05.tile import KIND_OF, kinds_of
 from tests.support.cases import PROGRAMS
+from tests.support.scattered import scattered
 
 NUMPY: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "s8": np.int8, "u8": np.uint8,
@@ -49,14 +50,7 @@ def problem(tile: Tcgen05Tile, k: int, rng: np.random.Generator) -> tuple[np.nda
     full, codes, scales = a, None, None
     if tile.sparse:
         kept, unit = (1, 1) if tile.type == "tf32" else (2, 2 if tile.kind.startswith("mxf4") else 1)
-        chunks = stored // (kept * unit)
-        choices = [(0,), (1,)] if kept == 1 else [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
-        picked = np.array(choices)[rng.integers(0, len(choices), (tile.bm, chunks))]
-        full = np.zeros((tile.bm, chunks, 2 * kept, unit), np.int64)
-        np.put_along_axis(full, picked[..., None], a.reshape(tile.bm, chunks, kept, unit), axis=2)
-        full = full.reshape(tile.bm, k)
-        codes = np.where(picked[..., 0], 0b1110, 0b0100) if kept == 1 else picked[..., 0] | picked[..., 1] << 2
-        codes = codes.astype(np.uint32)
+        full, codes = scattered(a, kept, unit, rng)
     left, right = full.astype(float), b.astype(float)
     if tile.scaled:
         table = FACTORS["ue4m3" if tile.kind == "mxf4nvf4" else "ue8m0"]

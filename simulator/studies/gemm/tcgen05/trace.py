@@ -150,25 +150,11 @@ class _Writer:
 
     def turns(self, one: Callable[[int], Iterator[str]]) -> Iterator[str]:
         """Every round; each of them for its tile of D in turn."""
-        whole, rest = divmod(self.rounds, self.tile.buffers)
-        if whole:
-            yield f"    .repeat {whole} {{"
-            for buffer in range(self.tile.buffers):
-                yield from one(buffer)
-            yield "    }"
-        for buffer in range(rest):
-            yield from one(buffer)
+        return _repeated(self.rounds, self.tile.buffers, one)
 
     def stages(self, one: Callable[[int], Iterator[str]]) -> Iterator[str]:
         """Every iteration of a round, by its stage of shared memory."""
-        whole, rest = divmod(self.iterations, self.tile.stages)
-        if whole:
-            yield f"    .repeat {whole} {{"
-            for stage in range(self.tile.stages):
-                yield from one(stage)
-            yield "    }"
-        for stage in range(rest):
-            yield from one(stage)
+        return _repeated(self.iterations, self.tile.stages, one)
 
     # Roles
 
@@ -307,3 +293,15 @@ class _Writer:
             yield f"    @%p0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, {to};"
         else:
             yield f"    @%p0 mbarrier.arrive.shared::cta.b64 _, {self.free(buffer)};"
+
+
+def _repeated(count: int, places: int, one: Callable[[int], Iterator[str]]) -> Iterator[str]:
+    """`one(place)` so many times, for each place in turn: a loop over all places, and what is left of a turn."""
+    whole, rest = divmod(count, places)
+    if whole:
+        yield f"    .repeat {whole} {{"
+        for place in range(places):
+            yield from one(place)
+        yield "    }"
+    for place in range(rest):
+        yield from one(place)
