@@ -52,10 +52,6 @@ SCALAR_ROWS: tuple[Row, ...] = (
     _scalar("not.{b32,b64,pred}", "d, a", "9.7.8.4"),
     _scalar("lop3.b32", "d:discarded bits, a:bits, b:bits, c:bits, table:imm", "9.7.8.6", since="4.3"),
     _scalar("bfi.b32", "d:bits, a:bits, b:bits, position:u8, length:u8", "9.7.1.20", since="2.0"),
-    instruction(
-        "fma.rn.f32", "d:float, a:float, b:float, c:float", any_order=True,
-        since="2.0", targets="70+", section="9.7.3.6", time=Time.FLOAT,
-    ),
     *(
         _scalar(f"setp.{{{orders}}}.{{{sort}32,{sort}64}}", "d:pred, a:typed, b:typed", "9.7.6.2")
         for sort, orders in _ORDERS.items()

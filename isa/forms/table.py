@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from isa.forms.conversions import CONVERSION_ROWS
+from isa.forms.floating import FLOAT_ROWS
 from isa.forms.memory import MEMORY_ROWS
 from isa.forms.mma import mma_forms
 from isa.forms.record import Form
@@ -14,7 +16,7 @@ from isa.forms.synchronisation import BARRIER_ROWS, FENCE_ROWS, MBARRIER_ROWS
 from isa.forms.tcgen05 import MMA_NAMES, tcgen05_mma_opcodes
 from isa.forms.tcgen05_rows import TCGEN05_ROWS
 
-PLAIN_ROWS: tuple[Row, ...] = (*MEMORY_ROWS, *SCALAR_ROWS, *BARRIER_ROWS)
+PLAIN_ROWS: tuple[Row, ...] = (*MEMORY_ROWS, *SCALAR_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS, *BARRIER_ROWS)
 FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
 FAMILIES = ("tcgen05", "mbarrier", "fence")
 

@@ -13,7 +13,21 @@ from numpy.typing import NDArray
 
 from isa import IsaError
 from isa.ptx.instruction import Guard, Instruction
-from simulator.execute import compare, convert, copies, floating, integer, logic, matrix, memory, sync, warp
+from simulator.execute import (
+    approximate,
+    compare,
+    conversions,
+    convert,
+    copies,
+    extremes,
+    floating,
+    integer,
+    logic,
+    matrix,
+    memory,
+    sync,
+    warp,
+)
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import Fact, Idle
 from simulator.execute.operands import place_of
@@ -21,9 +35,12 @@ from simulator.execute.registry import prepare
 from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 
 FAMILIES = (
+    approximate,
     compare,
+    conversions,
     convert,
     copies,
+    extremes,
     floating,
     integer,
     logic,
