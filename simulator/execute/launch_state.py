@@ -1,4 +1,4 @@
-"""The state of a batch of CTAs of a launch, which execute in lock step: one row of registers for each of their warps."""
+"""The state of a batch of CTAs of a launch, which execute in lock step: a row of registers for each of their warps."""
 
 from __future__ import annotations
 

@@ -88,8 +88,8 @@ class LaunchShared(SharedMemory):
         return (warps // self.warps_each * self.stride).astype(np.int64)[:, None]
 
     def read(self, addresses: Addresses, width: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
-        """Bytes uint8 [warp, access, width] at `addresses` [warp, access] of each warp's CTA, and how many bytes of them
-        race with another warp's write."""
+        """Bytes uint8 [warp, access, width] at `addresses` [warp, access] of each warp's CTA, and how many of them race
+        with another warp's write."""
         self._check(addresses, width)
         data = gather(self.data, addresses + self.base(warps), width)
         return data, self._raced("read", addresses, width, warps) if self.histories else 0

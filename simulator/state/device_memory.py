@@ -79,9 +79,8 @@ class DeviceMemory(GlobalMemory):
             AddressError: there is another buffer, or the address cannot be aligned.
         """
         if address is None:
-            last = max(
-                (buffer.end for buffer in self.buffers if FREE_BASE <= buffer.address < 2 * FREE_BASE), default=0
-            )
+            free = [buffer.end for buffer in self.buffers if FREE_BASE <= buffer.address < 2 * FREE_BASE]
+            last = max(free, default=0)
             first = max(FREE_BASE, last + GUARD_BYTES)
             address = -(-first // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
         for other in self.buffers:

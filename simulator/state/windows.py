@@ -1,8 +1,8 @@
 """Where the memories of a launch lie among generic addresses of 64 bits, and where buffers go that ask for no address.
 
-The chip has windows for shared and local memory in the generic address space, too (PTX ISA 9.0, 5.1 and 9.7.9.20); where
-they lie is not specified, and no program may depend on it. Their low 32 bits are zero here, as an H100's are, so that
-a generic address cut to 32 bits is the address within the space.
+The chip has windows for shared and local memory in the generic address space, too (PTX ISA 9.0, 5.1 and 9.7.9.20);
+where they lie is not specified, and no program may depend on it. Their low 32 bits are zero here, so that a generic
+address cut to 32 bits is the address within the space.
 """
 
 from __future__ import annotations
