@@ -34,9 +34,9 @@ def checked(kernel: Kernel, grid: Dim, block: Dim, cluster: Dim, dynamic_shared:
     if any(size % part for size, part in zip(grid, cluster, strict=True)):
         reason = f"grid {grid} is not whole clusters of {cluster}"
         raise LaunchError(reason, "a multiple of the cluster in each direction", rule="launch-geometry")
-    if kernel.reqntid and tuple(kernel.reqntid) != block:
-        reason = f"block {block}, but '{kernel.name}' demands {tuple(kernel.reqntid)} (.reqntid)"
-        raise LaunchError(reason, str(tuple(kernel.reqntid)), rule="launch-geometry")
+    if kernel.reqntid and (demanded := dim(kernel.reqntid, ".reqntid")) != block:
+        reason = f"block {block}, but '{kernel.name}' demands {demanded} (.reqntid)"
+        raise LaunchError(reason, str(demanded), rule="launch-geometry")
     if kernel.maxntid:
         most = 1
         for number in kernel.maxntid:
