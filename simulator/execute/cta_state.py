@@ -64,6 +64,7 @@ class CtaState:
         timed: whether executors say how long an access keeps shared memory busy.
         carries: whether accumulators go from one matrix instruction to the next exactly, which `CarryingRegisters` and
             the arithmetic "exact" are for.
+        checked: whether races in shared memory, and bytes there that a copy is about to write, are looked for.
     """
 
     registers: RegisterFile
@@ -87,6 +88,7 @@ class CtaState:
     memory: GlobalMemory = field(default_factory=GlobalMemory)
     timed: bool = True
     carries: bool = False
+    checked: bool = True
 
     @cached_property
     def tmem(self) -> TensorMemory:

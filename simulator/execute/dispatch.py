@@ -78,7 +78,9 @@ def guarded(instruction: Instruction, run: Executor) -> Executor:
     off = Idle() if instruction.form.dynamic else None
 
     def run_guarded(machine: CtaState, warps: Warps) -> Outcome:
-        lanes = guarded_lanes(guard, machine, warps)
+        lanes, before = guarded_lanes(guard, machine, warps), machine.active
+        if before is not None:
+            lanes = lanes & before
         some, every = np.logical_or.reduce(lanes, axis=1), np.logical_and.reduce(lanes, axis=1)
         if not some.any():
             idle = np.zeros(len(warps), np.int64)
@@ -99,9 +101,9 @@ def guarded(instruction: Instruction, run: Executor) -> Executor:
         chosen = np.flatnonzero(some)
         machine.active = None if every[chosen].all() else lanes[chosen]
         try:
-            outcome = run(machine, warps[chosen])
+            outcome = run(machine, warps if len(chosen) == len(warps) else warps[chosen])
         finally:
-            machine.active = None
+            machine.active = before
         return _spread(outcome, chosen, lanes)
 
     return run_guarded

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.record import Form
+from isa.fragments.registers import Fragment
 from isa.ptx.instruction import Instruction
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import prepares
-from simulator.state.registers import Warps
+from simulator.state.registers import WARP_SIZE, Warps
 from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
 
 
@@ -22,18 +23,33 @@ def load_matrices(instruction: Instruction, form: Form) -> Executor:
     """ldmatrix: PTX ISA 9.0, 9.7.14.5.15."""
     read_addresses, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.fragment
     assert fragment is not None
-    rows = fragment.shape[0]
+    rows, order = fragment.shape[0], _order(fragment)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = read_addresses(machine, warps)[:, :rows]
         data, races = machine.shared.read(where, 16, machine.actors(warps))
         raced(machine, races + _under_way(machine, where, 16))
-        matrix = data.view("<u2").astype(np.uint32)
-        write(machine, warps, fragment.scatter(matrix))
+        words = as_words(data).reshape(len(where), -1)
+        if order is None:
+            write(machine, warps, fragment.scatter(data.view("<u2").astype(np.uint32)))
+        else:
+            write(machine, warps, (words if order.size == 0 else words[:, order]).reshape(len(where), -1, WARP_SIZE))
         machine.note(instruction, warps, reads=region(machine, where, 16))
         return Outcome(wavefronts(where, 16)) if machine.timed else NOTHING
 
     return run
+
+
+def _order(fragment: Fragment) -> NDArray[np.int64] | None:
+    """From which word of a matrix's rows, in order, each register of each lane comes: int64 [register * 32 + lane];
+    empty if the words are in that order already; None if a register's halves come from different words."""
+    row, column = fragment.mapping.inverse_grid
+    half = row * fragment.shape[1] + column  # [lane, register, element]
+    half = np.swapaxes(half, 0, 1).reshape(-1, 2)
+    if (half[:, 0] % 2).any() or (half[:, 1] != half[:, 0] + 1).any():
+        return None
+    words: NDArray[np.int64] = half[:, 0] // 2
+    return words[:0] if (words == np.arange(len(words))).all() else words
 
 
 @prepares("ld.shared", "ld.shared::cta")

@@ -7,12 +7,15 @@ has a computable result, and elements of B that no code picks have no effect, Na
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.errors import UndefinedBehavior
 from isa.forms.mma import MmaForm
+from isa.ptx.opcodes import mma_form
 from isa.targets import Target, parse_target
 from isa.types import F64, Bits
 from isa.undefined import first_metadata_finding, metadata_findings, undefined_behavior
@@ -181,11 +184,32 @@ def undefined_cases(form: MmaForm, e: Bits, selector: int) -> dict[str, int]:
     """
     if not 0 <= selector < form.metadata.selectors:
         return {"selector-out-of-range": len(e)}
-    codes = form.metadata.gather(e, selector)
-    if bool(form.metadata.legal(codes).all()):
+    if _all_legal(form, e, selector):
         return {}
+    codes = form.metadata.gather(e, selector)
     counts = {name: int(broken.any(axis=(-2, -1)).sum()) for name, broken in metadata_findings(form, codes).items()}
     return {name: count for name, count in counts.items() if count}
+
+
+def _all_legal(form: MmaForm, e: Bits, selector: int) -> bool:
+    """Whether every code that a selector picks is defined; halves of registers are looked up whole, where that is the
+    same as looking at their codes."""
+    legal, halves = _legal_halves(form.opcode, selector)
+    if halves is None:
+        return bool(form.metadata.legal(form.metadata.gather(e, selector)).all())
+    return bool(legal[np.ascontiguousarray(e, "<u4").view("<u2")[:, halves]].all())
+
+
+@lru_cache(maxsize=512)
+def _legal_halves(opcode: str, selector: int) -> tuple[NDArray[np.bool_], NDArray[np.intp] | None]:
+    """Whether all codes of a half register are defined, bool [65536]; and the halves (2 * lane, 2 * lane + 1) that the
+    selector picks. None if it picks a part of some half."""
+    metadata = mma_form(opcode, ptx="99.0").metadata
+    lane, code = metadata.places(selector)
+    each = 16 // metadata.bits
+    half, picked = np.unique(2 * lane + code // each, return_counts=True)
+    codes = np.arange(1 << 16)[:, None] >> metadata.bits * np.arange(each) & (1 << metadata.bits) - 1
+    return metadata.legal(codes).all(axis=1), half if (picked == each).all() and 16 % metadata.bits == 0 else None
 
 
 def first_undefined(form: MmaForm, e: Bits, selector: int) -> UndefinedBehavior:

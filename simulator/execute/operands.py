@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.ptx.instruction import Address, Immediate, Operand, Predicate, Register, Scalar, Sink, Vector
-from simulator.execute.cta_state import SPECIAL, CtaState
+from simulator.execute.cta_state import CtaState
 from simulator.state.registers import SORT_OF_BITS, WARP_SIZE, Lanes, Place, Sort, Warps, register_place
 from simulator.state.shared import Addresses
 
@@ -37,7 +37,7 @@ def reader(operand: Operand, bits: int = 32) -> Reader:
     """A function that reads a scalar or vector operand: [warp, register, lane], uint32 (or what `bits` says: uint64 for
     64, bool for 1, uint16 for 16)."""
     parts, sort = scalars(operand), SORT_OF_BITS[bits]
-    if all(isinstance(part, Register) and part.name not in SPECIAL for part in parts):
+    if all(isinstance(part, Register) and register_place(part.name) is not None for part in parts):
         numbers = [place_of(part.name).number for part in parts if isinstance(part, Register)]
         if sort is Sort.WORD:
             return lambda machine, warps: machine.registers.read(warps, numbers)
@@ -51,8 +51,9 @@ def scalar(part: Scalar, machine: CtaState, warps: Warps, sort: Sort = Sort.WORD
         value = part.value != 0 if sort is Sort.PREDICATE else part.value & ((1 << sort.bits) - 1)
         return np.full((len(warps), WARP_SIZE), value, sort.dtype)
     assert isinstance(part, Register)
-    if part.name in SPECIAL:
-        return machine.special(part.name, warps)
+    if register_place(part.name) is None:
+        value = machine.special(part.name, warps)
+        return value if value.dtype == sort.dtype else value.astype(sort.dtype)
     return machine.registers.read(warps, [place_of(part.name).number], sort)[:, 0]
 
 
@@ -89,8 +90,8 @@ def addresses(operand: Operand) -> Callable[[CtaState, Warps], Addresses]:
     assert isinstance(operand, Address)
     base, offset = operand.base, operand.offset
     sort = Sort.WORD
-    if base is not None and base.name not in SPECIAL:
-        sort = place_of(base.name).sort
+    if base is not None and (place := register_place(base.name)) is not None:
+        sort = place.sort
 
     def read(machine: CtaState, warps: Warps) -> Addresses:
         if base is None:

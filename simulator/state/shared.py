@@ -40,7 +40,7 @@ class SharedMemory:
 
     def __init__(self, size: int, warps: int) -> None:
         self.data: NDArray[np.uint8] = np.zeros(size, np.uint8)
-        self._history = _History(size, warps)
+        self._history = History(size, warps)
 
     def read(self, addresses: Addresses, width: int, warps: NDArray[np.intp]) -> tuple[NDArray[np.uint8], int]:
         """Bytes uint8 [warp, access, width] at `addresses` [warp, access], and how many bytes of them race with another
@@ -92,7 +92,7 @@ class SharedMemory:
             )
 
 
-class _History:
+class History:
     """Who touched each byte last, and what each warp knows of the others: enough to detect races.
 
     An access races with another warp's access to the same byte, one of them a write, if no barrier (or chain of

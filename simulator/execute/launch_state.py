@@ -1,0 +1,226 @@
+"""The state of a batch of CTAs of a launch, which execute in lock step: a row of registers for each of their warps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.targets import Target
+from isa.types import Bits
+from simulator.execute.cta_state import CtaState
+from simulator.state.columns import Columns, LaunchShared
+from simulator.state.device_memory import DeviceMemory
+from simulator.state.local_memory import LocalMemory
+from simulator.state.registers import WARP_SIZE, Lanes, Numbering, Warps
+
+Dim = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How many CTAs and threads a launch has, as (x, y, z).
+
+    Attributes:
+        grid: CTAs.
+        block: threads of a CTA.
+        cluster: CTAs of a cluster.
+    """
+
+    grid: Dim
+    block: Dim
+    cluster: Dim = (1, 1, 1)
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of the launch."""
+        return int(np.prod(self.grid))
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return int(np.prod(self.block))
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA; the last one may lack threads."""
+        return -(-self.threads // WARP_SIZE)
+
+    def cta(self, number: NDArray[np.int64]) -> tuple[Bits, Bits, Bits]:
+        """%ctaid of CTAs by their number: x is counted first."""
+        return _split(number, self.grid)
+
+
+def _split(number: NDArray[np.int64], extent: Dim) -> tuple[Bits, Bits, Bits]:
+    x, rest = number % extent[0], number // extent[0]
+    return x.astype(np.uint32), (rest % extent[1]).astype(np.uint32), (rest // extent[1]).astype(np.uint32)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The CTAs of a launch that run in lock step.
+
+    Attributes:
+        geometry: of the whole launch.
+        ctas: int64 [CTA]: their numbers in the grid, x first.
+    """
+
+    geometry: Geometry
+    ctas: NDArray[np.int64]
+
+    @property
+    def rows(self) -> int:
+        """Warps of the batch: rows of registers."""
+        return len(self.ctas) * self.geometry.warps
+
+    @cached_property
+    def thread(self) -> NDArray[np.int64]:
+        """int64 [row, lane]: the number of each thread within its CTA, x first."""
+        own = np.arange(self.rows, dtype=np.int64)[:, None] % self.geometry.warps
+        return own * WARP_SIZE + np.arange(WARP_SIZE)
+
+    @cached_property
+    def exists(self) -> Lanes:
+        """bool [row, lane]: whether there is such a thread; the last warp of a CTA may lack some."""
+        return self.thread < self.geometry.threads
+
+    def cta_of(self, row: int) -> Dim:
+        """%ctaid of the CTA of a row."""
+        x, y, z = self.geometry.cta(self.ctas[[row // self.geometry.warps]])
+        return int(x[0]), int(y[0]), int(z[0])
+
+
+@dataclass
+class LaunchState(CtaState):
+    """The state of a batch of CTAs.
+
+    Attributes:
+        batch: which CTAs these are.
+        local: the local memory of the threads.
+        params: uint8 [byte]: the kernel's parameters.
+        dynamic_shared: bytes of shared memory that the launch asked for.
+        sms: SMs of the chip.
+        clock: what %clock gives: executed items so far, as time is told apart from values.
+    """
+
+    batch: Batch = field(kw_only=True)
+    local: LocalMemory = field(kw_only=True)
+    params: NDArray[np.uint8] = field(kw_only=True)
+    dynamic_shared: int = field(kw_only=True, default=0)
+    sms: int = field(kw_only=True, default=1)
+    clock: int = field(kw_only=True, default=0)
+
+    def special(self, name: str, warps: Warps) -> Bits:
+        """uint32 (uint64 for registers of 64 bits) [warp, lane] of a special register. PTX ISA 9.0, section 10."""
+        value = self._special(name)
+        if value.ndim < 2:
+            return np.broadcast_to(value, (len(warps), WARP_SIZE))
+        whole = warps is getattr(self.registers, "everyone", None)
+        return np.broadcast_to(value if whole else value[warps], (len(warps), WARP_SIZE))
+
+    def _special(self, name: str) -> Bits:
+        """The value for every row: [row, lane], [row, 1] or [1]."""
+        known = self._constants.get(name)
+        if known is not None:
+            return known
+        if name in ("%clock", "%globaltimer_lo"):
+            return np.array([self.clock & 0xFFFFFFFF], np.uint32)
+        if name in ("%clock_hi", "%globaltimer_hi"):
+            return np.array([self.clock >> 32], np.uint32)
+        assert name in ("%clock64", "%globaltimer"), name
+        return np.array([self.clock], np.uint64)
+
+    @cached_property
+    def _constants(self) -> dict[str, Bits]:
+        """The special registers that never change during the launch."""
+        geometry, rows = self.batch.geometry, self.batch.rows
+        cta = np.repeat(self.batch.ctas, geometry.warps)[:, None]
+        warp = (np.arange(rows, dtype=np.int64) % geometry.warps)[:, None]
+        lane = np.arange(WARP_SIZE, dtype=np.int64)[None]
+        bit = np.uint64(1) << lane.astype(np.uint64)
+        scalar = {
+            "%nwarpid": self.slots, "%nsmid": self.sms, "%gridid": 1, "%total_smem_size": self._shared_bytes,
+            "%aggr_smem_size": self._shared_bytes, "%dynamic_smem_size": self.dynamic_shared,
+            "%is_explicit_cluster": int(geometry.cluster != (1, 1, 1)),
+        }  # fmt: skip
+        table: dict[str, Bits] = {name: np.array([value], np.uint32) for name, value in scalar.items()}
+        table["%gridid"] = np.array([1], np.uint64)
+        table |= {
+            "%laneid": lane.astype(np.uint32),
+            "%warpid": warp.astype(np.uint32),
+            "%smid": (cta % self.sms).astype(np.uint32),
+            "%lanemask_eq": bit.astype(np.uint32),
+            "%lanemask_lt": (bit - np.uint64(1)).astype(np.uint32),
+            "%lanemask_le": (2 * bit - np.uint64(1)).astype(np.uint32),
+            "%lanemask_gt": ~(2 * bit - np.uint64(1)).astype(np.uint32),
+            "%lanemask_ge": ~(bit - np.uint64(1)).astype(np.uint32),
+        }
+        table |= {f"%envreg{number}": np.array([0], np.uint32) for number in range(32)}
+        thread, place = _split(self.batch.thread, geometry.block), _split(cta, geometry.grid)
+        inside = [place[axis] % geometry.cluster[axis] for axis in range(3)]
+        for axis, letter in enumerate("xyz"):
+            size = geometry.cluster[axis]
+            table |= {
+                f"%tid.{letter}": thread[axis],
+                f"%ctaid.{letter}": place[axis],
+                f"%ntid.{letter}": np.array([geometry.block[axis]], np.uint32),
+                f"%nctaid.{letter}": np.array([geometry.grid[axis]], np.uint32),
+                f"%clusterid.{letter}": place[axis] // np.uint32(size),
+                f"%nclusterid.{letter}": np.array([geometry.grid[axis] // size], np.uint32),
+                f"%cluster_ctaid.{letter}": inside[axis],
+                f"%cluster_nctaid.{letter}": np.array([size], np.uint32),
+            }
+        x, y, _ = geometry.cluster
+        table["%cluster_ctarank"] = (inside[0] + x * (inside[1] + y * inside[2])).astype(np.uint32)
+        table["%cluster_nctarank"] = np.array([int(np.prod(geometry.cluster))], np.uint32)
+        return table
+
+    @property
+    def _shared_bytes(self) -> int:
+        return self.shared.size if isinstance(self.shared, LaunchShared) else self.shared.data.size
+
+
+def launch_state(
+    batch: Batch,
+    numbering: Numbering,
+    memory: DeviceMemory,
+    params: NDArray[np.uint8],
+    target: Target,
+    *,
+    shared_bytes: int = 0,
+    local_bytes: int = 0,
+    dynamic_shared: int = 0,
+    checked: bool = False,
+    timed: bool = False,
+    arithmetic: str = "chip",
+    undefined: str = "hardware",
+    slots: int = 64,
+    sms: int = 1,
+) -> LaunchState:
+    """The state of a batch before its first instruction: registers and memories of zeros.
+
+    Args:
+        shared_bytes: of a CTA, static and dynamic.
+        checked: whether races and bytes under way in shared memory are looked for.
+        timed: whether executors say what an access costs.
+    """
+    geometry = batch.geometry
+    return LaunchState(
+        Columns(batch.rows, numbering),
+        LaunchShared(shared_bytes, len(batch.ctas), geometry.warps, checked),
+        geometry.warps,
+        target,
+        arithmetic=arithmetic,
+        undefined=undefined,
+        slots=slots,
+        memory=memory,
+        timed=timed,
+        checked=checked,
+        batch=batch,
+        local=LocalMemory(local_bytes, batch.rows),
+        params=params,
+        dynamic_shared=dynamic_shared,
+        sms=sms,
+    )

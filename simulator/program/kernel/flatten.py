@@ -1,0 +1,178 @@
+"""Writes a kernel and the functions that it calls as one list of statements: every call becomes a copy of what is
+called, with registers, labels and local memory of its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from isa.errors import IsaError
+from isa.ptx.module import Function, Module, Parameter, Statement
+from simulator.program.kernel.symbols import Layout, Symbol
+from simulator.state.registers import Numbering
+
+_REGISTER = re.compile(r"%(rd|rs|r|p)(\d+)\b")
+_CALL = re.compile(
+    r"(?:\((?P<results>[^()]*)\)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?\s*(?:,\s*(?P<prototype>[\w$]+))?"
+)
+_GUARD = re.compile(r"@(!?)(\S+)\s+")
+SORTS = ("r", "rd", "p", "rs")
+MOST_STATEMENTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A statement in its place.
+
+    Attributes:
+        guard: "" or "@%p0" or "@!%p0".
+        opcode, operands: of an instruction; of a label both are empty.
+        label: the unique name of a label, or of the label that a branch goes to.
+        statement: what it comes from.
+        symbols: the names that its operands may use.
+    """
+
+    guard: str
+    opcode: str
+    operands: str
+    label: str
+    statement: Statement
+    symbols: dict[str, Symbol]
+    tables: dict[str, tuple[str, ...]]
+
+
+class Flattener:
+    """Collects the statements of a kernel.
+
+    Attributes:
+        flat: what has been collected.
+        counts: registers used so far, in the order of `Numbering`.
+        names: canonical register -> the name in the text.
+    """
+
+    def __init__(self, module: Module, layout: Layout) -> None:
+        self.module, self.layout = module, layout
+        self.flat: list[Flat] = []
+        self.counts = [0, 0, 0, 0]
+        self.names: dict[str, str] = {}
+        self.globals = layout.of_module()
+        self._calls = 0
+
+    def kernel(self, function: Function) -> None:
+        """The kernel itself."""
+        parameters = {each.name: Symbol("param", each.offset) for each in function.parameters}
+        self._inline(function, parameters, (), "")
+
+    @property
+    def numbering(self) -> Numbering:
+        """The registers of the whole."""
+        return Numbering(*self.counts)
+
+    def _inline(self, function: Function, parameters: dict[str, Symbol], path: tuple[str, ...], prefix: str) -> None:
+        base = tuple(self.counts)
+        for sort, count in enumerate(function.registers):
+            self.counts[sort] += count
+        for canonical, original in function.names.items():
+            self.names[_shifted(canonical, base)] = original
+        symbols = dict(self.globals)
+        for variable in function.variables:
+            kept = variable.space in ("shared", "global", "const")
+            place = self.layout.static(function.name, variable) if kept else self.layout.automatic(variable)
+            symbols[variable.name] = place
+        symbols.update(parameters)
+        tables = {f"{prefix}{name}": tuple(f"{prefix}{each}" for each in to) for name, to in function.tables.items()}
+        for statement in function.statements:
+            if statement.label:
+                self._add(Flat("", "", "", prefix + statement.label, statement, symbols, tables))
+                continue
+            guard, opcode, operands = _parts(_shifted(statement.text, base))
+            head = opcode.split(".", 1)[0]
+            if head == "call":
+                self._call(Flat(guard, opcode, operands, "", statement, symbols, tables), function, path, prefix)
+            elif head == "bra":
+                self._add(Flat(guard, opcode, "", prefix + operands, statement, symbols, tables))
+            elif head == "brx":
+                register, _, table = operands.partition(",")
+                self._add(Flat(guard, opcode, register.strip(), prefix + table.strip(), statement, symbols, tables))
+            elif head == "ret" and prefix:
+                self._add(Flat(guard, "bra", "", prefix + "end of the call", statement, symbols, tables))
+            else:
+                self._add(Flat(guard, opcode, operands, "", statement, symbols, tables))
+
+    def _add(self, flat: Flat) -> None:
+        self.flat.append(flat)
+        if len(self.flat) > MOST_STATEMENTS:
+            raise _wrong(flat.statement, f"a kernel of more than {MOST_STATEMENTS} statements", "fewer calls")
+
+    def _call(self, call: Flat, caller: Function, path: tuple[str, ...], prefix: str) -> None:
+        """A call: the callee's statements, its parameters being the caller's variables."""
+        match = _CALL.fullmatch(call.operands.strip())
+        callee = self.module.functions.get(match["name"]) if match else None
+        if match is None or callee is None or not callee.statements:
+            name = match["name"] if match else call.operands
+            why = "through a register" if name.startswith("%") else f"of '{name}', whose body the module does not have"
+            self._add(Flat(call.guard, f"call {why}", call.operands, "", call.statement, call.symbols, call.tables))
+            return
+        if callee.name in (*path, caller.name):
+            legal = "functions that do not call themselves, not even through others"
+            raise _wrong(call.statement, f"recursion: '{callee.name}' calls itself", legal, "recursion")
+        self._calls += 1
+        inner = f"{prefix}{callee.name}#{self._calls}:"
+        after = inner + "end of the call"
+        if call.guard:
+            opposite = call.guard.replace("@", "@!") if "!" not in call.guard else call.guard.replace("!", "")
+            self._add(Flat(opposite, "bra", "", after, call.statement, call.symbols, call.tables))
+        parameters, base = {}, tuple(self.counts)
+        for formal, given in (
+            *zip(callee.parameters, _names(match["arguments"]), strict=False),
+            *zip(callee.results, _names(match["results"]), strict=False),
+        ):
+            if formal.register:
+                continue
+            if given not in call.symbols:
+                raise _wrong(call.statement, f"'{given}' is no variable of the parameter space", "a .param variable")
+            parameters[formal.name] = call.symbols[given]
+        self._moves(call, callee.parameters, _names(match["arguments"]), base, into=True)
+        self._inline(callee, parameters, (*path, caller.name), inner)
+        self._add(Flat("", "", "", after, call.statement, call.symbols, call.tables))
+        self._moves(call, callee.results, _names(match["results"]), base, into=False)
+
+    def _moves(
+        self, call: Flat, formals: tuple[Parameter, ...], given: list[str], base: tuple[int, ...], *, into: bool
+    ) -> None:
+        """Copies between the registers of caller and callee, where parameters are registers (old conventions)."""
+        wanted: dict[str, int] = {}
+        for formal, value in zip(formals, given, strict=False):
+            if not formal.register:
+                continue
+            prefix = {8: "%rd", 4: "%r", 2: "%rs", 1: "%rs", 0: "%p"}[formal.bytes]
+            number = wanted.get(prefix, 0)
+            wanted[prefix] = number + 1
+            own = f"{prefix}{base[SORTS.index(prefix[1:])] + number}"
+            kind = "pred" if prefix == "%p" else f"b{8 * max(formal.bytes, 2)}"
+            operands = f"{own}, {value}" if into else f"{value}, {own}"
+            self._add(Flat("", f"mov.{kind}", operands, "", call.statement, call.symbols, call.tables))
+
+
+def _names(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def _shifted(text: str, base: tuple[int, ...]) -> str:
+    """The text with the numbers of its registers raised by those that are in use."""
+    if not any(base):
+        return text
+    return _REGISTER.sub(lambda match: f"%{match[1]}{int(match[2]) + base[SORTS.index(match[1])]}", text)
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """Guard, opcode and operands of an instruction."""
+    guard = ""
+    if match := _GUARD.match(text):
+        guard, text = f"@{match[1]}{match[2]}", text[match.end() :]
+    opcode, _, operands = text.partition(" ")
+    return guard, opcode, operands
+
+
+def _wrong(statement: Statement, reason: str, legal: str, rule: str = "malformed-module") -> IsaError:
+    return IsaError("", -1, f"line {statement.line}: {reason}", legal, rule=rule)

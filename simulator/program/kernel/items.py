@@ -1,0 +1,152 @@
+"""What a linked kernel consists of: items in one flat list, in which a place is an index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from isa.ptx.instruction import Guard, Instruction, Register
+from isa.ptx.module import Module, Parameter
+from simulator.state.registers import Numbering, register_place
+
+Source = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """What every item has.
+
+    Attributes:
+        index: its place.
+        guard: the predicate that guards it, if any.
+        text: as it stands in the module.
+        line: in the module's text, from 1.
+        source: (file, line) of the source that it comes from, or None.
+    """
+
+    index: int
+    guard: Guard | None
+    text: str
+    line: int
+    source: Source | None
+
+    @property
+    def opcode(self) -> str:
+        """The opcode as it stands in the module."""
+        words = self.text.split()
+        return words[1 if words[0].startswith("@") and len(words) > 1 else 0].rstrip(";")
+
+    @property
+    def where(self) -> str:
+        """Where it stands, in words: "line 12 (kernel.cu:7)"."""
+        return f"line {self.line}" + (f" ({self.source[0]}:{self.source[1]})" if self.source else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(_Placed):
+    """An instruction that computes, accesses memory or synchronises; its guard is the instruction's own."""
+
+    instruction: Instruction
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the registers that it reads, its guard's and address bases included."""
+        guard = (self.instruction.guard.predicate.name,) if self.instruction.guard else ()
+        return tuple(name for name in (*guard, *self.instruction.reads) if register_place(name) is not None)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Names of the registers that it writes."""
+        return tuple(name for name in self.instruction.writes if register_place(name) is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch(_Placed):
+    """bra: the threads that the guard lets through go on at `target`."""
+
+    target: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch(_Placed):
+    """brx.idx: threads go on at the target whose number their register says."""
+
+    register: Register
+    targets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit(_Placed):
+    """ret of the kernel, or exit: the thread is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trap(_Placed):
+    """trap: the kernel stops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsupported(_Placed):
+    """What cannot be executed; a kernel that never comes here runs all the same.
+
+    Attributes:
+        reason: why not.
+    """
+
+    reason: str
+
+
+Item = Operation | Branch | Switch | Exit | Trap | Unsupported
+
+
+@dataclass(frozen=True)
+class Image:
+    """A variable of a module in global or constant memory, and the bytes that it begins with."""
+
+    name: str
+    address: int
+    data: bytes
+    constant: bool
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with all that it calls.
+
+    Attributes:
+        name: of the entry.
+        module: where it stands.
+        parameters: with their offsets.
+        parameter_bytes: size of the block of parameters.
+        shared_bytes: static shared memory of a CTA in bytes.
+        dynamic_offset: where `.extern .shared` arrays begin.
+        local_bytes: local memory of a thread.
+        numbering: registers of each sort.
+        items: what runs, from place 0 on.
+        rank: for each place, the order in which threads that have parted go on: the lowest first.
+        images: variables of the module.
+        live_words: the largest number of 32-bit registers that hold something at one place.
+        names: by register, the names in the text of what it holds.
+        maxntid, reqntid: of the directives; None if they are absent.
+    """
+
+    name: str
+    module: Module
+    parameters: tuple[Parameter, ...]
+    parameter_bytes: int
+    shared_bytes: int
+    dynamic_offset: int
+    local_bytes: int
+    numbering: Numbering
+    items: tuple[Item, ...]
+    rank: tuple[int, ...]
+    images: tuple[Image, ...]
+    live_words: int = 0
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    maxntid: tuple[int, ...] | None = None
+    reqntid: tuple[int, ...] | None = None
+
+    @property
+    def unsupported(self) -> tuple[Unsupported, ...]:
+        """The items that cannot be executed."""
+        return tuple(item for item in self.items if isinstance(item, Unsupported))

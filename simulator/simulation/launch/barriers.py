@@ -1,0 +1,94 @@
+"""The barriers of the CTAs of a batch, for threads that may have parted: who waits where, and who goes on.
+
+PTX ISA 9.0, 9.7.13.1 (bar, barrier). A barrier without a number of threads waits for every thread of the CTA that has
+not exited. An aligned barrier with a number of threads counts whole warps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.state.registers import WARP_SIZE, Lanes
+
+BARRIERS = 16
+EVERY = -1  # waits for all threads of the CTA that have not exited
+
+
+@dataclass
+class LaunchBarriers:
+    """The barriers of all CTAs of a batch.
+
+    Attributes:
+        warps: warps of a CTA.
+        waiting: int8 [row, lane]: 1 + the number of the barrier at which a thread waits; 0 if it does not.
+        arrived: int32 [CTA, barrier]: threads that have arrived (whole warps where the barrier is aligned).
+        wanted: int32 [CTA, barrier]: how many it waits for; EVERY for all.
+    """
+
+    rows: int
+    warps: int
+    waiting: NDArray[np.int8] = field(init=False)
+    arrived: NDArray[np.int32] = field(init=False)
+    wanted: NDArray[np.int32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        ctas = self.rows // self.warps
+        self.waiting = np.zeros((self.rows, WARP_SIZE), np.int8)
+        self.arrived = np.zeros((ctas, BARRIERS), np.int32)
+        self.wanted = np.full((ctas, BARRIERS), EVERY, np.int32)
+
+    def arrive(
+        self, lanes: Lanes, number: NDArray[Any], wanted: NDArray[Any] | None, *, aligned: bool, waits: bool
+    ) -> None:
+        """Lets threads arrive.
+
+        Args:
+            lanes: bool [row, lane]: which threads.
+            number: int [row]: the barrier that each row names.
+            wanted: int [row]: for how many threads it waits; None for all of the CTA.
+            aligned: whether a warp counts whole.
+            waits: whether the threads wait for the others (bar.sync, bar.red) or go on (bar.arrive).
+        """
+        rows = np.flatnonzero(lanes.any(axis=1))
+        cta, which = rows // self.warps, number[rows].astype(np.intp)
+        counts = np.full(len(rows), WARP_SIZE) if aligned and wanted is not None else lanes[rows].sum(axis=1)
+        np.add.at(self.arrived, (cta, which), counts.astype(np.int32))
+        self.wanted[cta, which] = EVERY if wanted is None else wanted[rows]
+        if waits:
+            named = np.zeros(self.rows, np.int8)
+            named[rows] = which + 1
+            self.waiting[lanes] = np.broadcast_to(named[:, None], lanes.shape)[lanes]
+
+    def released(self, live: Lanes) -> Lanes:
+        """bool [row, lane]: the threads whose barrier is complete; it is reset.
+
+        Args:
+            live: bool [row, lane]: the threads that have not exited.
+        """
+        threads = live.reshape(-1, self.warps * WARP_SIZE).sum(axis=1)
+        wanted = np.where(self.wanted == EVERY, threads[:, None], self.wanted)
+        complete = (self.arrived >= wanted) & (self.arrived > 0)
+        if not complete.any():
+            return np.zeros_like(live)
+        self.arrived[complete] = 0
+        chosen = np.concatenate([np.zeros((len(complete), 1), np.bool_), complete], axis=1)
+        cta = np.arange(self.rows)[:, None] // self.warps
+        free: Lanes = chosen[cta, self.waiting]
+        self.waiting[free] = 0
+        return free
+
+    def describe(self, batch_cta: int) -> list[str]:
+        """Which barriers of a CTA of the batch wait for whom, in words."""
+        own = slice(batch_cta * self.warps, (batch_cta + 1) * self.warps)
+        lines = []
+        for number in range(BARRIERS):
+            warps = np.flatnonzero((self.waiting[own] == number + 1).any(axis=1))
+            if len(warps):
+                names = ", ".join(map(str, warps.tolist()))
+                lines.append(f"warp{'s' if len(warps) > 1 else ''} {names} wait{'' if len(warps) > 1 else 's'} "
+                             f"at barrier {number}")
+        return lines

@@ -1,0 +1,105 @@
+"""Runs a kernel that is linked, on buffers that are placed: values, then time where a config is given."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.errors import POLICIES
+from isa.targets import parse_target
+from simulator.errors import check_option
+from simulator.execute.launch_state import Dim
+from simulator.program.kernel import Kernel
+from simulator.simulation.launch.batches import Setup, execute, shared_storage
+from simulator.simulation.launch.interpreter import BUDGET
+from simulator.simulation.launch.place import checked
+from simulator.simulation.launch.report import LaunchReport, counted
+from simulator.state.device_memory import DeviceMemory
+from simulator.timing.config import Config, load_config
+
+ARITHMETIC = ("chip", "exact")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a launch runs.
+
+    Attributes:
+        config: name or path of a config, a loaded one, or None for values alone.
+        dynamic_shared: dynamic shared memory of a CTA in bytes.
+        cluster: CTAs of a cluster.
+        target: the chip whose arithmetic is used; None: the config's, or else the module's own.
+        arithmetic: "chip" or "exact".
+        undefined: "hardware" or "raise".
+        budget: warp instructions after which the launch is given up.
+        workers: processes; 0: as many as there are cores.
+    """
+
+    config: str | Path | Config | None = None
+    dynamic_shared: int = 0
+    cluster: Dim = (1, 1, 1)
+    target: str | None = None
+    arithmetic: str = "chip"
+    undefined: str = "hardware"
+    budget: int = BUDGET
+    workers: int = 0
+
+
+def run_launch(
+    kernel: Kernel, grid: Dim, block: Dim, memory: DeviceMemory, params: NDArray[np.uint8], options: Options
+) -> LaunchReport:
+    """Runs a launch; the buffers of `memory` hold its results.
+
+    Raises:
+        LaunchError: a geometry that no chip takes, or what goes wrong in the kernel.
+        ConfigError: a config that cannot be used.
+    """
+    check_option("arithmetic", options.arithmetic, ARITHMETIC)
+    check_option("undefined", options.undefined, POLICIES)
+    setup = prepare(kernel, grid, block, memory, params, options)
+    workers = options.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    executed = execute(setup, workers)
+    opcodes, tensor, fma = counted(kernel, executed)
+    return LaunchReport(
+        kernel=kernel.name,
+        grid=grid,
+        block=block,
+        arrays={},
+        warp_instructions=int(executed.counts.sum()),
+        instructions=opcodes,
+        tensor_instructions=tensor,
+        fma=fma,
+        undefined=executed.undefined,
+        target=str(setup.target),
+        executions=executed.counts,
+    )
+
+
+def prepare(
+    kernel: Kernel, grid: Dim, block: Dim, memory: DeviceMemory, params: NDArray[np.uint8], options: Options
+) -> Setup:
+    """A launch that is ready to run: its geometry is checked, and the module's variables are placed."""
+    config = load_config(options.config) if options.config is not None and options.config != "none" else None
+    geometry = checked(kernel, grid, block, options.cluster, options.dynamic_shared)
+    for image in kernel.images:
+        buffer = memory.place(
+            image.name, len(image.data), image.address, storage=shared_storage(len(image.data)), constant=image.constant
+        )
+        buffer.data[:] = np.frombuffer(image.data, np.uint8)
+    name = options.target or (config.target if config is not None else kernel.module.target)
+    return Setup(
+        kernel,
+        geometry,
+        memory,
+        params,
+        options.dynamic_shared,
+        parse_target(str(name)),
+        arithmetic=options.arithmetic,
+        undefined=options.undefined,
+        budget=options.budget,
+        sms=getattr(config, "sms", 1) if config is not None else 1,
+    )

@@ -1,0 +1,161 @@
+"""`simulator.Module`: the kernels of a PTX file, called with numpy arrays as CuPy's RawModule calls them with its own.
+
+    module = simulator.Module("spmm.ptx")
+    kernel = module.get_function("spmm_f16")
+    report = kernel((16, 32), (128,), (a, e, b, d, np.int32(64)), shared_mem=61440)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.ptx.module import Module as PtxModule
+from isa.ptx.module import parse_module
+from simulator.program.kernel import Kernel, link
+from simulator.simulation.launch.arguments import parameter_bytes, plain
+from simulator.simulation.launch.errors import LaunchError
+from simulator.simulation.launch.launching import Options, run_launch
+from simulator.simulation.launch.place import dim
+from simulator.simulation.launch.report import LaunchReport
+from simulator.state.device_memory import DeviceMemory
+from simulator.timing.config import Config
+
+TEXT_SIGNS = ("\n", ".version")
+
+
+class Module:
+    """The entries of a PTX module.
+
+    Args:
+        source: path of a PTX file, or the text of one.
+
+    Attributes:
+        name: the file's path, or "<text>".
+        entries: names of the kernels that it has.
+
+    Raises:
+        LaunchError: the file cannot be read.
+        IsaError: text that is no PTX module, with its line.
+    """
+
+    def __init__(self, source: str | Path) -> None:
+        text, self.name = _read(source)
+        self.parsed: PtxModule = parse_module(text)
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Names of the kernels, in the order of the text."""
+        return tuple(name for name, function in self.parsed.functions.items() if function.entry)
+
+    def get_function(self, name: str | None = None) -> Function:
+        """A kernel by its name, or by a part of its (mangled) name that no other kernel has; None: the only one.
+
+        Raises:
+            LaunchError: there is no such kernel, or more than one.
+        """
+        return Function(self, self.find(name))
+
+    def find(self, name: str | None) -> str:
+        """The whole name of a kernel, as `get_function` understands names."""
+        entries = self.entries
+        matching = [entry for entry in entries if name is None or name == entry] or [
+            entry for entry in entries if name is not None and name in entry
+        ]
+        if len(matching) == 1:
+            return matching[0]
+        shown = ", ".join(entries[:8]) + (f" and {len(entries) - 8} more" if len(entries) > 8 else "")
+        if name is None:
+            reason = f"{self.name} has {len(entries)} kernels, so one must be named"
+        else:
+            reason = f"{self.name} has {len(matching) or 'no'} kernels with '{name}' in their names"
+        raise LaunchError(reason, shown or "a module with an .entry", rule="unknown-kernel")
+
+
+class Function:
+    """A kernel that can be called.
+
+    Attributes:
+        module: where it stands.
+        name: its whole name.
+    """
+
+    def __init__(self, module: Module, name: str) -> None:
+        self.module, self.name = module, name
+        self.kernel: Kernel = link(module.parsed, name)
+
+    def __call__(
+        self,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        args: Sequence[Any] = (),
+        *,
+        shared_mem: int = 0,
+        config: str | Path | Config | None = None,
+        **options: Any,
+    ) -> LaunchReport:
+        """Runs the kernel.
+
+        Args:
+            grid, block: CTAs and threads, up to three numbers, x first.
+            args: one for each parameter: a numpy array (a buffer, whose address is passed and which is written in
+                place), a number of the parameter's type, or the bytes of a structure.
+            shared_mem: dynamic shared memory of a CTA in bytes.
+            config: the chip whose time is reported; None: values alone, as the module's own target gives them.
+            options: as `simulator.simulation.launch.launching.Options`.
+
+        Raises:
+            LaunchError: arguments that do not fit, or what goes wrong in the kernel.
+        """
+        memory, given = DeviceMemory(), list(args)
+        arrays: list[tuple[str, NDArray[Any]]] = []
+        values: list[Any] = []
+        names = [parameter.name for parameter in self.kernel.parameters]
+        for index, value in enumerate(given):
+            name = names[index] if index < len(names) else f"argument {index}"
+            if isinstance(value, np.ndarray) and value.ndim:
+                values.append(_placed(memory, name, value))
+                arrays.append((name, value))
+            else:
+                values.append(plain(value))
+        params = parameter_bytes(self.kernel, values)
+        how = Options(config=config, dynamic_shared=shared_mem, **options)
+        report = run_launch(self.kernel, dim(grid, "grid"), dim(block, "block"), memory, params, how)
+        for name, array in arrays:
+            data = memory[name].data
+            if array.flags.writeable:
+                array.view(np.uint8).reshape(-1)[:] = data if array.ndim else data[0]
+        return report.with_arrays(dict(arrays))
+
+
+def _placed(memory: DeviceMemory, name: str, array: NDArray[Any]) -> int:
+    if not array.flags.c_contiguous:
+        reason = f"the array for '{name}' is not contiguous"
+        raise LaunchError(reason, "numpy.ascontiguousarray(array)", rule="launch-arguments")
+    if array.dtype.hasobject:
+        raise LaunchError(f"the array for '{name}' holds Python objects", "numbers", rule="launch-arguments")
+    number = 2
+    unique = name
+    while any(buffer.name == unique for buffer in memory.buffers):
+        unique, number = f"{name}#{number}", number + 1
+    from simulator.simulation.launch.batches import shared_storage
+
+    buffer = memory.place(unique, array.nbytes, storage=shared_storage(array.nbytes))
+    buffer.data[:] = array.reshape(-1).view(np.uint8)
+    return buffer.address
+
+
+def _read(source: str | Path) -> tuple[str, str]:
+    """The text of a module, and what to call it."""
+    if isinstance(source, str) and any(sign in source for sign in TEXT_SIGNS):
+        return source, "<text>"
+    path = Path(source)
+    try:
+        return path.read_text(encoding="utf-8"), str(path)
+    except (OSError, UnicodeDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise LaunchError(f"{path} cannot be read: {what}", "a PTX file") from None

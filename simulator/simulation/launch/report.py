@@ -1,0 +1,75 @@
+"""What a launch gave: the bytes in its buffers, how many instructions ran, what was undefined, and what it found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.program.kernel import Kernel, Operation
+from simulator.simulation.launch.batches import Executed
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """The result of a launch.
+
+    Attributes:
+        kernel: the entry that ran.
+        grid, block: CTAs and threads, as (x, y, z).
+        arrays: by name, the buffers that the kernel may have written, after the run.
+        warp_instructions: instructions of warps that were executed, as PTX counts them.
+        instructions: the same by opcode, the most frequent first.
+        tensor_instructions: those that multiply matrices.
+        fma: multiply-adds that these name, pruned products included.
+        undefined: how often each case that PTX leaves undefined occurred.
+        target: whose arithmetic was used.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    arrays: Mapping[str, NDArray[Any]]
+    warp_instructions: int
+    instructions: Mapping[str, int]
+    tensor_instructions: int
+    fma: int
+    undefined: Counter[str]
+    target: str
+    executions: NDArray[np.int64] = field(repr=False)
+
+    def with_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> LaunchReport:
+        """The same report with these arrays."""
+        return replace(self, arrays=arrays)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report without its arrays, for JSON."""
+        return {
+            "kernel": self.kernel,
+            "grid": list(self.grid),
+            "block": list(self.block),
+            "target": self.target,
+            "warp_instructions": self.warp_instructions,
+            "tensor_instructions": self.tensor_instructions,
+            "fma": self.fma,
+            "instructions": dict(self.instructions),
+            "undefined": dict(self.undefined),
+        }
+
+
+def counted(kernel: Kernel, executed: Executed) -> tuple[dict[str, int], int, int]:
+    """Warp instructions by opcode (the most frequent first), those that multiply matrices, and their multiply-adds."""
+    opcodes: Counter[str] = Counter()
+    tensor = fma = 0
+    for item, count in zip(kernel.items, executed.counts.tolist(), strict=True):
+        if not count:
+            continue
+        opcodes[item.opcode] += count
+        if isinstance(item, Operation) and item.instruction.form.is_matrix:
+            tensor += count
+            fma += count * item.instruction.form.fma
+    return dict(opcodes.most_common()), tensor, fma

@@ -1,0 +1,134 @@
+"""Registers and shared memory of many CTAs in lock step.
+
+A register of all warps is one array [warp, lane], a column. Columns are never changed in place: a write makes a new
+array (or takes the one that it is given), so a copy from one register to another costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.state.registers import WARP_SIZE, Lanes, Numbering, RegisterFile, Sort, Warps
+from simulator.state.shared import LINE_BYTES, AddressError, Addresses, History, SharedMemory
+from simulator.state.typed_views import gather, scatter
+
+
+class Columns(RegisterFile):
+    """The registers of all warps of a batch of CTAs, zero until written.
+
+    Attributes:
+        everyone: intp [warp]: all warps; an instruction of all of them is given this very array, and copies nothing.
+        columns: by `Sort`, the registers, each [warp, lane].
+    """
+
+    def __init__(self, warps: int, numbering: Numbering) -> None:
+        super().__init__(0, *numbering)
+        self.everyone: Warps = np.arange(warps, dtype=np.intp)
+        zeros = [np.zeros((warps, WARP_SIZE), sort.dtype) for sort in Sort]
+        self.columns: tuple[list[NDArray[Any]], ...] = tuple(
+            [zero] * count for zero, count in zip(zeros, numbering, strict=True)
+        )
+
+    def read(self, warps: Warps, registers: Sequence[int], sort: Sort = Sort.WORD) -> NDArray[Any]:
+        """[warp, register, lane] of the given warps and registers, of the sort's type; not to be written to."""
+        columns = self.columns[sort]
+        whole = warps is self.everyone
+        if len(registers) == 1:
+            column = columns[registers[0]]
+            return (column if whole else column[warps])[:, None]
+        chosen = [columns[number] if whole else columns[number][warps] for number in registers]
+        return np.stack(chosen, axis=1)
+
+    def write(
+        self,
+        warps: Warps,
+        registers: Sequence[int],
+        values: NDArray[Any],
+        lanes: Lanes | None = None,
+        sort: Sort = Sort.WORD,
+    ) -> None:
+        """Writes [warp, register, lane] of the sort's type; only in `lanes`, bool [warp, lane], where they are
+        given."""
+        columns = self.columns[sort]
+        whole = warps is self.everyone
+        if values.dtype != sort.dtype:
+            values = values.astype(sort.dtype)
+        for index, number in enumerate(registers):
+            value = values[:, index]
+            if whole:
+                columns[number] = value if lanes is None else np.where(lanes, value, columns[number])
+                continue
+            old = columns[number]
+            new = old.copy()
+            new[warps] = value if lanes is None else np.where(lanes, value, old[warps])
+            columns[number] = new
+
+
+class LaunchShared(SharedMemory):
+    """The shared memories of a batch of CTAs, of `size` bytes each.
+
+    Attributes:
+        data: uint8 [CTA * stride], flat.
+        stride: bytes from one CTA's memory to the next: whole lines, so that banks stay what they are.
+        histories: for each CTA who touched each byte last; empty where races are not looked for.
+    """
+
+    def __init__(self, size: int, ctas: int, warps_each: int, checked: bool) -> None:
+        self.size, self.warps_each = size, warps_each
+        self.stride = -(-size // LINE_BYTES) * LINE_BYTES
+        self.data: NDArray[np.uint8] = np.zeros(self.stride * ctas, np.uint8)
+        self.histories = [History(size, warps_each) for _ in range(ctas)] if checked else []
+
+    def base(self, warps: Warps) -> Addresses:
+        """int64 [warp, 1]: where the memory of each warp's CTA begins in `data`."""
+        return (warps // self.warps_each * self.stride).astype(np.int64)[:, None]
+
+    def read(self, addresses: Addresses, width: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
+        """Bytes uint8 [warp, access, width] at `addresses` [warp, access] of each warp's CTA, and how many of them race
+        with another warp's write."""
+        self._check(addresses, width)
+        data = gather(self.data, addresses + self.base(warps), width)
+        return data, self._raced("read", addresses, width, warps) if self.histories else 0
+
+    def write(self, addresses: Addresses, values: NDArray[np.uint8], warps: Warps) -> int:
+        """Writes uint8 [warp, access, width]; returns how many bytes race with another warp's access."""
+        width = values.shape[-1]
+        self._check(addresses, width)
+        races = self._raced("write", addresses, width, warps) if self.histories else 0
+        scatter(self.data, addresses + self.base(warps), values)
+        return races
+
+    def synchronise(self, warps: Warps) -> None:
+        """Notes that these warps have passed a barrier together, those of each CTA by themselves."""
+        for cta, own in self._by_cta(warps) if self.histories else ():
+            self.histories[cta].synchronise(warps[own] % self.warps_each)
+
+    def _by_cta(self, warps: Warps) -> list[tuple[int, NDArray[np.intp]]]:
+        ctas = warps // self.warps_each
+        return [(int(cta), np.flatnonzero(ctas == cta)) for cta in np.unique(ctas)]
+
+    def _raced(self, kind: str, addresses: Addresses, width: int, warps: Warps) -> int:
+        races = 0
+        for cta, own in self._by_cta(warps):
+            places = addresses[own][..., None] + np.arange(width)
+            races += getattr(self.histories[cta], kind)(places, warps[own] % self.warps_each)
+        return races
+
+    def _check(self, addresses: Addresses, width: int) -> None:
+        if not addresses.size:
+            return
+        if int(addresses.min()) < 0 or int(addresses.max()) + width > self.size:
+            bad = int(addresses[(addresses < 0) | (addresses + width > self.size)].ravel()[0])
+            raise AddressError(
+                f"access to {width} bytes at shared[{bad}], outside of the {self.size} bytes of shared memory",
+                f"0 to {self.size - width}; static variables and the dynamic shared memory of the launch",
+                rule="shared-memory-bounds",
+            )
+        if width > 1 and int(np.bitwise_or.reduce(addresses, axis=None)) & (width - 1):
+            bad = int(addresses[addresses % width != 0].ravel()[0])
+            reason = f"misaligned access to {width} bytes at shared[{bad}]"
+            raise AddressError(reason, f"a multiple of {width}", rule="misaligned-address")
