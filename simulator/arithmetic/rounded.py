@@ -210,7 +210,7 @@ def quotient64(a: Words, b: Words, rounding: str = "rn") -> Words:
     result = _from_estimate(quotient, remainder, x.negative ^ y.negative, x.place - y.place, rounding)
     with np.errstate(all="ignore"):
         special = np.asarray(values[0] / values[1])
-    return np.where(usual, result, np.where(np.isnan(special), nan_of(b, a), special.view(np.uint64)))
+    return np.where(usual, result, np.where(np.isnan(special), nan_of(a, b), special.view(np.uint64)))
 
 
 def root64(a: Words, rounding: str = "rn") -> Words:
@@ -240,7 +240,7 @@ def _from_estimate(nearest: Reals, remainder: Reals, negative: Flags, place: Int
 
 def nan_of(*operands: Words) -> Words:
     """What f64 gives for NaN: the first NaN among these operands, made quiet, or the NaN of an invalid operation.
-    Measured on an H100, November 2026: of two, that of the second factor or summand."""
+    Which is the first was measured on an H100, November 2026."""
     result = np.full(operands[0].shape, NAN64, np.uint64)
     for operand in reversed(operands):
         result = np.where(np.isnan(operand.view(np.float64)), operand | _QUIET, result)

@@ -13,21 +13,16 @@ import numpy as np
 from isa.forms.record import Form
 from isa.types import F64, ElementType
 from simulator.arithmetic.formats import canonical_nan, infinity
-from simulator.execute.floating import Operation, element_of, flushed, numbers
+from simulator.execute.floating import Operation, element_of, flushed, nans, numbers
 from simulator.execute.registry import Array, computes
 
+_QUIET = np.uint64(1 << 51)  # the bit of an f64 that makes NaN quiet
 _TYPES = ("f16", "bf16", "f16x2", "bf16x2", "f32", "f64")
 
 
 def wide_element_of(kind: str) -> ElementType:
     """The element type of a data type, f64 too."""
     return F64 if kind == "f64" else element_of(kind)
-
-
-def nans(patterns: Array, element: ElementType) -> Array:
-    """Which patterns are NaN."""
-    kind = patterns.dtype.type
-    return np.asarray((patterns & kind(element.mask >> 1)) > kind(infinity(element)))
 
 
 def ranks(patterns: Array, element: ElementType) -> Array:
@@ -54,7 +49,8 @@ def extreme(form: Form) -> Operation:
         if "NaN" in qualifiers:
             return np.where(absent[0] | absent[1], kind(canonical_nan(element)), chosen)
         result = np.where(absent[0], y, np.where(absent[1], x, chosen))
-        return np.where(absent[0] & absent[1], kind(canonical_nan(element)), result)
+        both = y | _QUIET if element is F64 else kind(canonical_nan(element))
+        return np.where(absent[0] & absent[1], both, result)
 
     def compute(*operands: Array) -> Array:
         sources = [numbers(operand, element) for operand in operands]
@@ -86,7 +82,7 @@ def negated(form: Form) -> Operation:
 
 
 def _signs(form: Form, change: Callable[[Array, Array], Array]) -> Operation:
-    """An operation on signs. NaN becomes the canonical one, but of f64."""
+    """An operation on signs. NaN becomes the canonical one; of f64 it keeps its sign and becomes quiet."""
     element = wide_element_of(form.type_name)
 
     def compute(a: Array) -> Array:
@@ -95,9 +91,8 @@ def _signs(form: Form, change: Callable[[Array, Array], Array]) -> Operation:
             source = flushed(source, element)
         kind = source.dtype.type
         result = change(source, kind(1 << element.sign_bit))
-        if element is not F64:
-            result = np.where(nans(result, element), kind(canonical_nan(element)), result)
-        return result.view(a.dtype)
+        absent = source | _QUIET if element is F64 else kind(canonical_nan(element))
+        return np.where(nans(source, element), absent, result).view(a.dtype)
 
     return compute
 

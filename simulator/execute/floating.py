@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from isa.forms.record import Form
-from isa.types import ELEMENT_TYPES, ElementType
+from isa.types import ELEMENT_TYPES, F64, ElementType
 from simulator.arithmetic.convert import from_float64, to_float64
-from simulator.arithmetic.formats import Reals
+from simulator.arithmetic.formats import Reals, infinity
 from simulator.arithmetic.rounded import fma64, quotient64, quotient_to_odd, root64, root_to_odd, sum_to_odd
 from simulator.execute.registry import Array, computes
 
@@ -57,6 +57,12 @@ def numbers(patterns: Array, element: ElementType) -> Array:
     return patterns if patterns.dtype == kind else np.ascontiguousarray(patterns).view(kind)
 
 
+def nans(patterns: Array, element: ElementType) -> Array:
+    """Which patterns are NaN."""
+    kind = patterns.dtype.type
+    return np.asarray((patterns & kind(element.mask >> 1)) > kind(infinity(element)))
+
+
 def flushed(patterns: Array, element: ElementType) -> Array:
     """Patterns with subnormal numbers replaced by zeros of their sign (`.ftz`)."""
     kind = patterns.dtype.type
@@ -76,19 +82,14 @@ def saturated(patterns: Array, element: ElementType) -> Array:
 def encoded(values: Reals, element: ElementType, form: Form, rounding: str) -> Array:
     """Numbers as patterns of the element's width, with `.relu`, `.ftz` and `.sat` of the form."""
     qualifiers = form.qualifiers
+    if "ftz" in qualifiers:  # what is below the smallest normal number before it is rounded: measured on an H100
+        values = np.where(np.abs(values) < 2.0 ** (1 - element.bias), np.copysign(0.0, values), values)
     if element is F32 and rounding == "rn":
         single = values.astype(np.float32)
         patterns = np.where(np.isnan(single), np.uint32(NAN), single.view(np.uint32))
     else:
         patterns = from_float64(values, element, rounding, relu="relu" in qualifiers).astype(f"u{element.bits // 8}")
-    return finished(patterns, element, form)
-
-
-def finished(patterns: Array, element: ElementType, form: Form) -> Array:
-    """A rounded result, flushed and clamped as the form says."""
-    if "ftz" in form.qualifiers:
-        patterns = flushed(patterns, element)
-    return saturated(patterns, element) if "sat" in form.qualifiers else patterns
+    return saturated(patterns, element) if "sat" in qualifiers else patterns
 
 
 @computes(*(f"{name}*.{kind}" for name in _EXACT for kind in _NARROW))
@@ -96,7 +97,7 @@ def rounded_arithmetic(form: Form) -> Operation:
     """add, sub, mul, fma, mad, div, rcp, sqrt of f16, bf16, f32 and pairs of them: the exact result, rounded once."""
     element, name, rounding = element_of(form.type_name), form.name, rounding_of(form)
     ftz = "ftz" in form.qualifiers
-    native = rounding == "rn" and element is F32 and name in _NATIVE
+    native = rounding == "rn" and element is F32 and name in _NATIVE and not ftz
 
     def compute(*operands: Array) -> Array:
         dtype = operands[0].dtype
@@ -107,7 +108,7 @@ def rounded_arithmetic(form: Form) -> Operation:
             if native:
                 single = _NATIVE[name](*[source.view(np.float32) for source in sources])
                 patterns = np.where(np.isnan(single), np.uint32(NAN), single.view(np.uint32))
-                result = finished(patterns, element, form)
+                result = saturated(patterns, element) if "sat" in form.qualifiers else patterns
             else:
                 values = _EXACT[name](*[_values(source, element) for source in sources])
                 result = encoded(_zeros(name, rounding, values, sources), element, form, rounding)
@@ -167,11 +168,11 @@ def double_arithmetic(form: Form) -> Operation:
 
 @cache
 def _doubles() -> dict[str, Callable[..., Array]]:
-    one, minus_zero, sign = np.uint64(0x3FF0000000000000), np.uint64(1 << 63), np.uint64(1 << 63)
+    one, sign = np.uint64(0x3FF0000000000000), np.uint64(1 << 63)
     return {
         "add": lambda a, b, rounding: fma64(a, np.full_like(a, one), b, rounding),
-        "sub": lambda a, b, rounding: fma64(a, np.full_like(a, one), b ^ sign, rounding),
-        "mul": lambda a, b, rounding: fma64(a, b, (a ^ b) & minus_zero, rounding),
+        "sub": lambda a, b, rounding: fma64(a, np.full_like(a, one), np.where(nans(b, F64), b, b ^ sign), rounding),
+        "mul": lambda a, b, rounding: fma64(a, b, (a ^ b) & sign, rounding),
         "fma": fma64,
         "mad": fma64,
         "div": quotient64,
