@@ -13,14 +13,8 @@ from numpy.typing import NDArray
 
 from isa import IsaError
 from isa.ptx.instruction import Guard, Instruction
-from simulator.execute import compare, convert, copies, floating, integer, logic, matrix, memory, sync, warp
-from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
-from simulator.execute.dynamic_info import Fact, Idle
-from simulator.execute.operands import place_of
-from simulator.execute.registry import prepare
-from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
-
-FAMILIES = (
+from simulator.execute import (
+    atomics,
     compare,
     convert,
     copies,
@@ -29,6 +23,27 @@ FAMILIES = (
     logic,
     matrix,
     memory,
+    spaces,
+    sync,
+    warp,
+)
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.dynamic_info import Fact, Idle
+from simulator.execute.operands import place_of
+from simulator.execute.registry import prepare
+from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
+
+FAMILIES = (
+    atomics,
+    compare,
+    convert,
+    copies,
+    floating,
+    integer,
+    logic,
+    matrix,
+    memory,
+    spaces,
     sync,
     warp,
 )  # importing them registers them

@@ -9,7 +9,8 @@ for all lanes of all given warps at once, and returns D. What needs more than th
 says `@prepares(...)` and makes the `Executor` itself, once for each instruction.
 
 A registration names the first parts of the opcodes that it is for, at least the name of the form; the longest that fits
-counts.
+counts. Registrations of a type go before: "add*.f32" is every `add` whose last qualifier is f32, "div.full*.f32" every
+`div.full` of f32, "cvt*.f32.s32" every `cvt` from s32 to f32.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from simulator.state.registers import Warps
 Array = NDArray[Any]
 Prepare = Callable[[Instruction, Form], Executor]
 Operation = TypeVar("Operation", bound=Callable[..., Any])
+Make = TypeVar("Make", bound=Callable[[Form], Callable[..., Any]])
 Entry = TypeVar("Entry")
 
 _prepared: dict[str, Prepare] = {}
@@ -60,10 +62,37 @@ def executes(*opcodes: str) -> Callable[[Operation], Operation]:
     return register
 
 
-def of_operands(operation: Callable[..., Any], instruction: Instruction) -> Executor:
-    """d = operation(operands). For a D that is a register and a predicate the function gives both."""
+def prepares_operands(*opcodes: str) -> Callable[[Prepare], Prepare]:
+    """As `prepares`, for instructions that do nothing but compute D from their operands, each thread for itself."""
+    _of_operands.update(opcodes)
+    return prepares(*opcodes)
+
+
+def computes(*opcodes: str) -> Callable[[Make], Make]:
+    """Registers a function that makes, from a form, the function of all its sources that gives its result."""
+
+    def register(make: Make) -> Make:
+        prepares(*opcodes)(lambda instruction, form: of_operands(make(form), instruction, _sources(instruction)))
+        _of_operands.update(opcodes)
+        return make
+
+    return register
+
+
+def _sources(instruction: Instruction) -> tuple[str, ...]:
+    """The names of the operands that an instruction reads."""
+    roles = instruction.form.roles
+    return tuple(role.name for role in roles if not role.output and role.name in instruction.by_role)
+
+
+def of_operands(
+    operation: Callable[..., Any], instruction: Instruction, names: tuple[str, ...] | None = None
+) -> Executor:
+    """d = operation(operands), of these names or those of its parameters. For a D that is a register and a predicate
+    the function gives both."""
     form = instruction.form
-    names = operation.__code__.co_varnames[: operation.__code__.co_argcount]
+    if names is None:
+        names = operation.__code__.co_varnames[: operation.__code__.co_argcount]
     sources = [reader(instruction[name], form.role(name).width) for name in names]
     d = instruction["d"]
     if not isinstance(d, Pair):
@@ -104,10 +133,12 @@ def of_operands_alone(form: Form) -> bool:
 
 
 def _key(form: Form, table: Mapping[str, Any]) -> str:
-    opcode = form.opcode
-    while len(opcode) > len(form.name) and opcode not in table:
-        opcode = opcode.rpartition(".")[0]
-    return opcode
+    types = [".".join(form.qualifiers[-count:]) for count in (2, 1)]
+    beginnings = [form.opcode]
+    while len(beginnings[-1]) > len(form.name):
+        beginnings.append(beginnings[-1].rpartition(".")[0])
+    keys = (f"{beginning}*.{kind}" for beginning in beginnings for kind in types)
+    return next((key for key in (*keys, *beginnings) if key in table), form.name)
 
 
 def prepare(instruction: Instruction) -> Executor:
