@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from isa.forms.conversions import CONVERSION_ROWS
-from isa.forms.floating import FLOAT_ROWS
-from isa.forms.memory import MEMORY_ROWS
+from isa.forms.floating import FLOAT_ROWS, FMA_ROW
+from isa.forms.integer import INTEGER_ROWS
+from isa.forms.memory import MEMORY_ROWS, THREAD_ROWS
 from isa.forms.mma import mma_forms
 from isa.forms.record import Form
 from isa.forms.rows import Row
@@ -15,21 +16,25 @@ from isa.forms.scalar import SCALAR_ROWS
 from isa.forms.synchronisation import BARRIER_ROWS, FENCE_ROWS, MBARRIER_ROWS
 from isa.forms.tcgen05 import MMA_NAMES, tcgen05_mma_opcodes
 from isa.forms.tcgen05_rows import TCGEN05_ROWS
+from isa.forms.warp import WARP_ROWS
 
-PLAIN_ROWS: tuple[Row, ...] = (*MEMORY_ROWS, *SCALAR_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS, *BARRIER_ROWS)
+PLAIN_ROWS: tuple[Row, ...] = (*MEMORY_ROWS, *SCALAR_ROWS, FMA_ROW, *BARRIER_ROWS)
 FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
+KERNEL_ROWS: tuple[Row, ...] = (  # what kernels have besides; more spellings than can be listed
+    *THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS,
+)  # fmt: skip
 FAMILIES = ("tcgen05", "mbarrier", "fence")
 
 # The first part of every opcode; then the parts that come first and keep their order
-FIRST_NAMES = tuple(dict.fromkeys(("mma", *(row.name.split(".")[0] for row in PLAIN_ROWS), *FAMILIES)))
-NAMES = tuple(dict.fromkeys(("mma", *MMA_NAMES, *(row.name for row in (*FAMILY_ROWS, *PLAIN_ROWS)))))
+FIRST_NAMES = tuple(dict.fromkeys(("mma", *(row.name.split(".")[0] for row in (*PLAIN_ROWS, *KERNEL_ROWS)), *FAMILIES)))
+NAMES = tuple(dict.fromkeys(("mma", *MMA_NAMES, *(row.name for row in (*FAMILY_ROWS, *PLAIN_ROWS, *KERNEL_ROWS)))))
 
 
 @lru_cache(maxsize=1)
 def rows_by_name() -> dict[str, tuple[Row, ...]]:
     """The rows of all tables, by the name of the instruction."""
     rows: dict[str, tuple[Row, ...]] = {}
-    for row in (*PLAIN_ROWS, *FAMILY_ROWS):
+    for row in (*PLAIN_ROWS, *FAMILY_ROWS, *KERNEL_ROWS):
         rows[row.name] = (*rows.get(row.name, ()), row)
     return rows
 

@@ -28,13 +28,14 @@ def check_operand(role: Role, operand: Operand, text: str, start: int) -> None:
     widths = role.widths or ((role.width,) if role.width != 32 else ())
     match operand:
         case Pair((register, predicate)):
-            _check_scalar(role, register, (32,), text, start)
+            _check_scalar(role, register, (role.width if role.width == 1 else 32,), text, start)
             _check_scalar(role, predicate, (1,), text, start)
         case Vector(elements):
             for element in elements:
                 if role.widths and isinstance(element, Sink):
                     raise IsaError(text, start, f"operand {role.name} keeps every register", "no '_'")
-                _check_scalar(role, element, (32,) if role.packs else widths, text, start)
+                packed = (role.width // len(elements),) if role.packs and role.width // len(elements) >= 16 else ()
+                _check_scalar(role, element, packed if role.packs else widths, text, start)
             if role.widths:
                 _check_mixture(role, operand, text, start)
         case Register():

@@ -71,8 +71,9 @@ def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
             f"is dropped"
         )
         elements = elements[: role.count]
-    count = 2 if role.packs else role.count
-    if len(elements) != count:
+    counts = (2, 4) if role.packs and role.width > 16 else (2,) if role.packs else (role.count,)
+    if len(elements) not in counts:
+        count = counts[0]
         cursor.fail(
             f"operand {role.name} has {len(elements)} registers", f"{count} register{'s' if count > 1 else ''}", start
         )

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from isa import IsaError
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction
-from simulator.execute.cta_state import CtaState, Executor, Outcome
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, Fact, FetchFacts, Idle, WaitGroupFacts
-from simulator.execute.memory import as_bytes_of, extended, filled, raced, region
-from simulator.execute.operands import addresses, reader, writer
+from simulator.execute.memory import filled, loader, raced, region, storer, write_some
+from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES, touched
 from simulator.state.mbarrier import joined
@@ -31,12 +31,12 @@ BULK_UNIT = 16  # bytes that address and size are multiples of; PTX ISA 9.0, 9.7
 @prepares("ld.global")
 def load_global(instruction: Instruction, form: Form) -> Executor:
     """ld.global: PTX ISA 9.0, 9.7.9.8."""
-    read_addresses, write = addresses(instruction["address"]), writer(instruction["d"], form.role("d").width)
+    read_addresses, write = addresses(instruction["address"]), loader(instruction["d"], form)
     size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = filled(machine, read_addresses(machine, warps))
-        write(machine, warps, np.swapaxes(extended(machine.memory.read(where, size), form), 1, 2))
+        write(machine, warps, machine.memory.read(where, size))
         machine.note(instruction, warps)
         return Outcome(facts=fetched(machine, "load", where, size))
 
@@ -46,13 +46,12 @@ def load_global(instruction: Instruction, form: Form) -> Executor:
 @prepares("st.global")
 def store_global(instruction: Instruction, form: Form) -> Executor:
     """st.global: PTX ISA 9.0, 9.7.9.11."""
-    read_addresses, read = addresses(instruction["address"]), reader(instruction["a"], form.role("a").width)
+    read_addresses, read = addresses(instruction["address"]), storer(instruction["a"], form)
     size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where, data = read_addresses(machine, warps), as_bytes_of(np.swapaxes(read(machine, warps), 1, 2), form)
-        lanes = machine.threads(warps)
-        machine.memory.write(where[lanes], data[lanes])
+        where, data, lanes = read_addresses(machine, warps), read(machine, warps), machine.active
+        machine.memory.write(where if lanes is None else where[lanes], data if lanes is None else data[lanes])
         machine.note(instruction, warps)
         return Outcome(facts=fetched(machine, "store", where, size))
 
@@ -63,7 +62,9 @@ def fetched(
     machine: CtaState, kind: str, where: Addresses, size: int, written: NDArray[np.int64] | None = None
 ) -> tuple[Fact, ...]:
     """For each warp, the fact of its access to global memory: how many lines and sectors it touches, and of a copy how
-    many wavefronts of shared memory it takes (`written`)."""
+    many wavefronts of shared memory it takes (`written`). No facts where nobody asks for the time."""
+    if not machine.timed:
+        return ()
     lines, sectors = (touched(where, size, unit, machine.active).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
     taken = [0] * len(where) if written is None else written.tolist()
     return tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, taken, strict=True))
@@ -80,21 +81,40 @@ def copy(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where, origin, lanes = to(machine, warps), source(machine, warps), machine.threads(warps)
-        data = np.zeros((*where.shape, width), np.uint8)
-        data[lanes] = machine.memory.read(origin[lanes], width)
-        if count is not None:
-            data *= np.arange(width) < _counts(count(machine, warps)[:, 0], lanes, width)[..., None]
-        places = where[..., None] + np.arange(width)
-        for row, (warp, active) in enumerate(zip(warps.tolist(), lanes, strict=True)):
-            some = slice(row, row + 1)
-            races = machine.shared.write(where[some, active], data[some, active], machine.actors(warps[some]))
-            mine = places[row, active].ravel()
-            raced(machine, races + int((machine.copies.under_way[mine] > 0).sum()))
-            machine.copies.begin(warp, mine)
+        counts = None if count is None else _counts(count(machine, warps)[:, 0], lanes, width)
+        reading = lanes if counts is None else lanes & (counts > 0)
+        if reading.all():
+            data = machine.memory.read(origin, width)
+        else:
+            data = np.zeros((*where.shape, width), np.uint8)
+            data[reading] = machine.memory.read(origin[reading], width)
+        if counts is not None and (counts[reading] < width).any():
+            data = data * (np.arange(width) < counts[..., None])
+        if machine.checked:
+            _write_by_warp(machine, warps, where, data, lanes)
+        elif machine.active is None:
+            machine.shared.write(where, data, machine.actors(warps))
+        else:
+            write_some(machine, where, data, warps)
         machine.note(instruction, warps, writes=region(machine, filled(machine, where), width))
+        if not machine.timed:
+            return NOTHING
         return Outcome(facts=fetched(machine, kind, origin, width, wavefronts(filled(machine, where), width)))
 
     return run
+
+
+def _write_by_warp(
+    machine: CtaState, warps: Warps, where: Addresses, data: NDArray[np.uint8], lanes: NDArray[np.bool_]
+) -> None:
+    """Writes the bytes of copies warp by warp, and notes them as under way."""
+    for row, (warp, active) in enumerate(zip(warps.tolist(), lanes, strict=True)):
+        some = slice(row, row + 1)
+        races = machine.shared.write(where[some, active], data[some, active], machine.actors(warps[some]))
+        bytes_of = where[some][:, active][..., None] + np.arange(data.shape[-1])
+        mine = machine.places(warps[some], bytes_of).ravel()
+        raced(machine, races + int((machine.copies.under_way[mine] > 0).sum()))
+        machine.copies.begin(warp, mine)
 
 
 def _counts(given: NDArray[Any], lanes: NDArray[np.bool_], width: int) -> NDArray[np.int64]:
@@ -107,23 +127,17 @@ def _counts(given: NDArray[Any], lanes: NDArray[np.bool_], width: int) -> NDArra
     return counts
 
 
-def _whole(machine: CtaState, instruction: Instruction) -> None:
-    """Checks that all threads of each warp take part: groups are counted by warp here."""
-    if machine.active is not None:
-        reason = f"'{instruction.form.opcode}' in some of the threads of a warp: groups are counted by warp"
-        raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none")
-
-
 @prepares("cp.async.commit_group")
 def commit_group(instruction: Instruction, form: Form) -> Executor:
     """cp.async.commit_group: closes the open group of each warp. PTX ISA 9.0, 9.7.9.25.3.2."""
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        _whole(machine, instruction)
-        for warp in warps.tolist():
-            machine.copies.commit(warp)
+        if machine.checked:
+            machine.check_whole(instruction)
+            for warp in warps.tolist():
+                machine.copies.commit(warp)
         machine.note(instruction, warps)
-        return Outcome(facts=(CommitGroupFacts(),) * len(warps))
+        return Outcome(facts=(CommitGroupFacts(),) * len(warps)) if machine.timed else NOTHING
 
     return run
 
@@ -136,13 +150,14 @@ def wait_groups(instruction: Instruction, form: Form) -> Executor:
     assert isinstance(count, Immediate)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        _whole(machine, instruction)
-        for warp in warps.tolist():
-            if every:
-                machine.copies.commit(warp)
-            machine.copies.wait(warp, count.value)
+        if machine.checked:
+            machine.check_whole(instruction)
+            for warp in warps.tolist():
+                if every:
+                    machine.copies.commit(warp)
+                machine.copies.wait(warp, count.value)
         machine.note(instruction, warps)
-        return Outcome(facts=(WaitGroupFacts(count.value, every),) * len(warps))
+        return Outcome(facts=(WaitGroupFacts(count.value, every),) * len(warps)) if machine.timed else NOTHING
 
     return run
 

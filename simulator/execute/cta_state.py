@@ -11,6 +11,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.errors import IsaError
 from isa.forms.record import SPECIAL_REGISTERS
 from isa.ptx.instruction import Instruction
 from isa.targets import Target
@@ -133,6 +134,18 @@ class CtaState:
     def actors(self, warps: Warps) -> Warps:
         """The warps by their numbers among those of all CTAs, as `shared` knows them."""
         return warps + self.rank * self.warps if self.rank else warps
+
+    def places(self, warps: Warps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Offsets [warp, ...] in the shared memory of each warp's CTA as places in `shared.data`: the same, where it is
+        that of one CTA."""
+        return offsets
+
+    def check_whole(self, instruction: Instruction) -> None:
+        """Checks that all threads of each warp take part in an instruction about groups of copies, which are counted by
+        warp here; IsaError otherwise."""
+        if self.active is not None:
+            reason = f"'{instruction.form.opcode}' in some of the threads of a warp: groups are counted by warp"
+            raise IsaError(str(instruction), 0, reason, "all threads of a warp, or none")
 
     # Order between threads
 

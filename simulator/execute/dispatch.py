@@ -15,7 +15,9 @@ from isa import IsaError
 from isa.ptx.instruction import Guard, Instruction
 from simulator.execute import (
     approximate,
+    atomics,
     compare,
+    comparisons,
     conversions,
     convert,
     copies,
@@ -25,6 +27,7 @@ from simulator.execute import (
     logic,
     matrix,
     memory,
+    spaces,
     sync,
     warp,
 )
@@ -36,7 +39,9 @@ from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 
 FAMILIES = (
     approximate,
+    atomics,
     compare,
+    comparisons,
     conversions,
     convert,
     copies,
@@ -46,6 +51,7 @@ FAMILIES = (
     logic,
     matrix,
     memory,
+    spaces,
     sync,
     warp,
 )  # importing them registers them

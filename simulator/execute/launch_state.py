@@ -112,6 +112,16 @@ class LaunchState(CtaState):
     sms: int = field(kw_only=True, default=1)
     clock: int = field(kw_only=True, default=0)
 
+    def places(self, warps: Warps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Offsets [row, ...] in the shared memory of each row's CTA as places in `shared.data`, which holds those of
+        all CTAs."""
+        assert isinstance(self.shared, LaunchShared)
+        base = self.shared.base(warps)
+        return offsets + base.reshape(-1, *[1] * (offsets.ndim - 1))
+
+    def check_whole(self, instruction: Instruction) -> None:
+        """Nothing: threads of a kernel may part, and a group counts for the warp of its threads."""
+
     def special(self, name: str, warps: Warps) -> Bits:
         """uint32 (uint64 for registers of 64 bits) [warp, lane] of a special register. PTX ISA 9.0, section 10."""
         value = self._special(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,13 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.fragments.registers import Fragment
-from isa.ptx.instruction import Instruction
+from isa.ptx.instruction import Instruction, Operand, Register
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.events import Region
-from simulator.execute.operands import addresses, reader, writer
+from simulator.execute.operands import addresses, reader, scalars, writer
 from simulator.execute.registry import prepares
-from simulator.state.registers import WARP_SIZE, Warps
-from simulator.state.shared import Addresses, as_bytes, as_words, wavefronts
+from simulator.state.registers import SORT_OF_BITS, WARP_SIZE, Warps, register_place
+from simulator.state.shared import Addresses, as_words, wavefronts
 
 
 @prepares("ldmatrix")
@@ -28,13 +29,31 @@ def load_matrices(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = read_addresses(machine, warps)[:, :rows]
         data, races = machine.shared.read(where, 16, machine.actors(warps))
-        raced(machine, races + _under_way(machine, where, 16))
+        raced(machine, races + _under_way(machine, where, 16, warps))
         words = as_words(data).reshape(len(where), -1)
         if order is None:
             write(machine, warps, fragment.scatter(data.view("<u2").astype(np.uint32)))
         else:
             write(machine, warps, (words if order.size == 0 else words[:, order]).reshape(len(where), -1, WARP_SIZE))
         machine.note(instruction, warps, reads=region(machine, where, 16))
+        return Outcome(wavefronts(where, 16)) if machine.timed else NOTHING
+
+    return run
+
+
+@prepares("stmatrix")
+def store_matrices(instruction: Instruction, form: Form) -> Executor:
+    """stmatrix: PTX ISA 9.0, 9.7.14.5.16."""
+    read_addresses, read, fragment = addresses(instruction["address"]), reader(instruction["a"]), form.fragment
+    assert fragment is not None
+    rows = fragment.shape[0]
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        where = read_addresses(machine, warps)[:, :rows]
+        data = np.ascontiguousarray(fragment.gather(read(machine, warps)).astype("<u2")).view(np.uint8)
+        races = machine.shared.write(where, data, machine.actors(warps))
+        raced(machine, races + _under_way(machine, where, 16, warps))
+        machine.note(instruction, warps, writes=region(machine, where, 16))
         return Outcome(wavefronts(where, 16)) if machine.timed else NOTHING
 
     return run
@@ -55,18 +74,19 @@ def _order(fragment: Fragment) -> NDArray[np.int64] | None:
 @prepares("ld.shared", "ld.shared::cta")
 def load(instruction: Instruction, form: Form) -> Executor:
     """ld.shared: PTX ISA 9.0, 9.7.9.8."""
-    read_addresses, write = addresses(instruction["address"]), writer(instruction["d"], form.role("d").width)
+    read_addresses, write = addresses(instruction["address"]), loader(instruction["d"], form)
     size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = read_addresses(machine, warps)
-        if machine.active is None:
+        if machine.active is None or not machine.checked:
+            where = filled(machine, where)
             data, races = machine.shared.read(where, size, machine.actors(warps))
         else:
             data, races = _read_some(machine, where, size, warps)
             where = filled(machine, where)
-        raced(machine, races + _under_way(machine, where, size))
-        write(machine, warps, np.swapaxes(extended(data, form), 1, 2))
+        raced(machine, races + _under_way(machine, where, size, warps))
+        write(machine, warps, data)
         machine.note(instruction, warps, reads=region(machine, where, size))
         return Outcome(wavefronts(where, size)) if machine.timed else NOTHING
 
@@ -76,23 +96,57 @@ def load(instruction: Instruction, form: Form) -> Executor:
 @prepares("st.shared", "st.shared::cta")
 def store(instruction: Instruction, form: Form) -> Executor:
     """st.shared: PTX ISA 9.0, 9.7.9.11."""
-    read_addresses, read = addresses(instruction["address"]), reader(instruction["a"], form.role("a").width)
+    read_addresses, read = addresses(instruction["address"]), storer(instruction["a"], form)
     size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where = read_addresses(machine, warps)
-        words = np.swapaxes(read(machine, warps), 1, 2)
-        data = as_bytes_of(words, form)
+        where, data = read_addresses(machine, warps), read(machine, warps)
         if machine.active is None:
             races = machine.shared.write(where, data, machine.actors(warps))
         else:
-            races = _write_some(machine, where, data, warps)
+            races = write_some(machine, where, data, warps)
             where = filled(machine, where)
-        raced(machine, races + _under_way(machine, where, size))
+        raced(machine, races + _under_way(machine, where, size, warps))
         machine.note(instruction, warps, writes=region(machine, where, size))
         return Outcome(wavefronts(where, size)) if machine.timed else NOTHING
 
     return run
+
+
+Load = Callable[[CtaState, Warps, NDArray[np.uint8]], None]
+Store = Callable[[CtaState, Warps], NDArray[np.uint8]]
+
+
+def loader(operand: Operand, form: Form) -> Load:
+    """A function that writes the bytes uint8 [warp, lane, byte] of a load to its registers. Registers that are wider
+    than the type get the value extended, narrower ones (of 16 bits, for bytes) its low bits. PTX ISA 9.0, 9.4.1."""
+    bits = register_bits(operand, form)
+    write, dtype = writer(operand, bits), SORT_OF_BITS[bits].dtype
+
+    def run(machine: CtaState, warps: Warps, data: NDArray[np.uint8]) -> None:
+        values = np.swapaxes(extended(data, form, bits), 1, 2)
+        write(machine, warps, values if values.dtype == dtype else values.astype(dtype))
+
+    return run
+
+
+def storer(operand: Operand, form: Form) -> Store:
+    """A function that reads the registers of a store as bytes uint8 [warp, lane, byte], of each its low bits."""
+    read, size = reader(operand, register_bits(operand, form)), form.width // 8
+
+    def run(machine: CtaState, warps: Warps) -> NDArray[np.uint8]:
+        values = np.ascontiguousarray(np.swapaxes(read(machine, warps), 1, 2).astype(f"<u{size}", copy=False))
+        return values.view(np.uint8).reshape(*values.shape[:2], -1)
+
+    return run
+
+
+def register_bits(operand: Operand, form: Form) -> int:
+    """The width of the registers of an operand, which may be more than that of the type."""
+    for part in scalars(operand):
+        if isinstance(part, Register) and (place := register_place(part.name)) is not None:
+            return place.sort.bits
+    return max(form.width, 32)
 
 
 def raced(machine: CtaState, races: int) -> None:
@@ -101,38 +155,25 @@ def raced(machine: CtaState, races: int) -> None:
         machine.note_undefined("shared-memory-race", races, f"{races} bytes")
 
 
-def _under_way(machine: CtaState, where: Addresses, size: int) -> int:
+def _under_way(machine: CtaState, where: Addresses, size: int, warps: Warps) -> int:
     """How many bytes of an access an asynchronous copy is about to write."""
     if "copies" not in vars(machine):
         return 0
-    return int((machine.copies.under_way[where[..., None] + np.arange(size)] > 0).sum())
+    places = machine.places(warps, where)[..., None] + np.arange(size)
+    return int((machine.copies.under_way[places] > 0).sum())
 
 
-def extended(data: NDArray[np.uint8], form: Form) -> NDArray[Any]:
-    """Bytes [warp, lane, size] -> uint32 (64 bits: uint64) [warp, lane, element], signed types sign-extended. PTX ISA
-    9.0, 9.4.1."""
-    if form.width == 32:
-        return as_words(data)
-    if form.width == 64:
-        return np.ascontiguousarray(data).view("<u8").astype(np.uint64, copy=False)
-    kind = "i" if form.type_name[0] == "s" else "u"
-    return data.view(f"<{kind}{form.width // 8}").astype(np.int32).view(np.uint32)
-
-
-def as_bytes_of(words: NDArray[Any], form: Form) -> NDArray[np.uint8]:
-    """Registers [warp, lane, element] as the bytes [warp, lane, byte] that a store of this form writes."""
-    warps, lanes, elements = words.shape
-    whole = _as_bytes(words).reshape(warps, lanes, elements, max(form.width // 8, 4))
-    return whole[..., : form.width // 8].reshape(warps, lanes, elements * form.width // 8)
-
-
-def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """uint32 or uint64 [..., n] -> bytes, little endian."""
-    return (
-        as_bytes(values)
-        if values.dtype == np.uint32
-        else np.ascontiguousarray(values.astype("<u8", copy=False)).view(np.uint8)
-    )
+def extended(data: NDArray[np.uint8], form: Form, bits: int = 32) -> NDArray[Any]:
+    """Bytes [warp, lane, size] -> uint32 (types or registers of 64 bits: uint64) [warp, lane, element], signed types
+    sign-extended. PTX ISA 9.0, 9.4.1."""
+    size = form.width // 8
+    values = np.ascontiguousarray(data).view(f"<u{size}")
+    if size == 8 or (size == 4 and bits < 64):
+        return values.astype(f"u{size}", copy=False)
+    wide = 8 if bits == 64 else 4
+    if form.type_name[0] == "s":
+        return values.view(f"<i{size}").astype(f"i{wide}").view(f"u{wide}")
+    return values.astype(f"u{wide}")
 
 
 # Where only some threads of a warp take part
@@ -147,13 +188,17 @@ def _read_some(machine: CtaState, where: Addresses, size: int, warps: Warps) -> 
     return data, races
 
 
-def _write_some(machine: CtaState, where: Addresses, data: NDArray[np.uint8], warps: Warps) -> int:
-    """As `SharedMemory.write`."""
+def write_some(machine: CtaState, where: Addresses, data: NDArray[np.uint8], warps: Warps) -> int:
+    """As `SharedMemory.write`, in the active threads alone."""
+    assert machine.active is not None
+    if not machine.checked:
+        row, lane = np.nonzero(machine.active)
+        return machine.shared.write(where[row, lane][:, None], data[row, lane][:, None], machine.actors(warps[row]))
     return sum(
         machine.shared.write(
             where[row : row + 1, lanes], data[row : row + 1, lanes], machine.actors(warps[row : row + 1])
         )
-        for row, lanes in enumerate(machine.threads(warps))
+        for row, lanes in enumerate(machine.active)
     )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from isa.forms.record import Form
+from isa.fragments.registers import matrix_rows_fragment
 from isa.ptx.instruction import Instruction, Pair
+from isa.types import ELEMENT_TYPES
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
-from simulator.execute.operands import reader, writer
+from simulator.execute.operands import predicate, reader, writer
 from simulator.execute.registry import Array, executes, prepares
 from simulator.state.registers import WARP_SIZE, Warps
 from simulator.state.shared import AddressError
@@ -27,23 +31,24 @@ def elect(a: Array) -> tuple[Array, Array]:
     return np.broadcast_to(lowest, (len(mask), 1, WARP_SIZE)), chosen
 
 
-@prepares("shfl.sync.bfly")
-def shuffle_butterfly(instruction: Instruction, form: Form) -> Executor:
-    """shfl.sync.bfly: lane i gets the value of lane i XOR b, if that is not above the last lane of its segment, else
-    its own; the predicate says which. c: the last lane of a segment in bits 0 to 4, which bits of a lane's number name
-    its segment in bits 8 to 12. PTX ISA 9.0, 9.7.9.6.
+@prepares("shfl.sync")
+def shuffle(instruction: Instruction, form: Form) -> Executor:
+    """shfl.sync: lane i gets the value of lane i - b (up), i + b (down), i XOR b (bfly) or b (idx), if that is within
+    its segment, else its own; the predicate says which. c: the last lane of a segment in bits 0 to 4 (of up: the
+    first), which bits of a lane's number name its segment in bits 8 to 12. PTX ISA 9.0, 9.7.9.6.
 
     Undefined (AddressError): a thread that executes it is not in its own mask, or reads from one that is not in the
     mask or does not execute it.
     """
     value, lane_mask, clamp, mask = (reader(instruction[name]) for name in ("a", "b", "c", "membermask"))
     d = instruction["d"]
-    register, predicate = d.elements if isinstance(d, Pair) else (d, None)
-    write, write_predicate = writer(register), writer(predicate, 1) if predicate is not None else None
+    register, second = d.elements if isinstance(d, Pair) else (d, None)
+    write, write_predicate = writer(register), writer(second, 1) if second is not None else None
+    mode = next(q for q in form.qualifiers if q in SHUFFLES)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values, masks, active = value(machine, warps)[:, 0], mask(machine, warps)[:, 0], machine.threads(warps)
-        source, inside = butterfly(lane_mask(machine, warps)[:, 0], clamp(machine, warps)[:, 0])
+        source, inside = shuffled(mode, lane_mask(machine, warps)[:, 0], clamp(machine, warps)[:, 0])
         _check_members(masks, source, active)
         write(machine, warps, np.take_along_axis(values, source, axis=1)[:, None])
         if write_predicate is not None:
@@ -53,13 +58,28 @@ def shuffle_butterfly(instruction: Instruction, form: Form) -> Executor:
     return run
 
 
-def butterfly(lane_mask: Array, clamp: Array) -> tuple[Array, Array]:
-    """The lane that each lane reads, and whether that is within its segment: [warp, lane]."""
+SHUFFLES = ("up", "down", "bfly", "idx")
+
+
+def shuffled(mode: str, b: Array, clamp: Array) -> tuple[Array, Array]:
+    """The lane that each lane reads, and whether that is within its segment: [warp, lane]. PTX ISA 9.0, 9.7.9.6."""
     lane = np.arange(WARP_SIZE)
     segment = (clamp >> 8 & 31).astype(np.int64)
-    last = (lane & segment) | (clamp & 31 & ~segment)
-    source = lane ^ (lane_mask & 31).astype(np.int64)
-    inside = source <= last
+    low, step = (clamp & 31).astype(np.int64), (b & 31).astype(np.int64)
+    last = (lane & segment) | (low & ~segment)
+    match mode:
+        case "up":
+            source = lane - step
+            inside = source >= last
+        case "down":
+            source = lane + step
+            inside = source <= last
+        case "bfly":
+            source = lane ^ step
+            inside = source <= last
+        case _:
+            source = (lane & segment) | (step & ~segment)
+            inside = source <= last
     return np.where(inside, source, lane), inside
 
 
@@ -86,6 +106,134 @@ def map_address(instruction: Instruction, form: Form) -> Executor:
         if ranks.size and int(ranks.max()) >= len(machine.ctas):
             raise AddressError(f"mapa to CTA {int(ranks.max())}", f"0 to {len(machine.ctas) - 1}")
         write(machine, warps, machine.mapped(addresses, every_rank))
+        return NOTHING
+
+    return run
+
+
+# Votes, matches, reductions
+
+
+def _members(masks: Array, active: Array) -> Array:
+    """bool [warp, lane]: the active threads that are in the mask of the warp's first active thread. AddressError if an
+    active thread is not in its own mask, which PTX leaves undefined."""
+    lane = np.arange(WARP_SIZE, dtype=np.uint32)
+    if (active & (masks >> lane & 1 == 0)).any():
+        row, thread = (int(place[0]) for place in np.nonzero(active & (masks >> lane & 1 == 0)))
+        reason = f"thread {thread} is not in its membermask ({int(masks[row, thread]):#x})"
+        raise AddressError(reason, "a mask of all the threads that take part, e.g. 0xffffffff", rule="warp-mask")
+    first = np.take_along_axis(masks, active.argmax(axis=1)[:, None], axis=1)
+    return active & (first >> lane & 1 != 0)
+
+
+def _bits(lanes: Array) -> Array:
+    """bool [..., lane] -> uint32 [...]: lane i as bit i."""
+    return np.packbits(lanes, axis=-1, bitorder="little").view("<u4")[..., 0].astype(np.uint32)
+
+
+def _everywhere(values: Array) -> Array:
+    """[warp] -> [warp, 1, lane]: the same for all lanes."""
+    return np.repeat(values[:, None, None], WARP_SIZE, axis=2)
+
+
+@prepares("vote.sync")
+def vote(instruction: Instruction, form: Form) -> Executor:
+    """vote.sync: whether a predicate holds in all, any, or all or none (uni) of the threads of the mask, or in which
+    (ballot). PTX ISA 9.0, 9.7.13.9."""
+    read, mask, mode = predicate(instruction["a"]), reader(instruction["membermask"]), form.qualifiers[1]
+    write = writer(instruction["d"], 32 if mode == "ballot" else 1)
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        values = read(machine, warps)
+        members = _members(mask(machine, warps)[:, 0], machine.threads(warps))
+        true, false = (values & members).any(axis=1), (~values & members).any(axis=1)
+        match mode:
+            case "all":
+                result = ~false
+            case "any":
+                result = true
+            case "uni":
+                result = ~(true & false)
+            case _:
+                result = _bits(values & members)
+        write(machine, warps, _everywhere(result))
+        return NOTHING
+
+    return run
+
+
+@prepares("match")
+def match_values(instruction: Instruction, form: Form) -> Executor:
+    """match.any.sync: the threads of the mask that have the same value; match.all.sync: all of them if all have the
+    same, else none, and the predicate says which. PTX ISA 9.0, 9.7.13.10."""
+    read, mask = reader(instruction["a"], form.width), reader(instruction["membermask"])
+    d, every = instruction["d"], "all" in form.qualifiers
+    register, same = d.elements if isinstance(d, Pair) else (d, None)
+    write, write_predicate = writer(register), writer(same, 1) if same is not None else None
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        values = read(machine, warps)[:, 0]
+        members = _members(mask(machine, warps)[:, 0], machine.threads(warps))
+        equal = (values[:, :, None] == values[:, None, :]) & members[:, None, :]
+        if every:
+            alike = (equal == members[:, None, :]).all(axis=2)
+            write(machine, warps, np.where(alike, _bits(members)[:, None], 0).astype(np.uint32)[:, None])
+            if write_predicate is not None:
+                write_predicate(machine, warps, alike[:, None])
+        else:
+            write(machine, warps, _bits(equal)[:, None])
+        return NOTHING
+
+    return run
+
+
+_REDUCTIONS: dict[str, Any] = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+@prepares("redux.sync")
+def reduce(instruction: Instruction, form: Form) -> Executor:
+    """redux.sync: the sum, extreme or bitwise combination of the values of the threads of the mask. PTX ISA 9.0,
+    9.7.13.12."""
+    read, mask, write = reader(instruction["a"]), reader(instruction["membermask"]), writer(instruction["d"])
+    combine = _REDUCTIONS[form.qualifiers[1]]
+    kind = np.int32 if form.type_name == "s32" else np.uint32
+    neutral = {"min": np.iinfo(kind).max, "max": np.iinfo(kind).min, "and": -1}.get(form.qualifiers[1], 0)
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        values = read(machine, warps)[:, 0].view(kind)
+        members = _members(mask(machine, warps)[:, 0], machine.threads(warps))
+        filler = np.array(neutral, np.int64).astype(kind)
+        result = combine.reduce(np.where(members, values, filler), axis=1).astype(kind)
+        write(machine, warps, _everywhere(result.view(np.uint32)))
+        return NOTHING
+
+    return run
+
+
+@prepares("activemask")
+def active_mask(instruction: Instruction, form: Form) -> Executor:
+    """activemask: the threads that execute it together. PTX ISA 9.0, 9.7.13.11."""
+    write = writer(instruction["d"])
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        write(machine, warps, _everywhere(_bits(machine.threads(warps))))
+        return NOTHING
+
+    return run
+
+
+@prepares("movmatrix")
+def move_matrix(instruction: Instruction, form: Form) -> Executor:
+    """movmatrix: the transposed matrix of 8 x 8 16-bit elements. PTX ISA 9.0, 9.7.14.5.17."""
+    read, write = reader(instruction["a"]), writer(instruction["d"])
+    fragment = matrix_rows_fragment(1, False, ELEMENT_TYPES["f16"])
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        matrix = fragment.gather(read(machine, warps))
+        write(machine, warps, fragment.scatter(np.ascontiguousarray(np.swapaxes(matrix, 1, 2))))
         return NOTHING
 
     return run

@@ -1,0 +1,267 @@
+"""The table of integer arithmetic, logic and comparison of single threads, beyond what `isa.forms.scalar` has.
+
+PTX ISA 9.0, 9.7.1 (integers), 9.7.2 (extended precision), 9.7.6 and 9.7.7 (comparison and selection), 9.7.8 (logic and
+shifts), 9.7.9.3 (moves), 9.7.9.21 (conversions), 9.7.18 (video instructions).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from isa.forms.record import Role, Shape, Time
+from isa.forms.rows import Qualifiers, Roles, Row, instruction
+
+_BITS = {"pred": 1, "s16x2": 32, "u16x2": 32, "f16x2": 32, "bf16x2": 32, "bf16": 16, "f16": 16}
+_CONSTANTS = {"f32": ("bits", "float"), "f64": ("double", "float"), "b32": ("integer", "bits"),
+              "b64": ("integer", "double")}  # fmt: skip
+_16, _32, _64 = "u16,s16", "u32,s32", "u64,s64"
+_ALL = f"{_16},{_32},{_64}"
+
+
+def bits_of(kind: str) -> int:
+    """The width of a register of a data type; types of 8 bits are in registers of 16 bits or more."""
+    return max(_BITS.get(kind) or int(kind[1:]), 1)
+
+
+def source(name: str, kind: str, *, optional: bool = False) -> Role:
+    """The role of a source: a register as wide as the type, or a constant of it."""
+    constants = _CONSTANTS.get(kind, ("integer",) if kind[0] in "busp" else ())
+    shape = Shape.VALUE if constants else Shape.REGISTER
+    bits = bits_of(kind)
+    return Role(name, shape, optional=optional, constants=constants, width=bits, widths=(bits,), floats=True)
+
+
+def target(name: str, kind: str, sink: str = "") -> Role:
+    """The role of a destination."""
+    bits = bits_of(kind)
+    return Role(name, Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=True, sink=sink)
+
+
+def typed(text: str) -> Roles:
+    """The roles of a list such as "d, a, b:u32, c:wide": of the type that stands last in the opcode unless a colon
+    says another one, "wide" (twice as wide), "first" (the last type but one) or "any" (a register of any width)."""
+    parts = [part.strip().partition(":") for part in text.split(",")]
+
+    def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
+        return tuple(_role(name, _kind(kind, qualifiers)) for name, _, kind in parts)
+
+    return roles
+
+
+def _kind(said: str, qualifiers: Qualifiers) -> str:
+    last = qualifiers[-1]
+    match said:
+        case "":
+            return last
+        case "wide":
+            return f"{last[0]}{2 * int(last[1:])}"
+        case "first":
+            return qualifiers[-2]
+        case _:
+            return said
+
+
+def _role(name: str, kind: str) -> Role:
+    return target(name, kind) if name == "d" else source(name, kind)
+
+
+def _row(
+    syntax: str, roles: str | Roles, section: str, time: Time = Time.INTEGER, since: str = "1.0", targets: str = "70+"
+) -> Row:
+    described = typed(roles) if isinstance(roles, str) else roles
+    return instruction(syntax, described, since=since, targets=targets, section=section, time=time, any_order=True)
+
+
+# Comparisons
+
+ORDERS = {
+    "b": "eq,ne",
+    "s": "eq,ne,lt,le,gt,ge",
+    "u": "eq,ne,lt,le,gt,ge,lo,ls,hi,hs",
+    "f": "eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan",
+}
+COMBINATIONS = ("and", "or", "xor")
+_COMPARED = (
+    ("b", "{.BOOL}", "b16,b32,b64", "1.0", "70+"),
+    ("s", "{.BOOL}", "s16,s32,s64", "1.0", "70+"),
+    ("u", "{.BOOL}", "u16,u32,u64", "1.0", "70+"),
+    ("f", "{.BOOL}{.ftz}", "f32", "1.0", "70+"),
+    ("f", "{.BOOL}", "f64", "1.0", "70+"),
+    ("f", "{.BOOL}{.ftz}", "f16,f16x2", "4.2", "70+"),
+    ("f", "{.BOOL}", "bf16,bf16x2", "7.8", "90+"),
+)
+
+
+def _combined(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    """The third operand, a predicate that the result is combined with."""
+    if not set(qualifiers) & set(COMBINATIONS):
+        return ()
+    return (Role("c", Shape.PREDICATE, constants=("integer",), width=1, widths=(1,)),)
+
+
+def _setp(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    kind = qualifiers[-1]
+    if kind in ("f16x2", "bf16x2"):
+        d = Role("d", Shape.PAIR, output=True, width=1, widths=(1,))
+    else:
+        d = Role("d", Shape.REGISTER_OR_PAIR, output=True, width=1, widths=(1,), sink="may")
+    return d, source("a", kind), source("b", kind), *_combined(qualifiers)
+
+
+def _set(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    d, kind = qualifiers[-2], qualifiers[-1]
+    return target("d", d), source("a", kind), source("b", kind), *_combined(qualifiers)
+
+
+def _compare_rows() -> tuple[Row, ...]:
+    rows = []
+    for sort, extra, kinds, since, targets in _COMPARED:
+        extra = extra.replace("BOOL", ",.".join(COMBINATIONS))
+        rows.append(
+            _row(f"setp.{{{ORDERS[sort]}}}{extra}.{{{kinds}}}", _setp, "9.7.6.2", since=since, targets=targets)
+        )
+        results = "u32,s32,f32" if "16" not in kinds else "u16,s16,u32,s32,f32"
+        if kinds in ("f16,f16x2", "bf16,bf16x2"):
+            results = "f16,u16,s16,u32,s32,f16x2,bf16,bf16x2"
+        syntax = f"set.{{{ORDERS[sort]}}}{extra}.{{{results}}}.{{{kinds}}}"
+        row = _row(syntax, _set, "9.7.6.1", since=since, targets=targets)
+        rows.append(replace(row, sequence=(len(row.slots) - 2, len(row.slots) - 1)))
+    return tuple(rows)
+
+
+# Moves
+
+
+def _packed(kind: str, output: bool, name: str) -> Role:
+    bits = bits_of(kind)
+    constants = () if output else _CONSTANTS.get(kind, ("integer",))
+    return Role(name, Shape.SCALAR, output=output, constants=constants, width=bits, packs=True)
+
+
+def _mov_packed(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    kind = qualifiers[-1]
+    return _packed(kind, True, "d"), _packed(kind, False, "a")
+
+
+def _lop3_predicate(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    d = Role("d", Shape.PAIR, output=True, widths=(32,), floats=True)
+    sources = tuple(source(name, "b32") for name in "abc")
+    table = Role("table", Shape.IMMEDIATE, constants=("integer",), limit=256)
+    q = Role("q", Shape.PREDICATE, constants=("integer",), width=1, widths=(1,))
+    return d, *sources, table, q
+
+
+def _video(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    """The operands of vadd4 and its like: two of them packed in registers of 32 bits, and an addend or a second value
+    that keeps what is not written."""
+    return target("d", "b32"), source("a", "b32"), source("b", "b32"), source("c", "b32")
+
+
+def _pack(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    third = (source("c", "b32"),) if qualifiers[-1] == "b32" else ()
+    return target("d", "b32"), source("a", "s32"), source("b", "s32"), *third
+
+
+def _sequence(row: Row, *slots: int) -> Row:
+    """A row some of whose slots keep their order: those from the end, -1 being the last."""
+    return replace(row, sequence=tuple(len(row.slots) + slot for slot in sorted(slots)))
+
+
+_WIDTHS = ("8", "16", "32", "64")
+_INTEGERS = ",".join(f"{sign}{bits}" for bits in _WIDTHS for sign in "us")
+
+
+def _convert(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    """cvt between integers: registers as wide as the types, or wider (PTX ISA 9.0, 9.4.1)."""
+    roles = []
+    for name, kind in (("d", qualifiers[-2]), ("a", qualifiers[-1])):
+        bits = int(kind[1:])
+        widths = tuple(width for width in (16, 32, 64) if width >= bits)
+        shape, constants = (Shape.REGISTER, ()) if name == "d" else (Shape.VALUE, ("integer",))
+        roles.append(
+            Role(name, shape, output=name == "d", constants=constants, width=max(bits, 16), widths=widths, floats=True)
+        )
+    return tuple(roles)
+
+
+INTEGER_ROWS: tuple[Row, ...] = (
+    _row("add.{u16,s16}", "d, a, b", "9.7.1.1", Time.EITHER),
+    _row("sub.{u16,s16}", "d, a, b", "9.7.1.2", Time.EITHER),
+    _row("add.{u16x2,s16x2}", "d, a, b", "9.7.1.1", Time.EITHER, "8.0", "90+"),
+    _row("add.sat.s32", "d, a, b", "9.7.1.1"),
+    _row("sub.sat.s32", "d, a, b", "9.7.1.2"),
+    _row(f"mul.hi.{{{_ALL}}}", "d, a, b", "9.7.1.3", Time.MULTIPLY),
+    _row(f"mul.lo.{{{_16},{_64}}}", "d, a, b", "9.7.1.3", Time.MULTIPLY),
+    _row("mul.wide.{u16,s16}", "d:wide, a, b", "9.7.1.3", Time.MULTIPLY),
+    _row(f"mad.hi.{{{_ALL}}}", "d, a, b, c", "9.7.1.4", Time.MULTIPLY),
+    _row(f"mad.lo.{{{_16},{_64}}}", "d, a, b, c", "9.7.1.4", Time.MULTIPLY),
+    _row("mad.hi.sat.s32", "d, a, b, c", "9.7.1.4", Time.MULTIPLY),
+    _row(f"mad.wide.{{{_16},{_32}}}", "d:wide, a, b, c:wide", "9.7.1.4", Time.MULTIPLY),
+    _row("mul24.{hi,lo}.{u32,s32}", "d, a, b", "9.7.1.5", Time.MULTIPLY),
+    _row("mad24.{hi,lo}.{u32,s32}", "d, a, b, c", "9.7.1.6", Time.MULTIPLY),
+    _row("mad24.hi.sat.s32", "d, a, b, c", "9.7.1.6", Time.MULTIPLY),
+    _row(f"sad.{{{_ALL}}}", "d, a, b, c", "9.7.1.7"),
+    _row(f"div.{{{_ALL}}}", "d, a, b", "9.7.1.8", Time.MULTIPLY),
+    _row(f"rem.{{{_ALL}}}", "d, a, b", "9.7.1.9", Time.MULTIPLY),
+    _row("abs.{s16,s32,s64}", "d, a", "9.7.1.10"),
+    _row("neg.{s16,s32,s64}", "d, a", "9.7.1.11", Time.EITHER),
+    _row(f"min.{{{_ALL}}}", "d, a, b", "9.7.1.12"),
+    _row(f"max.{{{_ALL}}}", "d, a, b", "9.7.1.13"),
+    _row("min{.relu}.{s32,s16x2}", "d, a, b", "9.7.1.12", since="8.0", targets="90+"),
+    _row("max{.relu}.{s32,s16x2}", "d, a, b", "9.7.1.13", since="8.0", targets="90+"),
+    _row("min.u16x2", "d, a, b", "9.7.1.12", since="8.0", targets="90+"),
+    _row("max.u16x2", "d, a, b", "9.7.1.13", since="8.0", targets="90+"),
+    _row("popc.{b32,b64}", "d:u32, a", "9.7.1.14", since="2.0"),
+    _row("clz.{b32,b64}", "d:u32, a", "9.7.1.15", since="2.0"),
+    _row("bfind{.shiftamt}.{u32,u64,s32,s64}", "d:u32, a", "9.7.1.16", since="2.0"),
+    _row("fns.b32", "d:b32, a, b, c:s32", "9.7.1.17", since="6.0"),
+    _row("brev.{b32,b64}", "d, a", "9.7.1.18", since="2.0"),
+    _row("bfe.{u32,u64,s32,s64}", "d, a, b:u32, c:u32", "9.7.1.19", since="2.0"),
+    _row("bfi.b64", "d, a, b, position:u32, length:u32", "9.7.1.20", since="2.0"),
+    _row("szext.{clamp,wrap}.{u32,s32}", "d, a, b:u32", "9.7.1.21", since="7.6"),
+    _row("bmsk.{clamp,wrap}.b32", "d, a:u32, b:u32", "9.7.1.22", since="7.6"),
+    _sequence(_row("dp4a.{u32,s32}.{u32,s32}", "d:b32, a:b32, b:b32, c:b32", "9.7.1.23", Time.MULTIPLY, "5.0"), -2, -1),
+    _sequence(
+        _row("dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "d:b32, a:b32, b:b32, c:b32", "9.7.1.24", Time.MULTIPLY, "5.0"), -2, -1
+    ),
+    _row("add.cc.{u32,s32,u64,s64}", "d, a, b", "9.7.2.1"),
+    _row("addc{.cc}.{u32,s32,u64,s64}", "d, a, b", "9.7.2.2"),
+    _row("sub.cc.{u32,s32,u64,s64}", "d, a, b", "9.7.2.3"),
+    _row("subc{.cc}.{u32,s32,u64,s64}", "d, a, b", "9.7.2.4"),
+    _row("mad.{hi,lo}.cc.{u32,s32,u64,s64}", "d, a, b, c", "9.7.2.5", Time.MULTIPLY, "3.0"),
+    _row("madc.{hi,lo}{.cc}.{u32,s32,u64,s64}", "d, a, b, c", "9.7.2.6", Time.MULTIPLY, "3.0"),
+    *_compare_rows(),
+    _row("selp.{b16,u16,s16,f32,f64}", "d, a, b, c:pred", "9.7.6.3"),
+    _row(
+        "slct.{b16,u16,s16,b32,u32,s32,b64,u64,s64,f32,f64}.s32", "d:first, a:first, b:first, c:s32", "9.7.6.4"
+    ),
+    _row(
+        "slct{.ftz}.{b16,u16,s16,b32,u32,s32,b64,u64,s64,f32,f64}.f32", "d:first, a:first, b:first, c:f32", "9.7.6.4"
+    ),
+    _row("and.b16", "d, a, b", "9.7.8.1"),
+    _row("or.b16", "d, a, b", "9.7.8.2"),
+    _row("xor.b16", "d, a, b", "9.7.8.3"),
+    _row("not.b16", "d, a", "9.7.8.4"),
+    _row("cnot.{b16,b32,b64}", "d, a", "9.7.8.5"),
+    _row("lop3.{or,and}.b32", _lop3_predicate, "9.7.8.6", since="8.2"),
+    _row("shl.b16", "d, a, b:u32", "9.7.8.7"),
+    _row("shr.{b16,u16,s16}", "d, a, b:u32", "9.7.8.8"),
+    _row("shf.{l,r}.{clamp,wrap}.b32", "d, a, b, c:u32", "9.7.8.9", since="3.1"),
+    _row("prmt.b32", "d, a, b, c", "9.7.9.7", since="2.0"),
+    *(_row(f"prmt.b32.{mode}", lambda _: typed("d, a, b, c")(("b32",)), "9.7.9.7", since="2.0")
+      for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")),
+    _row("mov.{b16,b32,b64}", _mov_packed, "9.7.9.4", Time.EITHER),
+    _row("mov.f64", "d, a", "9.7.9.3", Time.EITHER),
+    _sequence(_row(f"cvt{{.sat}}.{{{_INTEGERS}}}.{{{_INTEGERS}}}", _convert, "9.7.9.21"), -2, -1),
+    _sequence(_row("cvt.pack.sat.{u16,s16}.s32", _pack, "9.7.9.22", since="6.5", targets="72+"), -2, -1),
+    _sequence(
+        _row("cvt.pack.sat.{u8,s8,u4,s4,u2,s2}.s32.b32", _pack, "9.7.9.22", since="6.5", targets="72+"), -3, -2, -1
+    ),
+    *(
+        _sequence(
+            _row(f"{name}.{{u32,s32}}.{{u32,s32}}.{{u32,s32}}{{.sat}}", _video, "9.7.18", since="3.0"), -4, -3, -2
+        )
+        for name in ("vadd2", "vsub2", "vadd4", "vsub4", "vmin4", "vmax4", "vabsdiff4", "vavrg4", "vmin2", "vmax2",
+                     "vabsdiff2", "vavrg2")
+    ),
+)  # fmt: skip

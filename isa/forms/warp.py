@@ -1,0 +1,208 @@
+"""The table of what kernels have besides loads, stores and arithmetic: atomic operations, generic addresses, shuffles,
+votes, matches and reductions of a warp, barriers of some of its threads, hints for caches."""
+
+from __future__ import annotations
+
+from isa.forms.record import Access, Role, Shape, Space, Time
+from isa.forms.rows import Qualifiers, Roles, Row, instruction, operands, type_bits
+from isa.fragments.registers import Fragment, matrix_rows_fragment
+from isa.types import ELEMENT_TYPES
+
+_SEM, _SCOPE = "{.relaxed,.acquire,.release,.acq_rel}", "{.cta,.cluster,.gpu,.sys}"
+_SPACES = ("{.global}", ".{shared,shared::cta,shared::cluster}")
+_HINT = "{.L2::cache_hint}"
+_BITS = {"f16x2": 32, "bf16x2": 32}
+
+
+def bits_of(kind: str) -> int:
+    """The width of a register that holds a data type."""
+    return _BITS.get(kind) or int(kind.lstrip("bfsu"))
+
+
+def _constants(kind: str) -> tuple[str, ...]:
+    return {"f32": ("bits", "float"), "f64": ("double", "float")}.get(kind, ("integer",) if kind[0] in "bus" else ())
+
+
+def _source(name: str, kind: str) -> Role:
+    bits, constants = bits_of(kind), _constants(kind)
+    shape = Shape.VALUE if constants else Shape.REGISTER
+    return Role(name, shape, width=bits, widths=(bits,), constants=constants, floats=True)
+
+
+def _target(qualifiers: Qualifiers) -> Role:
+    shared = any(q.startswith("shared") for q in qualifiers)
+    return Role("address", Shape.ADDRESS, widths=(32, 64) if shared else (64,), variables=True)
+
+
+def _policy(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    return (Role("policy", Shape.REGISTER, width=64, widths=(64,)),) if "L2::cache_hint" in qualifiers else ()
+
+
+def _atomic(returns: bool, sources: str) -> Roles:
+    """The operands of atom (which returns the old value) and red."""
+
+    def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
+        kind = qualifiers[-1]
+        bits = bits_of(kind)
+        d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=True, sink="may")
+        given = (_source(name, kind) for name in sources)
+        return (*((d,) if returns else ()), _target(qualifiers), *given, *_policy(qualifiers))
+
+    return roles
+
+
+def _atomic_access(qualifiers: Qualifiers) -> Access:
+    size = bits_of(qualifiers[-1]) // 8
+    shared = any(q.startswith("shared") for q in qualifiers)
+    return Access(Space.SHARED if shared else Space.GLOBAL, size, write=True, row_bytes=size)
+
+
+def _atomics(name: str, section: str) -> tuple[Row, ...]:
+    returns = name == "atom"
+    operations = (
+        (".{and,or,xor}", ".{b32,b64}", "b", "1.1", "70+"),
+        (".{inc,dec}", ".u32", "b", "1.1", "70+"),
+        (".{min,max}", ".{u32,s32,u64,s64}", "b", "1.1", "70+"),
+        (".add", ".{u32,s32,u64,f32,f64}", "b", "1.1", "70+"),
+        (".add.noftz", ".{f16,f16x2}", "b", "6.2", "70+"),
+        (".add.noftz", ".{bf16,bf16x2}", "b", "7.8", "90+"),
+        (".{min,max}.noftz", ".{f16,f16x2,bf16,bf16x2}", "b", "8.1", "90+"),
+    )
+    exchanges = ((".exch", ".{b32,b64}", "b", "1.1", "70+"), (".cas", ".{b16,b32,b64}", "bc", "1.1", "70+"))
+    times = (Time.LOAD_GLOBAL, Time.LOAD) if returns else (Time.STORE_GLOBAL, Time.STORE)
+    return tuple(
+        instruction(
+            f"{name}{_SEM}{_SCOPE}{space}{operation}{_HINT}{kinds}", _atomic(returns, sources), any_order=True,
+            since=since, targets=targets, section=section, time=time, access=_atomic_access,
+        )
+        for operation, kinds, sources, since, targets in (*operations, *(exchanges if returns else ()))
+        for space, time in zip(_SPACES, times, strict=True)
+    )  # fmt: skip
+
+
+def _mask(_: Qualifiers = ()) -> Role:
+    return Role("membermask", Shape.VALUE, constants=("integer",), widths=(32,))
+
+
+def _predicate(name: str, output: bool = False) -> Role:
+    if output:
+        return Role(name, Shape.REGISTER, output=True, width=1)
+    return Role(name, Shape.PREDICATE, constants=("integer",), width=1)
+
+
+def _vote(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    ballot = "ballot" in qualifiers
+    d = Role("d", Shape.REGISTER, output=True, widths=(32,)) if ballot else _predicate("d", output=True)
+    return d, _predicate("a"), _mask()
+
+
+def _match(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    shape = Shape.REGISTER_OR_PAIR if "all" in qualifiers else Shape.REGISTER
+    d = Role("d", shape, output=True, widths=(32,))
+    return d, _source("a", qualifiers[-1]), _mask()
+
+
+def _redux(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    return Role("d", Shape.REGISTER, output=True, widths=(32,)), _source("a", qualifiers[-1]), _mask()
+
+
+def _shuffle(_: Qualifiers) -> tuple[Role, ...]:
+    return operands("d:register or pair, a:bits, b:bits, c:bits, membermask:u32")(("b32",))
+
+
+def _convert_address(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    bits = type_bits(qualifiers[-1])
+    a = Role("a", Shape.VALUE, width=bits, widths=(bits,), constants=("integer",), variables=True)
+    return Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,)), a
+
+
+def _inquire(_: Qualifiers) -> tuple[Role, ...]:
+    return _predicate("d", output=True), Role("a", Shape.VALUE, width=64, widths=(32, 64), variables=True)
+
+
+def _address(_: Qualifiers) -> tuple[Role, ...]:
+    return (Role("address", Shape.ADDRESS, widths=(32, 64), variables=True),)
+
+
+def _sized(_: Qualifiers) -> tuple[Role, ...]:
+    return *_address(()), Role("size", Shape.IMMEDIATE, constants=("integer",))
+
+
+def _new_policy(_: Qualifiers) -> tuple[Role, ...]:
+    d = Role("d", Shape.REGISTER, output=True, width=64, widths=(64,))
+    return d, Role("fraction", Shape.VALUE, optional=True, constants=("bits", "float"), widths=(32,), floats=True)
+
+
+def _range_policy(_: Qualifiers) -> tuple[Role, ...]:
+    sizes = (Role(name, Shape.VALUE, constants=("integer",), widths=(32,)) for name in ("first", "total"))
+    return Role("d", Shape.REGISTER, output=True, width=64, widths=(64,)), *_address(()), *sizes
+
+
+def _stored_matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    return Role("address", Shape.ADDRESS, widths=(32, 64), variables=True), Role("a", Shape.VECTOR, _matrices(qualifiers))
+
+
+def _matrices(qualifiers: Qualifiers) -> int:
+    return next(int(q[1:]) for q in qualifiers if q in ("x1", "x2", "x4"))
+
+
+def _stored_rows(qualifiers: Qualifiers) -> Access:
+    count = _matrices(qualifiers)
+    return Access(Space.SHARED, 4 * count, write=True, row_bytes=16, addresses=8 * count)
+
+
+def _stored_fragment(qualifiers: Qualifiers) -> Fragment:
+    return matrix_rows_fragment(_matrices(qualifiers), "trans" in qualifiers, ELEMENT_TYPES["f16"])
+
+
+def _row(
+    syntax: str, roles: str | Roles, section: str, time: Time = Time.INTEGER, since: str = "1.0", targets: str = "70+",
+    name: str = "",
+) -> Row:  # fmt: skip
+    return instruction(
+        syntax, roles, since=since, targets=targets, section=section, time=time, any_order=True, name=name
+    )
+
+
+WARP_ROWS: tuple[Row, ...] = (
+    *_atomics("atom", "9.7.13.5"),
+    *_atomics("red", "9.7.13.7"),
+    _row("shfl.sync.{up,down,idx}.b32", _shuffle, "9.7.9.6", Time.SHUFFLE, "6.0"),
+    _row("vote.sync.{all,any,uni}.pred", _vote, "9.7.13.9", Time.SHUFFLE, "6.0"),
+    _row("vote.sync.ballot.b32", _vote, "9.7.13.9", Time.SHUFFLE, "6.0"),
+    _row("match.{any,all}.sync.{b32,b64}", _match, "9.7.13.10", Time.SHUFFLE, "6.0"),
+    _row("redux.sync.{add,min,max}.{u32,s32}", _redux, "9.7.13.12", Time.SHUFFLE, "7.0", "80+"),
+    _row("redux.sync.{and,or,xor}.b32", _redux, "9.7.13.12", Time.SHUFFLE, "7.0", "80+"),
+    _row("activemask.b32", lambda _: (Role("d", Shape.REGISTER, output=True, widths=(32,)),), "9.7.13.11", since="6.2"),
+    _row("bar.warp.sync", lambda _: (_mask(),), "9.7.13.2", Time.SHUFFLE, "6.0", name="bar.warp"),
+    instruction(
+        "movmatrix.sync.aligned.m8n8.trans.b16", lambda _: operands("d:bits, a:bits")(("b32",)),
+        since="7.8", targets="75+", section="9.7.14.5.17", time=Time.SHUFFLE,
+    ),
+    instruction(
+        "stmatrix.sync.aligned.m8n8.{x1,x2,x4}{.trans}{.shared,.shared::cta}.b16", _stored_matrices, any_order=True,
+        since="7.8", targets="90+", section="9.7.14.5.16", time=Time.STORE, access=_stored_rows,
+        fragment=_stored_fragment,
+    ),
+    _row("cvta{.to}.{global,shared,local,const,param}.{u32,u64}", _convert_address, "9.7.9.20", Time.EITHER, "2.0"),
+    _row("isspacep.{global,shared,shared::cta,shared::cluster,local,const,param}", _inquire, "9.7.9.19", since="2.0"),
+    _row("prefetch{.global,.local}.{L1,L2}", _address, "9.7.9.15", Time.INTEGER, "2.0"),
+    _row("prefetch.global.{L2::evict_last,L2::evict_normal}", _address, "9.7.9.15", Time.INTEGER, "7.4", "80+"),
+    _row("prefetchu.L1", _address, "9.7.9.15", Time.INTEGER, "2.0"),
+    _row("applypriority{.global}.L2::evict_normal", _sized, "9.7.9.16", Time.INTEGER, "7.4", "80+"),
+    _row("discard{.global}.L2", _sized, "9.7.9.17", Time.INTEGER, "7.4", "80+"),
+    _row(
+        "createpolicy.fractional.{L2::evict_last,L2::evict_normal,L2::evict_first,L2::evict_unchanged}"
+        "{.L2::evict_first,.L2::evict_unchanged}.b64",
+        _new_policy, "9.7.9.18", since="7.4", targets="80+",
+    ),
+    _row(
+        "createpolicy.range{.global}.{L2::evict_last,L2::evict_normal,L2::evict_first,L2::evict_unchanged}"
+        "{.L2::evict_first,.L2::evict_unchanged}.b64",
+        _range_policy, "9.7.9.18", since="7.4", targets="80+",
+    ),
+    _row("membar.{cta,gl,sys}", "", "9.7.13.4", Time.INTEGER, "1.4"),
+    _row("nanosleep.u32", "a", "9.7.19.3", since="6.3"),
+    _row("griddepcontrol.{launch_dependents,wait}", "", "9.7.13.13", since="7.8", targets="90+"),
+    _row("pmevent", "a:imm", "9.7.19.2", since="1.4"),
+)  # fmt: skip

@@ -1,0 +1,177 @@
+"""Executes atomic operations: atom and red. PTX ISA 9.0, 9.7.13.5 and 9.7.13.7.
+
+Threads act one after the other in the order of warps and lanes (CTAs in the order of the grid); the chip leaves that
+order open, which matters for sums of floating-point numbers and for the old values that are returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.forms.record import Form
+from isa.ptx.instruction import Instruction, Sink
+from simulator.execute.copies import fetched
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.memory import filled
+from simulator.execute.operands import addresses, reader, writer
+from simulator.execute.registry import prepares
+from simulator.execute.spaces import launched, parts, space_of
+from simulator.state.registers import SORT_OF_BITS, Warps
+from simulator.state.shared import wavefronts
+
+Array = NDArray[Any]
+Update = Callable[..., Array]  # (old, b[, c]) -> new, arrays [access] of the type
+WIDTHS = {"f16x2": 32, "bf16x2": 32}
+
+
+def _flush(values: Array) -> Array:
+    """f32 with subnormal numbers as zeros of their sign."""
+    return np.where(np.abs(values) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), values), values)
+
+
+def _extreme(choose: Any) -> Update:
+    return lambda old, b: choose(old, b)
+
+
+def _add_flushed(old: Array, b: Array) -> Array:
+    return _flush(_flush(old) + _flush(b))
+
+
+_INTEGER: dict[str, Update] = {
+    "add": lambda old, b: old + b,
+    "and": lambda old, b: old & b,
+    "or": lambda old, b: old | b,
+    "xor": lambda old, b: old ^ b,
+    "min": _extreme(np.minimum),
+    "max": _extreme(np.maximum),
+    "exch": lambda old, b: b,
+    "cas": lambda old, b, c: np.where(old == b, c, old),
+    "inc": lambda old, b: np.where(old >= b, 0, old + 1).astype(old.dtype),
+    "dec": lambda old, b: np.where((old == 0) | (old > b), b, old - 1).astype(old.dtype),
+}
+_FLOAT: dict[str, Update] = {
+    "add": lambda old, b: old + b, "min": _extreme(np.fmin), "max": _extreme(np.fmax),
+}  # fmt: skip
+
+
+def operation_of(form: Form) -> str:
+    """The operation that an opcode names."""
+    return next(q for q in form.qualifiers if q in _INTEGER)
+
+
+def element(form: Form) -> np.dtype[Any]:
+    """The type in which an atomic operation computes."""
+    kind = form.type_name
+    if kind.startswith("bf16"):
+        import ml_dtypes  # type: ignore[import-untyped,unused-ignore]
+
+        return np.dtype(ml_dtypes.bfloat16)
+    if kind[0] == "f":
+        return np.dtype(f"f{int(kind[1:].removesuffix('x2')) // 8}")
+    return np.dtype(f"{'i' if kind[0] == 's' else 'u'}{int(kind[1:]) // 8}")
+
+
+@prepares("atom", "red")
+def atomic(instruction: Instruction, form: Form) -> Executor:
+    """atom: memory gets operation(old, b), and d the old value; red: the same without d."""
+    operation, kind, space = operation_of(form), element(form), space_of(form)
+    bits = WIDTHS.get(form.type_name) or kind.itemsize * 8
+    update = (_FLOAT if form.type_name[0] in "f" or form.type_name.startswith("bf") else _INTEGER)[operation]
+    if form.type_name == "f32" and operation == "add" and space != "shared":
+        update = _add_flushed  # of global memory; PTX ISA 9.0, 9.7.13.5
+    read_addresses = addresses(instruction["address"])
+    sources = [reader(instruction[name], bits) for name in "bc" if name in instruction.by_role]
+    d = instruction.by_role.get("d")
+    write = writer(d, bits) if d is not None and not isinstance(d, Sink) else None
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        state, lanes = launched(machine, form), machine.threads(warps)
+        where = read_addresses(machine, warps)
+        given = [read(machine, warps)[:, 0] for read in sources]
+        old = np.zeros(where.shape, SORT_OF_BITS[bits].dtype)
+        divided = [(space, lanes, 0)] if space else parts(where, lanes)
+        for each, chosen, base in divided:
+            row, lane = np.nonzero(chosen)
+            memory = _Shared(state, warps[row]) if each == "shared" else _Global(state)
+            values = [value[row, lane] for value in given]
+            old[row, lane] = in_order(memory, where[row, lane] - base, values, update, kind, bits)
+        if write is not None:
+            write(machine, warps, old[:, None])
+        machine.note(instruction, warps)
+        if not machine.timed:
+            return NOTHING
+        if form.time.table == "shared":
+            return Outcome(wavefronts(filled(machine, where), bits // 8))
+        return Outcome(facts=fetched(machine, "load" if write else "store", filled(machine, where), bits // 8))
+
+    return run
+
+
+class _Global:
+    """Global memory as atomic operations see it."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def keys(self, where: Array) -> Array:
+        return where
+
+    def read(self, where: Array, chosen: Array, size: int) -> Array:
+        data: Array = self.state.memory.read(where[chosen], size)
+        return data
+
+    def write(self, where: Array, chosen: Array, data: Array) -> None:
+        self.state.memory.write(where[chosen], data)
+
+
+class _Shared(_Global):
+    """The shared memories of the accessing warps' CTAs."""
+
+    def __init__(self, state: Any, warps: Warps) -> None:
+        super().__init__(state)
+        self.warps = warps
+
+    def keys(self, where: Array) -> Array:
+        keys: Array = self.state.places(self.warps, where)
+        return keys
+
+    def read(self, where: Array, chosen: Array, size: int) -> Array:
+        data: Array = self.state.shared.read(where[chosen][:, None], size, self.warps[chosen])[0][:, 0]
+        return data
+
+    def write(self, where: Array, chosen: Array, data: Array) -> None:
+        self.state.shared.write(where[chosen][:, None], data[:, None], self.warps[chosen])
+
+
+def in_order(
+    memory: _Global, where: Array, values: list[Array], update: Update, kind: np.dtype[Any], bits: int
+) -> Array:
+    """Applies an update for each access in turn; returns the old values, unsigned [access].
+
+    Accesses to different addresses are done at once: in each round every address has one access.
+    """
+    size = bits // 8
+    old = np.zeros(len(where), f"u{size}")
+    keys = memory.keys(where)
+    order = np.argsort(keys, kind="stable")
+    fresh = np.ones(len(keys), np.bool_)
+    fresh[1:] = keys[order][1:] != keys[order][:-1]
+    start = np.maximum.accumulate(np.where(fresh, np.arange(len(keys)), 0))
+    turn = np.empty(len(keys), np.int64)
+    turn[order] = np.arange(len(keys)) - start
+    by_turn = np.argsort(turn, kind="stable")
+    ends = np.cumsum(np.bincount(turn)) if len(turn) else np.zeros(0, np.int64)
+    first = 0
+    for end in ends.tolist():
+        chosen, first = by_turn[first:end], end
+        before = np.ascontiguousarray(memory.read(where, chosen, size)).view(kind)
+        operands = [np.ascontiguousarray(value[chosen]).view(kind).reshape(before.shape) for value in values]
+        with np.errstate(all="ignore"):
+            after = update(before, *operands).astype(kind, copy=False)
+        old[chosen] = before.view(f"u{size}")[:, 0]
+        memory.write(where, chosen, np.ascontiguousarray(after).view(np.uint8))
+    return old
