@@ -228,7 +228,7 @@ class Form:
     def written(self, operands: Mapping[str, bool]) -> Form:
         """The form with just the given operands (name -> whether it is written in brackets), for instructions that some
         operands change. Raises OperandRefused if the operands do not go together."""
-        return self.with_operands(tuple(operands)) if self.asynchronous else self
+        return self.with_operands(tuple(operands)) if self.asynchronous or self.narrowed else self
 
     def with_operands(self, names: tuple[str, ...]) -> Form:
         """The form with just these operands, on the targets that take them."""

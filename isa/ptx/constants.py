@@ -6,7 +6,7 @@ import re
 
 from isa.forms.record import Role
 from isa.ptx.instruction import Immediate
-from isa.ptx.scanner import Cursor, expression, float_bits, shown
+from isa.ptx.scanner import Cursor, double_bits, expression, float_bits, shown
 
 _FLOATS = {"bits": "0f3F800000", "double": "0d3FF0000000000000", "float": "1.0", "integer": "an integer"}
 _FLOAT_AHEAD = re.compile(r"[+-]\s*(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+[eE][+-]?[0-9])")
@@ -25,6 +25,8 @@ def read_constant(cursor: Cursor, role: Role) -> Immediate:
         kind = "bits" if token.text[:2] in ("0f", "0F") else "float"
         if token.text[:2] in ("0d", "0D") and "double" in role.constants:
             return Immediate(int(token.text[2:], 16), "double")
+        if "double" in role.constants and "float" in role.constants:
+            return Immediate(double_bits(token.text, sign), "double")
         value = float_bits(token.text, sign)
     else:
         kind, value = "integer", expression(cursor)

@@ -231,3 +231,9 @@ def float_bits(text: str, sign: int) -> int:
         return int(struct.unpack(">I", struct.pack(">f", value))[0])
     except OverflowError:
         return 0xFF800000 if value < 0 else 0x7F800000
+
+
+def double_bits(text: str, sign: int) -> int:
+    """The f64 pattern of 0f3F800000, which is converted, or of 1.0. PTX ISA 9.0, 4.5.2."""
+    value = struct.unpack(">f", bytes.fromhex(text[2:]))[0] if text[:2] in ("0f", "0F") else sign * float(text)
+    return int(struct.unpack(">Q", struct.pack(">d", value))[0])

@@ -28,14 +28,15 @@ def read_slots(reader: OpcodeText) -> Form:
         if qualifier not in in_rows:
             reader.note(qualifier, f"'.{qualifier}' is not a qualifier of '{reader.name}'", _near(reader, rows))
     reader.settle()
-    for qualifier in reader.qualifiers:
-        if qualifier != "sync" and reader.qualifiers.count(qualifier) > 1:
+    for qualifier in dict.fromkeys(reader.qualifiers):
+        most = max(sum(qualifier in slot for slot in row.slots) for row in rows)
+        if qualifier != "sync" and reader.qualifiers.count(qualifier) > most:
             reader.note(qualifier, f"'.{qualifier}' is written twice", _near(reader, rows))
     reader.settle()
     best = min(rows, key=lambda row: _misfit(row, reader.qualifiers))
     for slot in best.slots:
-        given = [q for q in reader.qualifiers if q in slot and q != "sync"]
-        if len(given) > 1:
+        given = list(dict.fromkeys(q for q in reader.qualifiers if q in slot and q != "sync"))
+        if len(given) > 1 and len([other for other in best.slots if set(given) <= set(other)]) < 2:
             reader.note(given[1], f"'.{given[1]}' contradicts '.{given[0]}'", f".{given[0]} or .{given[1]}")
     for qualifier in reader.qualifiers:
         if not any(qualifier in slot for slot in best.slots):
@@ -56,22 +57,30 @@ def read_slots(reader: OpcodeText) -> Form:
 
 def _misfit(row: Row, qualifiers: list[str]) -> int:
     """How badly a row fits: qualifiers for which it has no slot count two, missing ones count one."""
-    foreign = sum(not any(q in slot for slot in row.slots) for q in qualifiers)
-    return 2 * foreign + sum("" not in slot and not set(slot) & set(qualifiers) for slot in row.slots)
+    left, missing = list(qualifiers), 0
+    for slot in row.slots:
+        given = [q for q in left if q in slot]
+        if given:
+            left.remove(given[0])
+        elif "" not in slot:
+            missing += 1
+    return 2 * len(left) + missing
 
 
 def _fitted(row: Row, qualifiers: list[str]) -> tuple[str, ...] | None:
     """The qualifiers in canonical order, or None if they are not those of the row."""
-    left = [q for i, q in enumerate(qualifiers) if q != "sync" or "sync" not in qualifiers[:i]]
-    choice = []
+    left = [(i, q) for i, q in enumerate(qualifiers) if q != "sync" or "sync" not in qualifiers[:i]]
+    choice, places = [], []
     for slot in row.slots:
-        given = [q for q in left if q in slot]
-        if len(given) != 1 and (given or "" not in slot):
+        given = [(i, q) for i, q in left if q in slot]
+        if not given and "" not in slot:
             return None
-        choice.append(given[0] if given else "")
-        left = [q for q in left if q not in slot]
-    places = [qualifiers.index(choice[i]) for i in row.sequence if choice[i]]
-    return None if left or places != sorted(places) else tuple(choice)
+        place, qualifier = given[0] if given else (-1, "")
+        choice.append(qualifier)
+        places.append(place)
+        left = [(i, q) for i, q in left if i != place]  # what is given twice stays for a later slot: cvt.f32.f32
+    ordered = [places[i] for i in row.sequence if choice[i]]
+    return None if left or ordered != sorted(ordered) else tuple(choice)
 
 
 def _near(reader: OpcodeText, rows: Sequence[Row]) -> list[str]:

@@ -183,10 +183,14 @@ def _patch_special(pattern: Bits, value: Reals, element: ElementType) -> Bits:
 
 
 def encode_integer(
-    negative: NDArray[np.bool_], magnitude: NDArray[np.uint64], place: Integers, element: ElementType
+    negative: NDArray[np.bool_],
+    magnitude: NDArray[np.uint64],
+    place: Integers,
+    element: ElementType,
+    rounding: str = "rn",
 ) -> Bits:
-    """(-1)^negative * magnitude * 2^place, rounded once to nearest even: patterns of `element` (f16, f32, f64), uint32
-    (uint64 for f64) of the same shape.
+    """(-1)^negative * magnitude * 2^place, rounded once (to nearest even, or as "rz", "rm", "rp" say): patterns of
+    `element` (f16, f32, f64), uint32 (uint64 for f64) of the same shape.
 
     Args:
         negative: signs.
@@ -194,8 +198,8 @@ def encode_integer(
             32 bits or more (for f64 60 or more), or is far below the smallest number of the type.
         place: exponent of the magnitude's last bit.
 
-    A zero magnitude gives +0; a magnitude that rounds to zero keeps its sign, overflow gives infinity (IEEE 754-2019,
-    4.3.1 and 6.3).
+    A zero magnitude gives +0; a magnitude that rounds to zero keeps its sign, overflow gives infinity, or the largest
+    number where the rounding goes toward zero (IEEE 754-2019, 4.3.1, 6.3 and 7.4).
     """
     high = magnitude >> np.uint64(32)
     leading = np.where(high > 0, high, magnitude).astype(np.float64)  # below 2^32: exact
@@ -208,10 +212,16 @@ def encode_integer(
     digits = (magnitude >> right) << left
     rest = magnitude & ((one << right) - one)
     half = (one << right) >> one  # 0 where nothing is dropped
-    up = (rest > half) | ((rest == half) & (half > 0) & (digits & one > 0))
-    digits = np.where(drop > 63, np.uint64(0), digits + up)  # 64 dropped bits: less than half of the last place
-    pattern = np.minimum(((exponent - lowest) << element.fraction) + digits.astype(np.int64), infinity(element))
-    pattern = np.where(exponent > element.bias, infinity(element), pattern)
+    if rounding == "rn":
+        up = (rest > half) | ((rest == half) & (half > 0) & (digits & one > 0))
+        digits = np.where(drop > 63, np.uint64(0), digits + up)  # 64 dropped bits: less than half of the last place
+        beyond = np.full(digits.shape, infinity(element), np.int64)
+    else:
+        away = np.zeros(digits.shape, np.bool_) if rounding == "rz" else negative == (rounding == "rm")
+        digits = np.where(drop > 63, np.uint64(0), digits) + (away & ((rest > 0) | (drop > 63)))
+        beyond = np.where(away, infinity(element), infinity(element) - 1)
+    pattern = np.minimum(((exponent - lowest) << element.fraction) + digits.astype(np.int64), beyond)
+    pattern = np.where(exponent > element.bias, beyond, pattern)
     pattern = np.where(magnitude == 0, 0, pattern | (negative.astype(np.int64) << (element.bits - 1)))
     return pattern.astype(np.uint64 if element.bits == 64 else np.uint32)
 

@@ -96,6 +96,11 @@ class CtaState:
         """Tensor Memory of the CTA."""
         return CarryingTensorMemory() if self.carries else TensorMemory()
 
+    @cached_property
+    def carry(self) -> Lanes:
+        """bool [warp, lane]: the carry flag of each thread."""
+        return np.zeros((self.registers.rows, WARP_SIZE), np.bool_)
+
     def settle(self) -> None:
         """Rounds what is carried exactly, so that memories can be looked at without asking for cells."""
         for memory in (self.registers, vars(self).get("tmem")):

@@ -14,10 +14,15 @@ from numpy.typing import NDArray
 from isa import IsaError
 from isa.ptx.instruction import Guard, Instruction
 from simulator.execute import (
+    approximate,
     atomics,
+    bits,
     compare,
+    conversions,
     convert,
     copies,
+    extended,
+    extremes,
     floating,
     integer,
     logic,
@@ -25,6 +30,7 @@ from simulator.execute import (
     memory,
     spaces,
     sync,
+    video,
     warp,
 )
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
@@ -34,10 +40,15 @@ from simulator.execute.registry import prepare
 from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 
 FAMILIES = (
+    approximate,
     atomics,
+    bits,
     compare,
+    conversions,
     convert,
     copies,
+    extended,
+    extremes,
     floating,
     integer,
     logic,
@@ -45,6 +56,7 @@ FAMILIES = (
     memory,
     spaces,
     sync,
+    video,
     warp,
 )  # importing them registers them
 

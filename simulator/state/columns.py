@@ -27,6 +27,7 @@ class Columns(RegisterFile):
 
     def __init__(self, warps: int, numbering: Numbering) -> None:
         super().__init__(0, *numbering)
+        self.rows = warps
         self.everyone: Warps = np.arange(warps, dtype=np.intp)
         zeros = [np.zeros((warps, WARP_SIZE), sort.dtype) for sort in Sort]
         self.columns: tuple[list[NDArray[Any]], ...] = tuple(
