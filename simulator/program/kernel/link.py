@@ -17,7 +17,7 @@ from simulator.program.kernel.items import Branch, Exit, Item, Kernel, Operation
 from simulator.program.kernel.symbols import Layout, Symbol
 
 _WORD = re.compile(r"(?<![\w$.%@])[A-Za-z_$][\w$@]*")
-_SUM = re.compile(r"(\d+)\s*\+\s*(\d+)")
+_SUM = re.compile(r"(?<![\w$.@])(\d+)\s*\+\s*(\d+)")
 _GUARD = re.compile(r"@(!?)(\S+)")
 
 
