@@ -145,6 +145,9 @@ class CtaState:
         that of one CTA."""
         return offsets
 
+    def check_written(self, warps: Warps, where: NDArray[np.int64], size: int) -> None:
+        """Nothing: the shared memory of a trace begins with zeros and with what it loads."""
+
     def check_whole(self, instruction: Instruction) -> None:
         """Checks that all threads of each warp take part in an instruction about groups of copies, which are counted by
         warp here; IsaError otherwise."""

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isa.errors import Error
-from isa.forms.record import Form, Time
-from isa.ptx.instruction import Guard, Immediate, Instruction
+from isa.forms.record import Time
+from isa.ptx.instruction import Guard, Immediate
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.launch_state import LaunchState
@@ -25,6 +24,7 @@ from simulator.simulation.launch.barriers import LaunchBarriers
 from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.threads import AWAY, Group, Threads, all_lanes
+from simulator.simulation.launch.watch import Watch
 from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 
 BUDGET = 20_000_000_000  # warp instructions of a launch, unless told otherwise
@@ -64,8 +64,10 @@ class Run:
         budget: how many warp instructions are left until the launch is given up.
     """
 
-    def __init__(self, code: Code, state: LaunchState, budget: int = BUDGET, note: Note | None = None) -> None:
-        self.code, self.state, self.budget, self.note = code, state, budget, note
+    def __init__(
+        self, code: Code, state: LaunchState, budget: int = BUDGET, note: Note | None = None, watch: Watch | None = None
+    ) -> None:
+        self.code, self.state, self.budget, self.note, self.watch = code, state, budget, note, watch
         registers: Any = state.registers
         everyone: Warps = registers.everyone
         self.threads = Threads(everyone, state.batch.exists, code.rank[0])
@@ -285,9 +287,11 @@ def _operation(item: Operation) -> Step:
         unsupported = Unsupported(item.index, item.instruction.guard, item.text, reason, item.line, item.source)
         return _stopping(unsupported, reason, "the instructions of docs/kernels.md")
     if form.collective or "membermask" in {role.name for role in form.roles}:
-        return _together(item.instruction, form, execute)
+        return _together(item, execute)
 
     def step(run: Run, group: Group, place: int) -> int:
+        if run.watch is not None:
+            return _watched(run, group, item, execute, run.watch)
         outcome = execute(run.state, group.rows)
         if run.note is not None:
             run.note(place, group.rows, group.lanes, outcome)
@@ -296,15 +300,24 @@ def _operation(item: Operation) -> Step:
     return step
 
 
-def _together(instruction: Instruction, form: Form, execute: Executor) -> Step:
+def _watched(run: Run, group: Group, item: Operation, execute: Executor, watch: Watch) -> int:
+    lanes = taken(run, group, item.instruction.guard)
+    watch.before(item, group.rows, lanes)
+    outcome = execute(run.state, group.rows)
+    watch.after(item, group.rows, lanes, outcome)
+    return item.index + 1
+
+
+def _together(item: Operation, execute: Executor) -> Step:
     """An instruction of whole warps, or of the threads that its mask names: a warp waits until all of them are there."""
+    instruction, form = item.instruction, item.instruction.form
     mask = instruction.by_role.get("membermask")
     read = reader(mask) if mask is not None else None
     every = isinstance(mask, Immediate) and mask.value & 0xFFFFFFFF == 0xFFFFFFFF
 
     def step(run: Run, group: Group, place: int) -> int:
         if group.lanes is None:
-            return _executed(run, group, place, execute)
+            return _executed(run, group, item, execute)
         lanes, threads = group.lanes, run.threads
         live = threads.live[group.rows]
         needed = live
@@ -317,7 +330,7 @@ def _together(instruction: Instruction, form: Form, execute: Executor) -> Step:
             if form.collective and mask is None:
                 run.state.active = None
             try:
-                return _executed(run, group, place, execute)
+                return _executed(run, group, item, execute)
             finally:
                 run.state.active = lanes
         rank, rows = run.code.rank, len(threads.exists)
@@ -329,11 +342,13 @@ def _together(instruction: Instruction, form: Form, execute: Executor) -> Step:
     return step
 
 
-def _executed(run: Run, group: Group, place: int, execute: Executor) -> int:
+def _executed(run: Run, group: Group, item: Operation, execute: Executor) -> int:
+    if run.watch is not None:
+        return _watched(run, group, item, execute, run.watch)
     outcome = execute(run.state, group.rows)
     if run.note is not None:
-        run.note(place, group.rows, group.lanes, outcome)
-    return place + 1
+        run.note(item.index, group.rows, group.lanes, outcome)
+    return item.index + 1
 
 
 def _barrier(item: Operation) -> Step:
@@ -368,6 +383,3 @@ def _barrier(item: Operation) -> Step:
         return PARTED
 
     return step
-
-
-Registers = NDArray[Any]
