@@ -137,7 +137,13 @@ def _packed(kind: str, output: bool, name: str) -> Role:
     bits = bits_of(kind)
     constants = () if output else _CONSTANTS.get(kind, ("integer",))
     return Role(
-        name, Shape.SCALAR, output=output, constants=constants, width=bits, packs=True, special=not output and bits >= 32
+        name,
+        Shape.SCALAR,
+        output=output,
+        constants=constants,
+        width=bits,
+        packs=True,
+        special=not output and bits >= 32,
     )
 
 

@@ -108,7 +108,10 @@ class LaunchCheck:
     def json(self) -> str:
         """One object; `findings` has one row each."""
         rows = [asdict(finding) for finding in self.findings]
-        return json.dumps({"launch": self.name, "kernel": self.kernel, "ctas": self.ctas, "findings": rows}, indent=1) + "\n"
+        return (
+            json.dumps({"launch": self.name, "kernel": self.kernel, "ctas": self.ctas, "findings": rows}, indent=1)
+            + "\n"
+        )
 
     def csv(self) -> str:
         """One row for each finding."""
@@ -203,7 +206,9 @@ def _conflicts(kernel: Kernel, wavefronts: Counter[int], least: Counter[int]) ->
     for place, count in wavefronts.items():
         if least[place] and count > CONFLICTS * least[place]:
             item = kernel.items[place]
-            what = f"{count} wavefronts of shared memory where {least[place]} would do ({count / least[place]:.1f} times)"
+            what = (
+                f"{count} wavefronts of shared memory where {least[place]} would do ({count / least[place]:.1f} times)"
+            )
             fix = FIXES["bank-conflict"]
             yield LaunchFinding("bank-conflict", item.line, _source(item), item.text, "", what, fix, serious=False)
 
@@ -248,7 +253,9 @@ def origins(kernel: Kernel) -> list[Operation]:
     work = [
         name
         for item in kernel.items
-        if isinstance(item, Operation) and item.instruction.form.name in ("st", "red", "atom") and "shared" not in item.opcode
+        if isinstance(item, Operation)
+        and item.instruction.form.name in ("st", "red", "atom")
+        and "shared" not in item.opcode
         for name in item.reads
     ]
     seen, found = set(work), []

@@ -52,11 +52,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grid", type=_dim, metavar="X[,Y[,Z]]", help="CTAs")
     parser.add_argument("--block", type=_dim, metavar="X[,Y[,Z]]", help="threads of a CTA")
     parser.add_argument("--shared", type=_bytes, default=0, metavar="BYTES", help="dynamic shared memory of a CTA")
-    parser.add_argument("--arg", action="append", default=[], metavar="VALUE", help="an argument of the kernel, see below")
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="VALUE", help="an argument of the kernel, see below"
+    )
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays that the kernel may have written")
     parser.add_argument("--config", help="the chip whose arithmetic is used (default: that of the module's target)")
     add_set(parser)
-    parser.add_argument("--arithmetic", choices=("chip", "exact"), default="chip", help="chip: its own bits; exact: sums")
+    parser.add_argument(
+        "--arithmetic", choices=("chip", "exact"), default="chip", help="chip: its own bits; exact: sums"
+    )
     parser.add_argument(
         "--undefined", choices=POLICIES, default="hardware", help="what to do about undefined behaviour"
     )
@@ -123,9 +127,7 @@ def _called(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
         values.append(value)
         if is_output:
             outputs[name] = value
-    report = function(
-        options.grid, options.block, values, shared_mem=options.shared, config=options.config, **how
-    )
+    report = function(options.grid, options.block, values, shared_mem=options.shared, config=options.config, **how)
     return report.with_arrays(outputs or dict(report.arrays))
 
 
@@ -144,12 +146,16 @@ def _value(text: str) -> tuple[Any, bool]:
         try:
             return bytes.fromhex(text[6:]), False
         except ValueError:
-            raise UnreadableError(f"argument '{text[:40]}' is not hexadecimal", "bytes:00ff..., two digits a byte") from None
+            raise UnreadableError(
+                f"argument '{text[:40]}' is not hexadecimal", "bytes:00ff..., two digits a byte"
+            ) from None
     if text.endswith(".npy"):
         try:
             return np.ascontiguousarray(np.load(text, allow_pickle=False)), False
         except BROKEN_ARRAYS as error:
-            raise UnreadableError(f"argument '{text}' cannot be read: {error}", "a file written by numpy.save") from None
+            raise UnreadableError(
+                f"argument '{text}' cannot be read: {error}", "a file written by numpy.save"
+            ) from None
     for read in (lambda: int(text, 0), lambda: float(text)):
         try:
             return read(), False
@@ -181,7 +187,9 @@ def _text(report: LaunchReport) -> str:
         f"warp instructions   {report.warp_instructions:,}",
     ]
     if report.tensor_instructions:
-        lines.append(f"matrix instructions {report.tensor_instructions:,} ({report.fma:,} multiply-adds, pruned ones too)")
+        lines.append(
+            f"matrix instructions {report.tensor_instructions:,} ({report.fma:,} multiply-adds, pruned ones too)"
+        )
     most = list(report.instructions.items())[:8]
     lines += [f"  {count:>14,}  {opcode}" for opcode, count in most]
     if len(report.instructions) > len(most):

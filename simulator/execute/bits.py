@@ -77,7 +77,9 @@ def find_nth(a: Array, b: Array, c: Array) -> Array:
     rank_up = np.cumsum(up, axis=-1)
     rank_down = np.cumsum(down[..., ::-1], axis=-1)[..., ::-1]
     wanted = np.where(
-        offset > 0, up & (rank_up == offset), np.where(offset < 0, down & (rank_down == -offset), ones & (places == base))
+        offset > 0,
+        up & (rank_up == offset),
+        np.where(offset < 0, down & (rank_down == -offset), ones & (places == base)),
     )
     return np.where(wanted.any(axis=-1), wanted.argmax(axis=-1), -1).astype(np.uint32)
 

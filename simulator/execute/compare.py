@@ -113,7 +113,11 @@ def set_value(instruction: Instruction, form: Form) -> Executor:
     """set: all ones, or 1.0 of a floating-point type, where the comparison holds; else zero. PTX ISA 9.0, 9.7.6.1."""
     width, kind = form.role("a").width, form.qualifiers[-2]
     a, b = reader(instruction["a"], width), reader(instruction["b"], width)
-    compare, finish, write = comparison(form), _combined(form, instruction), writer(instruction["d"], form.role("d").width)
+    compare, finish, write = (
+        comparison(form),
+        _combined(form, instruction),
+        writer(instruction["d"], form.role("d").width),
+    )
     true = _TRUE.get(kind, (1 << form.role("d").width) - 1)
     dtype, both = SORT_OF_BITS[form.role("d").width].dtype, form.type_name.endswith("x2")
 
@@ -151,5 +155,3 @@ def select_by_sign(form: Form) -> Callable[[Array, Array, Array], Array]:
             return np.where((number >= 0) | (small & flush), a, b)
 
     return run
-
-

@@ -51,7 +51,10 @@ def convert_integer(instruction: Instruction, form: Form) -> Executor:
     """cvt between integers: the value extended by its sign or cut; .sat keeps within the type. Registers may be wider
     than the types: of the source the low bits count, the result is extended. PTX ISA 9.0, 9.7.9.21 and 9.4.1."""
     to, of = form.qualifiers[-2:]
-    read, write = reader(instruction["a"], _held(instruction["a"], of)), writer(instruction["d"], _held(instruction["d"], to))
+    read, write = (
+        reader(instruction["a"], _held(instruction["a"], of)),
+        writer(instruction["d"], _held(instruction["d"], to)),
+    )
     kind, dtype = _numpy(of), SORT_OF_BITS[_held(instruction["d"], to)].dtype
     limits = np.iinfo(_numpy(to))
     saturates = "sat" in form.qualifiers

@@ -64,7 +64,9 @@ def parts(where: Addresses, lanes: Lanes) -> list[Part]:
 def launched(machine: CtaState, form: Form) -> LaunchState:
     """The state as that of a launch, which local memory, parameters and generic addresses belong to."""
     if not isinstance(machine, LaunchState):
-        raise IsaError(form.opcode, 0, f"'{form.opcode}' in a trace", "ld and st of .shared or .global; kernels have all")
+        raise IsaError(
+            form.opcode, 0, f"'{form.opcode}' in a trace", "ld and st of .shared or .global; kernels have all"
+        )
     return machine
 
 

@@ -33,9 +33,7 @@ class Placed:
     values: list[Any]
 
 
-def launch(
-    capture: str | Path | Capture, config: str | Path | Config | None = None, **options: Any
-) -> LaunchReport:
+def launch(capture: str | Path | Capture, config: str | Path | Config | None = None, **options: Any) -> LaunchReport:
     """Runs a captured launch.
 
     Args:
@@ -86,11 +84,15 @@ def differences(capture: Capture, arrays: Mapping[str, NDArray[Any]]) -> tuple[D
     """Where output buffers are not what the capture says, the first place of each."""
     found = []
     for name, expected in capture.after.items():
-        mine, theirs = (np.ascontiguousarray(a).view(f"u{a.itemsize}").reshape(a.shape) for a in (arrays[name], expected))
+        mine, theirs = (
+            np.ascontiguousarray(a).view(f"u{a.itemsize}").reshape(a.shape) for a in (arrays[name], expected)
+        )
         wrong = mine != theirs
         if wrong.any():
             place = tuple(int(i) for i in np.argwhere(wrong)[0])
-            count = int((np.ascontiguousarray(mine).view(np.uint8) != np.ascontiguousarray(theirs).view(np.uint8)).sum())
+            count = int(
+                (np.ascontiguousarray(mine).view(np.uint8) != np.ascontiguousarray(theirs).view(np.uint8)).sum()
+            )
             found.append(
                 Difference(name, int(wrong.sum()), count, place, arrays[name][place].item(), expected[place].item())
             )

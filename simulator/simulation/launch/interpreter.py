@@ -275,8 +275,14 @@ def _operation(item: Operation) -> Step:
         return _barrier(item)
     if form.time.table in NOT_IN_LAUNCHES or form.time is Time.CLUSTER_BARRIER:
         return _stopping(
-            Unsupported(item.index, item.instruction.guard, item.text, f"'{form.opcode}' is executed in traces alone",
-                        item.line, item.source),
+            Unsupported(
+                item.index,
+                item.instruction.guard,
+                item.text,
+                f"'{form.opcode}' is executed in traces alone",
+                item.line,
+                item.source,
+            ),
             f"'{form.opcode}' is executed in traces, but not in launches",
             "the instructions of docs/kernels.md",
         )
@@ -355,7 +361,7 @@ def _barrier(item: Operation) -> Step:
     """bar and barrier: the threads wait, or (arrive) do not."""
     instruction, form = item.instruction, item.instruction.form
     number, *rest = (reader(instruction[name]) for name in "ab" if name in instruction.by_role)
-    aligned = form.name.startswith("bar.") or "aligned" in form.qualifiers or "bar" == form.name
+    aligned = form.name.startswith("bar.") or "aligned" in form.qualifiers or form.name == "bar"
     waits = "arrive" not in form.opcode.split(".")
 
     def step(run: Run, group: Group, place: int) -> int:

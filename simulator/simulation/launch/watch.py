@@ -111,5 +111,3 @@ def least_wavefronts(form: Form, lanes: NDArray[np.bool_]) -> int:
     group = LINE_BYTES // max(access.bytes, BANK_BYTES)
     parts = lanes.reshape(len(lanes), -1, min(group, WARP_SIZE)) if group <= WARP_SIZE else lanes[:, None]
     return int(parts.any(axis=2).sum())
-
-
