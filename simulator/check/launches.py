@@ -203,11 +203,11 @@ def _finding(kernel: Kernel, rule: str, place: int, met: Met, thread: str) -> La
 
 def _conflicts(kernel: Kernel, wavefronts: Counter[int], least: Counter[int]) -> Iterable[LaunchFinding]:
     """The accesses that take more wavefronts than they need."""
-    for place, count in wavefronts.items():
-        if least[place] and count > CONFLICTS * least[place]:
-            item = kernel.items[place]
+    for index, count in wavefronts.items():
+        if least[index] and count > CONFLICTS * least[index]:
+            item = kernel.items[index]
             what = (
-                f"{count} wavefronts of shared memory where {least[place]} would do ({count / least[place]:.1f} times)"
+                f"{count} wavefronts of shared memory where {least[index]} would do ({count / least[index]:.1f} times)"
             )
             fix = FIXES["bank-conflict"]
             yield LaunchFinding("bank-conflict", item.line, _source(item), item.text, "", what, fix, serious=False)
@@ -236,7 +236,7 @@ def _wrong(capture: Capture, setup: Setup) -> list[LaunchFinding]:
     return [
         LaunchFinding(
             "wrong-result", item.line if item else 0, _source(item) if item else "", item.text if item else "", "",
-            f"{difference}" + (f"; what is stored comes from the matrix instructions of lines {lines}" if lines else ""),
+            f"{difference}" + (f"; what is stored comes from the instructions of lines {lines}" if lines else ""),
             FIXES["wrong-result"], difference.elements,
         )
         for difference in wrong

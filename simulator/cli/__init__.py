@@ -20,7 +20,7 @@ VERBS = {
     "stalls": "where the cycles of a trace went: by line of the trace, warp or sub-core, and by cause",
     "config": "list configs, their values and what may be set: key, value, legal values, meaning, source",
     "roofline": "how far traces are from the limits of the tensor cores and of memory: table and plot",
-    "check": "report races, missing commits, waits and fences, and undefined cases of a trace or a kernel, with the fix",
+    "check": "report races, missing waits and fences, and undefined cases of a trace or a kernel, with the fix",
     "decode": "explain a PTX instruction or judge a PTX file, and say what is wrong",
     "forms": "list the matrix instructions: operands, metadata, PTX versions, targets",
     "layout": "show which bits of which lane's register hold each element of an operand: tables, pictures",

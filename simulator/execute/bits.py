@@ -1,5 +1,5 @@
-"""Executes instructions on bits: counts, fields, reversals, permutations of bytes, funnel shifts. PTX ISA 9.0, 9.7.1 and
-9.7.8. Operands are arrays [warp, 1, lane] of unsigned integers."""
+"""Executes instructions on bits: counts, fields, reversals, permutations of bytes, funnel shifts. PTX ISA 9.0, 9.7.1
+and 9.7.8. Operands are arrays [warp, 1, lane] of unsigned integers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 
 from isa.forms.record import Form
 from simulator.execute.registry import Array, computes, executes
-
-_BYTES = np.uint64(0x0101010101010101)
 
 
 def width_of(values: Array) -> int:
@@ -29,7 +27,8 @@ def count_ones(a: Array) -> Array:
     """popc: the number of ones. PTX ISA 9.0, 9.7.1.14."""
     values = np.ascontiguousarray(a).view(np.uint8)
     ones = np.unpackbits(values[..., None], axis=-1).sum(axis=-1, dtype=np.uint32)
-    return ones.reshape(*a.shape, -1).sum(axis=-1, dtype=np.uint32)
+    total: Array = ones.reshape(*a.shape, -1).sum(axis=-1, dtype=np.uint32)
+    return total
 
 
 def highest(values: Array) -> Array:
@@ -121,7 +120,8 @@ def _low(count: Array, kind: np.dtype[Any]) -> Array:
     """`count` ones from bit 0 on."""
     bits = kind.itemsize * 8
     ones = (kind.type(1) << np.minimum(count, bits - 1).astype(kind)) - kind.type(1)
-    return np.where(count >= bits, ~kind.type(0), ones).astype(kind)
+    low: Array = np.where(count >= bits, ~kind.type(0), ones).astype(kind)
+    return low
 
 
 @executes("bfi.b32")

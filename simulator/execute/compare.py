@@ -70,10 +70,12 @@ def _ordered(order: str, x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
     9.3.1."""
     unordered = np.isnan(x) | np.isnan(y)
     if order in ("num", "nan"):
-        return unordered if order == "nan" else ~unordered
-    if order.endswith("u"):
-        return _ORDERS[order[:-1]](x, y) | unordered
-    return _ORDERS[order](x, y) & ~unordered
+        holds = unordered if order == "nan" else ~unordered
+    elif order.endswith("u"):
+        holds = _ORDERS[order[:-1]](x, y) | unordered
+    else:
+        holds = _ORDERS[order](x, y) & ~unordered
+    return np.asarray(holds)
 
 
 def _combined(form: Form, instruction: Instruction) -> Callable[[CtaState, Warps, Array], Array]:
@@ -87,8 +89,8 @@ def _combined(form: Form, instruction: Instruction) -> Callable[[CtaState, Warps
 
 @prepares_operands("setp")
 def set_predicates(instruction: Instruction, form: Form) -> Executor:
-    """setp: p = (a ? b) combined with c, q = !(a ? b) combined with c; of two numbers in a register p is for the low one
-    and q for the high one. PTX ISA 9.0, 9.7.6.2."""
+    """setp: p = (a ? b) combined with c, q = !(a ? b) combined with c; of two numbers in a register p is for the low
+    one and q for the high one. PTX ISA 9.0, 9.7.6.2."""
     width = form.role("a").width
     a, b = reader(instruction["a"], width), reader(instruction["b"], width)
     compare, finish, d = comparison(form), _combined(form, instruction), instruction["d"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from isa.forms.record import Form
@@ -72,7 +74,7 @@ def convert_integer(instruction: Instruction, form: Form) -> Executor:
     return run
 
 
-def _clipped(values: Array, limits: np.iinfo) -> Array:  # type: ignore[type-arg]
+def _clipped(values: Array, limits: Any) -> Array:
     """The values kept within the limits of another integer type."""
     own = np.iinfo(values.dtype)
     low, high = max(int(limits.min), int(own.min)), min(int(limits.max), int(own.max))

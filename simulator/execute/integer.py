@@ -234,7 +234,8 @@ def absolute(a: Array) -> Array:
 @executes("neg.s16", "neg.s32", "neg.s64")
 def negate(a: Array) -> Array:
     """neg: the negated value. PTX ISA 9.0, 9.7.1.11."""
-    return ~a + a.dtype.type(1)
+    answer: Array = ~a + a.dtype.type(1)
+    return answer
 
 
 def _extreme(form: Form) -> Binary:
@@ -272,7 +273,8 @@ def dot_four(form: Form) -> Ternary:
 
     def run(a: Array, b: Array, c: Array) -> Array:
         total = (_parts(a, 4, kinds[0]) * _parts(b, 4, kinds[1])).sum(axis=-1) + c.astype(np.int64)
-        return total.astype(np.uint64).astype(np.uint32)
+        answer: Array = total.astype(np.uint64).astype(np.uint32)
+        return answer
 
     return run
 
@@ -287,6 +289,7 @@ def dot_two(form: Form) -> Ternary:
     def run(a: Array, b: Array, c: Array) -> Array:
         bytes_of_b = _parts(b, 4, kinds[1])[..., first : first + 2]
         total = (_parts(a, 2, kinds[0]) * bytes_of_b).sum(axis=-1) + c.astype(np.int64)
-        return total.astype(np.uint64).astype(np.uint32)
+        answer: Array = total.astype(np.uint64).astype(np.uint32)
+        return answer
 
     return run

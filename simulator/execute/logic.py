@@ -75,7 +75,8 @@ def shift_right_signed(a: Array, b: Array) -> Array:
 @executes("cnot")
 def logical_not(a: Array) -> Array:
     """cnot: 1 for zero, else 0. PTX ISA 9.0, 9.7.8.5."""
-    return (a == 0).astype(a.dtype)
+    answer: Array = (a == 0).astype(a.dtype)
+    return answer
 
 
 @computes("lop3.or", "lop3.and")

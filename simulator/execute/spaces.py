@@ -90,7 +90,8 @@ def _read_param(machine: LaunchState, where: Addresses, size: int, warps: Warps)
         raise AddressError(reason, f"0 to {len(machine.params) - size}", rule="out-of-bounds")
     if low == high:  # all threads read the same
         return np.broadcast_to(machine.params[low : low + size], (*where.shape, size))
-    return machine.params[where[..., None] + np.arange(size)]
+    read: Bytes = machine.params[where[..., None] + np.arange(size)]
+    return read
 
 
 def _write_global(machine: LaunchState, where: Addresses, data: Bytes, warps: Warps) -> None:

@@ -43,13 +43,15 @@ def simd(form: Form) -> Ternary:
 def _parts(values: Array, count: int, is_signed: bool) -> Array:
     whole = np.ascontiguousarray(values).astype(np.uint32)
     kind: Any = f"{'i' if is_signed else 'u'}{4 // count}"
-    return whole[..., None].view(kind).astype(np.int64)
+    answer: Array = whole[..., None].view(kind).astype(np.int64)
+    return answer
 
 
 def _joined(parts: Array, bits: int) -> Array:
     shifts = bits * np.arange(parts.shape[-1])
     whole = np.bitwise_or.reduce((parts & (1 << bits) - 1) << shifts, axis=-1)
-    return whole.astype(np.uint32)
+    answer: Array = whole.astype(np.uint32)
+    return answer
 
 
 @computes("cvt.pack")
@@ -64,6 +66,7 @@ def pack(form: Form) -> Callable[..., Array]:
         return (narrow[0] | narrow[1] << bits).astype(np.uint32)
 
     def triple(a: Array, b: Array, c: Array) -> Array:
-        return pair(a, b) | c << np.uint32(2 * bits)
+        answer: Array = pair(a, b) | c << np.uint32(2 * bits)
+        return answer
 
     return triple if form.qualifiers[-1] == "b32" else pair

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -188,7 +189,7 @@ class _Reader:
             self.fail("buffers", "is missing" if given is None else f"{given!r}", '{"A": {"bytes": 4096, ...}, ...}')
         specs = {name: self.buffer(name, entry) for name, entry in given.items()}
         placed = sorted((spec for spec in specs.values() if spec.address is not None), key=lambda s: s.address or 0)
-        for first, second in zip(placed, placed[1:], strict=False):
+        for first, second in pairwise(placed):
             assert first.address is not None
             assert second.address is not None
             if first.address + first.bytes > second.address:

@@ -97,3 +97,8 @@ def differences(capture: Capture, arrays: Mapping[str, NDArray[Any]]) -> tuple[D
                 Difference(name, int(wrong.sum()), count, place, arrays[name][place].item(), expected[place].item())
             )
     return tuple(found)
+
+
+def _patterns(array: NDArray[Any]) -> NDArray[Any]:
+    """The bit patterns of an array, of the same shape."""
+    return np.ascontiguousarray(array).view(f"u{array.itemsize}").reshape(array.shape)

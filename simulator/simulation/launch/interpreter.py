@@ -8,7 +8,7 @@ threads of the warp wait for them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -31,6 +31,7 @@ BUDGET = 20_000_000_000  # warp instructions of a launch, unless told otherwise
 Note = Callable[[int, Warps, "Lanes | None", Outcome], None]
 Step = Callable[["Run", Group, int], int]  # executes an item for a group; gives the place of the next one, or PARTED
 PARTED = -1
+KNOWN = "the instructions of docs/kernels.md"
 NOT_IN_LAUNCHES = ("tcgen05", "tmem", "mbarrier")  # tables of instructions whose state is that of a trace's CTA
 
 
@@ -132,7 +133,7 @@ class Run:
         self.threads.release(free)
         return True
 
-    def _stuck(self) -> None:
+    def _stuck(self) -> NoReturn:
         """Raises the error of threads that wait for ever."""
         kernel, threads, state = self.code.kernel, self.threads, self.state
         row = int(np.flatnonzero(threads.live.any(axis=1))[0])
@@ -155,7 +156,7 @@ class Run:
         reason = f"deadlock: {'; '.join(lines)}{ended}"
         raise self.error(item, reason, "as many threads at a barrier as it waits for", row=row, rule="deadlock")
 
-    def _endless(self, place: int) -> None:
+    def _endless(self, place: int) -> NoReturn:
         item = self.code.kernel.items[place]
         reason = f"the budget of warp instructions is used up here, at '{item.text}': a loop that does not end?"
         raise self.error(item, reason, "a larger budget, if the kernel is that long", rule="instruction-budget")
@@ -186,7 +187,7 @@ def _step(item: Item) -> Step:
         case Trap():
             return _stopping(item, "the kernel stops itself here: 'trap'", "")
         case Unsupported():
-            return _stopping(item, item.reason, "the instructions of docs/kernels.md")
+            return _stopping(item, item.reason, KNOWN)
 
 
 def taken(run: Run, group: Group, guard: Guard | None) -> Lanes:
@@ -259,7 +260,7 @@ def _exit(item: Exit) -> Step:
     return step
 
 
-def _stopping(item: Trap | Unsupported, reason: str, legal: str) -> Step:
+def _stopping(item: Item, reason: str, legal: str) -> Step:
     def step(run: Run, group: Group, place: int) -> int:
         lanes = taken(run, group, item.guard)
         if not lanes.any():
@@ -274,24 +275,11 @@ def _operation(item: Operation) -> Step:
     if form.time is Time.BARRIER:
         return _barrier(item)
     if form.time.table in NOT_IN_LAUNCHES or form.time is Time.CLUSTER_BARRIER:
-        return _stopping(
-            Unsupported(
-                item.index,
-                item.instruction.guard,
-                item.text,
-                f"'{form.opcode}' is executed in traces alone",
-                item.line,
-                item.source,
-            ),
-            f"'{form.opcode}' is executed in traces, but not in launches",
-            "the instructions of docs/kernels.md",
-        )
+        return _stopping(item, f"'{form.opcode}' is executed in traces, but not in launches", KNOWN)
     try:
         execute = executor(item.instruction)
     except Error as error:
-        reason = error.reason
-        unsupported = Unsupported(item.index, item.instruction.guard, item.text, reason, item.line, item.source)
-        return _stopping(unsupported, reason, "the instructions of docs/kernels.md")
+        return _stopping(item, error.reason, KNOWN)
     if form.collective or "membermask" in {role.name for role in form.roles}:
         return _together(item, execute)
 
@@ -315,7 +303,7 @@ def _watched(run: Run, group: Group, item: Operation, execute: Executor, watch: 
 
 
 def _together(item: Operation, execute: Executor) -> Step:
-    """An instruction of whole warps, or of the threads that its mask names: a warp waits until all of them are there."""
+    """An instruction of whole warps, or of the threads that its mask names: a warp waits until all are there."""
     instruction, form = item.instruction, item.instruction.form
     mask = instruction.by_role.get("membermask")
     read = reader(mask) if mask is not None else None
@@ -328,10 +316,9 @@ def _together(item: Operation, execute: Executor) -> Step:
         live = threads.live[group.rows]
         needed = live
         if read is not None and not every:
-            bits = read(run.state, group.rows)[:, 0]
-            named = bits >> np.arange(WARP_SIZE, dtype=np.uint32) & 1 != 0
-            needed = live & (named & lanes).any(axis=1)[:, None] & named
-        late = (needed & ~lanes).any(axis=1)
+            named: Lanes = read(run.state, group.rows)[:, 0] >> np.arange(WARP_SIZE, dtype=np.uint32) & 1 != 0
+            needed = live & np.asarray((named & lanes).any(axis=1))[:, None] & named
+        late: Any = (needed & ~lanes).any(axis=1)
         if not late.any():
             if form.collective and mask is None:
                 run.state.active = None
