@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     )
     from simulator.execute.call import mma, mma_sp
     from simulator.program import Program
+    from simulator.program.capture import CaptureError
+    from simulator.simulation.launch.captured import launch
+    from simulator.simulation.launch.errors import LaunchError
+    from simulator.simulation.launch.module import Module
     from simulator.simulation.report import Report
     from simulator.simulation.run import run
     from simulator.simulation.session import Session
@@ -53,11 +57,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AddressError",
+    "CaptureError",
     "ConfigError",
     "DeadlockError",
     "Error",
     "IsaError",
+    "LaunchError",
     "MissingDependency",
+    "Module",
     "Program",
     "Report",
     "Session",
@@ -75,6 +82,7 @@ __all__ = [
     "faults",
     "forms",
     "gemm",
+    "launch",
     "layout",
     "load_config",
     "mma",
@@ -105,6 +113,10 @@ _MODULE_OF = {
     "mma": "simulator.execute.call",
     "mma_sp": "simulator.execute.call",
     "Program": "simulator.program",
+    "CaptureError": "simulator.program.capture",
+    "launch": "simulator.simulation.launch.captured",
+    "LaunchError": "simulator.simulation.launch.errors",
+    "Module": "simulator.simulation.launch.module",
     "Report": "simulator.simulation.report",
     "run": "simulator.simulation.run",
     "Session": "simulator.simulation.session",

@@ -81,14 +81,15 @@ ORDERS = {
     "f": "eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan",
 }
 COMBINATIONS = ("and", "or", "xor")
+_BOOL = "{.and,.or,.xor}"
 _COMPARED = (
-    ("b", "{.BOOL}", "b16,b32,b64", "1.0", "70+"),
-    ("s", "{.BOOL}", "s16,s32,s64", "1.0", "70+"),
-    ("u", "{.BOOL}", "u16,u32,u64", "1.0", "70+"),
-    ("f", "{.BOOL}{.ftz}", "f32", "1.0", "70+"),
-    ("f", "{.BOOL}", "f64", "1.0", "70+"),
-    ("f", "{.BOOL}{.ftz}", "f16,f16x2", "4.2", "70+"),
-    ("f", "{.BOOL}", "bf16,bf16x2", "7.8", "90+"),
+    ("b", _BOOL, "b16,b32,b64", "1.0", "70+"),
+    ("s", _BOOL, "s16,s32,s64", "1.0", "70+"),
+    ("u", _BOOL, "u16,u32,u64", "1.0", "70+"),
+    ("f", _BOOL + "{.ftz}", "f32", "1.0", "70+"),
+    ("f", _BOOL, "f64", "1.0", "70+"),
+    ("f", _BOOL + "{.ftz}", "f16,f16x2", "4.2", "70+"),
+    ("f", _BOOL, "bf16,bf16x2", "7.8", "90+"),
 )
 
 
@@ -113,19 +114,19 @@ def _set(qualifiers: Qualifiers) -> tuple[Role, ...]:
     return target("d", d), source("a", kind), source("b", kind), *_combined(qualifiers)
 
 
-def _compare_rows() -> tuple[Row, ...]:
+def _setp_rows() -> tuple[Row, ...]:
+    return tuple(
+        _row(f"setp.{{{ORDERS[sort]}}}{extra}.{{{kinds}}}", _setp, "9.7.6.2", since=since, targets=targets)
+        for sort, extra, kinds, since, targets in _COMPARED
+    )
+
+
+def _set_rows() -> tuple[Row, ...]:
     rows = []
     for sort, extra, kinds, since, targets in _COMPARED:
-        extra = extra.replace("BOOL", ",.".join(COMBINATIONS))
-        rows.append(
-            _row(f"setp.{{{ORDERS[sort]}}}{extra}.{{{kinds}}}", _setp, "9.7.6.2", since=since, targets=targets)
-        )
-        results = "u32,s32,f32" if "16" not in kinds else "u16,s16,u32,s32,f32"
-        if kinds in ("f16,f16x2", "bf16,bf16x2"):
-            results = "f16,u16,s16,u32,s32,f16x2,bf16,bf16x2"
+        results = "f16,u16,s16,u32,s32,f16x2,bf16,bf16x2" if "x2" in kinds else "u32,s32,f32"
         syntax = f"set.{{{ORDERS[sort]}}}{extra}.{{{results}}}.{{{kinds}}}"
-        row = _row(syntax, _set, "9.7.6.1", since=since, targets=targets)
-        rows.append(replace(row, sequence=(len(row.slots) - 2, len(row.slots) - 1)))
+        rows.append(_sequence(_row(syntax, _set, "9.7.6.1", since=since, targets=targets), -2, -1))
     return tuple(rows)
 
 
@@ -135,7 +136,15 @@ def _compare_rows() -> tuple[Row, ...]:
 def _packed(kind: str, output: bool, name: str) -> Role:
     bits = bits_of(kind)
     constants = () if output else _CONSTANTS.get(kind, ("integer",))
-    return Role(name, Shape.SCALAR, output=output, constants=constants, width=bits, packs=True)
+    return Role(
+        name,
+        Shape.SCALAR,
+        output=output,
+        constants=constants,
+        width=bits,
+        packs=True,
+        special=not output and bits >= 32,
+    )
 
 
 def _mov_packed(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -184,6 +193,13 @@ def _convert(qualifiers: Qualifiers) -> tuple[Role, ...]:
     return tuple(roles)
 
 
+# What traces have, too
+PLAIN_INTEGER_ROWS: tuple[Row, ...] = (
+    *_setp_rows(),
+    _row("mov.{b16,b32,b64}", _mov_packed, "9.7.9.4", Time.EITHER),
+    _sequence(_row(f"cvt{{.sat}}.{{{_INTEGERS}}}.{{{_INTEGERS}}}", _convert, "9.7.9.21"), -2, -1),
+)
+
 INTEGER_ROWS: tuple[Row, ...] = (
     _row("add.{u16,s16}", "d, a, b", "9.7.1.1", Time.EITHER),
     _row("sub.{u16,s16}", "d, a, b", "9.7.1.2", Time.EITHER),
@@ -230,7 +246,7 @@ INTEGER_ROWS: tuple[Row, ...] = (
     _row("subc{.cc}.{u32,s32,u64,s64}", "d, a, b", "9.7.2.4"),
     _row("mad.{hi,lo}.cc.{u32,s32,u64,s64}", "d, a, b, c", "9.7.2.5", Time.MULTIPLY, "3.0"),
     _row("madc.{hi,lo}{.cc}.{u32,s32,u64,s64}", "d, a, b, c", "9.7.2.6", Time.MULTIPLY, "3.0"),
-    *_compare_rows(),
+    *_set_rows(),
     _row("selp.{b16,u16,s16,f32,f64}", "d, a, b, c:pred", "9.7.6.3"),
     _row(
         "slct.{b16,u16,s16,b32,u32,s32,b64,u64,s64,f32,f64}.s32", "d:first, a:first, b:first, c:s32", "9.7.6.4"
@@ -250,9 +266,7 @@ INTEGER_ROWS: tuple[Row, ...] = (
     _row("prmt.b32", "d, a, b, c", "9.7.9.7", since="2.0"),
     *(_row(f"prmt.b32.{mode}", lambda _: typed("d, a, b, c")(("b32",)), "9.7.9.7", since="2.0")
       for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")),
-    _row("mov.{b16,b32,b64}", _mov_packed, "9.7.9.4", Time.EITHER),
     _row("mov.f64", "d, a", "9.7.9.3", Time.EITHER),
-    _sequence(_row(f"cvt{{.sat}}.{{{_INTEGERS}}}.{{{_INTEGERS}}}", _convert, "9.7.9.21"), -2, -1),
     _sequence(_row("cvt.pack.sat.{u16,s16}.s32", _pack, "9.7.9.22", since="6.5", targets="72+"), -2, -1),
     _sequence(
         _row("cvt.pack.sat.{u8,s8,u4,s4,u2,s2}.s32.b32", _pack, "9.7.9.22", since="6.5", targets="72+"), -3, -2, -1

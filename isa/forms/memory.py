@@ -137,7 +137,9 @@ def _thread_load(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _thread_store(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    constants = {"f32": ("bits", "float"), "f64": ("double", "float")}.get(qualifiers[-1], ("integer", "bits", "double"))
+    constants = {"f32": ("bits", "float"), "f64": ("double", "float")}.get(
+        qualifiers[-1], ("integer", "bits", "double")
+    )
     return _anywhere(qualifiers), _words("a", qualifiers, constants), *_policy(qualifiers)
 
 

@@ -7,25 +7,14 @@ from isa.forms.record import Role, Shape, Time
 from isa.forms.rows import Qualifiers, Row, constants_of, instruction, type_bits
 
 _WIDE = "b64,u64,s64"
-_ORDERS = {
-    "b": "eq,ne",
-    "s": "eq,ne,lt,le,gt,ge",
-    "u": "eq,ne,lt,le,gt,ge,lo,ls,hi,hs",
-}
 
 
 def _move(qualifiers: Qualifiers) -> tuple[Role, ...]:
     kind, width = qualifiers[-1], type_bits(qualifiers[-1])
-    constants = constants_of(kind)
-    if kind == "b64":
-        return (
-            Role("d", Shape.SCALAR, output=True, width=64, packs=True),
-            Role("a", Shape.SCALAR, constants=constants, width=64, packs=True),
-        )
-    special = kind != "f32" and width == 32
+    special = kind != "f32" and width >= 32
     return (
         Role("d", Shape.REGISTER, output=True, width=width),
-        Role("a", Shape.VALUE, constants=constants, special=special, width=width),
+        Role("a", Shape.VALUE, constants=constants_of(kind), special=special, width=width),
     )
 
 
@@ -36,7 +25,7 @@ def _scalar(syntax: str, roles: str, section: str, time: Time = Time.INTEGER, si
 
 SCALAR_ROWS: tuple[Row, ...] = (
     instruction(
-        f"mov.{{b32,u32,s32,f32,{_WIDE},b16,u16,s16,pred}}", _move,
+        "mov.{u32,s32,f32,u64,s64,u16,s16,pred}", _move,
         since="1.0", targets="70+", section="9.7.9.3", time=Time.EITHER,
     ),
     _scalar("add.{s32,u32,s64,u64}", "d, a, b", "9.7.1.1", Time.EITHER),
@@ -52,16 +41,7 @@ SCALAR_ROWS: tuple[Row, ...] = (
     _scalar("not.{b32,b64,pred}", "d, a", "9.7.8.4"),
     _scalar("lop3.b32", "d:discarded bits, a:bits, b:bits, c:bits, table:imm", "9.7.8.6", since="4.3"),
     _scalar("bfi.b32", "d:bits, a:bits, b:bits, position:u8, length:u8", "9.7.1.20", since="2.0"),
-    *(
-        _scalar(f"setp.{{{orders}}}.{{{sort}32,{sort}64}}", "d:pred, a:typed, b:typed", "9.7.6.2")
-        for sort, orders in _ORDERS.items()
-    ),
     _scalar(f"selp.{{b32,u32,s32,{_WIDE}}}", "d, a:typed, b:typed, c:pred", "9.7.6.3"),
-    _scalar("cvt.u64.u32", "d:64, a", "9.7.9.21"),
-    _scalar("cvt.s64.s32", "d:64, a", "9.7.9.21"),
-    _scalar("cvt.u32.u64", "d:32, a", "9.7.9.21"),
-    _scalar("cvt.u16.u32", "d:16, a", "9.7.9.21"),
-    _scalar("cvt.u32.u16", "d:32, a", "9.7.9.21"),
     instruction(
         "shfl.sync.bfly.b32", "d:register or pair, a:bits, b:bits, c:bits, membermask:u32", any_order=True,
         since="6.0", targets="70+", section="9.7.9.6", time=Time.SHUFFLE,

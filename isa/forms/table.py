@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from isa.forms.conversions import CONVERSION_ROWS
-from isa.forms.floating import FLOAT_ROWS, FMA_ROW
-from isa.forms.integer import INTEGER_ROWS
+from isa.forms.floating import FLOAT_ROWS
+from isa.forms.integer import INTEGER_ROWS, PLAIN_INTEGER_ROWS
 from isa.forms.memory import MEMORY_ROWS, THREAD_ROWS
 from isa.forms.mma import mma_forms
 from isa.forms.record import Form
@@ -18,11 +18,12 @@ from isa.forms.tcgen05 import MMA_NAMES, tcgen05_mma_opcodes
 from isa.forms.tcgen05_rows import TCGEN05_ROWS
 from isa.forms.warp import WARP_ROWS
 
-PLAIN_ROWS: tuple[Row, ...] = (*MEMORY_ROWS, *SCALAR_ROWS, FMA_ROW, *BARRIER_ROWS)
-FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
-KERNEL_ROWS: tuple[Row, ...] = (  # what kernels have besides; more spellings than can be listed
-    *THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS,
+PLAIN_ROWS: tuple[Row, ...] = (
+    *MEMORY_ROWS, *SCALAR_ROWS, *PLAIN_INTEGER_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS, *BARRIER_ROWS
 )  # fmt: skip
+FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
+# What kernels have besides: more spellings than can be listed
+KERNEL_ROWS: tuple[Row, ...] = (*THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS)
 FAMILIES = ("tcgen05", "mbarrier", "fence")
 
 # The first part of every opcode; then the parts that come first and keep their order

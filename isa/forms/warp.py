@@ -139,7 +139,9 @@ def _range_policy(_: Qualifiers) -> tuple[Role, ...]:
 
 
 def _stored_matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return Role("address", Shape.ADDRESS, widths=(32, 64), variables=True), Role("a", Shape.VECTOR, _matrices(qualifiers))
+    return Role("address", Shape.ADDRESS, widths=(32, 64), variables=True), Role(
+        "a", Shape.VECTOR, _matrices(qualifiers)
+    )
 
 
 def _matrices(qualifiers: Qualifiers) -> int:

@@ -16,10 +16,11 @@ DONE, NO, BAD = 0, 1, 2
 
 VERBS = {
     "run": "run a trace on one SM: cycles, throughput, results",
+    "launch": "run a real PTX kernel on arrays, or a captured launch: values, instructions, what is undefined",
     "stalls": "where the cycles of a trace went: by line of the trace, warp or sub-core, and by cause",
     "config": "list configs, their values and what may be set: key, value, legal values, meaning, source",
     "roofline": "how far traces are from the limits of the tensor cores and of memory: table and plot",
-    "check": "report races, missing commits, waits and fences, and undefined cases of a trace, with the fix",
+    "check": "report races, missing waits and fences, and undefined cases of a trace or a kernel, with the fix",
     "decode": "explain a PTX instruction or judge a PTX file, and say what is wrong",
     "forms": "list the matrix instructions: operands, metadata, PTX versions, targets",
     "layout": "show which bits of which lane's register hold each element of an operand: tables, pictures",
@@ -43,6 +44,7 @@ examples:
   tcsim run digits/f16                                    the layer of a real network on an H100
   tcsim run my.trace --config a100 --format json          your own trace, machine-readable
   tcsim run digits/f16 --timeline f16.json                what happens when, to open in Perfetto
+  tcsim launch capture.json                               a kernel as it was launched on a GPU, bit for bit
   tcsim stalls digits/f16 --worst 10                      the lines that lose most time
   tcsim decode "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%r4];"
   tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --operand e   who holds the metadata

@@ -11,7 +11,10 @@ DESCRIPTION = """\
 Runs a trace and reports, with line numbers, the rule and the fix, what asynchronous code may not rely on: missing
 commits, waits and fences, races in Tensor Memory and shared memory, and what PTX leaves undefined.
 
-TRACE is a file, or the name of one that comes with tcsim. Exit code 0 clean, 1 findings, 2 a trace that cannot be read.
+TRACE is a file, or the name of one that comes with tcsim; or a captured launch (NAME.json), whose kernel is run and
+checked: accesses outside of buffers, races, values that nothing has written, undefined metadata, bank conflicts, and a
+result that is not the captured one, each with its line of PTX and, where the module has .loc, of the source.
+Exit code 0 clean, 1 findings, 2 a trace or capture that cannot be read.
 """
 
 EPILOG = """\
@@ -19,6 +22,7 @@ examples:
   tcsim check my.trace                     by the rules of order of PTX 9.0 to 9.3
   tcsim check my.trace --ptx 9.4           by those of PTX 9.4: pairs are pipelined within one warp alone
   tcsim check my.trace --format csv        one row for each finding
+  tcsim check capture.json                 a kernel as it was launched, on its own data
 """
 
 
@@ -38,8 +42,18 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> tuple[str, int]:
+    if options.trace.endswith(".json"):
+        return _check_launch(options)
     from simulator.check import check
 
     report = check(options.trace, options.ptx)
     text = {"table": report.table, "json": report.json, "csv": report.csv}[options.format]()
     return text, NO if report.findings else DONE
+
+
+def _check_launch(options: argparse.Namespace) -> tuple[str, int]:
+    from simulator.check.launches import check_launch
+
+    report = check_launch(options.trace)
+    text = {"table": report.table, "json": report.json, "csv": report.csv}[options.format]()
+    return text, DONE if report.clean else NO

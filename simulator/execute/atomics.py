@@ -34,7 +34,8 @@ def _flush(values: Array) -> Array:
 
 
 def _extreme(choose: Any) -> Update:
-    return lambda old, b: choose(old, b)
+    update: Update = choose
+    return update
 
 
 def _add_flushed(old: Array, b: Array) -> Array:
@@ -49,9 +50,9 @@ _INTEGER: dict[str, Update] = {
     "min": _extreme(np.minimum),
     "max": _extreme(np.maximum),
     "exch": lambda old, b: b,
-    "cas": lambda old, b, c: np.where(old == b, c, old),
-    "inc": lambda old, b: np.where(old >= b, 0, old + 1).astype(old.dtype),
-    "dec": lambda old, b: np.where((old == 0) | (old > b), b, old - 1).astype(old.dtype),
+    "cas": lambda old, b, c: np.asarray(np.where(old == b, c, old)),
+    "inc": lambda old, b: np.asarray(np.where(old >= b, 0, old + 1)).astype(old.dtype),
+    "dec": lambda old, b: np.asarray(np.where((old == 0) | (old > b), b, old - 1)).astype(old.dtype),
 }
 _FLOAT: dict[str, Update] = {
     "add": lambda old, b: old + b, "min": _extreme(np.fmin), "max": _extreme(np.fmax),
@@ -69,7 +70,8 @@ def element(form: Form) -> np.dtype[Any]:
     if kind.startswith("bf16"):
         import ml_dtypes  # type: ignore[import-untyped,unused-ignore]
 
-        return np.dtype(ml_dtypes.bfloat16)
+        bf16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bf16
     if kind[0] == "f":
         return np.dtype(f"f{int(kind[1:].removesuffix('x2')) // 8}")
     return np.dtype(f"{'i' if kind[0] == 's' else 'u'}{int(kind[1:]) // 8}")

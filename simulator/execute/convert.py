@@ -1,15 +1,17 @@
-"""Executes moves between registers and conversions between integers."""
+"""Executes moves between registers, also from and to vectors, and conversions between integers."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from isa.forms.record import Form
-from isa.ptx.instruction import Instruction, Vector
+from isa.ptx.instruction import Instruction, Operand, Register, Vector
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.operands import reader, writer
-from simulator.execute.registry import Array, executes, of_operands, prepares
-from simulator.state.registers import Warps
+from simulator.execute.registry import Array, executes, of_operands, prepares, prepares_operands
+from simulator.state.registers import SORT_OF_BITS, Warps, register_place
 
 
 @executes("mov")
@@ -18,42 +20,74 @@ def move(a: Array) -> Array:
     return a.copy()
 
 
-@prepares("mov.b64")
-def move_wide(instruction: Instruction, form: Form) -> Executor:
-    """mov.b64 %rd0, {%r0, %r1} and back: the first of a vector is the low half. PTX ISA 9.0, 9.7.9.4."""
-    packs = isinstance(instruction["a"], Vector)
-    if not packs and not isinstance(instruction["d"], Vector):
+@prepares("mov.b16", "mov.b32", "mov.b64")
+def move_bits(instruction: Instruction, form: Form) -> Executor:
+    """mov of bits, also from a vector of narrower registers and to one: the first of a vector is the lowest. PTX ISA
+    9.0, 9.7.9.4."""
+    d, a = instruction["d"], instruction["a"]
+    if not isinstance(a, Vector) and not isinstance(d, Vector):
         return of_operands(move, instruction)
-    read, write = reader(instruction["a"], 32 if packs else 64), writer(instruction["d"], 64 if packs else 32)
+    vector = a if isinstance(a, Vector) else d
+    assert isinstance(vector, Vector)
+    each = form.width // len(vector.elements)
+    read_bits, write_bits = (each, form.width) if isinstance(a, Vector) else (form.width, each)
+    held = max(each, 16)  # 8 bits are in registers of 16
+    read = reader(a, held if isinstance(a, Vector) else read_bits)
+    write = writer(d, held if isinstance(d, Vector) else write_bits)
+    narrow, wide = f"<u{read_bits // 8}", f"<u{write_bits // 8}"
+    result = SORT_OF_BITS[held if isinstance(d, Vector) else write_bits].dtype
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        values = np.swapaxes(read(machine, warps), 1, 2)
-        other = np.ascontiguousarray(values).astype("<u4" if packs else "<u8").view("<u8" if packs else "<u4")
-        write(machine, warps, np.swapaxes(other, 1, 2))
+        values = np.ascontiguousarray(np.swapaxes(read(machine, warps), 1, 2)).astype(narrow, copy=False)
+        write(machine, warps, np.swapaxes(values.view(wide), 1, 2).astype(result, copy=False))
         return NOTHING
 
     return run
 
 
-@executes("cvt.u64")
-def to_u64(a: Array) -> Array:
-    """cvt to u64: the value zero-extended. PTX ISA 9.0, 9.7.9.21."""
-    return a.astype(np.uint64)
+_INTEGERS = tuple(f"{sign}{bits}" for bits in (8, 16, 32, 64) for sign in "us")
 
 
-@executes("cvt.s64.s32")
-def to_s64(a: Array) -> Array:
-    """cvt to s64: the value sign-extended. PTX ISA 9.0, 9.7.9.21."""
-    return a.view(np.int32).astype(np.int64).view(np.uint64)
+@prepares_operands(*(f"cvt*.{d}.{a}" for d in _INTEGERS for a in _INTEGERS))
+def convert_integer(instruction: Instruction, form: Form) -> Executor:
+    """cvt between integers: the value extended by its sign or cut; .sat keeps within the type. Registers may be wider
+    than the types: of the source the low bits count, the result is extended. PTX ISA 9.0, 9.7.9.21 and 9.4.1."""
+    to, of = form.qualifiers[-2:]
+    read, write = (
+        reader(instruction["a"], _held(instruction["a"], of)),
+        writer(instruction["d"], _held(instruction["d"], to)),
+    )
+    kind, dtype = _numpy(of), SORT_OF_BITS[_held(instruction["d"], to)].dtype
+    limits = np.iinfo(_numpy(to))
+    saturates = "sat" in form.qualifiers
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        patterns = read(machine, warps)
+        values = patterns.astype(f"u{kind.itemsize}", copy=False).view(kind)
+        if saturates:
+            values = _clipped(values, limits)
+        narrow = values.astype(limits.dtype)
+        extended = narrow.astype(f"{limits.dtype.kind}{max(dtype.itemsize, narrow.dtype.itemsize)}")
+        write(machine, warps, extended.view(f"u{extended.dtype.itemsize}").astype(dtype, copy=False))
+        return NOTHING
+
+    return run
 
 
-@executes("cvt.u32")
-def to_u32(a: Array) -> Array:
-    """cvt to u32: the low 32 bits, or the value zero-extended. PTX ISA 9.0, 9.7.9.21."""
-    return a.astype(np.uint32)
+def _clipped(values: Array, limits: Any) -> Array:
+    """The values kept within the limits of another integer type."""
+    own = np.iinfo(values.dtype)
+    low, high = max(int(limits.min), int(own.min)), min(int(limits.max), int(own.max))
+    clipped: Array = np.clip(values, values.dtype.type(low), values.dtype.type(high))
+    return clipped
 
 
-@executes("cvt.u16")
-def to_u16(a: Array) -> Array:
-    """cvt to u16: the low 16 bits. PTX ISA 9.0, 9.7.9.21."""
-    return a.astype(np.uint16)
+def _numpy(kind: str) -> np.dtype[np.signedinteger | np.unsignedinteger]:
+    return np.dtype(f"{'i' if kind[0] == 's' else 'u'}{int(kind[1:]) // 8}")
+
+
+def _held(operand: Operand, kind: str) -> int:
+    """The width of the register of an operand, which may be more than that of its type."""
+    if isinstance(operand, Register) and (place := register_place(operand.name)) is not None:
+        return place.sort.bits
+    return max(int(kind[1:]), 16)

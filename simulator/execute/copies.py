@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa import IsaError
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome

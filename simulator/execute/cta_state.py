@@ -96,6 +96,11 @@ class CtaState:
         """Tensor Memory of the CTA."""
         return CarryingTensorMemory() if self.carries else TensorMemory()
 
+    @cached_property
+    def carry(self) -> Lanes:
+        """bool [warp, lane]: the carry flag of each thread."""
+        return np.zeros((self.registers.rows, WARP_SIZE), np.bool_)
+
     def settle(self) -> None:
         """Rounds what is carried exactly, so that memories can be looked at without asking for cells."""
         for memory in (self.registers, vars(self).get("tmem")):
@@ -139,6 +144,9 @@ class CtaState:
         """Offsets [warp, ...] in the shared memory of each warp's CTA as places in `shared.data`: the same, where it is
         that of one CTA."""
         return offsets
+
+    def check_written(self, warps: Warps, where: NDArray[np.int64], size: int) -> None:
+        """Nothing: the shared memory of a trace begins with zeros and with what it loads."""
 
     def check_whole(self, instruction: Instruction) -> None:
         """Checks that all threads of each warp take part in an instruction about groups of copies, which are counted by

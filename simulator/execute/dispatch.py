@@ -16,11 +16,12 @@ from isa.ptx.instruction import Guard, Instruction
 from simulator.execute import (
     approximate,
     atomics,
+    bits,
     compare,
-    comparisons,
     conversions,
     convert,
     copies,
+    extended,
     extremes,
     floating,
     integer,
@@ -29,6 +30,7 @@ from simulator.execute import (
     memory,
     spaces,
     sync,
+    video,
     warp,
 )
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
@@ -40,11 +42,12 @@ from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 FAMILIES = (
     approximate,
     atomics,
+    bits,
     compare,
-    comparisons,
     conversions,
     convert,
     copies,
+    extended,
     extremes,
     floating,
     integer,
@@ -53,6 +56,7 @@ FAMILIES = (
     memory,
     spaces,
     sync,
+    video,
     warp,
 )  # importing them registers them
 

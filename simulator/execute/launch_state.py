@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits
 from simulator.execute.cta_state import CtaState
@@ -118,6 +119,13 @@ class LaunchState(CtaState):
         assert isinstance(self.shared, LaunchShared)
         base = self.shared.base(warps)
         return offsets + base.reshape(-1, *[1] * (offsets.ndim - 1))
+
+    def check_written(self, warps: Warps, where: NDArray[np.int64], size: int) -> None:
+        """Notes bytes of shared memory that are read and that nothing has written."""
+        assert isinstance(self.shared, LaunchShared)
+        count = self.shared.unwritten(where, size, warps)
+        if count:
+            self.note_undefined("read-before-write", count, f"{count} bytes of shared memory")
 
     def check_whole(self, instruction: Instruction) -> None:
         """Nothing: threads of a kernel may part, and a group counts for the warp of its threads."""

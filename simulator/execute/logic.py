@@ -3,9 +3,12 @@ of bool for predicates."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from simulator.execute.registry import Array, executes
+from isa.forms.record import Form
+from simulator.execute.registry import Array, computes, executes
 
 
 @executes("and")
@@ -59,7 +62,7 @@ def shift_right(a: Array, b: Array) -> Array:
     return shifted
 
 
-@executes("shr.s32", "shr.s64")
+@executes("shr.s16", "shr.s32", "shr.s64")
 def shift_right_signed(a: Array, b: Array) -> Array:
     """shr of signed integers: copies of the sign move in; amounts above the width less one give nothing but the sign.
     PTX ISA 9.0, 9.7.8.8."""
@@ -67,3 +70,22 @@ def shift_right_signed(a: Array, b: Array) -> Array:
     amount = np.minimum(b, a.dtype.itemsize * 8 - 1).astype(signed)
     shifted: Array = (a.view(signed) >> amount).view(a.dtype)
     return shifted
+
+
+@executes("cnot")
+def logical_not(a: Array) -> Array:
+    """cnot: 1 for zero, else 0. PTX ISA 9.0, 9.7.8.5."""
+    answer: Array = (a == 0).astype(a.dtype)
+    return answer
+
+
+@computes("lop3.or", "lop3.and")
+def lop3_and_predicate(form: Form) -> Callable[[Array, Array, Array, Array, Array], tuple[Array, Array]]:
+    """lop3 with a predicate: whether the result is not zero, combined with another predicate. PTX ISA 9.0, 9.7.8.6."""
+    combine = np.logical_or if "or" in form.qualifiers else np.logical_and
+
+    def run(a: Array, b: Array, c: Array, table: Array, q: Array) -> tuple[Array, Array]:
+        result = lop3(a, b, c, table)
+        return result, combine(result != 0, q)
+
+    return run

@@ -209,7 +209,8 @@ def _legal_halves(opcode: str, selector: int) -> tuple[NDArray[np.bool_], NDArra
     each = 16 // metadata.bits
     half, picked = np.unique(2 * lane + code // each, return_counts=True)
     codes = np.arange(1 << 16)[:, None] >> metadata.bits * np.arange(each) & (1 << metadata.bits) - 1
-    return metadata.legal(codes).all(axis=1), half if (picked == each).all() and 16 % metadata.bits == 0 else None
+    legal: NDArray[np.bool_] = np.asarray(metadata.legal(codes.astype(np.uint32)).all(axis=1))
+    return legal, half if (picked == each).all() and 16 % metadata.bits == 0 else None
 
 
 def first_undefined(form: MmaForm, e: Bits, selector: int) -> UndefinedBehavior:

@@ -52,8 +52,8 @@ def scalar(part: Scalar, machine: CtaState, warps: Warps, sort: Sort = Sort.WORD
         return np.full((len(warps), WARP_SIZE), value, sort.dtype)
     assert isinstance(part, Register)
     if register_place(part.name) is None:
-        value = machine.special(part.name, warps)
-        return value if value.dtype == sort.dtype else value.astype(sort.dtype)
+        special = machine.special(part.name, warps)
+        return special if special.dtype == sort.dtype else special.astype(sort.dtype)
     return machine.registers.read(warps, [place_of(part.name).number], sort)[:, 0]
 
 

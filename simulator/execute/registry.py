@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from isa import IsaError
 from isa.forms.record import Form
-from isa.ptx.instruction import Instruction, Pair
+from isa.ptx.instruction import Instruction, Pair, Predicate
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
-from simulator.execute.operands import reader, writer
+from simulator.execute.operands import Reader, predicate, reader, writer
 from simulator.state.registers import Warps
 
 Array = NDArray[Any]
@@ -93,7 +93,7 @@ def of_operands(
     form = instruction.form
     if names is None:
         names = operation.__code__.co_varnames[: operation.__code__.co_argcount]
-    sources = [reader(instruction[name], form.role(name).width) for name in names]
+    sources = [_source(instruction, name) for name in names]
     d = instruction["d"]
     if not isinstance(d, Pair):
         write = writer(d, form.role("d").width)
@@ -112,6 +112,15 @@ def of_operands(
         return NOTHING
 
     return run_pair
+
+
+def _source(instruction: Instruction, name: str) -> Reader:
+    """A function that reads a source: [warp, register, lane]."""
+    operand = instruction[name]
+    if isinstance(operand, Predicate):
+        read = predicate(operand)
+        return lambda machine, warps: read(machine, warps)[:, None]
+    return reader(operand, instruction.form.role(name).width)
 
 
 def find(form: Form) -> Prepare | None:

@@ -64,7 +64,9 @@ def parts(where: Addresses, lanes: Lanes) -> list[Part]:
 def launched(machine: CtaState, form: Form) -> LaunchState:
     """The state as that of a launch, which local memory, parameters and generic addresses belong to."""
     if not isinstance(machine, LaunchState):
-        raise IsaError(form.opcode, 0, f"'{form.opcode}' in a trace", "ld and st of .shared or .global; kernels have all")
+        raise IsaError(
+            form.opcode, 0, f"'{form.opcode}' in a trace", "ld and st of .shared or .global; kernels have all"
+        )
     return machine
 
 
@@ -88,7 +90,8 @@ def _read_param(machine: LaunchState, where: Addresses, size: int, warps: Warps)
         raise AddressError(reason, f"0 to {len(machine.params) - size}", rule="out-of-bounds")
     if low == high:  # all threads read the same
         return np.broadcast_to(machine.params[low : low + size], (*where.shape, size))
-    return machine.params[where[..., None] + np.arange(size)]
+    read: Bytes = machine.params[where[..., None] + np.arange(size)]
+    return read
 
 
 def _write_global(machine: LaunchState, where: Addresses, data: Bytes, warps: Warps) -> None:

@@ -123,7 +123,8 @@ def _members(masks: Array, active: Array) -> Array:
         reason = f"thread {thread} is not in its membermask ({int(masks[row, thread]):#x})"
         raise AddressError(reason, "a mask of all the threads that take part, e.g. 0xffffffff", rule="warp-mask")
     first = np.take_along_axis(masks, active.argmax(axis=1)[:, None], axis=1)
-    return active & (first >> lane & 1 != 0)
+    answer: Array = active & (first >> lane & 1 != 0)
+    return answer
 
 
 def _bits(lanes: Array) -> Array:
@@ -146,7 +147,7 @@ def vote(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values = read(machine, warps)
         members = _members(mask(machine, warps)[:, 0], machine.threads(warps))
-        true, false = (values & members).any(axis=1), (~values & members).any(axis=1)
+        true, false = (np.asarray((part & members).any(axis=1)) for part in (values, ~values))
         match mode:
             case "all":
                 result = ~false

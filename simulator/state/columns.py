@@ -27,6 +27,7 @@ class Columns(RegisterFile):
 
     def __init__(self, warps: int, numbering: Numbering) -> None:
         super().__init__(0, *numbering)
+        self.rows = warps
         self.everyone: Warps = np.arange(warps, dtype=np.intp)
         zeros = [np.zeros((warps, WARP_SIZE), sort.dtype) for sort in Sort]
         self.columns: tuple[list[NDArray[Any]], ...] = tuple(
@@ -75,6 +76,7 @@ class LaunchShared(SharedMemory):
         data: uint8 [CTA * stride], flat.
         stride: bytes from one CTA's memory to the next: whole lines, so that banks stay what they are.
         histories: for each CTA who touched each byte last; empty where races are not looked for.
+        written: bool [byte]: which bytes have been written; empty where nobody asks.
     """
 
     def __init__(self, size: int, ctas: int, warps_each: int, checked: bool) -> None:
@@ -82,6 +84,7 @@ class LaunchShared(SharedMemory):
         self.stride = -(-size // LINE_BYTES) * LINE_BYTES
         self.data: NDArray[np.uint8] = np.zeros(self.stride * ctas, np.uint8)
         self.histories = [History(size, warps_each) for _ in range(ctas)] if checked else []
+        self.written = np.zeros(self.data.size if checked else 0, np.bool_)
 
     def base(self, warps: Warps) -> Addresses:
         """int64 [warp, 1]: where the memory of each warp's CTA begins in `data`."""
@@ -99,8 +102,17 @@ class LaunchShared(SharedMemory):
         width = values.shape[-1]
         self._check(addresses, width)
         races = self._raced("write", addresses, width, warps) if self.histories else 0
-        scatter(self.data, addresses + self.base(warps), values)
+        places = addresses + self.base(warps)
+        scatter(self.data, places, values)
+        if self.written.size:
+            self.written[places[..., None] + np.arange(width)] = True
         return races
+
+    def unwritten(self, addresses: Addresses, width: int, warps: Warps) -> int:
+        """How many bytes of an access nothing has written."""
+        if not self.written.size:
+            return 0
+        return int((~self.written[(addresses + self.base(warps))[..., None] + np.arange(width)]).sum())
 
     def synchronise(self, warps: Warps) -> None:
         """Notes that these warps have passed a barrier together, those of each CTA by themselves."""

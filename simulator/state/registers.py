@@ -113,6 +113,7 @@ class RegisterFile:
         values: uint32 [warp, register, lane]: the 32-bit registers.
         banks: by `Sort`, the registers of each sort, [warp, register, lane]; `values` is the first.
         written: bool [warp, number]: whether anything wrote the register of that number.
+        rows: how many warps it has registers for.
     """
 
     def __init__(self, warps: int, registers: int, wide: int = 0, predicates: int = 0, halves: int = 0) -> None:
@@ -122,6 +123,7 @@ class RegisterFile:
         )
         self.values: Bits = self.banks[Sort.WORD]
         self.written = np.zeros((warps, self.numbering.total), np.bool_)
+        self.rows = warps
         self._first = tuple(self.numbering.first(sort) for sort in Sort)
 
     def read(self, warps: Warps, registers: Sequence[int], sort: Sort = Sort.WORD) -> NDArray[Any]:

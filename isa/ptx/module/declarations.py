@@ -129,9 +129,13 @@ def variables_of(declared: Declared) -> list[Variable]:
         count = elements if elements > 0 else 1 if elements < 0 else len(values) // max(each, 1)
         size = each * count
         if size > MOST_BYTES or len(values) > size:
-            raise malformed(declared.line, f"'{name}' has {size} bytes and an initialiser of {len(values)}", "one as large")
+            raise malformed(
+                declared.line, f"'{name}' has {size} bytes and an initialiser of {len(values)}", "one as large"
+            )
         variables.append(
-            Variable(name, declared.space, size, declared.alignment, values, addresses, declared.external, declared.line)
+            Variable(
+                name, declared.space, size, declared.alignment, values, addresses, declared.external, declared.line
+            )
         )
     return variables
 

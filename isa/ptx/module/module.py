@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+Image = bytes  # what a variable begins with; the name `bytes` is that of a size here
 Source = tuple[str, int]  # file and line that a .loc directive names
 
 
@@ -48,7 +49,7 @@ class Variable:
     space: str
     bytes: int
     alignment: int
-    image: bytes = b""
+    image: Image = b""
     addresses: Mapping[int, tuple[str, int, bool]] = field(default_factory=dict)
     external: bool = False
     line: int = 0

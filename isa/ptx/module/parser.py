@@ -227,7 +227,9 @@ class _Body:
             raise malformed(piece.line, f"'{text[:60]}' is no instruction", "an opcode and its operands")
         operands = " ".join(self.names.renamed(match[2]).split())
         whole = f"{guard}{match[1]} {operands}".rstrip()
-        self.statements.append((Statement(whole, "", piece.line, self.source, " ".join(text.split())), self.names.scope))
+        self.statements.append(
+            (Statement(whole, "", piece.line, self.source, " ".join(text.split())), self.names.scope)
+        )
 
     def _declaration(self, piece: Piece) -> None:
         text = piece.text
@@ -241,7 +243,9 @@ class _Body:
             return
         declared = read_declaration(text, piece.line)
         if declared is None:
-            raise malformed(piece.line, f"directive '{text.split()[0]}' is not known here", ".reg, .shared, .param, ...")
+            raise malformed(
+                piece.line, f"directive '{text.split()[0]}' is not known here", ".reg, .shared, .param, ..."
+            )
         if declared.space == "reg":
             self.names.declare(declared)
             return

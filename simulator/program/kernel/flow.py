@@ -1,8 +1,8 @@
 """The control flow of a kernel: basic blocks, and the order in which threads that have parted go on.
 
-The order is a topological one of the blocks in which every loop is contiguous: the strongly connected parts of the graph
-are sorted, and within each part, without the edges back to its head, the same again. So where the sides of a branch
-meet comes after both sides, and what follows a loop comes after the loop.
+The order is a topological one of the blocks in which every loop is contiguous: the strongly connected parts of the
+graph are sorted, and within each part, without the edges back to its head, the same again. So where the sides of a
+branch meet comes after both sides, and what follows a loop comes after the loop.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def _ordered(nodes: Iterable[int], successors: Callable[[int], Iterable[int]], e
             removed.update((node, head) for node in chosen)
             work.append((chosen, head))
             continue
-        entered = {to for node in chosen for to in within(node) if _part_of(parts, node) is not _part_of(parts, to)}
+        part_of = {node: number for number, part in enumerate(parts) for node in part}
+        entered = {to for node in chosen for to in within(node) if part_of[node] != part_of[to]}
         for part in reversed(parts):
             heads = sorted(node for node in part if node == head or node in entered)
             work.append((sorted(part), heads[0] if heads else min(part)))
@@ -102,20 +103,6 @@ def _ordered(nodes: Iterable[int], successors: Callable[[int], Iterable[int]], e
 
 
 _Parts = list[list[int]]
-
-
-def _part_of(parts: _Parts, node: int) -> list[int]:
-    return _index(parts)[node]
-
-
-_last: tuple[_Parts, dict[int, list[int]]] | None = None
-
-
-def _index(parts: _Parts) -> dict[int, list[int]]:
-    global _last
-    if _last is None or _last[0] is not parts:
-        _last = parts, {node: part for part in parts for node in part}
-    return _last[1]
 
 
 def components(nodes: Sequence[int], successors: Callable[[int], Iterable[int]], head: int) -> _Parts:

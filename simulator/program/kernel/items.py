@@ -9,6 +9,8 @@ from isa.ptx.instruction import Guard, Instruction, Register
 from isa.ptx.module import Module, Parameter
 from simulator.state.registers import Numbering, register_place
 
+__all__ = ["Branch", "Exit", "Image", "Item", "Kernel", "Operation", "Parameter", "Switch", "Trap", "Unsupported"]
+
 Source = tuple[str, int]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 from isa import decode
 from isa.errors import IsaError
@@ -17,7 +18,7 @@ from simulator.program.kernel.items import Branch, Exit, Item, Kernel, Operation
 from simulator.program.kernel.symbols import Layout, Symbol
 
 _WORD = re.compile(r"(?<![\w$.%@])[A-Za-z_$][\w$@]*")
-_SUM = re.compile(r"(\d+)\s*\+\s*(\d+)")
+_SUM = re.compile(r"(?<![\w$.@])(\d+)\s*\+\s*(\d+)")
 _GUARD = re.compile(r"@(!?)(\S+)")
 
 
@@ -34,8 +35,10 @@ def link(module: Module, entry: str, *, allocate: bool = True) -> Kernel:
     """
     function = module.functions.get(entry)
     if function is None or not function.entry or not function.statements:
-        names = [name for name, each in module.functions.items() if each.entry]
-        raise IsaError(entry, -1, f"the module has no kernel '{entry}'", ", ".join(names) or "a module with an .entry")
+        entries = [name for name, each in module.functions.items() if each.entry]
+        raise IsaError(
+            entry, -1, f"the module has no kernel '{entry}'", ", ".join(entries) or "a module with an .entry"
+        )
     layout = Layout(module)
     flattener = Flattener(module, layout)
     flattener.kernel(function)
@@ -87,7 +90,7 @@ class _Linker:
     def _item(self, flat: Flat, index: int) -> Item:
         guard = _guard(flat.guard)
         text = (flat.statement.written or "ret").rstrip(";") + ";"
-        place = {"index": index, "guard": guard, "text": text, "line": flat.statement.line,
+        place: dict[str, Any] = {"index": index, "guard": guard, "text": text, "line": flat.statement.line,
                  "source": flat.statement.source}  # fmt: skip
         match flat.opcode.split(".", 1)[0]:
             case "bra":

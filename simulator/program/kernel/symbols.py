@@ -87,7 +87,9 @@ class Layout:
         data[: len(variable.image)] = variable.image
         for offset, (name, addend, _) in variable.addresses.items():
             if name not in symbols:
-                reason = f"line {variable.line}: the initialiser of '{variable.name}' names '{name}', which is no variable"
+                reason = (
+                    f"line {variable.line}: the initialiser of '{variable.name}' names '{name}', which is no variable"
+                )
                 raise IsaError("", -1, reason, "a variable of the module", rule="malformed-module")
             size = min(8, variable.bytes - offset)
             data[offset : offset + size] = (symbols[name].address + addend).to_bytes(8, "little")[:size]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -44,9 +43,9 @@ def _packed(parameter: Parameter, value: int | float | bytes) -> bytes:
             raise LaunchError(reason, f"{parameter.bytes} bytes", rule="launch-arguments")
         return bytes(value)
     kind = parameter.type
-    if kind in _FLOATS and isinstance(value, numbers.Real):
+    if kind in _FLOATS:
         return struct.pack(_FLOATS[kind], float(value))
-    if kind[0] in _INTEGERS and kind[1:].isdigit() and isinstance(value, numbers.Integral):
+    if kind[0] in _INTEGERS and kind[1:].isdigit() and isinstance(value, int):
         bits = int(kind[1:])
         if parameter.bytes == bits // 8 and -(1 << bits - 1) <= int(value) < 1 << bits:
             return (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")

@@ -89,6 +89,8 @@ class LaunchBarriers:
             warps = np.flatnonzero((self.waiting[own] == number + 1).any(axis=1))
             if len(warps):
                 names = ", ".join(map(str, warps.tolist()))
-                lines.append(f"warp{'s' if len(warps) > 1 else ''} {names} wait{'' if len(warps) > 1 else 's'} "
-                             f"at barrier {number}")
+                lines.append(
+                    f"warp{'s' if len(warps) > 1 else ''} {names} wait{'' if len(warps) > 1 else 's'} "
+                    f"at barrier {number}"
+                )
         return lines

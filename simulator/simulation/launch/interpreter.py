@@ -8,14 +8,13 @@ threads of the warp wait for them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isa.errors import Error
-from isa.forms.record import Form, Time
-from isa.ptx.instruction import Guard, Immediate, Instruction
+from isa.forms.record import Time
+from isa.ptx.instruction import Guard, Immediate
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.launch_state import LaunchState
@@ -25,12 +24,14 @@ from simulator.simulation.launch.barriers import LaunchBarriers
 from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.threads import AWAY, Group, Threads, all_lanes
+from simulator.simulation.launch.watch import Watch
 from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 
 BUDGET = 20_000_000_000  # warp instructions of a launch, unless told otherwise
 Note = Callable[[int, Warps, "Lanes | None", Outcome], None]
 Step = Callable[["Run", Group, int], int]  # executes an item for a group; gives the place of the next one, or PARTED
 PARTED = -1
+KNOWN = "the instructions of docs/kernels.md"
 NOT_IN_LAUNCHES = ("tcgen05", "tmem", "mbarrier")  # tables of instructions whose state is that of a trace's CTA
 
 
@@ -64,8 +65,10 @@ class Run:
         budget: how many warp instructions are left until the launch is given up.
     """
 
-    def __init__(self, code: Code, state: LaunchState, budget: int = BUDGET, note: Note | None = None) -> None:
-        self.code, self.state, self.budget, self.note = code, state, budget, note
+    def __init__(
+        self, code: Code, state: LaunchState, budget: int = BUDGET, note: Note | None = None, watch: Watch | None = None
+    ) -> None:
+        self.code, self.state, self.budget, self.note, self.watch = code, state, budget, note, watch
         registers: Any = state.registers
         everyone: Warps = registers.everyone
         self.threads = Threads(everyone, state.batch.exists, code.rank[0])
@@ -130,7 +133,7 @@ class Run:
         self.threads.release(free)
         return True
 
-    def _stuck(self) -> None:
+    def _stuck(self) -> NoReturn:
         """Raises the error of threads that wait for ever."""
         kernel, threads, state = self.code.kernel, self.threads, self.state
         row = int(np.flatnonzero(threads.live.any(axis=1))[0])
@@ -153,7 +156,7 @@ class Run:
         reason = f"deadlock: {'; '.join(lines)}{ended}"
         raise self.error(item, reason, "as many threads at a barrier as it waits for", row=row, rule="deadlock")
 
-    def _endless(self, place: int) -> None:
+    def _endless(self, place: int) -> NoReturn:
         item = self.code.kernel.items[place]
         reason = f"the budget of warp instructions is used up here, at '{item.text}': a loop that does not end?"
         raise self.error(item, reason, "a larger budget, if the kernel is that long", rule="instruction-budget")
@@ -184,7 +187,7 @@ def _step(item: Item) -> Step:
         case Trap():
             return _stopping(item, "the kernel stops itself here: 'trap'", "")
         case Unsupported():
-            return _stopping(item, item.reason, "the instructions of docs/kernels.md")
+            return _stopping(item, item.reason, KNOWN)
 
 
 def taken(run: Run, group: Group, guard: Guard | None) -> Lanes:
@@ -257,7 +260,7 @@ def _exit(item: Exit) -> Step:
     return step
 
 
-def _stopping(item: Trap | Unsupported, reason: str, legal: str) -> Step:
+def _stopping(item: Item, reason: str, legal: str) -> Step:
     def step(run: Run, group: Group, place: int) -> int:
         lanes = taken(run, group, item.guard)
         if not lanes.any():
@@ -272,22 +275,17 @@ def _operation(item: Operation) -> Step:
     if form.time is Time.BARRIER:
         return _barrier(item)
     if form.time.table in NOT_IN_LAUNCHES or form.time is Time.CLUSTER_BARRIER:
-        return _stopping(
-            Unsupported(item.index, item.instruction.guard, item.text, f"'{form.opcode}' is executed in traces alone",
-                        item.line, item.source),
-            f"'{form.opcode}' is executed in traces, but not in launches",
-            "the instructions of docs/kernels.md",
-        )
+        return _stopping(item, f"'{form.opcode}' is executed in traces, but not in launches", KNOWN)
     try:
         execute = executor(item.instruction)
     except Error as error:
-        reason = error.reason
-        unsupported = Unsupported(item.index, item.instruction.guard, item.text, reason, item.line, item.source)
-        return _stopping(unsupported, reason, "the instructions of docs/kernels.md")
+        return _stopping(item, error.reason, KNOWN)
     if form.collective or "membermask" in {role.name for role in form.roles}:
-        return _together(item.instruction, form, execute)
+        return _together(item, execute)
 
     def step(run: Run, group: Group, place: int) -> int:
+        if run.watch is not None:
+            return _watched(run, group, item, execute, run.watch)
         outcome = execute(run.state, group.rows)
         if run.note is not None:
             run.note(place, group.rows, group.lanes, outcome)
@@ -296,28 +294,36 @@ def _operation(item: Operation) -> Step:
     return step
 
 
-def _together(instruction: Instruction, form: Form, execute: Executor) -> Step:
-    """An instruction of whole warps, or of the threads that its mask names: a warp waits until all of them are there."""
+def _watched(run: Run, group: Group, item: Operation, execute: Executor, watch: Watch) -> int:
+    lanes = taken(run, group, item.instruction.guard)
+    watch.before(item, group.rows, lanes)
+    outcome = execute(run.state, group.rows)
+    watch.after(item, group.rows, lanes, outcome)
+    return item.index + 1
+
+
+def _together(item: Operation, execute: Executor) -> Step:
+    """An instruction of whole warps, or of the threads that its mask names: a warp waits until all are there."""
+    instruction, form = item.instruction, item.instruction.form
     mask = instruction.by_role.get("membermask")
     read = reader(mask) if mask is not None else None
     every = isinstance(mask, Immediate) and mask.value & 0xFFFFFFFF == 0xFFFFFFFF
 
     def step(run: Run, group: Group, place: int) -> int:
         if group.lanes is None:
-            return _executed(run, group, place, execute)
+            return _executed(run, group, item, execute)
         lanes, threads = group.lanes, run.threads
         live = threads.live[group.rows]
         needed = live
         if read is not None and not every:
-            bits = read(run.state, group.rows)[:, 0]
-            named = bits >> np.arange(WARP_SIZE, dtype=np.uint32) & 1 != 0
-            needed = live & (named & lanes).any(axis=1)[:, None] & named
-        late = (needed & ~lanes).any(axis=1)
+            named: Lanes = read(run.state, group.rows)[:, 0] >> np.arange(WARP_SIZE, dtype=np.uint32) & 1 != 0
+            needed = live & np.asarray((named & lanes).any(axis=1))[:, None] & named
+        late: Any = (needed & ~lanes).any(axis=1)
         if not late.any():
             if form.collective and mask is None:
                 run.state.active = None
             try:
-                return _executed(run, group, place, execute)
+                return _executed(run, group, item, execute)
             finally:
                 run.state.active = lanes
         rank, rows = run.code.rank, len(threads.exists)
@@ -329,18 +335,20 @@ def _together(instruction: Instruction, form: Form, execute: Executor) -> Step:
     return step
 
 
-def _executed(run: Run, group: Group, place: int, execute: Executor) -> int:
+def _executed(run: Run, group: Group, item: Operation, execute: Executor) -> int:
+    if run.watch is not None:
+        return _watched(run, group, item, execute, run.watch)
     outcome = execute(run.state, group.rows)
     if run.note is not None:
-        run.note(place, group.rows, group.lanes, outcome)
-    return place + 1
+        run.note(item.index, group.rows, group.lanes, outcome)
+    return item.index + 1
 
 
 def _barrier(item: Operation) -> Step:
     """bar and barrier: the threads wait, or (arrive) do not."""
     instruction, form = item.instruction, item.instruction.form
     number, *rest = (reader(instruction[name]) for name in "ab" if name in instruction.by_role)
-    aligned = form.name.startswith("bar.") or "aligned" in form.qualifiers or "bar" == form.name
+    aligned = form.name.startswith("bar.") or "aligned" in form.qualifiers or form.name == "bar"
     waits = "arrive" not in form.opcode.split(".")
 
     def step(run: Run, group: Group, place: int) -> int:
@@ -368,6 +376,3 @@ def _barrier(item: Operation) -> Step:
         return PARTED
 
     return step
-
-
-Registers = NDArray[Any]

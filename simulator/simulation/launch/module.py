@@ -1,8 +1,8 @@
 """`simulator.Module`: the kernels of a PTX file, called with numpy arrays as CuPy's RawModule calls them with its own.
 
-    module = simulator.Module("spmm.ptx")
-    kernel = module.get_function("spmm_f16")
-    report = kernel((16, 32), (128,), (a, e, b, d, np.int32(64)), shared_mem=61440)
+module = simulator.Module("spmm.ptx")
+kernel = module.get_function("spmm_f16")
+report = kernel((16, 32), (128,), (a, e, b, d, np.int32(64)), shared_mem=61440)
 """
 
 from __future__ import annotations

@@ -62,6 +62,4 @@ class Recorder:
 
     def recordings(self, ctas: NDArray[np.int64], warps: int) -> list[Recording]:
         """The recordings of a batch of these CTAs, of `warps` warps each."""
-        return [
-            Recording(int(cta), self.steps[index * warps : (index + 1) * warps]) for index, cta in enumerate(ctas)
-        ]
+        return [Recording(int(cta), self.steps[index * warps : (index + 1) * warps]) for index, cta in enumerate(ctas)]

@@ -15,6 +15,32 @@ from simulator.simulation.launch.batches import Executed
 
 
 @dataclass(frozen=True)
+class Difference:
+    """A buffer that is not what a capture says.
+
+    Attributes:
+        buffer: its name.
+        elements, bytes: how many differ.
+        place: index of the first element that differs.
+        value, expected: what it is, and what the capture says.
+    """
+
+    buffer: str
+    elements: int
+    bytes: int
+    place: tuple[int, ...]
+    value: Any
+    expected: Any
+
+    def __str__(self) -> str:
+        where = ", ".join(map(str, self.place))
+        return (
+            f"buffer '{self.buffer}': {self.elements} elements differ ({self.bytes} bytes); the first is [{where}]: "
+            f"{self.value}, expected {self.expected}"
+        )
+
+
+@dataclass(frozen=True)
 class LaunchReport:
     """The result of a launch.
 
@@ -28,6 +54,8 @@ class LaunchReport:
         fma: multiply-adds that these name, pruned products included.
         undefined: how often each case that PTX leaves undefined occurred.
         target: whose arithmetic was used.
+        executions: by place, how often a warp executed the item.
+        differences: where buffers are not what the capture says; None if there was no capture.
     """
 
     kernel: str
@@ -41,10 +69,13 @@ class LaunchReport:
     undefined: Counter[str]
     target: str
     executions: NDArray[np.int64] = field(repr=False)
+    differences: tuple[Difference, ...] | None = None
 
-    def with_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> LaunchReport:
-        """The same report with these arrays."""
-        return replace(self, arrays=arrays)
+    def with_arrays(
+        self, arrays: Mapping[str, NDArray[Any]], differences: tuple[Difference, ...] | None = None
+    ) -> LaunchReport:
+        """The same report with these arrays, and how they differ from what a capture says."""
+        return replace(self, arrays=arrays, differences=differences)
 
     def as_dict(self) -> dict[str, Any]:
         """The report without its arrays, for JSON."""

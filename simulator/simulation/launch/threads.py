@@ -66,7 +66,8 @@ class Threads:
     @property
     def live(self) -> Lanes:
         """bool [row, lane]: the threads that have not exited."""
-        return self.at != DONE
+        live: Lanes = self.at != DONE
+        return live
 
     def next(self) -> Group | None:
         """The threads that go on next; None if all wait or have exited."""
@@ -123,7 +124,7 @@ class Threads:
         """Ends threads; those of their warps that wait for others look again."""
         self.at[threads] = DONE
         if self.parked.any():
-            self.unpark(np.broadcast_to(threads.any(axis=1)[:, None], threads.shape))
+            self.unpark(np.broadcast_to(np.asarray(threads.any(axis=1))[:, None], threads.shape))
 
 
 def all_lanes(rows: int) -> Lanes:

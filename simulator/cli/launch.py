@@ -1,0 +1,200 @@
+"""The verb `tcsim launch`, which runs a PTX kernel on arrays, or a captured launch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from isa.errors import POLICIES
+from simulator.cli import DONE, NO, positive
+from simulator.cli.answer import UnreadableError, answer
+from simulator.cli.config_option import add_set, choose_config
+
+if TYPE_CHECKING:
+    from simulator.simulation.launch.report import LaunchReport
+
+DESCRIPTION = """\
+Runs a kernel as the chip runs it, bit for bit: PTX as nvcc, Triton or CUTLASS print it (mma, mma.sp, ldmatrix,
+cp.async and what goes with them, for sm_80 to sm_120).
+
+SOURCE is a captured launch (NAME.json, docs/kernels.md), or a PTX file, which needs --grid, --block and one --arg for
+each parameter.
+
+Exit code 0 done, 1 the result is not that of the capture, 2 what cannot be read or run.
+"""
+
+EPILOG = """\
+arguments of a kernel, in the order of its parameters; a name in front is optional (A=a.npy):
+  a.npy                     the array of a file: its address is passed
+  out:float16:2048x2048     an array of zeros; --output writes it
+  0.125, 64, -1, 0x10       a number of the parameter's type
+  bytes:00ff...             a structure by value, two digits a byte
+
+examples:
+  tcsim launch capture.json
+  tcsim launch spmm.ptx --entry spmm_f16 --grid 16,32 --block 128 --shared 61440 \\
+        --arg A=a.npy --arg E=e.npy --arg B=b.npy --arg D=out:float16:2048x2048 --arg 2048 --output d.npz
+"""
+
+TYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64")
+_NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim launch` to its parser."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("source", metavar="SOURCE")
+    parser.add_argument("--entry", help="the kernel's name, or a part of it (default: the only one)")
+    parser.add_argument("--grid", type=_dim, metavar="X[,Y[,Z]]", help="CTAs")
+    parser.add_argument("--block", type=_dim, metavar="X[,Y[,Z]]", help="threads of a CTA")
+    parser.add_argument("--shared", type=_bytes, default=0, metavar="BYTES", help="dynamic shared memory of a CTA")
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="VALUE", help="an argument of the kernel, see below"
+    )
+    parser.add_argument("--output", metavar="FILE.npz", help="write the arrays that the kernel may have written")
+    parser.add_argument("--config", help="the chip whose arithmetic is used (default: that of the module's target)")
+    add_set(parser)
+    parser.add_argument(
+        "--arithmetic", choices=("chip", "exact"), default="chip", help="chip: its own bits; exact: sums"
+    )
+    parser.add_argument(
+        "--undefined", choices=POLICIES, default="hardware", help="what to do about undefined behaviour"
+    )
+    parser.add_argument(
+        "--budget", type=positive, metavar="N", help="warp instructions after which it is given up (default 2e10)"
+    )
+    parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+
+
+def _dim(text: str) -> tuple[int, ...]:
+    parts = text.split(",")
+    if not 1 <= len(parts) <= 3 or not all(part.strip().isdecimal() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"'{text}'; legal: one to three numbers above 0, such as 16,32")
+    return tuple(map(int, parts))
+
+
+def _bytes(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of bytes; legal: 0 or more")
+    return int(text)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim launch` with parsed options; returns the exit code."""
+    return answer(lambda: _launch(options), [options.output])
+
+
+def _launch(options: argparse.Namespace) -> tuple[str, int]:
+    if options.config is not None or options.overrides:
+        choose_config(options)
+    how = {"arithmetic": options.arithmetic, "undefined": options.undefined, "workers": options.workers or 0}
+    if options.budget:
+        how["budget"] = options.budget
+    report = _captured(options, how) if options.source.endswith(".json") else _called(options, how)
+    if options.output:
+        _write(options.output, report.arrays)
+    text = json.dumps(_as_dict(report), indent=1) + "\n" if options.format == "json" else _text(report)
+    return text, NO if report.differences else DONE
+
+
+def _captured(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
+    from simulator.simulation.launch.captured import launch
+
+    given = [name for name in ("entry", "grid", "block", "shared", "arg") if getattr(options, name)]
+    if given:
+        raise UnreadableError(f"--{given[0]} with a captured launch, which says that itself", "a capture alone")
+    return launch(options.source, options.config, **how)
+
+
+def _called(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
+    from simulator.simulation.launch.module import Module
+
+    for name in ("grid", "block"):
+        if not getattr(options, name):
+            raise UnreadableError(f"a PTX file without --{name}", f"--{name} X[,Y[,Z]], or a captured launch")
+    function = Module(Path(options.source)).get_function(options.entry)
+    names = [parameter.name for parameter in function.kernel.parameters]
+    values, outputs = [], {}
+    for index, text in enumerate(options.arg):
+        named = _NAMED.fullmatch(text)
+        name, said = (named[1], named[2]) if named else (names[index] if index < len(names) else f"arg{index}", text)
+        value, is_output = _value(said)
+        values.append(value)
+        if is_output:
+            outputs[name] = value
+    report = function(options.grid, options.block, values, shared_mem=options.shared, config=options.config, **how)
+    return report.with_arrays(outputs or dict(report.arrays))
+
+
+def _value(text: str) -> tuple[Any, bool]:
+    """The value of an argument, and whether it is an array of results."""
+    import numpy as np
+
+    from simulator.files import BROKEN_ARRAYS
+
+    if text.startswith("out:"):
+        kind, _, shape = text[4:].partition(":")
+        if kind not in TYPES or not re.fullmatch(r"\d+(x\d+)*", shape):
+            raise UnreadableError(f"argument '{text}'", "out:TYPE:SHAPE, such as out:float16:2048x2048")
+        return np.zeros(tuple(map(int, shape.split("x"))), kind), True
+    if text.startswith("bytes:"):
+        try:
+            return bytes.fromhex(text[6:]), False
+        except ValueError:
+            raise UnreadableError(
+                f"argument '{text[:40]}' is not hexadecimal", "bytes:00ff..., two digits a byte"
+            ) from None
+    if text.endswith(".npy"):
+        try:
+            return np.ascontiguousarray(np.load(text, allow_pickle=False)), False
+        except BROKEN_ARRAYS as error:
+            raise UnreadableError(
+                f"argument '{text}' cannot be read: {error}", "a file written by numpy.save"
+            ) from None
+    for read in (lambda: int(text, 0), lambda: float(text)):
+        try:
+            return read(), False
+        except ValueError:
+            continue
+    raise UnreadableError(f"argument '{text}'", "a number, a .npy file, out:TYPE:SHAPE, or bytes:HEX")
+
+
+def _write(path: str, arrays: Mapping[str, Any]) -> None:
+    import numpy as np
+
+    from simulator.files import complete
+
+    with complete(path) as stream:
+        np.savez_compressed(stream, **arrays)
+
+
+def _as_dict(report: LaunchReport) -> dict[str, Any]:
+    return report.as_dict() | {"differences": [str(each) for each in report.differences or ()]}
+
+
+def _text(report: LaunchReport) -> str:
+    grid, block = (" x ".join(str(n) for n in dims) for dims in (report.grid, report.block))
+    name = report.kernel if len(report.kernel) <= 72 else report.kernel[:69] + "..."
+    lines = [
+        f"kernel              {name}",
+        f"grid, block         {grid}, {block}",
+        f"arithmetic of       {report.target}",
+        f"warp instructions   {report.warp_instructions:,}",
+    ]
+    if report.tensor_instructions:
+        lines.append(
+            f"matrix instructions {report.tensor_instructions:,} ({report.fma:,} multiply-adds, pruned ones too)"
+        )
+    most = list(report.instructions.items())[:8]
+    lines += [f"  {count:>14,}  {opcode}" for opcode, count in most]
+    if len(report.instructions) > len(most):
+        lines.append(f"  and {len(report.instructions) - len(most)} other opcodes")
+    lines += [f"undefined: {name} {count:,} times" for name, count in report.undefined.items()]
+    if report.differences is not None:
+        lines += [f"differs: {each}" for each in report.differences] or ["every byte as in the capture"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,322 @@
+"""Reads and writes captured launches: a JSON file that says how a kernel was launched, beside its PTX and an npz of its
+buffers before and after. docs/kernels.md has the format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.errors import Error
+from simulator.files import BROKEN_ARRAYS, complete
+
+Dim = tuple[int, int, int]
+SCALARS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "f32", "f64")
+KINDS = ("buffer", "bytes", *SCALARS)
+MOST_BYTES = 1 << 36
+TYPES = (
+    "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
+    "complex64", "complex128", "bool",
+)  # fmt: skip
+
+
+class CaptureError(Error, ValueError):
+    """A captured launch cannot be read.
+
+    Attributes:
+        path: the file.
+        key: the entry that is wrong, as a dotted path; "" for the whole file.
+        reason, legal: as in `Error`.
+    """
+
+    def __init__(self, path: str, key: str, reason: str, legal: str = "") -> None:
+        super().__init__(path, key, reason, legal)
+        self.path, self.key, self.reason, self.legal = path, key, reason, legal
+
+    def __str__(self) -> str:
+        place = f"{self.path}: {self.key}" if self.key else self.path
+        return f"{place}: {self.reason}; legal: {self.legal}" if self.legal else f"{place}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """A buffer of a captured launch.
+
+    Attributes:
+        name, bytes: its name and size.
+        type, shape: of the array that it holds.
+        address: where it must lie; None for anywhere.
+        zero: whether it begins with zeros.
+        output: whether the kernel may have written it.
+    """
+
+    name: str
+    bytes: int
+    type: str
+    shape: tuple[int, ...]
+    address: int | None = None
+    zero: bool = False
+    output: bool = False
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A captured launch.
+
+    Attributes:
+        path: of the JSON file.
+        ptx: path of the PTX.
+        entry: the kernel's name.
+        target: what it was compiled for.
+        grid, block, cluster: CTAs, threads of a CTA, CTAs of a cluster.
+        dynamic_shared: dynamic shared memory of a CTA in bytes.
+        params: for each parameter (kind, value): ("buffer", name), ("bytes", bytes), or a type and a number.
+        buffers: by name.
+        before, after: by name, the arrays of the buffers; `after` of the outputs alone. Empty if the capture has no
+            data.
+        tensor_maps: as the file has them.
+        counters: what the chip counted; empty if nothing.
+    """
+
+    path: Path
+    ptx: Path
+    entry: str
+    target: str
+    grid: Dim
+    block: Dim
+    cluster: Dim
+    dynamic_shared: int
+    params: tuple[tuple[str, Any], ...]
+    buffers: Mapping[str, BufferSpec]
+    before: Mapping[str, NDArray[Any]]
+    after: Mapping[str, NDArray[Any]]
+    tensor_maps: Sequence[Any] = ()
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def has_data(self) -> bool:
+        """Whether it says what the buffers held."""
+        return bool(self.before or self.after)
+
+
+def read_capture(path: str | Path) -> Capture:
+    """Reads a captured launch.
+
+    Raises:
+        CaptureError: a file that cannot be read, or what it lacks or says that cannot be: the key, what is wrong, and
+            what would be right.
+    """
+    path = Path(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CaptureError(str(path), "", f"cannot be read: {error.strerror}", "a capture: NAME.json") from None
+    except (ValueError, RecursionError) as error:
+        raise CaptureError(str(path), "", f"is no JSON: {error}", "a capture: NAME.json") from None
+    if not isinstance(content, dict):
+        raise CaptureError(str(path), "", "is no JSON object", '{"entry": ..., "grid": [...], ...}')
+    return _Reader(path, content).capture()
+
+
+class _Reader:
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        self.path, self.content = path, content
+
+    def fail(self, key: str, reason: str, legal: str) -> NoReturn:
+        raise CaptureError(str(self.path), key, reason, legal)
+
+    def capture(self) -> Capture:
+        buffers = self.buffers()
+        before, after = self.data(buffers)
+        target = self.text("target", "sm_90a")
+        counters = self.content.get("counters") or {}
+        if not isinstance(counters, dict):
+            self.fail("counters", f"{counters!r}", "an object of numbers, or null")
+        return Capture(
+            self.path,
+            self.beside("ptx"),
+            self.text("entry", "the kernel's name"),
+            target,
+            self.dim("grid"),
+            self.dim("block"),
+            self.dim("cluster") if "cluster" in self.content else (1, 1, 1),
+            self.number("dynamic_shared", self.content.get("dynamic_shared", 0), 1 << 20),
+            self.params(buffers),
+            buffers,
+            before,
+            after,
+            tuple(self.content.get("tensor_maps") or ()),
+            counters,
+        )
+
+    def text(self, key: str, legal: str) -> str:
+        value = self.content.get(key)
+        if not isinstance(value, str) or not value:
+            self.fail(key, "is missing" if key not in self.content else f"{value!r} is no name", legal)
+        return value
+
+    def beside(self, key: str) -> Path:
+        name = self.text(key, "a file beside the capture")
+        file = self.path.parent / name
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            self.fail(key, f"'{name}' is not beside the capture", "a file in the same folder")
+        if not file.is_file():
+            self.fail(key, f"'{name}' is not there", f"a file beside {self.path.name}")
+        return file
+
+    def number(self, key: str, value: Any, most: int, least: int = 0) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            self.fail(key, f"{value!r}", f"a number from {least} to {most}")
+        return value
+
+    def dim(self, key: str) -> Dim:
+        value = self.content.get(key)
+        if not isinstance(value, list) or not 1 <= len(value) <= 3:
+            self.fail(key, "is missing" if key not in self.content else f"{value!r}", "[x, y, z]")
+        x, y, z = [self.number(f"{key}[{i}]", each, 2**31 - 1, 1) for i, each in enumerate([*value, 1, 1][:3])]
+        return x, y, z
+
+    def buffers(self) -> dict[str, BufferSpec]:
+        given = self.content.get("buffers")
+        if not isinstance(given, dict):
+            self.fail("buffers", "is missing" if given is None else f"{given!r}", '{"A": {"bytes": 4096, ...}, ...}')
+        specs = {name: self.buffer(name, entry) for name, entry in given.items()}
+        placed = sorted((spec for spec in specs.values() if spec.address is not None), key=lambda s: s.address or 0)
+        for first, second in pairwise(placed):
+            assert first.address is not None
+            assert second.address is not None
+            if first.address + first.bytes > second.address:
+                self.fail(f"buffers.{second.name}.address", f"it overlaps '{first.name}'", "buffers apart")
+        return specs
+
+    def buffer(self, name: str, entry: Any) -> BufferSpec:
+        key = f"buffers.{name}"
+        if not isinstance(entry, dict):
+            self.fail(key, f"{entry!r}", '{"bytes": 4096, "type": "uint16", "shape": [2048]}')
+        kind = entry.get("type", "uint8")
+        if kind not in TYPES:
+            self.fail(f"{key}.type", f"{kind!r}", ", ".join(TYPES))
+        size = self.number(f"{key}.bytes", entry.get("bytes"), MOST_BYTES)
+        shape = entry.get("shape", [size // np.dtype(kind).itemsize])
+        if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
+            self.fail(f"{key}.shape", f"{shape!r}", "a list of numbers")
+        whole = np.dtype(kind).itemsize
+        for extent in shape:
+            whole *= extent
+        if whole != size:
+            self.fail(f"{key}.shape", f"{shape} of {kind} is {whole} bytes", f"{size} bytes")
+        address = entry.get("address")
+        if address is not None:
+            address = self.number(f"{key}.address", address, 1 << 56)
+        return BufferSpec(
+            name, size, kind, tuple(shape), address, bool(entry.get("zero", False)), bool(entry.get("output", False))
+        )
+
+    def params(self, buffers: Mapping[str, BufferSpec]) -> tuple[tuple[str, Any], ...]:
+        given = self.content.get("params")
+        if not isinstance(given, list):
+            self.fail("params", "is missing" if given is None else f"{given!r}", '[{"buffer": "A"}, {"s32": 64}, ...]')
+        return tuple(self.param(f"params[{index}]", entry, buffers) for index, entry in enumerate(given))
+
+    def param(self, key: str, entry: Any, buffers: Mapping[str, BufferSpec]) -> tuple[str, Any]:
+        if not isinstance(entry, dict) or len(entry) != 1 or next(iter(entry)) not in KINDS:
+            self.fail(key, f"{entry!r}", f"one of {', '.join(KINDS)}")
+        ((kind, value),) = entry.items()
+        if kind == "buffer":
+            if value not in buffers:
+                self.fail(f"{key}.buffer", f"no buffer {value!r}", ", ".join(buffers) or "a name of 'buffers'")
+        elif kind == "bytes":
+            try:
+                value = bytes.fromhex(value)
+            except (TypeError, ValueError):
+                self.fail(f"{key}.bytes", f"{str(value)[:40]!r} is not hexadecimal", "two digits a byte")
+        elif isinstance(value, bool) or not isinstance(value, int | float) or (kind[0] in "su" and value != int(value)):
+            self.fail(f"{key}.{kind}", f"{value!r}", f"a number of type {kind}")
+        return kind, value
+
+    def data(self, buffers: Mapping[str, BufferSpec]) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        if self.content.get("data") is None:
+            return {}, {}
+        file = self.beside("data")
+        before, after = {}, {}
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                for name, spec in buffers.items():
+                    if f"in|{name}" in archive:
+                        before[name] = self.array(archive[f"in|{name}"], spec, f"in|{name}")
+                    elif not spec.zero:
+                        self.fail("data", f"'{file.name}' has no 'in|{name}'", "each buffer that is not 'zero'")
+                    if f"out|{name}" in archive:
+                        after[name] = self.array(archive[f"out|{name}"], spec, f"out|{name}")
+        except CaptureError:
+            raise
+        except BROKEN_ARRAYS as error:
+            self.fail("data", f"'{file.name}' cannot be read: {error}", "a file written by numpy.savez")
+        return before, after
+
+    def array(self, array: NDArray[Any], spec: BufferSpec, member: str) -> NDArray[Any]:
+        if array.nbytes != spec.bytes:
+            self.fail("data", f"'{member}' has {array.nbytes} bytes", f"{spec.bytes} bytes, as 'buffers' says")
+        return np.ascontiguousarray(array).reshape(-1).view(np.uint8).view(spec.type).reshape(spec.shape)
+
+
+def write_capture(
+    path: str | Path,
+    ptx: str,
+    entry: str,
+    grid: Sequence[int],
+    block: Sequence[int],
+    params: Sequence[Mapping[str, Any]],
+    before: Mapping[str, NDArray[Any]],
+    after: Mapping[str, NDArray[Any]],
+    *,
+    target: str,
+    dynamic_shared: int = 0,
+    cluster: Sequence[int] = (1, 1, 1),
+    addresses: Mapping[str, int] | None = None,
+    counters: Mapping[str, float] | None = None,
+) -> Capture:
+    """Writes a capture from numpy arrays, and reads it back.
+
+    Args:
+        path: NAME.json; NAME.ptx and NAME.npz are written beside it.
+        ptx: the text of the module.
+        params: as in the file: {"buffer": name}, {"s32": 64}, {"bytes": "00ff"}, ...
+        before, after: the buffers before and after; those in `after` are outputs.
+        addresses: where buffers lay, for those whose addresses stand in structures.
+
+    Raises:
+        CaptureError: what `read_capture` would refuse.
+    """
+    path = Path(path)
+    members = {f"in|{name}": array for name, array in before.items()}
+    members |= {f"out|{name}": array for name, array in after.items()}
+    buffers: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys((*before, *after)):
+        array = np.asarray(before.get(name, after.get(name)))
+        kind = array.dtype.name if array.dtype.name in TYPES else f"uint{8 * array.dtype.itemsize}"
+        buffers[name] = {"bytes": array.nbytes, "type": kind, "shape": list(array.shape)}
+        if addresses and name in addresses:
+            buffers[name]["address"] = addresses[name]
+        if name in after:
+            buffers[name] |= {"output": True, "zero": name not in before}
+    content = {
+        "name": path.stem, "ptx": f"{path.stem}.ptx", "entry": entry, "target": target, "grid": list(grid),
+        "block": list(block), "cluster": list(cluster), "dynamic_shared": dynamic_shared, "params": list(params),
+        "tensor_maps": [], "buffers": buffers, "data": f"{path.stem}.npz", "counters": dict(counters or {}) or None,
+    }  # fmt: skip
+    with complete(path.with_suffix(".ptx")) as stream:
+        stream.write(ptx.encode())
+    with complete(path.with_suffix(".npz")) as stream:
+        plain = {key: np.ascontiguousarray(array) for key, array in members.items()}
+        np.savez_compressed(stream, **{key: array.view(f"u{array.itemsize}") for key, array in plain.items()})  # type: ignore[arg-type]
+    with complete(path) as stream:
+        stream.write((json.dumps(content, indent=1) + "\n").encode())
+    return read_capture(path)
