@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
 from isa.undefined import RULES
+from simulator.check.suspects import suspects
 from simulator.program.capture import Capture, read_capture
 from simulator.program.kernel import Item, Kernel, Operation, link
 from simulator.simulation.launch.arguments import parameter_bytes
@@ -136,19 +137,21 @@ def check_launch(capture: str | Path | Capture, ctas: int = CTAS, budget: int = 
     module = Module(capture.ptx)
     kernel = link(module.parsed, module.find(capture.entry), allocate=False)
     placed = place(capture)
-    options = Options(dynamic_shared=capture.dynamic_shared, cluster=capture.cluster, budget=budget)
+    options = Options(
+        dynamic_shared=capture.dynamic_shared, cluster=capture.cluster, budget=budget, target=capture.target
+    )
     params = parameter_bytes(kernel, placed.values)
     setup = prepare(kernel, capture.grid, capture.block, placed.memory, params, options)
     chosen = np.unique(np.linspace(0, setup.geometry.ctas - 1, min(ctas, setup.geometry.ctas)).astype(np.int64))
-    findings, stopped = _run(setup, chosen)
+    findings, stopped, ran = _run(setup, chosen)
     if not stopped and len(chosen) == setup.geometry.ctas:
-        findings += _wrong(capture, setup)
+        findings += _wrong(capture, setup, options, ran)
     ordered = tuple(sorted(findings, key=lambda finding: (not finding.serious, finding.line)))
     return LaunchCheck(capture.path.stem, kernel.name, (len(chosen), setup.geometry.ctas), ordered)
 
 
-def _run(setup: Setup, chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[list[LaunchFinding], bool]:
-    """The findings of these CTAs, and whether an error ended the run."""
+def _run(setup: Setup, chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[list[LaunchFinding], bool, int]:
+    """The findings of these CTAs, whether an error ended the run, and how many warp instructions ran."""
     code, budget = prepared(setup.kernel), setup.budget
     met: dict[tuple[str, int], tuple[Met, str]] = {}
     wavefronts: Counter[int] = Counter()
@@ -174,7 +177,8 @@ def _run(setup: Setup, chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tu
         if ended:
             break
     findings = [_finding(setup.kernel, rule, place, each, thread) for (rule, place), (each, thread) in met.items()]
-    return ended + findings + list(_conflicts(setup.kernel, wavefronts, least)), bool(ended)
+    findings += _conflicts(setup.kernel, wavefronts, least)
+    return ended + findings, bool(ended), setup.budget - budget
 
 
 def _thread(cta: tuple[int, int, int], warp: int, lane: int) -> str:
@@ -221,26 +225,37 @@ def _error(error: LaunchError, kernel: Kernel) -> LaunchFinding:
     )  # fmt: skip
 
 
-def _wrong(capture: Capture, setup: Setup) -> list[LaunchFinding]:
-    """Where results differ from what the capture says, with the instructions that they come from."""
+def _wrong(capture: Capture, setup: Setup, options: Options, ran: int) -> list[LaunchFinding]:
+    """Where results differ from what the capture says, with the mistake if one is found, or else with the instructions
+    that they come from."""
     arrays = {
         name: setup.memory[name].data.view(capture.buffers[name].type).reshape(capture.buffers[name].shape)
         for name in capture.after
     }
-    wrong = differences(capture, arrays)
-    if not wrong:
+    found = differences(capture, arrays)
+    if not found:
         return []
-    matrix = origins(setup.kernel)
-    item = matrix[0] if matrix else None
-    lines = ", ".join(dict.fromkeys(f"{each.line}" + (f" ({_source(each)})" if each.source else "") for each in matrix))
-    return [
-        LaunchFinding(
-            "wrong-result", item.line if item else 0, _source(item) if item else "", item.text if item else "", "",
-            f"{difference}" + (f"; what is stored comes from the instructions of lines {lines}" if lines else ""),
-            FIXES["wrong-result"], difference.elements,
-        )
-        for difference in wrong
-    ]  # fmt: skip
+    what = "; ".join(map(str, found))
+    count = sum(each.elements for each in found)
+    guilty = suspects(capture, setup.kernel, options, setup.params, count, ran)
+    if guilty:
+        best = guilty[0]
+        after = "the result is that of the capture" if not best.left else f"{best.left} elements are wrong"
+        what = f"{best.what}: with the fix {after}, without it: {what}"
+        return [_result(best.items, what, f"{best.fix} (lines {_lines(best.items)})", count)]
+    items = origins(setup.kernel)
+    return [_result(items, f"{what}; it comes from lines {_lines(items)}", FIXES["wrong-result"], count)]
+
+
+def _result(items: Sequence[Operation], what: str, fix: str, count: int) -> LaunchFinding:
+    first = items[0] if items else None
+    line, source, text = (first.line, _source(first), first.text) if first else (0, "", "")
+    return LaunchFinding("wrong-result", line, source, text, "", what, fix, count)
+
+
+def _lines(items: Sequence[Operation]) -> str:
+    """The lines of instructions, in words."""
+    return ", ".join(dict.fromkeys(f"{item.line}" for item in items))
 
 
 def origins(kernel: Kernel) -> list[Operation]:

@@ -182,7 +182,8 @@ class DeviceMemory(GlobalMemory):
         if before is not None and (after is None or address - before.end <= after.address - address):
             if address < before.end:
                 return f"which reaches beyond the end of buffer '{before.name}' ({before.size} bytes)"
-            return f"{address - before.end} bytes behind the end of buffer '{before.name}' ({before.size} bytes)"
+            far = f"{address - before.end} bytes" if address > before.end else "right"
+            return f"{far} behind the end of buffer '{before.name}' ({before.size} bytes)"
         assert after is not None
         return f"{after.address - address} bytes before buffer '{after.name}'"
 

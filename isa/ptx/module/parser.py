@@ -69,7 +69,20 @@ class _Parser:
             raise malformed(1, "a module begins with its version", ".version 9.0")
         if not self.target:
             raise malformed(1, "a module names its target", ".target sm_90a")
-        return Module(self.version, self.target, self.functions, tuple(self.variables))
+        functions = {name: self._with_files(function) for name, function in self.functions.items()}
+        return Module(self.version, self.target, functions, tuple(self.variables))
+
+    def _with_files(self, function: Function) -> Function:
+        """A function whose statements name their source files, which modules list at their end."""
+        if not self.files:
+            return function
+        statements = tuple(
+            replace(each, source=(self.files.get(int(each.source[0]), f"file {each.source[0]}"), each.source[1]))
+            if each.source
+            else each
+            for each in function.statements
+        )
+        return replace(function, statements=statements)
 
     def _directive(self, piece: Piece) -> None:
         words = piece.text.replace(",", " ").split()
@@ -114,7 +127,7 @@ class _Parser:
         }
         following = next(self.pieces, None)
         names = Names()
-        body = _Body(self.files, names)
+        body = _Body(names)
         for parameter in (*parameters, *results):
             body.parameter(parameter, piece.line)
         if following is not None and following.kind == "open":
@@ -185,8 +198,8 @@ class _Parser:
 class _Body:
     """The statements of a function, as they come."""
 
-    def __init__(self, files: dict[int, str], names: Names) -> None:
-        self.files, self.names = files, names
+    def __init__(self, names: Names) -> None:
+        self.names = names
         self.statements: list[tuple[Statement, Scope]] = []
         self.variables: list[Variable] = []
         self.tables: dict[str, tuple[str, ...]] = {}
@@ -211,8 +224,7 @@ class _Body:
     def directive(self, piece: Piece) -> None:
         """.loc: where the next instructions come from; other directives say nothing about them."""
         if match := _LOC.match(piece.text):
-            file, line = int(match[1]), int(match[2])
-            self.source = (self.files.get(file, f"file {file}"), line) if line else None
+            self.source = (match[1], int(match[2])) if int(match[2]) else None
 
     def statement(self, piece: Piece) -> None:
         text = piece.text

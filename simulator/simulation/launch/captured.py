@@ -58,6 +58,7 @@ def launch(capture: str | Path | Capture, config: str | Path | Config | None = N
     function = Module(capture.ptx).get_function(capture.entry)
     placed = place(capture)
     params = parameter_bytes(function.kernel, placed.values)
+    options.setdefault("target", capture.target)
     how = Options(config=config, dynamic_shared=capture.dynamic_shared, cluster=capture.cluster, **options)
     report = run_launch(function.kernel, capture.grid, capture.block, placed.memory, params, how)
     arrays = {

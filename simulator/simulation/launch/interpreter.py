@@ -280,6 +280,12 @@ def _operation(item: Operation) -> Step:
         execute = executor(item.instruction)
     except Error as error:
         return _stopping(item, error.reason, KNOWN)
+    return step_of(item, execute)
+
+
+def step_of(item: Operation, execute: Executor) -> Step:
+    """The function of an instruction that has this executor."""
+    form = item.instruction.form
     if form.collective or "membermask" in {role.name for role in form.roles}:
         return _together(item, execute)
 
