@@ -17,8 +17,7 @@ from isa.types import ELEMENT_TYPES, F64, PACKED_E2M1, SCALE_TYPES, ElementType
 from simulator.arithmetic.convert import convert, from_float64
 from simulator.arithmetic.formats import Reals, encode_integer
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
-from simulator.execute.extremes import nans, wide_element_of
-from simulator.execute.floating import F32, NAN, flushed, saturated
+from simulator.execute.floating import F32, NAN, element_of, flushed, nans, saturated
 from simulator.execute.operands import Reader, Writer, place_of, reader, writer
 from simulator.execute.registry import Array, prepares_operands
 from simulator.state.registers import Warps
@@ -85,8 +84,8 @@ def _rounding(form: Form) -> str:
 
 
 def _flush_source(form: Form, patterns: Array, kind: str) -> Array:
-    """`.ftz` of a source of f32, which makes NaN canonical too. A conversion to f16 does not flush (measured on an H100,
-    November 2026)."""
+    """`.ftz` of a source of f32, which makes NaN canonical too. A conversion to f16 does not flush: measured on an
+    H100, November 2026."""
     if "ftz" not in form.qualifiers or kind != "f32" or form.qualifiers[-2] == "f16":
         return patterns
     return np.where(nans(patterns, F32), np.uint32(NAN), flushed(patterns, F32))
@@ -134,7 +133,7 @@ def _values(patterns: Array, kind: str) -> Reals:
         return patterns.view(np.float64)
     if kind == "f32":
         return patterns.view(np.float32).astype(np.float64)
-    return convert_values(patterns, wide_element_of(kind))
+    return convert_values(patterns, element_of(kind))
 
 
 def convert_values(patterns: Array, element: ElementType) -> Reals:
@@ -167,7 +166,7 @@ def _to_integer(form: Form, target: str, source: str) -> Callable[..., Array]:
 
 
 def _from_integer(form: Form, target: str, source: str) -> Callable[..., Array]:
-    to, rounding = wide_element_of(target), _rounding(form)
+    to, rounding = element_of(target), _rounding(form)
     signed = np.dtype(f"i{CONVERTED_BITS[source] // 8}")
 
     def compute(a: Array) -> Array:
@@ -194,11 +193,11 @@ def _from_integer(form: Form, target: str, source: str) -> Callable[..., Array]:
 def _encoded(values: Reals, target: str, rounding: str, *, satfinite: bool = False, relu: bool = False) -> Array:
     if target == "f64":  # NaN keeps its sign and payload, and becomes quiet: measured on an H100, November 2026
         return np.where(np.isnan(values), values.view(np.uint64) | _QUIET, values.view(np.uint64))
-    return from_float64(values, wide_element_of(target), rounding or "rn", satfinite=satfinite, relu=relu)
+    return from_float64(values, element_of(target), rounding or "rn", satfinite=satfinite, relu=relu)
 
 
 def _between(form: Form, target: str, source: str) -> Callable[..., Array]:
-    to, rounding, qualifiers = wide_element_of(target), _rounding(form), form.qualifiers
+    to, rounding, qualifiers = element_of(target), _rounding(form), form.qualifiers
     whole = _WHOLE[rounding] if any(q in ("rni", "rzi", "rmi", "rpi") for q in qualifiers) else None
     satfinite, relu = "satfinite" in qualifiers, "relu" in qualifiers
     kind = np.dtype(f"u{to.bits // 8}")

@@ -20,11 +20,6 @@ _QUIET = np.uint64(1 << 51)  # the bit of an f64 that makes NaN quiet
 _TYPES = ("f16", "bf16", "f16x2", "bf16x2", "f32", "f64")
 
 
-def wide_element_of(kind: str) -> ElementType:
-    """The element type of a data type, f64 too."""
-    return F64 if kind == "f64" else element_of(kind)
-
-
 def ranks(patterns: Array, element: ElementType) -> Array:
     """Signed integers in the order of the numbers, -0 below +0."""
     signed = np.dtype(f"i{patterns.dtype.itemsize}")
@@ -39,7 +34,7 @@ _ORDERS: dict[str, Callable[[Array, Array], Array]] = {"min": np.less_equal, "ma
 def extreme(form: Form) -> Operation:
     """min and max of two numbers, or of three: of a number and NaN the number, with `.NaN` NaN. With `.abs` of their
     magnitudes; with `.xorsign` with the product of their signs. PTX ISA 9.0, 9.7.3.11, 9.7.3.12, 9.7.4.7, 9.7.4.8."""
-    element, qualifiers = wide_element_of(form.type_name), form.qualifiers
+    element, qualifiers = element_of(form.type_name), form.qualifiers
     choose = _ORDERS[form.name]
 
     def two(x: Array, y: Array) -> Array:
@@ -83,7 +78,7 @@ def negated(form: Form) -> Operation:
 
 def _signs(form: Form, change: Callable[[Array, Array], Array]) -> Operation:
     """An operation on signs. NaN becomes the canonical one; of f64 it keeps its sign and becomes quiet."""
-    element = wide_element_of(form.type_name)
+    element = element_of(form.type_name)
 
     def compute(a: Array) -> Array:
         source = numbers(a, element)
@@ -100,7 +95,7 @@ def _signs(form: Form, change: Callable[[Array, Array], Array]) -> Operation:
 @computes("copysign*.f32", "copysign*.f64")
 def copysign(form: Form) -> Operation:
     """copysign: b with the sign of a. PTX ISA 9.0, 9.7.3.2."""
-    sign = wide_element_of(form.type_name).sign_bit
+    sign = element_of(form.type_name).sign_bit
 
     def compute(a: Array, b: Array) -> Array:
         bit = a.dtype.type(1 << sign)
@@ -122,7 +117,7 @@ _TESTS: dict[str, Callable[[Array, int, int], Array]] = {
 @computes("testp*.f32", "testp*.f64")
 def property_test(form: Form) -> Operation:
     """testp: whether a number is finite, infinite, a number, NaN, normal or subnormal. PTX ISA 9.0, 9.7.3.1."""
-    element, test = wide_element_of(form.type_name), _TESTS[form.qualifiers[0]]
+    element, test = element_of(form.type_name), _TESTS[form.qualifiers[0]]
 
     def compute(a: Array) -> Array:
         kind = a.dtype.type
