@@ -4,3 +4,4 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
+GOLDEN = TESTS / "golden"

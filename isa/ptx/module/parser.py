@@ -74,8 +74,6 @@ class _Parser:
 
     def _with_files(self, function: Function) -> Function:
         """A function whose statements name their source files, which modules list at their end."""
-        if not self.files:
-            return function
         statements = tuple(
             replace(each, source=(self.files.get(int(each.source[0]), f"file {each.source[0]}"), each.source[1]))
             if each.source

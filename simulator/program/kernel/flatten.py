@@ -17,6 +17,7 @@ _CALL = re.compile(
 )
 _GUARD = re.compile(r"@(!?)(\S+)\s+")
 SORTS = ("r", "rd", "p", "rs")
+_SORT_OF_BYTES = {8: 1, 4: 0, 2: 3, 1: 3, 0: 2}
 MOST_STATEMENTS = 1 << 20
 
 
@@ -118,10 +119,10 @@ class Flattener:
             raise _wrong(call.statement, f"recursion: '{callee.name}' calls itself", legal, "recursion")
         self._calls += 1
         inner = f"{prefix}{callee.name}#{self._calls}:"
-        after = inner + "end of the call"
+        after, skipped = inner + "end of the call", inner + "behind the call"
         if call.guard:
             opposite = call.guard.replace("@", "@!") if "!" not in call.guard else call.guard.replace("!", "")
-            self._add(Flat(opposite, "bra", "", after, call.statement, call.symbols, call.tables))
+            self._add(Flat(opposite, "bra", "", skipped, call.statement, call.symbols, call.tables))
         parameters, base = {}, tuple(self.counts)
         for formal, given in (
             *zip(callee.parameters, _names(match["arguments"]), strict=False),
@@ -132,26 +133,37 @@ class Flattener:
             if given not in call.symbols:
                 raise _wrong(call.statement, f"'{given}' is no variable of the parameter space", "a .param variable")
             parameters[formal.name] = call.symbols[given]
-        self._moves(call, callee.parameters, _names(match["arguments"]), base, into=True)
+        registers = _registers_of_parameters(callee, base)
+        self._moves(call, callee.parameters, _names(match["arguments"]), registers, into=True)
         self._inline(callee, parameters, (*path, caller.name), inner)
         self._add(Flat("", "", "", after, call.statement, call.symbols, call.tables))
-        self._moves(call, callee.results, _names(match["results"]), base, into=False)
+        self._moves(call, callee.results, _names(match["results"]), registers, into=False)
+        if call.guard:
+            self._add(Flat("", "", "", skipped, call.statement, call.symbols, call.tables))
 
     def _moves(
-        self, call: Flat, formals: tuple[Parameter, ...], given: list[str], base: tuple[int, ...], *, into: bool
+        self, call: Flat, formals: tuple[Parameter, ...], given: list[str], registers: dict[str, str], *, into: bool
     ) -> None:
         """Copies between the registers of caller and callee, where parameters are registers (old conventions)."""
-        wanted: dict[str, int] = {}
         for formal, value in zip(formals, given, strict=False):
             if not formal.register:
                 continue
-            prefix = {8: "%rd", 4: "%r", 2: "%rs", 1: "%rs", 0: "%p"}[formal.bytes]
-            number = wanted.get(prefix, 0)
-            wanted[prefix] = number + 1
-            own = f"{prefix}{base[SORTS.index(prefix[1:])] + number}"
-            kind = "pred" if prefix == "%p" else f"b{8 * max(formal.bytes, 2)}"
+            own = registers[formal.name]
+            kind = "pred" if own.startswith("%p") else f"b{8 * max(formal.bytes, 2)}"
             operands = f"{own}, {value}" if into else f"{value}, {own}"
             self._add(Flat("", f"mov.{kind}", operands, "", call.statement, call.symbols, call.tables))
+
+
+def _registers_of_parameters(function: Function, base: tuple[int, ...]) -> dict[str, str]:
+    """The registers of a function's register parameters and results: its first ones, in the order of declaration."""
+    counts = list(base)
+    registers = {}
+    for formal in (*function.parameters, *function.results):
+        if formal.register:
+            sort = _SORT_OF_BYTES[formal.bytes]
+            registers[formal.name] = f"%{SORTS[sort]}{counts[sort]}"
+            counts[sort] += 1
+    return registers
 
 
 def _names(text: str | None) -> list[str]:

@@ -1,0 +1,127 @@
+"""PTX modules: what the parser makes of declarations, scopes, calls and debug lines; and that only errors with a line
+come out of it."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isa.errors import IsaError
+from isa.ptx.module import Module, parse_module
+from tests.support.cases import examples
+from tests.support.paths import GOLDEN
+
+HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
+
+
+def module(body: str, before: str = "") -> Module:
+    return parse_module(f"{HEAD}{before}.visible .entry k(.param .u64 p) {{\n{body}\nret;\n}}\n")
+
+
+def texts(parsed: Module) -> list[str]:
+    return [each.text for each in parsed.functions["k"].statements if each.text]
+
+
+def test_registers_are_renamed_by_width_and_inner_names_hide_outer_ones() -> None:
+    parsed = module(
+        ".reg .f32 %f<3>; .reg .b64 x; .reg .pred p; .reg .b16 h;\n"
+        "mov.f32 %f2, 0f00000000; { .reg .b32 x; .reg .pred q; mov.b32 x, 1; @!q mov.b32 x, 2; } mov.b64 x, 3;\n"
+        "@p mov.b16 h, 4; mov.u32 %f1, %tid.x;"
+    )
+    assert texts(parsed) == [
+        "mov.f32 %r2, 0f00000000", "mov.b32 %r3, 1", "@!%p1 mov.b32 %r3, 2", "mov.b64 %rd0, 3", "@%p0 mov.b16 %rs0, 4",
+        "mov.u32 %r1, %tid.x", "ret",
+    ]  # fmt: skip
+    assert parsed.functions["k"].registers == (4, 1, 2, 1)
+    assert parsed.functions["k"].names["%r3"] == "x"
+
+
+def test_labels_of_scopes_are_their_own() -> None:
+    parsed = module("a: bra a; { a: bra b; b: bra a; } bra a;")
+    labels = [each.label for each in parsed.functions["k"].statements if each.label]
+    assert len(set(labels)) == 3
+    assert [text.split()[1] for text in texts(parsed)[:-1]] == [labels[0], labels[2], labels[1], labels[0]]
+
+
+def test_variables_and_initialisers() -> None:
+    before = (
+        ".global .align 8 .f32 t[4] = {1.5, 0f40000000, -2};\n.const .b8 s[3] = {65, 0x42, 067};\n"
+        ".global .u64 where = generic(t) + 8;\n.extern .shared .align 128 .b8 dyn[];\n.shared .v4 .f32 v[2];\n"
+    )
+    t, s, where, dyn, v = module("", before).variables
+    assert (t.bytes, t.alignment, t.image) == (16, 8, struct.pack("<3f", 1.5, 2.0, -2.0))
+    assert (s.space, s.image) == ("const", b"AB7")
+    assert where.addresses == {0: ("t", 8, True)}
+    assert (dyn.bytes, dyn.alignment, dyn.external, v.bytes, v.alignment) == (0, 128, True, 32, 16)
+
+
+def test_parameters_have_the_offsets_of_a_structure() -> None:
+    text = f"{HEAD}.entry k(.param .u8 a, .param .align 16 .b8 s[20], .param .u64 .ptr .global .align 8 d, .param .f32 f)"
+    parameters = parse_module(f"{text} {{ ret; }}").functions["k"].parameters
+    assert [(each.offset, each.bytes, each.alignment) for each in parameters] == [
+        (0, 1, 1), (16, 20, 16), (40, 8, 8), (48, 4, 4),
+    ]  # fmt: skip
+
+
+def test_lines_of_the_source() -> None:
+    parsed = module('.loc 1 7 3\nnanosleep.u32 1;\n.loc 1 0 0\nnanosleep.u32 2;', "")
+    assert parsed.functions["k"].statements[0].source == ("file 1", 7)
+    assert parsed.functions["k"].statements[1].source is None
+    parsed = parse_module((GOLDEN / "planted" / "bug0.ptx").read_text())
+    assert {each.source[0] for each in parsed.functions["spmm"].statements if each.source} >= {"spmm.cu"}
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "what"),
+    [
+        (".reg .b33 x;", 5, "type '.b33' is not known"),
+        (".reg .b128 x;", 5, "register of type .b128"),
+        ("a: ret;\na: ret;", 6, "label 'a' stands here for the second time"),
+        ("\n\nmov.u32 %r0", 7, "does not end"),
+        (".foo 3;", 5, "directive '.foo' is not known here"),
+        (".shared .align 3 .b8 x[4];", 5, "an alignment of 3"),
+        (".global .u8 x = 1.5;", 5, "'1.5' does not initialise .u8"),
+        ("@%p;", 5, "is no instruction"),
+    ],
+)
+def test_errors_name_the_line(body: str, line: int, what: str) -> None:
+    with pytest.raises(IsaError, match="line") as caught:
+        parse_module(f"{HEAD}.entry k() {{\n{body}\nret;}}" if "end" not in what else f"{HEAD}.entry k() {{\n{body}")
+    assert f"line {line}: " in str(caught.value)
+    assert what in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "begins with its version"),
+        (".version 9.0\n", "names its target"),
+        (HEAD + "mov.u32 a, b;", "outside of a function"),
+        (HEAD + ".entry k() { ret;", "does not end"),
+        (HEAD + "/* ", "a comment that does not end"),
+        (HEAD.replace("64", "32"), ".address_size 64"),
+    ],
+)
+def test_what_is_no_module(text: str, what: str) -> None:
+    with pytest.raises(IsaError, match="line 1|line 3|line 4") as caught:
+        parse_module(text)
+    assert what in str(caught.value)
+
+
+PIECES = [
+    ".reg .b32 %r<4>;", "{", "}", "a:", "bra a;", "@%p mov.u32 %r1, 2;", ".loc 1 2 3\n", ".entry k(.param .u32 x)", ";",
+    ".shared .b8 s[", "]", "= {1,", "//", "/*", "*/", '"', "call (r), f, (x);", ".func f", ".section .x {", "\n", "\x00",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=6), max_size=30))
+@settings(max_examples=examples(2000, 150), deadline=None)
+def test_nothing_but_errors_comes_out(parts: list[str]) -> None:
+    for text in (HEAD + "".join(parts), HEAD + ".entry k() {" + " ".join(parts) + "}"):
+        try:
+            parse_module(text)
+        except IsaError as error:
+            assert "line " in str(error)
