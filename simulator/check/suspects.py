@@ -7,7 +7,7 @@ metadata taken from the row before or after. A change is believed if fewer eleme
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -19,6 +19,7 @@ from isa.ptx.instruction import Immediate, Instruction, Register, Vector
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import place_of
+from simulator.execute.registry import Array
 from simulator.program.capture import Capture
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.batches import Setup
@@ -30,7 +31,6 @@ from simulator.state.registers import WARP_SIZE, Warps
 MOST_INSTRUCTIONS = 1_000_000  # warp instructions of a launch that is run again and again
 LANES_OF_A_ROW = 4  # lanes that hold metadata of one row of mma.sp; isa.fragments.metadata
 LESS = 0.97  # the share of wrong elements that must be left at most for a change to be believed
-Change = Callable[[Operation], Executor]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Suspect:
     left: int
 
 
-def suspects(capture: Capture, kernel: Kernel, options: Options, params: np.ndarray, wrong: int, ran: int) -> list[Suspect]:  # type: ignore[type-arg]
+def suspects(capture: Capture, kernel: Kernel, options: Options, params: Array, wrong: int, ran: int) -> list[Suspect]:
     """The changes of matrix instructions that make a wrong result better, the best first.
 
     Args:
@@ -69,7 +69,8 @@ def suspects(capture: Capture, kernel: Kernel, options: Options, params: np.ndar
     for name in "ab":
         count = max(_registers(item.instruction, name) for item in sparse)
         for first, second in combinations(range(count), 2):
-            left = trial.wrong({item.index: executor(_swapped(item.instruction, name, first, second)) for item in sparse})
+            swapped = {item.index: executor(_swapped(item.instruction, name, first, second)) for item in sparse}
+            left = trial.wrong(swapped)
             what = f"registers {first} and {second} of operand {name} are swapped"
             found.append(Suspect(tuple(sparse), what, f"swap registers {first} and {second} of {name}", left))
     for step, word in ((LANES_OF_A_ROW, "next"), (-LANES_OF_A_ROW, "previous")):
@@ -95,8 +96,10 @@ def _selectors(trial: _Trial, sparse: Sequence[Operation], wrong: int) -> list[S
                     break
     if not helped:
         return []
-    own = ", ".join(dict.fromkeys(str(item.instruction.selector) for item in items))
-    return [Suspect(tuple(items), f"the sparsity selector {own} is wrong", "another selector", trial.wrong(helped))]
+    wrong_ones = ", ".join(dict.fromkeys(str(item.instruction.selector) for item in items))
+    return [
+        Suspect(tuple(items), f"the sparsity selector {wrong_ones} is wrong", "another selector", trial.wrong(helped))
+    ]
 
 
 def _registers(instruction: Instruction, name: str) -> int:
@@ -141,7 +144,7 @@ def _rotated(item: Operation, step: int) -> Executor:
 class _Trial:
     """Runs a launch with some executors in place of others."""
 
-    def __init__(self, capture: Capture, kernel: Kernel, options: Options, params: np.ndarray) -> None:  # type: ignore[type-arg]
+    def __init__(self, capture: Capture, kernel: Kernel, options: Options, params: Array) -> None:
         self.capture, self.kernel, self.options, self.params = capture, kernel, options, params
 
     def wrong(self, changed: dict[int, Executor]) -> int:

@@ -63,7 +63,7 @@ def test_what_cannot_be_executed_stops_only_who_comes_there() -> None:
     @p wgmma.fence.sync.aligned; ret; }"""
     kernel = simulator.Module(HEAD + text).get_function()
     assert kernel(1, 32, (0,)).warp_instructions == 4
-    with pytest.raises(simulator.LaunchError, match="line 5: .*wgmma"):
+    with pytest.raises(simulator.LaunchError, match=r"line 5: .*wgmma"):
         kernel(1, 32, (1,))
     assert [item.line for item in kernel.kernel.unsupported] == [5]
 
