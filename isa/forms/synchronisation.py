@@ -7,7 +7,7 @@ ptxas.
 
 from __future__ import annotations
 
-from isa.forms.record import Access, Role, Shape, Space, Time
+from isa.forms.record import Access, Form, Role, Shape, Space, Time
 from isa.forms.rows import Qualifiers, Roles, Row, Slots, instruction, shared_address, word
 from isa.targets import Availability
 
@@ -31,6 +31,11 @@ def _named(_: Qualifiers) -> tuple[Role, ...]:
         Role("a", Shape.VALUE, limit=BARRIERS, constants=("integer",)),
         Role("b", Shape.VALUE, optional=True, constants=("integer",), multiple=32),
     )
+
+
+def is_aligned(form: Form) -> bool:
+    """Whether all threads of a warp must execute a barrier together: `.aligned`, which `bar` means unsaid."""
+    return "aligned" in form.qualifiers or form.opcode.startswith("bar.")
 
 
 def _cta_barrier(syntax: str, since: str, name: str = "", any_order: bool = False) -> Row:

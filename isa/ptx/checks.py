@@ -14,6 +14,7 @@ _REGISTERS_OF_WIDTH = {
     16: "16-bit register, %rs0",
     32: "32-bit register, %r0",
     64: "64-bit register, %rd0",
+    128: "register declared with .b128",
 }
 _SPECIAL = re.compile(
     r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm\d+|envreg\d+|globaltimer\w*|\w*_smem_\w+|(?:n?tid|n?(?:cluster_?)?ctaid)"

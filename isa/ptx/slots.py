@@ -7,13 +7,16 @@ stand twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from itertools import islice, product
 
 from isa.forms.record import Form
-from isa.forms.rows import Row, row_form
+from isa.forms.rows import Row, joined, row_form
 from isa.forms.table import rows_by_name
 from isa.ptx.opcode_text import OpcodeText
+
+_MOST_NEAR = 100  # spellings of a row that a suggestion is chosen from
 
 
 def read_slots(reader: OpcodeText) -> Form:
@@ -84,5 +87,20 @@ def _fitted(row: Row, qualifiers: list[str]) -> tuple[str, ...] | None:
 
 
 def _near(reader: OpcodeText, rows: Sequence[Row]) -> list[str]:
-    spellings = [spelling for row in rows for spelling in row.spellings()]
+    """Spellings like the one that was given. A row may have thousands, so only those are looked at that keep the given
+    qualifiers as far as the row has them."""
+    kept = (spelling for row in rows for spelling in islice(_kept(row, reader.qualifiers), _MOST_NEAR))
+    spellings = list(dict.fromkeys(kept))
     return get_close_matches(reader.opcode, spellings, 3, 0.3) or spellings[:3]
+
+
+def _kept(row: Row, qualifiers: Sequence[str]) -> Iterator[str]:
+    """The spellings of a row that have the given qualifiers, or those most like them, where it has a slot for them."""
+    strange = [q for q in qualifiers if not any(q in slot for slot in row.slots)]
+    choices = []
+    for slot in row.slots:
+        given = [q for q in dict.fromkeys(qualifiers) if q in slot]
+        like = [option for q in strange for option in get_close_matches(q, [o for o in slot if o], 2, 0.6)]
+        choices.append(given or ([*like, ""] if "" in slot else like or list(slot)))
+    for choice in product(*choices):
+        yield joined(row.name, choice)

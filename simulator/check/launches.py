@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isa.forms.record import Access, Space
 from isa.undefined import RULES
 from simulator.check.suspects import suspects
 from simulator.program.capture import Capture, read_capture
@@ -258,6 +259,10 @@ def _lines(items: Sequence[Operation]) -> str:
     return ", ".join(dict.fromkeys(f"{item.line}" for item in items))
 
 
+def _stores_to_global(access: Access | None) -> bool:
+    return access is not None and access.write and access.space is Space.GLOBAL
+
+
 def origins(kernel: Kernel) -> list[Operation]:
     """The matrix instructions from which what the kernel stores to global memory is computed."""
     writers: dict[str, list[Operation]] = {}
@@ -268,9 +273,7 @@ def origins(kernel: Kernel) -> list[Operation]:
     work = [
         name
         for item in kernel.items
-        if isinstance(item, Operation)
-        and item.instruction.form.name in ("st", "red", "atom")
-        and "shared" not in item.opcode
+        if isinstance(item, Operation) and _stores_to_global(item.instruction.form.access)
         for name in item.reads
     ]
     seen, found = set(work), []

@@ -6,6 +6,9 @@ Every thread has one carry flag. It is not a register that an instruction names,
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NamedTuple
+
 import numpy as np
 
 from isa.forms.record import Form
@@ -24,15 +27,27 @@ def _sum(a: Array, b: Array, carry: Array) -> tuple[Array, Array]:
     return total, (first < a) | (total < first)
 
 
-@prepares("add.cc", "addc", "sub.cc", "subc", "mad.lo.cc", "mad.hi.cc", "madc")
-def extended(instruction: Instruction, form: Form) -> Executor:
+class _Kind(NamedTuple):
+    """What an instruction of this family does.
+
+    Attributes:
+        takes: whether it adds the carry flag.
+        subtracts, multiplies: a - b, or a * b + c; otherwise it adds a and b.
+    """
+
+    takes: bool
+    subtracts: bool = False
+    multiplies: bool = False
+
+
+def _extended(kind: _Kind, instruction: Instruction, form: Form) -> Executor:
     """A sum or difference that takes the carry flag (addc, subc, madc) and gives one (.cc). Of a difference the flag is
     set where nothing is borrowed, as the chip has it; PTX leaves that open."""
     width = form.width
     sources = [reader(instruction[name], width) for name in "abc" if name in instruction.by_role]
     write = writer(instruction["d"], width)
-    takes, gives = form.name.endswith("c"), "cc" in form.qualifiers
-    subtracts, multiplies, high = form.name.startswith("sub"), form.name.startswith("mad"), "hi" in form.qualifiers
+    takes, subtracts, multiplies = kind
+    gives, high = "cc" in form.qualifiers, "hi" in form.qualifiers
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values = [read(machine, warps) for read in sources]
@@ -52,3 +67,16 @@ def extended(instruction: Instruction, form: Form) -> Executor:
         return NOTHING
 
     return run
+
+
+_KINDS = {
+    "add.cc": _Kind(False),
+    "addc": _Kind(True),
+    "sub.cc": _Kind(False, subtracts=True),
+    "subc": _Kind(True, subtracts=True),
+    "mad.lo.cc": _Kind(False, multiplies=True),
+    "mad.hi.cc": _Kind(False, multiplies=True),
+    "madc": _Kind(True, multiplies=True),
+}
+for _opcode, _kind in _KINDS.items():
+    prepares(_opcode)(partial(_extended, _kind))

@@ -6,6 +6,7 @@ PTX ISA 9.0, 9.7.1. Operands are arrays [warp, 1, lane] of uint16, uint32 or uin
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,15 +55,16 @@ def multiply_add(a: Array, b: Array, c: Array) -> Array:
     return a * b + c
 
 
-@computes("add.sat", "sub.sat")
-def saturated_sum(form: Form) -> Binary:
-    """add.sat and sub.sat of s32: the sum or difference, at most and at least what the type holds."""
-    negate = -1 if form.name == "sub" else 1
+@executes("add.sat")
+def saturated_sum(a: Array, b: Array) -> Array:
+    """add.sat of s32: the sum, at most and at least what the type holds. PTX ISA 9.0, 9.7.1.1."""
+    return _clipped(typed(a, True).astype(np.int64) + typed(b, True).astype(np.int64))
 
-    def run(a: Array, b: Array) -> Array:
-        return _clipped(typed(a, True).astype(np.int64) + negate * typed(b, True).astype(np.int64))
 
-    return run
+@executes("sub.sat")
+def saturated_difference(a: Array, b: Array) -> Array:
+    """sub.sat of s32: the difference, at most and at least what the type holds. PTX ISA 9.0, 9.7.1.2."""
+    return _clipped(typed(a, True).astype(np.int64) - typed(b, True).astype(np.int64))
 
 
 def _clipped(values: Array) -> Array:
@@ -238,8 +240,8 @@ def negate(a: Array) -> Array:
     return answer
 
 
-def _extreme(form: Form) -> Binary:
-    choose = np.minimum if form.name == "min" else np.maximum
+def _extreme(choose: Binary, form: Form) -> Binary:
+    """min and max of integers, of pairs of 16 bits too, and with .relu at least 0. PTX ISA 9.0, 9.7.1.12, 9.7.1.13."""
     relu = "relu" in form.qualifiers
 
     def run(a: Array, b: Array) -> Array:
@@ -252,8 +254,9 @@ def _extreme(form: Form) -> Binary:
 
 
 _INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64", "u16x2", "s16x2")
-for _name in ("min", "max"):
-    computes(*(f"{_name}.{kind}" for kind in _INTEGERS), f"{_name}.relu.s32", f"{_name}.relu.s16x2")(_extreme)
+for _name, _choose in (("min", np.minimum), ("max", np.maximum)):
+    _opcodes = (*(f"{_name}.{kind}" for kind in _INTEGERS), f"{_name}.relu.s32", f"{_name}.relu.s16x2")
+    computes(*_opcodes)(partial(_extreme, _choose))
 
 
 # Dot products

@@ -93,9 +93,11 @@ class Unsupported(_Placed):
 
     Attributes:
         reason: why not.
+        legal: what would be right; "" if that is not known.
     """
 
     reason: str
+    legal: str = ""
 
 
 Item = Operation | Branch | Switch | Exit | Trap | Unsupported

@@ -110,7 +110,7 @@ class _Linker:
         try:
             return Operation(instruction=self._decoded(flat), **place)
         except IsaError as error:
-            return Unsupported(reason=f"{error.reason}", **place)
+            return Unsupported(reason=error.reason, legal=error.legal, **place)
 
     def _target(self, label: str, flat: Flat) -> int:
         if label not in self.places:

@@ -14,6 +14,7 @@ import numpy as np
 
 from isa.errors import Error
 from isa.forms.record import Time
+from isa.forms.synchronisation import is_aligned
 from isa.ptx.instruction import Guard, Immediate
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dispatch import executor
@@ -187,7 +188,7 @@ def _step(item: Item) -> Step:
         case Trap():
             return _stopping(item, "the kernel stops itself here: 'trap'", "")
         case Unsupported():
-            return _stopping(item, item.reason, KNOWN)
+            return _stopping(item, item.reason, item.legal or KNOWN)
 
 
 def taken(run: Run, group: Group, guard: Guard | None) -> Lanes:
@@ -279,7 +280,7 @@ def _operation(item: Operation) -> Step:
     try:
         execute = executor(item.instruction)
     except Error as error:
-        return _stopping(item, error.reason, KNOWN)
+        return _stopping(item, error.reason, error.legal or KNOWN)
     return step_of(item, execute)
 
 
@@ -354,8 +355,7 @@ def _barrier(item: Operation) -> Step:
     """bar and barrier: the threads wait, or (arrive) do not."""
     instruction, form = item.instruction, item.instruction.form
     number, *rest = (reader(instruction[name]) for name in "ab" if name in instruction.by_role)
-    aligned = form.name.startswith("bar.") or "aligned" in form.qualifiers or form.name == "bar"
-    waits = "arrive" not in form.opcode.split(".")
+    aligned, waits = is_aligned(form), "arrive" not in form.opcode.split(".")
 
     def step(run: Run, group: Group, place: int) -> int:
         state, rows = run.state, len(run.threads.exists)

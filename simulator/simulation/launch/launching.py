@@ -16,7 +16,7 @@ from simulator.execute.launch_state import Dim
 from simulator.program.kernel import Kernel
 from simulator.simulation.launch.batches import Setup, execute, shared_storage
 from simulator.simulation.launch.interpreter import BUDGET
-from simulator.simulation.launch.place import checked
+from simulator.simulation.launch.place import SHARED_BYTES, checked
 from simulator.simulation.launch.report import LaunchReport, counted
 from simulator.state.device_memory import DeviceMemory
 from simulator.timing.config import Config, load_config
@@ -84,7 +84,8 @@ def prepare(
 ) -> Setup:
     """A launch that is ready to run: its geometry is checked, and the module's variables are placed."""
     config = load_config(options.config) if options.config is not None and options.config != "none" else None
-    geometry = checked(kernel, grid, block, options.cluster, options.dynamic_shared)
+    most_shared = config.sm.shared_bytes if config is not None else SHARED_BYTES
+    geometry = checked(kernel, grid, block, options.cluster, options.dynamic_shared, most_shared)
     for image in kernel.images:
         buffer = memory.place(
             image.name, len(image.data), image.address, storage=shared_storage(len(image.data)), constant=image.constant

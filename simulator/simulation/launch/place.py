@@ -11,6 +11,7 @@ from simulator.simulation.launch.errors import LaunchError
 GRID_LIMIT: Dim = (2**31 - 1, 65535, 65535)  # CUDA programming guide, "Compute Capabilities", all of 7.5 to 12.0
 BLOCK_LIMIT: Dim = (1024, 1024, 64)
 THREADS = 1024
+SHARED_BYTES = 232_448  # of a CTA: the most of any chip, that of compute capability 9.0 and 10.0
 CLUSTER = 16  # CTAs, of which more than 8 are not portable
 
 
@@ -23,8 +24,11 @@ def dim(given: int | Sequence[int], what: str) -> Dim:
     return x, y, z
 
 
-def checked(kernel: Kernel, grid: Dim, block: Dim, cluster: Dim, dynamic_shared: int) -> Geometry:
-    """The geometry of a launch; LaunchError for what no chip takes, or what the kernel says that it does not take."""
+def checked(
+    kernel: Kernel, grid: Dim, block: Dim, cluster: Dim, dynamic_shared: int, most_shared: int = SHARED_BYTES
+) -> Geometry:
+    """The geometry of a launch; LaunchError for what the chip does not take (`most_shared` bytes of shared memory a
+    CTA), or what the kernel says that it does not take."""
     for what, numbers, limit in (("grid", grid, GRID_LIMIT), ("block", block, BLOCK_LIMIT)):
         if any(number > most for number, most in zip(numbers, limit, strict=True)):
             raise LaunchError(f"{what} {numbers}", f"at most {limit}", rule="launch-geometry")
@@ -46,4 +50,8 @@ def checked(kernel: Kernel, grid: Dim, block: Dim, cluster: Dim, dynamic_shared:
             raise LaunchError(reason, f"at most {most}", rule="launch-geometry")
     if dynamic_shared < 0:
         raise LaunchError(f"{dynamic_shared} bytes of dynamic shared memory", "0 or more", rule="launch-geometry")
+    whole = kernel.dynamic_offset + dynamic_shared if dynamic_shared else kernel.shared_bytes
+    if whole > most_shared:
+        reason = f"{whole} bytes of shared memory a CTA ({dynamic_shared} of them dynamic)"
+        raise LaunchError(reason, f"at most {most_shared}", rule="launch-geometry")
     return geometry

@@ -56,8 +56,9 @@ def operand_text(role: Role, choose: Chooser, form: Form) -> str:
             return str(role.choices[0][choose(len(role.choices[0]))])
         case Shape.IMMEDIATE:
             return str(choose(role.limit or 256))
-        case Shape.SCALAR if role.packs and role.output and choose(2):
-            return f"{{%r{choose(200)}, %r{choose(200)}}}"
+        case Shape.SCALAR if role.packs and role.output and role.width > 16 and choose(2):
+            half = {64: "%r", 32: "%rs"}[role.width]
+            return f"{{{half}{choose(200)}, {half}{choose(200)}}}"
         case Shape.REGISTER | Shape.SCALAR:
             return register
         case Shape.REGISTER_OR_PAIR:
@@ -571,7 +572,7 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
         "»ldmatrix.sync.aligned.m8n8.shared.b16 {%r0}, [%r3];",
         ("lacks .x1 or .x2 or .x4", "x1.shared.b16"),
     ),
-    ("local load", None, "ld.»local.b32 %r0, [%r1];", ("'.local'", "ld.global.b32")),
+    ("no such space", None, "ld.»locale.b32 %r0, [%r1];", ("'.locale'", "ld.local.b32")),
     ("global load by 32 bits", None, "ld.global.b32 %r0, [»%r1];", ("operand address cannot be %r1", "%rd0")),
     (
         "copy fills more",
@@ -579,7 +580,7 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
         "»cp.async.ca.shared.global [%r0], [%rd0], 8, 9;",
         ("a copy of 8 bytes cannot fill 9", "0 to 8"),
     ),
-    ("load of 128 bits", None, "ld.shared.»b128 %r0, [%r1];", ("'.b128'", "ld.shared.")),
+    ("load of 128 bits", None, "ld.shared.b128 »%r0, [%r1];", ("a 32-bit register", ".b128")),
     ("barrier 16", None, "bar.sync »16;", ("operand a 16 is out of range", "0 to 15")),
     ("guard without register", None, "@»5 add.s32 %r0, %r1, %r2;", ("predicate", "@%p0")),
     ("guard alone", None, "@%p0 »", ("no instruction",)),

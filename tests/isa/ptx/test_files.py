@@ -85,7 +85,7 @@ $L__BB0_1: add.s32 %r1, %r1,
         (9, "mov.u32", False, False),
         (10, "add.s32", False, False),
         (13, "@%p1", True, False),
-        (14, "ld.param.u64", True, False),
+        (14, "ld.param.u64", False, False),
         (15, "ldmatrix.sync.aligned.m8n8.x3.shared.b16", False, True),
         (16, "ret;", True, False),
     ]

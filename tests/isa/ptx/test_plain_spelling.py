@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import sys
+from importlib import import_module
 
 import pytest
 
@@ -12,7 +12,7 @@ from isa.forms.table import plain_forms
 from tests.isa.ptx.test_decoder import FORMS, legal_text, mutated
 from tests.support.cases import alike, over
 
-decoder = sys.modules["isa.ptx.decoder"]
+decoder = import_module("isa.ptx.decoder")
 
 
 def verdict(text: str, ptx: str) -> object:

@@ -380,7 +380,7 @@ V2, V4 = "{%r0, %r1}", "{%r0, %r1, %r2, %r3}"
 BAD: list[tuple[str, str, tuple[str, ...]]] = [
     ("unknown instruction", f"{W1}.warp 0 {{\n  »foo.bar %r0;\n}}", ("unknown instruction 'foo'",)),
     ("second on the line", f"{W1}.warp 0 {{ mov.u32 %r0, 1; »movx.u32 %r0, 1; }}", ("unknown instruction 'movx'",)),
-    ("wrong qualifier", f"{W1}.warp 0 {{\n  ld.»local.b32 %r0, [%r1];\n}}", (".local", "ld.global")),
+    ("wrong qualifier", f"{W1}.warp 0 {{\n  ld.»locale.b32 %r0, [%r1];\n}}", (".locale", "ld.local.b32")),
     (
         "wrong register count",
         f"{W1}.warp 0 {{\n\t{MMA_SP} {V4}, »{V2}, {V4}, {V4}, %r9, 0;\n}}",

@@ -1,0 +1,164 @@
+"""Launches of PTX kernels: the bytes that an H100 or H200 gave, what goes wrong named with its line, and the same
+result however the CTAs are spread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import simulator
+from simulator.program.capture import CaptureError, read_capture
+from tests.support.cases import exhaustive, over
+from tests.support.paths import GOLDEN
+
+Tcsim = Callable[..., tuple[int, str, str]]
+LAUNCHES = GOLDEN / "launches"
+CAPTURED = sorted(path for path in LAUNCHES.glob("*.json") if json.loads(path.read_text())["data"])
+HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
+OPEN_BITS = {"ops_approx"}  # docs/kernels.md: approximate functions, to a distance
+MOST_ULP = 3
+
+
+def kernel(body: str, parameters: str = ".param .u64 D") -> simulator.Function:
+    text = (
+        f"{HEAD}.visible .entry k({parameters}) {{\n.reg .pred %p<8>; .reg .b32 %r<16>; .reg .b64 %rd<8>;\n{body}\n}}\n"
+    )
+    return simulator.Module(text).get_function("k")
+
+
+@over("path", CAPTURED, ids=lambda path: path.stem)
+def test_the_bytes_of_the_chip(path: Path) -> None:
+    report = simulator.launch(path, workers=1)
+    assert report.differences is not None
+    if path.stem not in OPEN_BITS:
+        assert not report.differences, "\n".join(map(str, report.differences))
+    counted = read_capture(path).counters.get("warp_instructions")
+    if counted:  # machine code has other instructions than PTX, but not many times as many
+        assert 0.2 * counted < report.warp_instructions < 5 * counted
+
+
+def test_many_processes_and_one_give_the_same() -> None:
+    path = LAUNCHES / "f16_ragged.json"
+    one, two = (simulator.launch(path, workers=workers) for workers in (1, 2))
+    assert one.as_dict() == two.as_dict()
+    assert all(np.array_equal(one.arrays[name], two.arrays[name]) for name in one.arrays)
+
+
+def test_arrays_are_written_in_place() -> None:
+    function = kernel(
+        "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.u32 %r1, %r2, %r3, %r1;"
+        "ld.param.u64 %rd1, [D]; ld.param.u32 %r2, [n];"
+        "setp.ge.u32 %p1, %r1, %r2; @%p1 ret; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd1, %rd1, %rd2;"
+        "ld.param.f32 %r3, [s]; ld.global.f32 %r4, [%rd1]; mul.f32 %r4, %r4, %r3; st.global.f32 [%rd1], %r4; ret;",
+        ".param .u64 D, .param .u32 n, .param .f32 s",
+    )
+    data = np.arange(300, dtype=np.float32)
+    report = function((10,), (32,), (data, 290, 0.5), config=None)
+    assert np.array_equal(data[:290], np.arange(290, dtype=np.float32) / 2)
+    assert np.array_equal(data[290:], np.arange(290, 300, dtype=np.float32))
+    assert report.arrays["D"] is data
+    assert report.instructions["mul.f32"] == 10
+
+
+WRONG = {
+    "out of bounds": (
+        "ld.param.u64 %rd1, [D];\nst.global.u32 [%rd1+128], %r1;\nret;",
+        r"line 7: .*CTA \(0, 0, 0\), warp 0.*'D'",
+    ),
+    "misaligned": ("ld.param.u64 %rd1, [D];\nld.global.u32 %r1, [%rd1+2];\nret;", "line 7: .*align"),
+    "endless": ("loop:\nbra loop;\nret;", "line 7: .*budget"),
+    "deadlock": ("setp.eq.u32 %p1, %r1, 0;\n@!%p1 ret;\nbar.sync 1, 64;\nret;", "line 8: .*deadlock"),
+    "trap": ("mov.u32 %r1, %tid.x;\ntrap;\nret;", "line 7: .*stops itself"),
+    "unknown instruction": ("mov.u64 %rd1, 0;\nmbarrier.inval.b64 [%rd1];\nret;", "line 7: .*mbarrier.inval"),
+}
+
+
+@over("case", sorted(WRONG))
+def test_what_goes_wrong_is_named(case: str) -> None:
+    body, message = WRONG[case]
+    with pytest.raises(simulator.LaunchError, match=f"(?s){message}"):
+        kernel(body)(1, 32, (np.zeros(32, np.uint32),), budget=10_000)
+
+
+@over(
+    "arguments, message",
+    [
+        (((1,), (32,), ()), "1 parameter"),
+        (((1,), (2048,), (np.zeros(4, np.uint8),)), "1024"),
+        (((1,), (0,), (np.zeros(4, np.uint8),)), "block"),
+        (((1,), (32,), (np.zeros((4, 4), np.uint8).T[1:],)), "contiguous"),
+        (((1,), (32,), ("text",)), "'D'"),
+        (((1,), (32,), (np.zeros(4, np.uint8),), 300_000), "shared"),
+    ],
+)
+def test_arguments_that_do_not_fit(arguments: tuple[object, ...], message: str) -> None:
+    grid, block, values, *shared = arguments
+    with pytest.raises(simulator.LaunchError, match=message):
+        kernel("ret;")(grid, block, values, shared_mem=shared[0] if shared else 0)  # type: ignore[arg-type]
+
+
+def test_threads_part_and_meet_again() -> None:
+    function = kernel(
+        "mov.u32 %r1, %laneid; and.b32 %r2, %r1, 3; mov.u32 %r3, 0; mov.u32 %r4, 0;"
+        "loop: add.u32 %r3, %r3, %r1; add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, %r2; @%p1 bra loop;"
+        "activemask.b32 %r5; vote.sync.ballot.b32 %r6, %p1, 0xffffffff; redux.sync.add.u32 %r7, %r3, 0xffffffff;"
+        "ld.param.u64 %rd1, [D]; mul.wide.u32 %rd2, %r1, 16; add.u64 %rd1, %rd1, %rd2;"
+        "st.global.v4.u32 [%rd1], {%r3, %r5, %r6, %r7}; ret;"
+    )
+    out = np.zeros((32, 4), np.uint32)
+    function(1, 32, (out,))
+    lane = np.arange(32)
+    turns = np.maximum(lane & 3, 1)
+    assert np.array_equal(out[:, 0], lane * turns)
+    assert (out[:, 1] == 0xFFFFFFFF).all()
+    assert not out[:, 2].any()
+    assert (out[:, 3] == (lane * turns).sum()).all()
+
+
+@exhaustive
+def test_the_ragged_launch_with_every_number_of_rows_in_lock_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    for rows in (1, 7, 64):
+        monkeypatch.setattr("simulator.simulation.launch.batches.ROWS", rows)
+        assert not simulator.launch(LAUNCHES / "f16_one_cta.json", workers=1).differences
+
+
+def test_a_capture_that_cannot_be_read(tmp_path: Path) -> None:
+    whole = json.loads((LAUNCHES / "direct_one_warp.json").read_text())
+    (tmp_path / whole["ptx"]).write_bytes((LAUNCHES / whole["ptx"]).read_bytes())
+    for change, message in (
+        ({"grid": [0, 1, 1]}, "grid"),
+        ({"params": [{"buffer": "nothing"}]}, "nothing"),
+        ({"ptx": "missing.ptx"}, "missing.ptx"),
+        ({"data": "missing.npz"}, "missing.npz"),
+    ):
+        path = tmp_path / "capture.json"
+        path.write_text(json.dumps({**whole, "data": None, **change}))
+        with pytest.raises(CaptureError, match=message):
+            simulator.launch(path)
+
+
+def test_launch_on_the_command_line(tcsim: Tcsim, tmp_path: Path) -> None:
+    code, out, err = tcsim("launch", str(LAUNCHES / "direct_one_warp.json"))
+    assert code == 0
+    assert "every byte as in the capture" in out
+    source = tmp_path / "scale.ptx"
+    source.write_text(
+        f"{HEAD}.visible .entry scale(.param .u64 A, .param .u64 D) {{\n.reg .b32 %r<4>; .reg .b64 %rd<6>;\n"
+        "mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, 4; ld.param.u64 %rd2, [A]; ld.param.u64 %rd3, [D];\n"
+        "add.u64 %rd2, %rd2, %rd1; add.u64 %rd3, %rd3, %rd1; ld.global.f32 %r2, [%rd2]; add.f32 %r2, %r2, %r2;\n"
+        "st.global.f32 [%rd3], %r2; ret;\n}\n"
+    )
+    np.save(tmp_path / "a.npy", np.arange(32, dtype=np.float32))
+    given = ("launch", str(source), "--grid", "1", "--block", "32", "--arg", f"A={tmp_path / 'a.npy'}")
+    code, out, err = tcsim(*given, "--arg", "D=out:float32:32", "--output", str(tmp_path / "d.npz"))
+    assert code == 0, err
+    assert np.array_equal(np.load(tmp_path / "d.npz")["D"], 2 * np.arange(32, dtype=np.float32))
+    code, out, err = tcsim(*given, "--arg", "D=out:float32:16", "--output", str(tmp_path / "e.npz"))
+    assert code == 2
+    assert "'D'" in err
+    assert "line 8" in err
+    assert not (tmp_path / "e.npz").exists()
