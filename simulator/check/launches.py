@@ -95,17 +95,28 @@ class LaunchCheck:
         if not self.findings:
             return f"{self.name}: clean ({checked} of {self.kernel})\n"
         lines = []
-        for finding in self.findings:
-            place = f"line {finding.line}" + (f" ({finding.source})" if finding.source else "")
-            times = f", {finding.count} times" if finding.count > 1 else ""
-            lines.append(f"{self.name}: {place}: {finding.rule}: {finding.what}{times}")
-            if finding.instruction:
-                lines.append(f"  at    {finding.instruction}")
-            if finding.thread:
-                lines.append(f"  by    {finding.thread}")
-            lines += [f"  fix   {finding.fix}", ""] if finding.fix else [""]
+        for first, *others in self._alike():
+            place = f"line {first.line}" + (f" ({first.source})" if first.source else "")
+            times = f", {first.count} times" if first.count > 1 and first.rule != "wrong-result" else ""
+            lines.append(f"{self.name}: {place}: {first.rule}: {first.what}{times}")
+            if first.instruction:
+                lines.append(f"  at    {first.instruction}")
+            if others:
+                more = ", ".join(str(each.line) for each in others)
+                lines.append(f"  also  line{'s' if len(others) > 1 else ''} {more}, from the same line of the source")
+            if first.thread:
+                lines.append(f"  by    {first.thread}")
+            lines += [f"  fix   {first.fix}", ""] if first.fix else [""]
         count = len(self.findings)
         return "\n".join([*lines, f"{count} finding{'s' if count > 1 else ''} in {checked} of {self.kernel}", ""])
+
+    def _alike(self) -> list[list[LaunchFinding]]:
+        """The findings, those together that break the same rule on the same line of the source."""
+        groups: dict[object, list[LaunchFinding]] = {}
+        for finding in self.findings:
+            alike = (finding.rule, finding.source, finding.fix) if finding.source else id(finding)
+            groups.setdefault(alike, []).append(finding)
+        return list(groups.values())
 
     def json(self) -> str:
         """One object; `findings` has one row each."""
