@@ -111,7 +111,7 @@ def reaches(successors: list[tuple[int, ...]], start: int, without: int = -1) ->
     return seen
 
 
-@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 3000), marks=exhaustive)])
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 600), marks=exhaustive)])
 def test_threads_meet_behind_both_sides_of_a_branch(seeds: range) -> None:
     """The first block that every way from a branch to the end passes (its immediate post-dominator, found by leaving
     blocks out) comes after all blocks on these ways, unless these are in a loop with it."""
@@ -129,8 +129,8 @@ def test_threads_meet_behind_both_sides_of_a_branch(seeds: range) -> None:
                 continue
             for meeting in live - {block}:
                 between = reaches(successors, block, without=meeting)
-                if between & ends or meeting not in reaches(successors, block):
-                    continue
+                if between & ends or any(meeting not in reaches(successors, each) for each in between):
+                    continue  # some way ends elsewhere, or never
                 back = reaches(successors, meeting)
                 assert all(position[each] < position[meeting] for each in between if each not in back), (seed, block)
 
