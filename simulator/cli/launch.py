@@ -16,6 +16,7 @@ from simulator.cli.config_option import add_set, choose_config
 
 if TYPE_CHECKING:
     from simulator.simulation.launch.report import LaunchReport
+    from simulator.simulation.launch.timing import LaunchTiming
 
 DESCRIPTION = """\
 Runs a kernel as the chip runs it, bit for bit: PTX as nvcc, Triton or CUTLASS print it (mma, mma.sp, ldmatrix,
@@ -56,13 +57,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--arg", action="append", default=[], metavar="VALUE", help="an argument of the kernel, see below"
     )
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays that the kernel may have written")
-    parser.add_argument("--config", help="the chip whose arithmetic is used (default: that of the module's target)")
+    parser.add_argument(
+        "--config", help="the chip whose time is told and whose arithmetic is used (default: values alone)"
+    )
     add_set(parser)
     parser.add_argument(
         "--arithmetic", choices=("chip", "exact"), default="chip", help="chip: its own bits; exact: sums"
     )
     parser.add_argument(
         "--undefined", choices=POLICIES, default="hardware", help="what to do about undefined behaviour"
+    )
+    parser.add_argument("--cold", action="store_true", help="for the time: data begin in device memory, not in L2")
+    parser.add_argument(
+        "--registers", type=positive, metavar="N", help="of a thread, as ptxas -v prints (default: estimated)"
     )
     parser.add_argument(
         "--budget", type=positive, metavar="N", help="warp instructions after which it is given up (default 2e10)"
@@ -93,6 +100,7 @@ def _launch(options: argparse.Namespace) -> tuple[str, int]:
     if options.config is not None or options.overrides:
         choose_config(options)
     how = {"arithmetic": options.arithmetic, "undefined": options.undefined, "workers": options.workers or 0}
+    how |= {"cold": options.cold, "registers": options.registers}
     if options.budget:
         how["budget"] = options.budget
     report = _captured(options, how) if options.source.endswith(".json") else _called(options, how)
@@ -177,6 +185,23 @@ def _as_dict(report: LaunchReport) -> dict[str, Any]:
     return report.as_dict() | {"differences": [str(each) for each in report.differences or ()]}
 
 
+def _time(timing: LaunchTiming) -> list[str]:
+    """The lines about time."""
+    placement, whole = timing.placement, max(sum(timing.stalls.values()), 1)
+    lines = [
+        f"time on             {timing.config}: {timing.cycles:,} cycles, {timing.time_us:.3f} us at the config's clock",
+        (
+            f"CTAs of an SM       {placement.resident} at a time, limited by {placement.limit} "
+            f"({placement.registers} registers a thread); {timing.active_warps} warps"
+        ),
+        f"throughput          {timing.throughput:.1f} FMA/clk/SM, tensor pipes busy {100 * timing.tensor_busy:.1f} %",
+        f"machine code        about {timing.machine_instructions:,} warp instructions",
+    ]
+    worst = sorted(timing.stalls.items(), key=lambda pair: -pair[1])[:6]
+    lines.append("cycles of warps     " + ", ".join(f"{cause} {100 * count / whole:.0f} %" for cause, count in worst))
+    return lines
+
+
 def _text(report: LaunchReport) -> str:
     grid, block = (" x ".join(str(n) for n in dims) for dims in (report.grid, report.block))
     name = report.kernel if len(report.kernel) <= 72 else report.kernel[:69] + "..."
@@ -190,6 +215,8 @@ def _text(report: LaunchReport) -> str:
         lines.append(
             f"matrix instructions {report.tensor_instructions:,} ({report.fma:,} multiply-adds, pruned ones too)"
         )
+    if report.timing is not None:
+        lines += _time(report.timing)
     most = list(report.instructions.items())[:8]
     lines += [f"  {count:>14,}  {opcode}" for opcode, count in most]
     if len(report.instructions) > len(most):

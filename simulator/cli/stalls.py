@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from simulator.cli.answer import answer
+from simulator.cli.answer import UnreadableError, answer
 from simulator.cli.config_option import add_config, choose_config
 
 DESCRIPTION = """\
@@ -21,13 +21,18 @@ examples:
   tcsim stalls digits/f16                          every line, in the order of the trace
   tcsim stalls digits/f16 --worst 10               the lines that take most of the warps' time
   tcsim stalls digits/f16 --by warp --format csv
+  tcsim stalls capture.json --worst 10             of a captured launch, by lines of its PTX (docs/kernels.md)
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `tcsim stalls` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.add_argument("trace", metavar="TRACE", help="a file, or the name of a trace that comes with tcsim")
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="a file, the name of a trace that comes with tcsim, or a captured launch: NAME.json",
+    )
     add_config(parser)
     parser.add_argument(
         "--by", choices=("line", "warp", "sub-core", "sm"), default="line", help="what the rows are for (default line)"
@@ -48,6 +53,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _stalls(options: argparse.Namespace) -> str:
+    if str(options.trace).endswith(".json"):
+        return _of_launch(options)
     from simulator.simulation.run import run
     from simulator.views.timeline import Timeline
 
@@ -56,3 +63,16 @@ def _stalls(options: argparse.Namespace) -> str:
     run(options.trace, options.config, arithmetic="none", timeline=timeline)
     stalls = timeline.stalls
     return {"table": stalls.table, "json": stalls.json, "csv": stalls.csv}[options.format](options.by, options.worst)
+
+
+def _of_launch(options: argparse.Namespace) -> str:
+    """The table of a captured launch."""
+    from simulator.simulation.launch.captured import launch
+
+    if options.by != "line":
+        raise UnreadableError(f"--by {options.by} with a captured launch", "--by line")
+    choose_config(options)
+    stalls = launch(options.trace, options.config, stalls=True, workers=1).stalls
+    if stalls is None:
+        raise UnreadableError("a captured launch without a config", "--config h100_sxm")
+    return {"table": stalls.table, "json": stalls.json, "csv": stalls.csv}[options.format](options.worst)

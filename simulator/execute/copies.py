@@ -19,7 +19,7 @@ from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, Fact, Fe
 from simulator.execute.memory import filled, loader, raced, region, storer, write_some
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
-from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES, touched
+from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES, places, touched
 from simulator.state.mbarrier import joined
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError, Addresses, wavefronts
@@ -66,7 +66,8 @@ def fetched(
         return ()
     lines, sectors = (touched(where, size, unit, machine.active).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
     taken = [0] * len(where) if written is None else written.tolist()
-    return tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, taken, strict=True))
+    named = places(where, SECTOR_BYTES, machine.active) if machine.names_sectors else [()] * len(where)
+    return tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, taken, named, strict=True))
 
 
 @prepares("cp.async.ca", "cp.async.cg")

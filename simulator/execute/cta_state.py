@@ -63,6 +63,7 @@ class CtaState:
         wants_accesses: whether one of them wants to know which memory is accessed.
         memory: global memory, one for all CTAs.
         timed: whether executors say how long an access keeps shared memory busy.
+        names_sectors: whether they also say which sectors of global memory it touches.
         carries: whether accumulators go from one matrix instruction to the next exactly, which `CarryingRegisters` and
             the arithmetic "exact" are for.
         checked: whether races in shared memory, and bytes there that a copy is about to write, are looked for.
@@ -88,6 +89,7 @@ class CtaState:
     wants_accesses: bool = False
     memory: GlobalMemory = field(default_factory=GlobalMemory)
     timed: bool = True
+    names_sectors: bool = False
     carries: bool = False
     checked: bool = True
 

@@ -182,12 +182,14 @@ class FetchFacts:
         kind: "load", "store", "copy" (cp.async.cg) or "cached copy" (cp.async.ca).
         lines, sectors: cache lines of 128 bytes and sectors of 32 that its lanes touch.
         wavefronts: of a copy, what it takes of shared memory when it arrives.
+        where: the numbers of the sectors, where the L1 cache is modelled (launches of kernels); else empty.
     """
 
     kind: str
     lines: int
     sectors: int
     wavefronts: int = 0
+    where: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

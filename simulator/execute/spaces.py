@@ -116,6 +116,15 @@ READ: dict[str, Read] = {
 WRITE: dict[str, Write] = {"global": _write_global, "shared": _write_shared, "local": _write_local}
 
 
+def _spread(space: str, where: Addresses, warps: Warps) -> Addresses:
+    """Where bytes lie that an instruction accesses. The same word of the local memories of a warp's threads lies
+    together, so that they make one line."""
+    if space != "local":
+        return where
+    lanes = np.arange(WARP_SIZE, dtype=np.int64)
+    return LOCAL + (warps[:, None].astype(np.int64) << 24) + where // 4 * 4 * WARP_SIZE + lanes * 4 + where % 4
+
+
 @prepares("ld", "ldu")
 def load_anywhere(instruction: Instruction, form: Form) -> Executor:
     """ld of any space, ldu. PTX ISA 9.0, 9.7.9.8 to 9.7.9.10."""
@@ -130,7 +139,7 @@ def load_anywhere(instruction: Instruction, form: Form) -> Executor:
         state = launched(machine, form)
         where = read_addresses(machine, warps)
         write(machine, warps, read(state, where, size, warps))
-        return Outcome(facts=fetched(machine, "load", where, size)) if machine.timed else NOTHING
+        return Outcome(facts=fetched(machine, "load", _spread(space, where, warps), size)) if machine.timed else NOTHING
 
     return run
 
@@ -170,7 +179,9 @@ def store_anywhere(instruction: Instruction, form: Form) -> Executor:
             writing(state, where, data, warps)
         else:
             _write_generic(state, where, data, warps)
-        return Outcome(facts=fetched(machine, "store", where, size)) if machine.timed else NOTHING
+        return (
+            Outcome(facts=fetched(machine, "store", _spread(space, where, warps), size)) if machine.timed else NOTHING
+        )
 
     return run
 

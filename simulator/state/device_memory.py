@@ -93,6 +93,15 @@ class DeviceMemory(GlobalMemory):
         self._starts = np.array([each.address for each in self.buffers], np.int64)
         return buffer
 
+    def copied(self) -> DeviceMemory:
+        """The same buffers with the same bytes, to be written without harm."""
+        other = DeviceMemory()
+        for buffer in self.buffers:
+            other.place(
+                buffer.name, buffer.size, buffer.address, storage=buffer.storage.copy(), constant=buffer.constant
+            )
+        return other
+
     def __getitem__(self, name: str) -> Buffer:
         for buffer in self.buffers:
             if buffer.name == name:

@@ -75,6 +75,14 @@ def touched(addresses: Addresses, width: int, unit: int, active: Lanes | None = 
     return counts
 
 
+def places(addresses: Addresses, unit: int, active: Lanes | None = None) -> list[tuple[int, ...]]:
+    """The numbers of the units (lines or sectors) that the lanes of each warp touch, ascending; as `touched` counts
+    them."""
+    numbers = addresses // unit
+    rows = numbers if active is None else [row[lanes] for row, lanes in zip(numbers, active, strict=True)]
+    return [tuple(np.unique(row).tolist()) for row in rows]
+
+
 @dataclass
 class Copies:
     """The groups of cp.async of a CTA's warps, and the bytes of shared memory that they are about to write.

@@ -38,8 +38,8 @@ def compile_code(code: Code, config: Config, costs: Costs | None = None, facts: 
         if isinstance(item, LoopEnd):
             items.append(TimedLoop(item.start, item.count, item.depth, item.loop, unread(items[item.start :])))
         else:
-            items.append(_timed(item, config))
-    _pipes(items, config)
+            items.append(timed_operation(item, config))
+    mark_pipes(items, config)
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
     timed = TimedCode(code.warps, items, nesting(items), ends)
     if costs or facts:
@@ -72,7 +72,7 @@ def bind(code: TimedCode, config: Config, costs: Costs, facts: Facts) -> None:
             item.costs = dict(costs.get(place, {}))
 
 
-def _timed(op: Operation, config: Config) -> TimedOperation:
+def timed_operation(op: Operation, config: Config) -> TimedOperation:
     form, time = op.instruction.form, op.instruction.form.time
     if form.asynchronous or time is Time.CLUSTER_BARRIER:
         _check_asynchronous(op, form, config)
@@ -111,7 +111,7 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
     )
 
 
-def _pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
+def mark_pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
     """Marks the integer instructions that wait for the other integer pipe: ptxas lets additions alternate between
     both."""
     multiplies: dict[int, bool] = {}  # by the register that an integer instruction wrote last, whether in that pipe

@@ -181,6 +181,7 @@ def simulate(
     ctas: int = 1,
     sms: int = 1,
     observer: TimingObserver | None = None,
+    cold: bool = False,
 ) -> Timing:
     """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on
     an SM each.
@@ -191,10 +192,13 @@ def simulate(
         ctas: 2 for a pair of CTAs; warp w of CTA c is c * warps + w in `codes`.
         sms: SMs of the chip that do the same at the same time and share L2.
         observer: is told about each issue and each unit.
+        cold: whether lines that come for the first time come from device memory, and not from L2.
 
     Raises:
         DeadlockError: warps are unfinished and nothing is left to happen.
     """
     ahead = observer is None and compiled.available()
     sm = Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
+    if cold and sm.memory is not None and config.hbm is not None:
+        sm.memory.device_latency = config.hbm.latency
     return Engine(sm, ahead).run()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from isa.forms.record import Unit
 from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
-from simulator.state.global_memory import LINE_BYTES
+from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.events import LANDING, At
 from simulator.timing.machine import Machine
@@ -28,6 +28,8 @@ from simulator.timing.pipes import Pipes
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.warp import Warp
 
+_CACHED = ("load", "cached copy")  # what L1 keeps
+_PAGE_LINES = 32  # lines of 4 KB, which lie in one half of L2
 _BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
 
 
@@ -72,6 +74,12 @@ class Groups:
     allowed: int = 0
 
 
+def _far(line: int) -> bool:
+    """Whether a line's home is the far half of L2: half of the pages of 4 KB are. Which ones is not published; the sum
+    of the bits of the page's number stands for it."""
+    return bool(((line // _PAGE_LINES) >> 1).bit_count() & 1)
+
+
 class GlobalMemory:
     """The path of each SM to L2, and the data that are under way on it."""
 
@@ -98,6 +106,9 @@ class GlobalMemory:
             machine.warps
         )  # when the next access of each warp to global memory may begin to pass the pipe
         self.out = [0] * len(machine.warps)  # when the last of each warp had asked for its last line
+        self.lines: list[dict[int, int]] = [{} for _ in range(machine.ctas)]  # sectors in L1, and since when
+        self.touched: set[int] = set()  # lines that have come before
+        self.device_latency = 0  # of lines that come for the first time, where L2 begins empty
         self.flights: dict[At, Flight] = {}  # by when they arrive
 
     @property
@@ -130,6 +141,8 @@ class GlobalMemory:
         cycles = fact.lines * rules.line_cycles
         if fact.kind == "cached copy":
             cycles = max(cycles, rules.cached_cycles)
+        if fact.where and fact.kind != "store":
+            return self.located(core, warp, operation, fact, now)
         begin = self.send(core, warp, operation, cycles, now)
         if fact.kind == "store":
             start = max(begin, self.store_free[cta])
@@ -138,7 +151,12 @@ class GlobalMemory:
             warp.access = max(warp.access, start)
             return self.store_free[cta] - now
         arrival = self.share(cta, begin + (rules.copy_latency if copies else rules.latency), fact.sectors * 32)
-        if not copies:
+        return self.arrive(warp, operation, fact, arrival, now)
+
+    def arrive(self, warp: Warp, operation: TimedOperation, fact: FetchFacts, arrival: int, now: int) -> int:
+        """Lets what was fetched come to its registers, or to shared memory, in a later cycle; returns the cycles until
+        its registers are written."""
+        if fact.kind == "load":
             for register in operation.writes:
                 warp.ready[register] = arrival
             return arrival - now
@@ -146,6 +164,35 @@ class GlobalMemory:
         group.missing += 1
         self.fly(arrival, Flight(warp, fact.wavefronts, group))
         return 1
+
+    def located(self, core: Pipes, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
+        """Issues a load or a copy whose sectors are known: what L1 has, or what is on its way there, is not fetched
+        again."""
+        rules, cta, kept = self.memory, warp.cta, self.lines[warp.cta]
+        missing, later = fact.where, 0
+        if fact.kind in _CACHED:
+            missing = tuple(sector for sector in fact.where if sector not in kept)
+            later = max((kept[sector] for sector in fact.where if sector in kept), default=0)
+        lines = {sector * SECTOR_BYTES // LINE_BYTES for sector in missing}
+        cycles = len(lines) * rules.line_cycles
+        if fact.kind == "cached copy":
+            cycles = max(cycles, rules.cached_cycles)
+        begin = self.send(core, warp, operation, cycles, now)
+        arrival = max(begin + rules.l1_latency, later)
+        if missing:
+            latency = (rules.latency if fact.kind == "load" else rules.copy_latency) + self.further(lines)
+            arrival = max(arrival, self.share(cta, begin + latency, len(missing) * SECTOR_BYTES))
+            if fact.kind in _CACHED:
+                kept.update(dict.fromkeys(missing, arrival))
+        return self.arrive(warp, operation, fact, arrival, now)
+
+    def further(self, lines: set[int]) -> int:
+        """Cycles that lines take beyond those of L2's near half: the first time from the far half, or from device
+        memory."""
+        new = lines - self.touched
+        self.touched |= new
+        far = any(_far(line) for line in new)
+        return self.memory.far_latency * far + (self.device_latency if new else 0)
 
     def send(self, core: Pipes, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
         """Takes the sub-core's port, for a while the pipe to shared memory, then the path; returns when the last line

@@ -27,6 +27,8 @@ class Memory:
         bulk_latency: cycles from a cp.async.bulk until its first bytes are at shared memory.
         bulk_bytes: bytes in a cycle that bulk copies bring.
         bulk_cycles: cycles until the thread that issued a cp.async.bulk issues again.
+        l1_latency: cycles from a load that finds its line in L1 until an instruction that needs the value can issue.
+        far_latency: cycles that a line takes longer the first time, if its home is the far half of L2.
     """
 
     latency: Cycles
@@ -40,6 +42,8 @@ class Memory:
     bulk_latency: Cycles
     bulk_bytes: BytesPerCycle
     bulk_cycles: Cycles
+    l1_latency: Delay = 0
+    far_latency: Delay = 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,11 @@ class Launch:
     Attributes:
         overhead_ns: nanoseconds that a kernel takes beyond the time from its first CTA's begin to the last one's end.
         cta_cycles: cycles from the last instruction of a CTA to the first of the CTA that takes its place on the SM.
+        start_cycles: cycles in which the SM is busy with a kernel that does nothing.
+        fetch_cycles: cycles until a line of 128 bytes of machine code is there that has not been executed before.
     """
 
     overhead_ns: Annotated[int, Between(1, 1_000_000_000, "ns")]
     cta_cycles: Delay
+    start_cycles: Delay = 0
+    fetch_cycles: Delay = 0

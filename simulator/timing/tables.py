@@ -47,6 +47,7 @@ class Sm:
         tensor_pipes: tensor pipes of a sub-core; the one that is free first takes the next matrix instruction.
         metadata_cycles: cycles for which a sparse matrix instruction takes the sub-core's path of metadata, which all
             its tensor pipes share; 0: never in the way.
+        ctas: CTAs that an SM holds at a time.
     """
 
     sub_cores: Annotated[int, Between(1, 16)]
@@ -55,6 +56,7 @@ class Sm:
     shared_bytes: Annotated[int, Between(1, 4_194_304, "bytes")]
     tensor_pipes: Annotated[int, Between(1, 16)] = 1
     metadata_cycles: Delay = 0
+    ctas: Annotated[int, Between(1, 64)] = 32
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ class Alu:
         change_latency: cycles more where the result comes from the other of the two integer pipes (the one that
             multiplies, and the rest).
         interval: cycles between two issues on one sub-core.
+        predicate_latency: cycles from a comparison until an instruction or a branch behind its predicate can issue.
     """
 
     latency: Cycles
@@ -165,6 +168,7 @@ class Alu:
     address_latency: Cycles
     change_latency: Delay
     interval: Cycles
+    predicate_latency: Delay = 0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -121,11 +121,17 @@ def batches(setup: Setup, ctas: NDArray[np.int64] | None = None) -> list[NDArray
     return [ctas[first : first + size] for first in range(0, len(ctas), size)]
 
 
-def execute(setup: Setup, workers: int = 1, recorded: NDArray[np.int64] | None = None) -> Executed:
+def record(setup: Setup, ctas: NDArray[np.int64]) -> list[Recording]:
+    """What the warps of some CTAs do, int64 [CTA]. They run on a copy of memory: what a launch computes does not depend
+    on whether its time is asked for."""
+    copied = replace(setup, memory=setup.memory.copied())
+    return _in_turn(copied, prepared(setup.kernel), batches(setup, ctas), record=True).recordings
+
+
+def execute(setup: Setup, workers: int = 1) -> Executed:
     """Runs all CTAs of a launch.
 
     Args:
-        recorded: int64 [CTA]: those that are recorded; they run first.
         workers: processes. More than one only where processes can be forked, and where the kernel has no atomic
             operations on global memory, whose order would not be that of one process.
 
@@ -133,14 +139,10 @@ def execute(setup: Setup, workers: int = 1, recorded: NDArray[np.int64] | None =
         LaunchError: as `Run.run`.
     """
     code = prepared(setup.kernel)
-    first = np.zeros(0, np.int64) if recorded is None else recorded
-    total = _in_turn(setup, code, batches(setup, first), record=True)
-    portions = batches(setup, np.setdiff1d(np.arange(setup.geometry.ctas), first))
+    portions = batches(setup)
     if workers > 1 and len(portions) > 1 and may_part(setup.kernel):
-        total.add(_in_processes(setup, code, portions, min(workers, len(portions))))
-    else:
-        total.add(_in_turn(setup, code, portions))
-    return total
+        return _in_processes(setup, code, portions, min(workers, len(portions)))
+    return _in_turn(setup, code, portions)
 
 
 def _in_turn(setup: Setup, code: Code, portions: list[NDArray[np.int64]], record: bool = False) -> Executed:
@@ -148,6 +150,7 @@ def _in_turn(setup: Setup, code: Code, portions: list[NDArray[np.int64]], record
     budget = setup.budget
     for ctas in portions:
         state = setup.state(ctas, timed=record)
+        state.names_sectors = record
         recorder = Recorder(state.batch.rows) if record else None
         run = Run(code, state, budget, recorder)
         run.run()

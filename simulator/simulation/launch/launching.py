@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,13 @@ from isa.errors import POLICIES
 from isa.targets import parse_target
 from simulator.errors import check_option
 from simulator.execute.launch_state import Dim
-from simulator.program.kernel import Kernel
-from simulator.simulation.launch.batches import Setup, execute, shared_storage
+from simulator.program.kernel import Kernel, link
+from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
 from simulator.simulation.launch.interpreter import BUDGET
 from simulator.simulation.launch.place import SHARED_BYTES, checked
 from simulator.simulation.launch.report import LaunchReport, counted
+from simulator.simulation.launch.stalls import LineObserver, stalls_of
+from simulator.simulation.launch.timing import placed_on_sm, time_of
 from simulator.state.device_memory import DeviceMemory
 from simulator.timing.config import Config, load_config
 
@@ -37,6 +39,9 @@ class Options:
         undefined: "hardware" or "raise".
         budget: warp instructions after which the launch is given up.
         workers: processes; 0: as many as there are cores.
+        cold: whether, for the time, all data begin in device memory and not in L2.
+        registers: of a thread, as ptxas -v prints; None: estimated.
+        stalls: whether cycles are counted line by line.
     """
 
     config: str | Path | Config | None = None
@@ -47,6 +52,9 @@ class Options:
     undefined: str = "hardware"
     budget: int = BUDGET
     workers: int = 0
+    cold: bool = False
+    registers: int | None = None
+    stalls: bool = False
 
 
 def run_launch(
@@ -62,8 +70,17 @@ def run_launch(
     check_option("undefined", options.undefined, POLICIES)
     setup = prepare(kernel, grid, block, memory, params, options)
     workers = options.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    config = _config(options)
+    numbered = replace(setup, kernel=link(kernel.module, kernel.name, allocate=False)) if config is not None else setup
+    placement = placed_on_sm(numbered, config, options.registers) if config is not None else None
+    recordings = record(setup, placement.ctas) if placement is not None else []
     executed = execute(setup, workers)
     opcodes, tensor, fma = counted(kernel, executed)
+    timing, stalls, observer = None, None, LineObserver() if options.stalls else None
+    if config is not None and placement is not None:
+        timing = time_of(numbered, config, recordings, placement, fma, observer=observer, cold=options.cold)
+    if timing is not None and observer is not None:
+        stalls = stalls_of(numbered.kernel, timing.cycles, observer)
     return LaunchReport(
         kernel=kernel.name,
         grid=grid,
@@ -76,14 +93,20 @@ def run_launch(
         undefined=executed.undefined,
         target=str(setup.target),
         executions=executed.counts,
+        timing=timing,
+        stalls=stalls,
     )
+
+
+def _config(options: Options) -> Config | None:
+    return load_config(options.config) if options.config is not None and options.config != "none" else None
 
 
 def prepare(
     kernel: Kernel, grid: Dim, block: Dim, memory: DeviceMemory, params: NDArray[np.uint8], options: Options
 ) -> Setup:
     """A launch that is ready to run: its geometry is checked, and the module's variables are placed."""
-    config = load_config(options.config) if options.config is not None and options.config != "none" else None
+    config = _config(options)
     most_shared = config.sm.shared_bytes if config is not None else SHARED_BYTES
     geometry = checked(kernel, grid, block, options.cluster, options.dynamic_shared, most_shared)
     for image in kernel.images:
@@ -102,5 +125,5 @@ def prepare(
         arithmetic=options.arithmetic,
         undefined=options.undefined,
         budget=options.budget,
-        sms=getattr(config, "sms", 1) if config is not None else 1,
+        sms=config.chip.sms if config is not None else 1,
     )

@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.execute.cta_state import Outcome
-from simulator.execute.dynamic_info import Fact
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
-
-
-class Step(NamedTuple):
-    """One execution of an item by a warp.
-
-    Attributes:
-        place: of the item in the kernel.
-        lanes: how many threads of the warp stood there (a guard may have let fewer act).
-        wavefronts: cycles that it kept shared memory busy.
-        fact: what else its time depends on; None for nothing.
-    """
-
-    place: int
-    lanes: int
-    wavefronts: int
-    fact: Fact | None
+from simulator.timing.kernel.replay import Executed
 
 
 @dataclass(frozen=True)
@@ -39,7 +22,7 @@ class Recording:
     """
 
     cta: int
-    steps: list[list[Step]]
+    steps: list[list[Executed]]
 
     @property
     def warp_instructions(self) -> int:
@@ -51,14 +34,14 @@ class Recorder:
     """Notes every item that the rows of a batch execute; given to `Run` as `note`."""
 
     def __init__(self, rows: int) -> None:
-        self.steps: list[list[Step]] = [[] for _ in range(rows)]
+        self.steps: list[list[Executed]] = [[] for _ in range(rows)]
 
     def __call__(self, place: int, rows: Warps, lanes: Lanes | None, outcome: Outcome) -> None:
         counts = [WARP_SIZE] * len(rows) if lanes is None else lanes.sum(axis=1).tolist()
         waves = [0] * len(rows) if outcome.wavefronts is None else outcome.wavefronts.tolist()
         facts = outcome.facts or (None,) * len(rows)
         for row, count, wave, fact in zip(rows.tolist(), counts, waves, facts, strict=True):
-            self.steps[row].append(Step(place, count, wave, fact))
+            self.steps[row].append(Executed(place, count, wave, fact))
 
     def recordings(self, ctas: NDArray[np.int64], warps: int) -> list[Recording]:
         """The recordings of a batch of these CTAs, of `warps` warps each."""

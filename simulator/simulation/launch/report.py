@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.batches import Executed
+from simulator.simulation.launch.stalls import LaunchStalls
+from simulator.simulation.launch.timing import LaunchTiming
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class LaunchReport:
         undefined: how often each case that PTX leaves undefined occurred.
         target: whose arithmetic was used.
         executions: by place, how often a warp executed the item.
+        timing: how long it takes on the config's chip; None if no config was given.
+        stalls: where its cycles went, line by line; None if that was not asked for.
         differences: where buffers are not what the capture says; None if there was no capture.
     """
 
@@ -69,6 +73,8 @@ class LaunchReport:
     undefined: Counter[str]
     target: str
     executions: NDArray[np.int64] = field(repr=False)
+    timing: LaunchTiming | None = None
+    stalls: LaunchStalls | None = None
     differences: tuple[Difference, ...] | None = None
 
     def with_arrays(
@@ -76,6 +82,11 @@ class LaunchReport:
     ) -> LaunchReport:
         """The same report with these arrays, and how they differ from what a capture says."""
         return replace(self, arrays=arrays, differences=differences)
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles in which the SM with most CTAs is busy; None without a config."""
+        return self.timing.cycles if self.timing is not None else None
 
     def as_dict(self) -> dict[str, Any]:
         """The report without its arrays, for JSON."""
@@ -89,7 +100,7 @@ class LaunchReport:
             "fma": self.fma,
             "instructions": dict(self.instructions),
             "undefined": dict(self.undefined),
-        }
+        } | (self.timing.as_dict() if self.timing is not None else {})
 
 
 def counted(kernel: Kernel, executed: Executed) -> tuple[dict[str, int], int, int]:

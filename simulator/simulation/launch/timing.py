@@ -1,0 +1,214 @@
+"""The time of a launch: one SM, the one with most CTAs, executes what its warps did, in the order in which a compiler
+would have written it.
+
+CTAs go to SMs in turn, one more on each as long as there is room; what is left follows when others end. SMs do the same
+at the same time and share L2. docs/kernels.md says what was measured and how far it is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.program.kernel import Kernel
+from simulator.simulation.launch.batches import Setup
+from simulator.simulation.launch.errors import LaunchError
+from simulator.simulation.launch.recording import Recording
+from simulator.timing.config import Config
+from simulator.timing.engine import simulate
+from simulator.timing.kernel.machine import MachineCode, machine_code
+from simulator.timing.kernel.replay import Replay, Resident, segments
+from simulator.timing.model import StallReason
+from simulator.timing.observer import TimingObserver
+from simulator.timing.result import Timing
+
+RESERVED = 1024  # bytes of shared memory that the system keeps of each CTA; CUDA programming guide, 8.0 and later
+MOST_REGISTERS = 255
+UNIT = 8  # registers of a thread are given in units of this many; CUDA occupancy calculator, 3.0 and later
+TURNS = 3  # CTAs one after the other in a place that are timed one by one; further ones take as long as the last
+_KEPT, _MORE = (
+    0.75,
+    8,
+)  # registers of machine code for each live word of the PTX; fitted to six kernels, docs/kernels.md
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which CTAs an SM executes.
+
+    Attributes:
+        slots: for each CTA that the SM holds at a time, the CTAs that have that place one after the other.
+        left: CTAs of the longest of these rows that are not timed one by one.
+        resident: CTAs that there is room for.
+        registers: of a thread.
+        limit: what decides how many CTAs there is room for: "registers", "shared memory", "warps" or "CTAs".
+    """
+
+    slots: tuple[tuple[int, ...], ...]
+    left: int
+    resident: int
+    registers: int
+    limit: str
+
+    @property
+    def ctas(self) -> NDArray[np.int64]:
+        """The CTAs that are timed, ascending."""
+        return np.array(sorted(cta for slot in self.slots for cta in slot), np.int64)
+
+
+@dataclass(frozen=True)
+class LaunchTiming:
+    """The time of a launch.
+
+    Attributes:
+        config: the chip.
+        cycles: in which the SM with most CTAs is busy.
+        time_us: the same at the clock of the config.
+        placement: which CTAs that SM executed.
+        active_warps: warps that are on it at a time.
+        machine_instructions: of all warps of the launch, as ptxas is taken to write them.
+        stalls: cycles of the SM's warps by cause.
+        throughput: multiply-adds a cycle and SM, pruned products included, over the whole launch.
+        tensor_busy: the share of cycles in which the tensor pipes of the SM were taken.
+    """
+
+    config: str
+    cycles: int
+    time_us: float
+    placement: Placement
+    active_warps: int
+    machine_instructions: int
+    stalls: Mapping[str, int]
+    throughput: float
+    tensor_busy: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The timing for JSON."""
+        placement = self.placement
+        return {
+            "config": self.config,
+            "cycles": self.cycles,
+            "time_us": round(self.time_us, 3),
+            "throughput_fma_per_clk_sm": round(self.throughput, 3),
+            "tensor_busy": round(self.tensor_busy, 4),
+            "ctas_per_sm": placement.resident,
+            "limited_by": placement.limit,
+            "registers": placement.registers,
+            "active_warps": self.active_warps,
+            "machine_instructions": self.machine_instructions,
+            "stalls": dict(self.stalls),
+        }
+
+
+def placed_on_sm(setup: Setup, config: Config, registers: int | None = None) -> Placement:
+    """The CTAs of the SM that has most of them.
+
+    Args:
+        registers: of a thread, as ptxas says; None: estimated from the live values of the PTX.
+
+    Raises:
+        LaunchError: a CTA that does not fit on an SM.
+    """
+    kernel, warps, sm = setup.kernel, setup.geometry.warps, config.sm
+    registers = registers or estimated_registers(kernel, warps)
+    rooms = {
+        "registers": sm.registers // (32 * warps * -(-registers // UNIT) * UNIT),
+        "shared memory": (sm.shared_bytes + RESERVED) // (setup.shared_bytes + RESERVED),
+        "warps": sm.warps // warps,
+        "CTAs": sm.ctas,
+    }
+    limit = min(rooms, key=lambda name: rooms[name])
+    if not rooms[limit]:
+        reason = (
+            f"a CTA of {warps} warps, {registers} registers a thread and {setup.shared_bytes} bytes of shared memory"
+        )
+        raise LaunchError(f"{reason} does not fit on an SM of {config.label}", f"fewer {limit}", rule="launch-geometry")
+    mine = list(range(0, setup.geometry.ctas, config.chip.sms))
+    slots = [mine[place :: rooms[limit]] for place in range(min(rooms[limit], len(mine)))]
+    left = max(len(slots[0]) - TURNS, 0)
+    kept = tuple(tuple(slot[:TURNS]) for slot in slots)
+    return Placement(kept, left, rooms[limit], registers, limit)
+
+
+def estimated_registers(kernel: Kernel, warps: int) -> int:
+    """Registers of a thread that ptxas is taken to need: PTX keeps more values alive than machine code does, which
+    computes some again."""
+    most = min(MOST_REGISTERS, 65536 // (32 * warps) // UNIT * UNIT)
+    return min(-(-int(_KEPT * kernel.live_words + _MORE) // UNIT) * UNIT, max(most, 16))
+
+
+def time_of(
+    setup: Setup, config: Config, recordings: Sequence[Recording], placement: Placement, fma: int, *,
+    observer: TimingObserver | None = None, cold: bool = False,
+) -> LaunchTiming:  # fmt: skip
+    """The time of a launch from what the CTAs of `placement` did.
+
+    Args:
+        setup: its kernel's registers have numbers of their own (`link` with allocate=False).
+        fma: multiply-adds of the whole launch.
+        observer: is told about each issue; `TimedOperation.line` is the line of the PTX.
+        cold: whether all data begin in device memory, and not in L2.
+
+    Raises:
+        ConfigError: a config that has no times for an instruction.
+    """
+    code = machine_code(setup.kernel)
+    warps, sms = setup.geometry.warps, min(config.chip.sms, setup.geometry.ctas)
+    by_cta = {recording.cta: recording for recording in recordings}
+    timing = _timed(code, config, by_cta, placement.slots, warps, sms, observer, cold)
+    start = config.launch.start_cycles if config.launch is not None else 0
+    cycles = timing.cycles + start
+    if placement.left:
+        shorter = tuple(slot[: TURNS - 1] for slot in placement.slots)
+        cycles += placement.left * (
+            timing.cycles - _timed(code, config, by_cta, shorter, warps, sms, None, cold).cycles
+        )
+    issued = machine_instructions(code, by_cta.values())
+    stalls = np.array(list(timing.waits.values())).sum(axis=0) if timing.waits else np.zeros(len(StallReason), np.int64)
+    tensor = sum(busy[0] for busy in timing.busy) / max(timing.cycles, 1) / max(len(timing.busy), 1)
+    return LaunchTiming(
+        config=config.label,
+        cycles=cycles,
+        time_us=cycles / config.chip.clock_mhz,
+        placement=placement,
+        active_warps=warps * len(placement.slots),
+        machine_instructions=round(issued * setup.geometry.ctas / max(len(by_cta), 1)),
+        stalls={reason.name.lower(): int(stalls[reason]) for reason in StallReason if stalls[reason]},
+        throughput=fma / cycles / config.chip.sms,
+        tensor_busy=tensor,
+    )
+
+
+def _timed(
+    code: MachineCode,
+    config: Config,
+    recordings: Mapping[int, Recording],
+    slots: Sequence[Sequence[int]],
+    warps: int,
+    sms: int,
+    observer: TimingObserver | None,
+    cold: bool,
+) -> Timing:
+    replay = Replay(code, config, warps)
+    residents = [
+        Resident(slot, slot * warps + warp, [recordings[cta].steps[warp] for cta in ctas])
+        for slot, ctas in enumerate(slots)
+        for warp in range(warps)
+    ]
+    codes = replay.codes(residents)
+    return simulate(config, codes, len(residents), replay.registers, skip=False, sms=sms, observer=observer, cold=cold)
+
+
+def machine_instructions(code: MachineCode, recordings: Iterable[Recording]) -> int:
+    """Machine instructions that the warps of these CTAs issued."""
+    sizes = [len(region.micros) for region in code.regions]
+    return sum(
+        sizes[segment.region]
+        for recording in recordings
+        for steps in recording.steps
+        for segment in segments([step.place for step in steps], code)
+    )

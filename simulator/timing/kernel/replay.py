@@ -1,0 +1,210 @@
+"""Writes what the warps of an SM did as code of the timing engine: the machine instructions of each block that a warp
+ran through, in the order of `order`, each with what its execution cost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from isa.errors import IsaError
+from isa.forms.record import Time, Unit
+from isa.ptx.instruction import Instruction
+from simulator.execute.barrier import barrier_of
+from simulator.execute.dynamic_info import Fact, Idle
+from simulator.program import lowering
+from simulator.program.kernel import Operation
+from simulator.timing.compile import mark_pipes, timed_operation
+from simulator.timing.config import Config
+from simulator.timing.kernel.machine import MachineCode, Micro
+from simulator.timing.kernel.order import ordered
+from simulator.timing.model import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+
+LINE = 8  # machine instructions in a line of the instruction cache: 128 bytes; measured, see docs/kernels.md
+NAMED = 16  # barriers of a CTA
+
+
+class Executed(NamedTuple):
+    """One execution of an item by a warp.
+
+    Attributes:
+        place: of the item in the kernel.
+        lanes: how many threads of the warp stood there (a guard may have let fewer act).
+        wavefronts: cycles that it kept shared memory busy.
+        fact: what else its time depends on; None for nothing.
+    """
+
+    place: int
+    lanes: int
+    wavefronts: int
+    fact: Fact | None
+
+
+class Segment(NamedTuple):
+    """A region that a warp ran through.
+
+    Attributes:
+        region: its number.
+        steps: by place, the execution of each of its items, as an index into those of the warp.
+        taken: whether the warp goes on elsewhere than behind the region.
+    """
+
+    region: int
+    steps: Mapping[int, int]
+    taken: bool
+
+
+@dataclass(frozen=True)
+class Resident:
+    """A warp that is on the SM from the begin: what it does, and then what the warps of CTAs do that take its place.
+
+    Attributes:
+        slot: the number of its CTA's place on the SM.
+        number: its own number among all warps of the SM.
+        runs: the executions of its items, for each CTA that has that place, one after the other.
+    """
+
+    slot: int
+    number: int
+    runs: Sequence[Sequence[Executed]]
+
+
+class Replay:
+    """Makes code of executions.
+
+    Args:
+        code: the kernel's machine instructions.
+        config: the chip.
+        warps: warps of a CTA.
+    """
+
+    def __init__(self, code: MachineCode, config: Config, warps: int) -> None:
+        self.code, self.config, self.warps = code, config, warps
+        self.order = [ordered(region.micros) for region in code.regions]
+        self.patterns: dict[int, TimedOperation] = {}
+        self.fetched = code.registers  # the register that stands for an instruction that is not there yet
+        self.registers = code.registers + 1
+
+    def codes(self, residents: Iterable[Resident]) -> list[TimedCode]:
+        """The codes of these warps; warps that go the same way share one."""
+        ways: dict[tuple[Any, ...], list[Resident]] = defaultdict(list)
+        for resident in residents:
+            way = (resident.slot, *(tuple(step.place for step in run) for run in resident.runs))
+            ways[way].append(resident)
+        return [self._code(together) for together in ways.values()]
+
+    def _code(self, residents: list[Resident]) -> TimedCode:
+        """The code of warps that go the same way."""
+        items: list[TimedOperation | TimedLoop] = []
+        first, seen = residents[0], set[int]()
+        for turn, steps in enumerate(first.runs):
+            if turn:
+                items += self._next_cta(first.slot)
+            runs = {resident.number: resident.runs[turn] for resident in residents}
+            for segment in segments([step.place for step in steps], self.code):
+                start = len(items)
+                items += self._region(segment, runs, first.slot, cold=segment.region not in seen)
+                seen.add(segment.region)
+                if segment.taken and len(items) > start:  # a branch: a loop that turns once
+                    items.append(TimedLoop(start, 1, 0, sum(isinstance(item, TimedLoop) for item in items), ()))
+        mark_pipes(items, self.config)
+        ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
+        return TimedCode(tuple(resident.number for resident in residents), items, nesting(items), ends)
+
+    def _region(
+        self, segment: Segment, runs: Mapping[int, Sequence[Executed]], slot: int, *, cold: bool
+    ) -> Iterator[TimedOperation]:
+        """The instructions of a region. Where it runs for the first time, its machine code is fetched line by line."""
+        for count, micro in enumerate(self.order[segment.region]):
+            operation = self._operation(micro, segment, runs, slot)
+            if cold and count % LINE == 0:
+                yield self._fetch()
+                operation.reads = (*operation.reads, self.fetched)
+            yield operation
+
+    def _operation(
+        self, micro: Micro, segment: Segment, runs: Mapping[int, Sequence[Executed]], slot: int
+    ) -> TimedOperation:
+        pattern = self.patterns.get(id(micro))
+        if pattern is None:
+            pattern = self.patterns[id(micro)] = self._pattern(micro)
+        operation = copy(pattern)
+        if not micro.own:
+            return operation
+        if micro.time is Time.BARRIER:
+            number, count = operation.barrier or (0, None)
+            operation.barrier = (slot * NAMED + number, count or self.warps)
+        elif operation.costs is not None or operation.jobs is not None:
+            step = segment.steps.get(micro.item.index)
+            executions = {warp: run[step] for warp, run in runs.items()} if step is not None else {}
+            if operation.costs is not None:
+                operation.costs = {warp: Periodic((executions[warp].wavefronts if executions else 0,)) for warp in runs}
+            else:
+                operation.jobs = {
+                    warp: Periodic((Job(execution.fact, None),))
+                    for warp, execution in executions.items()
+                    if execution.fact is not None and not isinstance(execution.fact, Idle)
+                }
+        return operation
+
+    def _pattern(self, micro: Micro) -> TimedOperation:
+        item = micro.item
+        if micro.own:
+            assert isinstance(item, Operation)
+            instruction = item.instruction
+            barrier = _barrier(instruction) if micro.time is Time.BARRIER else None
+            flat = lowering.Operation(0, instruction, item.line, micro.reads, micro.writes, barrier, 1)
+            return timed_operation(flat, self.config)
+        alu = self.config.alu
+        latency = self.config.sequences.shuffle if micro.slow and self.config.sequences else alu.latency
+        if micro.tests:
+            latency = max(alu.predicate_latency, alu.latency)
+        return TimedOperation(
+            Unit.ALU, latency, alu.interval, micro.reads, micro.writes, item.line, time=micro.time,
+            either=micro.time is Time.EITHER,
+        )  # fmt: skip
+
+    def _fetch(self) -> TimedOperation:
+        """Stands for the wait for a line of machine code that has not been executed before."""
+        cycles = self.config.launch.fetch_cycles if self.config.launch is not None else 0
+        return TimedOperation(Unit.ALU, max(cycles, 1), 1, (), (self.fetched,), 0, time=Time.EITHER)
+
+    def _next_cta(self, slot: int) -> list[TimedOperation]:
+        """The end of a CTA: its warps wait for one another, and another CTA takes its place."""
+        launch = self.config.launch
+        cycles = launch.cta_cycles if launch is not None else 0
+        alu, fetched = self.config.alu, self.fetched
+        return [
+            TimedOperation(
+                Unit.BARRIER, self.config.barrier.latency, 1, (), (), 0, barrier=(1_000_000 + slot, self.warps)
+            ),
+            TimedOperation(Unit.ALU, max(cycles, 1), alu.interval, (), (fetched,), 0, time=Time.EITHER),
+            TimedOperation(Unit.ALU, alu.latency, alu.interval, (fetched,), (fetched,), 0, time=Time.EITHER),
+        ]
+
+
+def segments(places: Sequence[int], code: MachineCode) -> Iterator[Segment]:
+    """The regions that a warp ran through, from the places of the items that it executed."""
+    regions = [code.region_of[code.block_of[place]] for place in places]
+    begins = [0] if places else []
+    begins += [
+        index + 1
+        for index, (one, other) in enumerate(pairwise(places))
+        if regions[index] != regions[index + 1] or other <= one
+    ]
+    for begin, end in zip(begins, [*begins[1:], len(places)], strict=True):
+        region = regions[begin]
+        behind = code.region_of[min(code.regions[region].blocks[-1] + 1, len(code.region_of) - 1)]
+        taken = end < len(places) and regions[end] != behind
+        yield Segment(region, {places[index]: index for index in range(begin, end)}, taken)
+
+
+def _barrier(instruction: Instruction) -> tuple[int, int | None]:
+    """(number, how many warps it waits for); number 0 and all of them where a register says it."""
+    try:
+        return barrier_of(instruction) or (0, None)
+    except IsaError:
+        return 0, None
