@@ -43,15 +43,17 @@ def _roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
     names = "ab" if source == "f32" and target.endswith("x2") else "a"
     constants = _CONSTANTS.get(source, ())
     shape = Shape.VALUE if constants else Shape.REGISTER
-    d = _role(Role("d", Shape.REGISTER, output=True), target, lax)
+    exact = (target, source) == ("f32", "f64") and "ftz" in qualifiers and "rn" not in qualifiers  # ptxas 13.0
+    d = _role(Role("d", Shape.REGISTER, output=True), target, lax and not exact)
     return d, *(_role(Role(name, shape, constants=constants), source, lax) for name in names)
 
 
 def _role(role: Role, kind: str, lax: bool) -> Role:
-    """The role with the registers that this type may lie in: there are none of 8 bits, for which those of 16 stand."""
-    bits = max(CONVERTED_BITS[kind], 16)
+    """The role with the registers that this type may lie in. Where they must be as wide as the type, ptxas 13.0 takes
+    for 8 bits none but those declared with .b8; elsewhere they are held in registers of 16 bits."""
+    bits = CONVERTED_BITS[kind]
     widths = tuple(width for width in (16, 32, 64) if width >= bits) if lax else (bits,)
-    return replace(role, width=bits, widths=widths, floats=True)
+    return replace(role, width=max(bits, 16), widths=widths, floats=True)
 
 
 def _row(syntax: str, since: str = "1.0", targets: str = "70+") -> Row:

@@ -13,7 +13,7 @@ from isa.forms.rows import Qualifiers, Roles, Row, instruction
 
 _BITS = {"pred": 1, "s16x2": 32, "u16x2": 32, "f16x2": 32, "bf16x2": 32, "bf16": 16, "f16": 16}
 _CONSTANTS = {"f32": ("bits", "float"), "f64": ("double", "float"), "b32": ("integer", "bits"),
-              "b64": ("integer", "double")}  # fmt: skip
+              "b64": ("integer", "double"), "bf16": (), "bf16x2": (), "u16x2": (), "s16x2": ()}  # fmt: skip
 _16, _32, _64 = "u16,s16", "u32,s32", "u64,s64"
 _ALL = f"{_16},{_32},{_64}"
 
@@ -24,7 +24,10 @@ def bits_of(kind: str) -> int:
 
 
 def source(name: str, kind: str, *, optional: bool = False) -> Role:
-    """The role of a source: a register as wide as the type, or a constant of it."""
+    """The role of a source: a register as wide as the type, or a constant of it. Of the type "byte" it is a register of
+    32 bits or a constant below 256."""
+    if kind == "byte":
+        return replace(source(name, "u32"), limit=256)
     constants = _CONSTANTS.get(kind, ("integer",) if kind[0] in "busp" else ())
     shape = Shape.VALUE if constants else Shape.REGISTER
     bits = bits_of(kind)
@@ -38,8 +41,9 @@ def target(name: str, kind: str, sink: str = "") -> Role:
 
 
 def typed(text: str) -> Roles:
-    """The roles of a list such as "d, a, b:u32, c:wide": of the type that stands last in the opcode unless a colon
-    says another one, "wide" (twice as wide), "first" (the last type but one) or "any" (a register of any width)."""
+    """The roles of a list such as "d, a, b:u32, c:wide": of the type that stands last in the opcode unless a colon says
+    another one, "wide" (twice as wide), "first" (the last type but one) or "byte" (32 bits, constants below
+    256)."""
     parts = [part.strip().partition(":") for part in text.split(",")]
 
     def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -94,18 +98,17 @@ _COMPARED = (
 
 
 def _combined(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    """The third operand, a predicate that the result is combined with."""
+    """The third operand, a predicate that the result is combined with; beside bf16 it is no constant."""
     if not set(qualifiers) & set(COMBINATIONS):
         return ()
-    return (Role("c", Shape.PREDICATE, constants=("integer",), width=1, widths=(1,)),)
+    constants = () if any(q.startswith("bf16") for q in qualifiers) else ("integer",)
+    return (Role("c", Shape.PREDICATE, constants=constants, width=1, widths=(1,)),)
 
 
 def _setp(qualifiers: Qualifiers) -> tuple[Role, ...]:
     kind = qualifiers[-1]
-    if kind in ("f16x2", "bf16x2"):
-        d = Role("d", Shape.PAIR, output=True, width=1, widths=(1,))
-    else:
-        d = Role("d", Shape.REGISTER_OR_PAIR, output=True, width=1, widths=(1,), sink="may")
+    shape = Shape.REGISTER if kind in ("f16", "bf16") else Shape.REGISTER_OR_PAIR
+    d = Role("d", shape, output=True, width=1, widths=(1,), sink="may")
     return d, source("a", kind), source("b", kind), *_combined(qualifiers)
 
 
@@ -122,12 +125,25 @@ def _setp_rows() -> tuple[Row, ...]:
 
 
 def _set_rows() -> tuple[Row, ...]:
+    """The rows of set; PTX ISA 9.0, 9.7.6.1 and 9.7.7.1. A result of bf16 goes with all types but pairs."""
     rows = []
     for sort, extra, kinds, since, targets in _COMPARED:
-        results = "f16,u16,s16,u32,s32,f16x2,bf16,bf16x2" if "x2" in kinds else "u32,s32,f32"
-        syntax = f"set.{{{ORDERS[sort]}}}{extra}.{{{results}}}.{{{kinds}}}"
-        rows.append(_sequence(_row(syntax, _set, "9.7.6.1", since=since, targets=targets), -2, -1))
+        for kind in kinds.split(","):
+            results = _RESULTS.get(kind, "f16,u32,s32,f32")
+            rows.append(_set_row(f"set.{{{ORDERS[sort]}}}{extra}.{{{results}}}.{kind}", since, targets))
+            if kind not in _RESULTS or kind == "f16":
+                plain = extra.replace("{.ftz}", "")
+                rows.append(_set_row(f"set.{{{ORDERS[sort]}}}{plain}.bf16.{kind}", "7.8", "90+"))
     return tuple(rows)
+
+
+_RESULTS = {
+    "f16": "f16,u16,s16,u32,s32", "f16x2": "u32,s32,f16x2", "bf16": "u16,s16,u32,s32,bf16", "bf16x2": "u32,s32,bf16x2",
+}  # fmt: skip
+
+
+def _set_row(syntax: str, since: str, targets: str) -> Row:
+    return _sequence(_row(syntax, _set, "9.7.6.1", since=since, targets=targets), -2, -1)
 
 
 # Moves
@@ -163,7 +179,8 @@ def _lop3_predicate(qualifiers: Qualifiers) -> tuple[Role, ...]:
 def _video(qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The operands of vadd4 and its like: two of them packed in registers of 32 bits, and an addend or a second value
     that keeps what is not written."""
-    return target("d", "b32"), source("a", "b32"), source("b", "b32"), source("c", "b32")
+    a, b = (replace(source(name, "b32"), shape=Shape.REGISTER, constants=()) for name in "ab")
+    return target("d", "b32"), a, b, replace(source("c", "b32"), shape=Shape.REGISTER, constants=())
 
 
 def _pack(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -176,8 +193,25 @@ def _sequence(row: Row, *slots: int) -> Row:
     return replace(row, sequence=tuple(len(row.slots) + slot for slot in sorted(slots)))
 
 
-_WIDTHS = ("8", "16", "32", "64")
-_INTEGERS = ",".join(f"{sign}{bits}" for bits in _WIDTHS for sign in "us")
+_INTEGERS = tuple(f"{sign}{bits}" for bits in (8, 16, 32, 64) for sign in "us")
+
+
+def _integer_conversions() -> tuple[Row, ...]:
+    """The rows of cvt between integers; `.sat` is for those whose source has values that the destination lacks."""
+    whole = ",".join(_INTEGERS)
+    rows = [_row(f"cvt.{{{whole}}}.{{{whole}}}", _convert, "9.7.9.21")]
+    for d in _INTEGERS:
+        beyond = [a for a in _INTEGERS if not _holds(d, a)]
+        if beyond:
+            rows.append(_row(f"cvt.sat.{d}.{{{','.join(beyond)}}}", _convert, "9.7.9.21"))
+    return tuple(_sequence(row, -2, -1) for row in rows)
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Whether an integer type has all values of another."""
+    if wide[0] == narrow[0]:
+        return int(wide[1:]) >= int(narrow[1:])
+    return wide[0] == "s" and int(wide[1:]) > int(narrow[1:])
 
 
 def _convert(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -197,7 +231,7 @@ def _convert(qualifiers: Qualifiers) -> tuple[Role, ...]:
 PLAIN_INTEGER_ROWS: tuple[Row, ...] = (
     *_setp_rows(),
     _row("mov.{b16,b32,b64}", _mov_packed, "9.7.9.4", Time.EITHER),
-    _sequence(_row(f"cvt{{.sat}}.{{{_INTEGERS}}}.{{{_INTEGERS}}}", _convert, "9.7.9.21"), -2, -1),
+    *_integer_conversions(),
 )
 
 INTEGER_ROWS: tuple[Row, ...] = (
@@ -232,13 +266,13 @@ INTEGER_ROWS: tuple[Row, ...] = (
     _row("bfind{.shiftamt}.{u32,u64,s32,s64}", "d:u32, a", "9.7.1.16", since="2.0"),
     _row("fns.b32", "d:b32, a, b, c:s32", "9.7.1.17", since="6.0"),
     _row("brev.{b32,b64}", "d, a", "9.7.1.18", since="2.0"),
-    _row("bfe.{u32,u64,s32,s64}", "d, a, b:u32, c:u32", "9.7.1.19", since="2.0"),
-    _row("bfi.b64", "d, a, b, position:u32, length:u32", "9.7.1.20", since="2.0"),
+    _row("bfe.{u32,u64,s32,s64}", "d, a, b:byte, c:byte", "9.7.1.19", since="2.0"),
+    _row("bfi.b64", "d, a, b, position:byte, length:byte", "9.7.1.20", since="2.0"),
     _row("szext.{clamp,wrap}.{u32,s32}", "d, a, b:u32", "9.7.1.21", since="7.6"),
     _row("bmsk.{clamp,wrap}.b32", "d, a:u32, b:u32", "9.7.1.22", since="7.6"),
-    _sequence(_row("dp4a.{u32,s32}.{u32,s32}", "d:b32, a:b32, b:b32, c:b32", "9.7.1.23", Time.MULTIPLY, "5.0"), -2, -1),
+    _sequence(_row("dp4a.{u32,s32}.{u32,s32}", "d:b32, a:u32, b:u32, c:u32", "9.7.1.23", Time.MULTIPLY, "5.0"), -2, -1),
     _sequence(
-        _row("dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "d:b32, a:b32, b:b32, c:b32", "9.7.1.24", Time.MULTIPLY, "5.0"), -2, -1
+        _row("dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "d:b32, a:u32, b:u32, c:u32", "9.7.1.24", Time.MULTIPLY, "5.0"), -2, -1
     ),
     _row("add.cc.{u32,s32,u64,s64}", "d, a, b", "9.7.2.1"),
     _row("addc{.cc}.{u32,s32,u64,s64}", "d, a, b", "9.7.2.2"),

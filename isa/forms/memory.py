@@ -3,10 +3,8 @@ cp.async."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from isa.forms.record import Access, Role, Shape, Space, Time
-from isa.forms.rows import Qualifiers, Row, constants_of, instruction, type_bits
+from isa.forms.rows import Qualifiers, Row, constants_of, instruction, policy, type_bits
 from isa.fragments.registers import Fragment, matrix_rows_fragment
 from isa.types import ELEMENT_TYPES
 
@@ -74,7 +72,8 @@ def _copy(qualifiers: Qualifiers) -> tuple[Role, ...]:
         Role("to", Shape.ADDRESS),
         Role("from", Shape.ADDRESS),
         Role("size", Shape.IMMEDIATE, constants=("integer",), choices=(sizes,)),
-        Role("filled", Shape.VALUE, optional=True, constants=("integer",), limit=17),
+        Role("filled", Shape.VALUE, optional=True, constants=("integer",), limit=17, widths=(32,)),
+        *policy(qualifiers),
     )
 
 
@@ -96,99 +95,6 @@ def _sized_by_operand(_: Qualifiers) -> Access:
 
 
 _LD, _ST, _CP = "9.7.9.8", "9.7.9.11", "9.7.9.25"
-
-# Loads and stores of every space, as kernels have them
-
-_THREAD_TYPES = ".{b128,b64,u64,s64,f64,b32,u32,s32,f32,b16,u16,s16,b8,u8,s8}"
-_SCOPE = ".{cta,cluster,gpu,sys}"
-_L1 = "{.L1::evict_normal,.L1::evict_unchanged,.L1::evict_first,.L1::evict_last,.L1::no_allocate}"
-_L2 = "{.L2::evict_normal,.L2::evict_first,.L2::evict_last}"
-_HINT = "{.L2::cache_hint}"
-_LOAD_CACHE, _STORE_CACHE = "{.ca,.cg,.cs,.lu,.cv}", "{.wb,.cg,.cs,.wt}"
-SPACES = ("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param")
-
-
-def _words(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) -> Role:
-    """The registers of a load or store in a kernel, which may be wider than the type. PTX ISA 9.0, 9.4.1."""
-    count = _count(qualifiers)
-    bits = type_bits(qualifiers[-1])
-    widths = tuple(width for width in (16, 32, 64) if width >= bits)
-    shape = Shape.SCALAR if count == 1 else Shape.VECTOR
-    sink = "may" if name == "d" and count == 1 else ""
-    return Role(
-        name, shape, count, output=name == "d", constants=constants, width=max(bits, 16), widths=widths, floats=True,
-        sink=sink,
-    )  # fmt: skip
-
-
-def _anywhere(qualifiers: Qualifiers) -> Role:
-    """The address of a kernel's load or store: a variable, a register with an offset, or a number."""
-    generic = not any(q in SPACES for q in qualifiers)
-    wide = generic or "global" in qualifiers
-    return Role("address", Shape.ADDRESS, widths=(64,) if wide else (32, 64), variables=True)
-
-
-def _policy(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return (Role("policy", Shape.REGISTER, width=64, widths=(64,)),) if "L2::cache_hint" in qualifiers else ()
-
-
-def _thread_load(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return _words("d", qualifiers), _anywhere(qualifiers), *_policy(qualifiers)
-
-
-def _thread_store(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    constants = {"f32": ("bits", "float"), "f64": ("double", "float")}.get(
-        qualifiers[-1], ("integer", "bits", "double")
-    )
-    return _anywhere(qualifiers), _words("a", qualifiers, constants), *_policy(qualifiers)
-
-
-def _space_of(qualifiers: Qualifiers) -> Space:
-    """The memory whose port an access takes: shared memory, or the way to the caches."""
-    return Space.SHARED if any(q.startswith("shared") for q in qualifiers) else Space.GLOBAL
-
-
-def _thread_access(write: bool) -> Callable[[Qualifiers], Access]:
-    def access(qualifiers: Qualifiers) -> Access:
-        size = type_bits(qualifiers[-1]) // 8 * _count(qualifiers)
-        return Access(_space_of(qualifiers), size, write=write, row_bytes=size)
-
-    return access
-
-
-def _thread_row(syntax: str, since: str = "1.0", targets: str = "70+") -> tuple[Row, ...]:
-    """Rows of a load or store: one for shared memory, whose time is known there, one for all other spaces."""
-    load = syntax.startswith("ld")
-    time = (Time.LOAD, Time.LOAD_GLOBAL) if load else (Time.STORE, Time.STORE_GLOBAL)
-    roles, section = (_thread_load, _LD) if load else (_thread_store, _ST)
-    whole = f"{syntax}{_VECTOR}{_THREAD_TYPES}"
-    parts = [whole] if "SPACE" not in whole else [whole.replace("SPACE", text) for text in (_SHARED_SPACES, _OTHERS)]
-    return tuple(
-        instruction(
-            part, roles, since=since, targets=targets, section=section, any_order=True, access=_thread_access(not load),
-            time=time[0] if _SHARED_SPACES in part else time[1],
-        )
-        for part in parts
-    )  # fmt: skip
-
-
-_SHARED_SPACES = ".{shared,shared::cta,shared::cluster}"
-_OTHERS = "{.global,.local,.const,.param,.param::entry,.param::func}"
-
-THREAD_ROWS: tuple[Row, ...] = (
-    *_thread_row(f"ld{{.weak}}SPACE{_LOAD_CACHE}{_HINT}{_PREFETCH}"),
-    *_thread_row(f"ld{{.weak}}SPACE{_L1}{_L2}{_HINT}{_PREFETCH}", "7.4"),
-    *_thread_row(f"ld.volatileSPACE{_PREFETCH}", "1.1"),
-    *_thread_row(f"ld.{{relaxed,acquire}}{_SCOPE}SPACE{_L1}{_L2}{_HINT}{_PREFETCH}", "6.0"),
-    *_thread_row("ld.mmio.relaxed.sys{.global}", "8.2"),
-    *_thread_row(f"ld.global{_LOAD_CACHE}.nc{_L1}{_L2}{_HINT}{_PREFETCH}", "3.1"),
-    *_thread_row("ldu{.global}", "2.0"),
-    *_thread_row(f"st{{.weak}}SPACE{_STORE_CACHE}{_HINT}"),
-    *_thread_row(f"st{{.weak}}SPACE{_L1}{_L2}{_HINT}", "7.4"),
-    *_thread_row("st.volatileSPACE", "1.1"),
-    *_thread_row(f"st.{{relaxed,release}}{_SCOPE}SPACE{_L1}{_L2}{_HINT}", "6.0"),
-    *_thread_row("st.mmio.relaxed.sys{.global}", "8.2"),
-)
 
 
 MEMORY_ROWS: tuple[Row, ...] = (
@@ -220,7 +126,7 @@ MEMORY_ROWS: tuple[Row, ...] = (
         )
     ),
     instruction(
-        f"cp.async.{{ca,cg}}{_SHARED}.global{_PREFETCH}", _copy,
+        f"cp.async.{{ca,cg}}{_SHARED}.global{{.L2::cache_hint}}{_PREFETCH}", _copy,
         since="7.0", targets="80+", section=f"{_CP}.3.1", time=Time.COPY, access=_sized_by_operand,
     ),
     instruction(

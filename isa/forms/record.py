@@ -228,7 +228,14 @@ class Form:
     def written(self, operands: Mapping[str, bool]) -> Form:
         """The form with just the given operands (name -> whether it is written in brackets), for instructions that some
         operands change. Raises OperandRefused if the operands do not go together."""
-        return self.with_operands(tuple(operands)) if self.asynchronous or self.narrowed else self
+        return self.with_operands(tuple(operands)) if self.asynchronous or self.narrowed or self.gap else self
+
+    @cached_property
+    def gap(self) -> bool:
+        """Whether an operand may be left out before one that may not, and only their number says so; in asynchronous
+        instructions their shapes say it."""
+        optional = [role.optional for role in self.roles]
+        return optional != sorted(optional) and not self.asynchronous
 
     def with_operands(self, names: tuple[str, ...]) -> Form:
         """The form with just these operands, on the targets that take them."""
@@ -309,7 +316,7 @@ class Form:
     @property
     def elements(self) -> int:
         """The number of elements that a load or store moves for each lane."""
-        return next((int(q[1:]) for q in self.qualifiers if q in ("v2", "v4")), 1)
+        return next((int(q[1:]) for q in self.qualifiers if q in ("v2", "v4", "v8")), 1)
 
     @property
     def cta_group(self) -> int:

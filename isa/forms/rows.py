@@ -23,7 +23,19 @@ Qualifiers = tuple[str, ...]
 Slots = tuple[tuple[str, ...], ...]
 Roles = Callable[[Qualifiers], tuple[Role, ...]]
 
-WINDOWS_SINCE_PTX = "7.8"  # .shared::cta and .shared::cluster; PTX ISA 9.0, 5.1.7
+# Qualifiers that came later than the instructions which have them: (first PTX version, targets). ptxas 13.0.
+_LATER = {
+    "shared::cta": ("7.8", "70+"),
+    "shared::cluster": ("7.8", "90+"),
+    "cluster": ("7.8", "90+"),
+    "param::entry": ("8.3", "70+"),
+    "param::func": ("8.3", "70+"),
+    "L2::64B": ("7.4", "75+"),
+    "L2::128B": ("7.4", "75+"),
+    "L2::256B": ("7.4", "80+"),
+    "L2::cache_hint": ("7.4", "80+"),
+    "b128": ("8.3", "70+"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +80,18 @@ def row_form(row: Row, choice: Qualifiers) -> Form:
     """The form of a row for one choice in each slot; the same choice always gives the same object."""
     qualifiers = tuple(q for q in choice if q)
     opcode = joined(row.name, qualifiers)
-    since = row.since_ptx
-    if row.time.table in ("tcgen05", "tmem", "mbarrier", "fence") and "shared::" in opcode:
-        since = max(since, WINDOWS_SINCE_PTX, key=version)
+    since, targets = row.since_ptx, row.targets
+    for qualifier in qualifiers:
+        if qualifier in _LATER:
+            later, some = _LATER[qualifier]
+            since, targets = max(since, later, key=version), targets.both(Availability(some))
     return Form(
         opcode=opcode,
         name=row.name,
         qualifiers=qualifiers,
         roles=row.roles(qualifiers),
         since_ptx=since,
-        targets=row.targets,
+        targets=targets,
         section=f"PTX ISA 9.0, {row.section}",
         time=row.time,
         access=row.access(qualifiers) if row.access else None,
@@ -162,15 +176,15 @@ def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
         return Role(name, Shape.PAIR, output=True)
     if kind == "register or pair":
         return Role(name, Shape.REGISTER_OR_PAIR, output=True, widths=(32,), floats=True)
-    width = int(kind) if kind.isdigit() else 1 if kind == "pred" else type_bits(qualifiers[-1])
     if kind in _BY_NAME:
         return replace(
             _BY_NAME[kind], name=name, shape=Shape.REGISTER if name == "d" else Shape.VALUE, output=name == "d"
         )
-    if name == "d":
-        return Role(name, Shape.REGISTER, output=True, width=width)
     if kind.startswith("imm"):
         return Role(name, Shape.IMMEDIATE, constants=("integer",), limit=1 << int(kind[3:]) if kind[3:] else 0)
+    width = int(kind) if kind.isdigit() else 1 if kind == "pred" else type_bits(qualifiers[-1])
+    if name == "d":
+        return Role(name, Shape.REGISTER, output=True, width=width)
     return value(name, width, constants_of(qualifiers[-1]) if kind == "typed" else ("integer",))
 
 
@@ -188,6 +202,13 @@ def value(name: str, width: int = 32, constants: tuple[str, ...] = ("integer",))
     """The role of a source that is a register or a constant. For a predicate the constant 0 is false, and any other is
     true."""
     return Role(name, Shape.VALUE, constants=constants, width=width)
+
+
+def policy(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    """The last operand of what has `.L2::cache_hint`: a cache policy of 64 bits, which `createpolicy` makes."""
+    if "L2::cache_hint" not in qualifiers:
+        return ()
+    return (Role("policy", Shape.VALUE, constants=("integer",), width=64, widths=(64,)),)
 
 
 def tmem(name: str, output: bool = False) -> Role:

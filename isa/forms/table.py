@@ -8,7 +8,8 @@ from functools import lru_cache
 from isa.forms.conversions import CONVERSION_ROWS
 from isa.forms.floating import FLOAT_ROWS
 from isa.forms.integer import INTEGER_ROWS, PLAIN_INTEGER_ROWS
-from isa.forms.memory import MEMORY_ROWS, THREAD_ROWS
+from isa.forms.loads import THREAD_ROWS
+from isa.forms.memory import MEMORY_ROWS
 from isa.forms.mma import mma_forms
 from isa.forms.record import Form
 from isa.forms.rows import Row

@@ -3,12 +3,14 @@ votes, matches and reductions of a warp, barriers of some of its threads, hints 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from isa.forms.record import Access, Role, Shape, Space, Time
-from isa.forms.rows import Qualifiers, Roles, Row, instruction, operands, type_bits
+from isa.forms.rows import Qualifiers, Roles, Row, instruction, operands, policy, type_bits
 from isa.fragments.registers import Fragment, matrix_rows_fragment
 from isa.types import ELEMENT_TYPES
 
-_SEM, _SCOPE = "{.relaxed,.acquire,.release,.acq_rel}", "{.cta,.cluster,.gpu,.sys}"
+_SCOPE = "{.cta,.cluster,.gpu,.sys}"
 _SPACES = ("{.global}", ".{shared,shared::cta,shared::cluster}")
 _HINT = "{.L2::cache_hint}"
 _BITS = {"f16x2": 32, "bf16x2": 32}
@@ -20,7 +22,9 @@ def bits_of(kind: str) -> int:
 
 
 def _constants(kind: str) -> tuple[str, ...]:
-    return {"f32": ("bits", "float"), "f64": ("double", "float")}.get(kind, ("integer",) if kind[0] in "bus" else ())
+    return {"f32": ("bits", "float"), "f64": ("double", "float")}.get(
+        kind, ("integer",) if kind[0] in "us" or kind in ("b16", "b32", "b64") else ()
+    )
 
 
 def _source(name: str, kind: str) -> Role:
@@ -34,10 +38,6 @@ def _target(qualifiers: Qualifiers) -> Role:
     return Role("address", Shape.ADDRESS, widths=(32, 64) if shared else (64,), variables=True)
 
 
-def _policy(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return (Role("policy", Shape.REGISTER, width=64, widths=(64,)),) if "L2::cache_hint" in qualifiers else ()
-
-
 def _atomic(returns: bool, sources: str) -> Roles:
     """The operands of atom (which returns the old value) and red."""
 
@@ -46,7 +46,7 @@ def _atomic(returns: bool, sources: str) -> Roles:
         bits = bits_of(kind)
         d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=True, sink="may")
         given = (_source(name, kind) for name in sources)
-        return (*((d,) if returns else ()), _target(qualifiers), *given, *_policy(qualifiers))
+        return (*((d,) if returns else ()), _target(qualifiers), *given, *policy(qualifiers))
 
     return roles
 
@@ -58,26 +58,35 @@ def _atomic_access(qualifiers: Qualifiers) -> Access:
 
 
 def _atomics(name: str, section: str) -> tuple[Row, ...]:
+    """The rows of atom, which returns the old value, or red; `red` cannot acquire, and what compares takes no hint."""
     returns = name == "atom"
     operations = (
-        (".{and,or,xor}", ".{b32,b64}", "b", "1.1", "70+"),
-        (".{inc,dec}", ".u32", "b", "1.1", "70+"),
-        (".{min,max}", ".{u32,s32,u64,s64}", "b", "1.1", "70+"),
-        (".add", ".{u32,s32,u64,f32,f64}", "b", "1.1", "70+"),
-        (".add.noftz", ".{f16,f16x2}", "b", "6.2", "70+"),
-        (".add.noftz", ".{bf16,bf16x2}", "b", "7.8", "90+"),
-        (".{min,max}.noftz", ".{f16,f16x2,bf16,bf16x2}", "b", "8.1", "90+"),
+        (".{and,or,xor}", ".{b32,b64}", "1.1", "70+"),
+        (".{inc,dec}", ".u32", "1.1", "70+"),
+        (".{min,max}", ".{u32,s32,u64,s64}", "1.1", "70+"),
+        (".add", ".{u32,s32,u64,f32,f64}", "1.1", "70+"),
+        (".add.noftz", ".{f16,f16x2}", "6.2", "70+"),
+        (".add.noftz", ".{bf16,bf16x2}", "7.8", "90+"),
     )
-    exchanges = ((".exch", ".{b32,b64}", "b", "1.1", "70+"), (".cas", ".{b16,b32,b64}", "bc", "1.1", "70+"))
+    exchange = ((".exch", ".{b32,b64}", "1.1", "70+"),)
+    order = "{.relaxed,.acquire,.release,.acq_rel}" if returns else "{.relaxed,.release}"
     times = (Time.LOAD_GLOBAL, Time.LOAD) if returns else (Time.STORE_GLOBAL, Time.STORE)
-    return tuple(
-        instruction(
-            f"{name}{_SEM}{_SCOPE}{space}{operation}{_HINT}{kinds}", _atomic(returns, sources), any_order=True,
+
+    def row(space: str, rest: str, sources: str, since: str, targets: str, time: Time) -> Row:
+        return instruction(
+            f"{name}{order}{_SCOPE}{space}{rest}", _atomic(returns, sources), any_order=True,
             since=since, targets=targets, section=section, time=time, access=_atomic_access,
-        )
-        for operation, kinds, sources, since, targets in (*operations, *(exchanges if returns else ()))
-        for space, time in zip(_SPACES, times, strict=True)
-    )  # fmt: skip
+        )  # fmt: skip
+
+    spaces = tuple(zip(_SPACES, (_HINT, ""), times, strict=True))
+    found = [
+        row(space, f"{operation}{hint}{kinds}", "b", since, targets, time)
+        for operation, kinds, since, targets in (*operations, *(exchange if returns else ()))
+        for space, hint, time in spaces
+    ]
+    if returns:
+        found += [row(space, ".cas.{b16,b32,b64}", "bc", "1.1", "70+", time) for space, _, time in spaces]
+    return tuple(found)
 
 
 def _mask(_: Qualifiers = ()) -> Role:
@@ -124,8 +133,12 @@ def _address(_: Qualifiers) -> tuple[Role, ...]:
     return (Role("address", Shape.ADDRESS, widths=(32, 64), variables=True),)
 
 
-def _sized(_: Qualifiers) -> tuple[Role, ...]:
-    return *_address(()), Role("size", Shape.IMMEDIATE, constants=("integer",))
+def _wide_address(_: Qualifiers) -> tuple[Role, ...]:
+    return (Role("address", Shape.ADDRESS, widths=(64,), variables=True),)
+
+
+def _line(_: Qualifiers) -> tuple[Role, ...]:
+    return *_wide_address(()), Role("size", Shape.IMMEDIATE, constants=("integer",), choices=((128,),))
 
 
 def _new_policy(_: Qualifiers) -> tuple[Role, ...]:
@@ -136,6 +149,12 @@ def _new_policy(_: Qualifiers) -> tuple[Role, ...]:
 def _range_policy(_: Qualifiers) -> tuple[Role, ...]:
     sizes = (Role(name, Shape.VALUE, constants=("integer",), widths=(32,)) for name in ("first", "total"))
     return Role("d", Shape.REGISTER, output=True, width=64, widths=(64,)), *_address(()), *sizes
+
+
+def _moved_matrix(_: Qualifiers) -> tuple[Role, ...]:
+    """ptxas 13.0 takes 0f3F800000 for the source, and no integer."""
+    d, a = operands("d:bits, a:bits")(("b32",))
+    return d, replace(a, constants=("bits",))
 
 
 def _stored_matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -178,7 +197,7 @@ WARP_ROWS: tuple[Row, ...] = (
     _row("activemask.b32", lambda _: (Role("d", Shape.REGISTER, output=True, widths=(32,)),), "9.7.13.11", since="6.2"),
     _row("bar.warp.sync", lambda _: (_mask(),), "9.7.13.2", Time.SHUFFLE, "6.0", name="bar.warp"),
     instruction(
-        "movmatrix.sync.aligned.m8n8.trans.b16", lambda _: operands("d:bits, a:bits")(("b32",)),
+        "movmatrix.sync.aligned.m8n8.trans.b16", _moved_matrix,
         since="7.8", targets="75+", section="9.7.14.5.17", time=Time.SHUFFLE,
     ),
     instruction(
@@ -186,13 +205,19 @@ WARP_ROWS: tuple[Row, ...] = (
         since="7.8", targets="90+", section="9.7.14.5.16", time=Time.STORE, access=_stored_rows,
         fragment=_stored_fragment,
     ),
-    _row("cvta{.to}.{global,shared,local,const,param}.{u32,u64}", _convert_address, "9.7.9.20", Time.EITHER, "2.0"),
-    _row("isspacep.{global,shared,shared::cta,shared::cluster,local,const,param}", _inquire, "9.7.9.19", since="2.0"),
-    _row("prefetch{.global,.local}.{L1,L2}", _address, "9.7.9.15", Time.INTEGER, "2.0"),
-    _row("prefetch.global.{L2::evict_last,L2::evict_normal}", _address, "9.7.9.15", Time.INTEGER, "7.4", "80+"),
-    _row("prefetchu.L1", _address, "9.7.9.15", Time.INTEGER, "2.0"),
-    _row("applypriority{.global}.L2::evict_normal", _sized, "9.7.9.16", Time.INTEGER, "7.4", "80+"),
-    _row("discard{.global}.L2", _sized, "9.7.9.17", Time.INTEGER, "7.4", "80+"),
+    _row(
+        "cvta{.to}.{global,shared,local,const,param,param::entry}.u64", _convert_address, "9.7.9.20", Time.EITHER, "2.0"
+    ),
+    _row(
+        "isspacep.{global,shared,shared::cta,shared::cluster,local,const,param,param::entry}", _inquire, "9.7.9.19",
+        since="2.0",
+    ),
+    _row("prefetch.local.{L1,L2}", _address, "9.7.9.15", Time.INTEGER, "2.0"),
+    _row("prefetch{.global}.{L1,L2}", _wide_address, "9.7.9.15", Time.INTEGER, "2.0"),
+    _row("prefetch{.global}.{L2::evict_last,L2::evict_normal}", _wide_address, "9.7.9.15", Time.INTEGER, "7.4", "80+"),
+    _row("prefetchu.L1", _wide_address, "9.7.9.15", Time.INTEGER, "2.0"),
+    _row("applypriority{.global}.L2::evict_normal", _line, "9.7.9.16", Time.INTEGER, "7.4", "80+"),
+    _row("discard{.global}.L2", _line, "9.7.9.17", Time.INTEGER, "7.4", "80+"),
     _row(
         "createpolicy.fractional.{L2::evict_last,L2::evict_normal,L2::evict_first,L2::evict_unchanged}"
         "{.L2::evict_first,.L2::evict_unchanged}.b64",
@@ -206,5 +231,5 @@ WARP_ROWS: tuple[Row, ...] = (
     _row("membar.{cta,gl,sys}", "", "9.7.13.4", Time.INTEGER, "1.4"),
     _row("nanosleep.u32", "a", "9.7.19.3", since="6.3"),
     _row("griddepcontrol.{launch_dependents,wait}", "", "9.7.13.13", since="7.8", targets="90+"),
-    _row("pmevent", "a:imm", "9.7.19.2", since="1.4"),
+    _row("pmevent", "a:imm4", "9.7.19.2", since="1.4"),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Re
 
 _REGISTERS_OF_WIDTH = {
     1: "predicate, %p0",
+    8: "register declared with .b8",
     16: "16-bit register, %rs0",
     32: "32-bit register, %r0",
     64: "64-bit register, %rd0",

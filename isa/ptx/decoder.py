@@ -82,8 +82,10 @@ def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Form, 
     operands: dict[str, Operand] = {}
     starts: dict[str, int] = {}
     problems: list[IsaError] = []
-    for role in form.roles:
+    for place, role in enumerate(form.roles):
         if role.optional and role.shape is Shape.VECTOR and not _vector_follows(cursor):
+            continue
+        if role.optional and form.gap and _follow(cursor) < len(form.roles) - place:
             continue
         count = len(operands) + len(problems)
         if cursor.peek().text in (";", ""):
@@ -127,6 +129,12 @@ def _vector_follows(cursor: Cursor) -> bool:
     return follows
 
 
+def _follow(cursor: Cursor) -> int:
+    """How many operands follow behind commas."""
+    rest = cursor.text[cursor.at :].partition(";")[0]
+    return len(re.findall(r",(?![^{}\[\]]*[}\]])", rest))
+
+
 def _recover(cursor: Cursor) -> bool:
     """Moves on to the comma after an operand that was wrong; returns False if there is none."""
     rest = re.compile(r"[^{}\[\],;]*(?:\{[^{};]*\}|\[[^\[\];]*\]|[}\]])?[^{}\[\],;]*")
@@ -143,6 +151,20 @@ def _check_together(cursor: Cursor, form: Form, operands: dict[str, Operand]) ->
     size, filled = operands.get("size"), operands.get("filled")
     if isinstance(size, Immediate) and isinstance(filled, Immediate) and filled.value > size.value:
         cursor.fail(f"a copy of {size.value} bytes cannot fill {filled.value}", f"0 to {size.value}", 0)
+    first, total = operands.get("first"), operands.get("total")
+    if isinstance(first, Immediate) and isinstance(total, Immediate) and _word(first) > _word(total):
+        cursor.fail(f"a range whose first part, {first}, is larger than the whole, {total}", f"at most {total}", 0)
+    fraction = operands.get("fraction")
+    if isinstance(fraction, Immediate) and not 0 < fraction.value <= _ONE:
+        cursor.fail(f"a fraction of {fraction} of the accesses", "more than 0.0 and at most 1.0", 0)
+
+
+_ONE = 0x3F800000  # 1.0 as f32
+
+
+def _word(constant: Immediate) -> int:
+    """The 32 bits of a constant, as an unsigned integer."""
+    return constant.value % (1 << 32)
 
 
 def _written(

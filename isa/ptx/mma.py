@@ -71,6 +71,8 @@ def read_mma(reader: OpcodeText) -> MmaForm:
         slot = _slot(qualifier)
         if slot == "type":
             parts.types.append(qualifier)
+            if (scale := parts.single.get("scale_type")) is not None:  # ptxas 13.0, which takes other orders
+                reader.note(qualifier, f"'.{qualifier}' stands behind '.{scale}'", f".{scale} after all types", place)
         elif slot == "layout":
             parts.layouts.append(qualifier)
         elif slot == "operation":

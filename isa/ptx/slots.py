@@ -55,6 +55,8 @@ def read_slots(reader: OpcodeText) -> Form:
         )
     reader.settle()
     ordered = [q for i in best.sequence for q in best.slots[i] if q in reader.qualifiers]
+    if len(ordered) < 2:
+        reader.fail(None, f"'{reader.opcode}' lacks a qualifier", _near(reader, rows))
     reader.fail(ordered[-1], f"'.{ordered[-1]}' must stand behind '.{ordered[0]}'", _near(reader, rows))
 
 

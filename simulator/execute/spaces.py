@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError
-from isa.forms.memory import SPACES
+from isa.forms.loads import SPACES
 from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from simulator.execute.copies import fetched

@@ -14,8 +14,8 @@ from isa.ptx.opcodes import find_form
 from simulator.execute import dispatch, registry
 from simulator.views.forms import table
 from tests.golden.make_ptxas_tcgen05 import legal_text as family_text
-from tests.isa.ptx.test_decoder import legal_text
 from tests.support.cases import over
+from tests.support.row_texts import legal_text
 
 ROWS: tuple[Row, ...] = (*PLAIN_ROWS, *FAMILY_ROWS)
 NOT_EXECUTED = {"tcgen05.ld.red"}  # decoded, but nobody has measured what it does

@@ -9,8 +9,9 @@ import pytest
 
 import isa
 from isa.forms.table import plain_forms
-from tests.isa.ptx.test_decoder import FORMS, legal_text, mutated
+from tests.isa.ptx.test_decoder import FORMS, mutated
 from tests.support.cases import alike, over
+from tests.support.row_texts import legal_text
 
 decoder = import_module("isa.ptx.decoder")
 

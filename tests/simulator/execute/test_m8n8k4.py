@@ -11,8 +11,9 @@ import pytest
 import isa
 from isa.fragments.registers import Fragment
 from tests.isa.fragments.test_mappings import cute_index
-from tests.isa.ptx.test_decoder import PTXAS, ptxas_takes, takes
+from tests.isa.ptx.test_decoder import ptxas_takes, takes
 from tests.support.cases import over
+from tests.support.ptxas import PTXAS
 
 LAYOUTS = ("row.row", "row.col", "col.row", "col.col")
 ACCUMULATORS = {("f16", "f16"), ("f32", "f16"), ("f32", "f32")}  # D, C
