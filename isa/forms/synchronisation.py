@@ -7,6 +7,8 @@ ptxas.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from isa.forms.record import Access, Form, Role, Shape, Space, Time
 from isa.forms.rows import Qualifiers, Roles, Row, Slots, instruction, shared_address, word
 from isa.targets import Availability
@@ -33,15 +35,29 @@ def _named(_: Qualifiers) -> tuple[Role, ...]:
     )
 
 
+def _reducing(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    """The operands of bar.red: what all threads get, the barrier, and the predicate that each thread gives."""
+    bits = 1 if qualifiers[-1] == "pred" else 32
+    d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,))
+    given = Role("c", Shape.PREDICATE, constants=("integer",), width=1, widths=(1,))
+    return d, *_named(qualifiers), given
+
+
+def _arriving(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    """The operands of bar.arrive, which must say how many threads the barrier waits for."""
+    number, threads = _named(qualifiers)
+    return number, replace(threads, optional=False)
+
+
 def is_aligned(form: Form) -> bool:
     """Whether all threads of a warp must execute a barrier together: `.aligned`, which `bar` means unsaid."""
     return "aligned" in form.qualifiers or form.opcode.startswith("bar.")
 
 
-def _cta_barrier(syntax: str, since: str, name: str = "", any_order: bool = False) -> Row:
+def _cta_barrier(syntax: str, since: str, name: str = "", any_order: bool = False, roles: Roles = _named) -> Row:
     return instruction(
         syntax,
-        _named,
+        roles,
         since=since,
         targets="70+",
         section="9.7.13.1",
@@ -67,6 +83,20 @@ BARRIER_ROWS: tuple[Row, ...] = (
     _cluster_barrier("barrier.cluster.wait{.aligned}", "7.8"),
     _cluster_barrier("barrier.cluster.wait.acquire{.aligned}", "8.0"),
 )
+
+# Those that kernels alone have: the interpreter of traces does not execute them
+KERNEL_BARRIER_ROWS: tuple[Row, ...] = tuple(
+    row
+    for name, since, aligned in (
+        ("bar", "2.0", ""), ("bar.cta", "7.8", ""),
+        ("barrier", "6.0", "{.aligned}"), ("barrier.cta", "7.8", "{.aligned}"),
+    )
+    for row in (
+        _cta_barrier(f"{name}.arrive{aligned}", since, f"{name}.arrive", True, _arriving),
+        _cta_barrier(f"{name}.red{aligned}.popc.u32", since, f"{name}.red", True, _reducing),
+        _cta_barrier(f"{name}.red{aligned}.{{and,or}}.pred", since, f"{name}.red", True, _reducing),
+    )
+)  # fmt: skip
 
 
 # mbarrier, fence

@@ -24,9 +24,10 @@ from simulator.simulation.launch.arguments import parameter_bytes
 from simulator.simulation.launch.batches import Setup
 from simulator.simulation.launch.captured import differences, place
 from simulator.simulation.launch.errors import LaunchError
-from simulator.simulation.launch.interpreter import Run, prepared
+from simulator.simulation.launch.interpreter import prepared
 from simulator.simulation.launch.launching import Options, prepare
 from simulator.simulation.launch.module import Module
+from simulator.simulation.launch.run import Run
 from simulator.simulation.launch.watch import Met, Watch
 from simulator.tables import Table
 

@@ -24,8 +24,9 @@ from simulator.program.capture import Capture
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.batches import Setup
 from simulator.simulation.launch.captured import differences, place
-from simulator.simulation.launch.interpreter import Run, prepared, step_of
+from simulator.simulation.launch.interpreter import prepared, step_of
 from simulator.simulation.launch.launching import Options, prepare
+from simulator.simulation.launch.run import Run
 from simulator.state.registers import WARP_SIZE, Warps
 
 MOST_INSTRUCTIONS = 1_000_000  # warp instructions of a launch that is run again and again

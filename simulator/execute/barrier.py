@@ -22,6 +22,12 @@ def is_cluster_barrier(form: Form) -> bool:
     return form.time is Time.CLUSTER_BARRIER
 
 
+def waits_plainly(form: Form) -> bool:
+    """Whether a barrier of a CTA is one at which threads wait and exchange nothing: `bar.sync`, not `bar.arrive` or
+    `bar.red`."""
+    return form.name.split(".")[-1] not in ("arrive", "red")
+
+
 def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
     """(number, how many warps it waits for or None for all) of a barrier instruction of a CTA; None for any other.
 
@@ -30,6 +36,9 @@ def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
     """
     if instruction.form.time is not Time.BARRIER:
         return None
+    if not waits_plainly(instruction.form):
+        reason = f"'{instruction.form.opcode}' is executed in launches of kernels, but not in traces"
+        raise IsaError(str(instruction), -1, reason, "bar.sync or barrier.sync")
     number, *rest = instruction.operands
     if not isinstance(number, Immediate) or not all(isinstance(operand, Immediate) for operand in rest):
         raise IsaError(

@@ -27,6 +27,8 @@ class LaunchBarriers:
         waiting: int8 [row, lane]: 1 + the number of the barrier at which a thread waits; 0 if it does not.
         arrived: int32 [CTA, barrier]: threads that have arrived (whole warps where the barrier is aligned).
         wanted: int32 [CTA, barrier]: how many it waits for; EVERY for all.
+        votes: int32 [CTA, barrier, 2]: how many threads gave a predicate to a reduction, and how many a true one.
+        tally: int32 [row, lane, 2]: the votes at the last barrier that let the thread go.
     """
 
     rows: int
@@ -34,12 +36,16 @@ class LaunchBarriers:
     waiting: NDArray[np.int8] = field(init=False)
     arrived: NDArray[np.int32] = field(init=False)
     wanted: NDArray[np.int32] = field(init=False)
+    votes: NDArray[np.int32] = field(init=False)
+    tally: NDArray[np.int32] = field(init=False)
 
     def __post_init__(self) -> None:
         ctas = self.rows // self.warps
         self.waiting = np.zeros((self.rows, WARP_SIZE), np.int8)
         self.arrived = np.zeros((ctas, BARRIERS), np.int32)
         self.wanted = np.full((ctas, BARRIERS), EVERY, np.int32)
+        self.votes = np.zeros((ctas, BARRIERS, 2), np.int32)
+        self.tally = np.zeros((self.rows, WARP_SIZE, 2), np.int32)
 
     def arrive(
         self, lanes: Lanes, number: NDArray[Any], wanted: NDArray[Any] | None, *, aligned: bool, waits: bool
@@ -63,6 +69,12 @@ class LaunchBarriers:
             named[rows] = which + 1
             self.waiting[lanes] = np.broadcast_to(named[:, None], lanes.shape)[lanes]
 
+    def vote(self, lanes: Lanes, number: NDArray[Any], values: Lanes) -> None:
+        """Notes the predicates bool [row, lane] that threads give to the reduction of the barrier of their row."""
+        rows = np.flatnonzero(lanes.any(axis=1))
+        counts = np.stack([lanes[rows].sum(axis=1), (lanes & values)[rows].sum(axis=1)], axis=1)
+        np.add.at(self.votes, (rows // self.warps, number[rows].astype(np.intp)), counts.astype(np.int32))
+
     def released(self, live: Lanes) -> Lanes:
         """bool [row, lane]: the threads whose barrier is complete; it is reset.
 
@@ -78,6 +90,9 @@ class LaunchBarriers:
         chosen = np.concatenate([np.zeros((len(complete), 1), np.bool_), complete], axis=1)
         cta = np.arange(self.rows)[:, None] // self.warps
         free: Lanes = chosen[cta, self.waiting]
+        if self.votes.any():
+            self.tally[free] = self.votes[np.broadcast_to(cta, free.shape)[free], self.waiting[free] - 1]
+            self.votes[complete] = 0
         self.waiting[free] = 0
         return free
 

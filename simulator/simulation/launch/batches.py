@@ -17,8 +17,9 @@ from isa.targets import Target
 from simulator.execute.launch_state import Batch, Geometry, LaunchState, launch_state
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.errors import LaunchError
-from simulator.simulation.launch.interpreter import BUDGET, Code, Run, prepared
+from simulator.simulation.launch.interpreter import prepared
 from simulator.simulation.launch.recording import Recorder, Recording
+from simulator.simulation.launch.run import BUDGET, Code, Run
 from simulator.state.device_memory import DeviceMemory
 from simulator.state.typed_views import padded
 

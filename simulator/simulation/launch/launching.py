@@ -15,9 +15,9 @@ from simulator.errors import check_option
 from simulator.execute.launch_state import Dim
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
-from simulator.simulation.launch.interpreter import BUDGET
 from simulator.simulation.launch.place import SHARED_BYTES, checked
 from simulator.simulation.launch.report import LaunchReport, counted
+from simulator.simulation.launch.run import BUDGET
 from simulator.simulation.launch.stalls import LineObserver, stalls_of
 from simulator.simulation.launch.timing import placed_on_sm, time_of
 from simulator.state.device_memory import DeviceMemory

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from isa.errors import IsaError
 from isa.forms.record import Time, Unit
-from isa.ptx.instruction import Instruction
-from simulator.execute.barrier import barrier_of
+from isa.ptx.instruction import Immediate, Instruction
 from simulator.execute.dynamic_info import Fact, Idle
 from simulator.program import lowering
-from simulator.program.kernel import Operation
+from simulator.program.kernel import Item, Operation
+from simulator.state.registers import WARP_SIZE
 from simulator.timing.compile import mark_pipes, timed_operation
 from simulator.timing.config import Config
 from simulator.timing.kernel.machine import MachineCode, Micro
@@ -85,6 +84,7 @@ class Replay:
         self.code, self.config, self.warps = code, config, warps
         self.order = [ordered(region.micros) for region in code.regions]
         self.patterns: dict[int, TimedOperation] = {}
+        self.parted = any(_parts(micro.item) for region in code.regions for micro in region.micros)
         self.fetched = code.registers  # the register that stands for an instruction that is not there yet
         self.registers = code.registers + 1
 
@@ -155,7 +155,7 @@ class Replay:
         if micro.own:
             assert isinstance(item, Operation)
             instruction = item.instruction
-            barrier = _barrier(instruction) if micro.time is Time.BARRIER else None
+            barrier = _barrier(instruction, self.parted) if micro.time is Time.BARRIER else None
             flat = lowering.Operation(0, instruction, item.line, micro.reads, micro.writes, barrier, 1)
             return timed_operation(flat, self.config)
         alu = self.config.alu
@@ -202,9 +202,18 @@ def segments(places: Sequence[int], code: MachineCode) -> Iterator[Segment]:
         yield Segment(region, {places[index]: index for index in range(begin, end)}, taken)
 
 
-def _barrier(instruction: Instruction) -> tuple[int, int | None]:
-    """(number, how many warps it waits for); number 0 and all of them where a register says it."""
-    try:
-        return barrier_of(instruction) or (0, None)
-    except IsaError:
-        return 0, None
+def _barrier(instruction: Instruction, parted: bool) -> tuple[int, int | None]:
+    """(number, how many warps it waits for, None for all of the CTA); where a register says the number, 0.
+
+    Where threads arrive at some barrier and go on (`parted`), those that wait are not held up: assumed, for what
+    bar.arrive is used for is to wait little."""
+    number, threads = instruction["a"], instruction.by_role.get("b")
+    named = number.value if isinstance(number, Immediate) else 0
+    if parted:
+        return named, 1
+    return named, threads.value // WARP_SIZE if isinstance(threads, Immediate) else None
+
+
+def _parts(item: Item) -> bool:
+    """Whether threads arrive at a barrier here and go on."""
+    return isinstance(item, Operation) and item.instruction.form.name.endswith(".arrive")

@@ -120,6 +120,24 @@ def test_threads_part_and_meet_again() -> None:
 
 
 @exhaustive
+def test_barriers_that_reduce_and_arrivals() -> None:
+    """bar.red gives every thread the count, and the conjunction or disjunction, of what all gave; threads that arrive
+    go on, and those that wait go on after them."""
+    function = kernel(
+        "mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 3; setp.eq.u32 %p1, %r2, 0; bar.red.popc.u32 %r3, 0, %p1;"
+        "setp.lt.u32 %p2, %r1, 100; bar.red.and.pred %p3, 1, %p2; barrier.red.aligned.or.pred %p4, 2, !%p2;"
+        "selp.u32 %r4, 1, 0, %p3; selp.u32 %r5, 2, 0, %p4; add.u32 %r6, %r4, %r5;"
+        "setp.ge.u32 %p5, %r1, 64; @%p5 bra WAITING; bar.arrive 3, 128; bra DONE;\n"
+        "WAITING: bar.sync 3, 128; bar.red.popc.u32 %r8, 4, 64, %p2; add.u32 %r6, %r6, %r8;\n"
+        "DONE: shl.b32 %r9, %r1, 3; cvt.u64.u32 %rd2, %r9; ld.param.u64 %rd1, [D]; add.u64 %rd3, %rd1, %rd2;"
+        "st.global.v2.u32 [%rd3], {%r3, %r6}; ret;"
+    )
+    data = np.zeros((128, 2), np.uint32)
+    function((1,), (128,), (data,))
+    assert (data[:, 0] == 32).all()
+    assert data[:, 1].tolist() == [2] * 64 + [2 + 36] * 64
+
+
 def test_the_ragged_launch_with_every_number_of_rows_in_lock_step(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows in (1, 7, 64):
         monkeypatch.setattr("simulator.simulation.launch.batches.ROWS", rows)

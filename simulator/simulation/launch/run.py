@@ -1,0 +1,204 @@
+"""The execution of a kernel by one batch of CTAs: which threads stand where, who waits for whom, and how it ends.
+
+Its items are functions, which `simulator.simulation.launch.interpreter` makes. Branches part threads, and
+`simulator.simulation.launch.threads` brings them together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from isa.errors import Error
+from isa.ptx.instruction import Guard
+from simulator.execute.cta_state import Outcome
+from simulator.execute.launch_state import LaunchState
+from simulator.execute.operands import Writer, place_of
+from simulator.program.kernel import Item, Kernel
+from simulator.simulation.launch.barriers import LaunchBarriers
+from simulator.simulation.launch.blame import blamed
+from simulator.simulation.launch.errors import LaunchError
+from simulator.simulation.launch.threads import Group, Threads, all_lanes
+from simulator.simulation.launch.watch import Watch
+from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
+
+BUDGET = 20_000_000_000  # warp instructions of a launch, unless told otherwise
+Note = Callable[[int, Warps, "Lanes | None", Outcome], None]
+Step = Callable[["Run", Group, int], int]  # executes an item for a group; gives the place of the next one, or PARTED
+PARTED = -1
+KNOWN = "the instructions of docs/kernels.md"
+
+
+class Code(NamedTuple):
+    """A kernel as it is executed.
+
+    Attributes:
+        steps: by place, what executes the item.
+        place_of: by rank, the place.
+    """
+
+    kernel: Kernel
+    steps: list[Step]
+    rank: tuple[int, ...]
+    place_of: list[int]
+
+
+@dataclass(eq=False)
+class Reduction:
+    """Threads that wait for the result of a bar.red: which (bool [row, lane]), of what, and how it is written."""
+
+    members: Lanes
+    operation: str
+    write: Writer
+
+
+class Run:
+    """The execution of a kernel by one batch.
+
+    Attributes:
+        counts: by place, how often a warp has executed the item.
+        budget: how many warp instructions are left until the launch is given up.
+    """
+
+    def __init__(
+        self, code: Code, state: LaunchState, budget: int = BUDGET, note: Note | None = None, watch: Watch | None = None
+    ) -> None:
+        self.code, self.state, self.budget, self.note, self.watch = code, state, budget, note, watch
+        registers: Any = state.registers
+        everyone: Warps = registers.everyone
+        self.threads = Threads(everyone, state.batch.exists, code.rank[0])
+        self.barriers = LaunchBarriers(len(everyone), state.warps)
+        self.counts = [0] * len(code.steps)
+        self.pending: list[Reduction] = []
+
+    def run(self) -> None:
+        """Executes the kernel to its end.
+
+        Raises:
+            LaunchError: an instruction that is not executed, an address outside of memory, threads that wait for ever,
+                a budget that is used up.
+        """
+        while True:
+            group = self.threads.next()
+            if group is not None:
+                self._advance(group)
+            elif not self.release():
+                if self.threads.live.any():
+                    self._stuck()
+                return
+
+    def _advance(self, group: Group) -> None:
+        """Executes items until the group parts, waits, or comes to a place of other threads."""
+        rank, steps, counts, state = self.code.rank, self.code.steps, self.counts, self.state
+        place, rows, limit = self.code.place_of[group.rank], len(group.rows), group.limit
+        left = min(self.budget // rows, group.quantum)
+        allowed = left
+        state.active = group.lanes
+        try:
+            while left > 0:
+                counts[place] += rows
+                left -= 1
+                state.line = place
+                following = steps[place](self, group, place)
+                if following < 0:
+                    return
+                place = following
+                if rank[place] >= limit:
+                    break
+            self.threads.move(group.members, rank[place])
+        except LaunchError:
+            raise
+        except Error as error:
+            state.active = group.lanes
+            raise blamed(error, self.code.kernel, self.code.kernel.items[place], state, group) from error
+        finally:
+            state.active = None
+            self.budget -= (allowed - left) * rows
+            state.clock += allowed - left
+        if self.budget < rows:
+            self._endless(place)
+
+    # Waiting
+
+    def release(self) -> bool:
+        """Lets the threads go on whose barrier is complete; returns whether there are any."""
+        free = self.barriers.released(self.threads.live)
+        if not free.any():
+            return False
+        self.state.synchronise(np.flatnonzero(free.any(axis=1)))
+        for pending in list(self.pending):
+            self._deliver(pending, free & pending.members)
+        self.threads.release(free)
+        return True
+
+    def _deliver(self, pending: Reduction, threads: Lanes) -> None:
+        """Writes the result of bar.red into the threads that its barrier has let go."""
+        rows: Warps = np.flatnonzero(threads.any(axis=1))
+        if not len(rows):
+            return
+        given, true = np.moveaxis(self.barriers.tally[rows], -1, 0)
+        value = {"popc": true, "and": true == given, "or": true > 0}[pending.operation]
+        before, self.state.active = self.state.active, threads[rows]
+        pending.write(self.state, rows, value[:, None])
+        self.state.active = before
+        pending.members &= ~threads
+        if not pending.members.any():
+            self.pending.remove(pending)
+
+    def _stuck(self) -> NoReturn:
+        """Raises the error of threads that wait for ever."""
+        kernel, threads, state = self.code.kernel, self.threads, self.state
+        row = int(np.flatnonzero(threads.live.any(axis=1))[0])
+        cta = row // state.warps
+        if threads.parked[row].any():
+            lane = int(threads.parked[row].argmax())
+            item = kernel.items[self.code.place_of[int(threads.back[row, lane])]]
+            gone = WARP_SIZE - int(threads.live[row].sum())
+            reason = (
+                f"deadlock: {int(threads.parked[row].sum())} threads of warp {row % state.warps} wait at '{item.text}' "
+                f"for others of their warp that never come there ({gone} have exited)"
+            )
+            legal = "all threads that the instruction names, or a warp whole, at the same instruction"
+            raise self.error(item, reason, legal, row=row, rule="aligned-threads")
+        lines = self.barriers.describe(cta)
+        done = np.flatnonzero(~threads.live[cta * state.warps : (cta + 1) * state.warps].any(axis=1)).tolist()
+        ended = f"; warps {', '.join(map(str, done))} have exited" if done else ""
+        lane = int((self.barriers.waiting[row] > 0).argmax())
+        item = kernel.items[self.code.place_of[int(threads.back[row, lane])] - 1]
+        reason = f"deadlock: {'; '.join(lines)}{ended}"
+        raise self.error(item, reason, "as many threads at a barrier as it waits for", row=row, rule="deadlock")
+
+    def _endless(self, place: int) -> NoReturn:
+        item = self.code.kernel.items[place]
+        reason = f"the budget of warp instructions is used up here, at '{item.text}': a loop that does not end?"
+        raise self.error(item, reason, "a larger budget, if the kernel is that long", rule="instruction-budget")
+
+    def error(self, item: Item, reason: str, legal: str = "", *, row: int | None = None, rule: str = "") -> LaunchError:
+        """The error of an item, with its line and the warp."""
+        source = f"{item.source[0]}:{item.source[1]}" if item.source else ""
+        thread = ""
+        if row is not None:
+            x, y, z = self.state.batch.cta_of(row)
+            thread = f"CTA ({x}, {y}, {z}), warp {row % self.state.warps}"
+        return LaunchError(reason, legal, line=item.line, source=source, thread=thread, rule=rule)
+
+
+def taken(run: Run, group: Group, guard: Guard | None) -> Lanes:
+    """bool [row of the group, lane]: its threads that a guard lets through."""
+    lanes = all_lanes(len(group.rows)) if group.lanes is None else group.lanes
+    if guard is None:
+        return lanes
+    values: Lanes = run.state.registers.read(group.rows, [place_of(guard.predicate.name).number], Sort.PREDICATE)[:, 0]
+    return lanes & ~values if guard.negated else lanes & values
+
+
+def whole(group: Group, lanes: Lanes, rows: int) -> Lanes:
+    """Threads of a group as threads of all rows."""
+    if len(group.rows) == rows:
+        return lanes
+    spread = np.zeros((rows, WARP_SIZE), np.bool_)
+    spread[group.rows] = lanes
+    return spread
