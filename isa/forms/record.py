@@ -16,8 +16,6 @@ from isa.fragments.registers import Fragment
 from isa.targets import Availability, Target
 
 PTX = "9.0"  # the PTX version that texts are judged by unless told otherwise: that of ptxas 13.0
-
-
 SPECIAL_REGISTERS = ("%laneid", "%warpid", "%nwarpid", "%tid.x", "%ntid.x")
 
 
@@ -32,9 +30,7 @@ class Unit(IntEnum):
     TCGEN05 = 4  # the queue of the SM: tcgen05.mma, cp, shift, commit
     TMEM = 5  # tcgen05.ld, st
     SYNC = 6  # mbarriers, waits, fences: an issue slot, and perhaps a wait
-    # groups of cp.async: an issue slot, and perhaps a wait; accesses to global memory go through the port to shared
-    # memory
-    GLOBAL = 7
+    GLOBAL = 7  # groups of cp.async: an issue slot, and perhaps a wait; the accesses themselves take the port SHARED
     FMA = 8  # the second integer pipe of a sub-core: multiply-add, float additions; in sequences alone
     CONTROL = 9  # calls and returns in sequences
 
@@ -232,8 +228,7 @@ class Form:
 
     @cached_property
     def gap(self) -> bool:
-        """Whether an operand may be left out before one that may not, and only their number says so; in asynchronous
-        instructions their shapes say it."""
+        """Whether an operand may be left out before one that may not, and only their number says so."""
         optional = [role.optional for role in self.roles]
         return optional != sorted(optional) and not self.asynchronous
 
@@ -274,8 +269,7 @@ class Form:
 
     @cached_property
     def collective(self) -> bool:
-        """Whether all threads of a warp execute it together or not at all. A shuffle, which names its threads itself,
-        is not collective."""
+        """Whether all threads of a warp execute it together. A shuffle, which names its threads, is not collective."""
         return ("sync" in self.qualifiers and self.time is not Time.SHUFFLE) or self.time.table == "barrier"
 
     @property
@@ -292,9 +286,8 @@ class Form:
     @cached_property
     def parts_warps(self) -> bool:
         """Whether some warps may have to wait in this instruction while others go on."""
-        return (
-            self.time.table in ("tcgen05", "tmem") or self.time is Time.CLUSTER_BARRIER or "_wait" in self.name
-        )  # the last: mbarrier.test_wait, try_wait
+        waits = "_wait" in self.name  # mbarrier.test_wait, try_wait
+        return waits or self.time.table in ("tcgen05", "tmem") or self.time is Time.CLUSTER_BARRIER
 
     # What the qualifiers say
 
@@ -355,7 +348,7 @@ class Form:
 
     @property
     def space(self) -> str:
-        """State space of the address, "shared", "shared::cta", "shared::cluster", "global", or "" (generic or none)."""
+        """State space of the address, such as "shared::cta" or "global"; "" for generic or none."""
         return next((q for q in self.qualifiers if q.startswith("shared") or q == "global"), "")
 
     @property

@@ -33,7 +33,8 @@ def _flush(values: Array) -> Array:
     return np.where(np.abs(values) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), values), values)
 
 
-def _extreme(choose: Any) -> Update:
+def _function(choose: Any) -> Update:
+    """A function of numpy."""
     update: Update = choose
     return update
 
@@ -43,19 +44,19 @@ def _add_flushed(old: Array, b: Array) -> Array:
 
 
 _INTEGER: dict[str, Update] = {
-    "add": lambda old, b: old + b,
-    "and": lambda old, b: old & b,
-    "or": lambda old, b: old | b,
-    "xor": lambda old, b: old ^ b,
-    "min": _extreme(np.minimum),
-    "max": _extreme(np.maximum),
+    "add": _function(np.add),
+    "and": _function(np.bitwise_and),
+    "or": _function(np.bitwise_or),
+    "xor": _function(np.bitwise_xor),
+    "min": _function(np.minimum),
+    "max": _function(np.maximum),
     "exch": lambda old, b: b,
     "cas": lambda old, b, c: np.asarray(np.where(old == b, c, old)),
     "inc": lambda old, b: np.asarray(np.where(old >= b, 0, old + 1)).astype(old.dtype),
     "dec": lambda old, b: np.asarray(np.where((old == 0) | (old > b), b, old - 1)).astype(old.dtype),
 }
 _FLOAT: dict[str, Update] = {
-    "add": lambda old, b: old + b, "min": _extreme(np.fmin), "max": _extreme(np.fmax),
+    "add": lambda old, b: old + b, "min": _function(np.fmin), "max": _function(np.fmax),
 }  # fmt: skip
 
 
@@ -149,24 +150,64 @@ class _Shared(_Global):
         self.state.shared.write(where[chosen][:, None], data[:, None], self.warps[chosen])
 
 
+class _Turns:
+    """Accesses in the order of their addresses, and of each address in the order of the threads.
+
+    Attributes:
+        order: the accesses, intp [sorted]: those of an address stand together.
+        first: the sorted accesses that are the first of their address.
+        turn: int64 [sorted]: how many accesses to the same address come before.
+    """
+
+    def __init__(self, keys: Array) -> None:
+        self.order = np.argsort(keys, kind="stable")
+        fresh = np.ones(len(keys), np.bool_)
+        fresh[1:] = keys[self.order][1:] != keys[self.order][:-1]
+        self.first = np.flatnonzero(fresh)
+        places = np.arange(len(keys))
+        self.turn = places - np.maximum.accumulate(np.where(fresh, places, 0)) if len(keys) else places
+
+
 def in_order(
     memory: _Global, where: Array, values: list[Array], update: Update, kind: np.dtype[Any], bits: int
 ) -> Array:
-    """Applies an update for each access in turn; returns the old values, unsigned [access].
+    """Applies an update for each access in turn; returns the old values, unsigned [access]."""
+    turns = _Turns(memory.keys(where))
+    if isinstance(update, np.ufunc) and kind.kind in "iu":
+        return _at_once(memory, where, values[0], update, kind, turns)
+    return _in_rounds(memory, where, values, update, kind, bits, turns)
 
-    Accesses to different addresses are done at once: in each round every address has one access.
-    """
+
+def _at_once(memory: _Global, where: Array, values: Array, update: Any, kind: np.dtype[Any], turns: _Turns) -> Array:
+    """Updates of integers for which it does not matter how they are grouped: the values of the accesses before each are
+    put together in a number of steps that grows with the logarithm of their number."""
+    size, order, turn = kind.itemsize, turns.order, turns.turn
+    if not len(order):
+        return np.zeros(0, f"u{size}")
+    together = np.ascontiguousarray(values[order]).view(kind).copy()
+    step, longest = 1, int(turn.max())
+    while step <= longest:
+        behind = np.flatnonzero(turn >= step)
+        together[behind] = update(together[behind - step], together[behind])
+        step *= 2
+    chosen = order[turns.first]
+    base = np.ascontiguousarray(memory.read(where, chosen, size)).view(kind)[:, 0]
+    started = np.repeat(base, np.diff(np.append(turns.first, len(order))))
+    old = np.empty(len(order), kind)
+    old[order] = np.where(turn == 0, started, update(started, np.roll(together, 1)))
+    last = np.append(turns.first[1:], len(order)) - 1
+    memory.write(where, chosen, np.ascontiguousarray(update(base, together[last]))[:, None].view(np.uint8))
+    return old.view(f"u{size}")
+
+
+def _in_rounds(
+    memory: _Global, where: Array, values: list[Array], update: Update, kind: np.dtype[Any], bits: int, turns: _Turns
+) -> Array:
+    """Accesses to different addresses are done at once: in each round every address has one access."""
     size = bits // 8
     old = np.zeros(len(where), f"u{size}")
-    keys = memory.keys(where)
-    order = np.argsort(keys, kind="stable")
-    fresh = np.ones(len(keys), np.bool_)
-    fresh[1:] = keys[order][1:] != keys[order][:-1]
-    start = np.maximum.accumulate(np.where(fresh, np.arange(len(keys)), 0))
-    turn = np.empty(len(keys), np.int64)
-    turn[order] = np.arange(len(keys)) - start
-    by_turn = np.argsort(turn, kind="stable")
-    ends = np.cumsum(np.bincount(turn)) if len(turn) else np.zeros(0, np.int64)
+    by_turn = turns.order[np.argsort(turns.turn, kind="stable")]
+    ends = np.cumsum(np.bincount(turns.turn)) if len(where) else np.zeros(0, np.int64)
     first = 0
     for end in ends.tolist():
         chosen, first = by_turn[first:end], end

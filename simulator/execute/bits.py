@@ -67,12 +67,13 @@ def find_bit(form: Form) -> Callable[[Array], Array]:
 @executes("fns")
 def find_nth(a: Array, b: Array, c: Array) -> Array:
     """fns: the place of the nth one from bit b on, upwards for c > 0, downwards for c < 0; for c = 0 bit b itself if it
-    is one; else 0xffffffff. PTX ISA 9.0, 9.7.1.17."""
+    is one; else 0xffffffff. PTX ISA 9.0, 9.7.1.17. PTX leaves open what is beyond; measured on an H200, November 2026:
+    for b > 31 nothing is found, and for c = -2^31 the result is 0."""
     places = np.arange(32)
     ones = a[..., None] >> places.astype(np.uint32) & 1 != 0
     base, offset = b.astype(np.int64)[..., None], signed(c).astype(np.int64)[..., None]
     up = np.where(places >= base, ones, False)
-    down = np.where(places <= base, ones, False)
+    down = np.where((places <= base) & (base < 32), ones, False)
     rank_up = np.cumsum(up, axis=-1)
     rank_down = np.cumsum(down[..., ::-1], axis=-1)[..., ::-1]
     wanted = np.where(
@@ -80,7 +81,8 @@ def find_nth(a: Array, b: Array, c: Array) -> Array:
         up & (rank_up == offset),
         np.where(offset < 0, down & (rank_down == -offset), ones & (places == base)),
     )
-    return np.where(wanted.any(axis=-1), wanted.argmax(axis=-1), -1).astype(np.uint32)
+    found = np.where(wanted.any(axis=-1), wanted.argmax(axis=-1), -1).astype(np.uint32)
+    return np.where(c == np.uint32(1 << 31), np.uint32(0), found)
 
 
 @executes("brev")
@@ -137,8 +139,9 @@ def insert_bits(a: Array, b: Array, position: Array, length: Array) -> Array:
 
 @executes("bfi.b64")
 def insert_field(a: Array, b: Array, position: Array, length: Array) -> Array:
-    """bfi of 64 bits: the low bits of a put into b. PTX ISA 9.0, 9.7.1.20."""
-    first, count = (position & 255).astype(np.int64), (length & 255).astype(np.int64)
+    """bfi of 64 bits: the low bits of a put into b. PTX ISA 9.0, 9.7.1.20. Of position and length all bits count, as in
+    the sequence that ptxas writes for it (measured on an H200, November 2026)."""
+    first, count = position.astype(np.int64), length.astype(np.int64)
     reach = np.minimum(count, np.maximum(64 - first, 0))
     at = np.minimum(first, 63).astype(np.uint64)
     field = np.where(first < 64, _low(reach, a.dtype) << at, np.uint64(0))

@@ -54,7 +54,7 @@ def _joined(parts: Array, bits: int) -> Array:
     return answer
 
 
-@computes("cvt.pack")
+@computes("cvt.pack", "cvt.pack*.u16.s32", "cvt.pack*.s16.s32")
 def pack(form: Form) -> Callable[..., Array]:
     """cvt.pack.sat: a and b cut to the narrow type, b lowest, and c (if it is there) moved up before them."""
     kind = next(q for q in form.qualifiers if q not in ("pack", "sat"))

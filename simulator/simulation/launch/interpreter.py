@@ -15,7 +15,7 @@ from simulator.execute.cta_state import Executor
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
 from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch, Trap, Unsupported
-from simulator.simulation.launch.meetings import barrier, executed, together
+from simulator.simulation.launch.meetings import barrier, executed, looking, looks, together
 from simulator.simulation.launch.run import KNOWN, PARTED, Code, Run, Step, taken, whole
 from simulator.simulation.launch.threads import AWAY, Group
 
@@ -127,4 +127,7 @@ def step_of(item: Operation, execute: Executor) -> Step:
     if form.collective or "membermask" in {role.name for role in form.roles}:
         return together(item, execute)
 
-    return lambda run, group, place: executed(run, group, item, execute)
+    def step(run: Run, group: Group, place: int) -> int:
+        return executed(run, group, item, execute)
+
+    return looking(step) if looks(form) else step

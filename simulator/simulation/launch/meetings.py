@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isa.forms.record import Form
 from isa.forms.synchronisation import is_aligned
 from isa.ptx.instruction import Immediate
 from simulator.execute.cta_state import Executor, Outcome
@@ -16,6 +17,8 @@ from simulator.simulation.launch.run import PARTED, Reduction, Run, Step, taken,
 from simulator.simulation.launch.threads import Group
 from simulator.simulation.launch.watch import Watch
 from simulator.state.registers import WARP_SIZE, Lanes
+
+LOOKS = 64  # loads of a loop that may wait for others, after which these go on
 
 
 def together(item: Operation, execute: Executor) -> Step:
@@ -46,6 +49,29 @@ def together(item: Operation, execute: Executor) -> Step:
         run.counts[place] -= len(group.rows)
         threads.move(group.members, rank[place])
         threads.park(whole(group, lanes & late[:, None], rows), rank[place])
+        return PARTED
+
+    return step
+
+
+def looks(form: Form) -> bool:
+    """Whether a loop around this instruction may wait for what other threads write: a load or atomic operation that
+    sees their writes, or a pause."""
+    seen = ("acquire", "relaxed", "volatile", "cv", "mmio")
+    return form.name in ("atom", "nanosleep") or (form.name == "ld" and any(q in seen for q in form.qualifiers))
+
+
+def looking(execute: Step) -> Step:
+    """Executes such an instruction; threads that have done it LOOKS times let others go on."""
+
+    def step(run: Run, group: Group, place: int) -> int:
+        following = execute(run, group, place)
+        run.looks += 1
+        if run.looks < LOOKS or following < 0:
+            return following
+        run.looks = 0
+        run.threads.move(group.members, run.code.rank[following])
+        run.threads.give_way(group.rank)
         return PARTED
 
     return step

@@ -73,6 +73,7 @@ class Run:
         self.barriers = LaunchBarriers(len(everyone), state.warps)
         self.counts = [0] * len(code.steps)
         self.pending: list[Reduction] = []
+        self.looks = 0  # how often threads have looked for what others write, since these had a turn
 
     def run(self) -> None:
         """Executes the kernel to its end.

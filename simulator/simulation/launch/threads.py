@@ -62,6 +62,7 @@ class Threads:
         self.back = np.zeros_like(self.at)
         self.parked: Lanes = np.zeros_like(self.exists)
         self._turns = 0
+        self._yielded: int | None = None
 
     @property
     def live(self) -> Lanes:
@@ -78,6 +79,11 @@ class Threads:
         quantum = DONE
         if self._turns % PATIENCE == 0:
             rank, quantum = int(self.at[self.at < AWAY].max()), QUANTUM
+        if self._yielded is not None:
+            higher = self.at[(self.at > self._yielded) & (self.at < AWAY)]
+            if higher.size:
+                rank, quantum = int(higher.min()), QUANTUM
+            self._yielded = None
         self._join(rank)
         members = self.at == rank
         others = np.where(members, DONE, self.at)
@@ -101,6 +107,10 @@ class Threads:
         chosen = threads & self.parked
         self.at[chosen] = self.back[chosen]
         self.parked[chosen] = False
+
+    def give_way(self, rank: int) -> None:
+        """Lets threads of higher rank than this have the next turn: those of this rank wait for what others do."""
+        self._yielded = rank
 
     def move(self, threads: Lanes, rank: int) -> None:
         """Puts threads to an item."""
