@@ -54,6 +54,24 @@ def is_aligned(form: Form) -> bool:
     return "aligned" in form.qualifiers or form.opcode.startswith("bar.")
 
 
+def is_arrival(form: Form) -> bool:
+    """Whether threads arrive at a barrier of the CTA and go on: `bar.arrive`."""
+    return form.time is Time.BARRIER and "arrive" in form.opcode.split(".")
+
+
+def is_reduction(form: Form) -> bool:
+    """Whether a barrier of the CTA gives every thread a result of the predicates of all: `bar.red`."""
+    return form.time is Time.BARRIER and "red" in form.opcode.split(".")
+
+
+def sees_other_threads(form: Form) -> bool:
+    """Whether a loop around this instruction may wait for what other threads write: a load or atomic operation that
+    sees their writes, or a pause."""
+    first, *rest = form.opcode.split(".")
+    order = ("acquire", "relaxed", "volatile", "cv", "mmio")
+    return first in ("atom", "nanosleep") or (first == "ld" and any(q in order for q in rest))
+
+
 def _cta_barrier(syntax: str, since: str, name: str = "", any_order: bool = False, roles: Roles = _named) -> Row:
     return instruction(
         syntax,

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from isa import Instruction, IsaError
 from isa.forms.record import Form, Time
+from isa.forms.synchronisation import is_arrival, is_reduction
 from isa.ptx.instruction import Immediate
 from simulator.state.mbarrier import Clocks, joined
 from simulator.state.registers import WARP_SIZE
@@ -22,12 +23,6 @@ def is_cluster_barrier(form: Form) -> bool:
     return form.time is Time.CLUSTER_BARRIER
 
 
-def waits_plainly(form: Form) -> bool:
-    """Whether a barrier of a CTA is one at which threads wait and exchange nothing: `bar.sync`, not `bar.arrive` or
-    `bar.red`."""
-    return form.name.split(".")[-1] not in ("arrive", "red")
-
-
 def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
     """(number, how many warps it waits for or None for all) of a barrier instruction of a CTA; None for any other.
 
@@ -36,7 +31,7 @@ def barrier_of(instruction: Instruction) -> tuple[int, int | None] | None:
     """
     if instruction.form.time is not Time.BARRIER:
         return None
-    if not waits_plainly(instruction.form):
+    if is_arrival(instruction.form) or is_reduction(instruction.form):
         reason = f"'{instruction.form.opcode}' is executed in launches of kernels, but not in traces"
         raise IsaError(str(instruction), -1, reason, "bar.sync or barrier.sync")
     number, *rest = instruction.operands

@@ -11,11 +11,12 @@ import numpy as np
 
 from isa.errors import Error
 from isa.forms.record import Time
+from isa.forms.synchronisation import sees_other_threads
 from simulator.execute.cta_state import Executor
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
 from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch, Trap, Unsupported
-from simulator.simulation.launch.meetings import barrier, executed, looking, looks, together
+from simulator.simulation.launch.meetings import barrier, executed, looking, together
 from simulator.simulation.launch.run import KNOWN, PARTED, Code, Run, Step, taken, whole
 from simulator.simulation.launch.threads import AWAY, Group
 
@@ -130,4 +131,4 @@ def step_of(item: Operation, execute: Executor) -> Step:
     def step(run: Run, group: Group, place: int) -> int:
         return executed(run, group, item, execute)
 
-    return looking(step) if looks(form) else step
+    return looking(step) if sees_other_threads(form) else step

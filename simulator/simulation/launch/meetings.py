@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isa.forms.record import Form
-from isa.forms.synchronisation import is_aligned
+from isa.forms.synchronisation import is_aligned, is_arrival, is_reduction
 from isa.ptx.instruction import Immediate
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.operands import predicate, reader, writer
@@ -54,15 +53,9 @@ def together(item: Operation, execute: Executor) -> Step:
     return step
 
 
-def looks(form: Form) -> bool:
-    """Whether a loop around this instruction may wait for what other threads write: a load or atomic operation that
-    sees their writes, or a pause."""
-    seen = ("acquire", "relaxed", "volatile", "cv", "mmio")
-    return form.name in ("atom", "nanosleep") or (form.name == "ld" and any(q in seen for q in form.qualifiers))
-
-
 def looking(execute: Step) -> Step:
-    """Executes such an instruction; threads that have done it LOOKS times let others go on."""
+    """Executes an instruction with which threads may wait in a loop for what others write
+    (`isa.forms.synchronisation.sees_other_threads`); those that have done it LOOKS times let others go on."""
 
     def step(run: Run, group: Group, place: int) -> int:
         following = execute(run, group, place)
@@ -97,12 +90,12 @@ def _watched(run: Run, group: Group, item: Operation, execute: Executor, watch: 
 def barrier(item: Operation) -> Step:
     """bar and barrier: the threads wait, or (arrive) do not; a reduction counts the predicates that they give."""
     instruction, form = item.instruction, item.instruction.form
-    reduces = "red" in form.opcode.split(".")
+    reduces = is_reduction(form)
     operation = next((q for q in form.qualifiers if q in ("popc", "and", "or")), "")
     vote = predicate(instruction["c"]) if reduces else None
     write = writer(instruction["d"], 32 if operation == "popc" else 1) if reduces else None
     number, *rest = (reader(instruction[name]) for name in "ab" if name in instruction.by_role)
-    aligned, waits = is_aligned(form), "arrive" not in form.opcode.split(".")
+    aligned, waits = is_aligned(form), not is_arrival(form)
 
     def step(run: Run, group: Group, place: int) -> int:
         state, rows = run.state, len(run.threads.exists)

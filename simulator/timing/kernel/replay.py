@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from isa.forms.record import Time, Unit
+from isa.forms.synchronisation import is_arrival
 from isa.ptx.instruction import Immediate, Instruction
 from simulator.execute.dynamic_info import Fact, Idle
 from simulator.program import lowering
@@ -216,4 +217,4 @@ def _barrier(instruction: Instruction, parted: bool) -> tuple[int, int | None]:
 
 def _parts(item: Item) -> bool:
     """Whether threads arrive at a barrier here and go on."""
-    return isinstance(item, Operation) and item.instruction.form.name.endswith(".arrive")
+    return isinstance(item, Operation) and is_arrival(item.instruction.form)
