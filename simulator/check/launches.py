@@ -97,7 +97,7 @@ class LaunchCheck:
             return f"{self.name}: clean ({checked} of {self.kernel})\n"
         lines = []
         for first, *others in self._alike():
-            place = f"line {first.line}" + (f" ({first.source})" if first.source else "")
+            place = f"line {first.line}" + (f" ({first.source})" if first.source else "") if first.line else "result"
             times = f", {first.count} times" if first.count > 1 and first.rule != "wrong-result" else ""
             lines.append(f"{self.name}: {place}: {first.rule}: {first.what}{times}")
             if first.instruction:
@@ -257,7 +257,9 @@ def _wrong(capture: Capture, setup: Setup, options: Options, ran: int) -> list[L
         what = f"{best.what}: with the fix {after}, without it: {what}"
         return [_result(best.items, what, f"{best.fix} (lines {_lines(best.items)})", count)]
     items = origins(setup.kernel)
-    return [_result(items, f"{what}; it comes from lines {_lines(items)}", FIXES["wrong-result"], count)]
+    if items:
+        return [_result(items, f"{what}; it comes from lines {_lines(items)}", FIXES["wrong-result"], count)]
+    return [_result((), f"{what}; no single instruction explains it", "what is found besides", count)]
 
 
 def _result(items: Sequence[Operation], what: str, fix: str, count: int) -> LaunchFinding:

@@ -351,8 +351,8 @@ def test_fuzz(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("TCSIM_FUZZ_SEEDS", "1"))))
 def test_many(tmp_path: Path, seed: int) -> None:
-    """20,000 inputs a seed; TCSIM_FUZZ_SEEDS=50 makes a million (some ten minutes of a core or more)."""
-    fuzz(seed, 14_000, 6_000, tmp_path / "x.trace")
+    """10,000 inputs a seed; TCSIM_FUZZ_SEEDS=100 makes a million (an hour of a core)."""
+    fuzz(seed, 7_000, 3_000, tmp_path / "x.trace")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
 from simulator.execute.launch_state import Batch, Geometry, LaunchState, launch_state
 from simulator.program.kernel import Kernel, Operation
@@ -126,7 +127,8 @@ def record(setup: Setup, ctas: NDArray[np.int64]) -> list[Recording]:
     """What the warps of some CTAs do, int64 [CTA]. They run on a copy of memory: what a launch computes does not depend
     on whether its time is asked for."""
     copied = replace(setup, memory=setup.memory.copied())
-    return _in_turn(copied, prepared(setup.kernel), batches(setup, ctas), record=True).recordings
+    portions = batches(setup) if waits_for_others(setup.kernel) else batches(setup, ctas)
+    return _in_turn(copied, prepared(setup.kernel), portions, ctas).recordings
 
 
 def execute(setup: Setup, workers: int = 1) -> Executed:
@@ -146,16 +148,21 @@ def execute(setup: Setup, workers: int = 1) -> Executed:
     return _in_turn(setup, code, portions)
 
 
-def _in_turn(setup: Setup, code: Code, portions: list[NDArray[np.int64]], record: bool = False) -> Executed:
+def _in_turn(
+    setup: Setup, code: Code, portions: list[NDArray[np.int64]], recorded: NDArray[np.int64] | None = None
+) -> Executed:
+    """Runs portion after portion; `recorded` says of which CTAs what they do is noted."""
     total = Executed(np.zeros(len(setup.kernel.items), np.int64))
     budget = setup.budget
     for ctas in portions:
-        state = setup.state(ctas, timed=record)
-        state.names_sectors = record
-        recorder = Recorder(state.batch.rows) if record else None
+        wanted = None if recorded is None else np.isin(ctas, recorded)
+        timed = wanted is not None and bool(wanted.any())
+        state = setup.state(ctas, timed=timed)
+        state.names_sectors = timed
+        recorder = Recorder(np.repeat(wanted, state.warps)) if wanted is not None and timed else None
         run = Run(code, state, budget, recorder)
         run.run()
-        recordings = recorder.recordings(ctas, state.warps) if recorder is not None else []
+        recordings = recorder.recordings(ctas, state.warps, code.kernel) if recorder is not None else []
         total.add(Executed(np.array(run.counts, np.int64), Counter(run.state.met), recordings))
         budget = run.budget
     return total
@@ -168,6 +175,11 @@ def may_part(kernel: Kernel) -> bool:
         return False
     names = {item.instruction.form.name for item in kernel.items if isinstance(item, Operation)}
     return not names & {"atom", "red", "cp.reduce.async.bulk"}
+
+
+def waits_for_others(kernel: Kernel) -> bool:
+    """Whether the CTAs of a kernel may wait for one another: it looks at what other threads write."""
+    return any(isinstance(item, Operation) and sees_other_threads(item.instruction.form) for item in kernel.items)
 
 
 def _in_processes(setup: Setup, code: Code, portions: list[NDArray[np.int64]], workers: int) -> Executed:

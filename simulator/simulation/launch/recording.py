@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.forms.synchronisation import sees_other_threads
 from simulator.execute.cta_state import Outcome
+from simulator.program.kernel import Kernel, Operation
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
 from simulator.timing.kernel.replay import Executed
 
@@ -31,18 +33,53 @@ class Recording:
 
 
 class Recorder:
-    """Notes every item that the rows of a batch execute; given to `Run` as `note`."""
+    """Notes every item that the rows of a batch execute; given to `Run` as `note`.
 
-    def __init__(self, rows: int) -> None:
-        self.steps: list[list[Executed]] = [[] for _ in range(rows)]
+    Attributes:
+        wanted: bool [row]: those that are noted.
+    """
+
+    def __init__(self, wanted: NDArray[np.bool_]) -> None:
+        self.wanted = wanted.tolist()
+        self.steps: list[list[Executed]] = [[] for _ in self.wanted]
 
     def __call__(self, place: int, rows: Warps, lanes: Lanes | None, outcome: Outcome) -> None:
         counts = [WARP_SIZE] * len(rows) if lanes is None else lanes.sum(axis=1).tolist()
         waves = [0] * len(rows) if outcome.wavefronts is None else outcome.wavefronts.tolist()
         facts = outcome.facts or (None,) * len(rows)
         for row, count, wave, fact in zip(rows.tolist(), counts, waves, facts, strict=True):
-            self.steps[row].append(Executed(place, count, wave, fact))
+            if self.wanted[row]:
+                self.steps[row].append(Executed(place, count, wave, fact))
 
-    def recordings(self, ctas: NDArray[np.int64], warps: int) -> list[Recording]:
-        """The recordings of a batch of these CTAs, of `warps` warps each."""
-        return [Recording(int(cta), self.steps[index * warps : (index + 1) * warps]) for index, cta in enumerate(ctas)]
+    def recordings(self, ctas: NDArray[np.int64], warps: int, kernel: Kernel) -> list[Recording]:
+        """The recordings of the wanted CTAs among these, of `warps` warps each. Of a loop that waits for other threads
+        one turn is kept: how long the chip waits is not known."""
+        seeing = {
+            place
+            for place, item in enumerate(kernel.items)
+            if isinstance(item, Operation) and sees_other_threads(item.instruction.form)
+        }
+        steps = [waited_once(steps, seeing) for steps in self.steps] if seeing else self.steps
+        return [
+            Recording(int(cta), steps[index * warps : (index + 1) * warps])
+            for index, cta in enumerate(ctas)
+            if self.wanted[index * warps]
+        ]
+
+
+LONGEST_WAIT = 8  # items of a loop that does nothing but wait
+
+
+def waited_once(steps: list[Executed], seeing: set[int]) -> list[Executed]:
+    """The steps of a warp without the turns of loops that wait, but for the last of each: a place that looks at what
+    others write, and comes again within LONGEST_WAIT items."""
+    kept: list[Executed] = []
+    last: dict[int, int] = {}
+    for step in steps:
+        if step.place in seeing:
+            before = last.get(step.place)
+            if before is not None and 0 < len(kept) - before <= LONGEST_WAIT and kept[before].place == step.place:
+                del kept[before:]
+            last[step.place] = len(kept)
+        kept.append(step)
+    return kept

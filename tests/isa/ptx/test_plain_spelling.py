@@ -25,10 +25,10 @@ def verdict(text: str, ptx: str) -> object:
 
 @over("seed", range(4), distinct=alike)
 def test_both_ways_agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On legal texts, mutated ones and odd spaces of every form."""
+    """On legal texts, mutated ones and odd spaces of a quarter of all forms."""
     generator = random.Random(seed)
     texts = []
-    for form in FORMS.values():
+    for form in generator.sample(list(FORMS.values()), 800):
         text = legal_text(form, generator.randrange)
         spaced = text.replace(", ", generator.choice((",", " ,  ")))
         texts += [(variant, form.since_ptx) for variant in (text, mutated(text, generator), spaced)]

@@ -167,7 +167,7 @@ def recorded(
 
 
 @given(engine.programs(60), engine.VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
-@settings(engine.QUIET, max_examples=examples(50, 3))
+@settings(engine.QUIET, max_examples=examples(30, 3))
 def test_stalls_of_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, vary: bool) -> None:
     """They sum, whatever runs, and repetitions that are skipped count as those that are simulated."""
     found = []
