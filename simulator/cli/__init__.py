@@ -17,6 +17,7 @@ DONE, NO, BAD = 0, 1, 2
 VERBS = {
     "run": "run a trace on one SM: cycles, throughput, results",
     "launch": "run a real PTX kernel on arrays, or a captured launch: values, instructions, what is undefined",
+    "capture": "how a launch on a GPU becomes a capture, and what a capture holds",
     "stalls": "where the cycles of a trace went: by line of the trace, warp or sub-core, and by cause",
     "config": "list configs, their values and what may be set: key, value, legal values, meaning, source",
     "roofline": "how far traces are from the limits of the tensor cores and of memory: table and plot",
