@@ -18,17 +18,34 @@ _FUNCTIONS: dict[str, Callable[..., Reals]] = {
     "rcp": lambda a: 1 / a,
     "sqrt": np.sqrt,
     "rsqrt": lambda a: 1 / np.sqrt(a),
-    "sin": np.sin,
-    "cos": np.cos,
+    "sin": lambda a: np.sin(2 * np.pi * _turn(a)),
+    "cos": lambda a: np.cos(2 * np.pi * _turn(a)),
     "lg2": np.log2,
     "ex2": np.exp2,
     "tanh": np.tanh,
 }
 
 
+_PER_TURN = float(np.uint32(0x3E22F983).view(np.float32))  # 1 / (2 pi) as f32
+
+
+def _turn(angle: Reals) -> Reals:
+    """The part of a turn that sin.approx and cos.approx of f32 take the function of: ptxas writes a product with
+    1 / (2 pi), rounded toward zero, in front of the instruction, so that large angles lose their low bits as on the
+    chip (compared with an H200, November 2026)."""
+    exact = angle * _PER_TURN
+    nearest = exact.astype(np.float32)
+    beyond = np.abs(nearest.astype(np.float64)) > np.abs(exact)
+    turns = np.where(beyond, np.nextafter(nearest, np.float32(0)), nearest).astype(np.float64)
+    fraction: Reals = turns - np.rint(turns)
+    return fraction
+
+
 @computes(*(f"{name}.approx*.{kind}" for name in _FUNCTIONS for kind in _SINGLE), "div.full*.f32")
 def approximation(form: Form) -> Operation:
-    """The approximate functions of f16, bf16 and f32, as the nearest number to the exact result."""
+    """The approximate functions of f16, bf16 and f32, as the nearest number to the exact result (of sin and cos, after
+    the chip's way to bring the angle into one turn). The tables of the chip are not public: docs/kernels.md says how
+    far its results are from these."""
     element, function = element_of(form.type_name), _FUNCTIONS[form.name]
 
     def compute(*operands: Array) -> Array:

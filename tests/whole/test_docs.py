@@ -132,3 +132,10 @@ def test_the_config_exploration_of_the_docs(tcsim: Tcsim, tmp_path: Path) -> Non
     mine.write_text(text.replace("interval = 4", "intervall = 4"))
     with pytest.raises(ConfigError, match="did you mean 'interval'"):
         load_config(mine)
+
+
+@pytest.mark.exhaustive
+def test_the_table_of_instructions_is_current() -> None:
+    from tests.golden import opcode_table
+
+    assert (ROOT / "docs" / "opcodes.md").read_text() == opcode_table.table()

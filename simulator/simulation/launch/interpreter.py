@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from isa.errors import Error
-from isa.forms.record import Time
+from isa.forms.record import Form, Time
 from isa.forms.synchronisation import sees_other_threads
 from simulator.execute.cta_state import Executor
 from simulator.execute.dispatch import executor
@@ -21,6 +21,11 @@ from simulator.simulation.launch.run import KNOWN, PARTED, Code, Run, Step, take
 from simulator.simulation.launch.threads import AWAY, Group
 
 NOT_IN_LAUNCHES = ("tcgen05", "tmem", "mbarrier")  # tables of instructions whose state is that of a trace's CTA
+
+
+def only_in_traces(form: Form) -> bool:
+    """Whether traces execute a form and launches do not: what works on mbarriers, Tensor Memory or a cluster."""
+    return form.time.table in NOT_IN_LAUNCHES or form.time is Time.CLUSTER_BARRIER or "bulk" in form.qualifiers
 
 
 def prepared(kernel: Kernel) -> Code:
@@ -113,7 +118,7 @@ def _operation(item: Operation) -> Step:
     form = item.instruction.form
     if form.time is Time.BARRIER:
         return barrier(item)
-    if form.time.table in NOT_IN_LAUNCHES or form.time is Time.CLUSTER_BARRIER:
+    if only_in_traces(form):
         return _stopping(item, f"'{form.opcode}' is executed in traces, but not in launches", KNOWN)
     try:
         execute = executor(item.instruction)
