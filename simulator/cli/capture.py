@@ -29,7 +29,7 @@ A launch becomes a capture in three steps, on a machine with a GPU:
 
 `tcsim launch captures/spmm.json` then runs the kernel without a GPU, and compares every byte with the GPU's;
 `tcsim check` looks for mistakes, and `tcsim stalls` says where the time goes. In Python,
-`simulator.program.write_capture` writes a capture from numpy arrays. The format is in docs/kernels.md.
+`simulator.program.capture.write_capture` writes a capture from numpy arrays. The format is in docs/kernels.md.
 """
 EPILOG = """\
 examples:

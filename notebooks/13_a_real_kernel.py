@@ -1,0 +1,142 @@
+# %% [markdown]
+# # 13. A real kernel
+#
+# **What does a kernel compute on the chip, where does its time go, and where is its mistake?**
+#
+# The other lessons look at one instruction. This one takes a whole kernel as people write it: 80 lines of CUDA
+# ([spmm.cu](../tests/golden/planted/spmm.cu)), a product of a pruned matrix with `cp.async`, `ldmatrix` and `mma.sp`,
+# for any M and N. `nvcc -ptx -lineinfo -arch=sm_90a spmm.cu` made the PTX beside it; no GPU is needed from here on.
+
+# %%
+import re
+from pathlib import Path
+
+import numpy as np
+
+import isa
+import simulator
+from simulator.check.launches import check_launch
+from simulator.program.capture import read_capture
+
+PLANTED = Path("../tests/golden/planted")
+module = simulator.Module(PLANTED / "bug0.ptx")
+kernel = module.get_function("spmm")
+text = (PLANTED / "bug0.ptx").read_text()
+print(module.entries, f"{len(text.splitlines())} lines of PTX,", len(re.findall(r"\bmma\.sp", text)), "mma.sp")
+
+# %% [markdown]
+# ## Bits
+#
+# A matrix of our own: pruned, compressed, and its codes put where the kernel wants them. It keeps the words of 16 rows
+# and 64 columns together, one for each lane: lanes 0 and 1 of four hold the codes of the first 32 columns, which
+# selector 0 picks, lanes 2 and 3 those of the others ([lesson 3](3_metadata.ipynb) has the formula).
+
+# %%
+M, N, K = 96, 40, 128
+rng = np.random.default_rng(13)
+dense = rng.standard_normal((M, K)).astype(np.float16)
+chunks = np.abs(dense.astype(np.float32)).reshape(M, K // 4, 4)
+small = np.argsort(chunks, axis=2, kind="stable")[:, :, :2]  # the two smallest of each four go
+np.put_along_axis(dense.reshape(M, K // 4, 4), small, np.float16(0), axis=2)
+stored, codes = isa.compress(dense.view(np.uint16).astype(np.uint32), isa.TWO_OF_FOUR, isa.element_type("f16"))
+
+
+def words(codes):
+    """The metadata of the kernel: uint32 [block of 16 rows, block of 64 columns, lane]."""
+    lane, code = np.arange(32)[:, None], np.arange(8)[None]
+    row, chunk = lane // 4 + 8 * (code // 4), lane % 4 // 2 * 8 + lane % 2 * 4 + code % 4
+    blocks = codes.reshape(-1, 16, K // 64, 16).transpose(0, 2, 1, 3)[:, :, row, chunk].astype(np.uint32)
+    return np.ascontiguousarray(np.bitwise_or.reduce(blocks << (4 * code).astype(np.uint32), axis=-1))
+
+
+a = stored.astype(np.uint16).view(np.float16)
+b = rng.standard_normal((N, K)).astype(np.float16)
+bias = np.zeros(N, np.float32)
+d = np.zeros((M, N), np.float32)
+grid = -(-N // 32), -(-M // 64)
+try:
+    kernel(grid, (128,), (a, words(codes), b, bias, d, M, N, K))
+except simulator.LaunchError as error:
+    print(error)
+
+# %% [markdown]
+# Our first mistake, and not one of the kernel: a CTA computes 64 rows, and it reads the metadata of all of them, also
+# below row 96. On a GPU that goes unnoticed as long as the memory behind belongs to somebody. Padded to whole tiles:
+
+# %%
+padded = np.concatenate([codes, np.full((-M % 64, K // 4), 0b0100, codes.dtype)])
+report = kernel(grid, (128,), (a, words(padded), b, bias, d, M, N, K))
+exact = dense.astype(np.float64) @ b.astype(np.float64).T
+print(f"largest error {np.abs(d - exact).max():.2e} of results up to {np.abs(exact).max():.1f};", end=" ")
+print(f"{report.warp_instructions:,} warp instructions, {report.tensor_instructions} of them mma.sp")
+
+# %% [markdown]
+# The error is that of the chip's sums ([lesson 7](7_truncation_and_error.ipynb)), not of the simulator: the same kernel
+# was launched on an H200, with other matrices, and its bytes were kept in a *capture*.
+
+# %%
+given = simulator.launch(PLANTED / "bug0.json")
+print("differences from the H200:", given.differences)
+
+# %% [markdown]
+# ## Time
+#
+# With a config the launch also tells its time, from the PTX alone: machine code is imitated, the CTAs of an SM are
+# replayed on the timing engine. (The data of this launch came from device memory.)
+
+# %%
+timed = simulator.launch(PLANTED / "bug0.json", config="h100_sxm", cold=True, stalls=True)
+chip = read_capture(PLANTED / "bug0.json").counters["sm_cycles_active_max"]
+print(f"{timed.cycles:,} cycles; the chip took {chip:,} ({timed.cycles / chip - 1:+.1%})")
+for line in timed.stalls.table(worst=5).splitlines():
+    print(line[:110])
+
+# %% [markdown]
+# A third of the cycles stand at the first `mma.sp` of the loop, and their cause is global memory: the kernel loads its
+# metadata (line 55 of the source) right before it needs them, while A and B come a turn ahead. Loading them with the
+# next stage would hide that. Shared memory costs little, because rows lie at pitches of 80 and 144 bytes. With 64 and
+# 128 (`BUG` 8 in the source) eight rows of an `ldmatrix` meet in the same banks:
+
+# %%
+conflicts = simulator.launch(PLANTED / "bug8.json", config="h100_sxm", cold=True)
+print(f"pitches of 64 and 128 bytes: {conflicts.cycles:,} cycles, {conflicts.cycles / timed.cycles - 1:+.1%}")
+for finding in check_launch(PLANTED / "bug8.json").findings[:2]:
+    print(f"line {finding.line} ({finding.source}): {finding.what}")
+
+# %% [markdown]
+# ## A mistake
+#
+# The classical one: the second `mma.sp` of a pair asks for selector 0 again. Everything runs, and the result is wrong.
+# `tcsim check` (here: the function behind it) compares with what is right, tries what people get wrong, and names it.
+
+# %%
+check = check_launch(PLANTED / "bug1.json")
+finding = check.findings[0]
+print(finding.rule, "at line", finding.line, f"({finding.source})")
+print(re.sub(r": buffer.*", "", finding.what))
+print("fix:", finding.fix.split(" (")[0])
+
+# %% [markdown]
+# Others are found without knowing the result. Take the barrier of the loop away (`BUG` 3):
+
+# %%
+for finding in check_launch(PLANTED / "bug3.json").findings[:2]:
+    print(f"{finding.rule} at line {finding.line} ({finding.source})\n  {finding.what}\n  fix: {finding.fix}")
+
+# %% [markdown]
+# ## Exercises
+#
+# 1. How many bytes does one CTA copy into shared memory in a turn of the loop, and how many instructions `cp.async` of
+#    16 bytes is that for each thread?
+# 2. Multiply with a matrix of ones for B. What must each row of D be?
+# 3. Four of the ten mistakes give the right result here: `simulator.launch(PLANTED / "bug3.json").differences` is empty,
+#    for example. Which, and which of them is harmless on a chip, too?
+#
+# <details><summary>Answers</summary>
+#
+# 1. 64 rows of 64 bytes of A and 32 rows of 128 bytes of B: 8,192 bytes, 512 copies, 4 for each of 128 threads.
+# 2. The sum of the row of A: what `dense.sum(axis=1)` says, but for the chip's rounding.
+# 3. 3 (no barrier), 4 (no wait for the copies), 8 (bank conflicts) and 9 (accumulators that nothing sets). Only 8 is
+#    harmless: what 3 and 4 give depends on which warp is first, 9 on what the registers held. `check_launch` finds all.
+#
+# </details>
