@@ -161,7 +161,8 @@ assert copies == 4 * ctas * warps * turns
 # <details><summary>Answer</summary>
 #
 # 3 (no barrier), 4 (no wait for the copies), 8 (bank conflicts) and 9 (accumulators that nothing sets). Only 8 is
-# harmless: what 3 and 4 give depends on which warp is first, and 9 on what the registers held. `check_launch` finds all.
+# harmless: what 3 and 4 give depends on which warp is first, and 9 on what the registers held. `check_launch` finds
+# all.
 # </details>
 
 # %%
