@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from isa import Instruction, IsaError, MmaForm, Target, decode, parse_target
+from isa.errors import Error
 from isa.forms.mma import is_mma
 from isa.ptx.files import Statement, notes, read_ptx
 from isa.undefined import RULES
@@ -19,7 +20,8 @@ from simulator.tables import aligned
 DESCRIPTION = """\
 Explains one PTX instruction: its form, operands, types, metadata, and since when and on what it exists. Or judges a
 PTX file as a compiler writes it: matrix instructions, loads, stores, integer arithmetic, barriers; instructions of
-other families are passed over and counted.
+other families are passed over and counted. What `tcsim launch` could not execute of a module's kernels stands at the
+end, with its line.
 
 TEXT is the instruction, a file (its name ends in .ptx), or - to read an instruction from stdin. Exit code 1 if
 anything is not legal: the error says what is wrong, where, and what would be right.
@@ -86,13 +88,32 @@ def _file(options: argparse.Namespace) -> tuple[str, int]:
     facts = {"file": name, "judged": len(judged), "wrong": len(wrong), "passed_over": len(statements) - len(judged)}
     for statement in wrong:
         say(f"{name}:{statement.line}: {statement.error}")
+    stops = _stops(Path(name).read_text(encoding="utf-8"))
     if options.format == "json":
+        facts["not_executed"] = [dict(zip(("line", "text", "reason"), stop, strict=True)) for stop in stops]
         text = json.dumps(facts | {"instructions": [_row(s) for s in judged]}, indent=1) + "\n"
     else:
         lines = [line for statement in judged for line in _judged(name, statement)]
+        lines += [f"{name}:{line}: a launch stops here: {text.rstrip(';')}: {reason}" for line, text, reason in stops]
         passed = f"{facts['passed_over']} of other families passed over"
         text = "\n".join([*lines, f"{len(judged)} instructions judged, {len(wrong)} wrong, {passed}", ""])
     return text, NO if wrong else DONE
+
+
+def _stops(text: str) -> list[tuple[int, str, str]]:
+    """(line, instruction, why) of what a launch of the module's kernels would stop at; nothing for what is no whole
+    module."""
+    from isa.ptx.module import parse_module
+    from simulator.program.kernel import link
+    from simulator.simulation.launch.interpreter import not_executed
+
+    try:
+        module = parse_module(text)
+        entries = [name for name, function in module.functions.items() if function.entry]
+        found = {stop for entry in entries for stop in not_executed(link(module, entry))}
+    except Error:
+        return []
+    return sorted(found)
 
 
 def _judged(name: str, statement: Statement) -> list[str]:

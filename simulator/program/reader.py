@@ -60,6 +60,8 @@ def load(source: str | Path | Program) -> Program:
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith(".trace ")):
         return _read(TEXT, str(TEXT), lines_of(source))
     path = find_trace(source)
+    if path.suffix == ".json":
+        raise TraceError(str(path), 1, 1, "this is a captured launch, not a trace", "tcsim launch, check or stalls")
     return _read(path, str(source), lines_of_file(path))
 
 
@@ -113,7 +115,9 @@ class _Builder(InstructionReader):
         """Takes the next statement; TraceError if it is illegal there."""
         text = statement.text
         if "trace" not in self.header and directive(text) != ".trace":
-            self.fail(statement, "a trace begins with its version", f".trace {VERSION}")
+            module = directive(text) == ".version"
+            what = "this is a PTX module, not a trace" if module else "a trace begins with its version"
+            self.fail(statement, what, "tcsim launch, which runs kernels" if module else f".trace {VERSION}")
         if text.startswith("}"):
             self.close(statement)
         elif text.startswith("."):

@@ -52,6 +52,24 @@ def _step(item: Item) -> Step:
             return _stopping(item, item.reason, item.legal or KNOWN)
 
 
+def not_executed(kernel: Kernel) -> list[tuple[int, str, str]]:
+    """(line, instruction, why) of what a launch of the kernel would stop at."""
+    found = []
+    for item in kernel.items:
+        if isinstance(item, Unsupported):
+            found.append((item.line, item.text, item.reason))
+        elif isinstance(item, Operation) and item.instruction.form.time is not Time.BARRIER:
+            form = item.instruction.form
+            if only_in_traces(form):
+                found.append((item.line, item.text, f"'{form.opcode}' is executed in traces, but not in launches"))
+                continue
+            try:
+                executor(item.instruction)
+            except Error as error:
+                found.append((item.line, item.text, error.reason))
+    return found
+
+
 def _branch(item: Branch) -> Step:
     target, guard = item.target, item.guard
     if guard is None:

@@ -19,8 +19,10 @@ from simulator.cli import VERBS
 from simulator.resources import folder
 from simulator.version import __version__
 from tests.support.cases import over
+from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
+LAUNCHES = GOLDEN / "launches"
 MMA = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 TEXT = MMA + " {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9, %r10, %r11}, {%r0, %r1, %r2, %r3}, %r12, 0x1;"
 TRACE = f""".trace 1
@@ -70,6 +72,8 @@ def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
         (("run", "nothing.trace"), ("nothing.trace", "No such file")),
         (("run", "digits/f17"), ("digits/f17: no such trace, did you mean 'digits/f16'?", "tcsim: digits/f16, ")),
         (("run", "s8"), ("did you mean 'digits/s8'?",)),
+        (("run", f"{LAUNCHES}/divergence.ptx"), ("a PTX module, not a trace; legal: tcsim launch",)),
+        (("roofline", f"{LAUNCHES}/divergence.json"), ("a captured launch, not a trace; legal: tcsim launch",)),
         (("run", "digits/f16", "--config", "rtx4090"), ("163,840", "rtx4090", "101,376, such as digits/f16_99kb\n")),
         (("decode", "tests"), ("tests: is a directory",)),
         (("layout", MMA, "--output", "a.png"), ("a.png", "'.png'", ".svg, .html, .csv, .json, .md, .txt, or --format")),
