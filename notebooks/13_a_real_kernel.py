@@ -54,8 +54,9 @@ b = rng.standard_normal((N, K)).astype(np.float16)
 bias = np.zeros(N, np.float32)
 d = np.zeros((M, N), np.float32)
 grid = -(-N // 32), -(-M // 64)
+names = ("A", "E", "B", "bias", "D", "M", "N", "K")
 try:
-    kernel(grid, (128,), (a, words(codes), b, bias, d, M, N, K))
+    kernel(grid, (128,), (a, words(codes), b, bias, d, M, N, K), names=names)
 except simulator.LaunchError as error:
     print(str(error).split(" at 0x")[0])
 

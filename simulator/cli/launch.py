@@ -127,15 +127,17 @@ def _called(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
             raise UnreadableError(f"a PTX file without --{name}", f"--{name} X[,Y[,Z]], or a captured launch")
     function = Module(Path(options.source)).get_function(options.entry)
     names = [parameter.name for parameter in function.kernel.parameters]
-    values, outputs = [], {}
+    values, outputs, called = [], {}, []
     for index, text in enumerate(options.arg):
         named = _NAMED.fullmatch(text)
         name, said = (named[1], named[2]) if named else (names[index] if index < len(names) else f"arg{index}", text)
         value, is_output = _value(said)
         values.append(value)
+        called.append(name)
         if is_output:
             outputs[name] = value
-    report = function(options.grid, options.block, values, shared_mem=options.shared, config=options.config, **how)
+    how |= {"shared_mem": options.shared, "config": options.config, "names": called}
+    report = function(options.grid, options.block, values, **how)
     return report.with_arrays(outputs or dict(report.arrays))
 
 

@@ -96,6 +96,7 @@ class Function:
         *,
         shared_mem: int = 0,
         config: str | Path | Config | None = None,
+        names: Sequence[str] = (),
         **options: Any,
     ) -> LaunchReport:
         """Runs the kernel.
@@ -106,6 +107,7 @@ class Function:
                 place), a number of the parameter's type, or the bytes of a structure.
             shared_mem: dynamic shared memory of a CTA in bytes.
             config: the chip whose time is reported; None: values alone, as the module's own target gives them.
+            names: what messages and the report call the arguments; without them, as the parameters are called.
             options: as `simulator.simulation.launch.launching.Options`.
 
         Raises:
@@ -114,7 +116,7 @@ class Function:
         memory, given = DeviceMemory(), list(args)
         arrays: list[tuple[str, NDArray[Any]]] = []
         values: list[Any] = []
-        names = [parameter.name for parameter in self.kernel.parameters]
+        names = names or [parameter.name for parameter in self.kernel.parameters]
         for index, value in enumerate(given):
             name = names[index] if index < len(names) else f"argument {index}"
             if isinstance(value, np.ndarray) and value.ndim:
