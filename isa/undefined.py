@@ -44,6 +44,9 @@ RULES: dict[str, Rule] = {
     "uneven-scale-ids": Rule(
         "byte-id and thread-id of block scales must be the same in all lanes of a warp", "PTX ISA 9.0, 9.7.14.3"
     ),
+    "shuffle-from-inactive-thread": Rule(
+        "a thread that a shuffle reads from must execute it and be in its membermask", "PTX ISA 9.0, 9.7.9.6"
+    ),
     "read-before-write": Rule(
         "a register is read before anything was written to it", "PTX ISA 9.0, 5.1.1 (register state space)"
     ),

@@ -134,6 +134,12 @@ class CtaState:
             raise undefined_behavior(name, where)
         self.met[name] += count
 
+    @property
+    def reads_inactive(self) -> bool:
+        """Whether a shuffle from a thread that does not take part gives something, as on a chip; in traces, and where
+        mistakes are looked for, it is an error."""
+        return False
+
     def threads(self, warps: Warps) -> Lanes:
         """bool [warp, lane]: which threads of these warps execute the instruction."""
         return np.ones((len(warps), WARP_SIZE), np.bool_) if self.active is None else self.active

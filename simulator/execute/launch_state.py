@@ -113,6 +113,11 @@ class LaunchState(CtaState):
     sms: int = field(kw_only=True, default=1)
     clock: int = field(kw_only=True, default=0)
 
+    @property
+    def reads_inactive(self) -> bool:
+        """As in `CtaState`: kernels shuffle with `__activemask()` at ragged ends, and drop what they get there."""
+        return not self.checked
+
     def places(self, warps: Warps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Offsets [row, ...] in the shared memory of each row's CTA as places in `shared.data`, which holds those of
         all CTAs."""

@@ -37,8 +37,8 @@ def shuffle(instruction: Instruction, form: Form) -> Executor:
     its segment, else its own; the predicate says which. c: the last lane of a segment in bits 0 to 4 (of up: the
     first), which bits of a lane's number name its segment in bits 8 to 12. PTX ISA 9.0, 9.7.9.6.
 
-    Undefined (AddressError): a thread that executes it is not in its own mask, or reads from one that is not in the
-    mask or does not execute it.
+    Undefined (AddressError, but for launches, which count the latter): a thread that executes it is not in its own
+    mask, or reads from one that is not in the mask or does not execute it.
     """
     value, lane_mask, clamp, mask = (reader(instruction[name]) for name in ("a", "b", "c", "membermask"))
     d = instruction["d"]
@@ -49,8 +49,9 @@ def shuffle(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values, masks, active = value(machine, warps)[:, 0], mask(machine, warps)[:, 0], machine.threads(warps)
         source, inside = shuffled(mode, lane_mask(machine, warps)[:, 0], clamp(machine, warps)[:, 0])
-        _check_members(masks, source, active)
-        write(machine, warps, np.take_along_axis(values, source, axis=1)[:, None])
+        outside = _check_members(machine, masks, source, active)
+        taken = np.take_along_axis(values, source, axis=1)
+        write(machine, warps, (taken if outside is None else np.where(outside, np.uint32(0), taken))[:, None])
         if write_predicate is not None:
             write_predicate(machine, warps, inside[:, None])
         return NOTHING
@@ -83,16 +84,23 @@ def shuffled(mode: str, b: Array, clamp: Array) -> tuple[Array, Array]:
     return np.where(inside, source, lane), inside
 
 
-def _check_members(masks: Array, source: Array, active: Array) -> None:
-    """AddressError where PTX leaves undefined what a shuffle gives."""
+def _check_members(machine: CtaState, masks: Array, source: Array, active: Array) -> Array | None:
+    """Threads that read from one that does not take part, bool [warp, lane], or None; they get 0, which is what an H200
+    gave for threads that had exited (November 2026). AddressError where that is not a launch, and for a thread that is
+    not in its own mask."""
     lane = np.arange(WARP_SIZE)
     named = active & (masks >> lane.astype(np.uint32) & 1 != 0)
-    read = np.take_along_axis(named, source, axis=1)
-    for wrong, what in ((active & ~named, "is not in its membermask"), (active & ~read, "reads from a thread outside")):
-        if wrong.any():
-            row, thread = (int(place[0]) for place in np.nonzero(wrong))
-            reason = f"shfl.sync: thread {thread} {what} ({int(masks[row, thread]):#x})"
-            raise AddressError(reason, "a mask of all the threads that take part, e.g. 0xffffffff")
+    outside: Array = active & ~np.take_along_axis(named, source, axis=1)
+    for wrong, what in ((active & ~named, "is not in its membermask"), (outside, "reads from a thread outside")):
+        if not wrong.any():
+            continue
+        row, thread = (int(place[0]) for place in np.nonzero(wrong))
+        reason = f"shfl.sync: thread {thread} {what} ({int(masks[row, thread]):#x})"
+        if wrong is outside and machine.reads_inactive:
+            machine.note_undefined("shuffle-from-inactive-thread", int(wrong.sum()), reason)
+            return outside
+        raise AddressError(reason, "a mask of all the threads that take part, e.g. 0xffffffff")
+    return None
 
 
 @prepares("mapa")

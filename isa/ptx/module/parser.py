@@ -55,7 +55,7 @@ class _Parser:
         self.variables: list[Variable] = []
 
     def module(self) -> Module:
-        for piece in self.pieces:
+        while (piece := next(self.pieces, None)) is not None:  # a function may have put a piece back
             match piece.kind:
                 case "directive":
                     self._directive(piece)

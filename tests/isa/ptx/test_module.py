@@ -125,3 +125,16 @@ def test_nothing_but_errors_comes_out(parts: list[str]) -> None:
     for text in (HEAD + "".join(parts), HEAD + ".entry k() {" + " ".join(parts) + "}"):
         with suppress(IsaError):
             parse_module(text)
+
+
+def test_declarations_in_a_row() -> None:
+    """As nvcc writes them for functions of its own: each is followed by another, and by a definition."""
+    module = parse_module(
+        ".version 8.0\n.target sm_80\n.address_size 64\n"
+        ".func (.param .b32 r) one\n(\n.param .b64 one_0\n)\n;\n.func two\n(\n.param .b64 two_0\n)\n;\n"
+        ".global .align 4 .b8 table[8] = {1, 2, 3, 4, 5, 6, 7, 8};\n"
+        ".func (.param .b32 r) one(\n.param .b64 one_0\n)\n{\nret;\n}\n.visible .entry k() {\nret;\n}\n"
+    )
+    assert [name for name, function in module.functions.items() if function.entry] == ["k"]
+    assert len(module.functions["one"].statements) == 1
+    assert {"one", "two"} <= set(module.functions)

@@ -176,6 +176,21 @@ def test_barriers_that_reduce_and_arrivals() -> None:
     assert data[:, 1].tolist() == [2] * 64 + [2 + 36] * 64
 
 
+def test_a_shuffle_from_a_thread_that_has_exited() -> None:
+    """Kernels do that at ragged ends, with the mask of the threads that are there; an H200 gave 0."""
+    function = kernel(
+        "mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 12; @%p1 bra OUT; activemask.b32 %r2; add.u32 %r3, %r1, 7;"
+        "shfl.sync.bfly.b32 %r4, %r3, 1, 31, %r2; mul.wide.u32 %rd2, %r1, 4; ld.param.u64 %rd1, [D];"
+        "add.u64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r4;\nOUT: ret;"
+    )
+    data = np.zeros(32, np.uint32)
+    report = function((1,), (32,), (data,))
+    assert data[:13].tolist() == [(lane ^ 1) + 7 if lane < 12 else 0 for lane in range(13)]
+    assert report.undefined == {"shuffle-from-inactive-thread": 1}
+    with pytest.raises(simulator.LaunchError, match="a shuffle reads from"):
+        function((1,), (32,), (data,), undefined="raise")
+
+
 def test_the_ragged_launch_with_every_number_of_rows_in_lock_step(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows in (1, 7, 64):
         monkeypatch.setattr("simulator.simulation.launch.batches.ROWS", rows)
