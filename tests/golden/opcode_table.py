@@ -44,7 +44,7 @@ the statements of a trace ([traces.md](traces.md)). Legality of every form is co
 | instruction | PTX ISA 9.0 | forms | launches | traces | verified |
 | --- | --- | ---: | --- | --- | --- |
 """
-APPROXIMATE = ("sin", "cos", "ex2", "lg2", "tanh", "rsqrt")
+APPROXIMATE = ("sin", "cos", "lg2", "tanh")
 CONTROL = {
     "bra": "9.7.12.3", "brx.idx": "9.7.12.4", "call": "9.7.12.5", "ret": "9.7.12.6", "exit": "9.7.12.7",
     "trap": "9.7.19.4",

@@ -222,7 +222,7 @@ def run(folder: Path) -> None:
     """Executes the cubin and writes sums.npy: uint32 [instruction, warp]."""
     count = len(list(csv.reader((folder / "texts.csv").open())))
     cuda = ctypes.CDLL("libcuda.so.1")
-    ask = _asked(cuda)
+    ask = asked(cuda)
     device, context, loaded = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
     ask("cuInit", 0)
     ask("cuDeviceGet", ctypes.byref(device), 0)
@@ -247,7 +247,9 @@ def run(folder: Path) -> None:
     np.save(folder / "sums.npy", sums.reshape(-1, WARPS)[:count])
 
 
-def _asked(cuda: ctypes.CDLL) -> Callable[..., None]:
+def asked(cuda: ctypes.CDLL) -> Callable[..., None]:
+    """A function that calls one of the driver, and ends the program with its name if that fails."""
+
     def ask(name: str, *arguments: Any) -> None:
         status = getattr(cuda, name)(*arguments)
         if status:
