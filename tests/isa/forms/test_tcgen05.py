@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import random
 import re
 import shutil
@@ -33,8 +34,8 @@ BLOCK = "tcgen05.mma.cta_group::1.kind::mxf4.block_scale"
 # them.
 SLIPS = (
     r"mbarrier\.arrive.*, \{[^}]*\};",
-    r"tcgen05\.mma\.(?!\S*\bsp\b)\S*kind::(f16|tf32)\S* (?:[^,{]+, ){4}[^,{]+, [^,{]+, \d+;",
-    r"tcgen05\.mma\.(?=\S*\bsp\b)\S*kind::(f16|tf32)\S* (?:[^,{]+, ){5}[^,{]+, [^,{]+, \d+;",
+    r"tcgen05\.mma\.(?!\S*\bsp\b)\S*kind::(f16|tf32)\S* (?:[^,{]+, ){4}[^,{]+, [^,{]+, !?(%p\d+|\d+);",
+    r"tcgen05\.mma\.(?=\S*\bsp\b)\S*kind::(f16|tf32)\S* (?:[^,{]+, ){5}[^,{]+, [^,{]+, !?(%p\d+|\d+);",
     r"tcgen05\.mma\.\S*kind::i8\S* .*, !?(%p\d+|\d+), !?(%p\d+|\d+);",
 )
 
@@ -73,7 +74,7 @@ def test_recorded_verdicts(rest: bool) -> None:
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas on PATH")
 @pytest.mark.parametrize("target", ["sm_100a", "sm_103a", "sm_110a", "sm_100f", "sm_120a", "sm_90a"])
 def test_ptxas_agrees_about_fresh_texts(target: str) -> None:
-    seed = random.randrange(2**32)
+    seed = int(os.environ.get("TCSIM_SEED", "1"))  # another number, other texts
     texts = golden.fresh_texts(600, seed)
     for text, accepted in zip(texts, golden.judge(texts, target), strict=True):
         if accepted and any(re.fullmatch(pattern, text) for pattern in SLIPS):
