@@ -179,8 +179,7 @@ def _lop3_predicate(qualifiers: Qualifiers) -> tuple[Role, ...]:
 def _video(qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The operands of vadd4 and its like: two of them packed in registers of 32 bits, and an addend or a second value
     that keeps what is not written."""
-    a, b = (replace(source(name, "b32"), shape=Shape.REGISTER, constants=()) for name in "ab")
-    return target("d", "b32"), a, b, replace(source("c", "b32"), shape=Shape.REGISTER, constants=())
+    return target("d", "b32"), *(replace(source(name, "b32"), shape=Shape.REGISTER, constants=()) for name in "abc")
 
 
 def _pack(qualifiers: Qualifiers) -> tuple[Role, ...]:

@@ -76,7 +76,8 @@ def _file(options: argparse.Namespace) -> tuple[str, int]:
     if _is_folder(name):
         raise UnreadableError(f"{name}: is a directory", "one PTX instruction, or a file whose name ends in .ptx")
     try:
-        statements = list(read_ptx(Path(name).read_text(encoding="utf-8"), options.target))
+        whole = Path(name).read_text(encoding="utf-8")
+        statements = list(read_ptx(whole, options.target))
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableError(f"{name}: cannot be read as PTX ({error})", "a text file") from None
     except IsaError as error:
@@ -88,7 +89,7 @@ def _file(options: argparse.Namespace) -> tuple[str, int]:
     facts = {"file": name, "judged": len(judged), "wrong": len(wrong), "passed_over": len(statements) - len(judged)}
     for statement in wrong:
         say(f"{name}:{statement.line}: {statement.error}")
-    stops = _stops(Path(name).read_text(encoding="utf-8"))
+    stops = _stops(whole)
     if options.format == "json":
         facts["not_executed"] = [dict(zip(("line", "text", "reason"), stop, strict=True)) for stop in stops]
         text = json.dumps(facts | {"instructions": [_row(s) for s in judged]}, indent=1) + "\n"

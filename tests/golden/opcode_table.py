@@ -32,7 +32,7 @@ the statements of a trace ([traces.md](traces.md)). Legality of every form is co
 (`tests/isa/ptx/test_decoder.py`); values as the last column says:
 
 * **H200, one by one**: so many forms were executed 2,048 times each, on random bits, small numbers and the edges of
-  every type; no bit differs ([opcodes_h100.csv.gz](../tests/golden/opcodes_h100.csv.gz), recorded by
+  every type; no bit differs ([opcodes_h200.csv.gz](../tests/golden/opcodes_h200.csv.gz), recorded by
   `python -m tests.hardware.opcodes`).
 * **in kernels**: captured launches of an H100 or H200 have it, whose bytes are reproduced.
 * **vectors**: matrix instructions have golden vectors of their own ([arithmetic.md](arithmetic.md)).

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.hardware.opcodes import asked
+from tests.hardware.opcodes import opened
 
 Function = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 # name of the table: instruction, the pattern of the first argument, how many follow, the exact function
@@ -63,13 +63,7 @@ def build(folder: Path) -> None:
 
 def run(folder: Path) -> None:
     """Executes the functions for all arguments and writes the tables."""
-    ask = asked(ctypes.CDLL("libcuda.so.1"))
-    device, context, module = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
-    ask("cuInit", 0)
-    ask("cuDeviceGet", ctypes.byref(device), 0)
-    ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-    ask("cuCtxSetCurrent", context)
-    ask("cuModuleLoadData", ctypes.byref(module), (folder / "functions.cubin").read_bytes())
+    ask, module = opened(folder / "functions.cubin")
     place = ctypes.c_uint64()
     ask("cuMemAlloc_v2", ctypes.byref(place), ctypes.c_size_t(4 << 24))
     for table, (name, first, count, exact) in TABLES.items():

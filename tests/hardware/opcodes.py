@@ -2,7 +2,7 @@
 
     python -m tests.hardware.opcodes build --output DIR    # texts and modules; needs ptxas
     python opcodes.py run --output DIR                     # needs a GPU and its driver; seconds; numpy, not tcsim
-    python -m tests.hardware.opcodes golden --output DIR   # tests/golden/opcodes_h100.csv.gz from what `run` wrote
+    python -m tests.hardware.opcodes golden --output DIR   # tests/golden/opcodes_h200.csv.gz from what `run` wrote
 
 Each instruction is executed by 16 CTAs of 128 threads, each on operands of its own (`operands`: random bits, small
 numbers, and the edges of every type), 2,048 times in all. What it gives is multiplied by an odd number that is another
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "opcodes_h100.csv.gz"
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "opcodes_h200.csv.gz"
 TARGET = "sm_90a"
 THREADS, CTAS, WARPS, OPERANDS = 128, 16, 4, 3
 IN_KERNEL = 200  # instructions of a kernel
@@ -221,14 +221,7 @@ def build(folder: Path) -> None:
 def run(folder: Path) -> None:
     """Executes the cubin and writes sums.npy: uint32 [instruction, warp]."""
     count = len(list(csv.reader((folder / "texts.csv").open())))
-    cuda = ctypes.CDLL("libcuda.so.1")
-    ask = asked(cuda)
-    device, context, loaded = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
-    ask("cuInit", 0)
-    ask("cuDeviceGet", ctypes.byref(device), 0)
-    ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-    ask("cuCtxSetCurrent", context)
-    ask("cuModuleLoadData", ctypes.byref(loaded), (folder / "opcodes.cubin").read_bytes())
+    ask, loaded = opened(folder / "opcodes.cubin")
     given = np.load(folder / "operands.npy")
     sums = np.zeros((-(-count // IN_KERNEL), IN_KERNEL, WARPS), np.uint32)
     places = [ctypes.c_uint64(), ctypes.c_uint64()]
@@ -247,15 +240,23 @@ def run(folder: Path) -> None:
     np.save(folder / "sums.npy", sums.reshape(-1, WARPS)[:count])
 
 
-def asked(cuda: ctypes.CDLL) -> Callable[..., None]:
-    """A function that calls one of the driver, and ends the program with its name if that fails."""
+def opened(cubin: Path) -> tuple[Callable[..., None], ctypes.c_void_p]:
+    """Loads a cubin on the first GPU: a function that calls one of the driver (and ends the program with its name if
+    that fails), and the module."""
+    cuda = ctypes.CDLL("libcuda.so.1")
 
     def ask(name: str, *arguments: Any) -> None:
         status = getattr(cuda, name)(*arguments)
         if status:
             raise SystemExit(f"{name}: error {status}")
 
-    return ask
+    device, context, loaded = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
+    ask("cuInit", 0)
+    ask("cuDeviceGet", ctypes.byref(device), 0)
+    ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+    ask("cuCtxSetCurrent", context)
+    ask("cuModuleLoadData", ctypes.byref(loaded), cubin.read_bytes())
+    return ask, loaded
 
 
 def golden(folder: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isa.errors import Error
+from isa.errors import Error, IsaError
 from isa.forms.record import Form, Time
 from isa.forms.synchronisation import sees_other_threads
 from simulator.execute.cta_state import Executor
@@ -59,15 +59,20 @@ def not_executed(kernel: Kernel) -> list[tuple[int, str, str]]:
         if isinstance(item, Unsupported):
             found.append((item.line, item.text, item.reason))
         elif isinstance(item, Operation) and item.instruction.form.time is not Time.BARRIER:
-            form = item.instruction.form
-            if only_in_traces(form):
-                found.append((item.line, item.text, f"'{form.opcode}' is executed in traces, but not in launches"))
-                continue
             try:
-                executor(item.instruction)
+                _executor(item)
             except Error as error:
                 found.append((item.line, item.text, error.reason))
     return found
+
+
+def _executor(item: Operation) -> Executor:
+    """The executor of an instruction that is no barrier; Error if launches do not execute it."""
+    form = item.instruction.form
+    if only_in_traces(form):
+        reason = f"'{form.opcode}' is executed in traces, but not in launches"
+        raise IsaError(item.text, -1, reason, KNOWN)
+    return executor(item.instruction)
 
 
 def _branch(item: Branch) -> Step:
@@ -133,13 +138,10 @@ def _stopping(item: Item, reason: str, legal: str) -> Step:
 
 
 def _operation(item: Operation) -> Step:
-    form = item.instruction.form
-    if form.time is Time.BARRIER:
+    if item.instruction.form.time is Time.BARRIER:
         return barrier(item)
-    if only_in_traces(form):
-        return _stopping(item, f"'{form.opcode}' is executed in traces, but not in launches", KNOWN)
     try:
-        execute = executor(item.instruction)
+        execute = _executor(item)
     except Error as error:
         return _stopping(item, error.reason, error.legal or KNOWN)
     return step_of(item, execute)
