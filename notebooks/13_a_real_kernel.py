@@ -86,10 +86,11 @@ print("differences from the H200:", given.differences)
 # replayed on the timing engine. (The data of this launch came from device memory.)
 
 # %%
-timed = simulator.launch(PLANTED / "bug0.json", config="h100_sxm", cold=True, stalls=True)
+timeline = simulator.Timeline(0, 0)
+timed = simulator.launch(PLANTED / "bug0.json", config="h100_sxm", cold=True, timeline=timeline)
 chip = read_capture(PLANTED / "bug0.json").counters["sm_cycles_active_max"]
 print(f"{timed.cycles:,} cycles; the chip took {chip:,} ({timed.cycles / chip - 1:+.1%})")
-for line in timed.stalls.table(worst=5).splitlines():
+for line in timeline.stalls.table(worst=5).splitlines():
     print(line[:110])
 
 # %% [markdown]

@@ -13,6 +13,7 @@ from isa.errors import POLICIES
 from simulator.cli import DONE, NO, positive
 from simulator.cli.answer import UnreadableError, answer
 from simulator.cli.config_option import add_set, choose_config
+from simulator.cli.timeline_option import add_timeline, asked_timeline, timeline_files, write_timeline
 
 if TYPE_CHECKING:
     from simulator.simulation.launch.report import LaunchReport
@@ -39,6 +40,7 @@ examples:
   tcsim launch capture.json
   tcsim launch spmm.ptx --entry spmm_f16 --grid 16,32 --block 128 --shared 61440 \\
         --arg A=a.npy --arg E=e.npy --arg B=b.npy --arg D=out:float16:2048x2048 --arg 2048 --output d.npz
+  tcsim launch capture.json --config h100_sxm --gantt gantt.svg --timeline-cycles 2000:2600
 """
 
 TYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64")
@@ -76,6 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
     parser.add_argument("--format", choices=("table", "json"), default="table")
+    add_timeline(parser)
 
 
 def _dim(text: str) -> tuple[int, ...]:
@@ -93,17 +96,20 @@ def _bytes(text: str) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim launch` with parsed options; returns the exit code."""
-    return answer(lambda: _launch(options), [options.output])
+    return answer(lambda: _launch(options), [options.output, *timeline_files(options)])
 
 
 def _launch(options: argparse.Namespace) -> tuple[str, int]:
     if options.config is not None or options.overrides:
         choose_config(options)
     how = {"arithmetic": options.arithmetic, "undefined": options.undefined, "workers": options.workers or 0}
-    how |= {"cold": options.cold, "registers": options.registers}
+    timeline = asked_timeline(options)
+    how |= {"cold": options.cold, "registers": options.registers, "timeline": timeline}
     if options.budget:
         how["budget"] = options.budget
     report = _captured(options, how) if options.source.endswith(".json") else _called(options, how)
+    if timeline is not None:
+        write_timeline(options, timeline)
     if options.output:
         _write(options.output, report.arrays)
     text = json.dumps(_as_dict(report), indent=1) + "\n" if options.format == "json" else _text(report)
@@ -191,7 +197,10 @@ def _time(timing: LaunchTiming) -> list[str]:
     """The lines about time."""
     placement, whole = timing.placement, max(sum(timing.stalls.values()), 1)
     lines = [
-        f"time on             {timing.config}: {timing.cycles:,} cycles, {timing.time_us:.3f} us at the config's clock",
+        (
+            f"time on             {timing.config_label}: {timing.cycles:,} cycles, "
+            f"{timing.time_us:.3f} us at the config's clock"
+        ),
         (
             f"CTAs of an SM       {placement.resident} at a time, limited by {placement.limit} "
             f"({placement.registers} registers a thread); {timing.active_warps} warps"
@@ -206,9 +215,8 @@ def _time(timing: LaunchTiming) -> list[str]:
 
 def _text(report: LaunchReport) -> str:
     grid, block = (" x ".join(str(n) for n in dims) for dims in (report.grid, report.block))
-    name = report.kernel if len(report.kernel) <= 72 else report.kernel[:69] + "..."
     lines = [
-        f"kernel              {name}",
+        f"kernel              {report.trace}",
         f"grid, block         {grid}, {block}",
         f"arithmetic of       {report.target}",
         f"warp instructions   {report.warp_instructions:,}",

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from simulator.cli.answer import answer
 from simulator.cli.config_option import add_config, config_named
+
+if TYPE_CHECKING:
+    from simulator.simulation.launch.report import LaunchReport
+    from simulator.simulation.report import Report
+    from simulator.timing.config import Config
 
 DESCRIPTION = """\
 How far traces are from their limits: operational intensity (multiply-adds for each byte that a memory moves), what a
 run achieves, what the tensor cores allow for its own matrix instructions, and what each memory of the config allows
 at that intensity.
 
-TRACE is a file or the name of one that comes with tcsim, TRACE@CONFIG runs it on another config than --config says.
+TRACE is a file, the name of one that comes with tcsim, or a captured launch (NAME.json); TRACE@CONFIG runs it on
+another config than --config says.
 """
 
 EPILOG = """\
@@ -43,7 +50,6 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _roofline(options: argparse.Namespace) -> str:
-    from simulator.simulation.run import run
     from simulator.studies.roofline import roofline
 
     if options.output:
@@ -51,7 +57,7 @@ def _roofline(options: argparse.Namespace) -> str:
 
         check_plot(options.output)
     lines = roofline(
-        [run(trace, config_named(config, options), arithmetic="none") for trace, config in _runs(options)],
+        [_report(trace, config_named(config, options)) for trace, config in _runs(options)],
         options.count,
     )
     if options.output:
@@ -59,6 +65,17 @@ def _roofline(options: argparse.Namespace) -> str:
 
         write_plot(lines, options.output)
     return {"table": lines.table, "json": lines.json, "csv": lines.csv}[options.format]()
+
+
+def _report(trace: str, config: str | Config) -> Report | LaunchReport:
+    """The run of a trace or of a captured launch, in time."""
+    if trace.endswith(".json"):
+        from simulator.simulation.launch.captured import launch
+
+        return launch(trace, config)
+    from simulator.simulation.run import run
+
+    return run(trace, config, arithmetic="none")
 
 
 def _runs(options: argparse.Namespace) -> list[tuple[str, str]]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from isa.errors import POLICIES
-from simulator.cli import say
 from simulator.cli.answer import answer
 from simulator.cli.config_option import add_config, choose_config
-
-if TYPE_CHECKING:
-    from simulator.views.timeline import Timeline
+from simulator.cli.timeline_option import add_timeline, asked_timeline, timeline_files, write_timeline
 
 DESCRIPTION = """\
 Runs a trace on one SM: the values bit for bit as the chip computes them, and the cycles that it takes.
@@ -60,24 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-skip", action="store_true", help="simulate every repetition of a loop (the same cycles, slower)"
     )
-    parser.add_argument(
-        "--timeline", metavar="FILE.json", help="write what happens when, for Perfetto (gzip if the name ends in .gz)"
-    )
-    parser.add_argument("--kanata", metavar="FILE.log", help="the same for Konata (gzip if the name ends in .gz)")
-    parser.add_argument(
-        "--gantt",
-        metavar="FILE.svg",
-        help="draw it, for a few cycles: .svg, or .html that shows details of what is pointed at",
-    )
-    parser.add_argument(
-        "--gantt-palette",
-        choices=("colour", "bw"),
-        help="colours told apart with any colour vision (default), or black and white",
-    )
-    parser.add_argument(
-        "--timeline-cycles", type=_window, metavar="FIRST:LAST",
-        help="cycles of all of these files (default 0:20000; with --gantt 0:400, and at most 4000 cycles)",
-    )  # fmt: skip
+    add_timeline(parser)
 
 
 def _count(text: str) -> int:
@@ -86,18 +66,9 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _window(text: str) -> tuple[int, int]:
-    first, colon, last = text.partition(":")
-    if not (colon and first.isdecimal() and last.isdecimal() and int(first) < int(last)):
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is no range of cycles; legal: FIRST:LAST, such as 0:5000, LAST not included"
-        )
-    return int(first), int(last)
-
-
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim run` with parsed options; returns the exit code."""
-    files = [options.output, options.exact_output, options.timeline, options.kanata, options.gantt]
+    files = [options.output, options.exact_output, *timeline_files(options)]
     return answer(lambda: _run(options), files)
 
 
@@ -106,7 +77,7 @@ def _run(options: argparse.Namespace) -> str:
     from simulator.simulation.run import COMPARED, run
 
     choose_config(options)
-    timeline = _timeline(options)
+    timeline = asked_timeline(options)
     report = run(
         options.trace,
         options.config,
@@ -120,48 +91,12 @@ def _run(options: argparse.Namespace) -> str:
     if options.exact_output and not report.exact:
         raise ViewError(f"no exact results: {report.exact_left_out}", "a trace with .store, --arithmetic chip")
     if timeline is not None:
-        _write_timeline(options, timeline)
+        write_timeline(options, timeline)
     if options.output:
         _write(options.output, report.arrays)
     if options.exact_output:
         _write(options.exact_output, report.exact)
     return {"table": report.table, "json": lambda: report.json() + "\n", "csv": report.csv}[options.format]()
-
-
-def _timeline(options: argparse.Namespace) -> Timeline | None:
-    """The timeline that the run shall fill; ViewError for options that do not fit together."""
-    from simulator.errors import ViewError
-    from simulator.views.timeline import LIMIT, Timeline
-    from simulator.views.timeline.gantt import WINDOW, check_name
-
-    if options.gantt:
-        check_name(options.gantt)
-    elif options.gantt_palette:
-        raise ViewError("--gantt-palette without a chart", "--gantt FILE.svg with it")
-    if options.timeline or options.kanata or options.gantt:
-        return Timeline(*(options.timeline_cycles or (WINDOW if options.gantt else (0, LIMIT))))
-    if options.timeline_cycles:
-        raise ViewError(
-            "--timeline-cycles without a timeline",
-            "--timeline FILE.json, --kanata FILE.log or --gantt FILE.svg with it",
-        )
-    return None
-
-
-def _write_timeline(options: argparse.Namespace, timeline: Timeline) -> None:
-    """Writes the files of the timeline. The chart comes first: if it is not possible, no file is written at all."""
-    if options.gantt:
-        timeline.write_gantt(options.gantt, options.gantt_palette or "colour")
-    if options.timeline:
-        timeline.write_chrome(options.timeline)
-    if options.kanata:
-        timeline.write_kanata(options.kanata)
-    cycles = timeline.timing.cycles
-    if timeline.first >= cycles:
-        say(f"the timeline is empty: it begins at cycle {timeline.first:,}, and the run ends at {cycles:,}")
-    elif timeline.cut or timeline.first:
-        shown = f"cycles {timeline.first:,} to before {min(timeline.last, cycles):,} of {cycles:,}"
-        say(f"the timeline shows {shown}; --timeline-cycles chooses others")
 
 
 def _write(path: str, arrays: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from simulator.cli.answer import UnreadableError, answer
+from simulator.cli.answer import answer
 from simulator.cli.config_option import add_config, choose_config
 
 DESCRIPTION = """\
@@ -53,26 +53,17 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _stalls(options: argparse.Namespace) -> str:
-    if str(options.trace).endswith(".json"):
-        return _of_launch(options)
-    from simulator.simulation.run import run
     from simulator.views.timeline import Timeline
 
     choose_config(options)
     timeline = Timeline(0, 0)
-    run(options.trace, options.config, arithmetic="none", timeline=timeline)
+    if str(options.trace).endswith(".json"):
+        from simulator.simulation.launch.captured import launch
+
+        launch(options.trace, options.config, timeline=timeline, workers=1)
+    else:
+        from simulator.simulation.run import run
+
+        run(options.trace, options.config, arithmetic="none", timeline=timeline)
     stalls = timeline.stalls
     return {"table": stalls.table, "json": stalls.json, "csv": stalls.csv}[options.format](options.by, options.worst)
-
-
-def _of_launch(options: argparse.Namespace) -> str:
-    """The table of a captured launch."""
-    from simulator.simulation.launch.captured import launch
-
-    if options.by != "line":
-        raise UnreadableError(f"--by {options.by} with a captured launch", "--by line")
-    choose_config(options)
-    stalls = launch(options.trace, options.config, stalls=True, workers=1).stalls
-    if stalls is None:
-        raise UnreadableError("a captured launch without a config", "--config h100_sxm")
-    return {"table": stalls.table, "json": stalls.json, "csv": stalls.csv}[options.format](options.worst)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from isa.forms.mma import is_mma
 from isa.forms.record import Form
+from isa.ptx.instruction import Instruction
 from simulator.execute.dynamic_info import BulkFacts, CopyFacts, Fact, FetchFacts, MmaFacts
-from simulator.program.lowering import Operation
 from simulator.program.program import Program
 from simulator.simulation.interpreter import Executed
 from simulator.state.shared import LINE_BYTES
@@ -52,6 +52,11 @@ class Work:
     tensor_cycles: float = 0.0
     memories: dict[str, Traffic] = field(default_factory=dict)
 
+    def times(self, factor: float) -> Work:
+        """The work of `factor` times as many CTAs."""
+        memories = {name: Traffic(round(t.bytes * factor), t.bytes_per_cycle) for name, t in self.memories.items()}
+        return Work(self.fma * factor, self.performed_fma * factor, self.tensor_cycles * factor, memories)
+
 
 class MultiplyAdds(NamedTuple):
     """Of the matrix instructions of a run, all SMs together.
@@ -79,12 +84,12 @@ def multiply_adds(program: Program, executed: Executed) -> MultiplyAdds:
 
 
 def work_of(
-    config: Config, operations: Iterable[tuple[Operation, int]], facts: Mapping[Fact, int], accessed: int, ctas: int
+    config: Config, instructions: Iterable[tuple[Instruction, int]], facts: Mapping[Fact, int], accessed: int, ctas: int
 ) -> Work:
-    """The work that the program gives to each of the SMs that it runs on.
+    """The work that a program gives to each of the SMs that it runs on.
 
     Args:
-        operations: (operation, how often all warps together execute it).
+        instructions: (instruction, how often all warps together execute it).
         facts: what asynchronous instructions did, and how many executions did just that.
         accessed: bytes that loads and stores of shared memory moved.
         ctas: SMs that share the work.
@@ -92,8 +97,8 @@ def work_of(
     fma = performed = cycles = 0.0
     moved = float(accessed)
     lines = 0
-    for op, times in operations:
-        form = op.instruction.form
+    for instruction, times in instructions:
+        form = instruction.form
         if is_mma(form):
             fma, performed = fma + form.fma * times, performed + form.performed_fma * times
             cycles += config.tensor_cycles(form) * times / (config.sm.sub_cores * config.sm.tensor_pipes)

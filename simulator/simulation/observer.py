@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from simulator.errors import ViewError
 from simulator.execute.cta_state import CtaState, Executor
 from simulator.execute.events import Listener
-from simulator.program.lowering import Code, Operation
-from simulator.program.program import Program
+from simulator.program.lowering import Operation
 from simulator.simulation.group import Group
+from simulator.simulation.listing import Listing
 from simulator.timing.config import Config
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
@@ -53,5 +54,14 @@ class TimeView(Protocol):
     @property
     def used(self) -> bool: ...
 
-    def close(self, name: str, program: Program, config: Config, codes: list[Code], timing: Timing) -> None:
+    def close(self, listing: Listing, config: Config, timing: Timing) -> None:
         """Called after the run: what the recorded numbers mean."""
+
+
+def check_unused(timeline: TimeView | None, timed: bool) -> None:
+    """Raises ViewError for a timeline that has been used, or that of a run that is not timed."""
+    if timeline is not None and timeline.used:
+        raise ViewError("the timeline is that of another run", "a new Timeline for each run")
+    if timeline is not None and not timed:
+        what = "a run without a config takes no time that a timeline could show"
+        raise ViewError(what, "a config, such as h100_sxm")

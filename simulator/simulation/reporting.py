@@ -45,6 +45,7 @@ def report_of(
         tflops = 2 * fma / (cycles / (config.chip.clock_mhz * 1e6)) / 1e12
         throughput = Throughput(fma / cycles, performed / cycles, tflops, tflops * config.chip.sms)
     spent = None if config is None else _energy(config, program, executed, memory.conflicts, seconds)
+    instructions = [(op.instruction, times) for op, times in program.operations]
     chips = 1.0 if config is None else config.chip.sms / program.ctas
     return Report(
         trace=program.name or str(program.path),
@@ -80,9 +81,7 @@ def report_of(
         energy=spent,
         ctas=program.ctas,
         chips=chips,
-        work=Work()
-        if config is None
-        else work_of(config, program.operations, executed.work, memory.bytes, program.ctas),
+        work=Work() if config is None else work_of(config, instructions, executed.work, memory.bytes, program.ctas),
     )
 
 

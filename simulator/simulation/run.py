@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from isa.errors import POLICIES
-from simulator.errors import ViewError, check_option
+from simulator.errors import check_option
 from simulator.execute.cta_state import ARITHMETIC
 from simulator.program.program import Program
 from simulator.simulation.exact import exact_results
-from simulator.simulation.observer import TimeView
+from simulator.simulation.listing import listing_of_program
+from simulator.simulation.observer import TimeView, check_unused
 from simulator.simulation.report import Report
 from simulator.simulation.reporting import report_of
 from simulator.simulation.session import NO_CONFIG, Session
@@ -54,13 +55,7 @@ def run(
     """
     check_option("arithmetic", arithmetic, ARITHMETIC)
     check_option("undefined", undefined, POLICIES)
-    if timeline is not None and (timeline.used or config is None or config == NO_CONFIG):
-        what = (
-            "the timeline is that of another run"
-            if timeline.used
-            else "a run without a config takes no time that a timeline could show"
-        )
-        raise ViewError(what, "a new Timeline for each run" if timeline.used else "a config, such as h100_sxm")
+    check_unused(timeline, config is not None and config != NO_CONFIG)
     session = Session(trace, config, arithmetic=arithmetic, undefined=undefined, compare=compare)
     if session.config is not None:
         session.check()
@@ -71,5 +66,5 @@ def run(
     timing = session.time(executed, skip=skip, observer=None if timeline is None else timeline.recorder)
     report = report_of(session.program, session.config, executed, timing, results)
     if timeline is not None:
-        timeline.close(report.trace, session.program, session.config, session.program.codes, timing)
+        timeline.close(listing_of_program(report.trace, session.program), session.config, timing)
     return report

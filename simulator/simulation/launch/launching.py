@@ -18,8 +18,8 @@ from simulator.simulation.launch.batches import Setup, execute, record, shared_s
 from simulator.simulation.launch.place import SHARED_BYTES, checked
 from simulator.simulation.launch.report import LaunchReport, counted
 from simulator.simulation.launch.run import BUDGET
-from simulator.simulation.launch.stalls import LineObserver, stalls_of
 from simulator.simulation.launch.timing import placed_on_sm, time_of
+from simulator.simulation.observer import TimeView, check_unused
 from simulator.state.device_memory import DeviceMemory
 from simulator.timing.config import Config, load_config
 
@@ -41,7 +41,8 @@ class Options:
         workers: processes; 0: as many as there are cores.
         cold: whether, for the time, all data begin in device memory and not in L2.
         registers: of a thread, as ptxas -v prints; None: estimated.
-        stalls: whether cycles are counted line by line.
+        timeline: gets what happens when on the SM with most CTAs, and where its time goes (`simulator.Timeline`); of
+            one launch alone.
     """
 
     config: str | Path | Config | None = None
@@ -54,7 +55,7 @@ class Options:
     workers: int = 0
     cold: bool = False
     registers: int | None = None
-    stalls: bool = False
+    timeline: TimeView | None = None
 
 
 def run_launch(
@@ -65,22 +66,22 @@ def run_launch(
     Raises:
         LaunchError: a geometry that no chip takes, or what goes wrong in the kernel.
         ConfigError: a config that cannot be used.
+        ViewError: a timeline that has been used, or of a launch without a config.
     """
     check_option("arithmetic", options.arithmetic, ARITHMETIC)
     check_option("undefined", options.undefined, POLICIES)
+    config = _config(options)
+    check_unused(options.timeline, config is not None)
     setup = prepare(kernel, grid, block, memory, params, options)
     workers = options.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    config = _config(options)
     numbered = replace(setup, kernel=link(kernel.module, kernel.name, allocate=False)) if config is not None else setup
     placement = placed_on_sm(numbered, config, options.registers) if config is not None else None
     recordings = record(setup, placement.ctas) if placement is not None else []
     executed = execute(setup, workers)
     opcodes, tensor, fma = counted(kernel, executed)
-    timing, stalls, observer = None, None, LineObserver() if options.stalls else None
+    timing = None
     if config is not None and placement is not None:
-        timing = time_of(numbered, config, recordings, placement, fma, observer=observer, cold=options.cold)
-    if timing is not None and observer is not None:
-        stalls = stalls_of(numbered.kernel, timing.cycles, observer)
+        timing = time_of(numbered, config, recordings, placement, fma, timeline=options.timeline, cold=options.cold)
     return LaunchReport(
         kernel=kernel.name,
         grid=grid,
@@ -94,7 +95,6 @@ def run_launch(
         target=str(setup.target),
         executions=executed.counts,
         timing=timing,
-        stalls=stalls,
     )
 
 

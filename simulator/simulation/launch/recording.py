@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.synchronisation import sees_other_threads
 from simulator.execute.cta_state import Outcome
+from simulator.execute.dynamic_info import Fact
 from simulator.program.kernel import Kernel, Operation
+from simulator.simulation.demand import Work, work_of
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
+from simulator.timing.config import Config
 from simulator.timing.kernel.replay import Executed
 
 
@@ -30,6 +36,26 @@ class Recording:
     def warp_instructions(self) -> int:
         """Items that the warps executed."""
         return sum(len(steps) for steps in self.steps)
+
+
+def work_of_recordings(config: Config, kernel: Kernel, recordings: Sequence[Recording]) -> Work:
+    """The least work of the CTAs that these recordings are of. What a guard leaves out of an access counts, too."""
+    counts: Counter[int] = Counter()
+    facts: Counter[Fact] = Counter()
+    accessed = 0
+    for step in chain.from_iterable(steps for recording in recordings for steps in recording.steps):
+        item = kernel.items[step.place]
+        if not isinstance(item, Operation):
+            continue
+        counts[step.place] += 1
+        access = item.instruction.form.access
+        if step.fact is not None:
+            facts[step.fact] += 1
+        elif access is not None and step.wavefronts:
+            accessed += step.lanes * access.bytes
+    operations = ((kernel.items[place], count) for place, count in counts.items())
+    instructions = [(item.instruction, count) for item, count in operations if isinstance(item, Operation)]
+    return work_of(config, instructions, facts, accessed, 1)
 
 
 class Recorder:

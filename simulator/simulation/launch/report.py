@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.batches import Executed
-from simulator.simulation.launch.stalls import LaunchStalls
 from simulator.simulation.launch.timing import LaunchTiming
+from simulator.simulation.listing import shown_name
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,6 @@ class LaunchReport:
         target: whose arithmetic was used.
         executions: by place, how often a warp executed the item.
         timing: how long it takes on the config's chip; None if no config was given.
-        stalls: where its cycles went, line by line; None if that was not asked for.
         differences: where buffers are not what the capture says; None if there was no capture.
     """
 
@@ -74,7 +73,6 @@ class LaunchReport:
     target: str
     executions: NDArray[np.int64] = field(repr=False)
     timing: LaunchTiming | None = None
-    stalls: LaunchStalls | None = None
     differences: tuple[Difference, ...] | None = None
 
     def with_arrays(
@@ -82,6 +80,11 @@ class LaunchReport:
     ) -> LaunchReport:
         """The same report with these arrays, and how they differ from what a capture says."""
         return replace(self, arrays=arrays, differences=differences)
+
+    @property
+    def trace(self) -> str:
+        """The kernel's name as tables show it, not longer than a line."""
+        return shown_name(self.kernel)
 
     @property
     def cycles(self) -> int | None:

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.program.kernel import Kernel
+from simulator.simulation.demand import Work
 from simulator.simulation.launch.batches import Setup
 from simulator.simulation.launch.errors import LaunchError
-from simulator.simulation.launch.recording import Recording
-from simulator.timing.config import Config
+from simulator.simulation.launch.recording import Recording, work_of_recordings
+from simulator.simulation.listing import listing_of_launch
+from simulator.simulation.observer import TimeView
+from simulator.timing.config import Config, config_label
 from simulator.timing.engine import simulate
 from simulator.timing.kernel.machine import MachineCode, machine_code
 from simulator.timing.kernel.replay import Replay, Resident, segments
-from simulator.timing.model import StallReason
+from simulator.timing.model import StallReason, TimedCode
 from simulator.timing.observer import TimingObserver
 from simulator.timing.result import Timing
 
@@ -55,6 +59,12 @@ class Placement:
     limit: str
 
     @property
+    def whole(self) -> float:
+        """All CTAs of the SM for each that is timed."""
+        longest = len(self.slots[0])
+        return (longest + self.left) / longest
+
+    @property
     def ctas(self) -> NDArray[np.int64]:
         """The CTAs that are timed, ascending."""
         return np.array(sorted(cta for slot in self.slots for cta in slot), np.int64)
@@ -65,7 +75,9 @@ class LaunchTiming:
     """The time of a launch.
 
     Attributes:
-        config: the chip.
+        config: the chip's name.
+        config_path: the file of a config that does not come with tcsim; empty for one that does.
+        config_overrides: what was set over the config's values, "key=value; key=value"; empty if nothing was.
         cycles: in which the SM with most CTAs is busy.
         time_us: the same at the clock of the config.
         placement: which CTAs that SM executed.
@@ -74,9 +86,12 @@ class LaunchTiming:
         stalls: cycles of the SM's warps by cause.
         throughput: multiply-adds a cycle and SM, pruned products included, over the whole launch.
         tensor_busy: the share of cycles in which the tensor pipes of the SM were taken.
+        work: the least work of that SM, for a roofline.
     """
 
     config: str
+    config_path: str
+    config_overrides: str
     cycles: int
     time_us: float
     placement: Placement
@@ -85,12 +100,18 @@ class LaunchTiming:
     stalls: Mapping[str, int]
     throughput: float
     tensor_busy: float
+    work: Work
+
+    @property
+    def config_label(self) -> str:
+        """The config as texts name it: with its path, if it is not one of tcsim's own, and with what was set."""
+        return config_label(self.config, self.config_path, self.config_overrides)
 
     def as_dict(self) -> dict[str, Any]:
         """The timing for JSON."""
         placement = self.placement
         return {
-            "config": self.config,
+            "config": self.config_label,
             "cycles": self.cycles,
             "time_us": round(self.time_us, 3),
             "throughput_fma_per_clk_sm": round(self.throughput, 3),
@@ -143,14 +164,14 @@ def estimated_registers(kernel: Kernel, warps: int) -> int:
 
 def time_of(
     setup: Setup, config: Config, recordings: Sequence[Recording], placement: Placement, fma: int, *,
-    observer: TimingObserver | None = None, cold: bool = False,
+    timeline: TimeView | None = None, cold: bool = False,
 ) -> LaunchTiming:  # fmt: skip
     """The time of a launch from what the CTAs of `placement` did.
 
     Args:
         setup: its kernel's registers have numbers of their own (`link` with allocate=False).
         fma: multiply-adds of the whole launch.
-        observer: is told about each issue; `TimedOperation.line` is the line of the PTX.
+        timeline: gets what happens when.
         cold: whether all data begin in device memory, and not in L2.
 
     Raises:
@@ -159,19 +180,24 @@ def time_of(
     code = machine_code(setup.kernel)
     warps, sms = setup.geometry.warps, min(config.chip.sms, setup.geometry.ctas)
     by_cta = {recording.cta: recording for recording in recordings}
-    timing = _timed(code, config, by_cta, placement.slots, warps, sms, observer, cold)
+    timed = _Timed(code, config, by_cta, warps, sms, cold)
+    codes = timed.codes(placement.slots)
+    timing = timed.timing(codes, timeline.recorder if timeline is not None else None)
+    if timeline is not None:
+        mine = warps * len(placement.slots)
+        timeline.close(listing_of_launch(setup.kernel, codes, placement.slots, mine), config, timing)
     start = config.launch.start_cycles if config.launch is not None else 0
     cycles = timing.cycles + start
     if placement.left:
         shorter = tuple(slot[: TURNS - 1] for slot in placement.slots)
-        cycles += placement.left * (
-            timing.cycles - _timed(code, config, by_cta, shorter, warps, sms, None, cold).cycles
-        )
+        cycles += placement.left * (timing.cycles - timed.timing(timed.codes(shorter)).cycles)
     issued = machine_instructions(code, by_cta.values())
     stalls = np.array(list(timing.waits.values())).sum(axis=0) if timing.waits else np.zeros(len(StallReason), np.int64)
     tensor = sum(busy[0] for busy in timing.busy) / max(timing.cycles, 1) / max(len(timing.busy), 1)
     return LaunchTiming(
-        config=config.label,
+        config=config.name,
+        config_path=config.own_path,
+        config_overrides=config.overridden,
         cycles=cycles,
         time_us=cycles / config.chip.clock_mhz,
         placement=placement,
@@ -180,27 +206,45 @@ def time_of(
         stalls={reason.name.lower(): int(stalls[reason]) for reason in StallReason if stalls[reason]},
         throughput=fma / cycles / config.chip.sms,
         tensor_busy=tensor,
+        work=work_of_recordings(config, setup.kernel, recordings).times(placement.whole),
     )
 
 
-def _timed(
-    code: MachineCode,
-    config: Config,
-    recordings: Mapping[int, Recording],
-    slots: Sequence[Sequence[int]],
-    warps: int,
-    sms: int,
-    observer: TimingObserver | None,
-    cold: bool,
-) -> Timing:
-    replay = Replay(code, config, warps)
-    residents = [
-        Resident(slot, slot * warps + warp, [recordings[cta].steps[warp] for cta in ctas])
-        for slot, ctas in enumerate(slots)
-        for warp in range(warps)
-    ]
-    codes = replay.codes(residents)
-    return simulate(config, codes, len(residents), replay.registers, skip=False, sms=sms, observer=observer, cold=cold)
+@dataclass(frozen=True)
+class _Timed:
+    """Times what some CTAs of a launch did on an SM.
+
+    Attributes:
+        recordings: of the CTAs, by number.
+        warps: of a CTA.
+        sms: how many are busy at the same time.
+        cold: whether all data begin in device memory.
+    """
+
+    machine: MachineCode
+    config: Config
+    recordings: Mapping[int, Recording]
+    warps: int
+    sms: int
+    cold: bool
+
+    @cached_property
+    def _replay(self) -> Replay:
+        return Replay(self.machine, self.config, self.warps)
+
+    def codes(self, slots: Sequence[Sequence[int]]) -> list[TimedCode]:
+        """What the warps of the SM execute, where these CTAs have its places one after the other."""
+        return self._replay.codes(
+            Resident(slot, slot * self.warps + warp, [self.recordings[cta].steps[warp] for cta in ctas])
+            for slot, ctas in enumerate(slots)
+            for warp in range(self.warps)
+        )
+
+    def timing(self, codes: list[TimedCode], observer: TimingObserver | None = None) -> Timing:
+        """How long it takes."""
+        warps = sum(len(code.warps) for code in codes)
+        how: dict[str, Any] = {"skip": False, "sms": self.sms, "observer": observer, "cold": self.cold}
+        return simulate(self.config, codes, warps, self._replay.registers, **how)
 
 
 def machine_instructions(code: MachineCode, recordings: Iterable[Recording]) -> int:

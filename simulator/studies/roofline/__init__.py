@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import ViewError
+from simulator.simulation.demand import Work
+from simulator.simulation.launch.report import LaunchReport
 from simulator.simulation.report import Report
 from simulator.tables import Table, aligned
 from simulator.timing.config import config_label
@@ -137,11 +139,30 @@ class Roofline:
         return "\n".join([f"multiply-adds (FMA) {counted}, of one SM", "", *lines, ""])
 
 
-def roofline(reports: Sequence[Report], count: str = "named") -> Roofline:
+@dataclass(frozen=True)
+class _Run:
+    """What rooflines need of a run: of a trace, or of the SM of a launch that has most CTAs."""
+
+    trace: str
+    config: str
+    config_path: str
+    config_overrides: str
+    cycles: int
+    work: Work
+
+
+def _run(report: Report | LaunchReport) -> _Run:
+    timed = report if isinstance(report, Report) else report.timing
+    if timed is None:
+        return _Run(report.trace, "", "", "", 0, Work())
+    return _Run(report.trace, timed.config, timed.config_path, timed.config_overrides, timed.cycles, timed.work)
+
+
+def roofline(reports: Sequence[Report | LaunchReport], count: str = "named") -> Roofline:
     """Compares runs with their limits.
 
     Args:
-        reports: the reports of the runs.
+        reports: the reports of runs of traces, and of launches.
         count: which multiply-adds to count: "named" or "performed".
 
     Raises:
@@ -151,10 +172,10 @@ def roofline(reports: Sequence[Report], count: str = "named") -> Roofline:
         raise ViewError(f"multiply-adds '{count}' are not known", ", ".join(COUNTS))
     if not reports:
         raise ViewError("no run to draw", "at least one report")
-    return Roofline(count, tuple(point for report in reports for point in _points(report, count)))
+    return Roofline(count, tuple(point for report in reports for point in _points(_run(report), count)))
 
 
-def _points(report: Report, count: str) -> list[Point]:
+def _points(report: _Run, count: str) -> list[Point]:
     work = report.work
     if not work.memories:
         raise ViewError(

@@ -62,9 +62,9 @@ def _write(timeline: RecordedRun, stream: BinaryIO | GzipFile) -> None:
 
 def events(timeline: RecordedRun) -> Iterator[Event]:
     """All events: names, then track by track in order of time."""
-    for sm in range(timeline.ctas):
+    for sm, ctas in enumerate(timeline.ctas):
         pid = sm + 1
-        name = f"SM {sm} ({timeline.config.label}, CTA {sm})"
+        name = f"SM {sm} ({timeline.config.label}, {ctas})"
         yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}}
         yield {"ph": "M", "name": "process_sort_index", "pid": pid, "args": {"sort_index": pid}}
         yield from _counters(timeline, sm)

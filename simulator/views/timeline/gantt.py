@@ -19,7 +19,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from isa.forms.mma import is_mma
 from simulator.errors import ViewError
 from simulator.files import complete
 from simulator.views.timeline.gantt_style import CAUSES, KINDS, Fill, Palette, palette
@@ -214,7 +213,7 @@ def _rows(timeline: RecordedRun) -> Iterator[Row]:
         cores = timeline.config.sm.sub_cores
         if place != (track.sm, track.core):
             place = (track.sm, track.core)
-            sm = f"SM {track.sm}" if timeline.ctas > 1 or track.core is None else ""
+            sm = f"SM {track.sm}" if len(timeline.ctas) > 1 or track.core is None else ""
             core = "" if track.core is None else f"sub-core {track.core % cores}"
             yield Row(", ".join(filter(None, (sm, core))), None, top, _HEIGHTS["head"])
             top += _HEIGHTS["head"]
@@ -274,9 +273,7 @@ def _kind(chart: Chart, part: Slice) -> tuple[str, Fill]:
         return cause, chart.style.cause(cause)
     if part.issue is None:
         return part.category, chart.style.cause(part.category)
-    matrix = is_mma(
-        chart.timeline.operation(part.issue).instruction.form
-    )  # whatever unit a chip's sequence for it begins with
+    matrix = chart.timeline.about(part.issue).matrix  # whatever unit a chip's sequence for it begins with
     kind = "tensor" if matrix else part.issue.unit.name.lower()
     return kind, chart.style.kind(kind)
 
@@ -313,7 +310,7 @@ def _title(timeline: RecordedRun, track: Track, part: Slice) -> str:
     if part.issue is None:
         return f"{track.name}: {part.name}, {when}"
     about = timeline.about(part.issue)
-    what = f"line {about.line}: {about.ptx}"
+    what = f"line {about.line}: {about.text}"
     if part.category == "stall":
         return f"{track.name}: {part.name}, {when}\nbefore {what}"
     if part.category == "unit":

@@ -64,7 +64,7 @@ def _commands(
     about = timeline.about(issue)
     birth = _birth(timeline, issue)
     yield birth, f"I\t{number}\t{issue.place}\t{issue.warp}"
-    yield birth, f"L\t{number}\t0\tw{issue.warp} line {about.line}: {_plain(about.ptx)}"
+    yield birth, f"L\t{number}\t0\tw{issue.warp} line {about.line}: {_plain(about.text)}"
     yield birth, f"L\t{number}\t1\tissued in cycle {issue.cycle}, result in {issue.done}{_waits(issue)}"
     for stall in filter(None, map(timeline.clipped, issue.stalls)):
         yield from _stage(number, stall.cause.name.lower(), stall.begin, stall.end)

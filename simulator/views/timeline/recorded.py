@@ -3,48 +3,14 @@ meaning. All views of a timeline start from it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from isa.forms.mma import is_mma
 from simulator.errors import ViewError
-from simulator.program.lowering import Code, Operation
-from simulator.program.program import Program
-from simulator.state.registers import Numbering
+from simulator.simulation.listing import Entry, Listing
 from simulator.timing.config import Config
 from simulator.timing.observer import Issue, Stall
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 
 LIMIT = 20_000  # cycles of a timeline, unless told otherwise
-_SHOWN = (
-    "x1",
-    "x2",
-    "x4",
-    "v2",
-    "v4",
-    "trans",
-    "async",
-    "bulk",
-    "commit_group",
-    "wait_group",
-    "wait_all",
-)  # qualifiers that a short name keeps
-
-
-class About(NamedTuple):
-    """An instruction in words.
-
-    Attributes:
-        short: a name that fits on a slice.
-        line: its line in the trace.
-        reads, writes: names of registers, separated by spaces.
-    """
-
-    short: str
-    line: int
-    ptx: str
-    reads: str
-    writes: str
 
 
 class RecordedRun:
@@ -56,7 +22,8 @@ class RecordedRun:
 
     Attributes:
         recorder: the events that the engine reported.
-        trace, config, timing: those of the run.
+        listing: the instructions of the run, in words.
+        config, timing: those of the run.
 
     Raises:
         ViewError: no such window.
@@ -67,22 +34,18 @@ class RecordedRun:
             raise ViewError(f"no cycles from {first} to before {last}", "FIRST from 0 on, LAST above it")
         self.first, self.last = first, last
         self.recorder = Recorder((first, last))
-        self.trace = ""
-        self.codes: list[Code] = []
-        self._about: dict[tuple[int, int], About] = {}
+        self.listing: Listing | None = None
 
-    def close(self, name: str, program: Program, config: Config, codes: list[Code], timing: Timing) -> None:
+    def close(self, listing: Listing, config: Config, timing: Timing) -> None:
         """Called after the run with what gives the recorded numbers their meaning."""
-        self.trace, self.config, self.timing, self.codes = name, config, timing, codes
-        self.numbering: Numbering = program.numbering
-        self.ctas = program.ctas
-        self._programs = {code.cta * program.warps + warp: code for code in codes for warp in code.warps}
-        self.cta_warps = program.warps
+        self.listing, self.config, self.timing = listing, config, timing
+        self.trace, self.ctas, self.sm_warps = listing.name, listing.ctas, listing.warps
+        self._codes = {warp: number for number, warps in enumerate(listing.codes) for warp in warps}
 
     @property
     def used(self) -> bool:
         """Whether it already belongs to a run."""
-        return bool(self.codes) or bool(self.trace)
+        return self.listing is not None
 
     @property
     def cut(self) -> bool:
@@ -96,37 +59,25 @@ class RecordedRun:
 
     def core(self, warp: int) -> int:
         """The warp's sub-core, counted over all SMs."""
-        cta, local = divmod(warp, self.cta_warps)
-        return cta * self.config.sm.sub_cores + local % self.config.sm.sub_cores
+        sm, local = divmod(warp, self.sm_warps)
+        return sm * self.config.sm.sub_cores + local % self.config.sm.sub_cores
 
     def sm(self, warp: int) -> int:
         """The SM of a warp."""
-        return warp // self.cta_warps
+        return warp // self.sm_warps
 
-    def operation(self, issue: Issue) -> Operation:
-        """The instruction of an issue."""
-        operation = self._programs[issue.warp].items[issue.place]
-        assert isinstance(operation, Operation)
-        return operation
+    def about(self, issue: Issue) -> Entry:
+        """The instruction of an issue, in words."""
+        return self.entry(self._codes[issue.warp], issue.place)
 
-    def about(self, issue: Issue) -> About:
-        """The description of the instruction of an issue."""
-        key = (id(self._programs[issue.warp]), issue.place)
-        if key not in self._about:
-            operation, name = self.operation(issue), self.numbering.name
-            reads, writes = (" ".join(map(name, registers)) for registers in (operation.reads, operation.writes))
-            self._about[key] = About(short(operation), operation.line, str(operation.instruction), reads, writes)
-        return self._about[key]
+    def entry(self, code: int, place: int) -> Entry:
+        """The instruction at a place of a code of the listing, in words."""
+        assert self.listing is not None
+        entry = self.listing.entry(code, place)
+        assert entry is not None
+        return entry
 
     def clipped(self, stall: Stall) -> Stall | None:
         """The part of a stall that lies in the timeline."""
         begin, end = max(stall.begin, self.first), min(stall.end, self.last)
         return Stall(stall.cause, begin, end) if end > begin else None
-
-
-def short(operation: Operation) -> str:
-    """A name of an instruction that fits on a slice."""
-    form = operation.instruction.form
-    if is_mma(form):
-        return f"mma{'.sp' if form.sparse else ''} m{form.m}n{form.n}k{form.k} {form.a_type}"
-    return ".".join([form.name, *(q for q in form.opcode.removeprefix(form.name).split(".") if q in _SHOWN)])

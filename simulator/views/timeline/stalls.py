@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simulator.program.lowering import Operation
+import numpy as np
+
 from simulator.tables import Table, aligned
 from simulator.timing.config import config_label
 from simulator.timing.model import StallReason
@@ -28,17 +29,19 @@ class Row:
 
     Attributes:
         name: what the part belongs to: a warp, a sub-core, the SM, or a line of the trace (0: what comes after the last
-            instruction).
+            instruction, or what a compiler adds).
         what: the instruction.
         issues: instructions issued, each in one cycle.
         cycles: warps' cycles by cause: "issued", and waits. Waits for a barrier, an mbarrier, completion or the end of
             a loop belong to the instruction before, all others to the instruction that was to issue.
+        source: "file:line" of the source that the line was compiled from, or "".
     """
 
     name: int
     what: str
     issues: int
     cycles: dict[str, int]
+    source: str = ""
 
     @property
     def total(self) -> int:
@@ -98,10 +101,11 @@ class Stalls:
 
     def csv(self, by: str = "line", worst: int | None = None) -> str:
         """A row for each row of the view, a column for each cause."""
-        what = ("instruction",) if by == "line" else ()
+        sourced = self._sourced(by)
         rows = [
             (
                 row.name,
+                *((row.source,) if sourced else ()),
                 *((row.what,) if by == "line" else ()),
                 row.issues,
                 row.total,
@@ -110,6 +114,7 @@ class Stalls:
             )
             for row in self.rows(by, worst)
         ]
+        what = (*(("source",) if sourced else ()), *(("instruction",) if by == "line" else ()))
         return Table((by, *what, "issues", "cycles", "share", *CAUSES), rows).csv()
 
     def to_frame(self, by: str = "line", worst: int | None = None) -> DataFrame:
@@ -117,6 +122,7 @@ class Stalls:
         cycles, and a column of cycles for each cause: `barrier_cycles`."""
         records = [
             {by: row.name}
+            | ({"source": row.source} if self._sourced(by) else {})
             | ({"instruction": row.what} if by == "line" else {})
             | {"issues": row.issues, "cycles": row.total, "share": self._share(row.total)}
             | {f"{cause}_cycles": row.cycles[cause] for cause in CAUSES}
@@ -130,9 +136,10 @@ class Stalls:
         causes = [cause for cause in CAUSES if every[cause]]
         rows: list[tuple[str, ...]] = [(by, "issues", "cycles", "share", *causes, "")]
         for row in self.rows(by, worst):
-            name = "end" if by == "line" and not row.name else str(row.name)
+            name = str(row.name) if by != "line" or row.name else "end" if row.what == END else "-"
             cells = (f"{row.cycles[cause]:,}" if row.cycles[cause] else "." for cause in causes)
-            what = f" {_shortened(row.what)}" if row.what and row.name else ""
+            where = f"{row.source}: " if row.source else ""
+            what = f" {where}{_shortened(row.what)}" if row.what and row.what != END else ""
             rows.append((name, f"{row.issues:,}", f"{row.total:,}", f"{self._share(row.total):.1%}", *cells, what))
         issues = sum(row.issues for row in self.views["sm"])
         rows.append(("all", f"{issues:,}", f"{self.total:,}", "", *(f"{every[cause]:,}" for cause in causes), ""))
@@ -142,11 +149,16 @@ class Stalls:
         title = f"{run}: {self.cycles:,} cycles x {self.warps} warps; cycles of warps by cause"
         return "\n".join([title, "", *lines, ""])
 
+    def _sourced(self, by: str) -> bool:
+        """Whether the rows of a view say where in a source they come from."""
+        return by == "line" and any(row.source for row in self.views[by])
+
     def _share(self, cycles: int) -> float:
         return cycles / max(self.total, 1)
 
     def _record(self, row: Row, by: str) -> dict[str, Any]:
         what = {"instruction": row.what} if by == "line" else {}
+        what |= {"source": row.source} if self._sourced(by) else {}
         return {
             by: row.name,
             **what,
@@ -179,15 +191,18 @@ def stalls_of(timeline: RecordedRun) -> Stalls:
 def _lines(timeline: RecordedRun, finished: int) -> list[Row]:
     """A row for each instruction of the trace, in the order of the lines, and one for what comes after the last
     instruction."""
-    by_instruction: dict[tuple[int, str], list[dict[str, int]]] = {}
-    for code, ledger in zip(timeline.codes, timeline.recorder.ledger(), strict=True):
-        for item, row in zip(code.items, ledger, strict=True):
-            if isinstance(item, Operation):
-                by_instruction.setdefault((item.line, str(item.instruction)), []).append(
-                    dict(zip(CAUSES, row, strict=True))
-                )
-    parts = {key: added(rows) for key, rows in sorted(by_instruction.items(), key=lambda pair: pair[0][0])}
-    rows = [Row(line, what, cycles["issued"], cycles) for (line, what), cycles in parts.items()]
+    assert timeline.listing is not None
+    by_instruction: dict[tuple[int, str, str], list[list[int]]] = {}
+    for code, ledger in enumerate(timeline.recorder.ledger()):
+        for place, row in enumerate(ledger):
+            entry = timeline.listing.entry(code, place)
+            if entry is not None:
+                by_instruction.setdefault((entry.line, entry.text, entry.source), []).append(row)
+    parts = {key: np.sum(rows, 0).tolist() for key, rows in sorted(by_instruction.items(), key=lambda pair: pair[0][0])}
+    rows = [
+        Row(line, what, row[StallReason.ISSUED], dict(zip(CAUSES, row, strict=True)), source)
+        for (line, what, source), row in parts.items()
+    ]
     return [*rows, Row(0, END, 0, dict.fromkeys(CAUSES, 0) | {"finished": finished})]
 
 

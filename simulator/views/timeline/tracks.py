@@ -84,7 +84,7 @@ def tracks(timeline: RecordedRun) -> list[Track]:
     for issue in timeline.recorder.issues:
         issues[issue.warp].append(issue)
     cores = timeline.config.sm.sub_cores
-    for sm in range(timeline.ctas):
+    for sm in range(len(timeline.ctas)):
         mine = [busy for busy in timeline.recorder.taken if busy.sm == sm]
         rows += _units(timeline, sm, None, [busy for busy in mine if busy.core is None])
         rows += _mbarriers(timeline, sm) + _barriers(timeline, sm)
@@ -150,7 +150,7 @@ def _disjoint(taken: list[Busy]) -> Iterator[Busy]:
 def _warp(timeline: RecordedRun, warp: int, issues: list[Issue]) -> list[Track]:
     """The bars that fill the warp's time, and those of its results in flight."""
     shown = [issue for issue in issues if issue.cycle < timeline.last]
-    state = Track(timeline.sm(warp), f"warp {warp % timeline.cta_warps}", timeline.core(warp), warp)
+    state = Track(timeline.sm(warp), f"warp {warp % timeline.sm_warps}", timeline.core(warp), warp)
     stalls = [(stall, issue) for issue in issues for stall in issue.stalls] + [
         (stall, None) for stall in timeline.recorder.steps.get(warp, [])
     ]
@@ -172,7 +172,7 @@ def _results(timeline: RecordedRun, warp: int, issues: list[Issue]) -> list[Trac
         place = next((i for i, end in enumerate(free) if end <= issue.cycle), len(free))
         if place == len(free):
             free.append(0)
-            name = f"warp {warp % timeline.cta_warps} results{f' {place + 1}' if place else ''}"
+            name = f"warp {warp % timeline.sm_warps} results{f' {place + 1}' if place else ''}"
             rows.append(Track(timeline.sm(warp), name, timeline.core(warp), warp))
         free[place] = issue.done
         about = _about(timeline, issue)
@@ -186,12 +186,12 @@ def _about(timeline: RecordedRun, issue: Issue) -> dict[str, Any]:
     about = timeline.about(issue)
     details: dict[str, Any] = {
         "line": about.line,
-        "ptx": about.ptx,
+        "ptx": about.text,
         "reads": about.reads,
         "writes": about.writes,
         "issued": issue.cycle,
         "result": issue.done,
-    }
+    } | ({"source": about.source} if about.source else {})
     if issue.started > issue.cycle:
         details["started"] = issue.started
     if issue.stalls:
@@ -250,9 +250,9 @@ def _barriers(timeline: RecordedRun, sm: int) -> list[Track]:
             continue
         arrival = arrived.pop(issue.warp, None)
         ends = [stall.end for stall in issue.stalls if stall.cause is StallReason.BARRIER]
-        barrier = timeline.operation(arrival).barrier if arrival is not None else None
+        barrier = timeline.about(arrival).barrier if arrival is not None else None
         if arrival is not None and barrier is not None and ends:
-            phases.setdefault((barrier[0], ends[0]), []).append(arrival.cycle)
+            phases.setdefault((barrier, ends[0]), []).append(arrival.cycle)
         if issue.unit is Unit.BARRIER:
             arrived[issue.warp] = issue
     rows = {number: Track(sm, f"barrier {number}") for number, _ in sorted(phases)}

@@ -23,7 +23,7 @@ from simulator.studies.roofline.plot import draw, write_plot
 from simulator.timing.config import load_config
 from tests.simulator.timing import test_engine as engine
 from tests.support.cases import examples, over
-from tests.support.paths import ROOT
+from tests.support.paths import GOLDEN, ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
 SHIPPED = sorted(f"digits/{path.stem}" for path in (ROOT / "traces" / "digits").glob("*.trace"))
@@ -69,6 +69,22 @@ def test_by_hand(folder: Path) -> None:
     assert named.share == pytest.approx(busy / report.cycles)
     assert named.bound == "tensor"
     assert roofline([run(folder, load * 60 + engine.s(20))]).points[0].bound == "shared memory"
+
+
+def test_a_launch_by_hand() -> None:
+    """One CTA: its loads of fragments and its stores are all that shared memory moves, but for copies that arrive."""
+    report = simulator.launch(GOLDEN / "launches" / "f16_one_cta.json", "h100_sxm")
+    shared, path = roofline([report]).points
+    assert (shared.memory, path.memory) == ("shared memory", "path from L2")
+    assert shared.fma == path.fma == report.fma
+    loads = sum(count for opcode, count in report.instructions.items() if opcode.startswith("ldmatrix"))
+    assert shared.bytes == 512 * loads
+    assert shared.achieved == report.fma / (report.cycles or 0)
+    copies = sum(count for opcode, count in report.instructions.items() if opcode.startswith("cp.async.cg"))
+    assert path.bytes >= 512 * copies
+    assert shared.tensor_limit == 2048
+    with pytest.raises(ViewError, match="without a config"):
+        roofline([simulator.launch(GOLDEN / "launches" / "f16_one_cta.json")])
 
 
 def test_peaks_of_the_h100(folder: Path) -> None:

@@ -17,8 +17,10 @@ from simulator.simulation.launch.captured import launch
 from simulator.timing.kernel.machine import Micro, machine_code
 from simulator.timing.kernel.order import accesses, ordered
 from simulator.timing.kernel.replay import segments
+from simulator.views.timeline.stalls import CAUSES, VIEWS, added
 from tests.support.cases import exhaustive
 from tests.support.paths import GOLDEN
+from tests.support.timeline_formats import check_chrome, check_kanata
 
 Tcsim = Callable[..., tuple[int, str, str]]
 LAUNCHES = GOLDEN / "launches"
@@ -126,24 +128,34 @@ def test_cold_data_and_more_ctas_take_longer(tmp_path: Path) -> None:
     assert cycles[4] - cycles[3] == 2 * (cycles[3] - cycles[2])  # two CTAs at a time: four turns more, then two
 
 
-def test_stalls_by_line_sum_up(tcsim: Tcsim) -> None:
-    report = simulator.launch(GOLDEN / "planted" / "bug0.json", "h100_sxm", stalls=True)
-    assert report.stalls is not None
+def test_launches_have_the_views_of_traces(tcsim: Tcsim, tmp_path: Path) -> None:
+    """Stalls by every view and timelines in each format, with the lines of the PTX and of the source."""
+    capture = str(GOLDEN / "planted" / "bug0.json")
+    timeline = simulator.Timeline(2000, 3000)
+    report = simulator.launch(capture, "h100_sxm", timeline=timeline)
     assert report.timing is not None
-    lines = report.stalls.rows
-    told = {cause: count for cause, count in report.timing.stalls.items() if cause != "finished"}
-    assert abs(sum(row.total for row in lines) / sum(told.values()) - 1) < 0.02
-    mma = [row for row in lines if "mma.sp" in row.instruction]
-    assert sum(row.issued for row in mma) == 8 * 4 * 3
-    code, out, _ = tcsim("stalls", str(GOLDEN / "planted" / "bug0.json"), "--config", "h100_sxm", "--worst", "3")
+    told = {cause: count for cause, count in report.timing.stalls.items() if count}
+    for by in VIEWS:
+        assert added([row.cycles for row in timeline.stalls.rows(by)]) == dict.fromkeys(CAUSES, 0) | told
+    mma = [row for row in timeline.stalls.rows("line") if "mma.sp" in row.what]
+    assert sum(row.issues for row in mma) == 8 * 4 * 3
+    assert {row.source for row in mma} == {"spmm.cu:25"}
+    assert len(timeline.stalls.rows("warp")) == report.timing.active_warps
+    files = [tmp_path / name for name in ("t.json", "t.log", "t.svg")]
+    options = [
+        word for pair in zip(("--timeline", "--kanata", "--gantt"), map(str, files), strict=True) for word in pair
+    ]
+    code, out, err = tcsim("launch", capture, "--config", "h100_sxm", *options, "--timeline-cycles", "2000:3000")
+    assert code == 0, err
+    slices = check_chrome(json.loads(files[0].read_text()))
+    assert any("mma.sp" in entry["name"] and entry["args"].get("source") for rows in slices.values() for entry in rows)
+    check_kanata(files[1].read_text())
+    assert "spmm" in files[2].read_text()
+    code, out, _ = tcsim("stalls", capture, "--config", "h100_sxm", "--worst", "3")
     assert code == 0
     assert "spmm.cu:25" in out
-    code, out, _ = tcsim("launch", str(GOLDEN / "planted" / "bug0.json"), "--config", "h100_sxm", "--format", "json")
-    assert json.loads(out)["cycles"] == report.cycles
-    assert json.loads(out)["limited_by"] == "registers"
-    code, _, err = tcsim("stalls", str(GOLDEN / "planted" / "bug0.json"), "--by", "warp")
-    assert code == 2
-    assert "--by line" in err
+    code, _, err = tcsim("launch", capture, "--gantt", str(tmp_path / "u.svg"))
+    assert (code, "without a config takes no time" in err) == (2, True)
 
 
 def test_what_is_executed_is_cut_into_regions() -> None:

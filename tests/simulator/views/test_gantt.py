@@ -110,10 +110,7 @@ def check(timeline: Timeline, svg: str) -> list[dict[str, Any]]:
     first, last = timeline.first, min(timeline.last, timeline.timing.cycles)
     line = {id(issue): timeline.about(issue).line for issue in recorder.issues}
     shown = [issue for issue in recorder.issues if first <= issue.cycle < last]
-    kinds = {
-        number: timeline.operation(issue).instruction.form.opcode.startswith("mma")
-        for number, issue in enumerate(recorder.issues)
-    }
+    kinds = {number: timeline.about(issue).text.startswith("mma") for number, issue in enumerate(recorder.issues)}
     issued = Counter((bar["warp"], bar["line"], bar["begin"], bar["end"]) for bar in found if bar["what"] == "issue")
     assert issued == Counter((issue.warp, line[id(issue)], issue.cycle, issue.cycle + 1) for issue in shown)
     flights = Counter(
@@ -191,7 +188,7 @@ def test_shipped_traces(trace: str, config: str, window: tuple[int, int]) -> Non
     colour = check(timeline, timeline.gantt())
     plain = check(timeline, timeline.gantt("bw"))
     assert [{**bar, "fill": ""} for bar in plain] == [{**bar, "fill": ""} for bar in colour]
-    assert {bar["sm"] for bar in colour} == set(range(timeline.ctas))
+    assert {bar["sm"] for bar in colour} == set(range(len(timeline.ctas)))
 
 
 @given(engine.programs(6), engine.VARIANTS, st.integers(0, 2**32 - 1), st.integers(0, 300), st.integers(1, 300))
@@ -298,7 +295,7 @@ def test_the_page(trace: str, config: str, window: tuple[int, int]) -> None:
     for number, known in details.items():
         issue = issues[int(number)]
         assert (known["warp"], known["issued"], known["result"]) == (issue.warp, issue.cycle, issue.done)
-        assert known["ptx"] == timeline.about(issue).ptx
+        assert known["ptx"] == timeline.about(issue).text
         assert known.get("producer") == (numbers.get(id(issue.producer)) if issue.producer is not None else None)
     assert any("producer" in known for known in details.values())
 

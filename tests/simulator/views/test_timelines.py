@@ -25,6 +25,7 @@ import simulator.views.timeline
 from isa.forms.record import Unit
 from simulator.errors import DeadlockError, ViewError
 from simulator.program import load
+from simulator.simulation.listing import listing_of_program
 from simulator.timing.compile import compile_code
 from simulator.timing.engine import simulate
 from simulator.timing.model import StallReason, by_warp
@@ -67,7 +68,7 @@ def check_whole(timeline: Timeline) -> None:
         taken[busy.sm, busy.core, busy.name] += busy.end - busy.begin
     for warp, waits in timing.waits.items():
         process = f"SM {timeline.sm(warp)} ({timeline.config.name}, CTA {timeline.sm(warp)})"
-        filled = slices[process, f"warp {warp % timeline.cta_warps}"]
+        filled = slices[process, f"warp {warp % timeline.sm_warps}"]
         assert [a["end"] for a in filled] == [*(b["begin"] for b in filled[1:]), timing.cycles]
         assert filled[0]["begin"] == 0
         counts = dict.fromkeys(CAUSES, 0)
@@ -79,14 +80,14 @@ def check_whole(timeline: Timeline) -> None:
             for (where, name), found in slices.items()
             if where == process
             for entry in found
-            if name.split(" results")[0] == f"warp {warp % timeline.cta_warps}" and "results" in name
+            if name.split(" results")[0] == f"warp {warp % timeline.sm_warps}" and "results" in name
         ]
         assert len(results) == waits[StallReason.ISSUED]
         assert len([row for row in rows.values() if row["thread"] == warp]) == waits[StallReason.ISSUED]
     for core, (tensor, alu) in enumerate(timing.busy):
         assert taken[core // cores, core, "tensor"] == tensor
         assert taken[core // cores, core, "alu"] == alu
-    assert max(taken[sm, None, "shared memory"] for sm in range(timeline.ctas)) == timing.shared_busy
+    assert max(taken[sm, None, "shared memory"] for sm in range(len(timeline.ctas))) == timing.shared_busy
     for sm, (unit, _) in enumerate(timing.tcgen05_busy):
         assert taken[sm, None, "tcgen05"] == unit
     for core, path in enumerate(timing.tmem_busy):
@@ -162,7 +163,7 @@ def recorded(
     assert replace(timing, skipped=0) == replace(
         engine.simulated(config, codes, warps, registers, costs, skip=skip), skipped=0
     )
-    timeline.close("case", load(folder / "case.trace"), config, codes, timing)
+    timeline.close(listing_of_program("case", load(folder / "case.trace"), codes), config, timing)
     return timing
 
 
@@ -269,7 +270,7 @@ def test_a_chain_by_hand(folder: Path) -> None:
     ]
     first, second = slices[process, "warp 0 results"]
     assert (first["begin"], first["end"], second["begin"], second["end"]) == (0, latency, latency, 2 * latency)
-    assert first["args"]["ptx"] == str(timeline.codes[0].operations[0].instruction)
+    assert first["args"]["ptx"] == timeline.entry(0, 0).text
     assert second["args"]["waited"] == {"dependency": latency - 1}
     assert second["args"]["waited for"] == "line 6, issued in cycle 0"
     assert "%r0" in second["args"]["reads"].split()
