@@ -69,6 +69,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--undefined", choices=POLICIES, default="hardware", help="what to do about undefined behaviour"
     )
+    parser.add_argument(
+        "--fmad", action=argparse.BooleanOptionalAction, default=True,
+        help="contract mul and add that have no rounding into fma, as ptxas does (default)",
+    )  # fmt: skip
     parser.add_argument("--cold", action="store_true", help="for the time: data begin in device memory, not in L2")
     parser.add_argument(
         "--registers", type=positive, metavar="N", help="of a thread, as ptxas -v prints (default: estimated)"
@@ -122,7 +126,7 @@ def _captured(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
     given = [name for name in ("entry", "grid", "block", "shared", "arg") if getattr(options, name)]
     if given:
         raise UnreadableError(f"--{given[0]} with a captured launch, which says that itself", "a capture alone")
-    return launch(options.source, options.config, **how)
+    return launch(options.source, options.config, fmad=options.fmad, **how)
 
 
 def _called(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
@@ -131,7 +135,7 @@ def _called(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
     for name in ("grid", "block"):
         if not getattr(options, name):
             raise UnreadableError(f"a PTX file without --{name}", f"--{name} X[,Y[,Z]], or a captured launch")
-    function = Module(Path(options.source)).get_function(options.entry)
+    function = Module(Path(options.source), fmad=options.fmad).get_function(options.entry)
     names = [parameter.name for parameter in function.kernel.parameters]
     values, outputs, called = [], {}, []
     for index, text in enumerate(options.arg):

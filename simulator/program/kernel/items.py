@@ -132,6 +132,7 @@ class Kernel:
         live_words: the largest number of 32-bit registers that hold something at one place.
         names: by register, the names in the text of what it holds.
         maxntid, reqntid: of the directives; None if they are absent.
+        fmad: whether products and sums have become fused multiply-adds.
     """
 
     name: str
@@ -149,6 +150,7 @@ class Kernel:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     maxntid: tuple[int, ...] | None = None
     reqntid: tuple[int, ...] | None = None
+    fmad: bool = True
 
     @property
     def unsupported(self) -> tuple[Unsupported, ...]:

@@ -12,6 +12,7 @@ from isa.forms.record import PTX
 from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register
 from isa.ptx.module import Module
 from simulator.program.kernel.allocation import allocated
+from simulator.program.kernel.contraction import contracted
 from simulator.program.kernel.flatten import Flat, Flattener
 from simulator.program.kernel.flow import blocks_of, ranks
 from simulator.program.kernel.items import Branch, Exit, Item, Kernel, Operation, Switch, Trap, Unsupported
@@ -22,13 +23,14 @@ _SUM = re.compile(r"(?<![\w$.@])(\d+)\s*\+\s*(\d+)")
 _GUARD = re.compile(r"@(!?)(\S+)")
 
 
-def link(module: Module, entry: str, *, allocate: bool = True) -> Kernel:
+def link(module: Module, entry: str, *, allocate: bool = True, fmad: bool = True) -> Kernel:
     """Links a kernel: calls become copies of what they call, labels become places and variables addresses.
 
     Args:
         entry: the whole name of the kernel.
         allocate: whether registers share numbers where their values do not live at the same time. Without, each
             register of the text keeps a number of its own.
+        fmad: whether products and sums become fused multiply-adds, as ptxas makes them (`contraction`).
 
     Raises:
         IsaError: no such entry, labels or names that nothing declares, recursion.
@@ -42,7 +44,8 @@ def link(module: Module, entry: str, *, allocate: bool = True) -> Kernel:
     layout = Layout(module)
     flattener = Flattener(module, layout)
     flattener.kernel(function)
-    items = _Linker(module, flattener, layout).items()
+    linker = _Linker(module, flattener, layout)
+    items = contracted(linker.items(), module.target, linker.ptx) if fmad else linker.items()
     names = {register: (name,) for register, name in flattener.names.items()}
     last = function.parameters[-1] if function.parameters else None
     kernel = Kernel(
@@ -58,6 +61,7 @@ def link(module: Module, entry: str, *, allocate: bool = True) -> Kernel:
         rank=ranks(items, blocks_of(items)),
         images=layout.finished(flattener.globals),
         names=names,
+        fmad=fmad,
         maxntid=function.directives.get("maxntid"),
         reqntid=function.directives.get("reqntid"),
     )

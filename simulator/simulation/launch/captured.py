@@ -33,12 +33,15 @@ class Placed:
     values: list[Any]
 
 
-def launch(capture: str | Path | Capture, config: str | Path | Config | None = None, **options: Any) -> LaunchReport:
+def launch(
+    capture: str | Path | Capture, config: str | Path | Config | None = None, *, fmad: bool = True, **options: Any
+) -> LaunchReport:
     """Runs a captured launch.
 
     Args:
         capture: path of its JSON file, or one that has been read.
         config: the chip whose time is reported; None: values alone.
+        fmad: as `simulator.Module`.
         options: as `simulator.simulation.launch.launching.Options`.
 
     Returns:
@@ -55,7 +58,7 @@ def launch(capture: str | Path | Capture, config: str | Path | Config | None = N
     if capture.tensor_maps:
         reason = "the launch has tensor maps, which the kernels of Hopper and later read; they are not executed"
         raise CaptureError(str(capture.path), "tensor_maps", reason, "a kernel for sm_80 to sm_89, or without them")
-    function = Module(capture.ptx).get_function(capture.entry)
+    function = Module(capture.ptx, fmad=fmad).get_function(capture.entry)
     placed = place(capture)
     params = parameter_bytes(function.kernel, placed.values)
     options.setdefault("target", capture.target)

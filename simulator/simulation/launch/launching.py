@@ -74,7 +74,11 @@ def run_launch(
     check_unused(options.timeline, config is not None)
     setup = prepare(kernel, grid, block, memory, params, options)
     workers = options.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    numbered = replace(setup, kernel=link(kernel.module, kernel.name, allocate=False)) if config is not None else setup
+    numbered = (
+        replace(setup, kernel=link(kernel.module, kernel.name, allocate=False, fmad=kernel.fmad))
+        if config is not None
+        else setup
+    )
     placement = placed_on_sm(numbered, config, options.registers) if config is not None else None
     recordings = record(setup, placement.ctas) if placement is not None else []
     executed = execute(setup, workers)

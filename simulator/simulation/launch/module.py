@@ -33,6 +33,8 @@ class Module:
 
     Args:
         source: path of a PTX file, or the text of one.
+        fmad: whether a product and a sum without a rounding become a fused multiply-add, as ptxas makes them; False:
+            as with its --fmad=false.
 
     Attributes:
         name: the file's path, or "<text>".
@@ -43,7 +45,8 @@ class Module:
         IsaError: text that is no PTX module, with its line.
     """
 
-    def __init__(self, source: str | Path) -> None:
+    def __init__(self, source: str | Path, *, fmad: bool = True) -> None:
+        self.fmad = fmad
         text, self.name = _read(source)
         self.parsed: PtxModule = parse_module(text)
 
@@ -86,7 +89,7 @@ class Function:
 
     def __init__(self, module: Module, name: str) -> None:
         self.module, self.name = module, name
-        self.kernel: Kernel = link(module.parsed, name)
+        self.kernel: Kernel = link(module.parsed, name, fmad=module.fmad)
 
     def __call__(
         self,

@@ -39,6 +39,7 @@ class Rule(NamedTuple):
 
 
 _SUMS, _WIDE_SUMS = ("add.s32", "add.u32", "sub.s32", "sub.u32"), ("add.s64", "add.u64")
+_FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64")
 _LOGIC = ("and.b32", "or.b32", "xor.b32")
 _TWO, _SLOW, _FREE = Rule(2), Rule(slow=True), Rule(0, free=True)
 RULES: Mapping[str, Rule] = {
@@ -60,6 +61,7 @@ RULES: Mapping[str, Rule] = {
     "cvt.u32.u16": _FREE, "cvt.u64.u16": _FREE, "cvt.s64.s32": Rule(into=_WIDE_SUMS), "cvt.u16.u64": _FREE,
     "cvt.rn.f32.s32": _SLOW, "cvt.rn.f32.u32": _SLOW, "cvt.rzi.s32.f32": _SLOW, "cvt.rzi.u32.f32": _SLOW,
     "cvt.f32.f16": Rule(), "cvt": Rule(),
+    **{f"neg.{kind}": Rule(into=("fma", "add", "sub", "mul")) for kind in _FLOATS},
     "rcp.approx": _SLOW, "rsqrt.approx": _SLOW, "sqrt.approx": Rule(2, slow=True), "ex2.approx": Rule(2, slow=True),
     "lg2.approx": Rule(2, slow=True), "sin.approx": Rule(2, slow=True), "cos.approx": Rule(2, slow=True),
     "tanh.approx": _SLOW, "div.approx": Rule(2, slow=True), "div.full": Rule(4, slow=True),
