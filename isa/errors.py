@@ -90,6 +90,10 @@ class IsaError(Error, ValueError):
         return f"column {self.position + 1}: {message} (at {_excerpt(self.text, self.position)!r})"
 
 
+class NoOperandError(IsaError, AttributeError):
+    """An operand that a form does not have, so that `hasattr(form, "scale_a")` says so."""
+
+
 class UndefinedBehavior(Error):  # noqa: N818 - the name of the contract
     """A case that PTX leaves undefined, which came up during execution.
 

@@ -21,6 +21,7 @@ from itertools import combinations, permutations
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.arguments import text_of
 from isa.errors import IsaError
 
 _WIDEST = 32  # bits of the code of one chunk
@@ -270,7 +271,7 @@ def parse_pattern(text: str) -> Pattern:
     Raises:
         IsaError: no such pattern, or one whose numbers do not fit together.
     """
-    known = PATTERNS.get(text)
+    known = PATTERNS.get(text_of(text, "a sparsity pattern", "2:4"))
     if known is not None:
         return known
     if "/" in text:
@@ -286,6 +287,18 @@ def parse_pattern(text: str) -> Pattern:
     if match := re.fullmatch(r"(\d{1,3})(p?):(\d{1,3})", text):
         return _n_of_m(text, int(match[1]), int(match[3]), 2 if match[2] else 1)
     raise IsaError(text, 0, f"no sparsity pattern '{text}'", FORMS)
+
+
+def chunk_pattern(given: str | Sparsity) -> Sparsity:
+    """A pattern N:M, or the one that a text names.
+
+    Raises:
+        IsaError: no such pattern, or one of another kind.
+    """
+    found = given if isinstance(given, Sparsity) else parse_pattern(given)
+    if not isinstance(found, Sparsity):
+        raise IsaError(found.name, -1, f"pattern {found.name} has no codes of chunks", "N:M, such as 2:4")
+    return found
 
 
 def _rank(text: str, rank: str) -> Sparsity:

@@ -11,9 +11,11 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from isa.arguments import text_of
 from isa.errors import IsaError
 
 KNOWN = (70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+_LONGEST = 32  # characters of an unknown target that an error shows
 _SUFFIXED = (90, 100, 103, 110, 120, 121)
 
 
@@ -31,8 +33,9 @@ def parse_target(text: str | Target) -> Target:
     """`"sm_90a"` -> Target(90, "a"); raises IsaError for a name that no assembler knows."""
     if isinstance(text, Target):
         return text
-    match = re.fullmatch(r"sm_(\d+)([af]?)", text)
+    match = re.fullmatch(r"sm_(\d{1,4})([af]?)", text_of(text, "a target", "sm_90a"))
     if match is None or int(match[1]) not in KNOWN:
+        text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
         raise IsaError(
             text, 0, f"unknown target '{text}'", ", ".join(f"sm_{n}" for n in KNOWN) + ", with 'a' or 'f' from sm_90 on"
         )

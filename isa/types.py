@@ -17,6 +17,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.arguments import text_of
 from isa.errors import IsaError
 
 Bits = NDArray[np.uint32]
@@ -138,10 +139,10 @@ def element_type(name: str | ElementType) -> ElementType:
     """The type of that name; raises IsaError with the known names if there is none."""
     if isinstance(name, ElementType):
         return name
-    try:
-        return ELEMENT_TYPES[name]
-    except KeyError:
-        raise IsaError(name, 0, f"unknown element type '{name}'", ", ".join(ELEMENT_TYPES)) from None
+    found = ELEMENT_TYPES.get(text_of(name, "an element type", "f16"))
+    if found is None:
+        raise IsaError(name, 0, f"unknown element type '{name}'", ", ".join(ELEMENT_TYPES))
+    return found
 
 
 def pack(patterns: NDArray[np.unsignedinteger], bits: int) -> Bits:

@@ -25,6 +25,11 @@ __all__ = [
 ]
 
 
+def placed(place: str, reason: str, legal: str) -> str:
+    """The line of an error: where, what, and what would be right; without what is empty."""
+    return (f"{place}: " if place else "") + reason + (f"; legal: {legal}" if legal else "")
+
+
 class TraceError(Error, ValueError):
     """A trace, or the data that it names, cannot be read.
 
@@ -43,7 +48,7 @@ class TraceError(Error, ValueError):
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
-        return f"{place}: {self.reason}; legal: {self.legal}" if self.legal else f"{place}: {self.reason}"
+        return placed(place, self.reason, self.legal)
 
 
 class ConfigError(Error, ValueError):
@@ -61,7 +66,7 @@ class ConfigError(Error, ValueError):
 
     def __str__(self) -> str:
         place = f"{self.path}: {self.key}" if self.key else self.path
-        return f"{place}: {self.reason}; legal: {self.legal}" if self.legal else f"{place}: {self.reason}"
+        return placed(place, self.reason, self.legal)
 
 
 class DeadlockError(Error, RuntimeError):

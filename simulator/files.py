@@ -8,11 +8,15 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # of members of archives: equal arrays give equal files
 BROKEN_ARRAYS = (
     OSError,
     ValueError,
@@ -44,6 +48,20 @@ def complete(path: str | Path) -> Iterator[BinaryIO]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Writes arrays as an npz archive, each under its own name whatever that is, completely or not at all.
+
+    Raises:
+        OSError: the folder does not exist or cannot be written.
+    """
+    from numpy.lib import format as npy
+
+    with complete(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy", _EPOCH), "w", force_zip64=True) as member:
+                npy.write_array(member, array, allow_pickle=False)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ what would be right.
 from __future__ import annotations
 
 import math
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -32,7 +33,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from isa.arguments import described
 from simulator.errors import ConfigError, did_you_mean
+from simulator.inputs import InputError, input_path
 
 T = TypeVar("T")
 _LARGEST = 2**63 - 1
@@ -172,10 +175,12 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
     Raises:
         ConfigError: no such file, or one that is not TOML.
     """
+    if not isinstance(name, (str, os.PathLike)):
+        raise ConfigError("", "", f"{described(name)} in place of a {what}", f"its name or path, see {guide}")
     path = shipped / f"{name}.toml"
     try:
         if not path.is_file() or "/" in str(name):
-            path = Path(name)
+            path = input_path(name, "a TOML file")
         return Tables(str(path), tomllib.loads(path.read_bytes().decode("utf-8")))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(str(path), "", f"not a TOML file: {error}", f"TOML, see {guide}") from None
@@ -187,7 +192,7 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
     except (OSError, ValueError) as error:
         names = sorted(file.stem for file in shipped.glob("*.toml"))
         begun = [known for known in names if known.startswith(str(name))]
-        why = getattr(error, "strerror", None) or error
+        why = error.reason if isinstance(error, InputError) else getattr(error, "strerror", None) or error
         hint = f", did you mean '{begun[0]}'?" if begun else did_you_mean(str(name), names)
         legal = f"{', '.join(names)}, or the path of a TOML file"
         raise ConfigError(str(name), "", f"no such {what}{hint} ({why})", legal) from None

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import NamedTuple, TypeGuard
 
-from isa.errors import IsaError
+from isa.errors import NoOperandError
 from isa.forms.mma_rows import MMA_ROWS, ORDERED_SINCE_PTX, MmaRow
 from isa.forms.record import Form, MatrixForm, Role, Shape, Time, version
 from isa.fragments.metadata import Metadata, metadata_operand, stored_k
@@ -125,7 +125,7 @@ class MmaForm(MatrixForm):
     def metadata(self) -> Metadata:
         """The metadata operand; raises IsaError for a dense form."""
         if not self.sparse:
-            raise IsaError(self.opcode, -1, "a dense form has no metadata operand", "an mma.sp form")
+            raise NoOperandError(self.opcode, -1, "a dense form has no metadata operand", "an mma.sp form")
         return metadata_operand(self.m, self.k, self.a_type, self.ordered)
 
     @cached_property
@@ -140,9 +140,8 @@ class MmaForm(MatrixForm):
 
     def _scale(self, name: str, vectors: int) -> ScaleOperand:
         if not self.row.scale:
-            raise IsaError(
-                self.opcode, -1, f"a form without .block_scale has no operand {name}", "a form with .block_scale"
-            )
+            reason = f"a form without .block_scale has no operand {name}"
+            raise NoOperandError(self.opcode, -1, reason, "a form with .block_scale")
         return scale_operand(name, vectors, self.k, self.row.scale)
 
     @property

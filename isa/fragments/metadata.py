@@ -17,10 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from math import comb, perm
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.arguments import bit_patterns
 from isa.errors import IsaError
 from isa.mapping import Digit, Mapping
 from isa.patterns import FOUR_OF_EIGHT, ONE_OF_TWO, TWO_OF_FOUR, Sparsity
@@ -98,8 +100,8 @@ class Metadata:
 
     def scatter(self, codes: Bits, selector: int, rest: Bits | None = None) -> Bits:
         """Codes uint32 [..., row, chunk] -> registers uint32 [..., lane]; lanes of other selectors keep `rest` (default
-        0)."""
-        codes = np.asarray(codes)
+        0). IsaError for codes of another shape, or of more bits than the pattern's."""
+        codes = cast(Bits, bit_patterns(codes, self.bits, "metadata codes"))
         if codes.shape[-2:] != self.shape:
             raise IsaError("", -1, f"metadata codes of shape {codes.shape}", f"[..., {self.shape[0]}, {self.shape[1]}]")
         lane, code = self.places(selector)

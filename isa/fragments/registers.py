@@ -21,6 +21,7 @@ from functools import cache
 
 import numpy as np
 
+from isa.arguments import bit_patterns
 from isa.errors import IsaError
 from isa.mapping import Digit, Fixed, Mapping
 from isa.types import Bits, ElementType
@@ -64,15 +65,17 @@ class Fragment:
 
     def scatter(self, matrix: Bits) -> Bits:
         """The inverse: patterns uint32 [..., row, column] -> registers uint32 [..., register, lane]; both uint64 for
-        f64."""
+        f64. IsaError for another type or shape, or for patterns of more bits than the element has."""
         matrix = _checked(matrix, self.shape, self, "matrix")
+        if self.type.bits < self.type.register_bits:
+            bit_patterns(matrix, self.type.bits, f"operand {self.name}")
         row, column = self.mapping.inverse_grid
         elements = matrix[..., row, column]
         if self.type.per_register == 1:
             words = elements[..., 0]
         else:
             shifts = np.arange(elements.shape[-1], dtype=np.uint32) * np.uint32(self.type.bits)
-            words = np.bitwise_or.reduce((elements & np.uint32(self.type.mask)) << shifts, axis=-1)
+            words = np.bitwise_or.reduce(elements << shifts, axis=-1)
         return np.ascontiguousarray(np.swapaxes(words, -1, -2))
 
 

@@ -21,6 +21,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from isa.arguments import bit_patterns
 from isa.errors import IsaError
 from isa.fragments.registers import WARP_SIZE
 from isa.mapping import Digit, Mapping
@@ -104,6 +105,7 @@ class ScaleOperand:
         """Patterns uint32 [..., row or column, factor] -> registers uint32 [..., lane], 0 in all other bytes; errors as
         for `gather`."""
         patterns = self._checked(patterns, self.shape, "patterns")
+        bit_patterns(patterns, self.type.bits, f"operand {self.name}")
         lane, byte = self.mapping(byte_id, thread_id).grid
         fields = np.zeros((*patterns.shape[:-2], WARP_SIZE, BYTES), np.uint32)
         fields[..., lane, byte] = patterns

@@ -9,27 +9,34 @@ from __future__ import annotations
 from functools import cache, reduce
 from itertools import combinations
 from math import comb
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from isa.arguments import bit_patterns
 from isa.errors import IsaError
 from isa.fragments.metadata import Sparsity, stored_columns
-from isa.types import Bits, ElementType
+from isa.patterns import chunk_pattern
+from isa.types import Bits, ElementType, element_type
 
 Mask = NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)
 
 
-def prune(values: ArrayLike, sparsity: Sparsity, element: ElementType | None = None) -> Mask:
+def prune(values: ArrayLike, sparsity: str | Sparsity, element: str | ElementType | None = None) -> Mask:
     """Which elements [..., row, K] a magnitude pruning keeps, as booleans of the same shape.
 
     Args:
         values: numbers, not patterns.
-        element: their type, where its magnitudes are weighed in a way of their own (see `weights`).
+        sparsity: a pattern, or its name, such as "2:4".
+        element: their type or its name, where its magnitudes are weighed in a way of their own (see `weights`).
+
+    Raises:
+        IsaError: no such pattern or type, or rows that are no whole number of chunks.
     """
-    return keep(weights(values, element), sparsity)
+    element = element if element is None else element_type(element)
+    return keep(weights(values, element), chunk_pattern(sparsity))
 
 
 def weights(values: ArrayLike, element: ElementType | None = None) -> NDArray[np.float32]:
@@ -93,10 +100,15 @@ def first_largest(sums: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray
     return index, best
 
 
-def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mask | None = None) -> tuple[Bits, Bits]:
+def compress(
+    patterns: Bits, sparsity: str | Sparsity, element: str | ElementType, mask: Mask | None = None
+) -> tuple[Bits, Bits]:
     """A sparse matrix [..., row, K] -> stored elements [..., row, K / 2] and metadata codes [..., row, chunk].
 
     Args:
+        patterns: bit patterns of the element type, unsigned integers (of numbers: `numbers.view("u2")`).
+        sparsity: a pattern, or its name, such as "2:4".
+        element: the type, or its name.
         mask: which elements to keep; without it, those that are not zero (of either sign).
 
     A chunk with fewer elements to keep than it stores is filled with its last others, so that codes are always legal,
@@ -104,9 +116,11 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
     kept are stored as they are only if they are such fillers, as zero.
 
     Raises:
-        IsaError: a chunk keeps more elements than the pattern has room for; names the first.
+        IsaError: no such pattern or type, values that are no patterns of it, or a chunk that keeps more elements than
+            the pattern has room for; names the first.
     """
-    patterns = np.asarray(patterns, np.uint32)
+    sparsity, element = chunk_pattern(sparsity), element_type(element)
+    patterns = cast(Bits, bit_patterns(patterns, element.bits, "a matrix"))
     kept = ~is_zero(patterns, element) if mask is None else np.asarray(mask, np.bool_)
     chunks = _chunks(np.where(kept, patterns, np.uint32(0)), sparsity)
     kept_units = _chunks(kept, sparsity).any(axis=-1)
@@ -129,14 +143,17 @@ def compress(patterns: Bits, sparsity: Sparsity, element: ElementType, mask: Mas
     return stored.reshape(*patterns.shape[:-1], -1), sparsity.codes(index)
 
 
-def expand(stored: Bits, codes: Bits, sparsity: Sparsity) -> Bits:
+def expand(stored: Bits, codes: Bits, sparsity: str | Sparsity) -> Bits:
     """Stored elements [..., row, K / 2] and codes [..., row, chunk] -> the logical matrix [..., row, K], zero where
     nothing is stored.
 
     Raises:
-        IsaError: a code that does not place its elements in different columns (its result is undefined).
+        IsaError: no such pattern, or a code that does not place its elements in different columns (its result is
+            undefined).
     """
-    stored, codes = np.asarray(stored, np.uint32), np.asarray(codes)
+    sparsity = chunk_pattern(sparsity)
+    stored = cast(Bits, bit_patterns(stored, 32, "stored elements"))
+    codes = cast(Bits, bit_patterns(codes, 32, "metadata codes"))
     if (
         stored.ndim != codes.ndim
         or stored.shape[:-1] != codes.shape[:-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from isa.arguments import text_of
 from isa.errors import IsaError
 from isa.forms.record import PTX, Form, OperandRefused, Shape
 from isa.ptx.checks import check_operand
@@ -29,7 +30,7 @@ def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Ins
     Raises:
         IsaError: unknown or malformed text, an illegal form, operand or selector, a form that the target lacks.
     """
-    head, _, rest = text.partition(" ")
+    head, _, rest = text_of(text, "an instruction", "bar.sync 0;").partition(" ")
     remembered = _plans.get((head, target, ptx))
     if remembered is not None:
         plain = remembered[1].read(rest)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from isa.errors import IsaError
 from isa.forms.record import Form
 
 
@@ -176,9 +177,11 @@ class Instruction:
 
     @property
     def selector(self) -> int:
-        """The sparsity selector of an `mma.sp`."""
-        operand = self["f"]
-        assert isinstance(operand, Immediate)
+        """The sparsity selector of an `mma.sp`; IsaError for an instruction that has none as an operand."""
+        operand = self.by_role.get("f")
+        if not isinstance(operand, Immediate):
+            legal = "mma.sp (tcgen05.mma.sp has it in its instruction descriptor)"
+            raise IsaError(str(self), 0, f"{self.form.name} has no selector as an operand", legal)
         return operand.value
 
     @property

@@ -6,6 +6,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from functools import lru_cache
 
+from isa.arguments import text_of
 from isa.errors import IsaError
 from isa.forms.mma import MmaForm, is_mma
 from isa.forms.mma_rows import DENSE_SECTION, SPARSE_SECTION
@@ -29,7 +30,7 @@ def read_opcode(
     `start` and `text` place the opcode in a longer text, for errors. Raises IsaError for anything that is not in the
     table, and for a form that `target` (None: any) or PTX version `ptx` does not have.
     """
-    whole = opcode if text is None else text
+    whole = text_of(opcode, "an opcode", "mma.sp.m16n8k32.f32.f16.f16.f32") if text is None else text
     if len(opcode) > _LONGEST:
         raise IsaError(whole, start, f"an opcode of {len(opcode)} characters", f"at most {_LONGEST}")
     form = _known(opcode)

@@ -25,6 +25,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.arguments import bit_patterns
 from isa.descriptors.instruction import KINDS, legal_m
 from isa.errors import IsaError
 from isa.fragments.metadata import (
@@ -138,6 +139,7 @@ class TmemMetadata:
         """Codes uint32 [..., row, chunk] -> cells uint32 [..., 128 lanes, 2 columns], all copies; all other bits keep
         `rest` (default 0)."""
         codes = self._checked(codes, self.shape)
+        bit_patterns(codes, CODE_BITS, "metadata codes")
         lane, column, code = self.mapping(selector, base_lane).grid
         fields = np.zeros((*codes.shape[:-2], TMEM_LANES, PAIR, CODES_PER_REGISTER), np.uint32)
         if rest is not None:

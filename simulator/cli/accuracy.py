@@ -117,15 +117,10 @@ def _accuracy(options: argparse.Namespace) -> str:
 
 
 def _load(path: str) -> NDArray[Any]:
-    import numpy as np
+    from simulator.inputs import ArrayFile
 
     legal = "a .npy file of one matrix, as numpy.save writes it"
-    try:
-        array = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise UnreadableError(f"{path}: cannot be read ({error.strerror or error})", legal) from None
-    except (ValueError, EOFError) as error:
-        raise UnreadableError(f"{path}: is no matrix ({str(error).splitlines()[0]})", legal) from None
-    if not isinstance(array, np.ndarray):
+    file = ArrayFile(path, legal)
+    if file.archive:
         raise UnreadableError(f"{path}: holds several arrays (.npz)", legal)
-    return array
+    return file.read()

@@ -88,6 +88,14 @@ def check_folders(files: Sequence[str]) -> None:
             raise UnreadableError(f"{path}: cannot be written, there is no such folder", FOLDER)
 
 
+def duration(seconds: float) -> str:
+    """A time in the unit that people would say it in: "40 s", "12 minutes", "3 days"."""
+    for unit, words in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:,.0f} {words}"
+    return f"{seconds:.0f} s"
+
+
 _BAR = 30  # characters of the bar
 
 

@@ -73,13 +73,11 @@ def _target(name: str | None) -> Target | None:
 def _file(options: argparse.Namespace) -> tuple[str, int]:
     """Judges every instruction of a PTX file; the exit code is 1 if anything in it is wrong."""
     name = options.text
-    if _is_folder(name):
-        raise UnreadableError(f"{name}: is a directory", "one PTX instruction, or a file whose name ends in .ptx")
+    from simulator.inputs import read_text
+
+    whole = read_text(name, "one PTX instruction, or a file whose name ends in .ptx")
     try:
-        whole = Path(name).read_text(encoding="utf-8")
         statements = list(read_ptx(whole, options.target))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableError(f"{name}: cannot be read as PTX ({error})", "a text file") from None
     except IsaError as error:
         raise UnreadableError(f"{name}: {error}") from None
     if not statements:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,11 +110,13 @@ def _launch(options: argparse.Namespace) -> tuple[str, int]:
     how |= {"cold": options.cold, "registers": options.registers, "timeline": timeline}
     if options.budget:
         how["budget"] = options.budget
+    from simulator.files import write_arrays
+
     report = _captured(options, how) if options.source.endswith(".json") else _called(options, how)
     if timeline is not None:
         write_timeline(options, timeline)
     if options.output:
-        _write(options.output, report.arrays)
+        write_arrays(options.output, report.arrays)
     text = json.dumps(_as_dict(report), indent=1) + "\n" if options.format == "json" else _text(report)
     return text, NO if report.differences else DONE
 
@@ -155,7 +156,7 @@ def _value(text: str) -> tuple[Any, bool]:
     """The value of an argument, and whether it is an array of results."""
     import numpy as np
 
-    from simulator.files import BROKEN_ARRAYS
+    from simulator.inputs import ArrayFile
 
     if text.startswith("out:"):
         kind, _, shape = text[4:].partition(":")
@@ -170,27 +171,13 @@ def _value(text: str) -> tuple[Any, bool]:
                 f"argument '{text[:40]}' is not hexadecimal", "bytes:00ff..., two digits a byte"
             ) from None
     if text.endswith(".npy"):
-        try:
-            return np.ascontiguousarray(np.load(text, allow_pickle=False)), False
-        except BROKEN_ARRAYS as error:
-            raise UnreadableError(
-                f"argument '{text}' cannot be read: {error}", "a file written by numpy.save"
-            ) from None
+        return np.ascontiguousarray(ArrayFile(text, "a file written by numpy.save").read()), False
     for read in (lambda: int(text, 0), lambda: float(text)):
         try:
             return read(), False
         except ValueError:
             continue
     raise UnreadableError(f"argument '{text}'", "a number, a .npy file, out:TYPE:SHAPE, or bytes:HEX")
-
-
-def _write(path: str, arrays: Mapping[str, Any]) -> None:
-    import numpy as np
-
-    from simulator.files import complete
-
-    with complete(path) as stream:
-        np.savez_compressed(stream, **arrays)
 
 
 def _as_dict(report: LaunchReport) -> dict[str, Any]:

@@ -32,25 +32,13 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 def read(path: str) -> dict[str, NDArray[Any]]:
     """The arrays of a file by name: {"": array} for .npy. UnreadableError if it cannot be read, or holds objects."""
-    from zipfile import BadZipFile
-
-    import numpy as np
-
-    from simulator.files import BROKEN_ARRAYS
+    from simulator.inputs import ArrayFile
 
     legal = "a .npy or .npz file of numbers"
     if Path(path).suffix not in (".npy", ".npz"):
         raise UnreadableError(f"{path}: the name says no format", legal)
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return {"": loaded}
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except BROKEN_ARRAYS as error:
-        strange = "pickle" in str(error) or "Object arrays" in str(error) or isinstance(error, BadZipFile)
-        reason = "there is no array of numbers in it" if strange else getattr(error, "strerror", None) or error
-        raise UnreadableError(f"{path}: cannot be read ({reason})", legal) from None
+    file = ArrayFile(path, legal)
+    return {name: file.read(name) for name in file.names}
 
 
 def read_one(path: str, key: str | None) -> NDArray[Any]:
@@ -74,13 +62,12 @@ def write(path: str, arrays: dict[str, NDArray[np.generic]]) -> None:
     """Writes arrays, completely or not at all: one to .npy, any number to .npz. UnreadableError for several in .npy."""
     import numpy as np
 
-    from simulator.files import complete
+    from simulator.files import complete, write_arrays
 
     if Path(path).suffix == ".npy" and len(arrays) != 1:
         raise UnreadableError(f"{path}: {' and '.join(arrays)} are {len(arrays)} arrays", "a name that ends in .npz")
+    if Path(path).suffix != ".npy":
+        write_arrays(path, {name or "data": array for name, array in arrays.items()})
+        return
     with complete(path) as stream:
-        if Path(path).suffix == ".npy":
-            np.save(stream, next(iter(arrays.values())), allow_pickle=False)
-        else:
-            named: dict[str, Any] = {name or "data": array for name, array in arrays.items()}
-            np.savez_compressed(stream, allow_pickle=False, **named)
+        np.save(stream, next(iter(arrays.values())), allow_pickle=False)

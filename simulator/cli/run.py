@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from isa.errors import POLICIES
-from simulator.cli.answer import answer
+from simulator.cli import say
+from simulator.cli.answer import answer, duration
 from simulator.cli.config_option import add_config, choose_config
 from simulator.cli.timeline_option import add_timeline, asked_timeline, timeline_files, write_timeline
+
+if TYPE_CHECKING:
+    from simulator.program import Program
 
 DESCRIPTION = """\
 Runs a trace on one SM: the values bit for bit as the chip computes them, and the cycles that it takes.
@@ -72,14 +75,31 @@ def execute(options: argparse.Namespace) -> int:
     return answer(lambda: _run(options), files)
 
 
+_RATE = 50_000  # instructions of a group of warps a second, at least, on a core of 2024
+_LONG = 10  # seconds that a run may take without a word about it
+
+
+def _say_how_long(program: Program) -> None:
+    """Says so if the values of a program take long: they are computed instruction by instruction."""
+    count = sum(operation.executions for code in program.codes for operation in code.operations)
+    if count > _LONG * _RATE:
+        words = f"about {count:,} instructions to execute for their values, up to {duration(count / _RATE)}"
+        say(f"{words}; --arithmetic none tells the cycles alone, at once")
+
+
 def _run(options: argparse.Namespace) -> str:
     from simulator.errors import ViewError
+    from simulator.files import write_arrays
+    from simulator.program import load
     from simulator.simulation.run import COMPARED, run
 
     choose_config(options)
     timeline = asked_timeline(options)
+    program = load(options.trace)
+    if options.arithmetic != "none":
+        _say_how_long(program)
     report = run(
-        options.trace,
+        program,
         options.config,
         arithmetic=options.arithmetic,
         undefined=options.undefined,
@@ -93,16 +113,7 @@ def _run(options: argparse.Namespace) -> str:
     if timeline is not None:
         write_timeline(options, timeline)
     if options.output:
-        _write(options.output, report.arrays)
+        write_arrays(options.output, report.arrays)
     if options.exact_output:
-        _write(options.exact_output, report.exact)
+        write_arrays(options.exact_output, report.exact)
     return {"table": report.table, "json": lambda: report.json() + "\n", "csv": report.csv}[options.format]()
-
-
-def _write(path: str, arrays: Mapping[str, Any]) -> None:
-    import numpy as np
-
-    from simulator.files import complete
-
-    with complete(path) as stream:
-        np.savez_compressed(stream, **arrays)

@@ -11,6 +11,7 @@ program of them, runs. docs/faults.md describes the file formats, the fault mode
 
 from __future__ import annotations
 
+from simulator.errors import check_option
 from simulator.faults.kinds import Group, every_fault, population
 from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import MASKED, SDC
@@ -26,5 +27,10 @@ __all__ = [
 
 def single_bits(target: MmaTarget, site: str, where: str = "live") -> Faults:
     """Every single-bit flip of a site, for every case. `where` selects the bits: "live" (those that the instruction
-    reads), "dead" (those that it does not read) or "all"."""
+    reads), "dead" (those that it does not read) or "all".
+
+    Raises:
+        IsaError: no such site.
+    """
+    check_option("site", site, tuple(target.sites))
     return every_fault(Group(site, site, "flip", where), target.sites[site], target.layout, target.cases, target.seed)

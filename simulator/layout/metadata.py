@@ -26,6 +26,7 @@ from isa.tensor_memory.metadata import PAIR
 from isa.types import Bits
 from isa.undefined import RULES, metadata_findings
 from simulator.files import BROKEN_ARRAYS
+from simulator.inputs import ArrayFile
 from simulator.layout.catalog import FormLayout, on_h100
 
 HELP = (
@@ -204,15 +205,11 @@ def _from_file(layout: FormLayout, path: Path) -> Bits:
 
 
 def _from_array(path: Path, shape: tuple[int, ...]) -> Bits:
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        array = loaded
-    elif "e" in loaded.files or len(loaded.files) == 1:
-        array = loaded["e" if "e" in loaded.files else loaded.files[0]]
-    else:
-        raise IsaError(
-            str(path), -1, f"{path}: an archive of {', '.join(loaded.files) or 'nothing'}", "one array, or one called e"
-        )
+    archive = ArrayFile(path, f"uint32 {list(shape)}, as numpy.save writes it")
+    if "e" not in archive.names and len(archive.names) != 1:
+        found = ", ".join(archive.names) or "nothing"
+        raise IsaError(str(path), -1, f"{path}: an archive of {found}", "one array, or one called e")
+    array = archive.read("e" if "e" in archive.names else archive.names[0])
     if array.dtype != np.uint32 or array.size != int(np.prod(shape)):
         raise IsaError(
             str(path), -1, f"{path}: metadata of type {array.dtype} and shape {array.shape}", f"uint32 {list(shape)}"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from isa.arguments import integer
 from isa.errors import IsaError
 from isa.mapping import Integers, Mapping
 
@@ -152,8 +153,7 @@ class Operand:
             IsaError: there is no such element.
         """
         for name, value, size in zip(self.axes, coordinates, self.shape, strict=False):
-            if not 0 <= value < size:
-                raise IsaError("", -1, f"operand {self.name} of {self.form} has no {name} {value}", f"0 to {size - 1}")
+            integer(value, 0, size - 1, f"operand {self.name} of {self.form} has no {name}")
         words = [np.atleast_1d(self.grid[name][coordinates]).ravel() for name in ("lane", "word", "low", "high")]
         return [Place(*map(int, place)) for place in zip(*words, strict=True)]
 

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import Error
-from simulator.files import BROKEN_ARRAYS, complete
+from simulator.errors import placed
+from simulator.files import complete, write_arrays
+from simulator.inputs import ArrayFile, InputError, read_text
 
 Dim = tuple[int, int, int]
 SCALARS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "f32", "f64")
@@ -42,7 +44,7 @@ class CaptureError(Error, ValueError):
 
     def __str__(self) -> str:
         place = f"{self.path}: {self.key}" if self.key else self.path
-        return f"{place}: {self.reason}; legal: {self.legal}" if self.legal else f"{place}: {self.reason}"
+        return placed(place, self.reason, self.legal)
 
 
 @dataclass(frozen=True)
@@ -113,11 +115,11 @@ def read_capture(path: str | Path) -> Capture:
         CaptureError: a file that cannot be read, or what it lacks or says that cannot be: the key, what is wrong, and
             what would be right.
     """
-    path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CaptureError(str(path), "", f"cannot be read: {error.strerror}", "a capture: NAME.json") from None
+        content = json.loads(read_text(path, "a capture: NAME.json"))
+        path = Path(path)
+    except InputError as error:
+        raise CaptureError(error.path, "", error.reason, error.legal) from None
     except (ValueError, RecursionError) as error:
         raise CaptureError(str(path), "", f"is no JSON: {error}", "a capture: NAME.json") from None
     if not isinstance(content, dict):
@@ -247,24 +249,23 @@ class _Reader:
         file = self.beside("data")
         before, after = {}, {}
         try:
-            with np.load(file, allow_pickle=False) as archive:
-                for name, spec in buffers.items():
-                    if f"in|{name}" in archive:
-                        before[name] = self.array(archive[f"in|{name}"], spec, f"in|{name}")
-                    elif not spec.zero:
-                        self.fail("data", f"'{file.name}' has no 'in|{name}'", "each buffer that is not 'zero'")
-                    if f"out|{name}" in archive:
-                        after[name] = self.array(archive[f"out|{name}"], spec, f"out|{name}")
-        except CaptureError:
-            raise
-        except BROKEN_ARRAYS as error:
-            self.fail("data", f"'{file.name}' cannot be read: {error}", "a file written by numpy.savez")
+            archive = ArrayFile(file, "a file written by numpy.savez")
+            for name, spec in buffers.items():
+                if f"in|{name}" in archive.names:
+                    before[name] = self.array(archive, spec, f"in|{name}")
+                elif not spec.zero:
+                    self.fail("data", f"'{file.name}' has no 'in|{name}'", "each buffer that is not 'zero'")
+                if f"out|{name}" in archive.names:
+                    after[name] = self.array(archive, spec, f"out|{name}")
+        except InputError as error:
+            self.fail("data", f"'{file.name}' {error.reason}", error.legal)
         return before, after
 
-    def array(self, array: NDArray[Any], spec: BufferSpec, member: str) -> NDArray[Any]:
-        if array.nbytes != spec.bytes:
-            self.fail("data", f"'{member}' has {array.nbytes} bytes", f"{spec.bytes} bytes, as 'buffers' says")
-        return np.ascontiguousarray(array).reshape(-1).view(np.uint8).view(spec.type).reshape(spec.shape)
+    def array(self, archive: ArrayFile, spec: BufferSpec, member: str) -> NDArray[Any]:
+        size = archive.head(member).bytes
+        if size != spec.bytes:
+            self.fail("data", f"'{member}' has {size} bytes", f"{spec.bytes} bytes, as 'buffers' says")
+        return np.ascontiguousarray(archive.read(member)).reshape(-1).view(np.uint8).view(spec.type).reshape(spec.shape)
 
 
 def write_capture(
@@ -314,9 +315,8 @@ def write_capture(
     }  # fmt: skip
     with complete(path.with_suffix(".ptx")) as stream:
         stream.write(ptx.encode())
-    with complete(path.with_suffix(".npz")) as stream:
-        plain = {key: np.ascontiguousarray(array) for key, array in members.items()}
-        np.savez_compressed(stream, **{key: array.view(f"u{array.itemsize}") for key, array in plain.items()})  # type: ignore[arg-type]
+    plain = {key: np.ascontiguousarray(array) for key, array in members.items()}
+    write_arrays(path.with_suffix(".npz"), {key: array.view(f"u{array.itemsize}") for key, array in plain.items()})
     with complete(path) as stream:
         stream.write((json.dumps(content, indent=1) + "\n").encode())
     return read_capture(path)

@@ -6,14 +6,14 @@ The lines `.load` and `.store` of a trace say which.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import TraceError
 from simulator.execute.cta_state import CtaState
-from simulator.files import BROKEN_ARRAYS
+from simulator.inputs import ArrayFile, InputError
 from simulator.program.program import Load, Program, Store
 from simulator.state.registers import WARP_SIZE
 
@@ -23,9 +23,9 @@ Array = NDArray[Any]
 def load_all(program: Program, *machines: CtaState) -> None:
     """Executes every `.load` of the program, in order, into the CTAs that it names; TraceError with the line of the one
     that fails."""
-    files: dict[Path, Any] = {}
+    files: dict[Path, ArrayFile] = {}
     for load in program.loads:
-        array = _array(program, load, files)
+        array = _array(program, load, files, _room(load, machines[0]))
         for machine in machines if load.cta is None else machines[load.cta : load.cta + 1]:
             if load.register is not None:
                 _to_registers(program, load, load.register, array, machine)
@@ -36,6 +36,17 @@ def load_all(program: Program, *machines: CtaState) -> None:
             else:
                 assert load.shared is not None
                 _to_memory(program, load, load.shared, array, machine.shared.data, "shared")
+
+
+def _room(load: Load, machine: CtaState) -> int:
+    """Bytes of the largest array that a `.load` can take: what is larger is refused before it is read."""
+    if load.register is not None:
+        return 8 * 256 * WARP_SIZE * machine.warps
+    if load.tmem is not None:
+        return machine.tmem.words.nbytes
+    if load.memory is not None:
+        return max(machine.memory.data.nbytes - load.memory, 0)
+    return max(machine.shared.data.nbytes - (load.shared or 0), 0)
 
 
 def store_all(program: Program, *machines: CtaState) -> dict[str, Array]:
@@ -64,30 +75,26 @@ def _stored(store: Store, machine: CtaState) -> Array:
     return machine.shared.data[store.shared : store.shared + store.count]
 
 
-def _array(program: Program, load: Load, files: dict[Path, Any]) -> Array:
+def _array(program: Program, load: Load, files: dict[Path, ArrayFile], most: int) -> Array:
+    """The array that a `.load` names, which has no more bytes than it has room."""
     path = program.folder / load.file
     try:
         if path not in files:
-            files[path] = np.load(path, allow_pickle=False)
+            files[path] = ArrayFile(path, f"an npz archive beside {program.path.name}, as numpy.savez writes it")
         archive = files[path]
-        if not isinstance(archive, np.lib.npyio.NpzFile):
+        if not archive.archive:
             _fail(program, load, f"'{load.file}' is not an npz archive", "a file written by numpy.savez")
-        if load.key not in archive:
-            _fail(program, load, f"'{load.file}' has no array '{load.key}'", ", ".join(archive.files))
-        array: Array = archive[load.key]
-    except FileNotFoundError:
-        _fail(program, load, f"'{load.file}' is not there", f"a file beside {program.path.name}")
-    except BROKEN_ARRAYS as error:
-        _fail(
-            program,
-            load,
-            f"'{load.file}' cannot be read as an npz archive ({error})",
-            "a whole file written by numpy.savez, without pickled objects",
-        )
-    return array
+        if load.key not in archive.names:
+            _fail(program, load, f"'{load.file}' has no array '{load.key}'", ", ".join(archive.names))
+        size = archive.head(load.key).bytes
+        if size > most:
+            _fail(program, load, f"array '{load.key}' has {size} bytes", f"at most {most}")
+        return archive.read(load.key)
+    except InputError as error:
+        _fail(program, load, f"'{load.file}' {error.reason}", error.legal)
 
 
-def _fail(program: Program, load: Load, reason: str, legal: str) -> Any:
+def _fail(program: Program, load: Load, reason: str, legal: str) -> NoReturn:
     raise TraceError(str(program.path), load.line, 0, reason, legal)
 
 

@@ -28,6 +28,8 @@ MAX_SHARED = 232448  # 227 KB, the most that a CTA of any target has (sm_90, sm_
 MAX_GLOBAL = 1 << 30  # bytes; a limit of tcsim
 MAX_CTAS = 2  # a CTA pair; PTX ISA 9.0, 9.7.16.5
 MAX_REPEAT = 10**12
+MOST_NAME = 200
+_PATH = re.compile(r"^[/\\]|(^|[/\\])\.\.([/\\]|$)|^\w:[/\\]")  # what leaves the folder that an archive is unpacked in
 MAX_DEPTH = 64
 
 _QUOTED = r'"[^"\n]+"'
@@ -250,6 +252,9 @@ class _Builder(InstructionReader):
             most, what = self.shared - (where.shared or 0), "the number of bytes"
         count = self.number(statement, match["count"], match.start("count"), 1, most, what)
         name = match["name"][1:-1]
+        if _PATH.search(name) or not name.isprintable() or len(name) > MOST_NAME:
+            legal = f"a name of at most {MOST_NAME} characters that is no path: without .., and no / in front"
+            self.fail(statement, f".store {name[:40]!r}", legal)
         if any(name == other.name for other in self.stores):
             self.fail(statement, f"two .store statements named '{name}'", "a name of its own for each")
         if where.register is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from difflib import get_close_matches
 from pathlib import Path
 
+from isa.arguments import described
 from simulator.errors import TraceError
 from simulator.resources import folder
 
@@ -21,6 +23,8 @@ def find_trace(name: str | Path) -> Path:
     Raises:
         TraceError: neither is there; names the traces that are, the nearest first.
     """
+    if not isinstance(name, (str, os.PathLike)):
+        raise TraceError("", 0, 0, f"{described(name)} in place of a trace", "a path, a name, a text or a Program")
     path = Path(name)
     shipped = folder("traces") / f"{name}.trace"
     try:

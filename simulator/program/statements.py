@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import TraceError
+from simulator.inputs import InputError, input_path
 
 HEADER = (".trace", ".target", ".warps", ".shared", ".global")  # directives that end with their line
 BLOCKS = (".cta", ".warp", ".repeat")  # directives that end with '{'
 _MAX_STATEMENT = 1 << 16
+_LONGEST = 16  # characters that tell a directive
+MOST_LINE = 1 << 24  # characters of a line
+_SPACE = re.compile(r"\s*")
 _COMMENT = re.compile(r'//.*|"[^"\n]*"?')
 
 
@@ -38,11 +42,17 @@ def lines_of_file(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file with their numbers, from 1; decoding and decompression errors become TraceErrors."""
     number = 0
     try:
+        input_path(path, "a trace")
         with path.open("rb") as raw:
             compressed = raw.read(2) == b"\x1f\x8b"
         with gzip.open(path, "rb") if compressed else path.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
+            for number, line in enumerate(iter(lambda: stream.readline(MOST_LINE + 1), b""), 1):
+                if len(line) > MOST_LINE:
+                    reason = f"a line of more than {MOST_LINE:,} bytes"
+                    raise TraceError(str(path), number, 1, reason, "a new line after each instruction")
                 yield number, line.decode("utf-8")
+    except InputError as error:
+        raise TraceError(str(path), 0, 0, error.reason, error.legal) from None
     except UnicodeDecodeError as error:
         raise TraceError(
             str(path), number, error.start + 1, f"byte {error.object[error.start]:#04x} is not UTF-8 text", "UTF-8"
@@ -67,7 +77,7 @@ def statements(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Stateme
         column = 0
         while column < len(line):
             if not text:
-                column += len(line[column:]) - len(line[column:].lstrip())
+                column = _SPACE.match(line, column).end()  # type: ignore[union-attr] # matches always
                 if column >= len(line):
                     break
                 start = (number, column + 1)
@@ -103,7 +113,7 @@ def directive(text: str) -> str:
 
 def _end_of(text: str, line: str, start: int) -> tuple[int, bool]:
     """How far the statement that `text` began reaches in this line, from `start` on, and whether it ends there."""
-    begun = text + line[start:]
+    begun = text[:_LONGEST] + line[start : start + _LONGEST]
     if begun.startswith("}"):
         return start + 1, True
     mark = "{" if directive(begun) in BLOCKS else ";"

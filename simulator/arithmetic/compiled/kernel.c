@@ -325,7 +325,10 @@ VERSIONS static void float_case(const Plan *p, Room *r, const uint32_t *a, const
     store_patterns(p, r, d);
 }
 
-/* Element i of a word as a number: integers of at most 8 bits, and all sums of their products, are exact in f32. */
+/* Products of integers of at most 8 bits that are summed in f32 at a time: 256 * 255 * 255 is below 2^24, so that every sum of them is exact. */
+enum { EXACT_PRODUCTS = 256 };
+
+/* Element i of a word as a number. */
 INLINE float number(uint32_t word, int32_t i, int32_t bits, int is_signed) {
     uint32_t top = word << (32 - bits * (i + 1));
     return (float)(is_signed ? (int32_t)top >> (32 - bits) : (int32_t)(top >> (32 - bits)));
@@ -353,28 +356,31 @@ INLINE void row_numbers(const uint32_t *restrict word, Operand o, int is_signed,
 
 INLINE Floats load_floats(const float *p) { Floats v; memcpy(&v, p, sizeof v); return v; }
 
-/* Sums of `rows` rows of a dense product, side by side: a [row][stored], b [k][n] from a column on. */
-INLINE void dense_rows(const Plan *p, const float *a, const float *b, int rows, Floats *total) {
+typedef uint32_t Words __attribute__((vector_size(4 * WIDTH)));
+
+INLINE Words whole(Floats sum) { return (Words)__builtin_convertvector(sum, Ints); }
+
+/* Sums of `rows` rows of a dense product, side by side, over k from `first` to before `last`: a [row][stored], b [k][n] from a column on. */
+INLINE void dense_rows(const Plan *p, const float *a, const float *b, int rows, int32_t first, int32_t last, Floats *total) {
     Floats sum[WIDTH] = {{0}};
-    for (int32_t k = 0; k < p->k; k++) {
+    for (int32_t k = first; k < last; k++) {
         Floats partner = load_floats(b + (int64_t)k * p->n);
         for (int row = 0; row < rows; row++) sum[row] += partner * a[row * p->stored + k];
     }
     for (int row = 0; row < rows; row++) total[row] = sum[row];
 }
 
-INLINE Floats sparse_row(const Plan *p, const float *a, const float *b, const int32_t *b_index) {
+INLINE Floats sparse_row(const float *a, const float *b, const int32_t *b_index, int32_t first, int32_t last) {
     Floats sum = {0}, second = {0};
-    for (int32_t t = 0; t < p->stored; t += 2) {
+    for (int32_t t = first; t < last; t += 2) {
         sum += load_floats(b + b_index[t]) * a[t];
         second += load_floats(b + b_index[t + 1]) * a[t + 1];
     }
     return sum + second;
 }
 
-INLINE void add_c(const Plan *p, Floats sum, const uint32_t *restrict c, uint32_t *restrict d) {
-    typedef uint32_t Words __attribute__((vector_size(4 * WIDTH)));
-    Words total = (Words)__builtin_convertvector(sum, Ints), addend, result;
+INLINE void add_c(const Plan *p, Words total, const uint32_t *restrict c, uint32_t *restrict d) {
+    Words addend, result;
     memcpy(&addend, c, sizeof addend);
     result = addend + total;
     if (p->saturate) {
@@ -396,15 +402,20 @@ VERSIONS static void integer_case(const Plan *p, Room *r, const uint32_t *a, con
     for (int32_t n0 = 0; n0 < p->n; n0 += WIDTH)
         for (int32_t row = 0; row < p->m; row += WIDTH) {
             Floats sum[WIDTH];
+            Words total[WIDTH] = {{0}};
             int32_t rows = p->m - row < WIDTH ? p->m - row : WIDTH;
             const float *left = r->a_number + row * p->stored, *right = r->b_number + n0;
-            if (p->chunks)
-                for (int i = 0; i < rows; i++) sum[i] = sparse_row(p, left + i * p->stored, right, r->b_index + (row + i) * p->stored);
-            else if (rows == WIDTH)
-                dense_rows(p, left, right, WIDTH, sum);
-            else
-                dense_rows(p, left, right, rows, sum);
-            for (int i = 0; i < rows; i++) add_c(p, sum[i], r->word + (row + i) * p->n + n0, r->d_pattern + (row + i) * p->n + n0);
+            for (int32_t first = 0; first < p->stored; first += EXACT_PRODUCTS) {
+                int32_t last = p->stored - first < EXACT_PRODUCTS ? p->stored : first + EXACT_PRODUCTS;
+                if (p->chunks)
+                    for (int i = 0; i < rows; i++) sum[i] = sparse_row(left + i * p->stored, right, r->b_index + (row + i) * p->stored, first, last);
+                else if (rows == WIDTH)
+                    dense_rows(p, left, right, WIDTH, first, last, sum);
+                else
+                    dense_rows(p, left, right, rows, first, last, sum);
+                for (int i = 0; i < rows; i++) total[i] += whole(sum[i]);
+            }
+            for (int i = 0; i < rows; i++) add_c(p, total[i], r->word + (row + i) * p->n + n0, r->d_pattern + (row + i) * p->n + n0);
         }
     store_patterns(p, r, d);
 }

@@ -29,7 +29,7 @@ from simulator.program.kernel.items import Branch, Item, Operation, Switch
 
 _TYPES = "f16x2|bf16x2|f16|bf16|f32|f64"
 _PRODUCT = re.compile(rf"mul(\.ftz)?\.({_TYPES})")
-_SUM = re.compile(rf"(?:add|sub)(\.ftz)?(\.sat)?\.({_TYPES})")
+_SUM = re.compile(rf"(add|sub)(\.ftz)?(\.sat)?\.({_TYPES})")
 _COPY = re.compile(rf"(?:mov\.[bfsu]\d+|neg(?:\.ftz)?\.(?:{_TYPES}))")
 
 
@@ -218,7 +218,7 @@ class _Line:
     def _fits(self, product: int, total: int) -> bool:
         """Whether both have the same type and `.ftz`."""
         one, other = _PRODUCT.fullmatch(self._opcode(product)), _SUM.fullmatch(self._opcode(total))
-        return one is not None and other is not None and one.groups() == (other[1], other[3])
+        return one is not None and other is not None and one.groups() == (other[2], other[4])
 
     def _is(self, place: int, pattern: re.Pattern[str]) -> bool:
         return pattern.fullmatch(self._opcode(place)) is not None
@@ -270,12 +270,12 @@ def _multiply_add(
     """
     match = _SUM.fullmatch(total.instruction.form.opcode)
     assert match is not None
-    ftz, saturate, kind = match.groups()
+    sign, ftz, saturate, kind = match.groups()
     destination = total.instruction.operands[0]
     a, b = _sources(product)
     c = _sources(total)[1 - use.operand]
     negated = a if use.negative else c
-    minus = use.negative or (use.operand == 0 and total.instruction.form.name == "sub")
+    minus = use.negative or (use.operand == 0 and sign == "sub")
     before: list[Operation] = []
     if minus:
         others = [b, c] if use.negative else [a, b]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from isa.ptx.module import Module as PtxModule
 from isa.ptx.module import parse_module
+from simulator.inputs import InputError, read_text
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.arguments import parameter_bytes, plain
 from simulator.simulation.launch.errors import LaunchError
@@ -158,9 +159,7 @@ def _read(source: str | Path) -> tuple[str, str]:
     """The text of a module, and what to call it."""
     if isinstance(source, str) and any(sign in source for sign in TEXT_SIGNS):
         return source, "<text>"
-    path = Path(source)
     try:
-        return path.read_text(encoding="utf-8"), str(path)
-    except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise LaunchError(f"{path} cannot be read: {what}", "a PTX file") from None
+        return read_text(source, "a PTX file"), str(source)
+    except InputError as error:
+        raise LaunchError(f"{error.path} {error.reason}".strip(), error.legal) from None

@@ -16,6 +16,8 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from isa.arguments import described
+from isa.errors import IsaError
 from isa.forms.record import Unit
 from simulator.errors import ConfigError
 from simulator.simulation.energy import RANDOM, Spent
@@ -119,6 +121,8 @@ def check_chip(tile: Tile | Tcgen05Tile, config: str | Path | Config) -> Config:
         IsaError: a chip without the tile's matrix instruction; the decoder's reason.
         ConfigError: a chip without the tables, or whose SM is too small.
     """
+    if not isinstance(tile, Tile | Tcgen05Tile):
+        raise IsaError("", -1, f"{described(tile)} in place of a tile", 'tile_for("128x128x64", "f16", sparse=True)')
     chip = load_config(config)
     legal = "a config with [memory], [l2] and [hbm], such as h100_sxm, a100 or rtx4090"
     if chip.memory is None or chip.l2 is None or chip.hbm is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from isa import IsaError, MmaForm, Target, mma_form
+from isa.arguments import integer
 from isa.forms.mma import mma_forms
 
 STEP_BYTES = 32  # of a row of A, as it is stored, that one matrix instruction takes
@@ -40,8 +41,7 @@ def check_sizes(**sizes: int) -> None:
     """IsaError for a size of a matrix, given by its name, that is not positive, or too large for the kernel's 32-bit
     addresses."""
     for name, size in sizes.items():
-        if not 1 <= size <= LARGEST:
-            raise IsaError(str(size), -1, f"{name} = {size}", f"1 to {LARGEST:,}")
+        integer(size, 1, LARGEST, f"{name} =")
 
 
 @cache

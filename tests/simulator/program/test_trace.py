@@ -524,7 +524,7 @@ def test_bad_file(tmp_path: Path, data: bytes, line: int, expected: tuple[str, .
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "none.trace", tmp_path):
-        with pytest.raises(TraceError, match=r"no such trace|cannot be read") as caught:
+        with pytest.raises(TraceError, match=r"no such trace|is a directory") as caught:
             simulator.run(path)
         assert str(path) in str(caught.value)
 
@@ -578,7 +578,7 @@ def test_wrong_arrays_for_shared(tmp_path: Path) -> None:
 def test_files_that_are_no_npz(tmp_path: Path) -> None:
     data = tmp_path / "data.npz"
     np.savez(data, a=np.array([{}, []], dtype=object))
-    assert "pickled" in str(bad_load(tmp_path, "%r0"))
+    assert "Python objects" in str(bad_load(tmp_path, "%r0"))
     for content in (b"", b"PK\x03\x04", b"hello", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x01\x00\x10\x00{'descr': '<u4'}"):
         data.write_bytes(content)
         assert "npz" in str(bad_load(tmp_path, "%r0"))

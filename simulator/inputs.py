@@ -1,0 +1,195 @@
+"""Reads what users name: texts and arrays in files. Every file is looked at before it is read: it must be a file (no
+folder, pipe or device), and no larger than what it is for.
+
+What cannot be read is an `InputError` with the path, the reason and what would be right; callers whose users expect
+another class (`TraceError`, `ConfigError`, ...) make theirs of it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from isa.arguments import described
+from simulator.errors import ReasonedError, placed
+from simulator.files import BROKEN_ARRAYS
+
+MOST_TEXT = 1 << 28  # bytes of a text that is read as a whole
+MOST_ARRAY = 1 << 36  # bytes of an array whose use sets no closer bound
+_KINDS: dict[Callable[[int], bool], str] = {
+    stat.S_ISDIR: "is a directory",
+    stat.S_ISFIFO: "is a pipe",
+    stat.S_ISCHR: "is a device",
+}
+
+
+class InputError(ReasonedError, ValueError):
+    """A file that cannot be read.
+
+    Attributes:
+        path: of the file, as it was given.
+        reason, legal: as in `Error`.
+    """
+
+    def __init__(self, path: str, reason: str, legal: str) -> None:
+        super().__init__(reason, legal)
+        self.args = (path, reason, legal)
+        self.path = path
+
+    def __str__(self) -> str:
+        return placed(self.path, self.reason, self.legal)
+
+
+def input_path(given: object, legal: str) -> Path:
+    """The path that a caller gave.
+
+    Raises:
+        InputError: it is no path of a file that is there.
+    """
+    if not isinstance(given, (str, os.PathLike)):
+        raise InputError("", f"{described(given)} in place of a file", legal)
+    path, shown = Path(given), str(given)[:200]
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise InputError(shown, "is not there (No such file or directory)", legal) from None
+    except (OSError, ValueError) as error:
+        raise InputError(shown, f"cannot be read: {_why(error)}", legal) from None
+    if not stat.S_ISREG(mode):
+        kind = next((words for is_kind, words in _KINDS.items() if is_kind(mode)), "is no regular file")
+        raise InputError(shown, kind, legal)
+    return path
+
+
+def read_text(given: object, legal: str, most: int = MOST_TEXT) -> str:
+    """The text of a file.
+
+    Args:
+        legal: what would be right, for errors.
+        most: bytes that it may have.
+
+    Raises:
+        InputError: it is not there, too large, or no UTF-8 text.
+    """
+    path = input_path(given, legal)
+    try:
+        size = path.stat().st_size
+        if size > most:
+            raise InputError(str(path), f"has {size:,} bytes", f"at most {most:,}: {legal}")
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), f"byte {error.start} is not UTF-8 text", legal) from None
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {_why(error)}", legal) from None
+
+
+class ArrayHead(NamedTuple):
+    """What a file says of an array before it is read."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def bytes(self) -> int:
+        """The size of the array."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class ArrayFile:
+    """The arrays of a .npy or .npz file, of which nothing but the heads is read until one is asked for.
+
+    Attributes:
+        path: the file.
+        archive: whether it is an .npz archive.
+        names: of the arrays; "" for the one of a .npy file.
+
+    Raises:
+        InputError: no such file, or one that numpy.save or numpy.savez did not write.
+    """
+
+    def __init__(self, given: object, legal: str) -> None:
+        self.path, self.legal = input_path(given, legal), legal
+        with self._readable():
+            self.archive = zipfile.is_zipfile(self.path)
+            if self.archive:
+                with zipfile.ZipFile(self.path) as archive:
+                    self.names = tuple(name.removesuffix(".npy") for name in archive.namelist())
+            else:
+                self.names = ("",)
+                self.head("")
+
+    def head(self, name: str) -> ArrayHead:
+        """The shape and type of an array; InputError if its head is none, or if it holds Python objects."""
+        with self._readable(name), self._stream(name) as stream:
+            try:
+                version = npy.read_magic(stream)
+            except ValueError:
+                raise ValueError("there is no array of numbers in it") from None
+            read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+            if read is None:
+                raise ValueError(f"version {version[0]}.{version[1]} of the format is not known")
+            shape, _, dtype = read(stream)
+            if any(type(size) is not int or size < 0 for size in shape):
+                raise ValueError(f"a shape of {shape}")
+            if dtype.hasobject:
+                raise ValueError("there is no array of numbers in it, but Python objects")
+            return ArrayHead(shape, dtype)
+
+    def read(self, name: str = "", most: int = MOST_ARRAY) -> NDArray[Any]:
+        """An array.
+
+        Args:
+            most: bytes that it may have.
+
+        Raises:
+            InputError: there is none of that name, it is damaged, or larger.
+        """
+        if name not in self.names:
+            raise InputError(str(self.path), f"has no array '{name}'", ", ".join(self.names) or "an array")
+        size = self.head(name).bytes
+        if size > most:
+            raise InputError(str(self.path), f"{self._shown(name)} has {size:,} bytes", f"at most {most:,}")
+        with self._readable(name), self._stream(name) as stream:
+            array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
+            return array
+
+    @contextmanager
+    def _stream(self, name: str) -> Iterator[IO[bytes]]:
+        if not self.archive:
+            with self.path.open("rb") as stream:
+                yield stream
+            return
+        with zipfile.ZipFile(self.path) as archive:
+            member = f"{name}.npy" if f"{name}.npy" in archive.namelist() else name
+            with archive.open(member) as stream:
+                yield stream
+
+    @contextmanager
+    def _readable(self, name: str = "") -> Iterator[None]:
+        try:
+            yield
+        except InputError:
+            raise
+        except (*BROKEN_ARRAYS, KeyError, MemoryError, OverflowError, RecursionError, SyntaxError, TypeError) as error:
+            what = f"{self._shown(name)} " if name else ""
+            raise InputError(str(self.path), f"{what}cannot be read: {_why(error)}", self.legal) from None
+
+    @staticmethod
+    def _shown(name: str) -> str:
+        return f"array '{name}'" if name else "the array"
+
+
+def _why(error: BaseException) -> str:
+    """The reason of an error in one line."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(text).splitlines()[0][:200].replace(" unless you load it unsafely", "")
