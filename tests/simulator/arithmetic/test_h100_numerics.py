@@ -53,7 +53,7 @@ def first_difference(form: Form, name: str, expected: Registers, found: Register
     return f"{form.opcode}, {name}: {which}, word {word} of lane {lane}: {values}; {len(wrong)} words differ"
 
 
-@over("opcode", OPCODES)
+@over("opcode", OPCODES, distinct=lambda opcode: FORMS[opcode].group)
 def test_models_give_every_recorded_bit(opcode: str) -> None:
     form = FORMS[opcode]
     for name, given, found in recording(opcode):
@@ -77,7 +77,7 @@ def test_every_form_is_recorded() -> None:
         assert ("probes" in names) == (form.d != "s32")
 
 
-@over("opcode", OPCODES)
+@over("opcode", OPCODES, distinct=lambda opcode: FORMS[opcode].group)
 def test_contents_are_those_made_here(opcode: str) -> None:
     form = FORMS[opcode]
     made = random_cases(form, max(kept_cases(form, "random")) + 1)

@@ -74,8 +74,8 @@ def value(pattern: int, element: ElementType, unit: int) -> int:
         signed = element.name.startswith("s") and pattern >> (element.bits - 1)
         return (pattern - (1 << element.bits) if signed else pattern) << unit
     kind, sign, magnitude, _ = reference.read(pattern, element)
-    whole = magnitude * 2**unit
     assert kind == "number"
+    whole = magnitude.fraction() * 2**unit
     assert whole.denominator == 1
     return -int(whole) if sign else int(whole)
 
