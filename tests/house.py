@@ -70,7 +70,15 @@ class Module:
     @cached_property
     def nodes(self) -> list[ast.AST]:
         """Every node of the tree: walked once, asked by each count."""
-        return list(ast.walk(self.tree))
+        nodes: list[ast.AST] = [self.tree]
+        for node in nodes:  # which grows: faster than ast.walk
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if isinstance(value, ast.AST):
+                    nodes.append(value)
+                elif isinstance(value, list):
+                    nodes += [part for part in value if isinstance(part, ast.AST)]
+        return nodes
 
     @cached_property
     def lines(self) -> list[str]:
@@ -199,10 +207,7 @@ def isinstance_of_forms(module: Module) -> list[int]:
 def guards_of_forms(read: dict[str, Module]) -> list[str]:
     """Calls of functions that are declared to tell one class of forms from others (`TypeGuard`, `TypeIs`)."""
     functions = [
-        (module, node)
-        for module in read.values()
-        for node in module.nodes
-        if isinstance(node, ast.FunctionDef)
+        (module, node) for module in read.values() for node in module.nodes if isinstance(node, ast.FunctionDef)
     ]
     guards = {
         node.name

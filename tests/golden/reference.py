@@ -1,5 +1,5 @@
-"""The arithmetic once more, one output at a time in exact Python numbers: slow, independent of numpy and of the simulator's
-tables.
+"""The arithmetic once more, one output at a time in exact Python numbers: slow, independent of numpy and of the
+simulator's tables.
 
 Follows the rules as stated in `simulator.arithmetic.rows`, `fused`, `chain` and `exact`; shares no code with them but
 the numbers of the rules.
@@ -61,9 +61,8 @@ def read(pattern: int, element: ElementType) -> Number:
     return "number", sign, Dyadic(significand, exponent - element.fraction), exponent
 
 
-def leading_place(x: Fraction | Dyadic) -> int:
-    """floor(log2 x) of a positive number."""
-    numerator, denominator = x.numerator, x.denominator
+def _leading_place(numerator: int, denominator: int) -> int:
+    """floor(log2) of a positive number."""
     guess = numerator.bit_length() - denominator.bit_length()
     return guess if denominator << max(guess, 0) <= numerator << max(-guess, 0) else guess - 1
 
@@ -72,13 +71,13 @@ def write(x: Fraction | Dyadic, element: ElementType, nearest: bool, kept: int |
     """Round once (to nearest even, or toward zero) and return the pattern's magnitude bits; the sign is the caller's
     business."""
     kept = element.fraction if kept is None else kept
-    magnitude = abs(x)
-    if not magnitude:
+    numerator, denominator = abs(x.numerator), x.denominator
+    if not numerator:
         return 0
-    exponent = max(leading_place(magnitude), 1 - element.bias)
+    exponent = max(_leading_place(numerator, denominator), 1 - element.bias)
     lift = exponent - kept
-    unit = magnitude.denominator << max(lift, 0)
-    digits, rest = divmod(magnitude.numerator << max(-lift, 0), unit)
+    unit = denominator << max(lift, 0)
+    digits, rest = divmod(numerator << max(-lift, 0), unit)
     if nearest and (2 * rest > unit or (2 * rest == unit and digits % 2)):
         digits += 1
     pattern = ((exponent + element.bias - 1) << element.fraction) + (digits << (element.fraction - kept))
@@ -123,7 +122,9 @@ def aligned(summands: Sequence[tuple[Dyadic, int]], rule: SumRule, result: Eleme
     top = max([exponent for _, exponent in summands] + [rule.floor(result)])
     unit = top - rule.fraction
     total = sum((-1 if number.digits < 0 else 1) * number.whole(unit) for number, _ in summands)
-    pattern = write(Dyadic(total, unit), result, nearest=result.bits == 16, kept=rule.kept if result.bits == 32 else None)
+    pattern = write(
+        Dyadic(total, unit), result, nearest=result.bits == 16, kept=rule.kept if result.bits == 32 else None
+    )
     return pattern | (1 << (result.bits - 1) if total < 0 and pattern else 0)
 
 
@@ -205,7 +206,7 @@ def exact_numbers(terms: Sequence[Term], c: Number, result: ElementType) -> int:
 
 def _as_f16(x: Number) -> Number:
     """The exponent that the number has as f16."""
-    return (x[0], x[1], x[2], max(leading_place(x[2]), -14)) if x[2] else x
+    return (x[0], x[1], x[2], max(_leading_place(x[2].numerator, x[2].denominator), -14)) if x[2] else x
 
 
 # Multiply-adds as IEEE 754-2019 has them

@@ -34,7 +34,7 @@ _MOST_NAMED = 20
 def examples(count: int, default: int = 0) -> int:
     """How many examples Hypothesis tries: all of them with the exhaustive tests (tests/conftest.py), else `default`, or
     a quarter."""
-    return count if os.environ.get(EXHAUSTIVE) else default or max(10, count // 4)
+    return count if os.environ.get(EXHAUSTIVE) else default or min(count, max(10, count // 4))
 
 
 @dataclass(frozen=True)

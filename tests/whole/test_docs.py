@@ -45,7 +45,13 @@ def _sessions() -> list[tuple[str, str]]:
     return found
 
 
-@over(("page", "session"), _sessions(), ids=lambda value: value.splitlines()[0][:60])
+def _study(page: str, session: str) -> str:
+    """What a session computes: two examples of the same sweep differ in what of it they show."""
+    words = session.split()
+    return " ".join(words[:4]) if words[2] == "sweep" else f"{page} {session}"
+
+
+@over(("page", "session"), _sessions(), ids=lambda value: value.splitlines()[0][:60], distinct=_study)
 def test_console_examples(tcsim: Tcsim, page: str, session: str) -> None:
     command, *shown = session.rstrip().splitlines()
     code, out, err = tcsim(*shlex.split(command.removeprefix("$ tcsim ")))

@@ -335,10 +335,15 @@ def name_of(combination: tuple[str, int, bool, bool, int]) -> str:
     return f"{kind}-cta{group}" + "-sp" * sparse + "-ws" * ws + f"-m{m}"
 
 
-@over("combination", COMBINATIONS, ids=name_of)
-def test_spread(combination: tuple[str, int, bool, bool, int]) -> None:
+@over(
+    ("combination", "number"),
+    itertools.product(COMBINATIONS, range(2)),
+    ids=lambda value: name_of(value) if isinstance(value, tuple) else value,
+    distinct=lambda combination, number: combination,
+)
+def test_spread(combination: tuple[str, int, bool, bool, int], number: int) -> None:
     """Two cases of every combination."""
-    for case in itertools.islice(spread(combination), 2):
+    for case in itertools.islice(spread(combination), number, number + 1):
         run_both(case)
 
 

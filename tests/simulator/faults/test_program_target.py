@@ -388,7 +388,9 @@ def random_faults(subject: ProgramTarget, count: int, seed: int = 0) -> Faults:
     return faults(*rows)
 
 
-@pytest.mark.parametrize("name", ["small", "digits/f16", pytest.param("digits/s8", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "name", ["small", *(pytest.param(f"digits/{name}", marks=pytest.mark.exhaustive) for name in ("f16", "s8"))]
+)
 def test_a_batch_gives_what_runs_alone_give(subject: ProgramTarget, name: str) -> None:
     path = subject.path if name == "small" else name
     together, alone = ProgramTarget(path), ProgramTarget(path, together=False)

@@ -506,7 +506,7 @@ def test_bad_use_is_exit_2_and_one_line(
 
 def test_plots(tcsim: Tcsim, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    options = "accuracy", "--type", "f16", "--k", "128", "--count", "300"
+    options = "accuracy", "--type", "f16", "--k", "128", "--count", "60"
     for suffix, start in ((".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")):
         assert tcsim(*options, "--plot", tmp_path / f"x{suffix}")[0] == 0
         assert (tmp_path / f"x{suffix}").read_bytes().startswith(start)
