@@ -403,7 +403,7 @@ def test_a_batch_gives_what_runs_alone_give(subject: ProgramTarget, name: str) -
     assert left.tolist() == backwards.tolist()
 
 
-@pytest.mark.parametrize("name", ["small", "digits/f16_tcgen05"])
+@pytest.mark.parametrize("name", ["small", pytest.param("digits/f16_tcgen05", marks=pytest.mark.exhaustive)])
 def test_what_is_said_to_be_unread_changes_nothing(subject: ProgramTarget, name: str) -> None:
     chosen = subject if name == "small" else ProgramTarget(name)
     rows = random_faults(chosen, 150 if name == "small" else 50, seed=1)

@@ -129,7 +129,7 @@ def check_stalls(timeline: Timeline) -> None:
         assert all(cycles >= 0 for row in rows for cycles in row.cycles.values())
 
 
-@pytest.mark.parametrize(("trace", "config"), TRACES)
+@over(("trace", "config"), TRACES, distinct=lambda trace, config: "tcgen05" in trace)
 def test_shipped_traces(trace: str, config: str) -> None:
     timeline = Timeline()
     report = simulator.run(trace, config, arithmetic="none", timeline=timeline)
