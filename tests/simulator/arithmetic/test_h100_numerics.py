@@ -87,10 +87,15 @@ def test_contents_are_those_made_here(opcode: str) -> None:
 # The facts, as sentences
 
 
+@cache
+def names_of_probes(opcode: str) -> list[str]:
+    return [name for name, _ in probes(FORMS[opcode])]
+
+
 def one(opcode: str, name: str) -> int:
     """The result of a probe, the same in every lane and register."""
     form = FORMS[opcode]
-    case = [name for name, _ in probes(form)].index(name) // (4 if form.wgmma else 1)
+    case = names_of_probes(opcode).index(name) // (4 if form.wgmma else 1)
     words = RECORDED[f"{opcode}|probes|out"][case]
     values = elements(words, form.d)
     assert (values == values.flat[0]).all()

@@ -486,7 +486,7 @@ def diagonal(instruction: Instruction, cases: np.ndarray, sparse: bool) -> tuple
     return case, given
 
 
-@over("sparse", [False, True], ids=["dense", "sparse"])
+@over("sparse", [False, True], ids=["dense", "sparse"], distinct=alike)
 @over("instruction", RECORDED, ids=str)
 def test_every_recorded_sum_of_mmasim(instruction: Instruction, sparse: bool) -> None:
     """Dense sums as they are; of sparse ones the stored elements are a dense sum (that a chip adds so is inferred)."""

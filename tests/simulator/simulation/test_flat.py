@@ -356,7 +356,7 @@ def test_affine_rules(text: str) -> None:
     instruction = isa.decode(text)
     random, form, foretold = np.random.default_rng(len(text)), instruction.form, 0
     operation = Session(_trace(text, warps=1))
-    for _ in range(examples(150)):
+    for _ in range(examples(150, 40)):
         foresight, terms = Foresight(), {}
         for role in form.roles:
             if role.output:

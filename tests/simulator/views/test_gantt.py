@@ -185,7 +185,7 @@ def check_units(timeline: Timeline, found: list[dict[str, Any]]) -> None:
     assert drawn == taken
 
 
-@over(("trace", "config", "window"), CASES, distinct=lambda trace, config, window: trace.rpartition("/")[2][:5])
+@over(("trace", "config", "window"), CASES, distinct=lambda trace, config, window: config)
 def test_shipped_traces(trace: str, config: str, window: tuple[int, int]) -> None:
     timeline = ran(trace, config, window)
     colour = check(timeline, timeline.gantt())
