@@ -23,7 +23,7 @@ from tests.hardware.numerics import BLOCKS_KEPT, CASES, contents, digest, kept_c
 from tests.hardware.numerics_forms import BITS, BLOCKS, FORMS, Form
 from tests.hardware.numerics_inputs import floats, probes, random_cases
 from tests.hardware.numerics_layout import Registers, elements
-from tests.support.cases import alike, over
+from tests.support.cases import over
 from tests.support.paths import ROOT, TESTS
 
 GOLDEN = TESTS / "golden" / "h100_numerics.npz"
@@ -232,7 +232,8 @@ def test_model_of_blocks_differs_from_the_ordinary_one_where_it_should() -> None
         assert np.array_equal(usual, reference.expected(form, given, block)) == (block[0] % 4 == 0)
 
 
-@over("assembler", ["12.4.131", "12.6.85"], distinct=alike)
+@pytest.mark.exhaustive
+@over("assembler", ["12.4.131", "12.6.85"])
 def test_older_assemblers_add_the_two_steps_of_8_bit_floats_apart(
     assembler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -694,6 +694,7 @@ def test_campaigns_on_traces(tmp_path: Path, tcsim: Tcsim) -> None:
     assert "outcome: " in text
 
 
+@pytest.mark.exhaustive
 def test_campaigns_on_tcgen05(tmp_path: Path, tcsim: Tcsim) -> None:
     listed, results = tmp_path / "list.csv", tmp_path / "r.csv"
     assert tcsim("faults", "list", "alignment", "--output", listed)[0] == 0
