@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 _PROPERTY = "processor_time"
-_KEY = "processor_times"
 
 
 def processor_time() -> float:
@@ -28,10 +27,8 @@ class ProcessorTimes:
 
     def __init__(self, config: pytest.Config) -> None:
         self.shown: int = config.getoption("--processor-times")
-        self.workeroutput: dict[str, Any] | None = getattr(config, "workeroutput", None)
         self.last = processor_time()
         self.of_test: dict[str, float] = defaultdict(float)
-        self.total_of_workers = 0.0
 
     def pytest_collection_finish(self) -> None:
         """What came before the first test belongs to none."""
@@ -52,16 +49,6 @@ class ProcessorTimes:
         if times:
             self.of_test[report.nodeid] += float(str(times[-1]))
 
-    def pytest_sessionfinish(self) -> None:
-        """A worker sends its total."""
-        if self.workeroutput is not None:
-            self.workeroutput[_KEY] = processor_time()
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """The total of a worker that has ended."""
-        self.total_of_workers += getattr(node, "workeroutput", {}).get(_KEY, 0.0)
-
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Sums by folder and by file, and the slowest tests."""
         own, line = processor_time(), terminalreporter.write_line
@@ -78,9 +65,8 @@ class ProcessorTimes:
             line("")
         for test, time in sorted(self.of_test.items(), key=lambda item: -item[1])[: self.shown]:
             line(f"{time:8.2f}  {test}")
-        everything = own if self.workeroutput is None and not self.total_of_workers else own + self.total_of_workers
         line(f"{total:8.2f}  all tests")
-        line(f"{everything:8.2f}  with start, imports and collection of every process")
+        line(f"{own:8.2f}  with start, imports and collection of every process")
 
 
 def register(config: pytest.Config) -> None:

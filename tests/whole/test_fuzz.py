@@ -301,7 +301,7 @@ def test_damaged_traces_run_or_say_why_not(tmp_path: Path) -> None:
         cells=np.arange(512, dtype=np.uint32).reshape(128, 4),
     )
     ends: Counter[str] = Counter()
-    for _ in range(examples(400)):
+    for _ in range(examples(400, 100)):
         text = ASYNCHRONOUS
         for _ in range(generator.randrange(1, 4)):
             places = [i for i, letter in enumerate(text) if letter.isdigit() or letter in ";!@"]
