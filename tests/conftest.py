@@ -11,7 +11,13 @@ import pytest
 from hypothesis import settings
 
 from simulator.cli import main
+from tests.support import processor_times
 from tests.support.cases import EXHAUSTIVE, examples
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--processor-times`."""
+    processor_times.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -20,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[EXHAUSTIVE] = "1"
     settings.register_profile("tcsim", max_examples=examples(100))
     settings.load_profile("tcsim")
+    processor_times.register(config)
 
 
 @pytest.fixture

@@ -68,6 +68,19 @@ class Module:
         return ast.parse(self.text)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the tree: walked once, asked by each count."""
+        nodes: list[ast.AST] = [self.tree]
+        for node in nodes:  # which grows: faster than ast.walk
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if isinstance(value, ast.AST):
+                    nodes.append(value)
+                elif isinstance(value, list):
+                    nodes += [part for part in value if isinstance(part, ast.AST)]
+        return nodes
+
+    @cached_property
     def lines(self) -> list[str]:
         return self.text.splitlines()
 
@@ -92,7 +105,7 @@ def imports(read: dict[str, Module]) -> list[Import]:
     is one."""
     edges = []
     for module in read.values():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Import):
                 targets = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
@@ -182,7 +195,7 @@ def _is_form_fact(node: ast.expr) -> bool:
 def isinstance_of_forms(module: Module) -> list[int]:
     """Lines that ask a form for its class: `isinstance(x, MmaForm)` or a `case MmaForm():`."""
     lines = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call) and _last_word(node.func) in ("isinstance", "issubclass") and len(node.args) == 2:
             if any(name.endswith("Form") for name in _class_names(node.args[1])):
                 lines.append(node.lineno)
@@ -194,10 +207,7 @@ def isinstance_of_forms(module: Module) -> list[int]:
 def guards_of_forms(read: dict[str, Module]) -> list[str]:
     """Calls of functions that are declared to tell one class of forms from others (`TypeGuard`, `TypeIs`)."""
     functions = [
-        (module, node)
-        for module in read.values()
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.FunctionDef)
+        (module, node) for module in read.values() for node in module.nodes if isinstance(node, ast.FunctionDef)
     ]
     guards = {
         node.name
@@ -209,7 +219,7 @@ def guards_of_forms(read: dict[str, Module]) -> list[str]:
     return [
         f"{name}:{node.lineno}"
         for name, module in read.items()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call) and _last_word(node.func) in guards
     ]
 
@@ -218,7 +228,7 @@ def comparisons_of_forms(module: Module) -> list[int]:
     """Lines that compare a form's unit or name, or use one to look something up: `form.name == "ld"`, `form.unit in
     (...)`, `match form.name`."""
     lines = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
         elif isinstance(node, ast.Match):
@@ -248,7 +258,7 @@ def docstrings(read: Iterable[Module]) -> Docstrings:
     has = [
         ast.get_docstring(node) is not None
         for module in read
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
     return Docstrings(sum(has), len(has) - sum(has))
@@ -258,7 +268,7 @@ def riddles(read: Iterable[Module]) -> dict[str, int]:
     """How often each riddle of a name is assigned."""
     counts = dict.fromkeys(RIDDLES, 0)
     for module in read:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in counts:
                 counts[node.id] += 1
             elif isinstance(node, ast.arg) and node.arg in counts:
@@ -395,7 +405,7 @@ def count(repo: Path, walks: bool = True) -> Counts:
             for folder in ("isa", "simulator", "tests", "traces", "notebooks")
             for path in sorted((repo / folder).rglob("*.py"))
             for number, line in enumerate(path.read_text().splitlines(), 1)
-            if len(_PRAGMA.sub("", line)) > MOST_COLUMNS
+            if len(line) > MOST_COLUMNS and len(_PRAGMA.sub("", line)) > MOST_COLUMNS
         ],
         functions_with_docstring=documented.present,
         functions_without_docstring=documented.missing,

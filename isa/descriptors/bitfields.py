@@ -98,33 +98,30 @@ class Field:
     def code(self, value: Value, variant: str, rule: str = "") -> int:
         """The code that stands for a value of the attribute; raises IsaError, with the given rule, if the field cannot
         hold the value."""
-        wrong: dict[str, Any] = {"rule": rule, "operand": self.name}
         names = self.named(variant)
         for code, name in names.items():
             if name == value and isinstance(name, str) == isinstance(value, str):
                 return code
-        legal = ", ".join(str(name) for name in names.values())
         number = _whole(value)
+        if number is not None and (not names or all(isinstance(name, str) for name in names.values())):
+            code = number >> self.shift
+            if code << self.shift == number and 0 <= code < 1 << self.width:
+                return code
+        raise self._refusal(value, number, names, rule)
+
+    def _refusal(self, value: Value, number: int | None, names: Mapping[int, Value], rule: str) -> IsaError:
+        """Why no code stands for a value; `number` is the value if it is a whole number."""
+        legal = ", ".join(str(name) for name in names.values())
         if number is None or any(not isinstance(name, str) for name in names.values()):
-            raise IsaError(str(value), -1, f"{self.name} cannot be {value!r}", legal or "a whole number", **wrong)
-        if number % (1 << self.shift):
-            raise IsaError(
-                str(value),
-                -1,
-                f"{self.name} = {number} is not a multiple of {1 << self.shift}",
-                f"a multiple of {1 << self.shift}",
-                **wrong,
-            )
-        if not 0 <= number >> self.shift < 1 << self.width:
+            reason, right = f"{self.name} cannot be {value!r}", legal or "a whole number"
+        elif number % (1 << self.shift):
+            reason = f"{self.name} = {number} is not a multiple of {1 << self.shift}"
+            right = f"a multiple of {1 << self.shift}"
+        else:
             top = ((1 << self.width) - 1) << self.shift
-            raise IsaError(
-                str(value),
-                -1,
-                f"{self.name} = {number} does not fit bits {self.bits}",
-                f"0 to {top}" + f" or {legal}" * bool(legal),
-                **wrong,
-            )
-        return number >> self.shift
+            reason = f"{self.name} = {number} does not fit bits {self.bits}"
+            right = f"0 to {top}" + f" or {legal}" * bool(legal)
+        return IsaError(str(value), -1, reason, right, rule=rule, operand=self.name)
 
     def explain(self, code: int, variant: str) -> str:
         """A code explained in words."""

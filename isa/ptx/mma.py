@@ -221,10 +221,7 @@ def _fail_without_row(reader: OpcodeText, parts: _Parts) -> NoReturn:
         one.get("rounding", ""),
         "".join(parts.operations[:1]),
     )
-    kinship = _profiles()["sparse" in one]
-    shared = [sum(map(operator.mul, map(operator.eq, profile, written), _WEIGHTS)) for profile, _ in kinship]
-    best = max(shared)
-    nearest = [pair for pair, count in zip(kinship, shared, strict=True) if count == best]
+    nearest = _nearest("sparse" in one, written)
     for number, name in enumerate(_Profile._fields):
         legal = list(dict.fromkeys(profile[number] for profile, _ in nearest))
         if written[number] not in legal:
@@ -233,6 +230,15 @@ def _fail_without_row(reader: OpcodeText, parts: _Parts) -> NoReturn:
     reader.settle()
     reason = f"no form of mma has all of '{reader.opcode}' together"
     reader.fail(None, reason, [form.opcode for _, form in nearest][:3])
+
+
+@lru_cache(maxsize=1024)
+def _nearest(sparse: bool, written: _Profile) -> list[tuple[_Profile, MmaForm]]:
+    """The forms that share most with what was written."""
+    kinship = _profiles()[sparse]
+    shared = [sum(map(operator.mul, map(operator.eq, profile, written), _WEIGHTS)) for profile, _ in kinship]
+    best = max(shared)
+    return [pair for pair, count in zip(kinship, shared, strict=True) if count == best]
 
 
 def _rounded(rounding: str) -> str:

@@ -3,7 +3,7 @@ is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NoReturn
 
 from isa.errors import IsaError
@@ -19,11 +19,11 @@ class OpcodeText:
         problems: what was found wrong so far.
     """
 
-    def __init__(self, opcode: str, start: int, text: str, names: Iterable[str]) -> None:
+    def __init__(self, opcode: str, start: int, text: str, names: Collection[str]) -> None:
         self.opcode, self.start, self.text = opcode, start, text
         parts = opcode.split(".")
-        matching = [name for name in names if parts[: name.count(".") + 1] == name.split(".")]
-        self.name = max(matching, key=len, default="")
+        starts = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+        self.name = next((start for start in starts if start in names), "")
         first = self.name.count(".") + 1
         self.problems: list[IsaError] = []
         self.qualifiers = parts[first:]

@@ -19,6 +19,7 @@ from isa.ptx.slots import read_slots
 from isa.ptx.tcgen05_mma import read_tcgen05_mma
 from isa.targets import Target, parse_target
 
+_NAMES = frozenset(NAMES)
 _LONGEST = 512  # characters of an opcode; the longest known has 117
 
 
@@ -35,7 +36,7 @@ def read_opcode(
         raise IsaError(whole, start, f"an opcode of {len(opcode)} characters", f"at most {_LONGEST}")
     form = _known(opcode)
     if form is None or not _available(form, target, ptx):
-        reader = OpcodeText(opcode, start, whole, NAMES)
+        reader = OpcodeText(opcode, start, whole, _NAMES)
         try:
             form = _read(reader)
             _check_available(reader, form, target, ptx)
@@ -81,7 +82,7 @@ _NEWEST = "99.0"
 def _known(opcode: str) -> Form | None:
     """The form of a correct opcode, from a cache; None for an opcode that is wrong."""
     try:
-        return _read(OpcodeText(opcode, 0, opcode, NAMES))
+        return _read(OpcodeText(opcode, 0, opcode, _NAMES))
     except IsaError:
         return None
 

@@ -10,9 +10,9 @@ from typing import NamedTuple, NoReturn
 
 from isa.errors import IsaError
 
+_SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _TOKENS = re.compile(
-    r"""(?P<space>(?:\s|//[^\n]*|/\*.*?\*/)+)
-      | (?P<float>0[fF][0-9a-fA-F]{8}(?![\w$]) | 0[dD][0-9a-fA-F]{16}(?![\w$])
+    r"""(?P<float>0[fF][0-9a-fA-F]{8}(?![\w$]) | 0[dD][0-9a-fA-F]{16}(?![\w$])
           | (?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+)
       | (?P<number>0[xX][0-9a-fA-F]+U? | 0[bB][01]+U? | [0-9]+U?(?![\w$]))
       | (?P<name>(?:[A-Za-z$%][\w$]*|_[\w$]*)(?:::\w+|\.(?:x|y|z)\b)*)
@@ -38,12 +38,13 @@ class Cursor:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.remarks: list[str] = []
+        self._seen = Token("", "", -1)  # the token that was looked at last
         self.skip()
 
     def skip(self) -> None:
         """Moves past white space and comments."""
-        match = _TOKENS.match(self.text, self.at)
-        if match and match.lastgroup == "space":
+        match = _SPACE.match(self.text, self.at)
+        if match:
             self.at = match.end()
 
     def opcode(self) -> tuple[str, int]:
@@ -60,12 +61,15 @@ class Cursor:
 
     def peek(self) -> Token:
         """The next token, which remains to be read."""
+        if self._seen.place == self.at:
+            return self._seen
         match = _TOKENS.match(self.text, self.at)
         if match is None or match.lastgroup is None:
             if self.at >= len(self.text):
                 return Token("end", "", self.at)
             self.fail(f"unexpected character {self.text[self.at]!r}")
-        return Token(match.lastgroup, match[0], self.at)
+        self._seen = Token(match.lastgroup, match[0], self.at)
+        return self._seen
 
     def next(self) -> Token:
         """Reads the next token."""
@@ -122,14 +126,14 @@ _LEVELS = (
     ("+", "-"),
     ("*", "/", "%"),
 )
+_LEVEL = {mark: level for level, marks in enumerate(_LEVELS) for mark in marks}
 _MAX_DEPTH = 64
 
 
-def _binary(cursor: Cursor, level: int, depth: int) -> int:
-    if level == len(_LEVELS):
-        return _unary(cursor, depth)
-    value = _binary(cursor, level + 1, depth)
-    while cursor.peek().text in _LEVELS[level]:
+def _binary(cursor: Cursor, lowest: int, depth: int) -> int:
+    """Reads operands and the operators of level `lowest` and above between them, equal levels from the left."""
+    value = _unary(cursor, depth)
+    while (level := _LEVEL.get(cursor.peek().text, -1)) >= lowest:
         sign = cursor.next()
         right = _binary(cursor, level + 1, depth)
         value = _wrap(_apply(cursor, sign, value, right))

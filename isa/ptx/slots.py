@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import islice, product
 
 from isa.forms.record import Form
@@ -29,12 +30,12 @@ def read_slots(reader: OpcodeText) -> Form:
     in_rows = {q for row in rows for slot in row.slots for q in slot if q}
     for qualifier in reader.qualifiers:
         if qualifier not in in_rows:
-            reader.note(qualifier, f"'.{qualifier}' is not a qualifier of '{reader.name}'", _near(reader, rows))
+            reader.note(qualifier, f"'.{qualifier}' is not a qualifier of '{reader.name}'", _near(reader))
     reader.settle()
     for qualifier in dict.fromkeys(reader.qualifiers):
         most = max(sum(qualifier in slot for slot in row.slots) for row in rows)
         if qualifier != "sync" and reader.qualifiers.count(qualifier) > most:
-            reader.note(qualifier, f"'.{qualifier}' is written twice", _near(reader, rows))
+            reader.note(qualifier, f"'.{qualifier}' is written twice", _near(reader))
     reader.settle()
     best = min(rows, key=lambda row: _misfit(row, reader.qualifiers))
     for slot in best.slots:
@@ -44,20 +45,20 @@ def read_slots(reader: OpcodeText) -> Form:
     for qualifier in reader.qualifiers:
         if not any(qualifier in slot for slot in best.slots):
             others = [f".{q}" for q in reader.qualifiers if q != qualifier]
-            reader.note(qualifier, f"'.{qualifier}' does not go with {' '.join(others)}", _near(reader, rows))
+            reader.note(qualifier, f"'.{qualifier}' does not go with {' '.join(others)}", _near(reader))
     reader.settle()
     missing = [slot for slot in best.slots if "" not in slot and not set(slot) & set(reader.qualifiers)]
     if missing:
         reader.note(
             None,
             f"'{reader.opcode}' lacks " + ", ".join(" or ".join(f".{q}" for q in slot) for slot in missing),
-            _near(reader, rows),
+            _near(reader),
         )
     reader.settle()
     ordered = [q for i in best.sequence for q in best.slots[i] if q in reader.qualifiers]
     if len(ordered) < 2:
-        reader.fail(None, f"'{reader.opcode}' lacks a qualifier", _near(reader, rows))
-    reader.fail(ordered[-1], f"'.{ordered[-1]}' must stand behind '.{ordered[0]}'", _near(reader, rows))
+        reader.fail(None, f"'{reader.opcode}' lacks a qualifier", _near(reader))
+    reader.fail(ordered[-1], f"'.{ordered[-1]}' must stand behind '.{ordered[0]}'", _near(reader))
 
 
 def _misfit(row: Row, qualifiers: list[str]) -> int:
@@ -88,12 +89,18 @@ def _fitted(row: Row, qualifiers: list[str]) -> tuple[str, ...] | None:
     return None if left or ordered != sorted(ordered) else tuple(choice)
 
 
-def _near(reader: OpcodeText, rows: Sequence[Row]) -> list[str]:
-    """Spellings like the one that was given. A row may have thousands, so only those are looked at that keep the given
-    qualifiers as far as the row has them."""
-    kept = (spelling for row in rows for spelling in islice(_kept(row, reader.qualifiers), _MOST_NEAR))
+def _near(reader: OpcodeText) -> list[str]:
+    """Spellings like the one that was given."""
+    return _nearest(reader.name, reader.opcode, tuple(reader.qualifiers))
+
+
+@lru_cache(maxsize=1024)
+def _nearest(name: str, opcode: str, qualifiers: tuple[str, ...]) -> list[str]:
+    """The spellings of a name that are most like an opcode. A row may have thousands, so only those are looked at that
+    keep the given qualifiers as far as the row has them."""
+    kept = (spelling for row in rows_by_name()[name] for spelling in islice(_kept(row, qualifiers), _MOST_NEAR))
     spellings = list(dict.fromkeys(kept))
-    return get_close_matches(reader.opcode, spellings, 3, 0.3) or spellings[:3]
+    return get_close_matches(opcode, spellings, 3, 0.3) or spellings[:3]
 
 
 def _kept(row: Row, qualifiers: Sequence[str]) -> Iterator[str]:
@@ -102,7 +109,13 @@ def _kept(row: Row, qualifiers: Sequence[str]) -> Iterator[str]:
     choices = []
     for slot in row.slots:
         given = [q for q in dict.fromkeys(qualifiers) if q in slot]
-        like = [option for q in strange for option in get_close_matches(q, [o for o in slot if o], 2, 0.6)]
+        like = [option for q in strange for option in _like(q, slot)]
         choices.append(given or ([*like, ""] if "" in slot else like or list(slot)))
     for choice in product(*choices):
         yield joined(row.name, choice)
+
+
+@lru_cache(maxsize=4096)
+def _like(qualifier: str, slot: tuple[str, ...]) -> list[str]:
+    """The qualifiers of a slot that a strange one may have meant; many rows share a slot."""
+    return get_close_matches(qualifier, [option for option in slot if option], 2, 0.6)

@@ -20,6 +20,7 @@ import ctypes
 import datetime
 import json
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,7 @@ def list_instructions() -> list[str]:
     return names
 
 
+@cache
 def inputs(source: str) -> np.ndarray:
     """The list of inputs of a `list` kernel: uint32, or uint64 patterns of f64. Always the same; ordered, so that
     results compress well."""

@@ -1,5 +1,5 @@
-"""The arithmetic once more, one output at a time in Python fractions: slow, independent of numpy and of the simulator's
-tables.
+"""The arithmetic once more, one output at a time in exact Python numbers: slow, independent of numpy and of the
+simulator's tables.
 
 Follows the rules as stated in `simulator.arithmetic.rows`, `fused`, `chain` and `exact`; shares no code with them but
 the numbers of the rules.
@@ -14,11 +14,15 @@ from typing import NamedTuple
 
 from isa.types import F64, SCALE_TYPES, ElementType
 from simulator.arithmetic import SumRule
+from tests.support.dyadic import Dyadic
 
-Number = tuple[str, int, Fraction, int]
+Number = tuple[str, int, Dyadic, int]
 """("nan" | "inf" | "number", sign, magnitude, exponent of the leading place)"""
 Term = tuple[Number, ...]
 """The factors of a product: an element of A, one of B, and the block scales of both, if there are any."""
+
+
+_ZERO = Dyadic(0)
 
 
 class Types(NamedTuple):
@@ -47,32 +51,35 @@ def read(pattern: int, element: ElementType) -> Number:
     sign = pattern >> (element.fraction + element.exponent) & 1 if element.signed else 0
     if element.nan and field == (1 << element.exponent) - 1:
         if element.infinity and not element.finite_top and element not in SCALE_TYPES.values():
-            return ("nan" if fraction else "inf"), sign, Fraction(0), 0
+            return ("nan" if fraction else "inf"), sign, _ZERO, 0
         if fraction == (1 << element.fraction) - 1:
-            return "nan", sign, Fraction(0), 0
+            return "nan", sign, _ZERO, 0
     if not element.fraction:  # ue8m0: powers of two alone
-        return "number", sign, Fraction(2) ** (field - element.bias), field - element.bias
+        return "number", sign, Dyadic(1, field - element.bias), field - element.bias
     exponent = max(field, 1) - element.bias
     significand = fraction + ((1 << element.fraction) if field else 0)
-    return "number", sign, significand * Fraction(2) ** (exponent - element.fraction), exponent
+    return "number", sign, Dyadic(significand, exponent - element.fraction), exponent
 
 
-def leading_place(x: Fraction) -> int:
-    """floor(log2 x) of a positive fraction."""
-    guess = x.numerator.bit_length() - x.denominator.bit_length()
-    return guess if Fraction(2) ** guess <= x else guess - 1
+def _leading_place(numerator: int, denominator: int) -> int:
+    """floor(log2) of a positive number."""
+    guess = numerator.bit_length() - denominator.bit_length()
+    return guess if denominator << max(guess, 0) <= numerator << max(-guess, 0) else guess - 1
 
 
-def write(x: Fraction, element: ElementType, nearest: bool, kept: int | None = None) -> int:
+def write(x: Fraction | Dyadic, element: ElementType, nearest: bool, kept: int | None = None) -> int:
     """Round once (to nearest even, or toward zero) and return the pattern's magnitude bits; the sign is the caller's
     business."""
     kept = element.fraction if kept is None else kept
-    magnitude = abs(x)
-    if magnitude == 0:
+    numerator, denominator = abs(x.numerator), x.denominator
+    if not numerator:
         return 0
-    exponent = max(leading_place(magnitude), 1 - element.bias)
-    scaled = magnitude / Fraction(2) ** (exponent - kept)
-    digits = round(scaled) if nearest else int(scaled)  # Python rounds ties of fractions to even
+    exponent = max(_leading_place(numerator, denominator), 1 - element.bias)
+    lift = exponent - kept
+    unit = denominator << max(lift, 0)
+    digits, rest = divmod(numerator << max(-lift, 0), unit)
+    if nearest and (2 * rest > unit or (2 * rest == unit and digits % 2)):
+        digits += 1
     pattern = ((exponent + element.bias - 1) << element.fraction) + (digits << (element.fraction - kept))
     return min(pattern, infinity(element))
 
@@ -88,7 +95,7 @@ def special(terms: Sequence[Term], c: Number, result: ElementType) -> int | None
         if any(kind == "nan" for kind, *_ in term):
             return result.mask >> 1
         if any(kind == "inf" for kind, *_ in term):
-            if any(kind == "number" and magnitude == 0 for kind, _, magnitude, _ in term):
+            if any(kind == "number" and not magnitude for kind, _, magnitude, _ in term):
                 return result.mask >> 1
             infinite.add(sum(sign for _, sign, _, _ in term) % 2)
     if c[0] == "nan":
@@ -102,20 +109,22 @@ def special(terms: Sequence[Term], c: Number, result: ElementType) -> int | None
     return None
 
 
-def value(term: Term) -> Fraction:
+def value(term: Term) -> Dyadic:
     """A product of numbers, exact and signed."""
-    return (-1) ** sum(sign for _, sign, _, _ in term) * prod(
-        (magnitude for _, _, magnitude, _ in term), start=Fraction(1)
-    )
+    negative = sum(sign for _, sign, _, _ in term) % 2
+    digits = prod(magnitude.digits for _, _, magnitude, _ in term)
+    return Dyadic(-digits if negative else digits, sum(magnitude.place for _, _, magnitude, _ in term))
 
 
-def aligned(summands: Sequence[tuple[Fraction, int]], rule: SumRule, result: ElementType) -> int:
+def aligned(summands: Sequence[tuple[Dyadic, int]], rule: SumRule, result: ElementType) -> int:
     """Summands (number, exponent), all finite, those that are left out not among them: truncated each, added,
     rounded."""
     top = max([exponent for _, exponent in summands] + [rule.floor(result)])
-    unit = Fraction(2) ** (top - rule.fraction)
-    total = sum((-1 if number < 0 else 1) * int(abs(number) / unit) for number, _ in summands) * unit
-    pattern = write(total, result, nearest=result.bits == 16, kept=rule.kept if result.bits == 32 else None)
+    unit = top - rule.fraction
+    total = sum((-1 if number.digits < 0 else 1) * number.whole(unit) for number, _ in summands)
+    pattern = write(
+        Dyadic(total, unit), result, nearest=result.bits == 16, kept=rule.kept if result.bits == 32 else None
+    )
     return pattern | (1 << (result.bits - 1) if total < 0 and pattern else 0)
 
 
@@ -169,13 +178,13 @@ def grouped(pairs: Sequence[Term], scale: Sequence[Term], c: Number, rule: SumRu
     for i in range(0, len(pairs), rule.group):
         products = [value(pair) for pair in pairs[i : i + rule.group]]
         if any(products) and value(scale[i]):
-            summands.append((sum(products, Fraction(0)) * value(scale[i]), sum(exponent for *_, exponent in scale[i])))
+            summands.append((sum(products, _ZERO) * value(scale[i]), sum(exponent for *_, exponent in scale[i])))
     return aligned(summands, rule, result)
 
 
 def add(x: int, y: int, result: ElementType) -> int:
     """IEEE addition to nearest even of two patterns, with the canonical NaN; a zero sum is +0."""
-    one = ("number", 0, Fraction(1), 0)
+    one = ("number", 0, Dyadic(1), 0)
     return exact_numbers([(read(x, result), one)], read(y, result), result)
 
 
@@ -192,12 +201,12 @@ def exact_numbers(terms: Sequence[Term], c: Number, result: ElementType) -> int:
     if decided is not None:
         return decided
     total = sum((value(term) for term in terms), value((c,)))
-    return write(total, result, nearest=True) | (1 << (result.bits - 1) if total < 0 else 0)
+    return write(total, result, nearest=True) | (1 << (result.bits - 1) if total.digits < 0 else 0)
 
 
 def _as_f16(x: Number) -> Number:
     """The exponent that the number has as f16."""
-    return (x[0], x[1], x[2], max(leading_place(x[2]), -14)) if x[2] else x
+    return (x[0], x[1], x[2], max(_leading_place(x[2].numerator, x[2].denominator), -14)) if x[2] else x
 
 
 # Multiply-adds as IEEE 754-2019 has them
@@ -211,18 +220,18 @@ def multiply_add(x: Number, y: Number, z: Number, element: ElementType, rounding
     if decided is not None:
         return decided if decided & (sign_bit - 1) == infinity(element) else None
     total = value((x, y)) + value((z,))
-    if total == 0:
+    if not total:
         negative = (
             rounding == "rm" if (x[1] ^ y[1]) != z[1] or value((z,)) else z[1] == 1
         )  # 6.3: signs that differ, and sums that cancel
         return sign_bit if negative else 0
     pattern = write(total, element, nearest=rounding == "rn")
-    if rounding in (("rp",) if total > 0 else ("rm",)):
+    if rounding in (("rp",) if total.digits > 0 else ("rm",)):
         below = read(pattern, element)  # infinity where the magnitude was cut: it is too large for any number
-        pattern += below[0] == "number" and below[2] < abs(total)
+        pattern += below[0] == "number" and (below[2] - abs(total)).digits < 0
     elif rounding != "rn" and pattern == infinity(element):
         pattern -= 1  # the largest number
-    return pattern | (sign_bit if total < 0 else 0)
+    return pattern | (sign_bit if total.digits < 0 else 0)
 
 
 def chain(pairs: Sequence[Term], c: Number, result: ElementType) -> int:
@@ -233,7 +242,7 @@ def chain(pairs: Sequence[Term], c: Number, result: ElementType) -> int:
 
     def fma(x: Number, y: Number, z: Number) -> Number:
         found = multiply_add(x, y, z, f32)
-        return ("nan", 0, Fraction(0), 0) if found is None else read(found, f32)
+        return ("nan", 0, _ZERO, 0) if found is None else read(found, f32)
 
     if result.bits == 32:
         total = read(0, f32)

@@ -33,8 +33,8 @@ _MOST_NAMED = 20
 
 def examples(count: int, default: int = 0) -> int:
     """How many examples Hypothesis tries: all of them with the exhaustive tests (tests/conftest.py), else `default`, or
-    a quarter."""
-    return count if os.environ.get(EXHAUSTIVE) else default or max(10, count // 4)
+    a tenth, and at least ten."""
+    return count if os.environ.get(EXHAUSTIVE) else default or min(count, max(10, count // 10))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 from simulator.arithmetic import evidence
 from simulator.errors import ConfigError
 from simulator.timing.config import config_names, load_config
-from tests.support.cases import over
+from tests.support.cases import case_of, over
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -45,8 +45,20 @@ def _sessions() -> list[tuple[str, str]]:
     return found
 
 
-@over(("page", "session"), _sessions(), ids=lambda value: value.splitlines()[0][:60])
-def test_console_examples(tcsim: Tcsim, page: str, session: str) -> None:
+LONG = ("$ tcsim sweep ",)  # many runs, as the Python example of the page
+
+
+@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+def test_console_examples(tcsim: Tcsim, long: bool) -> None:
+    sessions = [each for each in _sessions() if each[1].startswith(LONG) == long]
+    assert sessions
+    for page, session in sessions:
+        with case_of(page, session.splitlines()[0]):
+            check_session(tcsim, page, session)
+
+
+def check_session(tcsim: Tcsim, page: str, session: str) -> None:
+    """The command ends well and prints the lines that are shown, in their order."""
     command, *shown = session.rstrip().splitlines()
     code, out, err = tcsim(*shlex.split(command.removeprefix("$ tcsim ")))
     printed = (out + err).splitlines()

@@ -37,18 +37,20 @@ def sections() -> dict[str, list[tuple[str, str]]]:
 def checkout(tmp_path: Path) -> Path:
     """A copy that a diff may change."""
     for name in COPIED:
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.ipynb"))
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.ipynb"))
     for name in LINKED:
         (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
 
 
 def run(folder: Path, *command: str, text: str | None = None) -> str:
-    """The output of a command in the copy, whose packages are those that are imported; AssertionError if it fails."""
+    """The output of a command in the copy, whose packages are those that are imported; AssertionError if it fails. What
+    a command has compiled, the next need not."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "GIT_CEILING_DIRECTORIES": str(folder.parent)},
+        env={**environment, "PYTHONPATH": str(folder), "GIT_CEILING_DIRECTORIES": str(folder.parent)},
         input=text,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from isa import IsaError
-from simulator.simulation.run import run
+from simulator.simulation.session import Session
 from simulator.studies.gemm.layout import Layout
 from simulator.studies.gemm.tile import REGISTERS, Tile, instruction
 from simulator.studies.gemm.trace import KernelWriter, kernel_trace
@@ -145,7 +145,9 @@ def costs(tile: Tile, config: str | Config = "h100_sxm", k: int = K) -> list[Cos
     plain = kernel_trace(tile, k, target=target).count(";")
     for name, writer in DETECTORS.items():
         text = kernel_trace(tile, k, target=target, writer=writer)
-        cycles = run(text, config, arithmetic="none").cycles
+        session = Session(text, config, arithmetic="none")
+        session.check()
+        cycles = session.time().cycles
         base = results[0].cycles if results else cycles
         results.append(Cost(name, cycles, text.count(";") - plain, cycles / base - 1))
     return results

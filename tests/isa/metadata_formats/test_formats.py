@@ -17,6 +17,7 @@ from isa.fragments.metadata import metadata_operand
 from isa.metadata_formats import EMPTY, convert, format_names, metadata_format, metadata_type
 from isa.metadata_formats.formats import TYPES
 from isa.tensor_memory.metadata import tmem_metadata
+from tests.support.cases import examples
 from tests.support.paths import ROOT
 
 EVERY = [(name, type) for type in TYPES for name in format_names(type)]
@@ -61,7 +62,7 @@ def test_formulas_say_what_the_mapping_does(name: str, type: str) -> None:
     assert set(layout.formulas()) <= set(lines)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_round_trips_between_every_pair(data: st.DataObject) -> None:
     type = data.draw(st.sampled_from(TYPES))
@@ -74,7 +75,7 @@ def test_round_trips_between_every_pair(data: st.DataObject) -> None:
     assert (convert(there, target, "codes", type=type, rows=rows, chunks=chunks) == codes).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.data())
 def test_padding_holds_the_empty_code(data: st.DataObject) -> None:
     name, type = data.draw(st.sampled_from([(n, t) for n, t in EVERY if metadata_format(n, t).padded]))

@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -39,7 +40,7 @@ LDMATRIX = "ldmatrix.sync.aligned.m8n8.x2.shared.b16"
 # Legal text
 
 
-@over("opcode", FORMS)
+@over("opcode", FORMS, distinct=lambda opcode: (FORMS[opcode].name, FORMS[opcode].roles))
 def test_round_trip(opcode: str) -> None:
     """`str` gives back the canonical text, and that decodes to the same instruction; reads and writes are those of the
     text."""
@@ -233,7 +234,7 @@ def test_generated_texts(opcode: str, generator: random.Random) -> None:
     assert isa.decode(f"{head}\n{spread}", ptx="9.1") == isa.decode(text, ptx="9.1")
 
 
-@over("form", FORMS.values(), ids=FORMS)
+@over("form", FORMS.values(), ids=FORMS, distinct=lambda form: (form.name, form.since_target))
 def test_targets(form: Form) -> None:
     """Each form is refused below its first target, with that target in the message, and taken from there on."""
     everywhere = tuple(role for role in form.roles if role.name not in dict(form.narrowed))
@@ -562,21 +563,20 @@ def test_wrong_text(target: str | None, marked: str, words: tuple[str, ...]) -> 
     assert f"column {error.position + 1}" in str(error)
 
 
-@pytest.mark.parametrize("position", [0, 1, 2, 3])
-def test_every_register_count(position: int) -> None:
-    """For every form, one register too many or too few in any vector is refused where the vector begins."""
-    for form in isa.mma_forms().values():
-        for change in (-1, 1):
-            operands = operand_texts(form, lambda n: 0)
-            names = operands[position].strip("{}").split(", ")
-            names = names[:-1] if change < 0 else [*names, *names[-1:] * (1 + form.roles[position].spare)]
-            if not names:
-                continue
-            operands[position] = "{" + ", ".join(names) + "}"
-            text = f"{form.opcode} {', '.join(operands)};"
-            with pytest.raises(isa.IsaError, match=f"operand {'dabc'[position]} has {len(names)} register") as caught:
-                isa.decode(text, ptx=form.since_ptx)
-            assert caught.value.position == len(form.opcode) + 1 + sum(len(o) + 2 for o in operands[:position])
+@over("form", isa.mma_forms().values(), ids=lambda form: form.opcode, distinct=lambda form: form.roles)
+def test_every_register_count(form: isa.MmaForm) -> None:
+    """One register too many or too few in any vector is refused where the vector begins."""
+    for position, change in product(range(4), (-1, 1)):
+        operands = operand_texts(form, lambda n: 0)
+        names = operands[position].strip("{}").split(", ")
+        names = names[:-1] if change < 0 else [*names, *names[-1:] * (1 + form.roles[position].spare)]
+        if not names:
+            continue
+        operands[position] = "{" + ", ".join(names) + "}"
+        text = f"{form.opcode} {', '.join(operands)};"
+        with pytest.raises(isa.IsaError, match=f"operand {'dabc'[position]} has {len(names)} register") as caught:
+            isa.decode(text, ptx=form.since_ptx)
+        assert caught.value.position == len(form.opcode) + 1 + sum(len(o) + 2 for o in operands[:position])
 
 
 def test_long_text() -> None:

@@ -14,6 +14,7 @@ from isa.patterns import PATTERNS, Sparsity, parse_pattern
 from isa.sparsity.forms import pattern_form
 from isa.sparsity.storage import compress, expand, mask, rows_of
 from isa.types import element_type
+from tests.support.cases import examples
 
 F16 = element_type("f16")
 NAMES = (
@@ -44,7 +45,7 @@ def test_rows_of_mma_sp_are_what_ptx_lists() -> None:
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 9), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.5]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_compress_and_expand_are_inverse(name: str, rows: int, seed: int, zeros: float) -> None:
     """Of pruned matrices, whatever zeros they have; a pruned matrix is pruned already."""
     generator = np.random.default_rng(seed)

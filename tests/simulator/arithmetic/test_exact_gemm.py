@@ -23,6 +23,7 @@ from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.arithmetic.exact_gemm.rounding import RESULTS, nearest, sum_exactly
 from tests.golden import reference
 from tests.support.cases import examples, over
+from tests.support.dyadic import Dyadic
 
 Array = NDArray[Any]
 TYPES = ("f16", "bf16", "tf32", "f32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
@@ -62,13 +63,13 @@ def exactly(a: list[float], b: list[float], c: float, result: str) -> int:
         return canonical_nan(target)
     if math.isinf(decided):
         return infinity(target) | (sign if decided < 0 else 0)
-    return rounded(sum((Fraction(x) * Fraction(y) for x, y in zip(a, b, strict=True)), Fraction(c)), result)
+    return rounded(sum((Dyadic.of(x) * Dyadic.of(y) for x, y in zip(a, b, strict=True)), Dyadic.of(c)), result)
 
 
-def rounded(total: Fraction, result: str) -> int:
+def rounded(total: Fraction | Dyadic, result: str) -> int:
     """The pattern of a number, rounded once."""
     target = TARGETS[result]
-    return reference.write(total, target, nearest=True) | (total < 0) << (target.bits - 1)
+    return reference.write(total, target, nearest=True) | (total.numerator < 0) << (target.bits - 1)
 
 
 def expected(a: Array, b: Array, c: Array | None, result: str) -> Array:

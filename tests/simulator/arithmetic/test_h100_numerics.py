@@ -23,7 +23,7 @@ from tests.hardware.numerics import BLOCKS_KEPT, CASES, contents, digest, kept_c
 from tests.hardware.numerics_forms import BITS, BLOCKS, FORMS, Form
 from tests.hardware.numerics_inputs import floats, probes, random_cases
 from tests.hardware.numerics_layout import Registers, elements
-from tests.support.cases import alike, over
+from tests.support.cases import over
 from tests.support.paths import ROOT, TESTS
 
 GOLDEN = TESTS / "golden" / "h100_numerics.npz"
@@ -53,7 +53,7 @@ def first_difference(form: Form, name: str, expected: Registers, found: Register
     return f"{form.opcode}, {name}: {which}, word {word} of lane {lane}: {values}; {len(wrong)} words differ"
 
 
-@over("opcode", OPCODES)
+@over("opcode", OPCODES, distinct=lambda opcode: FORMS[opcode].group)
 def test_models_give_every_recorded_bit(opcode: str) -> None:
     form = FORMS[opcode]
     for name, given, found in recording(opcode):
@@ -77,7 +77,7 @@ def test_every_form_is_recorded() -> None:
         assert ("probes" in names) == (form.d != "s32")
 
 
-@over("opcode", OPCODES)
+@over("opcode", OPCODES, distinct=lambda opcode: FORMS[opcode].group)
 def test_contents_are_those_made_here(opcode: str) -> None:
     form = FORMS[opcode]
     made = random_cases(form, max(kept_cases(form, "random")) + 1)
@@ -87,10 +87,15 @@ def test_contents_are_those_made_here(opcode: str) -> None:
 # The facts, as sentences
 
 
+@cache
+def names_of_probes(opcode: str) -> list[str]:
+    return [name for name, _ in probes(FORMS[opcode])]
+
+
 def one(opcode: str, name: str) -> int:
     """The result of a probe, the same in every lane and register."""
     form = FORMS[opcode]
-    case = [name for name, _ in probes(form)].index(name) // (4 if form.wgmma else 1)
+    case = names_of_probes(opcode).index(name) // (4 if form.wgmma else 1)
     words = RECORDED[f"{opcode}|probes|out"][case]
     values = elements(words, form.d)
     assert (values == values.flat[0]).all()
@@ -227,7 +232,8 @@ def test_model_of_blocks_differs_from_the_ordinary_one_where_it_should() -> None
         assert np.array_equal(usual, reference.expected(form, given, block)) == (block[0] % 4 == 0)
 
 
-@over("assembler", ["12.4.131", "12.6.85"], distinct=alike)
+@pytest.mark.exhaustive
+@over("assembler", ["12.4.131", "12.6.85"])
 def test_older_assemblers_add_the_two_steps_of_8_bit_floats_apart(
     assembler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from simulator.execute.mma import execute_mma, undefined_cases
 from tests.golden import reference
 from tests.simulator.arithmetic.test_exact import KINDS, cases
 from tests.support.cases import examples, over
+from tests.support.dyadic import Dyadic
 
 F16, F32, BF16, TF32 = (ELEMENT_TYPES[name] for name in ("f16", "f32", "bf16", "tf32"))
 ORDERED = "mma.sp::ordered_metadata.sync.aligned."
@@ -95,7 +96,7 @@ def test_rounding_against_fractions(element: ElementType, nearest: bool, kept: i
     values = np.concatenate([values, ties, -ties])
     found = encode(values, element, nearest=nearest, fraction=kept)
     for value, pattern in zip(values.tolist(), found.tolist(), strict=True):
-        magnitude = reference.write(reference.Fraction(value), element, nearest, kept)  # type: ignore[attr-defined]
+        magnitude = reference.write(Dyadic.of(value), element, nearest, kept)
         assert pattern == magnitude | (1 << (element.bits - 1) if value < 0 and magnitude else 0), value
 
 

@@ -486,7 +486,8 @@ def test_the_table_of_rules_is_in_the_docs() -> None:
     assert markdown() in (FOLDER.parent.parent / "docs" / "check.md").read_text()
 
 
-def test_no_wait_of_the_digits_layer_is_idle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [slice(0, None, 3), pytest.param(slice(None), marks=pytest.mark.exhaustive)])
+def test_no_wait_of_the_digits_layer_is_idle(tmp_path: Path, part: slice) -> None:
     """The shipped tcgen05 trace is clean, and without any one of its waits, commits and barriers it is not."""
     folder = FOLDER.parent.parent / "traces" / "digits"
     lines = (folder / "f16_tcgen05.trace").read_text().splitlines()
@@ -498,6 +499,6 @@ def test_no_wait_of_the_digits_layer_is_idle(tmp_path: Path) -> None:
         if re.match(r" *(@%p\d )?(tcgen05\.(wait::|commit)|mbarrier\.try_wait|bar\.sync)", line)
     ]
     assert len(needed_lines) > 8
-    for at in needed_lines:
+    for at in needed_lines[part]:
         (tmp_path / "x.trace").write_text("\n".join([*lines[:at], "", *lines[at + 1 :]]))
         assert check(tmp_path / "x.trace").findings, f"line {at + 1}: {lines[at]}"

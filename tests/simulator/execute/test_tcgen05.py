@@ -335,10 +335,15 @@ def name_of(combination: tuple[str, int, bool, bool, int]) -> str:
     return f"{kind}-cta{group}" + "-sp" * sparse + "-ws" * ws + f"-m{m}"
 
 
-@over("combination", COMBINATIONS, ids=name_of)
-def test_spread(combination: tuple[str, int, bool, bool, int]) -> None:
+@over(
+    ("combination", "number"),
+    itertools.product(COMBINATIONS, range(2)),
+    ids=lambda value: name_of(value) if isinstance(value, tuple) else value,
+    distinct=lambda combination, number: combination,
+)
+def test_spread(combination: tuple[str, int, bool, bool, int], number: int) -> None:
     """Two cases of every combination."""
-    for case in itertools.islice(spread(combination), 2):
+    for case in itertools.islice(spread(combination), number, number + 1):
         run_both(case)
 
 
@@ -481,7 +486,7 @@ def diagonal(instruction: Instruction, cases: np.ndarray, sparse: bool) -> tuple
     return case, given
 
 
-@over("sparse", [False, True], ids=["dense", "sparse"])
+@over("sparse", [False, True], ids=["dense", "sparse"], distinct=alike)
 @over("instruction", RECORDED, ids=str)
 def test_every_recorded_sum_of_mmasim(instruction: Instruction, sparse: bool) -> None:
     """Dense sums as they are; of sparse ones the stored elements are a dense sum (that a chip adds so is inferred)."""
@@ -1256,7 +1261,7 @@ MASKS = [
 
 
 @over("mask", MASKS, ids=hex)
-@over("m", [32, 64, 128])
+@over("m", [32, 64, 128], distinct=alike)
 def test_zero_column_masks_and_shifts(m: int, mask: int) -> None:
     shift = {0: 0, 5: 8, 8: 8, 13: 16, 16: 16}[mask >> 56]
     for case in (

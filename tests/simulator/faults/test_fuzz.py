@@ -14,7 +14,7 @@ from simulator.faults.table import read_blocks, read_head
 from simulator.studies.faults import report
 from simulator.studies.faults.summary import summarise
 from simulator.views.faults.replay import fault_of, replay, text
-from tests.support.cases import alike, over
+from tests.support.cases import alike, examples, over
 
 Tcsim = Callable[..., tuple[int, str, str]]
 SUBJECTS = {
@@ -62,7 +62,7 @@ def test_nothing_but_clear_errors_comes_out(kind: str, seed: int, tmp_path: Path
     assert tcsim("faults", "list", campaign, "--output", listed) == (0, "", "")
     assert tcsim("faults", "run", listed, "--output", results)[0] == 0
     refused = 0
-    for _ in range(150 if kind == "mma" else 12):
+    for _ in range(examples(150, 50) if kind == "mma" else 12):
         source = rng.choice((campaign, listed, results))
         broken.write_bytes(damaged(source.read_bytes(), rng))
         try:

@@ -694,6 +694,7 @@ def test_campaigns_on_traces(tmp_path: Path, tcsim: Tcsim) -> None:
     assert "outcome: " in text
 
 
+@pytest.mark.exhaustive
 def test_campaigns_on_tcgen05(tmp_path: Path, tcsim: Tcsim) -> None:
     listed, results = tmp_path / "list.csv", tmp_path / "r.csv"
     assert tcsim("faults", "list", "alignment", "--output", listed)[0] == 0
@@ -739,15 +740,16 @@ def test_the_table_of_forms(tcsim: Tcsim) -> None:
     assert tcsim("faults", "forms", "--target", "sm_75")[0] == 2
 
 
-def test_the_table_of_every_form_in_the_docs() -> None:
-    """A row for each sparse form; every twelfth is made again."""
+@pytest.mark.parametrize("step", [36, pytest.param(12, marks=pytest.mark.exhaustive)])
+def test_the_table_of_every_form_in_the_docs(step: int) -> None:
+    """A row for each sparse form; every twelfth is made again, by default every 36th."""
     from simulator.studies.faults.forms import as_markdown, one_form
 
     rows = re.findall(r"^\| `(mma\.sp\S+)` \| (\S+) \|.*$", (ROOT / "docs" / "faults.md").read_text(), re.MULTILINE)
     sparse = [form for form in isa.mma_forms().values() if form.sparse]
     assert [opcode for opcode, _ in rows] == [form.opcode for form in sparse]
     made = [
-        one_form(form, target, 2, 0, "hardware") for form, (_, target) in list(zip(sparse, rows, strict=True))[::12]
+        one_form(form, target, 2, 0, "hardware") for form, (_, target) in list(zip(sparse, rows, strict=True))[::step]
     ]
     text = (ROOT / "docs" / "faults.md").read_text()
     assert all(line in text for line in as_markdown(made).splitlines())

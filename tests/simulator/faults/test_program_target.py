@@ -388,7 +388,9 @@ def random_faults(subject: ProgramTarget, count: int, seed: int = 0) -> Faults:
     return faults(*rows)
 
 
-@pytest.mark.parametrize("name", ["small", "digits/f16", pytest.param("digits/s8", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "name", ["small", *(pytest.param(f"digits/{name}", marks=pytest.mark.exhaustive) for name in ("f16", "s8"))]
+)
 def test_a_batch_gives_what_runs_alone_give(subject: ProgramTarget, name: str) -> None:
     path = subject.path if name == "small" else name
     together, alone = ProgramTarget(path), ProgramTarget(path, together=False)
@@ -401,7 +403,7 @@ def test_a_batch_gives_what_runs_alone_give(subject: ProgramTarget, name: str) -
     assert left.tolist() == backwards.tolist()
 
 
-@pytest.mark.parametrize("name", ["small", "digits/f16_tcgen05"])
+@pytest.mark.parametrize("name", ["small", pytest.param("digits/f16_tcgen05", marks=pytest.mark.exhaustive)])
 def test_what_is_said_to_be_unread_changes_nothing(subject: ProgramTarget, name: str) -> None:
     chosen = subject if name == "small" else ProgramTarget(name)
     rows = random_faults(chosen, 150 if name == "small" else 50, seed=1)

@@ -469,7 +469,7 @@ def test_ptxas_takes_the_instructions(name: str, warp: str, tmp_path: Path) -> N
     assert result.returncode == 0, result.stderr
 
 
-@EVERY
+@over("name", TMEM_PLANS, distinct=alike)
 def test_time_changes_no_value(name: str) -> None:
     """A run without a config has no time; one with it says that the rate of the sparse form is assumed."""
     report = simulator.run(f"digits/{name}", None, compare=0)
@@ -494,7 +494,7 @@ def test_check_finds_nothing(name: str, ptx: str, capsys: pytest.CaptureFixture[
     "what",
     ["mbarrier.try_wait", "tcgen05.wait::st", "tcgen05.wait::ld", "tcgen05.dealloc", "tcgen05.commit", "bar.sync"],
 )
-@over("name", ["f16_tcgen05", "mxf4nvf4_tcgen05"])
+@over("name", ["f16_tcgen05", "mxf4nvf4_tcgen05"], distinct=alike)
 def test_check_finds_what_is_left_out(name: str, what: str, tmp_path: Path) -> None:
     lines = (DIGITS / f"{name}.trace").read_text().splitlines()
     (tmp_path / "less.trace").write_text("\n".join(line for line in lines if not re.match(rf" *(@%p0 )?{what}", line)))

@@ -22,7 +22,7 @@ from simulator.simulation.session import Session
 from simulator.state import SharedMemory
 from simulator.timing.model import Periodic
 from tests.simulator.simulation.test_tcgen05_trace import ALLOC, FREE, HEAD, LEADER
-from tests.support.cases import PROGRAMS, examples, exhaustive
+from tests.support.cases import PROGRAMS, examples, exhaustive, over
 from tests.support.random_programs import RandomProgram
 
 MATRIX = (
@@ -92,7 +92,7 @@ def _trace(body: str, *, warps: int = 2, shared: int = 4096, outside: int = 0, t
     )
 
 
-@pytest.mark.parametrize("part", range(6))
+@over("part", range(6), distinct=lambda part: part % 2)
 def test_random_programs(part: int) -> None:
     """Programs of random loops, guards, barriers and strides give the same, whatever is left out."""
     skipped = 0
@@ -356,7 +356,7 @@ def test_affine_rules(text: str) -> None:
     instruction = isa.decode(text)
     random, form, foretold = np.random.default_rng(len(text)), instruction.form, 0
     operation = Session(_trace(text, warps=1))
-    for _ in range(examples(150)):
+    for _ in range(examples(150, 40)):
         foresight, terms = Foresight(), {}
         for role in form.roles:
             if role.output:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from simulator.studies.gemm.layout import layout
 from simulator.studies.gemm.tile import instructions
 from simulator.studies.validation import gemm
 from simulator.timing.config import config_names, load_config
-from tests.support.cases import examples
+from tests.support.cases import examples, over
 from tests.support.paths import ROOT
 from tests.support.scattered import scattered
 
@@ -97,12 +98,18 @@ def _check(tile: Tile, tiles: int, folder: Path) -> None:
     assert not report.undefined
 
 
-@pytest.mark.parametrize(("kind", "accumulator", "sparse"), KINDS)
+def like(kind: str, accumulator: str, sparse: bool) -> tuple[object, ...]:
+    """Types whose instructions have the same fragments differ in the opcode alone."""
+    form = instructions()[kind, sparse][accumulator]
+    return form.shape, accumulator, sparse
+
+
+@over(("kind", "accumulator", "sparse"), KINDS, distinct=like)
 def test_products_of_every_type(tmp_path: Path, kind: str, accumulator: str, sparse: bool) -> None:
     _check(parse_tile("64x64", kind, stages=2, sparse=sparse, accumulator=accumulator), 2, tmp_path)
 
 
-@settings(deadline=None, max_examples=examples(4))
+@settings(deadline=None, max_examples=examples(4, 2))
 @given(
     st.sampled_from(KINDS),
     st.sampled_from(("64x64", "128x64", "64x128", "128x128")),
@@ -187,7 +194,7 @@ def test_estimates_that_cannot_be_made() -> None:
         estimate(parse_tile("64x64", "b1", sparse=False), 64, 64, 64)
 
 
-@pytest.mark.parametrize("config", config_names())
+@over("config", config_names(), distinct=lambda config: re.findall("^[a-z]+", config)[0])
 def test_every_config_answers(config: str) -> None:
     blackwell = load_config(config).tcgen05 is not None
     tile = tile_for("128x32" if blackwell else "64x64", "f16", sparse=True, stages=3, config=config)

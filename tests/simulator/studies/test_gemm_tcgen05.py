@@ -82,6 +82,7 @@ def test_products(tmp_path: Path, name: str, kind: str, sparse: bool) -> None:
     check(pair, 3 * pair.bk, 1, tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_large_products_on_a_b200_and_b300_come_near_what_libraries_reach() -> None:
     """cuBLASLt on a B300: 2,119 TFLOPS of bf16 at 8192 (Antoniomv7/gb300-microbench @1f27767); the tensor cores' rate
     bounds it."""

@@ -19,6 +19,7 @@ from simulator.studies.sparselt.moves import convert
 from simulator.studies.sparselt.summary import summarise
 from simulator.studies.sparselt.tile import best_4x4, patterns_4x4
 from tests.golden.compare_sparselt import SAMPLE, Checked, checks, main
+from tests.support.cases import examples
 
 DEPTH = {"f16": 16, "bf16": 16, "f32": 32, "s8": 8, "e4m3": 8, "e5m2": 8, "e2m1": 4}
 MEASURED = ("f16", "bf16", "f32", "s8", "e4m3", "e5m2")
@@ -107,7 +108,7 @@ def test_special_values() -> None:
 # Directions and structure
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(TYPES), st.sampled_from(("tile", "strip")), st.sampled_from(("row", "col")),
     st.sampled_from("nt"), st.sampled_from("ab"), st.integers(0, 999), st.booleans(),
@@ -149,7 +150,7 @@ def test_pairs_of_e2m1() -> None:
 # Compression and PyTorch
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(MEASURED), st.sampled_from(("row", "col")), st.sampled_from("nt"), st.sampled_from("ab"),
     st.integers(1, 4), st.integers(1, 4), st.integers(0, 999),
@@ -192,7 +193,7 @@ FORMS = (
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(FORMS), st.sampled_from(FORMS), st.sampled_from(("f16", "bf16")), st.integers(0, 99))
 def test_any_form_to_any_other(source: str, target: str, type: str, seed: int) -> None:
     dense = sparselt.prune(random_patterns(type, (128, 128), seed), type, "tile")

@@ -189,6 +189,7 @@ def test_data_sheets() -> None:
             assert all(name == "rtx5090" and ".s32.s8" in label for label in far), far  # 17 cycles, not 16
 
 
+@pytest.mark.exhaustive
 def test_tcgen05() -> None:
     found = {result.group.name: result.all for result in validate("b200") if result.group.name != "datasheet"}
     assert {name: s.rows for name, s in found.items()} == {

@@ -134,7 +134,12 @@ def test_every_stream(folder: Path, warps: int) -> None:
             check_stream(folder, form, chains, warps, FREE_LOOPS)
 
 
-@over("form", FORMS, ids=lambda form: form.opcode)
+@over(
+    "form",
+    FORMS,
+    ids=lambda form: form.opcode,
+    distinct=lambda form: (class_of(form).name, form.roles),
+)
 def test_every_form(folder: Path, form: isa.MmaForm) -> None:
     check_stream(folder, form, 2, 8, FREE_LOOPS)
 

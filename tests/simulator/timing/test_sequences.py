@@ -16,7 +16,7 @@ from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOpera
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.timing.sequences import expand
-from tests.support.cases import alike, over
+from tests.support.cases import alike, examples, over
 
 H100 = load_config("h100_sxm")
 RULES = H100.sequences
@@ -94,7 +94,7 @@ def test_by_hand() -> None:
 def test_sums_and_repetitions(form: isa.MmaForm, warps: int, fresh: str) -> None:
     """Stalls sum, an instruction is issued once in each run, and skipped repetitions count as those that are
     simulated."""
-    runs, copies = 40, 3
+    runs, copies = examples(40, 20), 3
     ledgers = []
     timings = []
     for skip in (True, False):
