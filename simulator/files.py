@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import tempfile
@@ -32,11 +33,18 @@ BROKEN_ARRAYS = (
 @contextmanager
 def complete(path: str | Path) -> Iterator[BinaryIO]:
     """A file to write to. It gets its name only when the block ends without an error; otherwise nothing is left behind.
+    A device or a pipe, which nothing can take the place of, is written to as it is.
 
     Raises:
-        OSError: the folder does not exist or cannot be written.
+        OSError: the folder does not exist or cannot be written, or there is a folder of that name.
     """
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "there is a folder of that name", str(path))
+    if path.exists() and not path.is_file():
+        with path.open("wb") as device:
+            yield device
+        return
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:

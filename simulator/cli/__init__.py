@@ -1,117 +1,50 @@
 """The command line: `tcsim VERB`. Each verb is a module of this package, which is loaded only when it is used. Results
-go to stdout, messages to stderr; exit code 0 means done, 1 that the answer is no, 2 bad use or unreadable input."""
+go to stdout, messages to stderr; exit code 0 means done, 1 that the answer is no, 2 bad use or unreadable input.
+
+What this module imports is little, so that an interruption while Python starts is told in one line, too.
+"""
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from collections.abc import Callable, Sequence
-from difflib import get_close_matches
-from importlib import import_module
-
-from simulator.version import __version__
+from collections.abc import Sequence
+from contextlib import suppress
 
 DONE, NO, BAD = 0, 1, 2
-
-VERBS = {
-    "run": "run a trace on one SM: cycles, throughput, results",
-    "launch": "run a real PTX kernel on arrays, or a captured launch: values, instructions, what is undefined",
-    "capture": "how a launch on a GPU becomes a capture, and what a capture holds",
-    "stalls": "where the cycles of a trace went: by line of the trace, warp or sub-core, and by cause",
-    "config": "list configs, their values and what may be set: key, value, legal values, meaning, source",
-    "roofline": "how far traces are from the limits of the tensor cores and of memory: table and plot",
-    "check": "report races, missing waits and fences, and undefined cases of a trace or a kernel, with the fix",
-    "decode": "explain a PTX instruction or judge a PTX file, and say what is wrong",
-    "forms": "list the matrix instructions: operands, metadata, PTX versions, targets",
-    "layout": "show which bits of which lane's register hold each element of an operand: tables, pictures",
-    "where": "which lane, register and bits hold an element, and who holds its metadata",
-    "what": "what a lane's register, or a cell of Tensor Memory, holds",
-    "explain": "where one element of D comes from: every product, its lanes, the metadata bits that chose it",
-    "explore": "write a page that shows fragments and metadata of every form, to click through",
-    "accuracy": "what tensor-core arithmetic means for your numbers: errors of chips' sums against the exact result",
-    "prune": "prune a matrix as cuSPARSELt or PyTorch does, and say what was lost",
-    "compress": "compress a pruned matrix to the bytes of cuSPARSELt or PyTorch",
-    "convert": "sparse matrices and metadata from one format to another",
-    "gemm": "what a sparse or dense GEMM costs on a chip, and what bounds it",
-    "design": "sparse cores that nobody sells: speed-ups beside published ones, and what they would need",
-    "sweep": "ask one question at many points of a design space: configs, their keys, GEMMs, layers, traces",
-    "faults": "inject faults into sparse instructions: lists, campaigns, outcomes, detectors",
-    "validate": "compare the timing model with everything that was measured or published",
-}
-
-_TEACH = """\
-examples:
-  tcsim run digits/f16                                    the layer of a real network on an H100
-  tcsim run my.trace --config a100 --format json          your own trace, machine-readable
-  tcsim run digits/f16 --timeline f16.json                what happens when, to open in Perfetto
-  tcsim launch capture.json                               a kernel as it was launched on a GPU, bit for bit
-  tcsim stalls digits/f16 --worst 10                      the lines that lose most time
-  tcsim decode "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%r4];"
-  tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --operand e   who holds the metadata
-  tcsim where mma.sp.m16n8k32.f32.f16.f16.f32 --operand a --row 5 --col 12
-  tcsim explore                                           a page to click through all of it
-  tcsim gemm --tile 128x256x64 --type f16                 a GEMM of 4096 x 4096 x 4096 on the whole chip
-  tcsim validate                                          how far the model is from silicon
-
-Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the answer is no (illegal, undefined), 2 bad use or
-unreadable input. `tcsim VERB --help` explains a verb."""
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, which says where to read on."""
-
-    def error(self, message: str) -> None:  # type: ignore[override]
-        """Ends the program with one line about the error."""
-        self.exit(BAD, f"{self.prog}: {message}; see '{self.prog} --help'\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     try:
-        return _main(list(sys.argv[1:] if arguments is None else arguments))
-    except BrokenPipeError:
-        # The reader of our output has gone: not an error. Keep the interpreter from complaining about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is None:
+            say("standard output is closed, so there is nowhere to write to; legal: an open one, such as > /dev/null")
+            return BAD
+        from simulator.cli.verbs import run_verb
+
+        code = run_verb(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of our output has gone: not an error
+        _drop_output()
         return DONE
     except KeyboardInterrupt:
-        print("tcsim: interrupted", file=sys.stderr)
+        say("interrupted")
         return 130
+    except OSError as error:  # what files are concerned, `answer` tells
+        _drop_output()
+        say(f"standard output cannot be written: {error.strerror or error}")
+        return BAD
 
 
-def _main(arguments: list[str]) -> int:
-    parser = Parser(
-        prog="tcsim",
-        description="Simulates NVIDIA's sparse tensor cores: values bit for bit, layouts, cycles.",
-        epilog=_TEACH,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"tcsim {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    requested = next((a for a in arguments if not a.startswith("-")), None)
-    near = get_close_matches(requested or "", VERBS, 1)
-    if requested is not None and requested not in VERBS and near:
-        parser.error(f"no verb '{requested}', did you mean '{near[0]}'?")
-    runners: dict[str, Callable[[argparse.Namespace], int]] = {}
-    for verb, summary in VERBS.items():
-        added = verbs.add_parser(verb, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
-        if verb == requested:  # the others stay unloaded: a verb starts as fast as it can
-            module = import_module(f"simulator.cli.{verb}")
-            module.configure(added)
-            runners[verb] = module.execute
-    options = parser.parse_args(arguments)
-    code = runners[options.verb](options)
-    sys.stdout.flush()
-    return code
+def _drop_output() -> None:
+    """Keeps the interpreter from writing at its exit what could not be written."""
+    import os
 
-
-def positive(text: str) -> int:
-    """An option's value as a number of at least 1."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of them; legal: 1 or more")
-    return int(text)
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(message: object) -> None:
-    """Writes one line for a person to stderr."""
-    print(f"tcsim: {message}", file=sys.stderr)
+    """Writes one line for a person to stderr, if that is open."""
+    if sys.stderr is not None:
+        print(f"tcsim: {message}", file=sys.stderr)

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isa.errors import FAULT_POLICIES
-from simulator.cli import BAD, positive, say
+from simulator.cli import BAD, say
 from simulator.cli.answer import answer, format_of
 from simulator.cli.config_option import add_config, choose_config
+from simulator.cli.verbs import positive
 
 if TYPE_CHECKING:
     from simulator.faults.run import Progress

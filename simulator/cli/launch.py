@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isa.errors import POLICIES
-from simulator.cli import DONE, NO, positive
+from simulator.cli import DONE, NO
 from simulator.cli.answer import UnreadableError, answer
 from simulator.cli.config_option import add_set, choose_config
 from simulator.cli.timeline_option import add_timeline, asked_timeline, timeline_files, write_timeline
+from simulator.cli.verbs import positive
 
 if TYPE_CHECKING:
     from simulator.simulation.launch.report import LaunchReport

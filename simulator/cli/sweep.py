@@ -7,9 +7,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from simulator.cli import DONE, NO, positive, say
+from simulator.cli import DONE, NO, say
 from simulator.cli.answer import UnreadableError, answer, draw_bar, pairs
 from simulator.cli.config_option import add_set
+from simulator.cli.verbs import positive
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.cli import DONE, NO, positive, say
+from simulator.cli import DONE, NO, say
 from simulator.cli.answer import UnreadableError, answer, draw_bar
 from simulator.cli.config_option import add_config, choose_config
+from simulator.cli.verbs import positive
 from simulator.tables import Table, aligned
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import isa
-from simulator.cli import VERBS
+from simulator.cli.verbs import VERBS
 from simulator.resources import folder
 from simulator.version import __version__
 from tests.support.cases import over

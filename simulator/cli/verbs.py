@@ -1,0 +1,94 @@
+"""The verbs of the command line, and the parser that finds the one that was asked for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+
+from simulator.cli import BAD
+from simulator.version import __version__
+
+VERBS = {
+    "run": "run a trace on one SM: cycles, throughput, results",
+    "launch": "run a real PTX kernel on arrays, or a captured launch: values, instructions, what is undefined",
+    "capture": "how a launch on a GPU becomes a capture, and what a capture holds",
+    "stalls": "where the cycles of a trace went: by line of the trace, warp or sub-core, and by cause",
+    "config": "list configs, their values and what may be set: key, value, legal values, meaning, source",
+    "roofline": "how far traces are from the limits of the tensor cores and of memory: table and plot",
+    "check": "report races, missing waits and fences, and undefined cases of a trace or a kernel, with the fix",
+    "decode": "explain a PTX instruction or judge a PTX file, and say what is wrong",
+    "forms": "list the matrix instructions: operands, metadata, PTX versions, targets",
+    "layout": "show which bits of which lane's register hold each element of an operand: tables, pictures",
+    "where": "which lane, register and bits hold an element, and who holds its metadata",
+    "what": "what a lane's register, or a cell of Tensor Memory, holds",
+    "explain": "where one element of D comes from: every product, its lanes, the metadata bits that chose it",
+    "explore": "write a page that shows fragments and metadata of every form, to click through",
+    "accuracy": "what tensor-core arithmetic means for your numbers: errors of chips' sums against the exact result",
+    "prune": "prune a matrix as cuSPARSELt or PyTorch does, and say what was lost",
+    "compress": "compress a pruned matrix to the bytes of cuSPARSELt or PyTorch",
+    "convert": "sparse matrices and metadata from one format to another",
+    "gemm": "what a sparse or dense GEMM costs on a chip, and what bounds it",
+    "design": "sparse cores that nobody sells: speed-ups beside published ones, and what they would need",
+    "sweep": "ask one question at many points of a design space: configs, their keys, GEMMs, layers, traces",
+    "faults": "inject faults into sparse instructions: lists, campaigns, outcomes, detectors",
+    "validate": "compare the timing model with everything that was measured or published",
+}
+
+_TEACH = """\
+examples:
+  tcsim run digits/f16                                    the layer of a real network on an H100
+  tcsim run my.trace --config a100 --format json          your own trace, machine-readable
+  tcsim run digits/f16 --timeline f16.json                what happens when, to open in Perfetto
+  tcsim launch capture.json                               a kernel as it was launched on a GPU, bit for bit
+  tcsim stalls digits/f16 --worst 10                      the lines that lose most time
+  tcsim decode "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%r4];"
+  tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --operand e   who holds the metadata
+  tcsim where mma.sp.m16n8k32.f32.f16.f16.f32 --operand a --row 5 --col 12
+  tcsim explore                                           a page to click through all of it
+  tcsim gemm --tile 128x256x64 --type f16                 a GEMM of 4096 x 4096 x 4096 on the whole chip
+  tcsim validate                                          how far the model is from silicon
+
+Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the answer is no (illegal, undefined), 2 bad use or
+unreadable input. `tcsim VERB --help` explains a verb."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, which says where to read on."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """Ends the program with one line about the error."""
+        self.exit(BAD, f"{self.prog}: {message}; see '{self.prog} --help'\n")
+
+
+def run_verb(arguments: list[str]) -> int:
+    """Runs the verb that the arguments name; returns its exit code."""
+    parser = Parser(
+        prog="tcsim",
+        description="Simulates NVIDIA's sparse tensor cores: values bit for bit, layouts, cycles.",
+        epilog=_TEACH,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"tcsim {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    requested = next((a for a in arguments if not a.startswith("-")), None)
+    near = get_close_matches(requested or "", VERBS, 1)
+    if requested is not None and requested not in VERBS and near:
+        parser.error(f"no verb '{requested}', did you mean '{near[0]}'?")
+    runners: dict[str, Callable[[argparse.Namespace], int]] = {}
+    for verb, summary in VERBS.items():
+        added = verbs.add_parser(verb, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
+        if verb == requested:  # the others stay unloaded: a verb starts as fast as it can
+            module = import_module(f"simulator.cli.{verb}")
+            module.configure(added)
+            runners[verb] = module.execute
+    options = parser.parse_args(arguments)
+    return runners[options.verb](options)
+
+
+def positive(text: str) -> int:
+    """An option's value as a number of at least 1."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of them; legal: 1 or more")
+    return int(text)
