@@ -13,7 +13,8 @@ import os
 import warnings
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ def library() -> ctypes.CDLL | None:
     if os.environ.get("TCSIM_KERNEL", "") == "numpy" or not LIBRARY.is_file():
         return None
     try:
+        if not _whole(LIBRARY):
+            raise OSError("the file is cut short")
         loaded = ctypes.CDLL(str(LIBRARY))
         loaded.tcsim_digest.restype = ctypes.c_int64
         if loaded.tcsim_digest() == digest():
@@ -49,6 +52,20 @@ def library() -> ctypes.CDLL | None:
         stacklevel=2,
     )
     return None
+
+
+def _whole(path: Path) -> bool:
+    """Whether a library is as long as its head says, where it is ELF: what is cut short ends a process that loads it.
+    Its table of sections, which the head places, is what linkers write last."""
+    with path.open("rb") as file:
+        head = file.read(64)
+    if len(head) < 64:
+        return False
+    if head[:5] != b"\x7fELF\x02":
+        return True
+    order: Literal["little", "big"] = "little" if head[5] == 1 else "big"
+    place, size, count = (int.from_bytes(head[i:j], order) for i, j in ((40, 48), (58, 60), (60, 62)))
+    return path.stat().st_size >= place + size * count
 
 
 def kernel_name() -> str:

@@ -109,6 +109,8 @@ INLINE int plan_sums(const double *a, int64_t a_count, const double *b, int64_t 
 int tcsim_accumulate(int64_t cases, int32_t m, int32_t n, int32_t k, int32_t stored, int32_t lowest, int32_t count, const double *a, const double *b,
                      const int32_t *index, const int64_t *rows, int64_t *limbs, uint8_t *flags) {
     double high[MOST_COLUMNS], low[MOST_COLUMNS], split;
+    fenv_t before;
+    take_default(&before);
     int64_t a_count = (int64_t)m * stored, b_count = (int64_t)k * n;
     for (int64_t i = 0; i < cases; i++, a += a_count, b += b_count, rows += (int64_t)m * n, index = index ? index + a_count : NULL) {
         int together = plan_sums(a, a_count, b, b_count, stored, &split);
@@ -131,6 +133,7 @@ int tcsim_accumulate(int64_t cases, int32_t m, int32_t n, int32_t k, int32_t sto
                 }
             }
     }
+    give_back(&before);
     return 0;
 }
 

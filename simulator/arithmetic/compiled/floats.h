@@ -2,6 +2,7 @@
 #ifndef TCSIM_FLOATS_H
 #define TCSIM_FLOATS_H
 
+#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
@@ -73,5 +74,14 @@ INLINE void encode(Reals numbers, Format f, int32_t kept, int nearest, uint32_t 
         pattern[i] = x[i] != x[i] ? nan : signed_pattern;
     }
 }
+
+/* Takes C's default floating-point environment for a call: rounding to nearest, subnormals kept (on x86 that is MXCSR, too). Whoever calls may have
+ * set another, which `give_back` restores. */
+INLINE void take_default(fenv_t *before) {
+    fegetenv(before);
+    fesetenv(FE_DFL_ENV);
+}
+
+INLINE void give_back(const fenv_t *before) { fesetenv(before); }
 
 #endif

@@ -3,7 +3,6 @@
  * A case's operands are unpacked once; then each row of D is computed WIDTH columns at a time, so that metadata merely choose which row of B a
  * stored element of A meets. Sums are float64 and exact for the reasons given in fused.py.
  */
-#include <fenv.h>
 #include <stdlib.h>
 
 #include "floats.h"
@@ -452,6 +451,8 @@ int tcsim_run(const Plan *p, int64_t cases, const uint32_t *a, const uint32_t *b
     char *memory = malloc(arrange(p, &room, NULL) + 64);
     if (!memory) return -1;
     arrange(p, &room, memory + (64 - (uintptr_t)memory % 64));
+    fenv_t before;
+    take_default(&before);
     for (int64_t i = 0; i < cases; i++) {
         const uint32_t *code = e ? e + i * p->e_stride : NULL, *left = scale_a ? scale_a + i * p->scale_a.stride : NULL;
         const uint32_t *right = scale_b ? scale_b + i * p->scale_b.stride : NULL;
@@ -462,6 +463,7 @@ int tcsim_run(const Plan *p, int64_t cases, const uint32_t *a, const uint32_t *b
         else
             integer_case(p, &room, a + i * p->a.stride, b + i * p->b.stride, c + i * p->c.stride, code, d + i * p->d.stride);
     }
+    give_back(&before);
     free(memory);
     return 0;
 }
@@ -540,7 +542,8 @@ int tcsim_chain_f64(int64_t cases, int32_t m, int32_t n, int32_t k, int32_t a_ru
     double *room = malloc(sizeof(double) * (size_t)(m * k + k * n + 2 * m * n));
     if (!room) return -1;
     double *left = room, *right = left + m * k, *addend = right + k * n, *sum = addend + m * n;
-    int before = fegetround();
+    fenv_t before;
+    take_default(&before);
     fesetround(modes[rounding]);
     for (int64_t i = 0; i < cases; i++, a += m * k, b += k * n, c += m * n, d += m * n) {
         pick(a, a_table, a_run, m * k, left);
@@ -549,7 +552,7 @@ int tcsim_chain_f64(int64_t cases, int32_t m, int32_t n, int32_t k, int32_t a_ru
         chain_case(m, n, k, left, right, addend, sum);
         put_back(sum, d_table, d_run, m * n, d);
     }
-    fesetround(before);
+    give_back(&before);
     free(room);
     return 0;
 }

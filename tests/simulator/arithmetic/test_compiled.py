@@ -3,7 +3,10 @@ how it is built and found."""
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -11,6 +14,7 @@ import sys
 import warnings
 from itertools import cycle, islice, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +29,7 @@ from simulator.arithmetic import Operands, Sum, SumRule, add, compiled, kernel_n
 from simulator.arithmetic.batch import chain_f64
 from simulator.arithmetic.chain import ROUNDINGS, multiply_add
 from simulator.arithmetic.compiled import WIDTH, Kernel, build, matrix_layout, supports
+from simulator.arithmetic.product import product as matrix_product
 from simulator.arithmetic.rows import SUM_ROWS
 from simulator.arithmetic.sums import add_in_numpy
 from simulator.execute.mma import Ids, Scales, apart, execute_mma
@@ -493,3 +498,54 @@ def test_a_build_that_fails_leaves_things_as_they_were(
     assert "no-such-compiler-here" in capsys.readouterr().err
     with pytest.warns(UserWarning, match="is not used"):
         assert load() is None
+
+
+MODES = (0x400, 0x800, 0xC00)  # FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO of x86
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other numbers for rounding modes")
+@needs_kernel
+def test_what_the_process_has_set_does_not_matter() -> None:
+    """Rounding modes and flushing of subnormals of the process (PTX has its own), and integers of many columns."""
+    libm = ctypes.CDLL(ctypes.util.find_library("m"))
+    generator = np.random.default_rng(5)
+    how: Any = {"family": "mma", "target": "sm_90a", "a_type": "f16", "b_type": "f16", "d_type": "f32"}
+    a, b = (generator.integers(0, 1 << 16, shape, np.uint32) for shape in ((64, 8, 16), (64, 16, 8)))
+    c = generator.integers(0, 1 << 32, (64, 8, 8), np.uint32)
+    expected = matrix_product(a, b, c, **how)
+    for mode in MODES:
+        libm.fesetround(mode)
+        try:
+            found = matrix_product(a, b, c, **how)
+            assert libm.fegetround() == mode
+        finally:
+            libm.fesetround(0)
+        assert (found == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "lowest", "most"), [("u8", 200, 255), ("s8", -128, -100), ("u4", 0, 15), ("s4", -8, 7)]
+)
+@pytest.mark.parametrize("k", [256, 264, 4096])
+def test_integers_of_many_columns(kind: str, lowest: int, most: int, k: int) -> None:
+    generator = np.random.default_rng(k)
+    a, b = (generator.integers(lowest, most + 1, shape) for shape in ((2, 9, k), (2, k, 8)))
+    mask = 255 if kind[1] == "8" else 15
+    patterns = [(x & mask).astype(np.uint32) for x in (a, b)]
+    c = np.zeros((2, 9, 8), np.uint32)
+    d = matrix_product(*patterns, c, family="mma", target="sm_90a", a_type=kind, b_type=kind, d_type="s32")
+    assert (d.view(np.int32) == a @ b).all()
+
+
+@needs_kernel
+def test_a_library_that_is_cut_short_is_not_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """To load it would end the process."""
+    short = tmp_path / build.LIBRARY.name
+    short.write_bytes(build.LIBRARY.read_bytes()[:-4096])
+    monkeypatch.setattr(compiled, "LIBRARY", short)
+    compiled.library.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match="cut short"):
+            assert compiled.library() is None
+    finally:
+        compiled.library.cache_clear()
