@@ -153,7 +153,7 @@ class TmemMetadata:
         return np.isin(codes, self.codes)
 
     def findings(self, codes: Bits, stored_is_zero: NDArray[np.bool_] | None = None) -> dict[str, NDArray[np.bool_]]:
-        """What there is to say of each code, name -> same shape as `codes`; a code is under one name at most.
+        """What there is to say of each code, name -> same shape as `codes`.
 
         Args:
             codes: uint32 [..., row, chunk].
@@ -161,10 +161,10 @@ class TmemMetadata:
                 be.
 
         `undefined-metadata`: a code that PTX does not list (undefined behavior for tf32, mxf4 and mxf4nvf4, "not
-        meaningful" for the others: published). `zero-chunk`: such a code with two equal indices, and nothing but zeros
-        stored: harmless, CUTLASS writes it for empty chunks and for padding (published; that hardware ignores it:
-        inferred). `unordered-metadata`: 0b0110, listed but the only one whose indices descend: what it does is
-        inferred.
+        meaningful" for the others: published), whatever is stored. `zero-chunk` says of some of these that they have
+        two equal indices and nothing but zeros stored: CUTLASS writes them for empty chunks and for padding
+        (published; that hardware ignores them: inferred). `unordered-metadata`: 0b0110, listed but the only one whose
+        indices descend: what it does is inferred.
         """
         codes = np.asarray(codes)
         zero = (
@@ -172,7 +172,7 @@ class TmemMetadata:
         )
         harmless = ~self.legal(codes) & np.isin(codes, _SAME) & zero
         return {
-            "undefined-metadata": ~self.legal(codes) & ~harmless,
+            "undefined-metadata": ~self.legal(codes),
             "zero-chunk": harmless,
             "unordered-metadata": (codes == UNORDERED) & self.legal(codes),
         }

@@ -13,7 +13,6 @@ from typing import get_args
 
 import numpy as np
 
-from isa.fragments.sparsity import is_zero
 from isa.targets import Target, parse_target
 from isa.tensor_memory.address import TmemAddress
 from isa.types import Bits, ElementType
@@ -151,7 +150,7 @@ def _a(plan: Plan, cta: Cta, meet: Meet) -> Bits:
     return _negated(patterns, plan.types[0], idesc.negate_a)
 
 
-def _codes(plan: Plan, cta: Cta, a: Bits, meet: Meet) -> Bits | None:
+def _codes(plan: Plan, cta: Cta, meet: Meet) -> Bits | None:
     """The metadata of one CTA, uint32 [part, row, chunk]; undefined codes are told to `meet`, and used all the same."""
     if plan.metadata is None or plan.sp_meta is None:
         return None
@@ -161,8 +160,7 @@ def _codes(plan: Plan, cta: Cta, a: Bits, meet: Meet) -> Bits | None:
     differing = int((words != words[:1]).any(axis=0).sum())
     if differing:
         meet("tmem-copies-differ", differing, f"metadata of {plan.call.form.opcode}")
-    empty = np.asarray(is_zero(a, plan.types[0]).reshape(*words.shape, -1).all(axis=-1), np.bool_)
-    undefined = plan.metadata.findings(words, empty)["undefined-metadata"]
+    undefined = ~plan.metadata.legal(words)
     if undefined.any():
         _, row, chunk = (int(i) for i in np.argwhere(undefined)[0])
         code = int(words[undefined][0])
@@ -199,7 +197,7 @@ def _operands(plan: Plan, cta: Cta, b: Bits, meet: Meet) -> Operands:
     reads_c = call.enable and not isinstance(cta.tmem, CarryingTensorMemory)
     c = _scaled(cells.read(cta), d_type, call.scale_d) if reads_c else np.zeros(shape, np.uint32)
     a = _a(plan, cta, meet)
-    metadata = _codes(plan, cta, a, meet)
+    metadata = _codes(plan, cta, meet)
     scale_a, scale_b = _scales(plan, cta, meet)
     by_part = b.reshape(idesc.k, layout.parts, -1).transpose(1, 0, 2)
     cta.tmem.check(cells.lane, cells.column, "D: ")
