@@ -76,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS,
         help="default: table, or what the name of --out says; json has the operands of the worst cases, too",
     )
-    add("--out", metavar="FILE", help="write there, not to standard output")
+    add("--output", "--out", dest="out", metavar="FILE", help="write there, not to standard output")
     add("--plot", metavar="FILE.png", help="draw the histograms: .png, .svg or .pdf (needs matplotlib)")
 
 

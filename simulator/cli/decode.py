@@ -8,14 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from isa import Instruction, IsaError, MmaForm, Target, decode, parse_target
+from isa import IsaError, Target, decode, parse_target
 from isa.errors import Error
-from isa.forms.mma import is_mma
 from isa.ptx.files import Statement, notes, read_ptx
-from isa.undefined import RULES
 from simulator.cli import DONE, NO, say
 from simulator.cli.answer import UnreadableError, answer
-from simulator.tables import aligned
 
 DESCRIPTION = """\
 Explains one PTX instruction: its form, operands, types, metadata, and since when and on what it exists. Or judges a
@@ -24,7 +21,7 @@ other families are passed over and counted. What `tcsim launch` could not execut
 end, with its line.
 
 TEXT is the instruction, a file (its name ends in .ptx), or - to read an instruction from stdin. Exit code 1 if
-anything is not legal: the error says what is wrong, where, and what would be right.
+anything is not legal, or undefined: the error says what is wrong, where, and what would be right.
 """
 
 
@@ -38,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim decode` with parsed options; returns the exit code."""
-    judge = _file if options.text.endswith(".ptx") or _is_folder(options.text) else _instruction
+    judge = _file if options.text.endswith(".ptx") or (options.text and _is_folder(options.text)) else _instruction
     return answer(lambda: judge(options), illegal=NO)
 
 
@@ -49,9 +46,11 @@ def _is_folder(text: str) -> bool:
         return False
 
 
-def _instruction(options: argparse.Namespace) -> str:
+def _instruction(options: argparse.Namespace) -> tuple[str, int]:
     """Explains one instruction; IsaError if it is not legal."""
     text = options.text
+    if not text.strip():
+        raise UnreadableError("no instruction", '"bar.sync 0;", a file that ends in .ptx, or - for stdin')
     if text == "-":
         try:
             text = sys.stdin.read()
@@ -59,8 +58,11 @@ def _instruction(options: argparse.Namespace) -> str:
             raise UnreadableError("stdin is not UTF-8 text", "one PTX instruction") from None
     target = _target(options.target)
     instruction = decode(text, target)
-    facts = describe(instruction) | {"notes": list(notes(instruction, target))}
-    return json.dumps(facts, indent=2) + "\n" if options.format == "json" else _table(facts)
+    from simulator.views import instruction as views
+
+    facts = views.describe(instruction) | {"notes": list(notes(instruction, target))}
+    said = json.dumps(facts, indent=2, default=str) + "\n" if options.format == "json" else views.text(facts)
+    return said, NO if facts["undefined"] or facts.get("idesc_findings") else DONE
 
 
 def _target(name: str | None) -> Target | None:
@@ -130,89 +132,3 @@ def _row(statement: Statement) -> dict[str, Any]:
         "error": error,
         "notes": list(statement.notes),
     }
-
-
-def describe(instruction: Instruction) -> dict[str, Any]:
-    """Everything that the tables of `isa` say about an instruction, as plain values."""
-    form = instruction.form
-    facts: dict[str, Any] = {
-        "instruction": str(instruction),
-        "opcode": form.opcode,
-        "since": {"ptx": form.since_ptx, "target": f"sm_{form.since_target}"},
-        "source": form.section,
-        "operands": [
-            {"role": role.name, "text": str(operand), "direction": "written" if role.output else "read"}
-            for role, operand in zip(form.roles, instruction.operands, strict=False)
-        ],
-        "reads": list(instruction.reads),
-        "writes": list(instruction.writes),
-        "undefined": [{"name": name, "rule": RULES[name].rule} for name in instruction.undefined],
-    }
-    if is_mma(form):
-        facts |= {
-            "shape": {"m": form.m, "n": form.n, "k": form.k},
-            "fma": form.fma,
-            "performed_fma": form.performed_fma,
-        }
-        facts |= {"products": form.blocks, "operation": form.row.operation}
-        for operand in facts["operands"][:4]:
-            fragment = getattr(form, operand["role"])
-            operand |= {
-                "type": str(fragment.type),
-                "rows": fragment.shape[0],
-                "columns": fragment.shape[1],
-                "registers": fragment.registers,
-            }
-        if form.sparse:
-            facts["metadata"] = _metadata(form, instruction)
-    return facts
-
-
-def _metadata(form: MmaForm, instruction: Instruction) -> dict[str, Any]:
-    metadata = form.metadata
-    facts: dict[str, Any] = {
-        "pattern": metadata.sparsity.name,
-        "codes": [f"0b{code:04b}" for code in metadata.codes],
-        "rows": metadata.shape[0],
-        "chunks": metadata.shape[1],
-        "selector": instruction.selector,
-        "selectors": metadata.selectors,
-        "lanes": [],
-    }
-    if instruction.selector < metadata.selectors:
-        facts["lanes"] = sorted({int(lane) for lane in metadata.mapping.grid[0][..., instruction.selector].ravel()})
-    return facts
-
-
-def _holds(operand: dict[str, Any]) -> str:
-    if "type" not in operand:
-        return ""
-    return f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers"
-
-
-def _table(facts: dict[str, Any]) -> str:
-    lines = [facts["instruction"], ""]
-    if "shape" in facts:
-        m, n, k = facts["shape"].values()
-        product = f"D[{m} x {n}] = A[{m} x {k}] * B[{k} x {n}] + C"
-        product = product if facts["products"] == 1 else f"{facts['products']} independent products {product}"
-        what = (
-            f"bits joined by {facts['operation']}"
-            if facts["operation"]
-            else f"multiply-adds, {facts['performed_fma']:,} performed"
-        )
-        lines.append(f"  {product}, {facts['fma']:,} {what}")
-    lines.append(f"  since PTX {facts['since']['ptx']}, {facts['since']['target']}; {facts['source']}")
-    rows = [
-        (*(operand[key] for key in ("role", "direction", "text")), _holds(operand)) for operand in facts["operands"]
-    ]
-    lines += aligned(rows, widths=(11, 8, 34, 0), gap=" ", indent="  ")
-    if "metadata" in facts:
-        meta = facts["metadata"]
-        lanes = ", ".join(map(str, meta["lanes"])) if len(meta["lanes"]) < 32 else "all"
-        lines.append(f"  metadata {meta['pattern']}, {meta['rows']} rows x {meta['chunks']} chunks of 4 bits")
-        lines.append(f"  selector {meta['selector']} of 0..{meta['selectors'] - 1}, from lanes {lanes or 'none'}")
-        lines.append(f"  defined codes: {' '.join(meta['codes'])}")
-    lines += [f"  note: {text}" for text in facts.get("notes", ())]
-    lines += [f"  undefined: {case['name']}: {case['rule']}" for case in facts["undefined"]]
-    return "\n".join(lines) + "\n"

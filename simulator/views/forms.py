@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from isa.descriptors.instruction import legal_m
 from isa.forms.mma import is_mma, mma_forms
 from isa.forms.record import Form
 from isa.forms.table import plain_forms
+from isa.forms.tcgen05 import is_tcgen05_mma
 from isa.targets import Target, parse_target
+from isa.tensor_memory.metadata import tmem_metadata
 from isa.types import MATRIX_TYPES
 from simulator.errors import ViewError
 from simulator.tables import Table
@@ -74,13 +77,24 @@ def _family(name: str) -> list[Form]:
 def _row(form: Form) -> tuple[str | int, ...]:
     """The cells of a form: operands with their registers, number of selectors, metadata pattern, first PTX version,
     targets."""
-    metadata = form.metadata if is_mma(form) and form.sparse else None
+    selectors, pattern = _metadata(form)
     return (
         form.opcode,
         " ".join(role.name + (str(role.count) if role.count > 1 else "") for role in form.roles),
-        metadata.selectors if metadata else "",
-        metadata.sparsity.name if metadata else "",
+        selectors,
+        pattern,
         form.since_ptx,
         str(form.targets),
         "; ".join(form.notes()),
     )
+
+
+def _metadata(form: Form) -> tuple[int | str, str]:
+    """The number of selectors, and the pattern, of a sparse matrix form; nothing for others."""
+    if is_mma(form) and form.sparse:
+        return form.metadata.selectors, form.metadata.sparsity.name
+    if is_tcgen05_mma(form) and form.sparse:
+        m = legal_m(form.kind, cta_group=form.cta_group, sparse=True, ws=form.ws)[0]
+        metadata = tmem_metadata(form.kind, m, form.cta_group, form.ws)
+        return len(metadata.selectors), metadata.sparsity.name
+    return "", ""

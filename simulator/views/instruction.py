@@ -1,0 +1,158 @@
+"""What the tables of `isa` say about one instruction: as plain values, and as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isa.descriptors.instruction import InstructionDescriptor, legal_m, legal_n
+from isa.forms.mma import MmaForm, is_mma
+from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
+from isa.ptx.instruction import Immediate, Instruction
+from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
+from isa.undefined import RULES
+from simulator.tables import aligned
+
+
+def describe(instruction: Instruction) -> dict[str, Any]:
+    """Everything that the tables of `isa` say about an instruction, as plain values."""
+    form = instruction.form
+    facts: dict[str, Any] = {
+        "instruction": str(instruction),
+        "opcode": form.opcode,
+        "since": {"ptx": form.since_ptx, "target": f"sm_{form.since_target}"},
+        "source": form.section,
+        "operands": [
+            {"role": role.name, "text": str(operand), "direction": "written" if role.output else "read"}
+            for role, operand in zip(form.roles, instruction.operands, strict=False)
+        ],
+        "reads": list(instruction.reads),
+        "writes": list(instruction.writes),
+        "undefined": [{"name": name, "rule": RULES[name].rule} for name in instruction.undefined],
+    }
+    if is_mma(form):
+        facts |= {
+            "shape": {"m": form.m, "n": form.n, "k": form.k},
+            "fma": form.fma,
+            "performed_fma": form.performed_fma,
+        }
+        facts |= {"products": form.blocks, "operation": form.row.operation}
+        for operand in facts["operands"][:4]:
+            fragment = getattr(form, operand["role"])
+            operand |= {
+                "type": str(fragment.type),
+                "rows": fragment.shape[0],
+                "columns": fragment.shape[1],
+                "registers": fragment.registers,
+            }
+        if form.sparse:
+            facts["metadata"] = _metadata(form, instruction)
+    elif is_tcgen05_mma(form):
+        facts |= _tcgen05(form, instruction)
+    return facts
+
+
+def _tcgen05(form: Tcgen05MmaForm, instruction: Instruction) -> dict[str, Any]:
+    """Shapes, metadata, and the instruction descriptor where it is a constant."""
+    how: dict[str, Any] = {"cta_group": form.cta_group, "sparse": form.sparse, "ws": form.ws}
+    m, n = legal_m(form.kind, **how), legal_n(form.kind, **how)
+    least = InstructionDescriptor(form.kind, m=m[0], n=n[0], a_type=0, b_type=0, sparse=form.sparse)
+    facts: dict[str, Any] = {"kind": {"name": form.kind, "m": list(m), "n": list(n), "k": least.k}}
+    if form.sparse:
+        metadata = tmem_metadata(form.kind, m[0], form.cta_group, form.ws)
+        facts["tmem_metadata"] = _cells(metadata)
+    idesc = instruction.by_role.get("idesc")
+    if isinstance(idesc, Immediate):
+        word = InstructionDescriptor.decode(idesc.value & 0xFFFFFFFF, form.kind)
+        fields = [item.name for item in word.table if item.name != "reserved"]
+        facts["idesc"] = {name: getattr(word, name) for name in fields}
+        wrong = word.validate(kind=form.kind, cta_group=form.cta_group, sparse=form.sparse, ws=form.ws)
+        facts["idesc_findings"] = [str(finding) for finding in wrong]
+    return facts
+
+
+def _cells(metadata: TmemMetadata) -> dict[str, Any]:
+    return {
+        "pattern": metadata.sparsity.name,
+        "codes": [f"0b{code:04b}" for code in metadata.codes],
+        "chunk_columns": metadata.sparsity.chunk,
+        "chunks": metadata.shape[1],
+        "selectors": list(metadata.selectors),
+        "columns": metadata.columns,
+        "copies": metadata.copies,
+    }
+
+
+def _metadata(form: MmaForm, instruction: Instruction) -> dict[str, Any]:
+    metadata = form.metadata
+    facts: dict[str, Any] = {
+        "pattern": metadata.sparsity.name,
+        "codes": [f"0b{code:04b}" for code in metadata.codes],
+        "rows": metadata.shape[0],
+        "chunks": metadata.shape[1],
+        "selector": instruction.selector,
+        "selectors": metadata.selectors,
+        "lanes": [],
+    }
+    if instruction.selector < metadata.selectors:
+        facts["lanes"] = sorted({int(lane) for lane in metadata.mapping.grid[0][..., instruction.selector].ravel()})
+    return facts
+
+
+def _holds(operand: dict[str, Any]) -> str:
+    if "type" not in operand:
+        return ""
+    return f"{operand['type']} {operand['rows']} x {operand['columns']} in {operand['registers']} registers"
+
+
+def text(facts: dict[str, Any]) -> str:
+    """The facts that `describe` gives, for a person."""
+    lines = [facts["instruction"], ""]
+    if "shape" in facts:
+        m, n, k = facts["shape"].values()
+        product = f"D[{m} x {n}] = A[{m} x {k}] * B[{k} x {n}] + C"
+        product = product if facts["products"] == 1 else f"{facts['products']} independent products {product}"
+        what = (
+            f"bits joined by {facts['operation']}"
+            if facts["operation"]
+            else f"multiply-adds, {facts['performed_fma']:,} performed"
+        )
+        lines.append(f"  {product}, {facts['fma']:,} {what}")
+    lines.append(f"  since PTX {facts['since']['ptx']}, {facts['since']['target']}; {facts['source']}")
+    rows = [
+        (*(operand[key] for key in ("role", "direction", "text")), _holds(operand)) for operand in facts["operands"]
+    ]
+    lines += aligned(rows, widths=(11, 8, 34, 0), gap=" ", indent="  ")
+    if "metadata" in facts:
+        meta = facts["metadata"]
+        lanes = ", ".join(map(str, meta["lanes"])) if len(meta["lanes"]) < 32 else "all"
+        lines.append(f"  metadata {meta['pattern']}, {meta['rows']} rows x {meta['chunks']} chunks of 4 bits")
+        where = f"from lanes {lanes}" if lanes else "which no lanes go with"
+        lines.append(f"  selector {meta['selector']} of 0..{meta['selectors'] - 1}, {where}")
+        lines.append(f"  defined codes: {' '.join(meta['codes'])}")
+    lines += _tcgen05_lines(facts)
+    lines += [f"  note: {text}" for text in facts.get("notes", ())]
+    lines += [f"  undefined: {case['name']}: {case['rule']}" for case in facts["undefined"]]
+    return "\n".join(lines) + "\n"
+
+
+def _tcgen05_lines(facts: dict[str, Any]) -> list[str]:
+    lines = []
+    if "kind" in facts:
+        kind = facts["kind"]
+        m, n = " or ".join(map(str, kind["m"])), kind["n"]
+        shown = ", ".join(map(str, n)) if len(n) <= 4 else f"{n[0]}, {n[1]}, ... {n[-1]}"
+        lines.append(f"  .kind::{kind['name']}: M = {m}, N = {shown}, K = {kind['k']}")
+    if "tmem_metadata" in facts:
+        meta = facts["tmem_metadata"]
+        copies = f", {meta['copies']} copies" if meta["copies"] > 1 else ""
+        lines.append(
+            f"  metadata {meta['pattern']}: {meta['chunks']} codes of 4 bits a row, one for {meta['chunk_columns']} "
+            f"columns of K, in {meta['columns']} column{'s' * (meta['columns'] > 1)} of Tensor Memory{copies}"
+        )
+        selectors = " or ".join(map(str, meta["selectors"]))
+        lines.append(f"  selector {selectors}, in bits 0-1 of the instruction descriptor")
+        lines.append(f"  defined codes: {' '.join(meta['codes'])}")
+    if "idesc" in facts:
+        lines.append("  descriptor: " + ", ".join(f"{name} {value}" for name, value in facts["idesc"].items()))
+        lines += [f"  descriptor is wrong: {finding}" for finding in facts["idesc_findings"]]
+    return lines
