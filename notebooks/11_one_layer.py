@@ -3,6 +3,13 @@
 #
 # **What does a pruned layer compute on a chip, how far is that from the exact result, and how long does it take?**
 #
+# 30 minutes. Builds on: lessons 1 and 7. You will be able to
+#
+# * read which elements a pruning keeps, and what it costs the network;
+# * put cycles, throughput, the chip's result and the exact result of one layer side by side;
+# * say what splitting K changes, and what it does not;
+# * compare types and chips by time and by error, and know which of the times are assumed.
+#
 # The 128 x 128 hidden layer of the digits network goes the way of cuSPARSELt: prune, check, compress, multiply with
 # bias and ReLU. You will be able to
 #
@@ -16,6 +23,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from simulator import sparselt
+from simulator.lessons import check
 from simulator.resources import folder
 
 weights = np.load(folder("traces") / "digits" / "weights.npz")
@@ -211,65 +219,92 @@ for config, kind in product_of(("h100_sxm", "a100", "rtx4090"), ("f16", "f32", "
 # **1.** Predict, before you run it: if the columns of W and of x are put into another order (the same for both), does
 # the chip's result change? Does the exact one?
 #
-# <details><summary>Answer</summary>
+# Answer: `(does the chip's change, does the exact one)`.
+#
+# <details><summary>Solution</summary>
 #
 # The exact result cannot change: a sum has no order. The chip's can, because its instructions add other products
 # together. (The permuted matrix is multiplied by the dense instructions here: it no longer keeps to the pattern.)
+#
+# ```python
+# order = np.random.default_rng(1).permutation(k)
+# turned = sparselt.matmul(
+#     pruned[:, order], x[:, order], sparse=None, type="f16", bias=bias, activation="relu"
+# )
+# changed, exactly = (turned.d != dense.d).sum(), (turned.exact != dense.exact).sum()
+# print(f"chip: {changed} elements changed; exact: {exactly}")
+# assert (turned.exact == dense.exact).all()
+# assert (turned.d != dense.d).any()
+# answer = (bool((turned.d != dense.d).any()), bool((turned.exact != dense.exact).any()))
+# check("11.1", answer)
+# ```
 # </details>
 
 # %%
-order = np.random.default_rng(1).permutation(k)
-turned = sparselt.matmul(
-    pruned[:, order], x[:, order], sparse=None, type="f16", bias=bias, activation="relu"
-)
-changed, exactly = (turned.d != dense.d).sum(), (turned.exact != dense.exact).sum()
-print(f"chip: {changed} elements changed; exact: {exactly}")
-assert (turned.exact == dense.exact).all()
-assert (turned.d != dense.d).any()
+answer = None
+check("11.1", answer)
 
 # %% [markdown]
 # **2.** How many copies of the images make the H100 busy? Find a number of copies (a power of two) from which the
 # throughput is more than 16 times that of one.
 #
-# <details><summary>Answer</summary>
+# Answer: which of 1, 16 and 64.
+#
+# <details><summary>Solution</summary>
 #
 # 64 copies give 24,576 images, 768 tiles of 64 x 64. The cycles grow far less than the work as long as tiles find
 # empty places, and the launch is paid once.
+#
+# ```python
+# from simulator.studies.sparselt.cost import cost, tile_for
+#
+# tile = tile_for("64x64", "f16", sparse=True)
+# rates = {
+#     copies: cost(tile, m, n * copies, k, "h100_sxm").tflops for copies in (1, 16, 64)
+# }
+# print({copies: round(rate, 1) for copies, rate in rates.items()})
+# assert rates[64] > 16 * rates[1]
+# answer = next(n for n in rates if rates[n] > 16 * rates[1])
+# check("11.2", answer)
+# ```
 # </details>
 
 # %%
-from simulator.studies.sparselt.cost import cost, tile_for
-
-tile = tile_for("64x64", "f16", sparse=True)
-rates = {
-    copies: cost(tile, m, n * copies, k, "h100_sxm").tflops for copies in (1, 16, 64)
-}
-print({copies: round(rate, 1) for copies, rate in rates.items()})
-assert rates[64] > 16 * rates[1]
+answer = None
+check("11.2", answer)
 
 # %% [markdown]
 # **3.** f16 can also accumulate in f16 (`compute="16f"`). What does that do to the share of exact elements, and on
 # which of two chips does it save more cycles?
 #
-# <details><summary>Answer</summary>
+# Answer: `(is the share lower, the name of the config that saves more)`.
+#
+# <details><summary>Solution</summary>
 #
 # Fewer elements are exact: every instruction rounds to 11 bits. On the RTX 4090 f32 accumulators run at half the rate;
 # on the H100 the instruction takes the same time, and only the stores of D are smaller.
+#
+# ```python
+# half = {}
+# for config in ("h100_sxm", "rtx4090"):
+#     half[config] = sparselt.matmul(
+#         pruned, x, type="f16", compute="16f", config=config, tile="64x64"
+#     )
+#     full = table[config, "f16"]
+#     print(f"{config:10}{full.cycles:6,} -> {half[config].cycles:6,} cycles", end=", ")
+#     print(
+#         f"exact {full.summary()['right']:.1%} -> {half[config].summary()['right']:.1%}"
+#     )
+# assert all(
+#     half[c].summary()["right"] < table[c, "f16"].summary()["right"] for c in half
+# )
+# saved = {config: table[config, "f16"].cycles - half[config].cycles for config in half}
+# assert saved["rtx4090"] > 5 * saved["h100_sxm"]
+# answer = (True, max(saved, key=saved.get))
+# check("11.3", answer)
+# ```
 # </details>
 
 # %%
-half = {}
-for config in ("h100_sxm", "rtx4090"):
-    half[config] = sparselt.matmul(
-        pruned, x, type="f16", compute="16f", config=config, tile="64x64"
-    )
-    full = table[config, "f16"]
-    print(f"{config:10}{full.cycles:6,} -> {half[config].cycles:6,} cycles", end=", ")
-    print(
-        f"exact {full.summary()['right']:.1%} -> {half[config].summary()['right']:.1%}"
-    )
-assert all(
-    half[c].summary()["right"] < table[c, "f16"].summary()["right"] for c in half
-)
-saved = {config: table[config, "f16"].cycles - half[config].cycles for config in half}
-assert saved["rtx4090"] > 5 * saved["h100_sxm"]
+answer = None
+check("11.3", answer)

@@ -3,11 +3,13 @@
 #
 # **From which size on does 2:4 pay on a chip, what bounds it, and would a second operand port help?**
 #
-# Twice the multiplications are on the data sheet; users report a gain of 20 %. You will be able to
+# 20 minutes. Builds on: lesson 9. You will be able to
 #
 # * run a sweep from a dictionary and read its table;
 # * say from which K on 2:4 pays, and what binds before and after;
 # * tell whether one change of a chip is enough, or several are needed together.
+#
+# Twice the multiplications are on the data sheet; users report a gain of 20 %.
 #
 # The full answers, for more chips, stand in [docs/studies.md](../docs/studies.md).
 
@@ -15,6 +17,7 @@
 import matplotlib.pyplot as plt
 
 from simulator import sweep
+from simulator.lessons import check
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
 base = {"type": "f16", "tile": "128x128", "stages": 3, "m": 2048, "n": 2048}
@@ -80,38 +83,56 @@ plt.show()
 # **1.** With accumulators of f16 the RTX 4090's tensor cores are twice as fast. Predict: does its speed-up at
 # K = 8192 rise or fall?
 #
-# <details><summary>Answer</summary>
+# Answer: "rises" or "falls".
+#
+# <details><summary>Solution</summary>
 #
 # It falls: the tensor pipe was what bound, and now more of the time goes to L2, which 2:4 relieves of half of A and of
 # nothing of B.
+#
+# ```python
+# half = sweep.run(
+#     base
+#     | {
+#         "config": "rtx4090",
+#         "accumulator": "f16",
+#         "k": 8192,
+#         "relative": {"sparse": False},
+#     },
+#     workers=1,
+# )
+# full = sizes[(sizes["config"] == "rtx4090") & (sizes["k"] == 8192)]
+# print("into f32", full["speedup"].round(2).tolist(), full["bound"].tolist())
+# print("into f16", half["speedup"].round(2).tolist(), half["bound"].tolist())
+# assert half["speedup"].iloc[0] < full["speedup"].iloc[0]
+# answer = "falls"
+# check("12.1", answer)
+# ```
 # </details>
 
 # %%
-half = sweep.run(
-    base
-    | {
-        "config": "rtx4090",
-        "accumulator": "f16",
-        "k": 8192,
-        "relative": {"sparse": False},
-    },
-    workers=1,
-)
-full = sizes[(sizes["config"] == "rtx4090") & (sizes["k"] == 8192)]
-print("into f32", full["speedup"].round(2).tolist(), full["bound"].tolist())
-print("into f16", half["speedup"].round(2).tolist(), half["bound"].tolist())
-assert half["speedup"].iloc[0] < full["speedup"].iloc[0]
+answer = None
+check("12.1", answer)
 
 # %% [markdown]
 # **2.** From which K on does 2:4 gain 1.4 on the RTX 4090?
 #
-# <details><summary>Answer</summary>
+# Answer: K.
+#
+# <details><summary>Solution</summary>
 #
 # Of the sizes above, the first is 2,048: at 512 device memory and the launch still take most of the time.
+#
+# ```python
+# card = sizes[sizes["config"] == "rtx4090"]
+# first = card[card["speedup"] > 1.4]["k"].min()
+# print("from K =", first)
+# assert card[card["k"] < first]["speedup"].max() < 1.4
+# answer = first
+# check("12.2", answer)
+# ```
 # </details>
 
 # %%
-card = sizes[sizes["config"] == "rtx4090"]
-first = card[card["speedup"] > 1.4]["k"].min()
-print("from K =", first)
-assert card[card["k"] < first]["speedup"].max() < 1.4
+answer = None
+check("12.2", answer)

@@ -3,6 +3,12 @@
 #
 # **What does 2:4 sparsity cost in accuracy and bytes, and what does it give in time?**
 #
+# 30 minutes. Builds on: no other lesson. You will be able to
+#
+# * prune, compress and expand a matrix, and say what a pruning loses;
+# * count the bytes that values and metadata take, for any type;
+# * say what sparsity gains for an instruction and for a GEMM, and why it is not 2.
+#
 # A 2:4 sparse matrix keeps two of every four neighbouring elements of a row. Sparse tensor cores read the two, and a
 # 4-bit code that says which two, and multiply them with the two matching elements of the other operand. This lesson
 # prunes a matrix, counts what is lost and stored, and looks at what an H100 does with it.
@@ -15,10 +21,24 @@ import numpy as np
 
 import isa
 import simulator
+from simulator.lessons import check
 from simulator.resources import folder
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
+
+matrix = np.random.default_rng(4).standard_normal((8, 16))
+figure, panels = plt.subplots(1, 2, figsize=(7, 2.1), layout="constrained")
+for axes, kept, title in zip(
+    panels,
+    (np.ones_like(matrix, bool), isa.prune(matrix, isa.TWO_OF_FOUR)),
+    ("dense", "2:4: of each four in a row, the two of largest magnitude"),
+    strict=True,
+):
+    axes.imshow(np.where(kept, np.abs(matrix), np.nan), cmap="viridis", vmin=0)
+    axes.set_title(title, fontsize=9)
+    axes.set(xticks=np.arange(0, 17, 4) - 0.5, xticklabels=range(0, 17, 4), yticks=[])
+plt.show()
 
 # %% [markdown]
 # ## Prune, compress, expand
@@ -31,11 +51,21 @@ plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
 row = np.array([[0.5, -2.0, 1.0, 0.25, 3.0, 0.125, -0.25, -4.0]], np.float16)
 f16 = isa.element_type("f16")
 kept = isa.prune(row, isa.TWO_OF_FOUR)
-stored, codes = isa.compress(row.view(np.uint16).astype(np.uint32), isa.TWO_OF_FOUR, f16, kept)
+stored, codes = isa.compress(
+    row.view(np.uint16).astype(np.uint32), isa.TWO_OF_FOUR, f16, kept
+)
 print("row   ", row[0])
 print("stored", stored.astype(np.uint16).view(np.float16)[0])
-print("codes ", [f"{code:#06b}" for code in codes[0]], "-> columns", [(int(c & 3), int(c >> 2)) for c in codes[0]])
-print("back  ", isa.expand(stored, codes, isa.TWO_OF_FOUR).astype(np.uint16).view(np.float16)[0])
+print(
+    "codes ",
+    [f"{code:#06b}" for code in codes[0]],
+    "-> columns",
+    [(int(c & 3), int(c >> 2)) for c in codes[0]],
+)
+print(
+    "back  ",
+    isa.expand(stored, codes, isa.TWO_OF_FOUR).astype(np.uint16).view(np.float16)[0],
+)
 
 # %% [markdown]
 # ## What is lost
@@ -48,7 +78,9 @@ print("back  ", isa.expand(stored, codes, isa.TWO_OF_FOUR).astype(np.uint16).vie
 # %%
 rng = np.random.default_rng(0)
 size = (512, 512)
-layer = np.load(folder("traces") / "digits" / "weights.npz")["w2_dense"].astype(np.float64)
+layer = np.load(folder("traces") / "digits" / "weights.npz")["w2_dense"].astype(
+    np.float64
+)
 matrices = {
     "uniform": rng.uniform(-1, 1, size),
     "normal": rng.standard_normal(size),
@@ -63,15 +95,23 @@ def lost(weights, keep):
 
 loss = {}
 for name, weights in matrices.items():
-    chance = rng.permuted(np.tile([True, True, False, False], (weights.size // 4, 1)), axis=1).reshape(weights.shape)
+    chance = rng.permuted(
+        np.tile([True, True, False, False], (weights.size // 4, 1)), axis=1
+    ).reshape(weights.shape)
     whole = np.abs(weights) > np.median(np.abs(weights))
-    loss[name] = [lost(weights, isa.prune(weights, isa.TWO_OF_FOUR)), lost(weights, whole), lost(weights, chance)]
+    loss[name] = [
+        lost(weights, isa.prune(weights, isa.TWO_OF_FOUR)),
+        lost(weights, whole),
+        lost(weights, chance),
+    ]
 print(f"{'share of the squared norm lost':30}{'2:4':>8}{'whole':>8}{'chance':>8}")
 for name, shares in loss.items():
     print(f"{name:30}" + "".join(f"{share:8.1%}" for share in shares))
 
 figure, axes = plt.subplots(figsize=(6, 2.4))
-for number, label in enumerate(("2:4 by magnitude", "half of the whole matrix", "two of four by chance")):
+for number, label in enumerate(
+    ("2:4 by magnitude", "half of the whole matrix", "two of four by chance")
+):
     axes.bar(
         np.arange(len(loss)) + 0.27 * (number - 1),
         [shares[number] for shares in loss.values()],
@@ -82,7 +122,9 @@ for number, label in enumerate(("2:4 by magnitude", "half of the whole matrix", 
 axes.set_xticks(range(len(loss)), list(loss))
 axes.set_ylabel("squared norm lost")
 axes.set_ylim(0, 0.62)
-axes.legend(ncols=3, frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
+axes.legend(
+    ncols=3, frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1)
+)
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
@@ -96,7 +138,10 @@ plt.show()
 # changed, and with a layer that was pruned and trained on.
 
 # %%
-data, images = np.load(folder("traces") / "digits" / "weights.npz"), np.load(folder("traces") / "digits" / "images.npz")
+data, images = (
+    np.load(folder("traces") / "digits" / "weights.npz"),
+    np.load(folder("traces") / "digits" / "images.npz"),
+)
 
 
 def right(weights, network):
@@ -104,13 +149,24 @@ def right(weights, network):
     w = {name: data[name].astype(np.float32) for name in data.files}
     first = np.maximum(images["images"].astype(np.float32) @ w["w1"].T + w["b1"], 0)
     second = np.maximum(first @ weights.astype(np.float32).T + w[f"b2_{network}"], 0)
-    return int(np.sum((second @ w[f"w3_{network}"].T + w[f"b3_{network}"]).argmax(axis=1) == images["labels"]))
+    return int(
+        np.sum(
+            (second @ w[f"w3_{network}"].T + w[f"b3_{network}"]).argmax(axis=1)
+            == images["labels"]
+        )
+    )
 
 
 difference = matrices["normal"] - matrices["normal"].astype(np.float16)
-print(f"rounding the normal matrix to f16 loses {np.sum(difference**2) / np.sum(matrices['normal'] ** 2):.1e}")
+print(
+    "rounding the normal matrix to f16 loses "
+    f"{np.sum(difference**2) / np.sum(matrices['normal'] ** 2):.1e}"
+)
 print("dense layer                ", right(layer, "dense"), "of", len(images["labels"]))
-print("pruned, not trained on     ", right(np.where(isa.prune(layer, isa.TWO_OF_FOUR), layer, 0), "dense"))
+print(
+    "pruned, not trained on     ",
+    right(np.where(isa.prune(layer, isa.TWO_OF_FOUR), layer, 0), "dense"),
+)
 print("pruned, trained on         ", right(data["w2_2of4"], "2of4"))
 
 # %% [markdown]
@@ -120,13 +176,22 @@ print("pruned, trained on         ", right(data["w2_2of4"], "2of4"))
 # 4-bit elements (4:8, in pairs). The narrower the element, the more the metadata weighs.
 
 # %%
-print(f"{'A of 64 x 64':14}{'pattern':>14}{'dense':>8}{'values':>8}{'metadata':>9}{'share':>8}")
+print(
+    f"{'A of 64 x 64':14}{'pattern':>14}{'dense':>8}{'values':>8}{'metadata':>9}"
+    f"{'share':>8}"
+)
 for name in ("tf32", "f16", "e4m3", "s8", "s4"):
     element = isa.element_type(name)
     pattern = isa.sparsity_of(element)
     dense = 64 * 64 * element.bits // 8
-    values, metadata = dense * pattern.stored // pattern.chunk, 64 * 64 // pattern.chunk * 4 // 8
-    print(f"{name:14}{pattern.name:>14}{dense:8,}{values:8,}{metadata:9,}{(values + metadata) / dense:8.2%}")
+    values, metadata = (
+        dense * pattern.stored // pattern.chunk,
+        64 * 64 // pattern.chunk * 4 // 8,
+    )
+    print(
+        f"{name:14}{pattern.name:>14}{dense:8,}{values:8,}{metadata:9,}"
+        f"{(values + metadata) / dense:8.2%}"
+    )
 
 # %% [markdown]
 # ## What an instruction gains
@@ -144,7 +209,9 @@ OPCODES = {
 h100 = simulator.load_config("h100_sxm")
 with (folder("configs") / "measurements" / "h100_uniform.csv").open() as lines:
     measured = {
-        (r["ptx"], int(r["chains"]), int(r["warps"])): float(r["cycles_per_instruction_per_warp"])
+        (r["ptx"], int(r["chains"]), int(r["warps"])): float(
+            r["cycles_per_instruction_per_warp"]
+        )
         for r in csv.DictReader(lines)
     }
 rate = {}
@@ -155,7 +222,8 @@ for name, opcode in OPCODES.items():
     rate[name] = m * n * k / interval
     known = h100.tensor_class(form).interval
     print(
-        f"{name:7} m{m}n{n}k{k}: interval {known} in the config, {interval:.2f} measured: "
+        f"{name:7} m{m}n{n}k{k}: interval {known} in the config, {interval:.2f} "
+        "measured: "
         f"{rate[name]:.0f} FMA/clk as named, per sub-core"
     )
 print(f"gain, measured: {rate['sparse'] / rate['dense']:.2f}")
@@ -171,9 +239,12 @@ print(f"gain, measured: {rate['sparse'] / rate['dense']:.2f}")
 print(f"{'config':14}{'dense':>7}{'sparse':>8}{'gain':>7}  rests on")
 for name in simulator.config_names():
     config = simulator.load_config(name)
-    dense, sparse = (config.tensor_class(isa.mma_form(opcode)) for opcode in OPCODES.values())
+    dense, sparse = (
+        config.tensor_class(isa.mma_form(opcode)) for opcode in OPCODES.values()
+    )
     print(
-        f"{name:14}{dense.interval:7}{sparse.interval:8}{2 * dense.interval / sparse.interval:7.2f}",
+        f"{name:14}{dense.interval:7}{sparse.interval:8}"
+        f"{2 * dense.interval / sparse.interval:7.2f}",
         f" {config.status('tensor ' + sparse.name)}",
     )
 
@@ -185,10 +256,14 @@ for name in simulator.config_names():
 # %%
 from simulator.studies.validation.sparse_tcgen05 import predictions
 
-print(f"{'kind::f16, K = 32':34}{'2 dense':>9}{'sparse':>8}{'gain':>7}  bound by, status")
+print(
+    f"{'kind::f16, K = 32':34}{'2 dense':>9}{'sparse':>8}{'gain':>7}  bound by, status"
+)
 for p in predictions(simulator.load_config("b200"))[:8]:
     name = f"cta_group::{p.mma.cta_group} M = {p.mma.m}, N = {p.mma.n}"
-    print(f"{name:34}{p.dense:9.0f}{p.sparse:8.0f}{p.speedup:7.2f}  {p.bound}, {p.status}")
+    print(
+        f"{name:34}{p.dense:9.0f}{p.sparse:8.0f}{p.speedup:7.2f}  {p.bound}, {p.status}"
+    )
 
 # %% [markdown]
 # ## What a GEMM gains
@@ -215,10 +290,15 @@ def on_the_chip(sparse):
 
 gemms = {}
 for name in OPCODES:
-    tile = simulator.gemm.parse_tile("128x128x64", "f16", warps=(2, 4), stages=4, sparse=name == "sparse")
+    tile = simulator.gemm.parse_tile(
+        "128x128x64", "f16", warps=(2, 4), stages=4, sparse=name == "sparse"
+    )
     gemms[name] = simulator.gemm.estimate(tile, 4096, 4096, 4096)
     e = gemms[name]
-    print(f"{name:7} {e.cycles:,} cycles simulated, {on_the_chip(name == 'sparse'):,.0f} measured; bound by {e.bound}")
+    print(
+        f"{name:7} {e.cycles:,} cycles simulated, {on_the_chip(name == 'sparse'):,.0f} "
+        f"measured; bound by {e.bound}"
+    )
     print(f"        {tile.stage_bytes:,} bytes of A, B and metadata an iteration")
 print(
     f"gain: {gemms['dense'].cycles / gemms['sparse'].cycles:.2f} simulated, "
@@ -253,49 +333,77 @@ plt.show()
 # **1.** FP8 weights of a 4096 x 4096 layer: how many bytes does 2:4 save, and at how many bits of metadata a chunk
 # would it save a quarter only?
 #
-# <details><summary>Answer</summary>
+# Answer: `(bytes saved, bits a chunk)`.
+#
+# <details><summary>Solution</summary>
 #
 # Dense 16 MiB. Values 8 MiB, metadata 4 bits for 4 elements of 8 bits: 2 MiB. It saves 6 MiB, 37.5 %. A quarter, 4 MiB,
 # would be left with 4 MiB of metadata: 8 bits a chunk.
+#
+# ```python
+# dense, values, metadata = 4096 * 4096, 4096 * 4096 // 2, 4096 * 4096 // 4 * 4 // 8
+# assert dense - values - metadata == 6 * 2**20
+# assert dense - values - 4096 * 4096 // 4 * 8 // 8 == dense // 4
+# answer = (dense - values - metadata, 8)
+# check("1.1", answer)
+# ```
 # </details>
 
 # %%
-dense, values, metadata = 4096 * 4096, 4096 * 4096 // 2, 4096 * 4096 // 4 * 4 // 8
-assert dense - values - metadata == 6 * 2**20
-assert dense - values - 4096 * 4096 // 4 * 8 // 8 == dense // 4
+answer = None
+check("1.1", answer)
 
 # %% [markdown]
 # **2.** Which columns share a chunk is a choice: the columns of W (and the rows of X) may be permuted before pruning.
 # Find, for the digits layer, a permutation that loses less than the given order, by trying random ones.
 #
-# <details><summary>Answer</summary>
+# Answer: `(does the best of 200 lose less than the given order, does it lose less than the unstructured half)`, two
+# truth values.
+#
+# <details><summary>Solution</summary>
 #
 # Of 200 random permutations the best loses a little less than the given order; most of the gap to the unstructured half
 # stays, since each row has large weights in other columns. Published methods search the permutations with swaps.
+#
+# ```python
+# given, *_, whole = loss["digits layer"][0], loss["digits layer"][1]
+# orders = [rng.permutation(128) for _ in range(200)]
+# tried = [lost(layer[:, order], isa.prune(layer[:, order], isa.TWO_OF_FOUR)) for order in orders]
+# print(f"given order {given:.2%}, best of 200 {min(tried):.2%}, worst {max(tried):.2%}, unstructured {whole:.2%}")
+# assert whole < min(tried) < given
+# answer = (min(tried) < given, min(tried) < whole)
+# check("1.2", answer)
+# ```
 # </details>
 
 # %%
-given, *_, whole = loss["digits layer"][0], loss["digits layer"][1]
-orders = [rng.permutation(128) for _ in range(200)]
-tried = [lost(layer[:, order], isa.prune(layer[:, order], isa.TWO_OF_FOUR)) for order in orders]
-print(f"given order {given:.2%}, best of 200 {min(tried):.2%}, worst {max(tried):.2%}, unstructured {whole:.2%}")
-assert whole < min(tried) < given
+answer = None
+check("1.2", answer)
 
 # %% [markdown]
 # **3.** The interval of the sparse instruction that would make `mma.sp` gain 2 on the H100: what is it, and how much
 # faster would the GEMM above be?
 #
-# <details><summary>Answer</summary>
+# Answer: `(interval, is the GEMM more than 10 % faster)`.
+#
+# <details><summary>Solution</summary>
 #
 # 6, that of the dense one. The GEMM hardly notices: it waits for shared memory.
+#
+# ```python
+# from dataclasses import replace
+#
+# faster = replace(
+#     h100, tensor=tuple(replace(c, interval=6) if c.name == "sparse, full k, f32" else c for c in h100.tensor)
+# )
+# changed = simulator.gemm.estimate(gemms["sparse"].tile, 4096, 4096, 4096, faster)
+# print(f"{gemms['sparse'].cycles:,} -> {changed.cycles:,} cycles")
+# assert 1 <= gemms["sparse"].cycles / changed.cycles < 1.1
+# answer = (6, gemms["sparse"].cycles / changed.cycles > 1.1)
+# check("1.3", answer)
+# ```
 # </details>
 
 # %%
-from dataclasses import replace
-
-faster = replace(
-    h100, tensor=tuple(replace(c, interval=6) if c.name == "sparse, full k, f32" else c for c in h100.tensor)
-)
-changed = simulator.gemm.estimate(gemms["sparse"].tile, 4096, 4096, 4096, faster)
-print(f"{gemms['sparse'].cycles:,} -> {changed.cycles:,} cycles")
-assert 1 <= gemms["sparse"].cycles / changed.cycles < 1.1
+answer = None
+check("1.3", answer)

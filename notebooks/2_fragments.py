@@ -3,6 +3,12 @@
 #
 # **Which lane of a warp holds which element of A, B, C and D?**
 #
+# 30 minutes. Builds on: lesson 1. You will be able to
+#
+# * read and write the formulas of fragments: lane, register, half;
+# * put matrices into registers and take them out again;
+# * load a fragment with `ldmatrix`, and see and avoid its bank conflicts.
+#
 # `mma` and `mma.sp` spread their matrices over the registers of 32 lanes. PTX draws it; code needs it as arithmetic. In
 # tcsim each operand of each form is one mapping between places (lane, register, element of the register) and
 # coordinates (row, column), and formulas, tables, `gather` and `scatter` all read it. All of this was confirmed on an
@@ -16,12 +22,16 @@ import numpy as np
 
 import isa
 import simulator
+from simulator.lessons import check
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 form = isa.mma_form(OPCODE)
 for operand in (form.a, form.b, form.c, form.d):
     size = f"{operand.shape[0]:2} x {operand.shape[1]:2} {operand.type.name}"
     print(f"{operand.name}: {size}, {operand.registers} registers a lane")
+
+found = simulator.layout.form_layout(OPCODE)
+simulator.drawing.draw(found, "d", palette="safe")
 
 # %% [markdown]
 # A of a sparse form is stored compressed: 16 rows of 16 elements, for 32 logical columns. B is whole.
@@ -44,23 +54,24 @@ for operand in (form.a, form.b, form.d):
 
 # %%
 lane, register, element = (int(x) for x in form.a.mapping.positions(row=5, column=12))
-print(f"stored A[5][12]: lane {lane}, register {register}, bits {16 * element} to {16 * element + 15}")
+print(
+    f"stored A[5][12]: lane {lane}, register {register}, bits {16 * element} to "
+    f"{16 * element + 15}"
+)
 for element in range(2):
-    row, column = (int(x) for x in form.a.mapping.coordinates(lane=23, register=2, element=element))
+    row, column = (
+        int(x) for x in form.a.mapping.coordinates(lane=23, register=2, element=element)
+    )
     print(f"lane 23, register 2, element {element}: stored A[{row}][{column}]")
 
 # %% [markdown]
 # ## The pictures
 #
 # A cell is an element; in it the lane (T) and the register with its half. A colour is a thread in its group, dark and
-# light are groups in turn.
+# light are groups in turn. D stands at the top of the page; this is A, as it is stored.
 
 # %%
-found = simulator.layout.form_layout(OPCODE)
 simulator.drawing.draw(found, "a", palette="safe")
-
-# %%
-simulator.drawing.draw(found, "d", palette="safe")
 
 # %% [markdown]
 # B as a table of `lane.register`, a cell for two neighbouring rows, which share a register:
@@ -69,7 +80,9 @@ simulator.drawing.draw(found, "d", palette="safe")
 lane, register, _ = form.b.mapping.grid
 print(f"{'B':>8}" + "".join(f"{n:>7}" for n in range(8)))
 for k in range(0, 32, 2):
-    print(f"{k:8}" + "".join(f"{f'T{lane[k, n]}.{register[k, n]}':>7}" for n in range(8)))
+    print(
+        f"{k:8}" + "".join(f"{f'T{lane[k, n]}.{register[k, n]}':>7}" for n in range(8))
+    )
 
 # %% [markdown]
 # ## Put a matrix in, take a matrix out
@@ -95,12 +108,26 @@ registers = (
     np.zeros((4, 32), np.uint32),
     form.metadata.scatter(codes, 0),
 )
-print("register file of A:", registers[0].shape, "lane 0 has", [f"{word:08x}" for word in registers[0][:, 0]])
+print(
+    "register file of A:",
+    registers[0].shape,
+    "lane 0 has",
+    [f"{word:08x}" for word in registers[0][:, 0]],
+)
 d = simulator.mma_sp(OPCODE, *(operand[None] for operand in registers))[0]
-whole = isa.expand(patterns(stored), codes, isa.TWO_OF_FOUR).astype(np.uint16).view(np.float16)
+whole = (
+    isa.expand(patterns(stored), codes, isa.TWO_OF_FOUR)
+    .astype(np.uint16)
+    .view(np.float16)
+)
 print(
     "D as numpy has it:",
-    bool((form.d.gather(d).view(np.float32) == whole.astype(np.float32) @ b.astype(np.float32)).all()),
+    bool(
+        (
+            form.d.gather(d).view(np.float32)
+            == whole.astype(np.float32) @ b.astype(np.float32)
+        ).all()
+    ),
 )
 
 # %% [markdown]
@@ -129,9 +156,14 @@ for text in (
     "m16n8k64 s32.s8.s8.s32",
     "m16n8k128 s32.s4.s4.s32",
 ):
-    other = isa.mma_form("mma.sp::ordered_metadata.sync.aligned.{}.row.col.{}".format(*text.split()))
+    other = isa.mma_form(
+        "mma.sp::ordered_metadata.sync.aligned.{}.row.col.{}".format(*text.split())
+    )
     formulas = other.a.mapping.formulas()
-    print(f"{other.a.type.name:5} A row = {formulas['row']},  column = {formulas['column']}")
+    print(
+        f"{other.a.type.name:5} A row = {formulas['row']},  column = "
+        f"{formulas['column']}"
+    )
     print(f"      B row = {other.b.mapping.formulas()['row']}")
 
 # %% [markdown]
@@ -145,10 +177,16 @@ for text in (
 dense = isa.mma_form("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 lane_a, register_a, element_a = dense.a.mapping.grid
 lane_d, register_d, _ = dense.d.mapping.grid
-print("every element in the same lane:", bool((lane_a == np.hstack([lane_d, lane_d])).all()))
+print(
+    "every element in the same lane:",
+    bool((lane_a == np.hstack([lane_d, lane_d])).all()),
+)
 for row, column in ((0, 0), (8, 1), (0, 8), (8, 9)):
     source = f"tile {column // 8}, register {register_d[row, column % 8]}"
-    print(f"A[{row}][{column}]: register {register_a[row, column]}, half {element_a[row, column]}, from D {source}")
+    print(
+        f"A[{row}][{column}]: register {register_a[row, column]}, half "
+        f"{element_a[row, column]}, from D {source}"
+    )
 
 # %% [markdown]
 # ## ldmatrix
@@ -178,8 +216,14 @@ folder = Path(tempfile.mkdtemp())
 np.savez(folder / "a.npz", a=stored)
 (folder / "load.trace").write_text(text)
 report = simulator.run(folder / "load.trace")
-print("the fragment of A:", bool((report.arrays["a"][0] == form.a.scatter(patterns(stored))).all()))
-print(f"wavefronts {report.memory.wavefronts}, of them bank conflicts {report.memory.conflicts}")
+print(
+    "the fragment of A:",
+    bool((report.arrays["a"][0] == form.a.scatter(patterns(stored))).all()),
+)
+print(
+    f"wavefronts {report.memory.wavefronts}, of them bank conflicts "
+    f"{report.memory.conflicts}"
+)
 
 # %% [markdown]
 # Right, and slow: rows of 32 bytes lie in the banks four rows apart again. Real kernels turn the columns by the row (a
@@ -193,44 +237,72 @@ print(f"wavefronts {report.memory.wavefronts}, of them bank conflicts {report.me
 # **1.** Which lane holds D[9][3] of m16n8k32 with an f32 accumulator, and in which register? And with an f16
 # accumulator?
 #
-# <details><summary>Answer</summary>
+# Answer: `((lane, register), (lane, register))`.
+#
+# <details><summary>Solution</summary>
 #
 # Group 9 % 8 = 1, thread 3 / 2 = 1: lane 5. Register 2 * 1 + 1 = 3 in f32; in f16 register 1, the high half.
+#
+# ```python
+# half = isa.mma_form("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16")
+# assert [int(x) for x in form.d.mapping.positions(row=9, column=3)] == [5, 3, 0]
+# assert [int(x) for x in half.d.mapping.positions(row=9, column=3)] == [5, 1, 1]
+# answer = ((5, 3), (5, 1))
+# check("2.1", answer)
+# ```
 # </details>
 
 # %%
-half = isa.mma_form("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16")
-assert [int(x) for x in form.d.mapping.positions(row=9, column=3)] == [5, 3, 0]
-assert [int(x) for x in half.d.mapping.positions(row=9, column=3)] == [5, 1, 1]
+answer = None
+check("2.1", answer)
 
 # %% [markdown]
 # **2.** Write A's lane for s8 m16n8k64 from the formulas above, and check all elements.
 #
-# <details><summary>Answer</summary>
+# Answer: the array of lanes, of the shape of A.
+#
+# <details><summary>Solution</summary>
 #
 # P = 4: lane = column / 4 % 4 + 4 * (row % 8).
+#
+# ```python
+# s8 = isa.mma_form("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32")
+# row, column = np.indices(s8.a.shape)
+# assert (s8.a.mapping.grid[0] == column // 4 % 4 + 4 * (row % 8)).all()
+# answer = column // 4 % 4 + 4 * (row % 8)
+# check("2.2", answer)
+# ```
 # </details>
 
 # %%
-s8 = isa.mma_form("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32")
-row, column = np.indices(s8.a.shape)
-assert (s8.a.mapping.grid[0] == column // 4 % 4 + 4 * (row % 8)).all()
+answer = None
+check("2.2", answer)
 
 # %% [markdown]
 # **3.** Give the lanes of the ldmatrix above addresses in rows of 48 bytes (16 of padding). Is the conflict gone?
 #
-# <details><summary>Answer</summary>
+# Answer: `(conflicts at 32 bytes, conflicts at 48 bytes)`.
+#
+# <details><summary>Solution</summary>
 #
 # Yes: 8 rows 48 bytes apart fall into 8 different groups of four banks.
+#
+# ```python
+# conflicts = report.memory.conflicts  # of the trace above
+# padded = np.zeros((16, 24), np.float16)
+# padded[:, :16] = stored
+# np.savez(folder / "a.npz", a=padded)
+# (folder / "padded.trace").write_text(
+#     text.replace(".shared 512", ".shared 768").replace("shl.b32 %r9, %r9, 5;", "mul.lo.u32 %r9, %r9, 48;")
+# )
+# report = simulator.run(folder / "padded.trace")
+# assert report.memory.conflicts == 0
+# assert (report.arrays["a"][0] == form.a.scatter(patterns(stored))).all()
+# answer = (conflicts, report.memory.conflicts)
+# check("2.3", answer)
+# ```
 # </details>
 
 # %%
-padded = np.zeros((16, 24), np.float16)
-padded[:, :16] = stored
-np.savez(folder / "a.npz", a=padded)
-(folder / "padded.trace").write_text(
-    text.replace(".shared 512", ".shared 768").replace("shl.b32 %r9, %r9, 5;", "mul.lo.u32 %r9, %r9, 48;")
-)
-report = simulator.run(folder / "padded.trace")
-assert report.memory.conflicts == 0
-assert (report.arrays["a"][0] == form.a.scatter(patterns(stored))).all()
+answer = None
+check("2.3", answer)

@@ -3,6 +3,12 @@
 #
 # **Which bits of which lane's register say where a stored element of A belongs?**
 #
+# 35 minutes. Builds on: lessons 1 and 2. You will be able to
+#
+# * read a word of metadata by hand, for every type;
+# * find the lane and the bits that say where a stored element belongs;
+# * use selectors to keep the metadata of several instructions in one register.
+#
 # A sparse form has one more operand, 32 bits a lane, and an immediate, the selector, that says which lanes' bits are
 # meant. This is where most first attempts at `mma.sp` go wrong. Codes and owners below were confirmed on an H100, in
 # every position ([tests/golden](../tests/golden/README.md)).
@@ -13,13 +19,19 @@ import numpy as np
 import isa
 import simulator
 from simulator.layout.queries import where
+from simulator.lessons import check
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.{}.row.col.{}"
 f32_forms = (("m16n8k32", "f16"), ("m16n8k16", "f16"), ("m16n8k16", "tf32"))
-f16, f16_short, tf32 = (isa.mma_form(OPCODE.format(shape, f"f32.{t}.{t}.f32")) for shape, t in f32_forms)
-s8, s4 = (
-    isa.mma_form(OPCODE.format(shape, f"s32.{t}.{t}.s32")) for shape, t in (("m16n8k64", "s8"), ("m16n8k128", "s4"))
+f16, f16_short, tf32 = (
+    isa.mma_form(OPCODE.format(shape, f"f32.{t}.{t}.f32")) for shape, t in f32_forms
 )
+s8, s4 = (
+    isa.mma_form(OPCODE.format(shape, f"s32.{t}.{t}.s32"))
+    for shape, t in (("m16n8k64", "s8"), ("m16n8k128", "s4"))
+)
+
+simulator.drawing.draw(simulator.layout.form_layout(f16.opcode), "e", palette="safe")
 
 # %% [markdown]
 # ## Codes
@@ -44,9 +56,15 @@ for form in (tf32, f16, s8, s4):
 
 # %%
 for form in (f16, s4, tf32):
-    print(f"{form.metadata.sparsity.name:14} logical column = {form.metadata.sparsity.formula}")
+    print(
+        f"{form.metadata.sparsity.name:14} logical column = "
+        f"{form.metadata.sparsity.formula}"
+    )
 for code in (0b0100, 0b1101, 0b1110):
-    picked = [isa.stored_columns(np.array([[code]]), form.metadata.sparsity)[0].tolist() for form in (f16, s4)]
+    picked = [
+        isa.stored_columns(np.array([[code]]), form.metadata.sparsity)[0].tolist()
+        for form in (f16, s4)
+    ]
     print(f"code {code:04b}: 2:4 keeps columns {picked[0]}, 4:8 keeps {picked[1]}")
 
 # %% [markdown]
@@ -61,7 +79,9 @@ stored, codes = isa.compress(rows, isa.TWO_OF_FOUR, isa.element_type("s8"))
 for row, kept, code in zip(rows, stored, codes[:, 0], strict=True):
     print(f"{row} -> stored {kept}, code {code:04b}")
 try:
-    isa.compress(np.array([[1, 2, 3, 0]], np.uint32), isa.TWO_OF_FOUR, isa.element_type("s8"))
+    isa.compress(
+        np.array([[1, 2, 3, 0]], np.uint32), isa.TWO_OF_FOUR, isa.element_type("s8")
+    )
 except isa.IsaError as error:
     print(error)
 
@@ -75,10 +95,9 @@ except isa.IsaError as error:
 for name, formula in f16.metadata.mapping.formulas().items():
     print(f"{name:9}= {formula}")
 
-# %%
-simulator.drawing.draw(simulator.layout.form_layout(f16.opcode), "e", palette="safe")
-
 # %% [markdown]
+# That is the picture at the top of the page.
+#
 # Rows g and g + 8 share a register: the low half is row g. With 8-bit and narrower elements a register is one row
 # instead, and with the larger K of these types all 32 lanes contribute, so the only selector is 0:
 
@@ -87,14 +106,23 @@ lane, code = s8.metadata.places(0)
 for row in (0, 1, 8):
     print(
         f"s8 k64, row {row}, chunks 0 to 7:",
-        *(f"T{lane[row, c]}[{4 * code[row, c] + 3}:{4 * code[row, c]}]" for c in range(8)),
+        *(
+            f"T{lane[row, c]}[{4 * code[row, c] + 3}:{4 * code[row, c]}]"
+            for c in range(8)
+        ),
     )
-print(f"\n{'form':12}{'rows x chunks':>15}{'codes':>7}{'lanes':>7}{'selectors':>11}   lane of (row, chunk)")
+print(
+    f"\n{'form':12}{'rows x chunks':>15}{'codes':>7}{'lanes':>7}{'selectors':>11}   "
+    "lane of (row, chunk)"
+)
 for form in (f16_short, f16, tf32, s8, s4):
     m = form.metadata
     lanes = len(np.unique(m.places(0)[0]))
     name, size = f"{form.a_type.name} k{form.k}", f"{m.shape[0]} x {m.shape[1]}"
-    print(f"{name:12}{size:>15}{m.shape[0] * m.shape[1]:7}{lanes:7}{m.selectors:11}   {m.mapping.formulas()['lane']}")
+    print(
+        f"{name:12}{size:>15}{m.shape[0] * m.shape[1]:7}{lanes:7}{m.selectors:11}   "
+        f"{m.mapping.formulas()['lane']}"
+    )
 
 # %% [markdown]
 # ## What selectors are for
@@ -105,12 +133,19 @@ for form in (f16_short, f16, tf32, s8, s4):
 
 # %%
 rng = np.random.default_rng(0)
-steps = rng.choice(isa.TWO_OF_FOUR.ordered, (4, *f16_short.metadata.shape)).astype(np.uint32)
+steps = rng.choice(isa.TWO_OF_FOUR.ordered, (4, *f16_short.metadata.shape)).astype(
+    np.uint32
+)
 register = np.zeros(32, np.uint32)
 for selector in range(4):
     register = f16_short.metadata.scatter(steps[selector], selector, rest=register)
-print("one register of 32 lanes:", " ".join(f"{word:08x}" for word in register[:8]), "...")
-print("each step's codes are there:", all((f16_short.metadata.gather(register, s) == steps[s]).all() for s in range(4)))
+print(
+    "one register of 32 lanes:", " ".join(f"{word:08x}" for word in register[:8]), "..."
+)
+print(
+    "each step's codes are there:",
+    all((f16_short.metadata.gather(register, s) == steps[s]).all() for s in range(4)),
+)
 
 # %% [markdown]
 # The word of one lane, by hand: lane 4g + s has the codes of step s, rows g and g + 8.
@@ -124,14 +159,19 @@ print(
     "(code 7 ... code 0)",
 )
 print(f"row {g} of step {s}:    ", " ".join(f"{c:04b}" for c in reversed(steps[s][g])))
-print(f"row {g + 8} of step {s}:    ", " ".join(f"{c:04b}" for c in reversed(steps[s][g + 8])))
+print(
+    f"row {g + 8} of step {s}:    ",
+    " ".join(f"{c:04b}" for c in reversed(steps[s][g + 8])),
+)
 
 # %% [markdown]
 # Step 2 of that register as a picture: the codes in their places, the logical matrix with what is kept, the compressed
 # one, and the word of lane 6.
 
 # %%
-step = simulator.layout.form_layout(f16_short.opcode, simulator.layout.Choice(selector=2))
+step = simulator.layout.form_layout(
+    f16_short.opcode, simulator.layout.Choice(selector=2)
+)
 selection = simulator.layout.select(step, register)
 simulator.drawing.draw(step, "e", selection=selection, palette="safe", lane=6)
 
@@ -163,7 +203,9 @@ def encode(values, element):
 for form in (f16, tf32, s4):
     a, b = rng.integers(-7, 8, (form.m, form.k)), rng.integers(-7, 8, (form.k, form.n))
     kept = isa.prune(a, form.metadata.sparsity)
-    stored, codes = isa.compress(encode(a, form.a_type), form.metadata.sparsity, form.a_type, kept)
+    stored, codes = isa.compress(
+        encode(a, form.a_type), form.metadata.sparsity, form.a_type, kept
+    )
     d = simulator.mma_sp(
         form.opcode,
         form.a.scatter(stored)[None],
@@ -173,49 +215,79 @@ for form in (f16, tf32, s4):
     )
     found = form.d.gather(d)[0].view(np.float32 if form.d_type.is_float else np.int32)
     same = bool((found == np.where(kept, a, 0) @ b).all())
-    print(f"{form.a_type.name:5}{form.metadata.sparsity.name:14} {kept.mean():.0%} kept; D as numpy has it: {same}")
+    print(
+        f"{form.a_type.name:5}{form.metadata.sparsity.name:14} {kept.mean():.0%} kept; "
+        f"D as numpy has it: {same}"
+    )
 
 # %% [markdown]
 # ## Exercises
 #
 # **1.** m16n8k32, f16, selector 1: which bits of which lane say whether A[5][12] is kept?
 #
-# <details><summary>Answer</summary>
+# Answer: `(lane, lowest of the four bits)`.
+#
+# <details><summary>Solution</summary>
 #
 # Column 12 is in chunk 3. Row 5 is group 5, chunk 3 is below 4: lane 4 * 5 + 2 = 22, code 3: bits 12 to 15. If either
 # half of the code is 0 (12 % 4), A[5][12] is kept.
+#
+# ```python
+# lane, code = (int(x[5, 3]) for x in f16.metadata.places(1))
+# assert (lane, 4 * code) == (22, 12)
+# answer = (lane, 4 * code)
+# check("3.1", answer)
+# ```
 # </details>
 
 # %%
-lane, code = (int(x[5, 3]) for x in f16.metadata.places(1))
-assert (lane, 4 * code) == (22, 12)
+answer = None
+check("3.1", answer)
 
 # %% [markdown]
 # **2.** Two words that are often seen in tests are 0x44444444 and 0xEEEEEEEE. Which columns do they keep, for f16 and
 # for tf32?
 #
-# <details><summary>Answer</summary>
+# Answer: `(columns of f16 for 0x4, for 0xE, column of tf32 for 0x4, for 0xE)`, pairs and numbers.
+#
+# <details><summary>Solution</summary>
 #
 # f16: columns 0 and 1 of every four, or 2 and 3. tf32: the first of every two, or the second.
+#
+# ```python
+# for word, pair, single in ((0x4, [0, 1], 0), (0xE, [2, 3], 1)):
+#     assert isa.stored_columns(np.array([[word]]), isa.TWO_OF_FOUR)[0].tolist() == pair
+#     assert isa.stored_columns(np.array([[word]]), isa.ONE_OF_TWO)[0].tolist() == [single]
+# answer = ((0, 1), (2, 3), 0, 1)
+# check("3.2", answer)
+# ```
 # </details>
 
 # %%
-for word, pair, single in ((0x4, [0, 1], 0), (0xE, [2, 3], 1)):
-    assert isa.stored_columns(np.array([[word]]), isa.TWO_OF_FOUR)[0].tolist() == pair
-    assert isa.stored_columns(np.array([[word]]), isa.ONE_OF_TWO)[0].tolist() == [single]
+answer = None
+check("3.2", answer)
 
 # %% [markdown]
 # **3.** How many bits of metadata does one m16n8k32 f16 read, and how many does a warp's register hold? For which of
 # the forms above is nothing left over?
 #
-# <details><summary>Answer</summary>
+# Answer: `(bits read, bits held, {names of the types})`.
+#
+# <details><summary>Solution</summary>
 #
 # 128 codes, 512 bits, of 1,024. Nothing is left over where there is one selector: s8 k64 and s4 k128.
+#
+# ```python
+# assert 4 * np.prod(f16.metadata.shape) == 512
+# assert [form.a_type.name for form in (f16_short, f16, tf32, s8, s4) if 4 * np.prod(form.metadata.shape) == 1024] == [
+#     "s8",
+#     "s4",
+# ]
+# answer = (512, 1024, {"s8", "s4"})
+# check("3.3", answer)
+# ```
 # </details>
 
 # %%
-assert 4 * np.prod(f16.metadata.shape) == 512
-assert [form.a_type.name for form in (f16_short, f16, tf32, s8, s4) if 4 * np.prod(form.metadata.shape) == 1024] == [
-    "s8",
-    "s4",
-]
+answer = None
+check("3.3", answer)

@@ -3,13 +3,18 @@
 #
 # **What does an H100 do with metadata that PTX leaves undefined?**
 #
+# 30 minutes. Builds on: lesson 3. You will be able to
+#
+# * say what an H100 computes from metadata that PTX leaves undefined, and how that is known;
+# * test an explanation against recorded results of the chip;
+# * choose a policy for undefined cases.
+#
 # A code of 2:4 metadata has 4 bits, so there are 16, and PTX defines 6 of them (12 for plain `mma.sp`). The others
 # arise from a bug in whatever packs metadata, or from a flipped bit. Every code was run in every position on an H100
 # 80GB (sm_90, driver 580, November 2026), and a part of what came out, for every form and selector, is in
 # [tests/golden](../tests/golden/README.md). This lesson asks it.
 
 # %%
-import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -17,18 +22,14 @@ import numpy as np
 
 import isa
 import simulator
+from simulator.lessons import check, data
+from simulator.lessons.recordings import recordings
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
-ROOT = next(folder for folder in (Path.cwd(), *Path.cwd().parents) if (folder / "tests" / "golden").is_dir())
-sys.path.insert(0, str(ROOT))
-from tests.golden import compare  # the program that compares whole recordings
-
-recordings = [
-    r
-    for name in ("mma_sp_ordered.npz", "mma_sp_plain.npz")
-    for r in compare.recordings(ROOT / "tests" / "golden" / name)
-]
+files = ("mma_sp_ordered.npz", "mma_sp_plain.npz")
+recorded = [r for name in files for r in recordings(data(name))]
+print(len(recorded), "recordings")
 
 # %% [markdown]
 # ## The sixteen codes
@@ -47,12 +48,19 @@ kinds = {
 for code in range(16):
     low, high = code & 3, code >> 2
     kind = list(kinds.values())[0 if low < high else 1 if low > high else 2]
-    axes.add_patch(plt.Rectangle((high - 0.5, low - 0.5), 1, 1, facecolor=kind, edgecolor="white"))
+    axes.add_patch(
+        plt.Rectangle((high - 0.5, low - 0.5), 1, 1, facecolor=kind, edgecolor="white")
+    )
     axes.text(high, low, f"{code:04b}", ha="center", va="center")
 axes.set(xlim=(-0.5, 3.5), ylim=(3.5, -0.5), xticks=range(4), yticks=range(4))
-axes.set(xlabel="column of the second element (bits 3..2)", ylabel="column of the first (bits 1..0)")
+axes.set(
+    xlabel="column of the second element (bits 3..2)",
+    ylabel="column of the first (bits 1..0)",
+)
 handles = [plt.Rectangle((0, 0), 1, 1, facecolor=colour) for colour in kinds.values()]
-axes.legend(handles, list(kinds), frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+axes.legend(
+    handles, list(kinds), frameon=False, loc="center left", bbox_to_anchor=(1, 0.5)
+)
 plt.show()
 
 # %% [markdown]
@@ -69,19 +77,31 @@ form = isa.mma_form(OPCODE)
 def operands(recording):
     """A, B, C as [case, register, lane] and the metadata as [case, lane]."""
     f = recording.form
-    *abc, e = np.split(recording.inputs, np.cumsum([f.a.registers, f.b.registers, f.c.registers]), axis=1)
+    *abc, e = np.split(
+        recording.inputs,
+        np.cumsum([f.a.registers, f.b.registers, f.c.registers]),
+        axis=1,
+    )
     return *abc, e[:, 0]
 
 
-recording = next(r for r in recordings if (r.form, r.selector, r.metadata) == (form, 0, "random"))
+recording = next(
+    r for r in recorded if (r.form, r.selector, r.metadata) == (form, 0, "random")
+)
 (a, b, c, e), outputs = operands(recording), recording.outputs
 codes = form.metadata.gather(e, selector=0)
 print(
     f"{len(outputs)} cases, {codes.size} codes:",
-    {name: int(found.sum()) for name, found in isa.metadata_findings(form, codes).items()},
+    {
+        name: int(found.sum())
+        for name, found in isa.metadata_findings(form, codes).items()
+    },
 )
 d = simulator.mma_sp(OPCODE, a, b, c, e, selector=0, target="sm_90a")
-print(f"{outputs.size} words of D, {int(np.bitwise_count(d ^ outputs).sum())} bits differ between chip and simulator")
+print(
+    f"{outputs.size} words of D, {int(np.bitwise_count(d ^ outputs).sum())} bits "
+    "differ between chip and simulator"
+)
 
 # %% [markdown]
 # One row of the first case by hand: the codes of its eight chunks, the columns of B that they pick if the hardware is a
@@ -104,7 +124,10 @@ columns = isa.stored_columns(codes[0], isa.TWO_OF_FOUR)[row]
 print("columns of B:    ", *columns)
 for n in range(3):
     by_hand = float(A[row] @ B[columns, n] + C[row, n])
-    print(f"D[{row}][{n}]: by hand {by_hand:.9g}, recorded {D[row, n]:.9g} ({D[row, n].view(np.uint32):#010x})")
+    print(
+        f"D[{row}][{n}]: by hand {by_hand:.9g}, recorded {D[row, n]:.9g} ("
+        f"{D[row, n].view(np.uint32):#010x})"
+    )
 
 # %% [markdown]
 # ## Other explanations
@@ -122,7 +145,9 @@ def as_written(stored, codes):
 def contributes_nothing(stored, codes):
     """A chunk with equal indices is skipped."""
     equal = np.repeat((codes & 3) == (codes >> 2), 2, axis=-1)
-    return np.where(equal, 0, stored), np.where((codes & 3) == (codes >> 2), 0b0100, codes)
+    return np.where(equal, 0, stored), np.where(
+        (codes & 3) == (codes >> 2), 0b0100, codes
+    )
 
 
 def sorted_first(stored, codes):
@@ -140,13 +165,23 @@ def next_column(stored, codes):
 print(f"{'explanation':22}{'words right':>12}{'of':>7}")
 for explain in (as_written, contributes_nothing, sorted_first, next_column):
     right = words = 0
-    for r in recordings:
+    for r in recorded:
         f = r.form
-        if r.metadata == "random" and f.ordered and f.a_type.name == "f16" and f.k == 32:
+        if (
+            r.metadata == "random"
+            and f.ordered
+            and f.a_type.name == "f16"
+            and f.k == 32
+        ):
             a_, b_, c_, e_ = operands(r)
             stored, changed = explain(f.a.gather(a_), f.metadata.gather(e_, r.selector))
             found = simulator.mma_sp(
-                f.opcode, f.a.scatter(stored), b_, c_, f.metadata.scatter(changed, r.selector), r.selector
+                f.opcode,
+                f.a.scatter(stored),
+                b_,
+                c_,
+                f.metadata.scatter(changed, r.selector),
+                r.selector,
             )
             right, words = right + int(np.sum(found == r.outputs)), words + found.size
     print(f"{explain.__name__:22}{right:12,}{words:7,}")
@@ -160,12 +195,19 @@ for explain in (as_written, contributes_nothing, sorted_first, next_column):
 
 # %%
 totals = {}
-for r in recordings:
+for r in recorded:
     spelling = "mma.sp::ordered_metadata" if r.form.ordered else "mma.sp"
     forms, words, bits = totals.get((spelling, r.metadata), (set(), 0, 0))
-    totals[spelling, r.metadata] = forms | {r.form.opcode}, words + r.outputs.size, bits + r.differing_bits()
+    totals[spelling, r.metadata] = (
+        forms | {r.form.opcode},
+        words + r.outputs.size,
+        bits + r.differing_bits(),
+    )
 for (spelling, metadata), (forms, words, bits) in totals.items():
-    print(f"{spelling:25} {metadata:7} {len(forms):3} forms {words:7,} words {bits:2} differing bits")
+    print(
+        f"{spelling:25} {metadata:7} {len(forms):3} forms {words:7,} words {bits:2} "
+        "differing bits"
+    )
 
 # %% [markdown]
 # ## tf32: halves are spliced
@@ -195,7 +237,9 @@ d = simulator.mma_sp(
     tf32.metadata.scatter(changed, 0),
 )
 seen = tf32.d.gather(d)[:, 0, 0]
-predicted = np.array([halves[code >> 2] << 16 | halves[code & 3] & 0xE000 for code in every], np.uint32)
+predicted = np.array(
+    [halves[code >> 2] << 16 | halves[code & 3] & 0xE000 for code in every], np.uint32
+)
 for code in (0b0100, 0b1110, 0b0000, 0b0110, 0b1101, 0b1011):
     legal = "legal  " if code in isa.ONE_OF_TWO.ordered else "illegal"
     print(
@@ -210,13 +254,14 @@ print("all 16 as predicted:", bool((seen == predicted).all()))
 # wrong:
 
 # %%
-for r in recordings:
+for r in recorded:
     f = r.form
     if r.metadata == "random" and f.ordered and f.a_type.name == "tf32":
         a_, b_, c_, e_ = operands(r)
         whole = np.where(f.metadata.gather(e_, r.selector) & 2, 0b1110, 0b0100)
         spliced, nearest = (
-            simulator.mma_sp(f.opcode, a_, b_, c_, x, r.selector) for x in (e_, f.metadata.scatter(whole, r.selector))
+            simulator.mma_sp(f.opcode, a_, b_, c_, x, r.selector)
+            for x in (e_, f.metadata.scatter(whole, r.selector))
         )
         right = [int(np.sum(found == r.outputs)) for found in (spliced, nearest)]
         print(
@@ -237,7 +282,10 @@ others = np.setdiff1d(np.arange(32), lanes)
 noisy = e.copy()
 noisy[:, others] = rng.integers(0, 2**32, (len(e), len(others)), dtype=np.uint32)
 print("contribute:", *lanes)
-print("same D with noise in the others:", bool((simulator.mma_sp(OPCODE, a, b, c, noisy) == outputs).all()))
+print(
+    "same D with noise in the others:",
+    bool((simulator.mma_sp(OPCODE, a, b, c, noisy) == outputs).all()),
+)
 
 # %% [markdown]
 # ## A selector out of range
@@ -267,7 +315,8 @@ text = f""".trace 1
 .warp 0 {{
     mov.u32 %r12, 0xEEEE0EEE;
     {OPCODE}
-        {{%r8, %r9, %r10, %r11}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5, %r6, %r7}}, {{%r8, %r9, %r10, %r11}}, %r12, 0x0;
+        {{%r8, %r9, %r10, %r11}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5, %r6, %r7}},
+        {{%r8, %r9, %r10, %r11}}, %r12, 0x0;
 }}
 """
 path = Path(tempfile.mkdtemp()) / "bad.trace"
@@ -283,52 +332,79 @@ except isa.UndefinedBehavior as error:
 #
 # **1.** Which columns of B does code 0b0101 in chunk 3 pick, and what is the product of that chunk?
 #
-# <details><summary>Answer</summary>
+# Answer: the two columns of B.
+#
+# <details><summary>Solution</summary>
 #
 # Both indices are 1: column 4 * 3 + 1 = 13, twice. The chunk gives (stored[6] + stored[7]) * B[13].
+#
+# ```python
+# assert isa.stored_columns(np.array([[14, 14, 14, 0b0101]]), isa.TWO_OF_FOUR)[0, 6:].tolist() == [13, 13]
+# answer = (13, 13)
+# check("4.1", answer)
+# ```
 # </details>
 
 # %%
-assert isa.stored_columns(np.array([[14, 14, 14, 0b0101]]), isa.TWO_OF_FOUR)[0, 6:].tolist() == [13, 13]
+answer = None
+check("4.1", answer)
 
 # %% [markdown]
 # **2.** Of the 16 codes, how many does a check of legality catch: with `::ordered_metadata`, without, with tf32?
 #
-# <details><summary>Answer</summary>
+# Answer: `(ordered, plain, tf32)`.
+#
+# <details><summary>Solution</summary>
 #
 # 10, 4 and 14 of 16. The stricter the rule, the more of all faults are seen.
+#
+# ```python
+# plain = isa.mma_form(OPCODE.replace("::ordered_metadata", ""))
+# assert [16 - len(f.metadata.codes) for f in (form, plain, tf32)] == [10, 4, 14]
+# answer = tuple(16 - len(f.metadata.codes) for f in (form, plain, tf32))
+# check("4.2", answer)
+# ```
 # </details>
 
 # %%
-plain = isa.mma_form(OPCODE.replace("::ordered_metadata", ""))
-assert [16 - len(f.metadata.codes) for f in (form, plain, tf32)] == [10, 4, 14]
+answer = None
+check("4.2", answer)
 
 # %% [markdown]
 # **3.** Can a dense A give what a chunk with equal indices gives? Try it with exact arithmetic, for stored elements 1
 # and 2, and for 1 and 2^-11.
 #
-# <details><summary>Answer</summary>
+# Answer: `(possible for 1 and 2, possible for 1 and 2^-11)`.
+#
+# <details><summary>Solution</summary>
 #
 # Only if the sum of the two stored elements is an element of the type: 3 is an f16, 1 + 2^-11 is not (f16 has 10
 # fraction bits).
+#
+# ```python
+# for small, same in ((2.0, True), (2.0**-11, False)):
+#     stored = np.zeros((1, 16, 16), np.float16)
+#     stored[0, 0, :2] = 1, small
+#     codes = np.full((1, 16, 8), 0b0100, np.uint32)
+#     codes[0, 0, 0] = 0b0000
+#     dense = np.zeros((16, 32))
+#     dense[0, 0] = np.float16(1 + small)
+#     b_matrix = np.ones((32, 8), np.float16)
+#     sparse = simulator.mma_sp(
+#         OPCODE,
+#         form.a.scatter(stored.view(np.uint16).astype(np.uint32)),
+#         form.b.scatter(b_matrix.view(np.uint16).astype(np.uint32))[None],
+#         np.zeros((1, 4, 32), np.uint32),
+#         form.metadata.scatter(codes, 0),
+#         arithmetic="exact",
+#     )
+#     found = form.d.gather(sparse)[0].view(np.float32)
+#     assert bool((found == dense @ b_matrix).all()) == same
+# answer = (True, False)
+# check("4.3", answer)
+# ```
 # </details>
 
 # %%
-for small, same in ((2.0, True), (2.0**-11, False)):
-    stored = np.zeros((1, 16, 16), np.float16)
-    stored[0, 0, :2] = 1, small
-    codes = np.full((1, 16, 8), 0b0100, np.uint32)
-    codes[0, 0, 0] = 0b0000
-    dense = np.zeros((16, 32))
-    dense[0, 0] = np.float16(1 + small)
-    b_matrix = np.ones((32, 8), np.float16)
-    sparse = simulator.mma_sp(
-        OPCODE,
-        form.a.scatter(stored.view(np.uint16).astype(np.uint32)),
-        form.b.scatter(b_matrix.view(np.uint16).astype(np.uint32))[None],
-        np.zeros((1, 4, 32), np.uint32),
-        form.metadata.scatter(codes, 0),
-        arithmetic="exact",
-    )
-    found = form.d.gather(sparse)[0].view(np.float32)
-    assert bool((found == dense @ b_matrix).all()) == same
+answer = None
+check("4.3", answer)

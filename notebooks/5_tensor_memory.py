@@ -3,6 +3,12 @@
 #
 # **Where in Tensor Memory do D, A, the sparsity metadata and the scale factors of a `tcgen05.mma.sp` lie?**
 #
+# 40 minutes. Builds on: lesson 3. You will be able to
+#
+# * name the data path layout of a `tcgen05.mma`, and the lanes that it uses;
+# * check addresses of D, A and metadata against the rule of alignment;
+# * find a code or a scale factor in Tensor Memory.
+#
 # Blackwell's tensor cores keep D, and if one likes A, in a memory of their own: 128 lanes of 512 columns of 32 bits for
 # each CTA. Sparsity metadata and scale factors must be there. Where, depends on M, on `cta_group`, on `.sp` and `.ws`.
 # tcsim has one mapping for each, from PTX ISA 9.0 and CUTLASS; nothing on this page was measured by this project, and
@@ -17,11 +23,14 @@ import numpy as np
 
 import isa
 import simulator
-from isa.tensor_memory.datapath import LAYOUTS, check_addresses, datapath, violations
+from isa.tensor_memory.datapath import LAYOUTS, datapath, violations
 from isa.tensor_memory.metadata import tmem_metadata
 from isa.tensor_memory.scales import tmem_scales
+from simulator.lessons import check
 from simulator.resources import folder
 from simulator.tables import aligned
+
+simulator.drawing.datapath_figure("safe")
 
 # %% [markdown]
 # ## Seven layouts
@@ -34,20 +43,45 @@ rows = []
 for name, layout in LAYOUTS.items():
     lane = layout.d(128).formulas()["lane"]
     bases = " or ".join(map(str, layout.base_lanes))
-    rows.append((name, layout.m, layout.cta_group, layout.rows, layout.parts, bases, lane, layout.evidence))
-HEAD = ("", "M", "cta_group", "rows", "parts of N", "base lane", "lane of D[row][n], N = 128", "evidence")
+    rows.append(
+        (
+            name,
+            layout.m,
+            layout.cta_group,
+            layout.rows,
+            layout.parts,
+            bases,
+            lane,
+            layout.evidence,
+        )
+    )
+HEAD = (
+    "",
+    "M",
+    "cta_group",
+    "rows",
+    "parts of N",
+    "base lane",
+    "lane of D[row][n], N = 128",
+    "evidence",
+)
 print(*aligned([HEAD, *rows], "<>>>>><"), sep="\n")
-for text in ("128 1 sparse", "128 2 dense", "128 2 sparse", "64 1 sparse", "64 1 sparse ws"):
+for text in (
+    "128 1 sparse",
+    "128 2 dense",
+    "128 2 sparse",
+    "64 1 sparse",
+    "64 1 sparse ws",
+):
     m, group, kind, *ws = text.split()
-    print(f"{text:15} -> layout {datapath(int(m), int(group), kind == 'sparse', bool(ws)).name}")
+    print(
+        f"{text:15} -> layout "
+        f"{datapath(int(m), int(group), kind == 'sparse', bool(ws)).name}"
+    )
 
 # %% [markdown]
-# The 128 lanes of each, in blocks of 16; hatched lanes are not used:
-
-# %%
-simulator.drawing.datapath_figure("safe")
-
-# %% [markdown]
+# The picture above has the 128 lanes of each, in blocks of 16; hatched lanes are not used.
+#
 # ## Halves, and what must agree
 #
 # Layouts C and F work on half of the lanes, so two accumulators can share the same columns, one at lane 0 and one at
@@ -63,9 +97,17 @@ for base in f.base_lanes:
         "...;",
         f"lane = {f.d(128, base).formulas()['lane']}",
     )
-for d, meta in (((0, 0), (0, 64)), ((16, 0), (0, 64)), ((8, 0), (8, 64)), ((16, 0), (16, 65))):
+for d, meta in (
+    ((0, 0), (0, 64)),
+    ((16, 0), (0, 64)),
+    ((8, 0), (8, 64)),
+    ((16, 0), (16, 65)),
+):
     found = violations(f, isa.TmemAddress(*d), sp_meta=isa.TmemAddress(*meta))
-    print(f"d at {d}, metadata at {meta}:", "; ".join(str(violation) for violation in found) or "legal")
+    print(
+        f"d at {d}, metadata at {meta}:",
+        "; ".join(str(violation) for violation in found) or "legal",
+    )
 
 # %% [markdown]
 # Scale factors are not part of the rule. `check_addresses` raises the same as an error; execution does so when it meets
@@ -93,8 +135,14 @@ for kind, m in (("f16", 128), ("f16", 64), ("i8", 128), ("mxf4", 128)):
     e = tmem_metadata(kind, m)
     formulas = e.mapping().formulas()
     size = f"{e.shape[0]} rows x {e.shape[1]} chunks of {e.sparsity.chunk}"
-    print(f"{kind:5} M = {m:3}, layout {e.layout.name}: {size}, K = {e.k}; selectors {e.selectors}; {e.evidence}")
-    print(f"      lane = {formulas['lane']};  column = {formulas['column']};  code = {formulas['code']}")
+    print(
+        f"{kind:5} M = {m:3}, layout {e.layout.name}: {size}, K = {e.k}; selectors "
+        f"{e.selectors}; {e.evidence}"
+    )
+    print(
+        f"      lane = {formulas['lane']};  column = {formulas['column']};  code = "
+        f"{formulas['code']}"
+    )
 
 # %% [markdown]
 # In f16 a cell has 4 chunks of row r in its low half and of row r + 8 in its high half: as a register of `mma.sp`. The
@@ -106,7 +154,10 @@ lane, column, code = (grid[..., 0] for grid in e.mapping(selector=0).grid)
 for row in (0, 1, 7, 8, 15, 16):
     print(
         f"row {row:2}:"
-        + "".join(f"{f'{lane[row, c]}[{4 * code[row, c] + 3}:{4 * code[row, c]}]':>10}" for c in range(8))
+        + "".join(
+            f"{f'{lane[row, c]}[{4 * code[row, c] + 3}:{4 * code[row, c]}]':>10}"
+            for c in range(8)
+        )
     )
 
 # %% [markdown]
@@ -117,14 +168,27 @@ for row in (0, 1, 7, 8, 15, 16):
 
 # %%
 rng = np.random.default_rng(0)
-codes = rng.choice(isa.TWO_OF_FOUR.ordered, (128, 32)).astype(np.uint32)  # 128 rows, K = 128
+codes = rng.choice(isa.TWO_OF_FOUR.ordered, (128, 32)).astype(
+    np.uint32
+)  # 128 rows, K = 128
 image = e.tile_image(codes)
-print(f"{image.shape[0]} rows of {image.shape[1]} bytes; row 0: {image[0].tobytes().hex(' ', 4)}")
+print(
+    f"{image.shape[0]} rows of {image.shape[1]} bytes; row 0: "
+    f"{image[0].tobytes().hex(' ', 4)}"
+)
 print("back again:", bool((e.from_image(image) == codes).all()))
 cells = image.view(np.uint32)  # [lane, column]
 for step, (pair, selector) in enumerate(((0, 0), (0, 1), (2, 0), (2, 1))):
-    same = bool((e.gather(cells[:, pair : pair + 2], selector) == codes[:, 8 * step : 8 * step + 8]).all())
-    print(f"instruction {step}: address column base + {pair}, selector {selector}: its codes {same}")
+    same = bool(
+        (
+            e.gather(cells[:, pair : pair + 2], selector)
+            == codes[:, 8 * step : 8 * step + 8]
+        ).all()
+    )
+    print(
+        f"instruction {step}: address column base + {pair}, selector {selector}: its "
+        f"codes {same}"
+    )
 
 # %% [markdown]
 # ## A and scale factors
@@ -143,8 +207,14 @@ for layout in (LAYOUTS["D"], LAYOUTS["G"]):
 for operand in "ab":
     scales = tmem_scales("mxf4nvf4", operand, m=128, n=192, vector="4X", sparse=True)
     formulas = scales.mapping().formulas()
-    print(f"scales of {operand}: {scales.vectors} x {scales.factors}, {scales.columns} columns, {scales.copies} copies")
-    print(f"    lane = {formulas['lane']};  column = {formulas['column']};  byte = {formulas['byte']}")
+    print(
+        f"scales of {operand}: {scales.vectors} x {scales.factors}, {scales.columns} "
+        f"columns, {scales.copies} copies"
+    )
+    print(
+        f"    lane = {formulas['lane']};  column = {formulas['column']};  byte = "
+        f"{formulas['byte']}"
+    )
 
 # %% [markdown]
 # ## Two halves at work
@@ -154,22 +224,29 @@ for operand in "ab":
 # lane 32 (w mod 4) + t, column r of its half of the columns. The mappings bring both to the same matrix:
 
 # %%
-runs = {name: simulator.run(f"digits/{name}", "b200") for name in ("f16_tcgen05", "f16_tcgen05_m64_both")}
+runs = {
+    name: simulator.run(f"digits/{name}", "b200")
+    for name in ("f16_tcgen05", "f16_tcgen05_m64_both")
+}
 memory = {}
 for name, report in runs.items():
     registers = report.arrays[f"d_{name}"]  # [warp, register, thread]
-    memory[name] = registers.reshape(2, 4, 192, 32).transpose(1, 3, 0, 2).reshape(128, 384)  # [lane, column]
+    memory[name] = (
+        registers.reshape(2, 4, 192, 32).transpose(1, 3, 0, 2).reshape(128, 384)
+    )  # [lane, column]
 n = np.arange(192)
 
 
 def columns(image, mapping):
-    """D [row, 384] through the mapping of 192 columns, for both halves of the columns."""
+    """D [row, 384] through the mapping of 192 columns, for both halves."""
     lane, column = mapping.grid
     return np.hstack([image[lane, column + first] for first in (0, 192)])
 
 
 whole = columns(memory["f16_tcgen05"], datapath(128, sparse=True).d(192))
-both = np.vstack([columns(memory["f16_tcgen05_m64_both"], f.d(192, base)) for base in (0, 16)])
+both = np.vstack(
+    [columns(memory["f16_tcgen05_m64_both"], f.d(192, base)) for base in (0, 16)]
+)
 print("D of both traces, bit for bit:", bool((whole == both).all()))
 for name, report in runs.items():
     print(
@@ -185,40 +262,69 @@ for name, report in runs.items():
 # **1.** M = 64, kind f16, metadata at base lane 16, selector 1: which cell has the code of row 40, chunk 5, and which
 # bits?
 #
-# <details><summary>Answer</summary>
+# Answer: `(lane, column of the pair, lowest bit)`.
+#
+# <details><summary>Solution</summary>
 #
 # Row 40 = 16 * 2 + 8: the third block of 16, at lanes 64 + 16. Lane 64 + 40 % 8 + 8 * (5 / 4) + 16 = 88, column 1 of
 # the pair, code 5 % 4 + 4 = 5: bits 20 to 23.
+#
+# ```python
+# cell = [int(x) for x in tmem_metadata("f16", 64).mapping(selector=1, base_lane=16).positions(row=40, chunk=5, copy=0)]
+# assert cell == [88, 1, 5]
+# answer = (cell[0], cell[1], 4 * cell[2])
+# check("5.1", answer)
+# ```
 # </details>
 
 # %%
-cell = [int(x) for x in tmem_metadata("f16", 64).mapping(selector=1, base_lane=16).positions(row=40, chunk=5, copy=0)]
-assert cell == [88, 1, 5]
+answer = None
+check("5.1", answer)
 
 # %% [markdown]
 # **2.** Which rule does an address of the metadata at (0, 33) break in layout D, and what would be right?
 #
-# <details><summary>Answer</summary>
+# Answer: `(column of the address, selector)`.
+#
+# <details><summary>Solution</summary>
 #
 # Only that the column must be even: it names the first of a pair. Right is column 32, and the selector 1 for the
 # second.
+#
+# ```python
+# from isa.tensor_memory.datapath import check_addresses
+#
+# found = violations(datapath(128, sparse=True), isa.TmemAddress(0, 0), sp_meta=isa.TmemAddress(0, 33))
+# assert [violation.name for violation in found] == ["odd-metadata-column"]
+# check_addresses(datapath(128, sparse=True), isa.TmemAddress(0, 0), sp_meta=isa.TmemAddress(0, 32))
+# answer = (32, 1)
+# check("5.2", answer)
+# ```
 # </details>
 
 # %%
-found = violations(datapath(128, sparse=True), isa.TmemAddress(0, 0), sp_meta=isa.TmemAddress(0, 33))
-assert [violation.name for violation in found] == ["odd-metadata-column"]
-check_addresses(datapath(128, sparse=True), isa.TmemAddress(0, 0), sp_meta=isa.TmemAddress(0, 32))
+answer = None
+check("5.2", answer)
 
 # %% [markdown]
 # **3.** How many of the 512 columns does one accumulator of M = 128, N = 256 leave for metadata and scales, and how
 # many K of f16 metadata fit there?
 #
-# <details><summary>Answer</summary>
+# Answer: `(columns, K)`.
+#
+# <details><summary>Solution</summary>
 #
 # 256 columns are left. Four columns hold K = 128 (four instructions of 32), so K = 8,192.
+#
+# ```python
+# left = 512 - int(datapath(128).d(256).grid[1].max()) - 1
+# assert (left, left // 4 * 128) == (256, 8192)
+# assert e.instructions_per_tile * e.k == 128
+# answer = (left, left // 4 * 128)
+# check("5.3", answer)
+# ```
 # </details>
 
 # %%
-left = 512 - int(datapath(128).d(256).grid[1].max()) - 1
-assert (left, left // 4 * 128) == (256, 8192)
-assert e.instructions_per_tile * e.k == 128
+answer = None
+check("5.3", answer)

@@ -3,6 +3,12 @@
 #
 # **What does every single-bit fault in the metadata of an `mma.sp` do to its result?**
 #
+# 35 minutes. Builds on: lessons 3 and 4. You will be able to
+#
+# * inject every single-bit fault of a register, and sort the outcomes;
+# * say what a check of legality sees, and what it misses;
+# * judge a sample of faults by its interval.
+#
 # A flipped metadata bit makes a weight meet the wrong activation. Nothing traps ([lesson 4](4_invalid_metadata.ipynb)):
 # the result is computed from what the bits say. One m16n8k32 instruction with f16 inputs has 512 live bits of metadata,
 # few enough to try them all; `simulator.mma_sp` takes any number of cases at once, so all of them are one call. The
@@ -15,19 +21,33 @@ from matplotlib.colors import ListedColormap
 
 import isa
 import simulator
+from simulator.lessons import check
 from simulator.resources import folder
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 form = isa.mma_form(OPCODE)
-weights, images = (np.load(folder("traces") / "digits" / f"{name}.npz") for name in ("weights", "images"))
+weights, images = (
+    np.load(folder("traces") / "digits" / f"{name}.npz")
+    for name in ("weights", "images")
+)
 W = weights["w2_2of4"]  # 128 outputs, 128 inputs
 pixels = images["images"].astype(np.float32)
 X = (
-    np.maximum(pixels @ weights["w1"].T.astype(np.float32) + weights["b1"].astype(np.float32), 0).astype(np.float16).T
+    np.maximum(
+        pixels @ weights["w1"].T.astype(np.float32) + weights["b1"].astype(np.float32),
+        0,
+    )
+    .astype(np.float16)
+    .T
 )  # 128 inputs, 384 images
-print(f"W {W.shape}, {np.mean(W == 0):.0%} zero; X {X.shape}, {np.mean(X == 0):.0%} zero (ReLU)")
+print(
+    f"W {W.shape}, {np.mean(W == 0):.0%} zero; X {X.shape}, {np.mean(X == 0):.0%} zero "
+    "(ReLU)"
+)
+
+simulator.drawing.draw(simulator.layout.form_layout(OPCODE), "e", palette="safe")
 
 # %% [markdown]
 # ## One instruction, all 1,024 bits
@@ -61,9 +81,12 @@ faulty[np.arange(FAULTS), lane] ^= np.uint32(1) << bit.astype(np.uint32)
 
 
 def run(a, b, e):
-    """D as f32 [case, row, column] for metadata [case, lane]; A and B for all, or one for each case."""
+    """D as f32 [case, row, column] for metadata [case, lane]; A and B for all, or one
+    for each case."""
     a, b = (np.broadcast_to(x, (len(e), *x.shape[-2:])).copy() for x in (a, b))
-    return form.d.gather(simulator.mma_sp(OPCODE, a, b, np.zeros((len(e), 4, 32), np.uint32), e)).view(np.float32)
+    return form.d.gather(
+        simulator.mma_sp(OPCODE, a, b, np.zeros((len(e), 4, 32), np.uint32), e)
+    ).view(np.float32)
 
 
 golden = run(a, b, e[None])[0]
@@ -91,7 +114,7 @@ NAMES = ("masked", "flagged for nothing", "detectable", "silent")
 
 
 def outcomes(wrong, codes):
-    """0 to 3, by whether D differs and whether all codes [case, row, chunk] are legal."""
+    """0 to 3, by whether D differs and whether all codes are legal."""
     return np.where(
         wrong,
         np.where(form.metadata.legal(codes).all(axis=(1, 2)), 3, 2),
@@ -106,13 +129,28 @@ for number, name in enumerate(NAMES):
 
 figure, axes = plt.subplots(figsize=(6.2, 4.6))
 palette = ("#DDDDDD", COLOURS[5], COLOURS[0], COLOURS[1])
-axes.imshow(outcome.reshape(32, 32), cmap=ListedColormap(palette), vmin=0, vmax=3, aspect="auto")
-axes.set(xticks=range(0, 32, 4), yticks=range(0, 32, 4), xlabel="bit of the metadata register", ylabel="lane")
+axes.imshow(
+    outcome.reshape(32, 32), cmap=ListedColormap(palette), vmin=0, vmax=3, aspect="auto"
+)
+axes.set(
+    xticks=range(0, 32, 4),
+    yticks=range(0, 32, 4),
+    xlabel="bit of the metadata register",
+    ylabel="lane",
+)
 axes.invert_xaxis()
 for edge in range(4, 32, 4):
     axes.axvline(edge - 0.5, color="white", lw=0.8)
 handles = [plt.Rectangle((0, 0), 1, 1, facecolor=colour) for colour in palette]
-axes.legend(handles, NAMES, frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=8)
+axes.legend(
+    handles,
+    NAMES,
+    frameon=False,
+    ncols=4,
+    loc="lower center",
+    bbox_to_anchor=(0.5, 1),
+    fontsize=8,
+)
 plt.show()
 
 # %% [markdown]
@@ -146,14 +184,19 @@ found, harm = [], []
 for where in tiles:
     a, e, b = operands(*where)
     faulty = np.tile(e, (len(live_lane) + 1, 1))  # the last case without a fault
-    faulty[np.arange(len(live_lane)), live_lane] ^= np.uint32(1) << live_bit.astype(np.uint32)
+    faulty[np.arange(len(live_lane)), live_lane] ^= np.uint32(1) << live_bit.astype(
+        np.uint32
+    )
     d = run(a, b, faulty)
     wrong = (d[:-1].view(np.uint32) != d[-1].view(np.uint32)).any(axis=(1, 2))
     found.append(outcomes(wrong, form.metadata.gather(faulty[:-1], 0)))
     harm.append(np.abs(d[:-1] - d[-1]).max(axis=(1, 2)))
 found, harm = np.array(found), np.array(harm)  # [instruction, fault]
 truth = np.array([np.mean(found == number) for number in range(4)])
-print(f"{found.size:,} faults:", ", ".join(f"{name} {share:.2%}" for name, share in zip(NAMES, truth, strict=True)))
+print(
+    f"{found.size:,} faults:",
+    ", ".join(f"{name} {share:.2%}" for name, share in zip(NAMES, truth, strict=True)),
+)
 
 # %% [markdown]
 # Masking is what zeros do: a weight that moves from one activation to another changes nothing if both are zero for all
@@ -166,8 +209,19 @@ figure, axes = plt.subplots(figsize=(6, 2.3))
 bins = np.logspace(-3, 1, 41)
 for number, colour in ((2, COLOURS[0]), (3, COLOURS[1])):
     size = harm[found == number] / usual
-    axes.hist(size, bins, histtype="step", color=colour, lw=1.6, label=f"{NAMES[number]}: median {np.median(size):.2f}")
-axes.set(xscale="log", xlabel="largest change of D / standard deviation of the layer's outputs", ylabel="faults")
+    axes.hist(
+        size,
+        bins,
+        histtype="step",
+        color=colour,
+        lw=1.6,
+        label=f"{NAMES[number]}: median {np.median(size):.2f}",
+    )
+axes.set(
+    xscale="log",
+    xlabel="largest change of D / standard deviation of the layer's outputs",
+    ylabel="faults",
+)
 axes.legend(frameon=False, loc="upper left")
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()
@@ -181,24 +235,39 @@ plt.show()
 
 # %%
 first, second = (
-    (W.astype(np.float32) @ X.astype(np.float32) + weights["b2_2of4"].astype(np.float32)[:, None]),
+    (
+        W.astype(np.float32) @ X.astype(np.float32)
+        + weights["b2_2of4"].astype(np.float32)[:, None]
+    ),
     weights["w3_2of4"].astype(np.float32),
 )
-scores = second @ np.maximum(first, 0) + weights["b3_2of4"].astype(np.float32)[:, None]  # [digit, image]
+scores = (
+    second @ np.maximum(first, 0) + weights["b3_2of4"].astype(np.float32)[:, None]
+)  # [digit, image]
 digits = scores.argmax(axis=0)
 changed = []
 for row in range(128):
     codes = isa.compress(bits(W[row : row + 1]), isa.TWO_OF_FOUR, form.a_type)[1][0]
     for chunk, code in enumerate(codes):
         for k in range(4):
-            element = k // 2  # bits 1..0 place the first stored element, 3..2 the second
-            old, new = (4 * chunk + int((x >> 2 * element) & 3) for x in (code, code ^ np.uint32(1 << k)))
-            output = first[row] + W[row, old].astype(np.float32) * (X[new] - X[old]).astype(np.float32)
-            moved = scores + second[:, row : row + 1] * (np.maximum(output, 0) - np.maximum(first[row], 0))
+            element = (
+                k // 2
+            )  # bits 1..0 place the first stored element, 3..2 the second
+            old, new = (
+                4 * chunk + int((x >> 2 * element) & 3)
+                for x in (code, code ^ np.uint32(1 << k))
+            )
+            output = first[row] + W[row, old].astype(np.float32) * (
+                X[new] - X[old]
+            ).astype(np.float32)
+            moved = scores + second[:, row : row + 1] * (
+                np.maximum(output, 0) - np.maximum(first[row], 0)
+            )
             changed.append(int(np.sum(moved.argmax(axis=0) != digits)))
 changed = np.array(changed)
 print(
-    f"{len(changed):,} faults that stay: {np.mean(changed == 0):.1%} change no prediction, "
+    f"{len(changed):,} faults that stay: {np.mean(changed == 0):.1%} change no "
+    "prediction, "
     f"the worst changes {changed.max()} of {len(digits)}"
 )
 
@@ -226,14 +295,23 @@ for n in (50, 200, 800, 3200):
     low, high = wilson(hits, n)
     holds = np.mean((low <= silent.mean()) & (silent.mean() <= high))
     print(
-        f"n = {n:5}: first sample {low[0]:.3f} to {high[0]:.3f}, truth {silent.mean():.3f}; "
+        f"n = {n:5}: first sample {low[0]:.3f} to {high[0]:.3f}, truth "
+        f"{silent.mean():.3f}; "
         f"{holds:.1%} of 2,000 intervals hold it"
     )
     for i in range(12):
         inside = low[i] <= silent.mean() <= high[i]
-        axes.plot([n * 1.045 ** (i - 6)] * 2, [low[i], high[i]], color=COLOURS[0] if inside else COLOURS[1], lw=1.5)
+        axes.plot(
+            [n * 1.045 ** (i - 6)] * 2,
+            [low[i], high[i]],
+            color=COLOURS[0] if inside else COLOURS[1],
+            lw=1.5,
+        )
 axes.set(
-    xscale="log", xlabel="faults drawn (12 samples of each size)", ylabel="silent, 95 %", xticks=[50, 200, 800, 3200]
+    xscale="log",
+    xlabel="faults drawn (12 samples of each size)",
+    ylabel="silent, 95 %",
+    xticks=[50, 200, 800, 3200],
 )
 axes.set_xticklabels(["50", "200", "800", "3,200"])
 axes.minorticks_off()
@@ -257,7 +335,12 @@ from simulator.faults import SDC, MmaTarget, single_bits
 from simulator.faults.outcomes import flag
 
 a, e, b = operands(0, 0, 0)
-given = (("a", a[None]), ("b", b[None]), ("c", np.zeros((1, 4, 32), np.uint32)), ("e", e[None, None]))
+given = (
+    ("a", a[None]),
+    ("b", b[None]),
+    ("c", np.zeros((1, 4, 32), np.uint32)),
+    ("e", e[None, None]),
+)
 subject = MmaTarget(OPCODE, given=given)
 faults = single_bits(subject, "e", where="all")
 results = subject.run(faults)
@@ -265,7 +348,10 @@ number = np.arange(1024)
 flipped = np.tile(e, (1024, 1))
 flipped[number, number // 32] ^= np.uint32(1) << (number % 32).astype(np.uint32)
 by_hand = (run(a, b, flipped) != run(a, b, e[None])).any(axis=(1, 2))
-print("the same faults are silent corruptions:", bool(((results["outcome"] == SDC) == by_hand).all()))
+print(
+    "the same faults are silent corruptions:",
+    bool(((results["outcome"] == SDC) == by_hand).all()),
+)
 harmful = results["outcome"] == SDC
 for name in ("legality", "parity", "secded", "abft"):
     seen = (results["detectors"] & flag(name)) > 0
@@ -280,46 +366,73 @@ for name in ("legality", "parity", "secded", "abft"):
 # **1.** With plain `mma.sp` descending codes are legal too. How many of the 24 flips does the check of legality still
 # see?
 #
-# <details><summary>Answer</summary>
+# Answer: the number of flips seen.
+#
+# <details><summary>Solution</summary>
 #
 # Only those that end in equal indices: 8 of 24. The stricter spelling of the same instruction detects half as much
 # again.
+#
+# ```python
+# plain = isa.mma_form(OPCODE.replace("::ordered_metadata", ""))
+# assert sum(new not in plain.metadata.codes for _, new in flips) == 8
+# assert sum(new not in form.metadata.codes for _, new in flips) == 12
+# answer = sum(new not in plain.metadata.codes for _, new in flips)
+# check("8.1", answer)
+# ```
 # </details>
 
 # %%
-plain = isa.mma_form(OPCODE.replace("::ordered_metadata", ""))
-assert sum(new not in plain.metadata.codes for _, new in flips) == 8
-assert sum(new not in form.metadata.codes for _, new in flips) == 12
+answer = None
+check("8.1", answer)
 
 # %% [markdown]
 # **2.** Two flipped bits in the same code: how many of the pairs end in a legal code under `::ordered_metadata`?
 #
-# <details><summary>Answer</summary>
+# Answer: the number of pairs that end in a legal code.
+#
+# <details><summary>Solution</summary>
 #
 # Of 6 codes times 6 pairs of bits, 36, 14 end in a legal code: fewer than of single flips, 12 of 24.
+#
+# ```python
+# pairs = [code ^ (1 << i | 1 << j) for code in form.metadata.codes for i in range(4) for j in range(i)]
+# assert (len(pairs), sum(new in form.metadata.codes for new in pairs)) == (36, 14)
+# answer = sum(new in form.metadata.codes for new in pairs)
+# check("8.2", answer)
+# ```
 # </details>
 
 # %%
-pairs = [code ^ (1 << i | 1 << j) for code in form.metadata.codes for i in range(4) for j in range(i)]
-assert (len(pairs), sum(new in form.metadata.codes for new in pairs)) == (36, 14)
+answer = None
+check("8.2", answer)
 
 # %% [markdown]
 # **3.** The 4,096 bits of A's registers have no check of legality. For the first tile: what share of single flips
 # leaves D as it is, and why is it not zero?
 #
-# <details><summary>Answer</summary>
+# Answer: the number of flips of 4,096 that leave D as it is.
+#
+# <details><summary>Solution</summary>
 #
 # Flips of weights whose activations are zero for all 8 images change nothing, and some flips of low bits vanish when
 # the sum is cut to f32's 24 bits.
+#
+# ```python
+# a, e, b = operands(0, 0, 0)
+# flipped = np.tile(a, (4096, 1, 1))
+# register, where = np.divmod(np.arange(4096), 1024)
+# flipped[np.arange(4096), register, where // 32] ^= np.uint32(1) << (where % 32).astype(np.uint32)
+# same = (run(flipped, b, np.tile(e, (4096, 1))).view(np.uint32) == golden.view(np.uint32)).all(axis=(1, 2))
+# dead = ~X[:32, :8].any(axis=1)  # activations that are zero in all 8 images
+# stored_columns = np.argwhere(W[:16, :32] != 0)
+# print(f"{same.mean():.1%} masked; {np.mean(dead[stored_columns[:, 1]]):.1%} of the weights meet zeros alone")
+# assert same.mean() >= np.mean(dead[stored_columns[:, 1]])
+# answer = int(same.sum())
+# check("8.3", answer)
+# ```
 # </details>
 
 # %%
-a, e, b = operands(0, 0, 0)
-flipped = np.tile(a, (4096, 1, 1))
-register, where = np.divmod(np.arange(4096), 1024)
-flipped[np.arange(4096), register, where // 32] ^= np.uint32(1) << (where % 32).astype(np.uint32)
-same = (run(flipped, b, np.tile(e, (4096, 1))).view(np.uint32) == golden.view(np.uint32)).all(axis=(1, 2))
-dead = ~X[:32, :8].any(axis=1)  # activations that are zero in all 8 images
-stored_columns = np.argwhere(W[:16, :32] != 0)
-print(f"{same.mean():.1%} masked; {np.mean(dead[stored_columns[:, 1]]):.1%} of the weights meet zeros alone")
-assert same.mean() >= np.mean(dead[stored_columns[:, 1]])
+answer = None
+check("8.3", answer)

@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("simulator.simulation",),
     ("simulator.applications",),
     ("simulator.faults", "simulator.check"),
-    ("simulator.studies", "simulator.views"),
+    ("simulator.studies", "simulator.views", "simulator.lessons"),
     ("simulator.cli",),
     ("simulator", "simulator.__main__"),
 )

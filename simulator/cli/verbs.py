@@ -25,6 +25,7 @@ VERBS = {
     "what": "what a lane's register, or a cell of Tensor Memory, holds",
     "explain": "where one element of D comes from: every product, its lanes, the metadata bits that chose it",
     "explore": "write a page that shows fragments and metadata of every form, to click through",
+    "lessons": "list the lessons with goals and minutes, or copy them to a folder and open the first",
     "accuracy": "what tensor-core arithmetic means for your numbers: errors of chips' sums against the exact result",
     "prune": "prune a matrix as cuSPARSELt or PyTorch does, and say what was lost",
     "compress": "compress a pruned matrix to the bytes of cuSPARSELt or PyTorch",
@@ -47,6 +48,7 @@ examples:
   tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --operand e   who holds the metadata
   tcsim where mma.sp.m16n8k32.f32.f16.f16.f32 --operand a --row 5 --col 12
   tcsim explore                                           a page to click through all of it
+  tcsim lessons my-lessons                                copies of the lessons to work in
   tcsim gemm --tile 128x256x64 --type f16                 a GEMM of 4096 x 4096 x 4096 on the whole chip
   tcsim validate                                          how far the model is from silicon
 

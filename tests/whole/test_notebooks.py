@@ -8,13 +8,57 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from simulator.lessons.catalogue import LessonError, lessons
+from simulator.lessons.exercises import check, exercises, is_right
 from tests.support.paths import ROOT
 
 FOLDER = ROOT / "notebooks"
 SCRIPTS = sorted(FOLDER.glob("[0-9]*_*.py"), key=lambda path: int(path.stem.split("_")[0]))
 MOST_BYTES, MOST_PICTURE_BYTES = 250_000, 100_000
+COLUMNS = 88  # that a page shows whole
+ANSWERS: dict[str, object] = {
+    "1.1": (6 * 2**20, 8),
+    "1.2": (True, False),
+    "1.3": (6, False),
+    "2.1": ((5, 3), (5, 1)),
+    "2.3": (4, 0),
+    "3.1": (22, 12),
+    "3.2": ((0, 1), (2, 3), 0, 1),
+    "3.3": (512, 1024, {"s8", "s4"}),
+    "4.1": [13, 13],
+    "4.2": (10, 4, 14),
+    "4.3": (True, False),
+    "5.1": (88, 1, 20),
+    "5.2": (32, 1),
+    "5.3": (256, 8192),
+    "6.1": (3, False),
+    "6.2": 4,
+    "6.3": (12, 8),
+    "7.1": 2.0**14,
+    "7.2": 128,
+    "7.3": (True, False),
+    "8.1": 8,
+    "8.2": 14,
+    "8.3": 2112,
+    "9.1": 69,
+    "9.2": ("bandwidth", True),
+    "9.3": False,
+    "9.4": (4, 8),
+    "10.1": (128, 1),
+    "10.2": ("due", "sdc"),
+    "10.3": (False, True, 128),
+    "11.1": (True, False),
+    "11.2": 64,
+    "11.3": (True, "rtx4090"),
+    "12.1": "falls",
+    "12.2": 2048,
+    "13.1": 9.539,
+    "13.2": 4,
+    "13.3": ({3, 4, 8, 9}, 8),
+}
 
 each = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 
@@ -87,13 +131,53 @@ def test_links_lead_somewhere(script: Path) -> None:
 
 
 @each
-def test_exercises_come_with_answers_that_are_checked(script: Path) -> None:
+def test_exercises_have_folded_solutions_and_a_check_that_tells_nothing(script: Path) -> None:
     cells = _checked_in(script)["cells"]
-    answers = [number for number, cell in enumerate(cells) if "<details>" in _join(cell["source"])]
-    assert 2 <= len(answers) <= 4
-    for number in answers:
-        assert cells[number + 1]["cell_type"] == "code"
-        assert "assert" in _join(cells[number + 1]["source"])
+    number = script.stem.split("_")[0]
+    found: list[str] = []
+    for at, cell in enumerate(cells):
+        if "<details>" in _join(cell["source"]):
+            found.append(f"{number}.{len(found) + 1}")
+            solution = _join(cell["source"]).split("<details>")[1]
+            assert f'check("{found[-1]}", answer)\n```\n</details>' in solution
+            assert _join(cells[at + 1]["source"]) == f'answer = None\ncheck("{found[-1]}", answer)'
+    assert 2 <= len(found) <= 4
+    assert found == [name for name in exercises() if name.split(".")[0] == number]
+
+
+def test_the_checks_take_right_answers_and_refuse_wrong_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    row, column = np.indices((16, 32))
+    right = ANSWERS | {"2.2": column // 4 % 4 + 4 * (row % 8)}
+    assert set(right) == set(exercises())
+    for name, value in right.items():
+        assert is_right(name, value), name
+        assert not is_right(name, [value, 1])
+    for name, value in (("1.1", (8, 6 * 2**20)), ("2.2", np.zeros((16, 32))), ("6.2", 3), ("13.1", 9.53)):
+        check(name, value)
+        assert f"{name}: not yet. Hint: " in capsys.readouterr().out
+    check("5.3", [np.int64(256), 8192.0])
+    assert capsys.readouterr().out == "5.3: right\n"
+    with pytest.raises(LessonError, match=r"no exercise '2\.9'; legal: one of 1\.1, "):
+        check("2.9", 1)
+
+
+@each
+def test_code_fits_a_page_and_a_picture_is_in_the_first_screen(script: Path) -> None:
+    code = [cell for cell in _checked_in(script)["cells"] if cell["cell_type"] == "code"]
+    for cell in code:
+        for line in _join(cell["source"]).splitlines():
+            assert len(line) <= COLUMNS, f"{script.name}: {line}"
+    kinds = {kind for cell in code[:2] for output in cell["outputs"] for kind in output.get("data", {})}
+    assert kinds & {"image/png", "image/svg+xml"}, f"{script.name}: no picture in the first two cells of code"
+
+
+def test_every_lesson_says_goals_minutes_and_what_it_builds_on() -> None:
+    found = lessons()
+    assert [one.number for one in found] == list(range(1, len(SCRIPTS) + 1))
+    for one in found:
+        assert 20 <= one.minutes <= 40
+        assert len(one.goals) >= 3
+        assert one.builds_on
 
 
 @pytest.mark.exhaustive
@@ -105,3 +189,21 @@ def test_running_the_script_gives_the_outputs_that_are_checked_in(script: Path) 
         assert _texts(now.get("outputs", [])) == _texts(then.get("outputs", [])), (
             f"{script.name}, {now['id']}:\n{_join(now['source'])}"
         )
+
+
+@pytest.mark.exhaustive
+@each
+def test_the_folded_solutions_are_right(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each solution, run where it stands after the cells before it, gives the answer that the check takes."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pyplot, "show", lambda: pyplot.close("all"))
+    names: dict[str, Any] = {}
+    for cell in _checked_in(script)["cells"]:
+        source = _join(cell["source"])
+        if cell["cell_type"] == "code":
+            exec(compile(source, script.name, "exec"), names)
+        for solution in re.findall(r"```python\n(.*?)```", source, re.DOTALL):
+            exec(compile(solution, script.name, "exec"), names)
+            exercise = re.findall(r'check\("([\d.]+)"', solution)[-1]
+            assert is_right(exercise, names["answer"])

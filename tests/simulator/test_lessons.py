@@ -1,0 +1,119 @@
+"""The lessons as a package: the verb that lists and copies them, the data that they read, and the wheel that has all of
+it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simulator.cli import lessons as verb
+from simulator.lessons.catalogue import DATA, LessonError, data, lessons
+from simulator.lessons.exercises import canonical
+from tests.support.paths import ROOT
+
+Tcsim = Callable[..., tuple[int, str, str]]
+
+
+def test_the_list_has_every_lesson_in_lines_that_a_terminal_shows_whole(tcsim: Tcsim) -> None:
+    code, out, err = tcsim("lessons")
+    assert (code, err) == (0, "")
+    assert out.count(" minutes; builds on ") == len(list((ROOT / "notebooks").glob("*.ipynb")))
+    assert "13. A real kernel (" in out
+    assert max(map(len, out.splitlines())) <= 88
+
+
+def test_copies_overwrite_nothing_unless_told_to(tcsim: Tcsim, tmp_path: Path) -> None:
+    there = tmp_path / "lessons"
+    code, out, err = tcsim("lessons", there)
+    assert (code, err) == (0, "")
+    copied = [Path(line) for line in out.splitlines()]
+    assert [path.name for path in copied] == [one.notebook.name for one in lessons()]
+    assert sorted(there.iterdir()) == sorted(copied)
+
+    copied[3].write_text("my work")
+    copied[0].unlink()
+    code, out, err = tcsim("lessons", there)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "would be overwritten; legal: another folder, or --force" in err
+    assert copied[3].read_text() == "my work"
+    assert not copied[0].exists()
+    assert tcsim("lessons", there, "--force", "--no-open")[0] == 0
+    assert copied[3].read_bytes() == lessons()[3].notebook.read_bytes()
+
+    code, out, err = tcsim("lessons", copied[0])
+    assert (code, out) == (2, "")
+    assert "is a file; legal: a folder" in err
+
+
+def test_the_first_is_opened_on_a_terminal_only(tcsim: Tcsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: started.append(command))
+    monkeypatch.setattr(verb, "find_spec", lambda package: object() if package == "notebook" else None)
+    tcsim("lessons", tmp_path / "piped")
+    assert not started
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    tcsim("lessons", tmp_path / "quiet", "--no-open")
+    assert not started
+    assert tcsim("lessons", tmp_path / "open")[0] == 0
+    assert started == [[sys.executable, "-m", "jupyter", "notebook", "1_sparsity.ipynb"]]
+    monkeypatch.setattr(verb, "find_spec", lambda package: None)
+    assert "pip install jupyterlab" in tcsim("lessons", tmp_path / "none")[2]
+    assert len(started) == 1
+
+
+def test_all_spellings_of_an_answer_are_one_and_what_is_none_is_refused() -> None:
+    import numpy as np
+
+    same = ((1, (2.0, 0.1)), [1, [2, 0.1]], [np.int8(1), np.array([2, 0.1])])
+    assert len({canonical(answer) for answer in same}) == 1
+    assert canonical({3, 1}) == canonical((1, 3)) != canonical((3, 1))
+    assert canonical(True) == canonical(np.uint8(1)) == "1"
+    assert canonical(1 / 3) == canonical(np.float32(1 / 3)) == "0.333333"
+    with pytest.raises(LessonError, match="is no answer; legal: a number or text"):
+        canonical(object())
+
+
+def test_the_wheel_has_the_data_of_the_lessons_under_their_names() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    shipped = {place: name for name, place in wheel["force-include"].items() if "/data/lessons/" in place}
+    assert shipped == {f"simulator/data/lessons/{name}": place for name, place in DATA.items()}
+    assert all(data(name).exists() for name in DATA)
+    with pytest.raises(LessonError, match=r"no lesson has data called 'loop'; legal: planted, "):
+        data("loop")
+
+
+@pytest.mark.exhaustive
+def test_every_lesson_runs_from_the_wheel_in_an_empty_folder(tmp_path: Path) -> None:
+    hatchling = pytest.importorskip("hatchling.builders.wheel", reason="builds the wheel")
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("IPython")
+    (wheel,) = hatchling.WheelBuilder(str(ROOT)).build(directory=str(tmp_path / "dist"), versions=["standard"])
+    site, empty = tmp_path / "site", tmp_path / "empty"
+    empty.mkdir()
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, site], check=True)
+
+    def python(*arguments: str) -> str:
+        command = [sys.executable, *arguments]
+        environment = {"PYTHONPATH": str(site), "MPLBACKEND": "Agg", "PATH": "/usr/bin:/bin", "HOME": str(empty)}
+        done = subprocess.run(command, cwd=empty, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert str(site) in python("-c", "import simulator; print(simulator.__file__)")
+    for notebook in python("-m", "simulator", "lessons", "lessons").splitlines():
+        python("-c", _RUN, notebook)
+
+
+_RUN = """
+import json, sys
+names = {}
+for cell in json.load(open(sys.argv[1]))["cells"]:
+    if cell["cell_type"] == "code":
+        exec("".join(cell["source"]), names)
+"""
