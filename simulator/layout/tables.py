@@ -122,8 +122,8 @@ def places_text(operand: Operand) -> list[str]:
 def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str], list[list[str]]]:
     """The table by element, with one row for each row of the matrix. Of copies it shows the first place, and how many
     lanes on the others are."""
-    rows, columns, *more = operand.shape
-    copies = more[0] if more else 1
+    copies = operand.shape[2] if len(operand.shape) > 2 else 1
+    rows, columns = len(operand.rows_shown), len(operand.columns_shown)
     texts = np.array(places_text(operand), object).reshape(rows, columns, copies)[..., 0]
     extra = _concrete(operand, selection)
     if extra is not None:
@@ -131,7 +131,7 @@ def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str
             [f" {'k' if operand.name == 'a' else ''}{'?' if mark == '' else mark}" for mark in extra], object
         )
         texts = texts + marks.reshape(rows, columns, copies)[..., 0]
-    lines = [[str(row), *texts[row].tolist()] for row in range(rows)]
+    lines = [[str(row), *line] for row, line in zip(operand.rows_shown, texts.tolist(), strict=True)]
     if copies > 1 and operand.axes[2] == "copy":
         lanes = operand.grid["lane"][0, 0]
         lines.append(
@@ -143,7 +143,7 @@ def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str
                 *[""] * columns,
             ]
         )
-    return [f"{operand.axes[0]}\\{operand.axes[1]}", *map(str, range(columns))], lines
+    return [f"{operand.axes[0]}\\{operand.axes[1]}", *map(str, operand.columns_shown)], lines
 
 
 def _by_lane(operand: Operand, selection: Selection | None) -> tuple[list[str], list[list[str]]]:
