@@ -305,7 +305,11 @@ def _shared(options: argparse.Namespace, format: str) -> str | Picture:
 
     if options.pitch is not None and options.swizzle is not None:
         raise UnreadableError("both --pitch and --swizzle", "one of them")
-    (first, rows), (_, columns) = (options.rows or (None, 8)), (options.columns or (None, 64))
+    (first, rows), (left, columns) = (options.rows or (None, 8)), (options.columns or (None, 64))
+    if left:
+        raise UnreadableError(
+            f"--columns {left}:{columns} of a matrix in shared memory", f"--columns {columns}, all of K"
+        )
     major, start = options.major or "K", options.start or 0
     tile: Stored
     if options.pitch is not None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from isa.fragments.metadata import CODE_BITS
 from simulator.layout import FormLayout, Operand, Selection, form_layout
+from simulator.views.drawing.elements import data
 from simulator.views.drawing.palettes import colours
 from simulator.views.drawing.registers import attributes, filler, records, short_place
-from simulator.views.drawing.svg import GLYPH, SIZE, Cell, Mark, Panel, data
+from simulator.views.drawing.svg import GLYPH, SIZE, Cell, Mark, Panel
 
 _WARP = 32
 STRIP = 8  # chunks side by side
@@ -54,6 +55,7 @@ def code_panels(
                 width,
                 height,
                 corner="row\\chunk",
+                cut_columns=part,
             )
         )
     return panels

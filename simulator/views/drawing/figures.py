@@ -70,6 +70,10 @@ def draw(
     return picture
 
 
+_PTX_LANES = (
+    "PTX's figures of metadata write T_i for lane i of every four, where i is the selector; T_2i and T_2i+1 where two "
+    "lanes of four hold the metadata."
+)
 _BRIEF = "Left out at this size: formulas, the logical columns of stored elements, the lanes of each selector."
 _BRIEF_TMEM = "At this size the cells of Tensor Memory have no text of their own."
 
@@ -222,6 +226,8 @@ def _captions(layout: FormLayout, operands: list[Operand], selection: Selection 
     lines = (
         [LEGEND] if not operands[0].tmem else ["L#: lane of Tensor Memory; columns count from the operand's address on"]
     )
+    if "e" in [each.name for each in operands] and len(layout.selectors) > 1 and not operands[0].tmem:
+        lines.append(_PTX_LANES)
     if layout.unknown:
         lines += list(layout.unknown.values())
     if selection is not None and selection.report:

@@ -10,8 +10,9 @@ import numpy as np
 
 from isa.mapping import Integers
 from simulator.layout import FormLayout, Operand, Selection
+from simulator.views.drawing.elements import data
 from simulator.views.drawing.palettes import colours, number
-from simulator.views.drawing.svg import GLYPH, HATCH, SIZE, Cell, Panel, data
+from simulator.views.drawing.svg import GLYPH, HATCH, SIZE, Cell, Panel
 
 STRIP = 16  # columns of a matrix side by side; wider ones go on below
 TALL = 32  # rows of a narrow one
@@ -92,11 +93,15 @@ def matrix_panels(
     panels = []
     tall = TALL if len(columns) <= STRIP // 2 else len(rows)
     for right, below in product(_strips(columns, strip), _strips(rows, tall)):
-        pieces = ((operand.axes[0], below, operand.shape[0]), (operand.axes[1], right, operand.shape[1]))
-        parts = [f", {name} {part[0]} to {part[-1]}" for name, part, size in pieces if len(part) < size]
+        cuts = [
+            f", {name} {part[0]} to {part[-1]}" if len(part) < size else ""
+            for name, part, size in zip(operand.axes, (below, right), operand.shape, strict=False)
+        ]
         cells = [[cell_at[row, column] for column in right] for row in below]
         labels = list(map(str, below)), list(map(str, right))
-        panels.append(Panel((title or operand.what) + "".join(parts), cells, *labels, width, height, corner=corner))
+        heading = (title or operand.what) + "".join(cuts)
+        panel = Panel(heading, cells, *labels, width, height, corner=corner, cut_rows=cuts[0], cut_columns=cuts[1])
+        panels.append(panel)
     return panels
 
 
@@ -136,7 +141,7 @@ def lane_panels(
         part = heads[first : first + strip]
         more = f", {part[0]} to {part[-1]}" if count > strip else ""
         cells = [line[first : first + strip] for line in grid]
-        panels.append(Panel(operand.what + more, cells, labels, part, width, height, corner=corner))
+        panels.append(Panel(operand.what + more, cells, labels, part, width, height, corner=corner, cut_columns=more))
     return panels
 
 
@@ -170,7 +175,8 @@ def logical_panels(layout: FormLayout, selection: Selection, palette: str, *, st
     pruned cells are hatched."""
     operand = layout.operands["a"]
     fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
-    width = max(13.0, len(str(layout.k_stored - 1)) * SIZE * GLYPH + 3)
+    longest = max(len("+".join(map(str, held))) for row in selection.stored for held in row)
+    width = max(13.0, max(longest, len(str(layout.k_stored - 1))) * SIZE * GLYPH + 3)
     panels = []
     for first in range(0, layout.k, strip):
         last = min(first + strip, layout.k)

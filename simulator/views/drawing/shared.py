@@ -3,11 +3,14 @@ instruction reads of them, 8 units at a time."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from simulator.layout.shared import Phase, SharedLayout
 from simulator.state.shared import BANK_BYTES, LINE_BYTES
+from simulator.views.drawing.elements import data
 from simulator.views.drawing.palettes import DEFAULT, colours
-from simulator.views.drawing.sizes import NATURAL, fitted, size_of
-from simulator.views.drawing.svg import GLYPH, HATCH, PAGE, SIZE, Cell, Panel, Picture, data, figure, flow
+from simulator.views.drawing.sizes import NATURAL, Size, laid_out, size_of, too_small
+from simulator.views.drawing.svg import GLYPH, HATCH, PAGE, SIZE, Cell, Panel, Picture, figure, flow
 
 UNIT = 16
 _BANKS = UNIT // BANK_BYTES
@@ -18,15 +21,31 @@ def draw_shared(layout: SharedLayout, palette: str = DEFAULT, size: str = NATURA
 
     IsaError for an unknown palette or size, or a picture that cannot be read at that size.
     """
-    shades = colours(palette)
-    panels = [_memory(layout, shades), _matrix(layout, shades)]
-    if layout.read is not None:
-        panels.append(_phases(layout, shades))
+    panels = _panels(layout, palette)
     captions = [line for line in layout.notes if not line.startswith(" ")]
     if size == NATURAL:
         return figure(layout.title, flow(panels, PAGE), layout.notes, captions)
-    advice = "--rows 0:64, or a larger --size"
-    return fitted(layout.title, panels, size_of(size), notes=layout.notes, captions=captions, advice=advice)
+    picture = laid_out(layout.title, panels, size_of(size), notes=layout.notes, captions=captions)
+    if picture is None:
+        raise too_small(size_of(size), _advice(layout, captions, size_of(size)))
+    return picture
+
+
+def _panels(layout: SharedLayout, palette: str) -> list[Panel]:
+    shades = colours(palette)
+    reads = [_phases(layout, shades)] if layout.read is not None else []
+    return [_memory(layout, shades), _matrix(layout, shades), *reads]
+
+
+def _advice(layout: SharedLayout, captions: list[str], size: Size) -> str:
+    """How many rows can be read at a size at which the picture cannot."""
+    count = layout.tile.rows
+    while layout.tile.major == "K" and count > 8:
+        count //= 2
+        part = replace(layout, rows=range(count), read=None)
+        if laid_out(layout.title, _panels(part, DEFAULT), size, captions=captions) is not None:
+            return f"--rows {count}, or a larger --size"
+    return "a smaller matrix, or a larger --size"
 
 
 def _memory(layout: SharedLayout, shades: tuple[str, ...]) -> Panel:

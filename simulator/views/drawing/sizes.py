@@ -175,6 +175,7 @@ def _pieces(panel: Panel, wide: float, high: float, block: int) -> Iterator[Pane
     down = min(rows, _whole(int((high - above) / panel.height), panel.ticks[0])) if panel.height else rows
     if block and not panel.elastic:
         down = min(down, block)
+    across, down = _even(columns, across, panel.ticks[1]), _even(rows, down, panel.ticks[0])
     for first in range(0, max(rows, 1), max(down, 1)):
         for left in range(0, max(columns, 1), max(across, 1)):
             part = panel.cut(
@@ -188,6 +189,14 @@ def _whole(count: int, tick: int) -> int:
     if tick and count >= tick:
         return count // tick * tick
     return count // 8 * 8 if count >= 8 else 1 << count.bit_length() - 1 if count > 0 else 0
+
+
+def _even(count: int, most: int, tick: int) -> int:
+    """The size of equal pieces of at most `most` cells, in whole groups or eights where they are so large."""
+    if not 0 < most < count:
+        return most
+    each, step = -(-count // -(-count // most)), tick or (8 if most >= 8 else 1)
+    return min(most, -(-each // step) * step)
 
 
 def _lines(panel: Panel, wide: float) -> int:

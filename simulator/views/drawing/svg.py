@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
 
 from simulator.files import complete
+from simulator.views.drawing.elements import FAINT_INK, short, text
 from simulator.views.drawing.files import PPI, rendered
 from simulator.views.drawing.palettes import FAINT, INK, PAPER
 
@@ -75,6 +76,7 @@ class Panel:
         attributes: those of the panel.
         least: the least width of its extent.
         elastic: whether its cells, which have no text, may be drawn narrower.
+        cut_rows, cut_columns: the end of the title, where it says which part of something larger it is.
     """
 
     title: str
@@ -93,6 +95,8 @@ class Panel:
     attributes: str = ""
     least: float = 0.0
     elastic: bool = False
+    cut_rows: str = ""
+    cut_columns: str = ""
     _left: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
@@ -149,16 +153,20 @@ class Panel:
             return self
         across, down = columns.start * self.width, rows.start * self.height
         right, bottom = columns.stop * self.width, rows.stop * self.height
-        held = (mark for mark in self.marks if across <= mark.x < right and down <= mark.y < bottom + LABELS)
-        ends = rows.stop == len(self.cells) and columns.stop == self._wide
+        last = rows.stop == len(self.cells)
+        held = (mark for mark in self.marks if across <= mark.x < right and (down <= mark.y < bottom or last))
+        down_part = self._part(0, rows, len(self.cells)) or self.cut_rows
+        across_part = self._part(1, columns, self._wide) or self.cut_columns
         return replace(
             self,
-            title=self.title + self._part(0, rows, len(self.cells)) + self._part(1, columns, self._wide),
+            title=self.title.removesuffix(self.cut_rows + self.cut_columns) + down_part + across_part,
+            cut_rows=down_part,
+            cut_columns=across_part,
             cells=[line[columns.start : columns.stop] for line in self.cells[rows.start : rows.stop]],
             rows=self.rows[rows.start : rows.stop],
             columns=self.columns[columns.start : columns.stop],
             marks=[replace(mark, x=mark.x - across, y=mark.y - down) for mark in held],
-            below=self.below if ends or self.marks else (),
+            below=self.below if self.marks or (last and columns.stop == self._wide) else (),
         )
 
     @property
@@ -180,7 +188,7 @@ class Panel:
 
     def draw(self, x: float, y: float) -> Iterator[str]:
         """The elements of the panel, with the upper left corner of its extent at (x, y)."""
-        yield f'<g class="panel"{self.attributes} transform="translate({_n(x)} {_n(y)})">'
+        yield f'<g class="panel"{self.attributes} transform="translate({short(x)} {short(y)})">'
         for i, line in enumerate(self.title.split("\n")):
             yield text(0, 11 + TITLE_STEP * i, line, TITLE, anchor="start", weight="bold")
         top = self._top
@@ -193,7 +201,7 @@ class Panel:
             if label:
                 yield text(self._left - 4, top + (i + 0.5) * self.height + 0.35 * SIZE, label, SIZE, anchor="end")
         stroke = INK if self.outline else "none"
-        yield f'<g transform="translate({_n(self._left)} {_n(top)})" stroke="{stroke}">'
+        yield f'<g transform="translate({short(self._left)} {short(top)})" stroke="{stroke}">'
         yield from self._cells()
         yield from self._ticks()
         yield from self.extra
@@ -213,20 +221,20 @@ class Panel:
                 if cell is None:
                     continue
                 x = j * width
-                wide, tall = _n(width * cell.span[1]), _n(height * cell.span[0])
+                wide, tall = short(width * cell.span[1]), short(height * cell.span[0])
                 fill = f"url(#{HATCH})" if cell.fill == HATCH else cell.fill or PAPER
                 strong = ' stroke-width="1.6"' if cell.bold else ""
-                box = f'<rect x="{_n(x)}" y="{_n(y)}" width="{wide}" height="{tall}" fill="{fill}"{strong}'
+                box = f'<rect x="{short(x)}" y="{short(y)}" width="{wide}" height="{tall}" fill="{fill}"{strong}'
                 if not cell.lines:
                     yield f"{box}{cell.data}/>"
                     continue
                 first = y + height / 2 + 0.36 * self.size - step * (len(cell.lines) - 1) / 2
                 words = "".join(
-                    f'<text x="{_n(x + middle)}" y="{_n(first + k * step)}">{escape(line)}</text>'
+                    f'<text x="{short(x + middle)}" y="{short(first + k * step)}">{escape(line)}</text>'
                     for k, line in enumerate(cell.lines)
                     if line
                 )
-                size = "" if self.size == SIZE else f' font-size="{_n(self.size)}"'
+                size = "" if self.size == SIZE else f' font-size="{short(self.size)}"'
                 yield f"<g{cell.data}{size}>{box}/>{words}</g>"
 
     def _ticks(self) -> Iterator[str]:
@@ -234,45 +242,11 @@ class Panel:
         width, height = self.grid
         down, across = self.ticks
         for i in range(0, len(self.cells) + 1, down) if down else ():
-            y = _n(i * self.height)
-            yield f'<path d="M0 {y}H{_n(width)}" stroke="{INK}" stroke-width="1.2"/>'
+            y = short(i * self.height)
+            yield f'<path d="M0 {y}H{short(width)}" stroke="{INK}" stroke-width="1.2"/>'
         for i in range(0, round(width / self.width) + 1, across) if across else ():
-            x = _n(i * self.width)
-            yield f'<path d="M{x} 0V{_n(height)}" stroke="{INK}" stroke-width="1.2"/>'
-
-
-FAINT_INK = "#555555"
-
-
-def _n(value: float) -> str:
-    """A number without superfluous zeros."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def text(
-    x: float,
-    y: float,
-    words: str,
-    size: float,
-    *,
-    anchor: str = "middle",
-    weight: str = "",
-    fill: str = "",
-    turn: float = 0,
-) -> str:
-    """A line of text; `turn` is in degrees around (x, y)."""
-    more = (
-        f' text-anchor="{anchor}"'
-        + (f' font-weight="{weight}"' if weight else "")
-        + (f' fill="{fill}"' if fill else "")
-    )
-    more += f' transform="rotate({_n(turn)} {_n(x)} {_n(y)})"' if turn else ""
-    return f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}"{more}>{escape(words)}</text>'
-
-
-def data(**values: object) -> str:
-    """Attributes: `data(lane=9, bits="31:16")` is ` data-lane="9" data-bits="31:16"`."""
-    return "".join(f" data-{name}={quoteattr(str(value))}" for name, value in values.items())
+            x = short(i * self.width)
+            yield f'<path d="M{x} 0V{short(height)}" stroke="{INK}" stroke-width="1.2"/>'
 
 
 @dataclass(frozen=True)
@@ -320,7 +294,7 @@ class Picture:
         return rendered(self.svg, self.points, suffix, title=self.title, ppi=self.ppi)
 
 
-_ROOT = f'role="img" font-family="{FONT}" font-size="{_n(SIZE)}" text-anchor="middle" stroke-width="0.5"'
+_ROOT = f'role="img" font-family="{FONT}" font-size="{short(SIZE)}" text-anchor="middle" stroke-width="0.5"'
 _HATCHING = (
     f'<defs><pattern id="{HATCH}" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     f'<rect width="5" height="5" fill="{PAPER}"/><path d="M0 0V5" stroke="{FAINT}" '
@@ -369,8 +343,10 @@ def compose(
     """
     parts = [element for panel, x, y in placed for element in panel.draw(x, y)]
     parts += [text(MARGIN, below + LINE * i, line, SIZE, anchor="start") for i, line in enumerate(captions)]
-    wide, tall = _n(extent[0]), _n(extent[1])
-    size = f'width="{_n(points[0])}pt" height="{_n(points[1])}pt"' if points else f'width="{wide}" height="{tall}"'
+    wide, tall = short(extent[0]), short(extent[1])
+    size = (
+        f'width="{short(points[0])}pt" height="{short(points[1])}pt"' if points else f'width="{wide}" height="{tall}"'
+    )
     fits = "" if points else ' style="max-width:100%;height:auto"'  # in a notebook, whose column may be narrower
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="tcsim" viewBox="0 0 {wide} {tall}" {size}{fits} {_ROOT}>',

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from isa.mapping import Integers, Mapping
 from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.datapath import HALF, LAYOUTS, DatapathLayout
 from simulator.layout import Operand, Selection
+from simulator.views.drawing.elements import data
 from simulator.views.drawing.palettes import colours, number
 from simulator.views.drawing.registers import attributes, filler, lane_panels, records
 from simulator.views.drawing.sizes import NATURAL, fitted, size_of
-from simulator.views.drawing.svg import GLYPH, HATCH, PAGE, Cell, Mark, Panel, Picture, data, figure, flow
+from simulator.views.drawing.svg import GLYPH, HATCH, PAGE, Cell, Mark, Panel, Picture, figure, flow
 
 WIDE = 620.0  # pixels for the columns of a panel without text
 _FULL = 16  # slots up to which each cell has text
@@ -28,7 +31,7 @@ def tmem_panels(
         for panel in panels:
             panel.ticks = (0, operand.parts)
         return panels
-    return [wide_panel(operand, palette, height=3.0 if brief else 6.0)]
+    return [wide_panel(operand, palette, height=2.0 if brief else 6.0)]
 
 
 def wide_panel(operand: Operand, palette: str, height: float = 6.0) -> Panel:
@@ -47,9 +50,10 @@ def wide_panel(operand: Operand, palette: str, height: float = 6.0) -> Panel:
         row, _, _, lane, _, _, _ = values
         grid[lane][place] = Cell(fill(row, lane), (), attributes(operand, values))
     for first in range(0, operand.lanes, HALF):
-        for empty in (range(slots),) if first not in blocks else (range(used.start), range(used.stop, slots)):
-            if empty:
-                grid[first][empty.start] = Cell(HATCH, span=(HALF, len(empty)))
+        held = sorted(set(slot[table["lane"] // HALF == first // HALF].tolist()))
+        for before, after in pairwise([-1, *held, slots]):
+            if after - before > 1:
+                grid[first][before + 1] = Cell(HATCH, span=(HALF, after - before - 1))
     step = max(1, slots // operand.parts // 16) * operand.parts
     columns = [str(slot // operand.parts) if slot % step == 0 else "" for slot in range(slots)]
     lanes = [f"L{lane}" if lane % HALF == 0 else "" for lane in range(operand.lanes)]
@@ -81,15 +85,16 @@ def _blocks(operand: Operand) -> dict[int, str]:
         if here.any():
             words = [_range(operand.axes[0], table["row"][here]), _range(operand.axes[1], table["column"][here])]
             words += [f"copy {int(table['copy'][here].min())}"] if operand.shape[2:] and operand.shape[2] > 1 else []
-            words_of_block[first] = ", ".join(words)
+            words_of_block[first] = "; ".join(words) if any("," in word for word in words) else ", ".join(words)
     return words_of_block
 
 
 def _range(name: str, values: Integers) -> str:
-    low, high = int(values.min()), int(values.max())
-    return (
-        f"{name} {low}" if low == high else f"{name}s {low} to {high}" if name == "row" else f"{name} {low} to {high}"
-    )
+    """`rows 0 to 15, 32 to 47`, `k 0 to 63`."""
+    numbers = np.unique(values)
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    words = ", ".join(str(run[0]) if run.size == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+    return f"{name}{'s' * (name == 'row' and numbers.size > 1)} {words}"
 
 
 # Data path layouts
