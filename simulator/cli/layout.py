@@ -21,12 +21,12 @@ DESCRIPTION = f"""\
 Shows which bits of which lane's register, or which cells of Tensor Memory, hold each element of an operand: text,
 CSV, JSON, Markdown, pictures (SVG, PNG, PDF, HTML).
 
-{choices.FORM} In place of FORM, `datapath` shows the data path layouts A to G of tcgen05 side by side, and `shared` a
-matrix in shared memory: its lines of 128 bytes, its banks, and what an instruction reads of it. Cells of the matrix
-view say T<lane> <register>[high:low]; those of the lane view say (row, column). PTX's figures of metadata write T_i
-for lane i of every four: i is the sparsity selector (T_2i, T_2i+1 where two lanes of four hold it). A of a sparse
-form is the stored matrix: the metadata says which logical column of its window each element is. Formulas divide like
-integers.
+{choices.FORM}
+In place of FORM, `datapath` shows the data path layouts A to G of tcgen05 side by side, and `shared` a matrix in
+shared memory: its lines of 128 bytes, its banks, and what an instruction reads of it. Cells of the matrix view say
+T<lane> <register>[high:low]; those of the lane view say (row, column). PTX's figures of metadata write T_i for lane i
+of every four: i is the sparsity selector (T_2i, T_2i+1 where two lanes of four hold it). A of a sparse form is the
+stored matrix: the metadata says which logical column of its window each element is. Formulas divide like integers.
 {choices.METADATA}
 With it codes and logical columns stand in the cells.
 """
@@ -82,10 +82,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows",
         type=_range,
-        metavar="[FIRST:]END",
+        metavar="N|FIRST:END",
         help="these rows of the --operand alone, 5 for row 5, 0:8 for rows 0 to 7; of `shared` the rows of the matrix",
     )
-    parser.add_argument("--columns", type=_range, metavar="[FIRST:]END", help="the same of its columns (of e: chunks)")
+    parser.add_argument("--columns", type=_range, metavar="N|FIRST:END", help="the same of its columns (of e: chunks)")
     parser.add_argument("--format", choices=_FORMATS, help="default: table, or what the name of --output says")
     parser.add_argument(
         "--output",
@@ -187,6 +187,10 @@ def _checked(options: argparse.Namespace) -> str:
     for name in _OF_SHARED if options.form != "shared" else ():
         if getattr(options, name) is not None:
             raise UnreadableError(f"--{name} is of matrices in shared memory", "tcsim layout shared")
+    if options.form in ("shared", "datapath"):
+        for name in ("operand", "view", "metadata", "lane"):
+            if getattr(options, name) not in (None, "all"):
+                raise UnreadableError(f"--{name} says nothing of {options.form}", "an opcode, or leave it out")
     whole = options.operand == "all" and options.form != "shared" and options.metadata_format is None
     if (options.rows or options.columns) and (whole or options.form == "datapath"):
         raise UnreadableError("--rows and --columns are of one operand", "--operand NAME")

@@ -14,6 +14,11 @@ from simulator.tables import Table, aligned
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+PTX_LANES = (
+    "PTX's figures of metadata write T_i for lane i of every four, where i is the selector; T_2i and T_2i+1 where two "
+    "lanes of four hold the metadata."
+)
+"""What T_i means in the figures of PTX ISA 9.7.14.6.2, where only some lanes of four hold metadata."""
 _PLACE = ("lane", "word", "low", "high")
 
 
@@ -107,10 +112,17 @@ def as_text(
     """
     head, body = _by_element(operand, selection) if view == "matrix" else _by_lane(operand, selection)
     formulas = [f"  {name} = {text}" for name, text in operand.formulas().items()]
+    if selectors(operand) > 1:
+        formulas.append(f"  {PTX_LANES}")
     if markdown:
         lines = Table(tuple(head), body).markdown().splitlines()
         return "\n".join([f"### {operand.title}", "", *lines, "", *(f"-{line[1:]}" for line in formulas), ""]) + "\n"
     return "\n".join([operand.title, *formulas, "", *aligned([head, *body], ">"), ""])
+
+
+def selectors(operand: Operand) -> int:
+    """How many selectors choose among the lanes of metadata in registers; 0 for other operands."""
+    return 0 if operand.general is None or operand.tmem else dict(operand.general.axes).get("selector", 0)
 
 
 def places_text(operand: Operand) -> list[str]:

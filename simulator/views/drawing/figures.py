@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 from isa import IsaError
 from simulator.layout import FormLayout, Operand, Selection
+from simulator.layout.tables import PTX_LANES, selectors
 from simulator.views.drawing.codes import code_panels, ruler_panel, selector_panel
 from simulator.views.drawing.palettes import DEFAULT, colours
 from simulator.views.drawing.registers import (
@@ -70,10 +71,6 @@ def draw(
     return picture
 
 
-_PTX_LANES = (
-    "PTX's figures of metadata write T_i for lane i of every four, where i is the selector; T_2i and T_2i+1 where two "
-    "lanes of four hold the metadata."
-)
 _BRIEF = "Left out at this size: formulas, the logical columns of stored elements, the lanes of each selector."
 _BRIEF_TMEM = "At this size the cells of Tensor Memory have no text of their own."
 
@@ -226,8 +223,8 @@ def _captions(layout: FormLayout, operands: list[Operand], selection: Selection 
     lines = (
         [LEGEND] if not operands[0].tmem else ["L#: lane of Tensor Memory; columns count from the operand's address on"]
     )
-    if "e" in [each.name for each in operands] and len(layout.selectors) > 1 and not operands[0].tmem:
-        lines.append(_PTX_LANES)
+    if any(selectors(each) > 1 for each in operands):
+        lines.append(PTX_LANES)
     if layout.unknown:
         lines += list(layout.unknown.values())
     if selection is not None and selection.report:

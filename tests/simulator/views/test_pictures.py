@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import io
 import re
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -177,6 +178,7 @@ def test_every_metadata_format_is_drawn_as_its_positions(case: tuple[str, str]) 
 
 def test_png_and_pdf(tmp_path: Path) -> None:
     pypdf = pytest.importorskip("pypdf")
+    pytest.importorskip("typst")
     picture = draw(form_layout(F16), "e", size="slide")
     for suffix in (".svg", ".png", ".pdf"):
         picture.save(tmp_path / f"e{suffix}")
@@ -192,6 +194,24 @@ def test_png_and_pdf(tmp_path: Path) -> None:
     with Image.open(io.BytesIO(natural.rendered(".png"))) as image:
         width, height = (float(side) for side in ET.fromstring(natural.svg).get("viewBox", "").split()[2:])
         assert image.size == pytest.approx((2 * width, 2 * height), abs=1)
+
+
+def test_without_typst_png_is_one_clear_line_and_no_file(
+    tmp_path: Path, tcsim: Tcsim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "typst", None)
+    code, out, err = tcsim("layout", F16, "--operand", "e", "--output", tmp_path / "e.png")
+    assert (code, out) == (2, "")
+    assert err == (
+        "tcsim: a picture as PNG needs typst, which is not installed; legal: pip install 'tcsim[pictures]'\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_lanes_of_ptx_figures_are_explained_where_a_selector_chooses(tcsim: Tcsim) -> None:
+    for opcode, chooses in ((F16, True), ("mma.sp.m16n8k64.s32.s8.s8.s32", False)):
+        assert ("T_i" in tcsim("layout", opcode, "--operand", "e")[1]) == chooses
+        assert ("T_i" in draw(form_layout(opcode), "e").svg) == chooses
 
 
 def test_names_and_options_that_say_nothing_are_refused(tmp_path: Path, tcsim: Tcsim) -> None:

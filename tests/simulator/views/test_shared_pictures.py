@@ -136,6 +136,7 @@ def test_the_command(tcsim: Tcsim) -> None:
         ("multiple of 16, 128 or more", 1, "--pitch", "120"),
         ("rows a pitch apart", 1, "--pitch", "128", "--read", "tcgen05"),
         ("one of them", 2, "--pitch", "128", "--swizzle", "64B"),
+        ("--operand says nothing of shared", 2, "--operand", "a"),
         ("no read 'stmatrix'", 1, "--read", "stmatrix"),
     )
     for words, code, *options in wrong:
