@@ -38,7 +38,7 @@ def rendered(svg: str, points: tuple[float, float], suffix: str, *, title: str =
     page = _PAGE.format(width=points[0], height=points[1]).encode()
     content = typst.compile(
         page,
-        format=suffix.removeprefix("."),
+        format="png" if suffix == ".png" else "pdf",
         ppi=ppi if suffix == ".png" else None,
         sys_inputs={"svg": svg, "title": title},
         ignore_system_fonts=True,
