@@ -15,6 +15,7 @@ from simulator.errors import check_option
 from simulator.execute.launch_state import Dim
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
+from simulator.simulation.launch.given import machine_code_of
 from simulator.simulation.launch.place import SHARED_BYTES, checked
 from simulator.simulation.launch.report import LaunchReport, counted
 from simulator.simulation.launch.run import BUDGET
@@ -42,6 +43,7 @@ class Options:
         cold: whether, for the time, all data begin in device memory and not in L2.
         registers: of a thread, as ptxas -v prints; None: estimated.
         stalls: whether cycles are counted line by line.
+        machine_code: path of what `nvdisasm -c -gp` prints of the kernel, or of a cubin; None: the PTX alone.
     """
 
     config: str | Path | Config | None = None
@@ -55,6 +57,7 @@ class Options:
     cold: bool = False
     registers: int | None = None
     stalls: bool = False
+    machine_code: str | Path | None = None
 
 
 def run_launch(
@@ -72,13 +75,17 @@ def run_launch(
     workers = options.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     config = _config(options)
     numbered = replace(setup, kernel=link(kernel.module, kernel.name, allocate=False)) if config is not None else setup
-    placement = placed_on_sm(numbered, config, options.registers) if config is not None else None
+    function = machine_code_of(kernel, config, options.machine_code)
+    registers = options.registers or (function.registers if function is not None else None)
+    placement = placed_on_sm(numbered, config, registers) if config is not None else None
     recordings = record(setup, placement.ctas) if placement is not None else []
     executed = execute(setup, workers)
     opcodes, tensor, fma = counted(kernel, executed)
     timing, stalls, observer = None, None, LineObserver() if options.stalls else None
     if config is not None and placement is not None:
-        timing = time_of(numbered, config, recordings, placement, fma, observer=observer, cold=options.cold)
+        timing = time_of(
+            numbered, config, recordings, placement, fma, observer=observer, cold=options.cold, function=function
+        )
     if timing is not None and observer is not None:
         stalls = stalls_of(numbered.kernel, timing.cycles, observer)
     return LaunchReport(

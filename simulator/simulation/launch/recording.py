@@ -11,7 +11,7 @@ from isa.forms.synchronisation import sees_other_threads
 from simulator.execute.cta_state import Outcome
 from simulator.program.kernel import Kernel, Operation
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
-from simulator.timing.kernel.replay import Executed
+from simulator.timing.kernel.executed import Executed
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Recording:
 
     @property
     def warp_instructions(self) -> int:
-        """Items that the warps executed."""
+        """Items that the warps executed, and branches under a predicate."""
         return sum(len(steps) for steps in self.steps)
 
 

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.program.kernel import Kernel
+from simulator.program.sass import Function
 from simulator.simulation.launch.batches import Setup
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.recording import Recording
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.kernel.machine import MachineCode, machine_code
-from simulator.timing.kernel.replay import Replay, Resident, segments
+from simulator.timing.kernel.given import GivenCode
+from simulator.timing.kernel.machine import machine_code
+from simulator.timing.kernel.replay import Code, Replay, Resident
 from simulator.timing.model import StallReason
 from simulator.timing.observer import TimingObserver
 from simulator.timing.result import Timing
@@ -74,6 +76,8 @@ class LaunchTiming:
         stalls: cycles of the SM's warps by cause.
         throughput: multiply-adds a cycle and SM, pruned products included, over the whole launch.
         tensor_busy: the share of cycles in which the tensor pipes of the SM were taken.
+        order: whose order instructions are in: "machine code of FILE", or "schedule of the PTX".
+        lost: the share of warps that took the schedule of the PTX although machine code is given.
     """
 
     config: str
@@ -85,6 +89,8 @@ class LaunchTiming:
     stalls: Mapping[str, int]
     throughput: float
     tensor_busy: float
+    order: str = "schedule of the PTX"
+    lost: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """The timing for JSON."""
@@ -100,6 +106,8 @@ class LaunchTiming:
             "registers": placement.registers,
             "active_warps": self.active_warps,
             "machine_instructions": self.machine_instructions,
+            "order": self.order,
+            "warps_without_machine_code": round(self.lost, 4),
             "stalls": dict(self.stalls),
         }
 
@@ -143,7 +151,7 @@ def estimated_registers(kernel: Kernel, warps: int) -> int:
 
 def time_of(
     setup: Setup, config: Config, recordings: Sequence[Recording], placement: Placement, fma: int, *,
-    observer: TimingObserver | None = None, cold: bool = False,
+    observer: TimingObserver | None = None, cold: bool = False, function: Function | None = None,
 ) -> LaunchTiming:  # fmt: skip
     """The time of a launch from what the CTAs of `placement` did.
 
@@ -152,11 +160,13 @@ def time_of(
         fma: multiply-adds of the whole launch.
         observer: is told about each issue; `TimedOperation.line` is the line of the PTX.
         cold: whether all data begin in device memory, and not in L2.
+        function: its machine code; None: the PTX in an order that imitates ptxas.
 
     Raises:
         ConfigError: a config that has no times for an instruction.
+        MachineCodeError: machine code of another PTX.
     """
-    code = machine_code(setup.kernel)
+    code = machine_code(setup.kernel) if function is None else GivenCode(setup.kernel, function)
     warps, sms = setup.geometry.warps, min(config.chip.sms, setup.geometry.ctas)
     by_cta = {recording.cta: recording for recording in recordings}
     timing = _timed(code, config, by_cta, placement.slots, warps, sms, observer, cold)
@@ -180,11 +190,13 @@ def time_of(
         stalls={reason.name.lower(): int(stalls[reason]) for reason in StallReason if stalls[reason]},
         throughput=fma / cycles / config.chip.sms,
         tensor_busy=tensor,
+        order=f"machine code of {function.path}" if function is not None else "schedule of the PTX",
+        lost=lost_share(code, by_cta.values()),
     )
 
 
 def _timed(
-    code: MachineCode,
+    code: Code,
     config: Config,
     recordings: Mapping[int, Recording],
     slots: Sequence[Sequence[int]],
@@ -203,12 +215,20 @@ def _timed(
     return simulate(config, codes, len(residents), replay.registers, skip=False, sms=sms, observer=observer, cold=cold)
 
 
-def machine_instructions(code: MachineCode, recordings: Iterable[Recording]) -> int:
+def machine_instructions(code: Code, recordings: Iterable[Recording]) -> int:
     """Machine instructions that the warps of these CTAs issued."""
     sizes = [len(region.micros) for region in code.regions]
     return sum(
         sizes[segment.region]
         for recording in recordings
         for steps in recording.steps
-        for segment in segments([step.place for step in steps], code)
+        for segment in code.way(steps)
     )
+
+
+def lost_share(code: Code, recordings: Iterable[Recording]) -> float:
+    """The share of warps whose way through given machine code was not found."""
+    if not isinstance(code, GivenCode):
+        return 0.0
+    lost = [code.lost(steps) for recording in recordings for steps in recording.steps]
+    return sum(lost) / max(len(lost), 1)
