@@ -6,6 +6,7 @@ import argparse
 
 from simulator.cli.answer import UnreadableError, answer
 from simulator.cli.config_option import add_config, choose_config
+from simulator.cli.launch import MACHINE_CODE
 
 DESCRIPTION = """\
 Where the cycles of a trace went: for each line of the trace (or warp, sub-core, SM) how often it issued, and how long
@@ -38,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--by", choices=("line", "warp", "sub-core", "sm"), default="line", help="what the rows are for (default line)"
     )
     parser.add_argument("--worst", type=_count, metavar="N", help="only the N rows with the most cycles, those first")
+    parser.add_argument("--machine-code", metavar="FILE", help=f"of a captured launch, {MACHINE_CODE}")
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
 
 
@@ -55,6 +57,8 @@ def execute(options: argparse.Namespace) -> int:
 def _stalls(options: argparse.Namespace) -> str:
     if str(options.trace).endswith(".json"):
         return _of_launch(options)
+    if options.machine_code is not None:
+        raise UnreadableError("--machine-code with a trace", "a captured launch: NAME.json")
     from simulator.simulation.run import run
     from simulator.views.timeline import Timeline
 
@@ -72,7 +76,8 @@ def _of_launch(options: argparse.Namespace) -> str:
     if options.by != "line":
         raise UnreadableError(f"--by {options.by} with a captured launch", "--by line")
     choose_config(options)
-    stalls = launch(options.trace, options.config, stalls=True, workers=1).stalls
+    how = {"stalls": True, "workers": 1, "machine_code": options.machine_code}
+    stalls = launch(options.trace, options.config, **how).stalls
     if stalls is None:
         raise UnreadableError("a captured launch without a config", "--config h100_sxm")
     return {"table": stalls.table, "json": stalls.json, "csv": stalls.csv}[options.format](options.worst)

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from simulator.errors import ReasonedError
 
-RESERVED = 2  # registers beyond the highest one named that the system takes; ptxas -v beside the text, sm_90, November 2026
+RESERVED = (
+    2  # registers beyond the highest one named that the system takes; ptxas -v beside the text, sm_90, November 2026
+)
 MAKE = "ptxas -arch=sm_90a -lineinfo k.ptx -o k.cubin && nvdisasm -c -gp k.cubin > k.sass"
 _TARGET = re.compile(r"\s*\.target\s+(sm_\d+[af]?)")
 _FUNCTION = re.compile(r"\.text\.([\w$.]+):")

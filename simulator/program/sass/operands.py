@@ -17,11 +17,47 @@ _FIRST = {"R": 0, "UR": UNIFORM, "P": PREDICATE, "UP": UNIFORM_PREDICATE}
 _NAME = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)\b(\.64)?")
 _PREDICATES = re.compile(r"U?P(T|\d+)")
 _NOTHING_WRITTEN = frozenset(
-    "ST STG STS STL RED REDG REDS LDGSTS BAR BRA BRX JMP EXIT RET CALL BSSY BSYNC BREAK NOP WARPSYNC MEMBAR DEPBAR LDGDEPBAR "
-    "ERRBAR CCTL CCTLL NANOSLEEP YIELD KILL UTMALDG UTMASTG FENCE ARRIVES SYNCS".split()
+    [
+        "ST",
+        "STG",
+        "STS",
+        "STL",
+        "RED",
+        "REDG",
+        "REDS",
+        "LDGSTS",
+        "BAR",
+        "BRA",
+        "BRX",
+        "JMP",
+        "EXIT",
+        "RET",
+        "CALL",
+        "BSSY",
+        "BSYNC",
+        "BREAK",
+        "NOP",
+        "WARPSYNC",
+        "MEMBAR",
+        "DEPBAR",
+        "LDGDEPBAR",
+        "ERRBAR",
+        "CCTL",
+        "CCTLL",
+        "NANOSLEEP",
+        "YIELD",
+        "KILL",
+        "UTMALDG",
+        "UTMASTG",
+        "FENCE",
+        "ARRIVES",
+        "SYNCS",
+    ]
 )
-_ACCESSES = frozenset("LD LDG LDS LDL LDC ULDC ST STG STS STL ATOM ATOMG ATOMS RED REDG".split())
-_DOUBLES = frozenset("DADD DMUL DFMA DSETP DMNMX".split())
+_ACCESSES = frozenset(
+    ["LD", "LDG", "LDS", "LDL", "LDC", "ULDC", "ST", "STG", "STS", "STL", "ATOM", "ATOMG", "ATOMS", "RED", "REDG"]
+)
+_DOUBLES = frozenset(["DADD", "DMUL", "DFMA", "DSETP", "DMNMX"])
 _MATRICES = {  # registers of D, A, B, C; per shape of an instruction whose elements of D have 32 bits
     "1688": (4, 2, 1, 4), "16816": (4, 4, 2, 4), "16832": (4, 4, 2, 4), "16864": (4, 4, 2, 4), "1684": (4, 2, 1, 4),
     "8816": (2, 1, 1, 2), "884": (2, 1, 1, 2), "16128": (4, 2, 1, 4), "16256": (4, 4, 2, 4),
@@ -34,7 +70,9 @@ def registers(instruction: Instruction) -> tuple[tuple[int, ...], tuple[int, ...
     written = _written(instruction)
     sizes = _sizes(instruction, len(operands))
     writes = [n for operand, size in zip(operands[:written], sizes, strict=False) for n in _numbers(operand, size)]
-    reads = [n for operand, size in zip(operands[written:], sizes[written:], strict=True) for n in _numbers(operand, size)]
+    reads = [
+        n for operand, size in zip(operands[written:], sizes[written:], strict=True) for n in _numbers(operand, size)
+    ]
     reads += _numbers(instruction.guard.lstrip("@!"), 1)
     if instruction.guard:
         reads += writes  # threads whose predicate is false keep what was there

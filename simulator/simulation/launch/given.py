@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from isa.errors import IsaError
 from isa.targets import parse_target
 from simulator.program.kernel import Kernel
 from simulator.program.sass import Function, MachineCodeError, read_machine_code
+from simulator.simulation.launch.batches import Setup, record
+from simulator.simulation.launch.recording import Recording
+from simulator.simulation.launch.timing import Placement
 from simulator.timing.config import Config
 
 
@@ -30,3 +37,13 @@ def machine_code_of(kernel: Kernel, config: Config | None, path: str | Path | No
         reason = f"{path} is machine code of {function.target}, and {config.label} is {config.target}"
         raise MachineCodeError(reason, f"ptxas -arch={config.target}, or a config of {function.target}")
     return function
+
+
+def longest(setup: Setup, config: Config, placement: Placement) -> tuple[Placement, Sequence[Recording]]:
+    """Where each SM has one CTA at most: the CTA with the warp that does most, and its recording; else those of the
+    placement."""
+    if setup.geometry.ctas > config.chip.sms:
+        return placement, record(setup, placement.ctas)
+    recordings = record(setup, np.arange(setup.geometry.ctas))
+    chosen = max(recordings, key=lambda each: max(map(len, each.steps)))
+    return replace(placement, slots=((chosen.cta,),)), [chosen]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from simulator.errors import check_option
 from simulator.execute.launch_state import Dim
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
-from simulator.simulation.launch.given import machine_code_of
+from simulator.simulation.launch.given import longest, machine_code_of
 from simulator.simulation.launch.place import SHARED_BYTES, checked
+from simulator.simulation.launch.recording import Recording
 from simulator.simulation.launch.report import LaunchReport, counted
 from simulator.simulation.launch.run import BUDGET
 from simulator.simulation.launch.stalls import LineObserver, stalls_of
@@ -78,7 +80,11 @@ def run_launch(
     function = machine_code_of(kernel, config, options.machine_code)
     registers = options.registers or (function.registers if function is not None else None)
     placement = placed_on_sm(numbered, config, registers) if config is not None else None
-    recordings = record(setup, placement.ctas) if placement is not None else []
+    recordings: Sequence[Recording] = []
+    if config is not None and placement is not None and function is not None:
+        placement, recordings = longest(setup, config, placement)
+    elif placement is not None:
+        recordings = record(setup, placement.ctas)
     executed = execute(setup, workers)
     opcodes, tensor, fma = counted(kernel, executed)
     timing, stalls, observer = None, None, LineObserver() if options.stalls else None

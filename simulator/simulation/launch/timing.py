@@ -219,10 +219,7 @@ def machine_instructions(code: Code, recordings: Iterable[Recording]) -> int:
     """Machine instructions that the warps of these CTAs issued."""
     sizes = [len(region.micros) for region in code.regions]
     return sum(
-        sizes[segment.region]
-        for recording in recordings
-        for steps in recording.steps
-        for segment in code.way(steps)
+        sizes[segment.region] for recording in recordings for steps in recording.steps for segment in code.way(steps)
     )
 
 

@@ -44,7 +44,7 @@ SORTS: Mapping[str, Sort] = {
     **_rows("FFMA FADD FMUL FSWZADD", Sort(Time.FLOAT, source="measured: the pipe of IMAD")),
     **_rows("HADD2 HMUL2 HFMA2 HMNMX2", Sort(Time.FLOAT, source="as FFMA")),
     **_rows("IADD3 VIADD IABS LEA LOP3 SHF SHL SHR BMSK SGXT PRMT SEL MOV IMNMX VIMNMX VIADDMNMX FMNMX FSEL I2FP F2FP "
-            "P2R R2P FCHK LOP IDP VIMNMX3 CS2R", Sort(source="measured: the other integer pipe; FMNMX to CS2R as these")),
+            "P2R R2P FCHK LOP IDP VIMNMX3 CS2R", Sort(source="measured: the other integer pipe; others as these")),
     **_rows("ISETP FSETP HSETP2 PLOP3 PSETP", Sort(tests=True, source="measured: predicate_latency of [alu]")),
     **_rows("DADD DMUL DFMA DSETP DMNMX", Sort(slow=True, source="assumed: as a shuffle")),
     **_rows("SHFL", Sort(Time.SHUFFLE, slow=True, source="measured: shuffle of [sequences]")),
@@ -64,7 +64,7 @@ SORTS: Mapping[str, Sort] = {
     **_rows("HMMA IMMA BMMA QMMA DMMA", Sort(Time.TENSOR, own=(Time.TENSOR,), source="[[tensor]]")),
     **_rows("LDL", Sort(Time.LOAD, slow=True, source="assumed: local memory in L1, with the time of shared memory")),
     **_rows("STL", Sort(Time.STORE, source="as LDL")),
-    **_rows("BRA BRX JMP EXIT RET CALL BSSY BSYNC BREAK BMOV NOP WARPSYNC MEMBAR ERRBAR CCTL CCTLL NANOSLEEP YIELD KILL "
-            "ARRIVES BPT PREEXIT ENDCOLLECTIVE FENCE", Sort(source="an issue slot")),
+    **_rows("BRA BRX JMP EXIT RET CALL BSSY BSYNC BREAK BMOV NOP WARPSYNC MEMBAR ERRBAR CCTL CCTLL NANOSLEEP YIELD "
+            "KILL ARRIVES BPT PREEXIT ENDCOLLECTIVE FENCE", Sort(source="an issue slot")),
 }  # fmt: skip
 UNKNOWN = Sort(source="assumed: an opcode without a row takes the time of integer arithmetic")

@@ -1,5 +1,5 @@
-"""Machine code that is given, as what `Replay` runs; warps whose way through it cannot be found take the schedule of the
-PTX."""
+"""Machine code that is given, as what `Replay` runs; warps whose way through it cannot be found take the schedule of
+the PTX."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from isa.forms.record import Time, Unit
 from isa.forms.synchronisation import is_arrival
 from isa.ptx.instruction import Immediate, Instruction
-from simulator.execute.dynamic_info import Fact, Idle
+from simulator.execute.dynamic_info import Idle
 from simulator.program import lowering
 from simulator.program.kernel import Item, Operation
 from simulator.state.registers import WARP_SIZE
@@ -43,7 +43,7 @@ class Resident:
 
 
 class Code(Protocol):
-    """Machine instructions, and the ways of warps through them: a schedule of the PTX, or machine code that is given."""
+    """Machine instructions, and the ways of warps through them: a schedule of the PTX, or given machine code."""
 
     @property
     def regions(self) -> Sequence[Region]:

@@ -44,7 +44,6 @@ class Walker:
         self.decided = {items[place].line for place in decided}
         self.anchors: dict[int, int] = {}
 
-    # ---------------------------------------------------------------------------------------------- the sides of branches
     def _after(self, number: int) -> tuple[int, ...]:
         """The blocks of machine code that may follow one."""
         block = self.sass.blocks[number]
@@ -96,7 +95,6 @@ class Walker:
             for index in range(self.sass.blocks[number].first, self.sass.blocks[number].last + 1)
         ]
 
-    # ---------------------------------------------------------------------------------------------------- one warp's way
     def way(self, steps: Sequence[Executed]) -> list[Segment]:
         """The blocks that a warp ran through.
 
@@ -172,7 +170,8 @@ class _Way:
         while number >= 0:
             following = self._next(number)
             steps = self._steps(number)
-            segments.append(Segment(number, steps, following >= 0 and following != number + 1))
+            meets = walker.names[sass.blocks[number].last] == "BSYNC"  # as long as a branch: 9 to 12 cycles on an H200
+            segments.append(Segment(number, steps, following >= 0 and (meets or following != number + 1)))
             if len(segments) > most or number >= len(sass.blocks):
                 raise LostError
             number = following
