@@ -15,9 +15,9 @@ from simulator.program.kernel import link
 from simulator.program.sass import MachineCodeError, read_machine_code
 from simulator.program.sass.listing import Instruction, parse
 from simulator.program.sass.operands import PREDICATE, UNIFORM, registers
-from simulator.simulation.launch.captured import launch, place
 from simulator.simulation.launch.arguments import parameter_bytes
 from simulator.simulation.launch.batches import record
+from simulator.simulation.launch.captured import launch, place
 from simulator.simulation.launch.launching import Options, prepare
 from simulator.simulation.launch.module import Module
 from simulator.simulation.launch.timing import lost_share, machine_instructions
@@ -89,7 +89,7 @@ def test_machine_code_that_does_not_fit_is_one_clear_line(tmp_path: Path, tcsim:
     wrong = {
         "no lines": ("\n".join(row for row in text.splitlines() if "//##" not in row), "which line of the PTX"),
         "chip": (text.replace("sm_90a", "sm_80"), "machine code of sm_80, and h100_sxm"),
-        "kernel": (text.replace("collatz_steps", "another"), "no machine code of the kernel 'collatz_steps'; legal: another"),
+        "kernel": (text.replace("collatz_steps", "another"), "of the kernel 'collatz_steps'; legal: another"),
         "shifted": (text.replace("line 33", "line 34").replace("line 60", "line 61"), "not those of this PTX"),
         "empty": ("", "no machine code of the kernel"),
     }  # fmt: skip
