@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from simulator.cli import main
+from simulator.cli.main import main
 from tests.support import processor_times
 from tests.support.cases import EXHAUSTIVE, examples
 

@@ -351,7 +351,7 @@ def test_importing_isa_loads_nothing_heavy() -> None:
 
 def test_decode_needs_no_simpy() -> None:
     script = (
-        f"import sys; from simulator.cli import main; main(['decode', {TEXT!r}]); print('simpy' in "
+        f"import sys; from simulator.cli.main import main; main(['decode', {TEXT!r}]); print('simpy' in "
         f"sys.modules, 'rich' in sys.modules)"
     )
     done = subprocess.run(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import simulator
 from isa import IsaError
-from simulator.cli import main
+from simulator.cli.main import main
 from simulator.errors import ConfigError
 from simulator.studies.gemm import Tile, estimate, kernel_trace, parse_tcgen05_tile, parse_tile, tile_for
 from simulator.studies.gemm.estimate import dram_bytes
