@@ -41,34 +41,29 @@ const CELLS = {
     const place = operand.place(row, holders[0]);
     const joined = result.selection.columns(row, holders[0]).length > 1;
     const data = `data-stored="${holders.join(" ")}" ${attributes(operand, "logical", row, k, place)}`;
-    const more = holders.length > 1 ? `+${second(operand, place, operand.place(row, holders[1]))}` : joined ? "halves" : "";
-    const html = `<b><u>${operand.letter}</u>${place.lane}</b> <span>${operand.short(place)}${more ? ` ${more}` : ""}</span>`;
-    return [laneClass(operand, place.lane) + (joined ? " joined" : "") + (holders.length > 1 ? " twice" : ""), data, html];
+    return [laneClass(operand, place.lane) + (joined ? " joined" : "") + (holders.length > 1 ? " twice" : ""), labelled(data, `stored column ${holders.join(" and ")}`), String(place.lane)];
   },
   e(model, result, operand, row, chunk) {
     const place = operand.place(row, chunk);
     const code = result.selection.code(row, chunk);
     const bad = model.form.verdicts[code] ? " bad" : "";
-    const html = `<b>${code.toString(2).padStart(4, "0")}</b> <span>${operand.letter}${place.lane} ${operand.short(place)}</span>`;
+    const owner = operand.tmem ? ` <span>${operand.letter}${place.lane} ${operand.short(place)}</span>` : "";
+    const html = `<b>${code.toString(2).padStart(4, "0")}</b>${owner}`;
     const data = `data-code="${code}" ${attributes(operand, "e", row, chunk, place)}`;
     return [laneClass(operand, place.lane) + bad, labelled(data, `${binary(code)}${bad ? ", not defined" : ""}`), html];
   },
   d(model, result, operand, row, column) {
     const [classes, data, html] = CELLS.plain(model, result, operand, row, column);
+    const place = operand.place(row, column);
     const i = row * model.view.columns + column;
     const [before, after] = [result.before[i], result.d[i]];
     if (!model.multiplies) return [classes, data, html];
     const value = `data-value="${after}" ${labelled(data, `value ${shown(after)}${before === after ? "" : `, was ${shown(before)}`}`)}`;
-    if (before === after) return [classes, value, `${html} <i>${shown(after)}</i>`];
-    return [`${classes} changed`, value, `${html} <i><s>${shown(before)}&rarr;</s>${shown(after)}</i>`];
+    const who = `<b>${operand.letter}${place.lane}</b>`; // and its register: see the box of what is chosen
+    if (before === after) return [classes, value, `${who} <i>${shown(after)}</i>`];
+    return [`${classes} changed`, value, `${who} <i><s>${shown(before)}&rarr;</s>${shown(after)}</i>`];
   },
 };
-
-/** A second stored element of the same column: only what differs from the first. */
-function second(operand, place, other) {
-  const text = operand.short(other);
-  return place.word === other.word ? text.slice(operand.short(place).search(/[.[]/)) : text;
-}
 
 const shown = (value) => (Number.isInteger(value) ? String(value) : value.toPrecision(5).replace(/\.?0+$/, ""));
 

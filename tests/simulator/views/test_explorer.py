@@ -136,7 +136,9 @@ def test_positions_of_every_operand_of_every_form(browse: Callable[..., Any]) ->
 
 def _operands(form: dict[str, Any]) -> set[int]:
     """The numbers of all operands of a form."""
-    return {number for view in form["views"] for by_choice in view["operands"].values() for number in by_choice.values()}
+    return {
+        number for view in form["views"] for by_choice in view["operands"].values() for number in by_choice.values()
+    }
 
 
 def _check_words(operand: Any, shown: dict[str, Any]) -> None:
