@@ -21,9 +21,8 @@ def main() -> None:
         found = run_page("times", FORMS, size=(1280, 720), browser=browser)
         print(f"{browser}: first paint {found['paint']:.0f} ms, everything shown {found['shown']:.0f} ms")
         for opcode, first, times in found["switches"]:
-            print(
-                f"{browser}: to {opcode}: first {first:.0f}, median {times[len(times) // 2]:.0f}, worst {times[-1]:.0f} ms"
-            )
+            median, worst = times[len(times) // 2], times[-1]
+            print(f"{browser}: to {opcode}: first {first:.0f}, median {median:.0f}, worst {worst:.0f} ms")
 
 
 if __name__ == "__main__":

@@ -293,6 +293,8 @@ function start() {
   document.addEventListener("keydown", pressed);
   document.addEventListener("focusin", (event) => takeTabStop(event.target));
   systemDark.addEventListener("change", () => show(readFragment(location.hash)));
+  const bar = document.querySelector("nav");
+  new ResizeObserver(() => document.documentElement.style.setProperty("--bar-height", `${bar.offsetHeight}px`)).observe(bar);
   markSteps();
   $("find").addEventListener("input", drawPicker);
   window.addEventListener("popstate", () => show(readFragment(location.hash)));
