@@ -81,19 +81,8 @@ def test_every_form_is_there() -> None:
 
 @pytest.mark.exhaustive
 def test_wheel_has_the_scripts(tmp_path: Path) -> None:
-    root = ROOT
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--wheel-dir",
-        str(tmp_path),
-        str(root),
-    ]
+    options = "--quiet --disable-pip-version-check --no-deps --wheel-dir".split()
+    command = [sys.executable, "-m", "pip", "wheel", *options, str(tmp_path), str(ROOT)]
     subprocess.run(command, check=True, timeout=300)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
