@@ -81,7 +81,7 @@ def test_every_form_is_there() -> None:
 
 @pytest.mark.exhaustive
 def test_wheel_has_the_scripts(tmp_path: Path) -> None:
-    options = "--quiet --disable-pip-version-check --no-deps --wheel-dir".split()
+    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--wheel-dir"]
     command = [sys.executable, "-m", "pip", "wheel", *options, str(tmp_path), str(ROOT)]
     subprocess.run(command, check=True, timeout=300)
     (wheel,) = tmp_path.glob("*.whl")
