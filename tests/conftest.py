@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from simulator.cli import main
+from simulator.cli.main import main
 from tests.support import processor_times
 from tests.support.cases import EXHAUSTIVE, examples
 
@@ -45,8 +44,8 @@ def tcsim(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, s
 
 
 @pytest.fixture
-def browse(tmp_path: Path) -> Callable[..., Any]:
+def browse() -> Callable[..., Any]:
     """Runs a script in the explorer's page: `browse(script, data, fragment)`, see tests/support/explorer_browser.py."""
     from tests.support.explorer_browser import run_page
 
-    return lambda script, data=None, fragment="": run_page(tmp_path, script, data, fragment)
+    return run_page

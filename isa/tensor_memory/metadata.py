@@ -227,6 +227,14 @@ class TmemMetadata:
         return codes
 
 
+def figure_metadata(kind: str) -> TmemMetadata | None:
+    """The metadata of M = 64 of the mx kinds, whose figure PTX prints although no instruction has that M; None for
+    other kinds. PTX ISA 9.0, 9.7.16.10.8.4.5: the figure is one with that of f8f6f4 and i8."""
+    if not kind.startswith("mx"):
+        return None
+    return _metadata(kind, datapath(64, sparse=True))
+
+
 @lru_cache(maxsize=128)
 def tmem_metadata(kind: str, m: int, cta_group: int = 1, ws: bool = False) -> TmemMetadata:
     """The metadata of a sparse instruction; raises IsaError where there is none with this kind and M. PTX ISA 9.0,
@@ -248,7 +256,10 @@ def tmem_metadata(kind: str, m: int, cta_group: int = 1, ws: bool = False) -> Tm
             section="PTX ISA 9.0, 9.7.16.2.1",
             rule="idesc",
         )
-    layout = datapath(m, cta_group, sparse=True, ws=ws)
+    return _metadata(kind, datapath(m, cta_group, sparse=True, ws=ws))
+
+
+def _metadata(kind: str, layout: DatapathLayout) -> TmemMetadata:
     sparsity = ONE_OF_TWO if kind == "tf32" else FOUR_OF_EIGHT if kind in ("mxf4", "mxf4nvf4") else TWO_OF_FOUR
     codes = sparsity.ordered if kind == "tf32" else tuple(sorted((*sparsity.ordered, UNORDERED)))
     published = layout.name in "AD" or (layout.name == "F" and kind != "tf32")

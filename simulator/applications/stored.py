@@ -7,6 +7,7 @@ lanes), as elements of D's type; as 32-bit words where the program's matrix inst
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from isa.types import ELEMENT_TYPES, Bits, ElementType
 from simulator.applications.digits import BadInputError, Classifier, plan_that_stores
 from simulator.program.data import Array
-from simulator.simulation.liveness import Golden
 
 ROW_BYTES = 128
 
@@ -25,12 +25,13 @@ class Stored:
     """The arrays that a program stores without faults, ready for comparison.
 
     Args:
+        golden: the arrays.
+        types: names of the types of D of its matrix instructions, or of what its buffers hold.
         application: whether to look at the neural network, where there is one.
     """
 
-    def __init__(self, golden: Golden, application: bool) -> None:
-        self.golden: dict[str, Array] = golden.executed.arrays
-        types = golden.d_types
+    def __init__(self, golden: dict[str, Array], types: Collection[str], application: bool) -> None:
+        self.golden = golden
         self.element: ElementType | None = ELEMENT_TYPES.get(next(iter(types))) if len(types) == 1 else None
         self.width = 4 if self.element is None else self.element.bits // 8
         self.golden_matrix = self.matrix(self.golden)

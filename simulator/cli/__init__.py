@@ -1,47 +1,11 @@
 """The command line: `tcsim VERB`. Each verb is a module of this package, which is loaded only when it is used. Results
-go to stdout, messages to stderr; exit code 0 means done, 1 that the answer is no, 2 bad use or unreadable input.
-
-What this module imports is little, so that an interruption while Python starts is told in one line, too.
-"""
+go to stdout, messages to stderr; exit code 0 means done, 1 that the answer is no, 2 bad use or unreadable input."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
 
 DONE, NO, BAD = 0, 1, 2
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit code."""
-    try:
-        if sys.stdout is None:
-            say("standard output is closed, so there is nowhere to write to; legal: an open one, such as > /dev/null")
-            return BAD
-        from simulator.cli.verbs import run_verb
-
-        code = run_verb(list(sys.argv[1:] if arguments is None else arguments))
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:  # the reader of our output has gone: not an error
-        _drop_output()
-        return DONE
-    except KeyboardInterrupt:
-        say("interrupted")
-        return 130
-    except OSError as error:  # what files are concerned, `answer` tells
-        _drop_output()
-        say(f"standard output cannot be written: {error.strerror or error}")
-        return BAD
-
-
-def _drop_output() -> None:
-    """Keeps the interpreter from writing at its exit what could not be written."""
-    import os
-
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(message: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from isa import IsaError
@@ -50,13 +50,17 @@ def add_form(parser: argparse.ArgumentParser, *, optional: bool = False) -> None
 
 
 def answer_about(
-    options: argparse.Namespace, made: Callable[[FormLayout, Selection | None], str], output: str | None = None
+    options: argparse.Namespace,
+    made: Callable[[FormLayout, Selection | None], str],
+    output: str | None = None,
+    written: Sequence[str] = (),
 ) -> int:
     """Writes the text that `made` makes of the form and the metadata (None if there is none); returns the exit code.
+    `written` are files that `made` writes itself.
 
     NO is for a form, a choice or an element that does not exist, BAD for metadata that cannot be read.
     """
-    return answer(lambda: _text(options, made), illegal=NO, output=output)
+    return answer(lambda: _text(options, made), written, illegal=NO, output=output)
 
 
 def _text(options: argparse.Namespace, text_of: Callable[[FormLayout, Selection | None], str]) -> str:

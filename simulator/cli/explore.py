@@ -12,7 +12,8 @@ from simulator.files import complete
 
 DESCRIPTION = """\
 Writes one HTML file that shows where the fragments of every form live: click an element, a lane or a bit of the
-metadata, and see what belongs together.
+metadata, and see what belongs together and why, step by step. The page also compares mma.sp, wgmma.sp and
+tcgen05.mma.sp, asks questions (quiz), saves what it shows as SVG or PNG, and can be used with the keyboard alone.
 
 FORM is the form that it shows first, an opcode as for `tcsim layout`; the page holds all of mma, mma.sp, ldmatrix and
 tcgen05.mma. It needs no network.
@@ -25,7 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `tcsim explore` to its parser."""
     parser.description = DESCRIPTION
     parser.add_argument(
-        "form", metavar="FORM", nargs="?", default="", help="form to show first (default: an mma.sp of f16)"
+        "form",
+        metavar="FORM",
+        nargs="?",
+        default="",
+        help="form to show first (default: mma.sp::ordered_metadata.m16n8k32 of f16)",
     )
     parser.add_argument("--output", metavar="FILE.html", help=f"file to write (default {OUTPUT}; with --serve none)")
     served = f"serve it on this machine alone, until Ctrl-C (default port {PORT}; 0: any)"

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _REPORTS = {".html": "html", ".md": "markdown", ".json": "json", ".txt": "table", "": "table"}
 DESCRIPTION = """\
-Injects faults into sparse tensor-core instructions and says what becomes of each: masked, silent data corruption (and
-how large), detected, a crash.
+Injects faults into sparse tensor-core instructions, traces and captured launches, and says what becomes of each:
+masked, silent data corruption (and how large), detected, a crash, a hang.
 
 A campaign file (TOML, docs/faults.md) says what is injected where. `list` writes every fault as a row of CSV, `run`
 injects them, `report` sums the results up, `replay` shows one fault in words. Every row says all that it takes to
@@ -33,7 +33,7 @@ where it stopped.
 """
 EPILOG = """\
 examples:
-  tcsim faults list campaigns/metadata.toml --output list.csv
+  tcsim faults list metadata --output list.csv
   tcsim faults run list.csv --output results.csv --workers 2
   tcsim faults report results.csv
   tcsim faults report results.csv --output report.html

@@ -43,6 +43,7 @@ examples:
   tcsim launch capture.json --config h100_sxm --gantt gantt.svg --timeline-cycles 2000:2600
 """
 
+MACHINE_CODE = "for the time: the kernel as ptxas wrote it: text of `nvdisasm -c -gp`, or a cubin made with -lineinfo"
 TYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64")
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
@@ -77,6 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--registers", type=positive, metavar="N", help="of a thread, as ptxas -v prints (default: estimated)"
     )
+    parser.add_argument("--machine-code", metavar="FILE", help=MACHINE_CODE)
     parser.add_argument(
         "--budget", type=positive, metavar="N", help="warp instructions after which it is given up (default 2e10)"
     )
@@ -109,6 +111,10 @@ def _launch(options: argparse.Namespace) -> tuple[str, int]:
     how = {"arithmetic": options.arithmetic, "undefined": options.undefined, "workers": options.workers or 0}
     timeline = asked_timeline(options)
     how |= {"cold": options.cold, "registers": options.registers, "timeline": timeline}
+    if options.machine_code is not None:
+        if options.config is None:
+            raise UnreadableError("--machine-code without --config", "--config h100_sxm")
+        how["machine_code"] = options.machine_code
     if options.budget:
         how["budget"] = options.budget
     from simulator.files import write_arrays
@@ -199,10 +205,16 @@ def _time(timing: LaunchTiming) -> list[str]:
         ),
         f"throughput          {timing.throughput:.1f} FMA/clk/SM, tensor pipes busy {100 * timing.tensor_busy:.1f} %",
         f"machine code        about {timing.machine_instructions:,} warp instructions",
+        f"order               {timing.order}{_lost(timing)}",
     ]
     worst = sorted(timing.stalls.items(), key=lambda pair: -pair[1])[:6]
     lines.append("cycles of warps     " + ", ".join(f"{cause} {100 * count / whole:.0f} %" for cause, count in worst))
     return lines
+
+
+def _lost(timing: LaunchTiming) -> str:
+    """What is said where machine code does not serve all warps."""
+    return f", but schedule of the PTX for {100 * timing.lost:.0f} % of the warps" if timing.lost else ""
 
 
 def _text(report: LaunchReport) -> str:

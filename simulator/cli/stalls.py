@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from simulator.cli.answer import answer
+from simulator.cli.answer import UnreadableError, answer
 from simulator.cli.config_option import add_config, choose_config
+from simulator.cli.launch import MACHINE_CODE
 
 DESCRIPTION = """\
 Where the cycles of a trace went: for each line of the trace (or warp, sub-core, SM) how often it issued, and how long
@@ -38,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--by", choices=("line", "warp", "sub-core", "sm"), default="line", help="what the rows are for (default line)"
     )
     parser.add_argument("--worst", type=_count, metavar="N", help="only the N rows with the most cycles, those first")
+    parser.add_argument("--machine-code", metavar="FILE", help=f"of a captured launch, {MACHINE_CODE}")
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
 
 
@@ -60,7 +62,9 @@ def _stalls(options: argparse.Namespace) -> str:
     if str(options.trace).endswith(".json"):
         from simulator.simulation.launch.captured import launch
 
-        launch(options.trace, options.config, timeline=timeline, workers=1)
+        launch(options.trace, options.config, timeline=timeline, workers=1, machine_code=options.machine_code)
+    elif options.machine_code is not None:
+        raise UnreadableError("--machine-code with a trace", "a captured launch: NAME.json")
     else:
         from simulator.simulation.run import run
 

@@ -15,8 +15,9 @@ from isa.errors import FAULT_POLICIES
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
 from simulator.faults.kinds import Group, Population, drawn, population
+from simulator.faults.launch_target import LaunchTarget
 from simulator.faults.program_target import ProgramTarget
-from simulator.faults.subjects import make
+from simulator.faults.subjects import PROGRAMS, make
 from simulator.faults.table import BLOCK, Faults, seeds
 from simulator.faults.target import FaultTarget
 from simulator.resources import folder
@@ -153,7 +154,7 @@ def read_campaign(path: str | Path) -> Campaign:
     subject = tables.values.get("subject", {})
     if not isinstance(subject, dict) or {"seed", "arithmetic"} & subject.keys():
         tables.fail("subject", "is no table, or has what [campaign] says", "[subject] with an opcode or a trace")
-    values = subject | {"arithmetic": head.arithmetic} | ({} if "trace" in subject else {"seed": head.seed})
+    values = subject | {"arithmetic": head.arithmetic} | ({} if set(PROGRAMS) & subject.keys() else {"seed": head.seed})
     target = make(tables.path, values, head.policy)
     groups = [_group(tables, place, row, target) for place, row in tables.rows("faults")]
     return Campaign(tables.path, head.name or Path(path).stem, head.seed, target, tuple(groups))
@@ -171,10 +172,12 @@ def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarg
     if group.kind == "word" and not group.count:
         tables.fail(f"{place}.count", "is missing: random words have no end", "how many")
     given = [key for key in ("at", "until", "clock", "warps") if key in row]
-    if not isinstance(target, ProgramTarget):
+    if not isinstance(target, ProgramTarget | LaunchTarget):
         if given:
-            tables.fail(f"{place}.{given[0]}", "is of traces alone", "leave it out")
+            tables.fail(f"{place}.{given[0]}", "is of traces and launches alone", "leave it out")
         return group
+    if group.clock == "cycle" and isinstance(target, LaunchTarget):
+        tables.fail(f"{place}.clock", "cycles of a launch", "instruction")
     every = tuple(target.numbers)
     if not set(group.warps) <= set(every):
         legal = f"warps with a program: {', '.join(map(str, every))}"
@@ -182,7 +185,7 @@ def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarg
     group = replace(group, warps=group.warps or every)
     if group.at != "any":
         return group
-    if group.clock == "cycle":
+    if group.clock == "cycle" and isinstance(target, ProgramTarget):
         _need_config(tables.path, target)
         last = 1 + max(int(issued[-1]) for issued in target.session.issue_cycles.values())
     else:

@@ -26,7 +26,7 @@ from simulator.faults import table
 OUTCOMES = ("masked", "sdc", "detected", "due", "hang")
 REASONS = (
     "", "unread", "same", "equal", "invalid-code", "illegal-instruction", "misaligned-address", "race", "deadlock",
-    "illegal",
+    "illegal", "endless",
 )  # fmt: skip
 DETECTORS = ("legality", "ordered", "parity", "secded", "abft", "alignment", "race")
 FIELDS: tuple[tuple[str, str], ...] = (
@@ -105,7 +105,7 @@ def judge(
     results["detectors"] = flags(**found.seen)
     stopped = found.stopped != 0
     stop(results, stopped, DUE, found.stopped)
-    results["outcome"][found.stopped == reason("deadlock")] = HANG
+    results["outcome"][np.isin(found.stopped, [reason("deadlock"), reason("endless")])] = HANG
     if policy == "raise" and "legality" in found.seen:
         stop(results, found.seen["legality"] & ~stopped, DETECTED, reason("invalid-code"))
         if found.refused is not None:

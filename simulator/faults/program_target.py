@@ -199,7 +199,7 @@ class ProgramTarget(FaultTarget):
     @cached_property
     def stored(self) -> Stored:
         """The comparison of stored arrays with those of the run without faults."""
-        return Stored(self.golden, self.application)
+        return Stored(self.golden.executed.arrays, self.golden.d_types, self.application)
 
     # Time
 

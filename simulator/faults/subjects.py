@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args
 from isa import IsaError, parse_target
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
+from simulator.faults.launch_target import LaunchTarget
 from simulator.faults.mma_target import MmaTarget
 from simulator.faults.program_target import ProgramTarget
 from simulator.faults.target import FaultTarget
@@ -17,6 +18,7 @@ from simulator.faults.tcgen05_target import MISALIGNED, Tcgen05Target
 from simulator.layout import Choice as Choices
 from simulator.toml_tables import Between, Choice, Tables
 
+PROGRAMS = ("trace", "launch")  # keys of subjects that run, so that a fault has a time
 MOST_CASES = 1 << 16
 _ARITHMETIC = Annotated[str, Choice(get_args(Arithmetic))]
 _COMMON: dict[str, Any] = {
@@ -30,13 +32,15 @@ KEYS: Mapping[str, Mapping[str, Any]] = {
     | {"m": int, "n": int, "base_lane": int, "a_in_tmem": bool, "element": Annotated[str, Choice(_ELEMENTS)]}
     | {"d_type": Annotated[str, Choice(("", "f16", "f32", "s32"))], "misaligned": Annotated[str, Choice(MISALIGNED)]},
     "trace": {"trace": str, "config": str, "target": str, "arithmetic": _ARITHMETIC},
+    "launch": {"launch": str, "target": str, "arithmetic": _ARITHMETIC},
 }  # of each sort of subject: its keys, and what their values may be
 
 
 def sort_of(values: Mapping[str, Any]) -> str:
     """Which sort of target, a key of `KEYS`, these values describe."""
     tcgen05 = str(values.get("opcode", "")).startswith("tcgen05")
-    return "trace" if "trace" in values else "tcgen05" if tcgen05 else "mma"
+    programs = [sort for sort in PROGRAMS if sort in values]
+    return programs[0] if programs else "tcgen05" if tcgen05 else "mma"
 
 
 def make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
@@ -58,8 +62,8 @@ def make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
 
 def _make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
     sort, tables = sort_of(values), Tables(path, {})
-    if not {"opcode", "trace"} & values.keys():
-        legal = "an opcode, such as mma.sp.m16n8k32.f32.f16.f16.f32, or a trace"
+    if not {"opcode", *PROGRAMS} & values.keys():
+        legal = "an opcode, such as mma.sp.m16n8k32.f32.f16.f16.f32, a trace, or a captured launch"
         raise ConfigError(path, "subject.opcode", "is missing", legal)
     tables.known("subject", values, KEYS[sort])
     given = {key: tables.value("subject", values, key, KEYS[sort][key]) for key in values}
@@ -67,6 +71,10 @@ def _make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
         name = given.pop("trace")
         beside = Path(path).parent / name
         return ProgramTarget(str(beside) if beside.is_file() else name, policy=policy, **given)
+    if sort == "launch":
+        name = given.pop("launch")
+        beside = Path(path).parent / name
+        return LaunchTarget(str(beside) if beside.is_file() else name, policy=policy, **given)
     if sort == "tcgen05":
         return Tcgen05Target(policy=policy, **given)
     choice = Choices(**{key: given.pop(key) for key in ("selector", "scale_a", "scale_b") if key in given})
@@ -79,6 +87,8 @@ def _make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
 
 def title(values: Mapping[str, Any]) -> str:
     """What a described target is, for reports."""
+    if "launch" in values:
+        return f"launch {values['launch']}"
     if "trace" in values:
         return f"trace {values['trace']}" + (f" on {values['config']}" if "config" in values else "")
     shape = f", M = {values['m']}, N = {values['n']}, base lane {values['base_lane']}" if "m" in values else ""

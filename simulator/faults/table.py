@@ -22,7 +22,7 @@ from simulator.errors import TraceError
 MODELS = ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "selector", "align")
 SITES = (
     "a", "b", "c", "d", "e", "scale_a", "scale_b", "selector", "idesc", "a_desc", "b_desc", "shared",
-    "base_d", "base_a", "base_e", "registers", "tmem",
+    "base_d", "base_a", "base_e", "registers", "tmem", "global",
 )  # fmt: skip
 FIELDS: tuple[tuple[str, str], ...] = (
     ("id", "i8"), ("group", "u2"), ("seed", "u8"), ("case", "u4"), ("model", "u1"), ("site", "u1"), ("word", "u4"),

@@ -10,7 +10,8 @@ of them are derived from the mappings of `isa`.
 `simulator.layout.queries` answers where, what and why; `simulator.views.drawing` draws. docs/layouts.md shows both.
 """
 
-from simulator.layout.catalog import Choice, FormLayout, form_layout
+from simulator.layout.catalog import form_layout
+from simulator.layout.form import Choice, FormLayout
 from simulator.layout.metadata import Selection, random_words, read_metadata, select
 from simulator.layout.operand import Operand, Place
 

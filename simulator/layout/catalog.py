@@ -8,10 +8,10 @@ tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from isa import IsaError, MmaForm, Sparsity, parse_target
+from isa import IsaError, MmaForm, parse_target
 from isa.descriptors.instruction import legal_m, legal_n
 from isa.forms.mma import is_mma
 from isa.forms.record import Form
@@ -23,9 +23,10 @@ from isa.sparsity.forms import is_hypothetical, pattern_form
 from isa.tensor_memory.address import CELL_BITS, QUARTER
 from isa.tensor_memory.copies import copy
 from isa.tensor_memory.datapath import datapath
-from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
+from isa.tensor_memory.metadata import TmemMetadata, figure_metadata, tmem_metadata
 from isa.tensor_memory.moves import move
 from isa.tensor_memory.scales import tmem_scales
+from simulator.layout.form import Choice, FormLayout
 from simulator.layout.operand import Operand
 
 _MEASURED = "measured: NVIDIA H100 80GB, November 2026"
@@ -41,100 +42,6 @@ _STORED_BITS = {
     "mxf4nvf4": 4,
 }  # of A in Tensor Memory
 SWEPT = (8, 16, 32, 64, 128, 256)  # N of tcgen05.mma that sweeps over all forms look at
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What an opcode leaves open and a user may choose: selectors, ids, sizes and addresses.
-
-    Attributes:
-        selector: sparsity selector.
-        scale_a, scale_b: byte-id and thread-id of the scale factors (of `tcgen05` the first is a_scale_id, b_scale_id;
-            the other is 0).
-        m, n: of `tcgen05.mma`; 0: 128 (or what is legal), 64.
-        base_lane: first lane of D, A and metadata in Tensor Memory: 0, or 16 in layouts C and F.
-        half_split: immHalfSplitoff of tcgen05.ld and st .16x32bx2.
-    """
-
-    selector: int = 0
-    scale_a: tuple[int, int] = (0, 0)
-    scale_b: tuple[int, int] = (0, 0)
-    m: int = 0
-    n: int = 0
-    base_lane: int = 0
-    half_split: int | None = None
-
-
-@dataclass(frozen=True)
-class FormLayout:
-    """A form and where its operands are.
-
-    Attributes:
-        opcode: canonical.
-        form: its row.
-        choice: what was chosen, defaults filled in.
-        operands: by name, in the order in which they are shown.
-        m, n, k: shape of the product as one CTA sees it (`m` its rows); of each of `blocks`; zero where nothing is
-            multiplied.
-        sparsity, codes: of a sparse form: the pattern, and the codes that are defined.
-        metadata: of `tcgen05`: the operand.
-        layout: of `tcgen05.mma`: the data path layout, "A" to "G".
-        selectors: legal sparsity selectors.
-        unknown: operands that are not shown, and why.
-    """
-
-    opcode: str
-    form: Form
-    choice: Choice
-    operands: dict[str, Operand]
-    m: int = 0
-    n: int = 0
-    k: int = 0
-    blocks: int = 1
-    sparsity: Sparsity | None = None
-    codes: tuple[int, ...] = ()
-    metadata: TmemMetadata | None = field(default=None, repr=False)
-    layout: str = ""
-    selectors: tuple[int, ...] = ()
-    unknown: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def multiplies(self) -> bool:
-        """Whether the form multiplies matrices."""
-        return self.k > 0
-
-    @property
-    def k_stored(self) -> int:
-        """Columns of A that are stored."""
-        return self.sparsity.columns(self.k) if self.sparsity else self.k
-
-    @property
-    def rows(self) -> int:
-        """The number of rows of A, of all blocks together."""
-        return self.m * self.blocks
-
-    @property
-    def factors(self) -> int:
-        """Scale factors of a row of A; 0 without block scales."""
-        return self.operands["scale_a"].shape[1] if "scale_a" in self.operands else 0
-
-    def operand(self, name: str) -> Operand:
-        """The operand of that name, in either case; raises IsaError with the names if there is none."""
-        operand = self.operands.get(name.lower())
-        if operand is None:
-            why = self.unknown.get(
-                name.lower(),
-                f"a dense form has no operand {name}"
-                if name.lower() == "e"
-                else f"'{self.opcode}' has no operand {name}",
-            )
-            raise IsaError(name, -1, why, ", ".join(self.operands))
-        return operand
-
-    def b_column(self, row: int, column: int) -> int:
-        """The column of B that D[row][column] takes: of `mma.m8n8k4` of f16, whose four products are stacked, that of
-        the row's own product."""
-        return column + self.n * (row // self.m) if self.blocks > 1 else column
 
 
 def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
@@ -279,6 +186,10 @@ def _tcgen05(form: Tcgen05MmaForm, choice: Choice) -> FormLayout:
     group, sparse = form.cta_group, form.sparse
     rows = legal_m(form.kind, cta_group=group, sparse=sparse, ws=form.ws)
     choice = replace(choice, m=choice.m or (128 if 128 in rows else rows[0]), n=choice.n or 64)
+    if sparse and group == 1 and choice.m == 64 and choice.m not in rows:
+        printed = figure_metadata(form.kind)
+        if printed is not None:
+            return _printed_alone(form, choice, printed)
     _check_size(form, "M", choice.m, rows)
     _check_size(form, "N", choice.n, legal_n(form.kind, cta_group=group, sparse=sparse, ws=form.ws))
     layout = datapath(choice.m, group, sparse, form.ws)
@@ -305,7 +216,7 @@ def _tcgen05(form: Tcgen05MmaForm, choice: Choice) -> FormLayout:
     unknown = {"b": "B is in shared memory, where its descriptor says (docs/descriptors.md)"}
     operands = {
         "d": cells(
-            "d", f"matrix D, {layout.rows} rows{rank} x {choice.n}, one element a cell", CELL_BITS, d, layout.evidence
+            "d", f"matrix D, 32-bit elements, {layout.rows} rows{rank} x {choice.n}", CELL_BITS, d, layout.evidence
         )
     }
     metadata = tmem_metadata(form.kind, choice.m, group, form.ws) if sparse else None
@@ -342,6 +253,29 @@ def _tcgen05(form: Tcgen05MmaForm, choice: Choice) -> FormLayout:
     shape = layout.rows, choice.n, k
     return FormLayout(
         form.opcode, form, choice, operands, *shape, metadata=metadata, layout=layout.name, unknown=unknown, **shown
+    )
+
+
+def _printed_alone(form: Tcgen05MmaForm, choice: Choice, metadata: TmemMetadata) -> FormLayout:
+    """The metadata that PTX prints a figure of, for an M that no instruction has."""
+    layout, sparsity = metadata.layout, metadata.sparsity
+    _refuse(form, replace(choice, n=0), "selector", "n", "scale_a", "scale_b")
+    about = f"{form.opcode}, M = {layout.m}, layout {layout.name}, base lane {layout.checked(choice.base_lane)}"
+    e = Operand(
+        about,
+        "e",
+        f"metadata, {sparsity.name}, codes of chunks of {sparsity.chunk} columns (no instruction has this M)",
+        CODE_BITS,
+        metadata.mapping(choice.selector, choice.base_lane),
+        "PTX ISA 9.0, 9.7.16.10.8.4.5 (sparsity metadata for M = 64)",
+        metadata.evidence,
+        tmem=True,
+    )
+    why = f"no instruction has M = {layout.m} with .kind::{form.kind} (PTX ISA 9.0, 9.7.16.2.1); PTX prints its figure"
+    shown: dict[str, Any] = {"sparsity": sparsity, "codes": metadata.codes, "selectors": metadata.selectors}
+    shape = layout.rows, choice.n, metadata.k
+    return FormLayout(
+        form.opcode, form, choice, {"e": e}, *shape, metadata=metadata, layout=layout.name, unknown={"d": why}, **shown
     )
 
 

@@ -20,7 +20,8 @@ from isa.forms.table import family_opcodes, plain_forms
 from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.mapping import Integers
 from isa.ptx.opcodes import find_form
-from simulator.layout.catalog import SWEPT, Choice, FormLayout, form_layout
+from simulator.layout.catalog import SWEPT, form_layout
+from simulator.layout.form import Choice, FormLayout
 from simulator.layout.operand import Operand
 
 _OPERATORS: dict[type, Callable[[Integers, Integers], Integers]] = {

@@ -27,7 +27,8 @@ from isa.types import Bits
 from isa.undefined import RULES, metadata_findings
 from simulator.files import BROKEN_ARRAYS
 from simulator.inputs import ArrayFile
-from simulator.layout.catalog import FormLayout, on_h100
+from simulator.layout.catalog import on_h100
+from simulator.layout.form import FormLayout
 
 HELP = (
     "random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one "

@@ -3,7 +3,7 @@ the operand's `isa.mapping.Mapping`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -53,6 +53,7 @@ class Operand:
         general: the mapping before a coordinate of it was chosen: of metadata, with the selector; None where nothing
             was chosen.
         chosen: what was chosen in it.
+        window: the rows and columns that tables and pictures show, as (first, one past the last); None: all of them.
     """
 
     form: str
@@ -68,6 +69,7 @@ class Operand:
     logical: str = ""
     general: Mapping | None = None
     chosen: tuple[tuple[str, int], ...] = ()
+    window: tuple[tuple[int, int], tuple[int, int]] | None = None
 
     @property
     def title(self) -> str:
@@ -120,8 +122,43 @@ class Operand:
     def _size(self, name: str) -> int:
         return dict(self.mapping.places).get(name, 1)
 
+    @property
+    def rows_shown(self) -> range:
+        """The rows that tables and pictures show."""
+        return range(*(self.window[0] if self.window else (0, self.shape[0])))
+
+    @property
+    def columns_shown(self) -> range:
+        """The columns that tables and pictures show."""
+        return range(*(self.window[1] if self.window else (0, self.shape[1])))
+
+    def narrowed(self, rows: range | None = None, columns: range | None = None) -> Operand:
+        """The operand with these rows and columns alone in its tables and pictures; None is all of them.
+
+        Raises:
+            IsaError: rows or columns that the operand does not have.
+        """
+        window = []
+        for name, asked, size in zip(self.axes, (rows, columns), self.shape, strict=False):
+            part = range(size) if asked is None else asked
+            if not 0 <= part.start < part.stop <= size:
+                reason = f"operand {self.name} of {self.form} has no {name}s {part.start}:{part.stop}"
+                raise IsaError("", -1, reason, f"FIRST:END from 0 to {size}")
+            window.append((part.start, part.stop))
+        return replace(self, window=(window[0], window[1]))
+
     @cached_property
     def table(self) -> dict[str, Integers]:
+        """`whole`, without what lies outside of the window."""
+        if self.window is None:
+            return self.whole
+        row, column = self.whole["row"], self.whole["column"]
+        rows, columns = self.window
+        kept = (row >= rows[0]) & (row < rows[1]) & (column >= columns[0]) & (column < columns[1])
+        return {name: values[kept] for name, values in self.whole.items()}
+
+    @cached_property
+    def whole(self) -> dict[str, Integers]:
         """Every element: its "row", "column" and "copy" (coordinate by coordinate, zero where there is none), "lane",
         "word", "low" and "high" bit.
 
@@ -143,8 +180,8 @@ class Operand:
 
     @cached_property
     def grid(self) -> dict[str, Integers]:
-        """`table` without the coordinates, in the shape of the operand."""
-        return {name: self.table[name].reshape(self.shape) for name in ("lane", "word", "low", "high")}
+        """`whole` without the coordinates, in the shape of the operand."""
+        return {name: self.whole[name].reshape(self.shape) for name in ("lane", "word", "low", "high")}
 
     def places(self, *coordinates: int) -> list[Place]:
         """Where the element at these coordinates is: one place for each copy unless the copy is given, too.

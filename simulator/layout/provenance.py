@@ -10,7 +10,7 @@ import numpy as np
 
 from isa import IsaError, stored_columns
 from isa.forms.mma import is_mma
-from simulator.layout.catalog import FormLayout
+from simulator.layout.form import FormLayout
 from simulator.layout.metadata import Selection, halves
 from simulator.layout.operand import Operand
 from simulator.tables import aligned

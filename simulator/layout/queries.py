@@ -15,7 +15,8 @@ import numpy as np
 
 from isa import IsaError, Sparsity, stored_columns
 from isa.fragments.metadata import CODE_BITS
-from simulator.layout.catalog import FormLayout, form_layout
+from simulator.layout.catalog import form_layout
+from simulator.layout.form import FormLayout
 from simulator.layout.metadata import Selection, halves
 from simulator.layout.operand import Operand, Place
 
@@ -127,7 +128,7 @@ def element_name(operand: Operand) -> str:
 def _held(operand: Operand, place: Place, copy: int = 0, more: str = "", **data: Any) -> Fact:
     name = f"{operand.name_of(place)}"
     which = f"copy {copy}" if copy else ""
-    text = f"{name:<16}{more or which}".rstrip()
+    text = f"{name:<15} {more or which}".rstrip()
     return Fact("held by", text, {"place": name, **place._asdict(), "copy": copy, **data})
 
 
@@ -265,7 +266,7 @@ def _metadata_fact(layout: FormLayout, row: int, chunk: int, selection: Selectio
         problem = selection.problem(row, chunk)
         more += f" = 0b{code:0{selection.sparsity.code_bits}b}" + f", not defined ({problem})" * bool(problem)
         data |= {"code": code, "defined": not problem}
-    return Fact("metadata", f"{data['place']:<16}{more}", data)
+    return Fact("metadata", f"{data['place']:<15} {more}", data)
 
 
 # What
@@ -315,14 +316,14 @@ def _contents(
     if operand.name == "e" and layout.sparsity is not None:
         first, size = column * layout.sparsity.chunk, layout.sparsity.chunk
         text = (
-            f"{data['place']:<16}code of row {row}, chunk {column}: A[{row}][{first}] to A[{row}][{first + size - 1}]"
+            f"{data['place']:<15} code of row {row}, chunk {column}: A[{row}][{first}] to A[{row}][{first + size - 1}]"
         )
         if selection is not None:
             code, problem = int(selection.codes[row, column]), selection.problem(row, column)
             text += f" = 0b{code:0{selection.sparsity.code_bits}b}" + f", not defined ({problem})" * bool(problem)
             data["code"] = code
         return [Fact("element", text, {**data, "row": row, "chunk": column})]
-    text = f"{data['place']:<16}{element_name(operand)}[{row}][{column}]"
+    text = f"{data['place']:<15} {element_name(operand)}[{row}][{column}]"
     if len(element) > 2 and operand.shape[2] > 1:
         text += f", {operand.axes[2]} {element[2]}"
     facts = [Fact("element", text, {**data, "row": row, "column": column})]

@@ -14,6 +14,11 @@ from simulator.tables import Table, aligned
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+PTX_LANES = (
+    "PTX's figures of metadata write T_i for lane i of every four, where i is the selector; T_2i and T_2i+1 where two "
+    "lanes of four hold the metadata."
+)
+"""What T_i means in the figures of PTX ISA 9.7.14.6.2, where only some lanes of four hold metadata."""
 _PLACE = ("lane", "word", "low", "high")
 
 
@@ -107,10 +112,17 @@ def as_text(
     """
     head, body = _by_element(operand, selection) if view == "matrix" else _by_lane(operand, selection)
     formulas = [f"  {name} = {text}" for name, text in operand.formulas().items()]
+    if selectors(operand) > 1:
+        formulas.append(f"  {PTX_LANES}")
     if markdown:
         lines = Table(tuple(head), body).markdown().splitlines()
         return "\n".join([f"### {operand.title}", "", *lines, "", *(f"-{line[1:]}" for line in formulas), ""]) + "\n"
     return "\n".join([operand.title, *formulas, "", *aligned([head, *body], ">"), ""])
+
+
+def selectors(operand: Operand) -> int:
+    """How many selectors choose among the lanes of metadata in registers; 0 for other operands."""
+    return 0 if operand.general is None or operand.tmem else dict(operand.general.axes).get("selector", 0)
 
 
 def places_text(operand: Operand) -> list[str]:
@@ -122,8 +134,8 @@ def places_text(operand: Operand) -> list[str]:
 def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str], list[list[str]]]:
     """The table by element, with one row for each row of the matrix. Of copies it shows the first place, and how many
     lanes on the others are."""
-    rows, columns, *more = operand.shape
-    copies = more[0] if more else 1
+    copies = operand.shape[2] if len(operand.shape) > 2 else 1
+    rows, columns = len(operand.rows_shown), len(operand.columns_shown)
     texts = np.array(places_text(operand), object).reshape(rows, columns, copies)[..., 0]
     extra = _concrete(operand, selection)
     if extra is not None:
@@ -131,7 +143,7 @@ def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str
             [f" {'k' if operand.name == 'a' else ''}{'?' if mark == '' else mark}" for mark in extra], object
         )
         texts = texts + marks.reshape(rows, columns, copies)[..., 0]
-    lines = [[str(row), *texts[row].tolist()] for row in range(rows)]
+    lines = [[str(row), *line] for row, line in zip(operand.rows_shown, texts.tolist(), strict=True)]
     if copies > 1 and operand.axes[2] == "copy":
         lanes = operand.grid["lane"][0, 0]
         lines.append(
@@ -143,7 +155,7 @@ def _by_element(operand: Operand, selection: Selection | None) -> tuple[list[str
                 *[""] * columns,
             ]
         )
-    return [f"{operand.axes[0]}\\{operand.axes[1]}", *map(str, range(columns))], lines
+    return [f"{operand.axes[0]}\\{operand.axes[1]}", *map(str, operand.columns_shown)], lines
 
 
 def _by_lane(operand: Operand, selection: Selection | None) -> tuple[list[str], list[list[str]]]:

@@ -3,6 +3,8 @@ simulator executes them.
 
     python -m tests.benchmarks.launches            those of the repository
     python -m tests.benchmarks.launches FOLDER     captures of one's own
+
+Where NAME.sass or NAME.sass.gz lies beside NAME.json, time is that of the machine code.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import time
 from pathlib import Path
 
 import simulator
-from simulator.program.capture import CaptureError, read_capture
+from simulator.program.capture import read_capture
 from simulator.tables import Table
 from tests.support.paths import GOLDEN
 
@@ -38,8 +40,10 @@ def rows(paths: list[Path], config: str = "h100_sxm") -> list[tuple[object, ...]
             begin = time.perf_counter()
             values = simulator.launch(capture, workers=1)
             seconds = time.perf_counter() - begin
-            timing = simulator.launch(capture, config, workers=1).timing
-        except (CaptureError, simulator.LaunchError) as error:
+            beside = (path.with_name(f"{path.stem}.sass{end}") for end in ("", ".gz"))
+            code = next((each for each in beside if each.exists()), None)
+            timing = simulator.launch(capture, config, workers=1, machine_code=code).timing
+        except simulator.Error as error:
             print(f"{path.stem}: {error}", file=sys.stderr)
             continue
         assert timing is not None

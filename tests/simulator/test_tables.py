@@ -152,8 +152,8 @@ def test_the_old_name_warns() -> None:
     [
         "import isa, simulator; dir(simulator)",
         "import simulator; simulator.run('digits/f16', arithmetic='none').table()",
-        "from simulator.cli import main; main(['decode', 'mov.u32 %r0, %r1;'])",
-        "from simulator.cli import main; main('where mma.m16n8k8.f32.f16.f16.f32 --operand a --row 1 --col 2'.split())",
+        "from simulator.cli.main import main; main(['decode', 'mov.u32 %r0, %r1;'])",
+        "from simulator.cli.main import main; main('where mma.m16n8k8.f32.f16.f16.f32 --operand a --row 1'.split())",
     ],
 )
 def test_pandas_is_loaded_for_frames_alone(code: str) -> None:

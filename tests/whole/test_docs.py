@@ -31,7 +31,7 @@ PAGES = sorted(
 EXAMPLES = [page for page in PAGES if page.name != "extending.md"]  # its examples need its diffs: test_extending.py
 _CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 _PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
-_LAYOUTS = (ROOT / "docs" / "layouts.md").read_text()
+_LAYOUTS = (ROOT / "docs" / "pictures.md").read_text()
 _LINK = re.compile(r"\]\(([^)#:]+)\)")
 
 
@@ -78,7 +78,17 @@ def test_python_examples(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["isa", "simulator", "simulator.tables", "simulator.views.forms", "simulator.studies.roofline"]
+    "module",
+    [
+        "isa",
+        "simulator",
+        "simulator.tables",
+        "simulator.views.forms",
+        "simulator.studies.roofline",
+        "simulator.layout.shared",
+        "simulator.views.drawing",
+        "simulator.views.drawing.vision",
+    ],
 )
 def test_docstring_examples(module: str) -> None:
     imported = import_module(module)

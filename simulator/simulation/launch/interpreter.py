@@ -12,7 +12,7 @@ import numpy as np
 from isa.errors import Error, IsaError
 from isa.forms.record import Form, Time
 from isa.forms.synchronisation import sees_other_threads
-from simulator.execute.cta_state import Executor
+from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
 from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch, Trap, Unsupported
@@ -82,6 +82,8 @@ def _branch(item: Branch) -> Step:
 
     def step(run: Run, group: Group, place: int) -> int:
         lanes = taken(run, group, guard)
+        if run.note is not None:
+            run.note(place, group.rows, group.lanes, Outcome(wavefronts=lanes.sum(axis=1)))
         if not lanes.any():
             return place + 1
         if lanes.all() if group.lanes is None else np.array_equal(lanes, group.lanes):
@@ -115,6 +117,8 @@ def _switch(item: Switch) -> Step:
 def _exit(item: Exit) -> Step:
     def step(run: Run, group: Group, place: int) -> int:
         lanes = taken(run, group, item.guard)
+        if run.note is not None and item.guard is not None:
+            run.note(place, group.rows, group.lanes, Outcome(wavefronts=lanes.sum(axis=1)))
         if not lanes.any():
             return place + 1
         leaving = whole(group, lanes, len(run.threads.exists))

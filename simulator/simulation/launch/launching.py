@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,9 @@ from simulator.errors import check_option
 from simulator.execute.launch_state import Dim
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
+from simulator.simulation.launch.given import longest, machine_code_of
 from simulator.simulation.launch.place import SHARED_BYTES, checked
+from simulator.simulation.launch.recording import Recording
 from simulator.simulation.launch.report import LaunchReport, counted
 from simulator.simulation.launch.run import BUDGET
 from simulator.simulation.launch.timing import placed_on_sm, time_of
@@ -43,6 +47,7 @@ class Options:
         registers: of a thread, as ptxas -v prints; None: estimated.
         timeline: gets what happens when on the SM with most CTAs, and where its time goes (`simulator.Timeline`); of
             one launch alone.
+        machine_code: path of what `nvdisasm -c -gp` prints of the kernel, or of a cubin; None: the PTX alone.
     """
 
     config: str | Path | Config | None = None
@@ -56,6 +61,7 @@ class Options:
     cold: bool = False
     registers: int | None = None
     timeline: TimeView | None = None
+    machine_code: str | Path | None = None
 
 
 def run_launch(
@@ -74,18 +80,23 @@ def run_launch(
     check_unused(options.timeline, config is not None)
     setup = prepare(kernel, grid, block, memory, params, options)
     workers = options.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    numbered = (
-        replace(setup, kernel=link(kernel.module, kernel.name, allocate=False, fmad=kernel.fmad))
-        if config is not None
-        else setup
-    )
-    placement = placed_on_sm(numbered, config, options.registers) if config is not None else None
-    recordings = record(setup, placement.ctas) if placement is not None else []
+    numbered = setup
+    if config is not None:
+        numbered = replace(setup, kernel=link(kernel.module, kernel.name, allocate=False, fmad=kernel.fmad))
+    function = machine_code_of(kernel, config, options.machine_code)
+    registers = options.registers or (function.registers if function is not None else None)
+    placement = placed_on_sm(numbered, config, registers) if config is not None else None
+    recordings: Sequence[Recording] = []
+    if config is not None and placement is not None and function is not None:
+        placement, recordings = longest(setup, config, placement)
+    elif placement is not None:
+        recordings = record(setup, placement.ctas)
     executed = execute(setup, workers)
     opcodes, tensor, fma = counted(kernel, executed)
     timing = None
     if config is not None and placement is not None:
-        timing = time_of(numbered, config, recordings, placement, fma, timeline=options.timeline, cold=options.cold)
+        how: dict[str, Any] = {"timeline": options.timeline, "cold": options.cold, "function": function}
+        timing = time_of(numbered, config, recordings, placement, fma, **how)
     return LaunchReport(
         kernel=kernel.name,
         grid=grid,

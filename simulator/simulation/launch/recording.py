@@ -17,7 +17,7 @@ from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.demand import Work, work_of
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
 from simulator.timing.config import Config
-from simulator.timing.kernel.replay import Executed
+from simulator.timing.kernel.executed import Executed
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Recording:
 
     @property
     def warp_instructions(self) -> int:
-        """Items that the warps executed."""
+        """Items that the warps executed, and branches under a predicate."""
         return sum(len(steps) for steps in self.steps)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.program.kernel import Kernel
+from simulator.program.sass import Function
 from simulator.simulation.demand import Work
 from simulator.simulation.launch.batches import Setup
 from simulator.simulation.launch.errors import LaunchError
@@ -24,8 +25,9 @@ from simulator.simulation.listing import listing_of_launch
 from simulator.simulation.observer import TimeView
 from simulator.timing.config import Config, config_label
 from simulator.timing.engine import simulate
-from simulator.timing.kernel.machine import MachineCode, machine_code
-from simulator.timing.kernel.replay import Replay, Resident, segments
+from simulator.timing.kernel.given import GivenCode
+from simulator.timing.kernel.machine import machine_code
+from simulator.timing.kernel.replay import Code, Replay, Resident
 from simulator.timing.model import StallReason, TimedCode
 from simulator.timing.observer import TimingObserver
 from simulator.timing.result import Timing
@@ -87,6 +89,8 @@ class LaunchTiming:
         throughput: multiply-adds a cycle and SM, pruned products included, over the whole launch.
         tensor_busy: the share of cycles in which the tensor pipes of the SM were taken.
         work: the least work of that SM, for a roofline.
+        order: whose order instructions are in: "machine code of FILE", or "schedule of the PTX".
+        lost: the share of warps that took the schedule of the PTX although machine code is given.
     """
 
     config: str
@@ -101,6 +105,8 @@ class LaunchTiming:
     throughput: float
     tensor_busy: float
     work: Work
+    order: str = "schedule of the PTX"
+    lost: float = 0.0
 
     @property
     def config_label(self) -> str:
@@ -121,6 +127,8 @@ class LaunchTiming:
             "registers": placement.registers,
             "active_warps": self.active_warps,
             "machine_instructions": self.machine_instructions,
+            "order": self.order,
+            "warps_without_machine_code": round(self.lost, 4),
             "stalls": dict(self.stalls),
         }
 
@@ -164,7 +172,7 @@ def estimated_registers(kernel: Kernel, warps: int) -> int:
 
 def time_of(
     setup: Setup, config: Config, recordings: Sequence[Recording], placement: Placement, fma: int, *,
-    timeline: TimeView | None = None, cold: bool = False,
+    timeline: TimeView | None = None, cold: bool = False, function: Function | None = None,
 ) -> LaunchTiming:  # fmt: skip
     """The time of a launch from what the CTAs of `placement` did.
 
@@ -173,11 +181,13 @@ def time_of(
         fma: multiply-adds of the whole launch.
         timeline: gets what happens when.
         cold: whether all data begin in device memory, and not in L2.
+        function: its machine code; None: the PTX in an order that imitates ptxas.
 
     Raises:
         ConfigError: a config that has no times for an instruction.
+        MachineCodeError: machine code of another PTX.
     """
-    code = machine_code(setup.kernel)
+    code = machine_code(setup.kernel) if function is None else GivenCode(setup.kernel, function)
     warps, sms = setup.geometry.warps, min(config.chip.sms, setup.geometry.ctas)
     by_cta = {recording.cta: recording for recording in recordings}
     timed = _Timed(code, config, by_cta, warps, sms, cold)
@@ -207,6 +217,8 @@ def time_of(
         throughput=fma / cycles / config.chip.sms,
         tensor_busy=tensor,
         work=work_of_recordings(config, setup.kernel, recordings).times(placement.whole),
+        order=f"machine code of {function.path}" if function is not None else "schedule of the PTX",
+        lost=lost_share(code, by_cta.values()),
     )
 
 
@@ -221,7 +233,7 @@ class _Timed:
         cold: whether all data begin in device memory.
     """
 
-    machine: MachineCode
+    machine: Code
     config: Config
     recordings: Mapping[int, Recording]
     warps: int
@@ -247,12 +259,17 @@ class _Timed:
         return simulate(self.config, codes, warps, self._replay.registers, **how)
 
 
-def machine_instructions(code: MachineCode, recordings: Iterable[Recording]) -> int:
+def machine_instructions(code: Code, recordings: Iterable[Recording]) -> int:
     """Machine instructions that the warps of these CTAs issued."""
     sizes = [len(region.micros) for region in code.regions]
     return sum(
-        sizes[segment.region]
-        for recording in recordings
-        for steps in recording.steps
-        for segment in segments([step.place for step in steps], code)
+        sizes[segment.region] for recording in recordings for steps in recording.steps for segment in code.way(steps)
     )
+
+
+def lost_share(code: Code, recordings: Iterable[Recording]) -> float:
+    """The share of warps whose way through given machine code was not found."""
+    if not isinstance(code, GivenCode):
+        return 0.0
+    lost = [code.lost(steps) for recording in recordings for steps in recording.steps]
+    return sum(lost) / max(len(lost), 1)

@@ -13,7 +13,8 @@ from simulator.faults.outcomes import DETECTORS
 from simulator.faults.subjects import title
 from simulator.studies.faults.summary import Counts, Summary
 from simulator.tables import Table, aligned
-from simulator.views.drawing.svg import Cell, Panel, Picture, data, figure, text
+from simulator.views.drawing.elements import data, text
+from simulator.views.drawing.svg import Cell, Panel, Picture, figure
 
 _COLOURS = {"masked": "#bfdcec", "sdc": "#d55e00", "detected": "#009e73", "due": "#cc79a7", "hang": "#000000"}
 _LANES = 128

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
+from isa.forms.mma import MmaForm
 from isa.forms.record import Time
 from isa.ptx.instruction import Register
 from simulator.execute.registry import longest
 from simulator.program.kernel import Branch, Item, Kernel, Operation, Switch
 from simulator.program.kernel.flow import Block, blocks_of
 from simulator.state.registers import register_place
+from simulator.timing.kernel.executed import Executed, Segment
 
 
 class Rule(NamedTuple):
@@ -86,6 +89,9 @@ class Micro:
         slow: as in `Rule`.
         tests: whether it writes a predicate.
         behind: whether it stands behind a predicate that has taken the place of a branch.
+        number: its index in machine code that is given; None where the PTX stands for it.
+        matrix: the matrix instruction that it is, where the item is another that the chip does not have.
+        words: of an access to local memory that the PTX does not have: registers of a thread.
     """
 
     item: Item
@@ -96,6 +102,14 @@ class Micro:
     slow: bool = False
     tests: bool = False
     behind: bool = False
+    number: int | None = None
+    matrix: MmaForm | None = None
+    words: int = 0
+
+    @property
+    def key(self) -> int:
+        """What its execution is looked up by: its own index, or the place of its item."""
+        return self.item.index if self.number is None else self.number
 
 
 @dataclass(frozen=True)
@@ -106,10 +120,12 @@ class Region:
     Attributes:
         blocks: their numbers, in the order of places.
         micros: the machine instructions, in the order of the PTX; the branch at its end is the last.
+        first: the index of the first in machine code that is given, in whose order they are; else -1.
     """
 
     blocks: tuple[int, ...]
     micros: tuple[Micro, ...]
+    first: int = -1
 
 
 @dataclass(frozen=True)
@@ -121,17 +137,41 @@ class MachineCode:
         region_of: by number of a basic block, the number of its region.
         block_of: by place, the number of its basic block.
         registers: how many registers are numbered.
+        computes: by place, whether it is an instruction, and no branch.
     """
 
     regions: tuple[Region, ...]
     region_of: tuple[int, ...]
     block_of: tuple[int, ...]
     registers: int
+    computes: tuple[bool, ...]
 
     @property
     def count(self) -> int:
         """Machine instructions of the whole."""
         return sum(len(region.micros) for region in self.regions)
+
+    def way(self, steps: Sequence[Executed]) -> Iterator[Segment]:
+        """The regions that a warp ran through."""
+        wanted = [index for index, step in enumerate(steps) if self.computes[step.place]]
+        for region, executions, taken in segments([steps[index].place for index in wanted], self):
+            yield Segment(region, {place: wanted[index] for place, index in executions.items()}, taken)
+
+
+def segments(places: Sequence[int], code: MachineCode) -> Iterator[Segment]:
+    """The regions that a warp ran through, from the places of the items that it executed."""
+    regions = [code.region_of[code.block_of[place]] for place in places]
+    begins = [0] if places else []
+    begins += [
+        index + 1
+        for index, (one, other) in enumerate(pairwise(places))
+        if regions[index] != regions[index + 1] or other <= one
+    ]
+    for begin, end in zip(begins, [*begins[1:], len(places)], strict=True):
+        region = regions[begin]
+        behind = code.region_of[min(code.regions[region].blocks[-1] + 1, len(code.region_of) - 1)]
+        taken = end < len(places) and regions[end] != behind
+        yield Segment(region, {places[index]: index for index in range(begin, end)}, taken)
 
 
 def machine_code(kernel: Kernel) -> MachineCode:
@@ -185,7 +225,8 @@ class _Writer:
         regions = [Region(tuple(chain), tuple(self._joined(chain, micros))) for chain in chains(self.blocks, micros)]
         region_of = {block: number for number, region in enumerate(regions) for block in region.blocks}
         places = tuple(region_of[number] for number in range(len(self.blocks)))
-        return MachineCode(tuple(regions), places, tuple(self.block_of), len(self.numbers) + 1)
+        computes = tuple(isinstance(item, Operation) for item in self.items)
+        return MachineCode(tuple(regions), places, tuple(self.block_of), len(self.numbers) + 1, computes)
 
     def _joined(self, chain: Sequence[int], micros: Sequence[Sequence[Micro]]) -> Iterator[Micro]:
         """The instructions of a region: its inner branches become predicates of what they would have passed over."""

@@ -7,54 +7,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 from isa.forms.record import Time, Unit
 from isa.forms.synchronisation import is_arrival
 from isa.ptx.instruction import Immediate, Instruction
-from simulator.execute.dynamic_info import Fact, Idle
+from simulator.execute.dynamic_info import Idle
 from simulator.program import lowering
 from simulator.program.kernel import Item, Operation
 from simulator.state.registers import WARP_SIZE
-from simulator.timing.compile import mark_pipes, timed_operation
+from simulator.timing.compile import mark_pipes, matrix, timed_operation
 from simulator.timing.config import Config
-from simulator.timing.kernel.machine import MachineCode, Micro
+from simulator.timing.kernel.executed import Executed, Segment
+from simulator.timing.kernel.machine import Micro, Region
 from simulator.timing.kernel.order import ordered
 from simulator.timing.model import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 
 LINE = 8  # machine instructions in a line of the instruction cache: 128 bytes; measured, see docs/kernels.md
 NAMED = 16  # barriers of a CTA
-
-
-class Executed(NamedTuple):
-    """One execution of an item by a warp.
-
-    Attributes:
-        place: of the item in the kernel.
-        lanes: how many threads of the warp stood there (a guard may have let fewer act).
-        wavefronts: cycles that it kept shared memory busy.
-        fact: what else its time depends on; None for nothing.
-    """
-
-    place: int
-    lanes: int
-    wavefronts: int
-    fact: Fact | None
-
-
-class Segment(NamedTuple):
-    """A region that a warp ran through.
-
-    Attributes:
-        region: its number.
-        steps: by place, the execution of each of its items, as an index into those of the warp.
-        taken: whether the warp goes on elsewhere than behind the region.
-    """
-
-    region: int
-    steps: Mapping[int, int]
-    taken: bool
 
 
 @dataclass(frozen=True)
@@ -72,6 +42,21 @@ class Resident:
     runs: Sequence[Sequence[Executed]]
 
 
+class Code(Protocol):
+    """Machine instructions, and the ways of warps through them: a schedule of the PTX, or given machine code."""
+
+    @property
+    def regions(self) -> Sequence[Region]:
+        """What warps run through."""
+
+    @property
+    def registers(self) -> int:
+        """How many registers are numbered."""
+
+    def way(self, steps: Sequence[Executed]) -> Iterable[Segment]:
+        """The regions that a warp ran through, from what it executed."""
+
+
 class Replay:
     """Makes code of executions.
 
@@ -81,9 +66,9 @@ class Replay:
         warps: warps of a CTA.
     """
 
-    def __init__(self, code: MachineCode, config: Config, warps: int) -> None:
+    def __init__(self, code: Code, config: Config, warps: int) -> None:
         self.code, self.config, self.warps = code, config, warps
-        self.order = [ordered(region.micros) for region in code.regions]
+        self.order = [ordered(region.micros) if region.first < 0 else region.micros for region in code.regions]
         self.patterns: dict[int, TimedOperation] = {}
         self.parted = any(_parts(micro.item) for region in code.regions for micro in region.micros)
         self.fetched = code.registers  # the register that stands for an instruction that is not there yet
@@ -105,10 +90,9 @@ class Replay:
             if turn:
                 items += self._next_cta(first.slot)
             runs = {resident.number: resident.runs[turn] for resident in residents}
-            for segment in segments([step.place for step in steps], self.code):
+            for segment in self.code.way(steps):
                 start = len(items)
-                items += self._region(segment, runs, first.slot, cold=segment.region not in seen)
-                seen.add(segment.region)
+                items += self._region(segment, runs, first.slot, seen)
                 if segment.taken and len(items) > start:  # a branch: a loop that turns once
                     items.append(TimedLoop(start, 1, 0, sum(isinstance(item, TimedLoop) for item in items), ()))
         mark_pipes(items, self.config)
@@ -116,12 +100,17 @@ class Replay:
         return TimedCode(tuple(resident.number for resident in residents), items, nesting(items), ends)
 
     def _region(
-        self, segment: Segment, runs: Mapping[int, Sequence[Executed]], slot: int, *, cold: bool
+        self, segment: Segment, runs: Mapping[int, Sequence[Executed]], slot: int, seen: set[int]
     ) -> Iterator[TimedOperation]:
-        """The instructions of a region. Where it runs for the first time, its machine code is fetched line by line."""
+        """The instructions of a region. Where it runs for the first time, its machine code is fetched line by line;
+        `seen` has the lines that were fetched before (where no machine code is given, each region has its own)."""
+        first = self.code.regions[segment.region].first
+        origin = first if first >= 0 else (segment.region + 1) << 32
         for count, micro in enumerate(self.order[segment.region]):
             operation = self._operation(micro, segment, runs, slot)
-            if cold and count % LINE == 0:
+            line = (origin + count) // LINE
+            if line not in seen:
+                seen.add(line)
                 yield self._fetch()
                 operation.reads = (*operation.reads, self.fetched)
             yield operation
@@ -133,13 +122,15 @@ class Replay:
         if pattern is None:
             pattern = self.patterns[id(micro)] = self._pattern(micro)
         operation = copy(pattern)
+        if micro.words:
+            operation.costs = {warp: Periodic((micro.words,)) for warp in runs}
         if not micro.own:
             return operation
         if micro.time is Time.BARRIER:
             number, count = operation.barrier or (0, None)
             operation.barrier = (slot * NAMED + number, count or self.warps)
         elif operation.costs is not None or operation.jobs is not None:
-            step = segment.steps.get(micro.item.index)
+            step = segment.steps.get(micro.key)
             executions = {warp: run[step] for warp, run in runs.items()} if step is not None else {}
             if operation.costs is not None:
                 operation.costs = {warp: Periodic((executions[warp].wavefronts if executions else 0,)) for warp in runs}
@@ -156,10 +147,17 @@ class Replay:
         if micro.own:
             assert isinstance(item, Operation)
             instruction = item.instruction
+            if micro.matrix is not None and self.config.tensor_class(micro.matrix) is not None:
+                return matrix(micro.matrix, self.config, micro.reads, micro.writes, item.line)
             barrier = _barrier(instruction, self.parted) if micro.time is Time.BARRIER else None
             flat = lowering.Operation(0, instruction, item.line, micro.reads, micro.writes, barrier, 1)
             return timed_operation(flat, self.config)
-        alu = self.config.alu
+        alu, shared = self.config.alu, self.config.shared
+        if micro.words:  # local memory is in L1
+            latency = shared.latency + shared.register_latency * (micro.words - 1)
+            return TimedOperation(
+                Unit.SHARED, latency, shared.warp_interval, micro.reads, micro.writes, item.line, costs={}
+            )  # fmt: skip
         latency = self.config.sequences.shuffle if micro.slow and self.config.sequences else alu.latency
         if micro.tests:
             latency = max(alu.predicate_latency, alu.latency)
@@ -185,22 +183,6 @@ class Replay:
             TimedOperation(Unit.ALU, max(cycles, 1), alu.interval, (), (fetched,), 0, time=Time.EITHER),
             TimedOperation(Unit.ALU, alu.latency, alu.interval, (fetched,), (fetched,), 0, time=Time.EITHER),
         ]
-
-
-def segments(places: Sequence[int], code: MachineCode) -> Iterator[Segment]:
-    """The regions that a warp ran through, from the places of the items that it executed."""
-    regions = [code.region_of[code.block_of[place]] for place in places]
-    begins = [0] if places else []
-    begins += [
-        index + 1
-        for index, (one, other) in enumerate(pairwise(places))
-        if regions[index] != regions[index + 1] or other <= one
-    ]
-    for begin, end in zip(begins, [*begins[1:], len(places)], strict=True):
-        region = regions[begin]
-        behind = code.region_of[min(code.regions[region].blocks[-1] + 1, len(code.region_of) - 1)]
-        taken = end < len(places) and regions[end] != behind
-        yield Segment(region, {places[index]: index for index in range(begin, end)}, taken)
 
 
 def _barrier(instruction: Instruction, parted: bool) -> tuple[int, int | None]:

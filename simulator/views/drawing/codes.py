@@ -6,22 +6,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa.fragments.metadata import CODE_BITS
-from simulator.layout import FormLayout, Selection, form_layout
+from simulator.layout import FormLayout, Operand, Selection, form_layout
+from simulator.views.drawing.elements import data
 from simulator.views.drawing.palettes import colours
 from simulator.views.drawing.registers import attributes, filler, records, short_place
-from simulator.views.drawing.svg import GLYPH, SIZE, Cell, Panel, data
+from simulator.views.drawing.svg import GLYPH, SIZE, Cell, Mark, Panel
 
 _WARP = 32
 STRIP = 8  # chunks side by side
 
 
-def code_panels(layout: FormLayout, selection: Selection | None, palette: str) -> list[Panel]:
+def code_panels(
+    layout: FormLayout, selection: Selection | None, palette: str, shown: Operand | None = None
+) -> list[Panel]:
     """Panels of rows and at most 8 chunks each: every cell shows the lane and the bits that hold a code, and the code
-    itself; a strong border marks a code that is not defined."""
-    operand = layout.operands["e"]
+    itself; a strong border marks a code that is not defined. `shown` is the metadata with a window of its own."""
+    operand = shown or layout.operands["e"]
     fill, letter = filler(palette, operand), "L" if operand.tmem else "T"
-    rows, chunks = operand.shape[:2]
-    cells: list[list[Cell | None]] = [[None] * chunks for _ in range(rows)]
+    rows, chunks = operand.rows_shown, operand.columns_shown
+    cells: list[list[Cell | None]] = [[None] * len(chunks) for _ in rows]
     for values in records(operand):
         row, chunk, copy, lane, word, low, _ = values
         if copy:
@@ -31,24 +34,28 @@ def code_panels(layout: FormLayout, selection: Selection | None, palette: str) -
         if selection is not None:
             lines.append(f"{int(selection.codes[row, chunk]):0{selection.sparsity.code_bits}b}")
             bold = not selection.legal[row, chunk]
-        cells[row][chunk] = Cell(fill(row, lane), tuple(lines), attributes(operand, values), bold)
+        cells[row - rows.start][chunk - chunks.start] = Cell(
+            fill(row, lane), tuple(lines), attributes(operand, values), bold
+        )
     size = layout.sparsity.chunk if layout.sparsity else 0
     longest = max(len(cell.lines[0]) for line in cells for cell in line if cell)
     width, height = max(48.0, longest * SIZE * GLYPH + 4), 25.0 if selection is not None else 14.0
     panels = []
-    for first in range(0, chunks, STRIP):
-        part = f", chunk {first} to {first + STRIP - 1}" if chunks > STRIP else ""
-        labels = [f"{chunk} (k{size * chunk})" for chunk in range(first, min(first + STRIP, chunks))]
+    for first in range(0, len(chunks), STRIP):
+        held = chunks[first : first + STRIP]
+        part = f", chunk {held[0]} to {held[-1]}" if len(held) < operand.shape[1] else ""
+        labels = [f"{chunk} (k{size * chunk})" for chunk in held]
         strip = [line[first : first + STRIP] for line in cells]
         panels.append(
             Panel(
                 operand.what + part,
                 strip,
-                [str(row) for row in range(rows)],
+                list(map(str, rows)),
                 labels,
                 width,
                 height,
                 corner="row\\chunk",
+                cut_columns=part,
             )
         )
     return panels
@@ -72,43 +79,40 @@ def ruler_panel(
         place = f"row {row}, chunk {chunk}" if size >= CODE_BITS else f"{row}, {chunk}"
         codes.append((place if held else "not read", low))
         for bit in range(low + size - 1, low - 1, -1):
-            lines = [_index(bit - low, size, index_bits)] if held else []
+            lines = [f"[{bit - low}]"] if held else []
             lines += [str(value >> bit & 1)] if value is not None else []
             bits.append(Cell(fill, tuple(lines), data(bit=bit, row=row, chunk=chunk) if held else data(bit=bit)))
     if all(words == "not read" for words, _ in codes):
         return None
     width = 26.0
     letter, name = ("L", operand.word_name(word)) if operand.tmem else ("T", operand.word_name(word))
-    marks = [
-        f'<text x="{(31 - low - (size - 1) / 2) * width + width / 2:.1f}" y="38">{words}</text>' for words, low in codes
-    ]
+    height = 26.0 if value is not None else 15.0
+    marks = []
+    for words, low in codes:
+        marks.append(Mark((31 - low - (size - 1) / 2) * width + width / 2, height + 12, words))
+        for index in range(size // index_bits if words != "not read" else 0):
+            middle = 32 - low - index_bits * (index + 0.5)
+            marks.append(Mark(middle * width, height + 23, f"index {index}" if index_bits > 1 else f"i{index}"))
+    means = "columns of the chunk that its stored elements come from"
+    if layout.sparsity is not None and layout.sparsity.splices:
+        means = "16-bit halves of the chunk that make the low and the high half of the operand"
     title = (
         f"the 32 bits of {letter}{lane} {name}"
         + (f" = 0x{value:08x}" if value is not None else "")
-        + ("; lo, hi: the two indices of a code, bit 1 or 0" if size == CODE_BITS else "; index.bit of a code")
+        + f"; [{size - 1}] to [0]: bits of a code; index: {means}"
     )
-    if layout.sparsity is not None and layout.sparsity.splices:
-        title = title.split(";", maxsplit=1)[0] + "; lo, hi: which 16-bit halves make the operand's low and high half"
     return Panel(
         title,
         [bits],
         (),
         [str(bit) for bit in range(31, -1, -1)],
         width,
-        25.0 if value is not None else 16.0,
-        size=8,
-        extra=marks,
-        below=[""],
+        height,
+        marks=marks,
+        below=["", ""],
         ticks=(0, 4),
         attributes=data(panel="ruler", lane=lane, reg=word),
     )
-
-
-def _index(bit: int, size: int, index_bits: int) -> str:
-    """Says which bit of which index a bit of a code is: lo and hi of the two of PTX, numbers of others."""
-    if size == CODE_BITS and index_bits * 2 == size:
-        return f"{'hi' if bit > 1 else 'lo'}{bit % 2}"
-    return f"{bit // index_bits}.{bit % index_bits}"
 
 
 def selector_panel(layout: FormLayout, palette: str) -> Panel | None:
@@ -140,6 +144,5 @@ def selector_panel(layout: FormLayout, palette: str) -> Panel | None:
         (),
         40.0 if operand.tmem else 23.0,
         15.0,
-        size=8,
         attributes=data(panel="selectors"),
     )

@@ -5,19 +5,31 @@ from __future__ import annotations
 
 import json
 
+from isa.errors import IsaError
 from isa.metadata_formats import MetadataFormat
 from simulator.tables import Table
+from simulator.views.drawing.elements import data
 from simulator.views.drawing.palettes import DEFAULT, colours
-from simulator.views.drawing.svg import Cell, Panel, Picture, data, figure
+from simulator.views.drawing.sizes import NATURAL, laid_out, size_of, too_small
+from simulator.views.drawing.svg import GLYPH, PAGE, SIZE, Cell, Panel, Picture, figure, flow
 
+_STRIP = 16  # chunks side by side, where an atom is wider than a page
 _SHORT = {"lane": "T", "column": "c", "byte": "b", "word": "w"}
 
 
-def draw_format(layout: MetadataFormat, palette: str = DEFAULT) -> Picture:
+def draw_format(
+    layout: MetadataFormat,
+    palette: str = DEFAULT,
+    size: str = NATURAL,
+    *,
+    shown_rows: range | None = None,
+    shown_chunks: range | None = None,
+) -> Picture:
     """Draws one atom, [row, chunk]: each cell names the word and, after a point, the code in it; each word has one
     colour.
 
-    IsaError for an unknown palette.
+    IsaError for an unknown palette or size, rows or chunks that the atom does not have, or a picture that cannot be
+    read at that size.
     """
     fill = colours(palette)
     rows, chunks = layout.step
@@ -31,7 +43,7 @@ def draw_format(layout: MetadataFormat, palette: str = DEFAULT) -> Picture:
             attributes = data(word=word, bits=_bits(layout, position), row=row, column=chunk)
             line.append(Cell(fill[word % len(fill)], (_place(layout, position),), attributes))
         cells.append(line)
-    width = max(30.0, 5.6 * max(len(_place(layout, rows * chunks - 1)), 5) + 4)
+    width = max(30.0, SIZE * GLYPH * max(len(_place(layout, rows * chunks - 1)), 5) + 4)
     title = f"{layout.name} for {layout.element.name}: {layout.title}"
     panel = Panel(
         f"one atom, {rows} rows x {chunks} chunks of {layout.sparsity.chunk} columns",
@@ -40,12 +52,35 @@ def draw_format(layout: MetadataFormat, palette: str = DEFAULT) -> Picture:
         [str(chunk) for chunk in range(chunks)],
         width,
         14.0,
-        8.0,
         corner="row\\chunk",
         below=[f"{name} = {line}" for name, line in layout.formulas().items()],
     )
     caption = f"{layout.word_bits}-bit words, {layout.codes_per_word} codes each, lowest bits first; {layout.evidence}"
-    return figure(title, [[panel]], [f"{name} = {line}" for name, line in layout.formulas().items()], [caption])
+    notes = [f"{name} = {line}" for name, line in layout.formulas().items()]
+    window = range(rows) if shown_rows is None else shown_rows, range(chunks) if shown_chunks is None else shown_chunks
+    for name, part, count in zip(("rows", "chunks"), window, (rows, chunks), strict=True):
+        if not 0 <= part.start < part.stop <= count:
+            reason = f"the atom of {layout.name} has no {name} {part.start}:{part.stop}"
+            raise IsaError("", -1, reason, f"FIRST:END from 0 to {count}")
+    panel = panel.cut(*window)
+    if size == NATURAL:
+        wide, tall = len(window[1]), len(window[0])
+        strips = [panel] if panel.extent[0] <= PAGE else []
+        for first in range(0, wide if not strips else 0, _STRIP):
+            strips.append(panel.cut(range(tall), range(first, min(first + _STRIP, wide))))
+        return figure(title, flow(strips, PAGE), notes, [caption])
+    picture = laid_out(title, [panel], size_of(size), notes=notes, captions=[caption])
+    count = len(window[0])
+    advice = ""
+    while picture is None and not advice and count > 1:
+        count //= 2
+        first = window[0].start
+        piece = panel.cut(range(count), range(len(window[1])))
+        if laid_out(title, [piece], size_of(size), notes=notes, captions=[caption]) is not None:
+            advice = f"--rows {first}:{first + count}, or a larger --size"
+    if picture is None:
+        raise too_small(size_of(size), advice)
+    return picture
 
 
 def as_text(layout: MetadataFormat, *, markdown: bool = False) -> str:

@@ -7,15 +7,8 @@ import colorsys
 from collections.abc import Mapping
 
 from isa.errors import IsaError
-from simulator.views.plots import COLOURS
 
 INK, PAPER, FAINT, STRONG = "#000000", "#ffffff", "#8a8a8a", "#c8c8c8"
-
-
-def _mixed(colour: str, share: float) -> str:
-    """The colour mixed with white; `share` is the part of the colour."""
-    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
 
 
 def _shade(group: int, step: int) -> str:
@@ -29,12 +22,12 @@ PALETTES: Mapping[str, tuple[str, ...]] = {
     "pastel": ("#afafff", "#afffaf", "#ffffaf", "#ffafaf", "#d2d2ff", "#d2ffd2", "#ffffd2", "#ffd2d2"),
     # 32 colours, so that no two lanes of a warp share one: the hue says lane modulo 4, the lightness lane / 4
     "distinct": tuple(_shade(lane % 4, lane // 4) for lane in range(32)),
-    # Okabe and Ito's, lightened: told apart with any colour vision
-    "safe": tuple(
-        _mixed(colour, share) for share in (0.5, 0.25) for colour in (COLOURS[0], COLOURS[4], COLOURS[2], COLOURS[3])
-    ),
-    # for print: eight greys, in an order that sets neighbours apart
-    "bw": ("#ffffff", "#d9d9d9", "#f2f2f2", "#bfbfbf", "#e6e6e6", "#b3b3b3", "#f9f9f9", "#cccccc"),
+    # told apart with any colour vision: of the sets of 8 colours of chroma up to 58 that black text can be read on, one
+    # whose smallest distance for the worst of four visions is about as large as it can be (by simulated annealing on
+    # `simulator.views.drawing.vision.smallest`)
+    "safe": ("#fcdc6e", "#66dff5", "#bc8c8a", "#8b94fa", "#86a541", "#fefed2", "#9c92ae", "#bad4ca"),
+    # for print: eight greys at equal steps of lightness, in an order that sets neighbours apart
+    "bw": ("#ffffff", "#c3c3c3", "#e0e0e0", "#a6a6a6", "#f0f0f0", "#b4b4b4", "#d1d1d1", "#979797"),
 }
 DEFAULT = "pastel"
 

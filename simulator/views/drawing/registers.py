@@ -10,14 +10,16 @@ import numpy as np
 
 from isa.mapping import Integers
 from simulator.layout import FormLayout, Operand, Selection
+from simulator.views.drawing.elements import data
 from simulator.views.drawing.palettes import colours, number
-from simulator.views.drawing.svg import GLYPH, HATCH, SIZE, Cell, Panel, data
+from simulator.views.drawing.svg import GLYPH, HATCH, SIZE, Cell, Panel
 
 STRIP = 16  # columns of a matrix side by side; wider ones go on below
 TALL = 32  # rows of a narrow one
 _PART = {16: ("lo", "hi"), 8: ("b0", "b1", "b2", "b3"), 4: tuple(f"n{i}" for i in range(8))}
 LEGEND = (
-    "T#: lane; .lo, .hi: bits 15:0, 31:16 of the register; .b#: byte; .n#: nibble (4 bits), counted from the lowest"
+    "T#: lane (a thread of the warp, as in PTX's figures); .lo, .hi: bits 15:0, 31:16 of the register; .b#: byte; "
+    ".n#: nibble (4 bits), counted from the lowest"
 )
 
 
@@ -75,7 +77,7 @@ def matrix_panels(
     Args:
         extra: a function from (row, column) to a third line of text.
     """
-    rows, columns = operand.shape[:2]
+    rows, columns = operand.rows_shown, operand.columns_shown
     fill, letter = filler(palette, operand), "L" if operand.tmem else "T"
     cell_at: dict[tuple[int, int], Cell] = {}
     for values in records(operand):
@@ -89,18 +91,23 @@ def matrix_panels(
     width, height = max(26.0, longest * SIZE * GLYPH + 4), 11.0 * max(len(cell.lines) for cell in cell_at.values()) + 3
     corner = f"{operand.axes[0]}\\{operand.axes[1]}"
     panels = []
-    for right, below in product(_strips(columns, strip), _strips(rows, TALL if columns <= STRIP // 2 else rows)):
-        pieces = ((operand.axes[0], below, rows), (operand.axes[1], right, columns))
-        parts = [f", {name} {part[0]} to {part[-1]}" for name, part, size in pieces if len(part) < size]
+    tall = TALL if len(columns) <= STRIP // 2 else len(rows)
+    for right, below in product(_strips(columns, strip), _strips(rows, tall)):
+        cuts = [
+            f", {name} {part[0]} to {part[-1]}" if len(part) < size else ""
+            for name, part, size in zip(operand.axes, (below, right), operand.shape, strict=False)
+        ]
         cells = [[cell_at[row, column] for column in right] for row in below]
         labels = list(map(str, below)), list(map(str, right))
-        panels.append(Panel((title or operand.what) + "".join(parts), cells, *labels, width, height, corner=corner))
+        heading = (title or operand.what) + "".join(cuts)
+        panel = Panel(heading, cells, *labels, width, height, corner=corner, cut_rows=cuts[0], cut_columns=cuts[1])
+        panels.append(panel)
     return panels
 
 
-def _strips(count: int, size: int) -> list[range]:
-    """The numbers 0 .. count - 1 in pieces of this size."""
-    return [range(first, min(first + size, count)) for first in range(0, count, size)]
+def _strips(numbers: range, size: int) -> list[range]:
+    """Numbers in pieces of this size."""
+    return [numbers[first : first + size] for first in range(0, len(numbers), size)]
 
 
 def lane_panels(
@@ -134,7 +141,7 @@ def lane_panels(
         part = heads[first : first + strip]
         more = f", {part[0]} to {part[-1]}" if count > strip else ""
         cells = [line[first : first + strip] for line in grid]
-        panels.append(Panel(operand.what + more, cells, labels, part, width, height, corner=corner))
+        panels.append(Panel(operand.what + more, cells, labels, part, width, height, corner=corner, cut_columns=more))
     return panels
 
 
@@ -168,7 +175,8 @@ def logical_panels(layout: FormLayout, selection: Selection, palette: str, *, st
     pruned cells are hatched."""
     operand = layout.operands["a"]
     fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
-    width = max(13.0, len(str(layout.k_stored - 1)) * SIZE * GLYPH + 3)
+    longest = max(len("+".join(map(str, held))) for row in selection.stored for held in row)
+    width = max(13.0, max(longest, len(str(layout.k_stored - 1))) * SIZE * GLYPH + 3)
     panels = []
     for first in range(0, layout.k, strip):
         last = min(first + strip, layout.k)
@@ -210,7 +218,7 @@ def _logical(
     return Cell(fill(row, int(lanes[row, stored[0]])), ("+".join(map(str, stored)),), about, bold=len(stored) > 1)
 
 
-def compressed_panels(layout: FormLayout, selection: Selection, palette: str, *, strip: int = STRIP) -> list[Panel]:
+def stored_panels(layout: FormLayout, selection: Selection, palette: str, *, strip: int = STRIP) -> list[Panel]:
     """A in its stored form; each cell shows its logical column."""
     operand = layout.operands["a"]
     fill, lanes = filler(palette, operand), operand.grid["lane"].reshape(*operand.shape[:2], -1)[..., 0]
@@ -223,7 +231,7 @@ def compressed_panels(layout: FormLayout, selection: Selection, palette: str, *,
                 Cell(
                     fill(row, int(lanes[row, column])),
                     (logical_text(selection, row, column),),
-                    data(compressed=f"{row},{column}"),
+                    data(element=f"{row},{column}"),
                 )
                 for column in range(first, last)
             ]
@@ -233,14 +241,14 @@ def compressed_panels(layout: FormLayout, selection: Selection, palette: str, *,
         labels = [str(column) if column % selection.sparsity.stored == 0 else "" for column in range(first, last)]
         panels.append(
             Panel(
-                f"compressed A{part}: its column",
+                f"stored A{part}: in each cell its logical column",
                 cells,
                 [str(row) for row in range(operand.shape[0])],
                 labels,
                 width,
                 14.0,
                 ticks=(0, selection.sparsity.stored),
-                attributes=data(panel="compressed"),
+                attributes=data(panel="stored"),
             )
         )
     return panels

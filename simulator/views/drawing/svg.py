@@ -3,12 +3,15 @@ takes a thousand times as long."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
 
 from simulator.files import complete
+from simulator.views.drawing.elements import FAINT_INK, short, text
+from simulator.views.drawing.files import PPI, rendered
 from simulator.views.drawing.palettes import FAINT, INK, PAPER
 
 FONT = "DejaVu Sans Mono, Menlo, Consolas, Liberation Mono, monospace"
@@ -16,6 +19,11 @@ SIZE = 9.0  # of text in cells, pixels
 TITLE = 10.5  # of a panel's title
 GLYPH = 0.602  # width of a letter, of its size
 MARGIN, GAP, HEADING, LABELS = 10, 24, 18, 14
+TITLE_STEP = 13  # from a line of a title to the next
+HEAD, HEAD_STEP = 12, 15  # the title of a picture, and from one of its lines to the next
+LINE = 13  # from a line of a caption to the next
+PAGE = 920.0  # width of a picture that stays legible on a page, pixels
+TIED = "\u00a0"  # a space at which no line ends
 HATCH = "tcsim-hatch"  # the fill of what is not kept
 
 
@@ -28,12 +36,24 @@ class Cell:
         lines: lines of text, at most as many as fit.
         data: attributes, such as {"data-lane": 9}.
         bold: whether the border is strong.
+        span: how many rows and columns of the panel it covers.
     """
 
     fill: str = ""
     lines: tuple[str, ...] = ()
     data: str = ""
     bold: bool = False
+    span: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Words over the cells of a panel, their middle at (x, y) from the grid's upper left corner, pixels."""
+
+    x: float
+    y: float
+    words: str
+    size: float = SIZE
 
 
 @dataclass
@@ -49,10 +69,14 @@ class Panel:
         corner: what the labels of rows and those of columns are: `row\\chunk`.
         below: lines of text under it.
         extra: further elements, with coordinates from the grid's upper left corner.
+        marks: words over the cells, with coordinates from the same corner; they stay with their cells where a panel is
+            cut.
         outline: whether each cell has a border.
         ticks: the distance of the strong lines between (rows, columns); 0 for none.
         attributes: those of the panel.
         least: the least width of its extent.
+        elastic: whether its cells, which have no text, may be drawn narrower.
+        cut_rows, cut_columns: the end of the title, where it says which part of something larger it is.
     """
 
     title: str
@@ -65,10 +89,14 @@ class Panel:
     corner: str = ""
     below: Sequence[str] = ()
     extra: Sequence[str] = ()
+    marks: Sequence[Mark] = ()
     outline: bool = True
     ticks: tuple[int, int] = (0, 0)
     attributes: str = ""
     least: float = 0.0
+    elastic: bool = False
+    cut_rows: str = ""
+    cut_columns: str = ""
     _left: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
@@ -85,15 +113,85 @@ class Panel:
         """Width and height including title and labels."""
         width, height = self.grid
         words = max((self._left + len(line) * SIZE * GLYPH for line in self.below), default=0.0)
-        return max(self.least, width + self._left, words, len(self.title) * TITLE * GLYPH), height + HEADING + (
-            LABELS if self.columns else 0
-        ) + 13 * len(self.below)
+        head = max(map(len, self.title.split("\n"))) * TITLE * GLYPH
+        return max(self.least, width + self._left, words, head), self._top + height + 13 * len(self.below)
+
+    @property
+    def margin(self) -> float:
+        """What the labels of rows take to the left of the cells."""
+        return self._left
+
+    def above(self, lines: int) -> float:
+        """What lies above the cells with a title of so many lines: it, and the labels of columns."""
+        return HEADING + TITLE_STEP * (lines - 1) + (LABELS if any(self.columns) else 0)
+
+    @property
+    def _top(self) -> float:
+        return self.above(self.title.count("\n") + 1)
+
+    def squeezed(self, share: float) -> Panel:
+        """The panel with cells of this share of their width."""
+        marks = [replace(mark, x=mark.x * share) for mark in self.marks]
+        step = next((i for i in (1, 2, 4, 8) if i * share >= 0.99), 16)
+        labels = [label for label in self.columns if label]
+        kept = {label for i, label in enumerate(labels) if i % step == 0}
+        columns = [label if label in kept else "" for label in self.columns]
+        return replace(self, width=self.width * share, marks=marks, columns=columns)
+
+    @property
+    def text_sizes(self) -> set[float]:
+        """The sizes of all text in the panel, pixels."""
+        marked = {mark.size for mark in self.marks}
+        cells = {self.size} if any(cell is not None and cell.lines for line in self.cells for cell in line) else set()
+        labels = {SIZE} if any(self.rows) or any(self.columns) or self.below else set()
+        return marked | cells | labels | ({TITLE} if self.title else set())
+
+    def cut(self, rows: range, columns: range) -> Panel:
+        """The part of the panel in these rows and columns of cells, with its labels; the title says which part it is.
+        What stands below goes with the last part."""
+        if len(rows) == len(self.cells) and len(columns) == self._wide:
+            return self
+        across, down = columns.start * self.width, rows.start * self.height
+        right, bottom = columns.stop * self.width, rows.stop * self.height
+        last = rows.stop == len(self.cells)
+        held = (mark for mark in self.marks if across <= mark.x < right and (down <= mark.y < bottom or last))
+        down_part = self._part(0, rows, len(self.cells)) or self.cut_rows
+        across_part = self._part(1, columns, self._wide) or self.cut_columns
+        return replace(
+            self,
+            title=self.title.removesuffix(self.cut_rows + self.cut_columns) + down_part + across_part,
+            cut_rows=down_part,
+            cut_columns=across_part,
+            cells=[line[columns.start : columns.stop] for line in self.cells[rows.start : rows.stop]],
+            rows=self.rows[rows.start : rows.stop],
+            columns=self.columns[columns.start : columns.stop],
+            marks=[replace(mark, x=mark.x - across, y=mark.y - down) for mark in held],
+            below=self.below if self.marks or (last and columns.stop == self._wide) else (),
+        )
+
+    @property
+    def _wide(self) -> int:
+        """The number of cells in a row."""
+        return max(map(len, self.cells), default=0)
+
+    def _part(self, axis: int, part: range, size: int) -> str:
+        """Words that say which rows (axis 0) or columns (1) a part has: `, row 0 to 7`."""
+        labels = (self.rows, self.columns)[axis]
+        if len(part) == size or len(labels) != size:
+            return ""
+        shown = [label for label in labels[part.start : part.stop] if label]
+        names = re.split(r"[\\:,]", self.corner)
+        known = "\\" in self.corner or (axis == 0 and self.corner == names[0])
+        name = f"{names[axis].strip()} " if known and names[axis].strip() != "lane" else ""
+        words = f"{name}{shown[0]} to {shown[-1]}" if len(shown) > 1 else f"{name}{''.join(shown)}"
+        return ", " + words.replace(" ", TIED)
 
     def draw(self, x: float, y: float) -> Iterator[str]:
         """The elements of the panel, with the upper left corner of its extent at (x, y)."""
-        yield f'<g class="panel"{self.attributes} transform="translate({_n(x)} {_n(y)})">'
-        yield text(0, 11, self.title, TITLE, anchor="start", weight="bold")
-        top = HEADING + (LABELS if self.columns else 0)
+        yield f'<g class="panel"{self.attributes} transform="translate({short(x)} {short(y)})">'
+        for i, line in enumerate(self.title.split("\n")):
+            yield text(0, 11 + TITLE_STEP * i, line, TITLE, anchor="start", weight="bold")
+        top = self._top
         if self.corner:
             yield text(self._left - 4, top - 4, self.corner, SIZE, anchor="end", fill=FAINT_INK)
         for i, label in enumerate(self.columns):
@@ -103,10 +201,11 @@ class Panel:
             if label:
                 yield text(self._left - 4, top + (i + 0.5) * self.height + 0.35 * SIZE, label, SIZE, anchor="end")
         stroke = INK if self.outline else "none"
-        yield f'<g transform="translate({_n(self._left)} {_n(top)})" stroke="{stroke}">'
+        yield f'<g transform="translate({short(self._left)} {short(top)})" stroke="{stroke}">'
         yield from self._cells()
         yield from self._ticks()
         yield from self.extra
+        yield from (text(mark.x, mark.y, mark.words, mark.size) for mark in self.marks)
         yield "</g>"
         for i, line in enumerate(self.below):
             yield text(self._left, top + self.grid[1] + 13 * (i + 1), line, SIZE, anchor="start")
@@ -116,26 +215,26 @@ class Panel:
         """A <g> for each cell that has text, a <rect> for each cell that has none."""
         width, height, middle = self.width, self.height, self.width / 2
         step = self.size + 1
-        wide, tall = _n(width), _n(height)
         for i, row in enumerate(self.cells):
             y = i * height
             for j, cell in enumerate(row):
                 if cell is None:
                     continue
                 x = j * width
+                wide, tall = short(width * cell.span[1]), short(height * cell.span[0])
                 fill = f"url(#{HATCH})" if cell.fill == HATCH else cell.fill or PAPER
                 strong = ' stroke-width="1.6"' if cell.bold else ""
-                box = f'<rect x="{_n(x)}" y="{_n(y)}" width="{wide}" height="{tall}" fill="{fill}"{strong}'
+                box = f'<rect x="{short(x)}" y="{short(y)}" width="{wide}" height="{tall}" fill="{fill}"{strong}'
                 if not cell.lines:
                     yield f"{box}{cell.data}/>"
                     continue
                 first = y + height / 2 + 0.36 * self.size - step * (len(cell.lines) - 1) / 2
                 words = "".join(
-                    f'<text x="{_n(x + middle)}" y="{_n(first + k * step)}">{escape(line)}</text>'
+                    f'<text x="{short(x + middle)}" y="{short(first + k * step)}">{escape(line)}</text>'
                     for k, line in enumerate(cell.lines)
                     if line
                 )
-                size = "" if self.size == SIZE else f' font-size="{_n(self.size)}"'
+                size = "" if self.size == SIZE else f' font-size="{short(self.size)}"'
                 yield f"<g{cell.data}{size}>{box}/>{words}</g>"
 
     def _ticks(self) -> Iterator[str]:
@@ -143,45 +242,11 @@ class Panel:
         width, height = self.grid
         down, across = self.ticks
         for i in range(0, len(self.cells) + 1, down) if down else ():
-            y = _n(i * self.height)
-            yield f'<path d="M0 {y}H{_n(width)}" stroke="{INK}" stroke-width="1.2"/>'
+            y = short(i * self.height)
+            yield f'<path d="M0 {y}H{short(width)}" stroke="{INK}" stroke-width="1.2"/>'
         for i in range(0, round(width / self.width) + 1, across) if across else ():
-            x = _n(i * self.width)
-            yield f'<path d="M{x} 0V{_n(height)}" stroke="{INK}" stroke-width="1.2"/>'
-
-
-FAINT_INK = "#555555"
-
-
-def _n(value: float) -> str:
-    """A number without superfluous zeros."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def text(
-    x: float,
-    y: float,
-    words: str,
-    size: float,
-    *,
-    anchor: str = "middle",
-    weight: str = "",
-    fill: str = "",
-    turn: float = 0,
-) -> str:
-    """A line of text; `turn` is in degrees around (x, y)."""
-    more = (
-        f' text-anchor="{anchor}"'
-        + (f' font-weight="{weight}"' if weight else "")
-        + (f' fill="{fill}"' if fill else "")
-    )
-    more += f' transform="rotate({_n(turn)} {_n(x)} {_n(y)})"' if turn else ""
-    return f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}"{more}>{escape(words)}</text>'
-
-
-def data(**values: object) -> str:
-    """Attributes: `data(lane=9, bits="31:16")` is ` data-lane="9" data-bits="31:16"`."""
-    return "".join(f" data-{name}={quoteattr(str(value))}" for name, value in values.items())
+            x = short(i * self.width)
+            yield f'<path d="M{x} 0V{short(height)}" stroke="{INK}" stroke-width="1.2"/>'
 
 
 @dataclass(frozen=True)
@@ -192,22 +257,44 @@ class Picture:
         title: what it shows.
         svg: the whole <svg> element.
         notes: lines that belong to it: formulas, sources.
+        ppi: dots in an inch where it becomes a PNG.
     """
 
     title: str
     svg: str
     notes: tuple[str, ...] = ()
+    ppi: int = PPI
 
     def _repr_svg_(self) -> str:
         return self.svg
 
+    @property
+    def points(self) -> tuple[float, float]:
+        """Width and height on paper, in points of 1/72 inch; a pixel counts 0.75."""
+        found = re.match(r'<svg[^>]* width="([\d.]+)(pt)?" height="([\d.]+)', self.svg)
+        assert found is not None
+        scale = 1.0 if found[2] else 0.75
+        return float(found[1]) * scale, float(found[3]) * scale
+
     def save(self, path: str | Path) -> None:
-        """Writes the picture as SVG; the file is complete, or not there. OSError if it cannot be written."""
+        """Writes the picture as the file's name ends: .svg, .png or .pdf. The file is complete, or not there.
+
+        Raises:
+            Error: another ending, or PNG or PDF without the package that writes them.
+            OSError: the file cannot be written.
+        """
+        content = self.rendered(Path(path).suffix.lower())
         with complete(path) as stream:
-            stream.write(self.svg.encode())
+            stream.write(content)
+
+    def rendered(self, suffix: str) -> bytes:
+        """The content of a file with this suffix: ".svg", ".png" or ".pdf"; errors as of `save`."""
+        if suffix == ".svg":
+            return self.svg.encode()
+        return rendered(self.svg, self.points, suffix, title=self.title, ppi=self.ppi)
 
 
-_STYLE = f'font-family="{FONT}" font-size="{_n(SIZE)}" text-anchor="middle" stroke-width="0.5"'
+_ROOT = f'role="img" font-family="{FONT}" font-size="{short(SIZE)}" text-anchor="middle" stroke-width="0.5"'
 _HATCHING = (
     f'<defs><pattern id="{HATCH}" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     f'<rect width="5" height="5" fill="{PAPER}"/><path d="M0 0V5" stroke="{FAINT}" '
@@ -219,29 +306,59 @@ def figure(
     title: str, rows: Iterable[Sequence[Panel]], notes: Sequence[str] = (), captions: Sequence[str] = ()
 ) -> Picture:
     """Panels in rows, each row as high as its highest panel, with a title above and captions below."""
-    width, y = len(title) * 12 * GLYPH, MARGIN + 22.0
-    parts: list[str] = []
+    width, y = len(title) * HEAD * GLYPH, MARGIN + 22.0
+    placed: list[tuple[Panel, float, float]] = []
     for row in rows:
         x, high = float(MARGIN), 0.0
         for panel in row:
-            parts += panel.draw(x, y)
+            placed.append((panel, x, y))
             x, high = x + panel.extent[0] + GAP, max(high, panel.extent[1])
         width, y = max(width, x - GAP), y + high + GAP
-    for line in captions:
-        parts.append(text(MARGIN, y, line, SIZE, anchor="start"))
-        width, y = max(width, len(line) * SIZE * GLYPH), y + 13
-    wide, tall = _n(width + 2 * MARGIN), _n(y)
+    wide = max([width, *(len(line) * SIZE * GLYPH for line in captions)]) + 2 * MARGIN
+    return compose(title, placed, (wide, y + LINE * len(captions)), notes=notes, captions=captions, below=y)
+
+
+def compose(
+    title: str,
+    placed: Iterable[tuple[Panel, float, float]],
+    extent: tuple[float, float],
+    *,
+    notes: Sequence[str] = (),
+    captions: Sequence[str] = (),
+    below: float = 0.0,
+    points: tuple[float, float] | None = None,
+    ppi: int = PPI,
+) -> Picture:
+    """A picture of panels whose places are known.
+
+    Args:
+        title: above them; of several lines.
+        placed: panels, each with x and y of its upper left corner, pixels.
+        extent: width and height of the picture, pixels.
+        notes: lines that belong to it and are not drawn.
+        captions: lines under the panels.
+        below: where the captions begin, pixels.
+        points: width and height on paper, in points of 1/72 inch; without them a pixel is a pixel.
+        ppi: dots in an inch of a PNG of it.
+    """
+    parts = [element for panel, x, y in placed for element in panel.draw(x, y)]
+    parts += [text(MARGIN, below + LINE * i, line, SIZE, anchor="start") for i, line in enumerate(captions)]
+    wide, tall = short(extent[0]), short(extent[1])
+    size = (
+        f'width="{short(points[0])}pt" height="{short(points[1])}pt"' if points else f'width="{wide}" height="{tall}"'
+    )
+    fits = "" if points else ' style="max-width:100%;height:auto"'  # in a notebook, whose column may be narrower
     head = [
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="tcsim" viewBox="0 0 {wide} {tall}" '
-            f'width="{wide}" height="{tall}" {_STYLE} role="img">'
-        ),
-        f"<title>{escape(title)}</title>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="tcsim" viewBox="0 0 {wide} {tall}" {size}{fits} {_ROOT}>',
+        f"<title>{escape(' '.join(title.split()))}</title>",
         _HATCHING,
         f'<style>.tcsim text{{stroke:none}}</style><rect width="{wide}" height="{tall}" fill="{PAPER}"/>',
-        text(MARGIN, MARGIN + 8, title, 12, anchor="start", weight="bold"),
     ]
-    return Picture(title, "\n".join([*head, *parts, "</svg>\n"]), tuple(notes))
+    head += [
+        text(MARGIN, MARGIN + 8 + HEAD_STEP * i, line, HEAD, anchor="start", weight="bold")
+        for i, line in enumerate(title.split("\n"))
+    ]
+    return Picture(" ".join(title.split()), "\n".join([*head, *parts, "</svg>\n"]), tuple(notes), ppi)
 
 
 def flow(panels: Iterable[Panel], width: float = 900.0) -> list[list[Panel]]:

@@ -2,61 +2,77 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from isa.mapping import Integers, Mapping
 from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.datapath import HALF, LAYOUTS, DatapathLayout
-from simulator.layout import FormLayout, Operand, Selection
+from simulator.layout import Operand, Selection
+from simulator.views.drawing.elements import data
 from simulator.views.drawing.palettes import colours, number
 from simulator.views.drawing.registers import attributes, filler, lane_panels, records
-from simulator.views.drawing.svg import HATCH, Cell, Panel, Picture, data, figure, flow, text
+from simulator.views.drawing.sizes import NATURAL, fitted, size_of
+from simulator.views.drawing.svg import GLYPH, HATCH, PAGE, Cell, Mark, Panel, Picture, figure, flow
 
 WIDE = 620.0  # pixels for the columns of a panel without text
 _FULL = 16  # slots up to which each cell has text
 
 
-def tmem_panels(layout: FormLayout, name: str, palette: str, selection: Selection | None = None) -> list[Panel]:
-    """Panels of one operand. A narrow one has text in each cell; a wide one has small cells, with the rows and columns
-    of each block of 16 lanes written over them."""
-    operand = layout.operands[name]
+def tmem_panels(
+    operand: Operand, palette: str, selection: Selection | None = None, *, brief: bool = False
+) -> list[Panel]:
+    """Panels of one operand. A narrow one has text in each cell unless it is to be `brief`; a wide one has small cells,
+    with the rows and columns of each block of 16 lanes written over them."""
     slots = operand.words * operand.parts
-    if slots <= _FULL:
+    if slots <= _FULL and not brief:
         panels = lane_panels(operand, palette, selection, strip=_FULL)
         for panel in panels:
             panel.ticks = (0, operand.parts)
         return panels
-    return [wide_panel(operand, palette)]
+    return [wide_panel(operand, palette, height=2.0 if brief else 6.0)]
 
 
-def wide_panel(operand: Operand, palette: str) -> Panel:
+def wide_panel(operand: Operand, palette: str, height: float = 6.0) -> Panel:
     """Lanes x columns in small cells, coloured by groups of 16 rows; the content of each block of 16 lanes is written
-    over it."""
+    over it, and blocks that hold nothing are hatched. `height` is that of a lane, pixels."""
     slots = operand.words * operand.parts
-    width = min(12.0, max(1.2, WIDE / slots))
+    blocks = _blocks(operand)
+    letters = max(len(words) for words in blocks.values())
+    table = operand.table
+    slot = table["word"] * operand.parts + table["low"] // operand.bits
+    used = range(int(slot.min()), int(slot.max()) + 1)
+    width = max(min(12.0, max(1.2, WIDE / slots)), (letters + 2) * 10 * GLYPH / len(used))
     fill = filler(palette, operand)
     grid: list[list[Cell | None]] = [[None] * slots for _ in range(operand.lanes)]
-    for values in records(operand):
-        row, _, _, lane, word, low, _ = values
-        grid[lane][word * operand.parts + low // operand.bits] = Cell(fill(row, lane), (), attributes(operand, values))
-    height = 6.0
+    for values, place in zip(records(operand), slot.tolist(), strict=True):
+        row, _, _, lane, _, _, _ = values
+        grid[lane][place] = Cell(fill(row, lane), (), attributes(operand, values))
+    for first in range(0, operand.lanes, HALF):
+        held = sorted(set(slot[table["lane"] // HALF == first // HALF].tolist()))
+        for before, after in pairwise([-1, *held, slots]):
+            if after - before > 1:
+                grid[first][before + 1] = Cell(HATCH, span=(HALF, after - before - 1))
     step = max(1, slots // operand.parts // 16) * operand.parts
     columns = [str(slot // operand.parts) if slot % step == 0 else "" for slot in range(slots)]
     lanes = [f"L{lane}" if lane % HALF == 0 else "" for lane in range(operand.lanes)]
-    extra = [
-        text(slots * width / 2, (first + HALF / 2) * height + 3, words, 10) for first, words in _blocks(operand).items()
+    marks = [
+        Mark((used.start + used.stop) * width / 2, (first + HALF / 2) * height + 3, words, 10)
+        for first, words in blocks.items()
     ]
     return Panel(
-        operand.what,
+        f"{operand.what}; the words over each block of 16 lanes say what it holds",
         grid,
         lanes,
         columns,
         width,
         height,
         corner="lane\\column",
-        extra=extra,
+        marks=marks,
         outline=False,
         ticks=(HALF, 0),
+        elastic=True,
     )
 
 
@@ -69,21 +85,22 @@ def _blocks(operand: Operand) -> dict[int, str]:
         if here.any():
             words = [_range(operand.axes[0], table["row"][here]), _range(operand.axes[1], table["column"][here])]
             words += [f"copy {int(table['copy'][here].min())}"] if operand.shape[2:] and operand.shape[2] > 1 else []
-            words_of_block[first] = ", ".join(words)
+            words_of_block[first] = "; ".join(words) if any("," in word for word in words) else ", ".join(words)
     return words_of_block
 
 
 def _range(name: str, values: Integers) -> str:
-    low, high = int(values.min()), int(values.max())
-    return (
-        f"{name} {low}" if low == high else f"{name}s {low} to {high}" if name == "row" else f"{name} {low} to {high}"
-    )
+    """`rows 0 to 15, 32 to 47`, `k 0 to 63`."""
+    numbers = np.unique(values)
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    words = ", ".join(str(run[0]) if run.size == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+    return f"{name}{'s' * (name == 'row' and numbers.size > 1)} {words}"
 
 
 # Data path layouts
 
 
-def datapath_figure(palette: str, n: int = 64) -> Picture:
+def datapath_figure(palette: str, n: int = 64, size: str = "") -> Picture:
     """Layouts A to G, with C and F at both base lanes: which 16 lanes hold which rows of D, and which part of N. They
     come from the mappings of `isa.tensor_memory.datapath`."""
     panels = [_datapath(layout, base, n, palette) for layout in LAYOUTS.values() for base in layout.base_lanes]
@@ -98,7 +115,10 @@ def datapath_figure(palette: str, n: int = 64) -> Picture:
         ),
         "Source: PTX ISA 9.0, 9.7.16.10.5; D of layout C: inferred, the others published.",
     ]
-    return figure("Data path layouts of tcgen05.mma", flow(panels, 1000), captions=captions)
+    title = "Data path layouts of tcgen05.mma"
+    if size not in ("", NATURAL):
+        return fitted(title, panels, size_of(size), captions=captions, advice="another --size")
+    return figure(title, flow(panels, PAGE), captions=captions)
 
 
 def _datapath(layout: DatapathLayout, base: int, n: int, palette: str) -> Panel:

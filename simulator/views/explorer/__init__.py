@@ -12,8 +12,25 @@ from importlib.resources import files
 
 from simulator.version import __version__
 
-FIRST = "mma.sp.m16n8k32.f32.f16.f16.f32"  # the form that is shown unless another is asked for
-SCRIPTS = ("mapping", "model", "tied", "state", "panels", "canvas", "info", "verdicts", "tools", "picture", "app")
+FIRST = "mma.sp::ordered_metadata.m16n8k32.f32.f16.f16.f32"  # the form that is shown unless another is asked for
+SCRIPTS = (
+    "mapping",
+    "model",
+    "tied",
+    "state",
+    "session",
+    "panels",
+    "canvas",
+    "grid",
+    "info",
+    "verdicts",
+    "steps",
+    "compare",
+    "quiz",
+    "tools",
+    "picture",
+    "app",
+)
 
 
 def page(form: str = FIRST, palette: str = "") -> str:

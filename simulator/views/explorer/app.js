@@ -14,7 +14,7 @@ function panelsOf(model) {
       ["left", matrix("d", "Destination: row of all matrices x column")],
       ["right", matrix("address", "Whose address names which row")],
     ];
-  const logical = sparse ? [["left", matrix("logical", "A, logical: M x K (hatched: pruned)")]] : [];
+  const logical = sparse ? [["left", matrix("logical", "A: M x K, hatched: pruned; a number is the lane")]] : [];
   const scales = Object.keys(model.operands).filter((name) => name.startsWith("scale"));
   const scaleTitle = (name) => (name === "scale_a" ? "Scale factors of A: row x factor" : "Scale factors of B: column x factor");
   if (model.tmem) {
@@ -29,15 +29,17 @@ function panelsOf(model) {
   }
   const stacked = model.view.blocks > 1 ? `, ${model.view.blocks} products stacked` : "";
   return [
-    ["top", matrix("b", `B: K x N${stacked}`)],
+    ["right", matrix("b", `B: K x N${stacked}`)],
     ...logical,
-    ["left", matrix("a", sparse ? "A, stored: M x K/2, as registers hold it" : `A: M x K${stacked}`)],
-    ...(sparse ? [["left", matrix("e", `Metadata: row x chunk, selector ${model.selector}`)]] : []),
+    ["left", matrix("a", sparse ? "A as stored: M x K/2" : `A: M x K${stacked}`)],
+    ...(sparse ? [["right", matrix("e", "Metadata")]] : []),
     ["right", matrix("d", `D: M x N${stacked}`)],
-    ["right", matrix("c", `C: M x N${stacked}`)],
-    ...scales.map((name) => [name === "scale_a" ? "left" : "right", matrix(name, scaleTitle(name))]),
+    ["below", matrix("c", `C: M x N${stacked}`)],
+    ...scales.map((name) => ["below", matrix(name, scaleTitle(name))]),
   ];
 }
+
+const LIGHT_FIELDS = new Set(["at", "step", "compare", "quiz"]); // which change no cell's text
 
 /** Draws what a fragment says; only what differs from what is shown. */
 function show(fields) {
@@ -54,9 +56,10 @@ function show(fields) {
   const newForm = !before || before.form !== form;
   view.fields = { ...DEFAULTS, ...fields, form: form.opcode };
   if (!DATA.palettes[view.fields.palette]) view.fields.palette = DATA.palette;
-  if (before && FIELDS.every((name) => name === "at" || (view.fields[name] || "") === (former[name] || ""))) {
+  applyTheme();
+  if (before && FIELDS.every((name) => LIGHT_FIELDS.has(name) || (view.fields[name] || "") === (former[name] || ""))) {
     view.at = atFrom(before, fields.at);
-    drawChoice();
+    keepingFocus(drawChoice);
     return;
   }
   view.model = model;
@@ -64,6 +67,7 @@ function show(fields) {
   view.result = model.result(model.sparsity ? wordsFrom(model, view.fields.e) : null);
   document.body.classList.toggle("small", small());
   document.body.classList.toggle("tmem", model.tmem);
+  document.body.classList.toggle("loads", !model.multiplies);
   document.body.classList.toggle("wide", model.view.blocks > 1);
   document.body.classList.toggle("bw", view.fields.palette === "bw");
   $("palette").value = view.fields.palette;
@@ -71,16 +75,18 @@ function show(fields) {
   colourRules();
   if (newForm || model.view !== before.view) placePanels(model);
   if (newForm) markForm();
-  drawAbout(model);
-  drawLanes(model);
-  drawOptions(model);
-  for (const panel of view.panels) panel.render(model, view.result, model.tmem ? WINDOW : 0);
-  drawChoice();
+  keepingFocus(() => {
+    drawAbout(model);
+    drawLanes(model);
+    drawOptions(model);
+    for (const panel of view.panels) panel.render(model, view.result, model.tmem ? WINDOW : 0);
+    drawChoice();
+  });
 }
 
 function placePanels(model) {
   view.panels = [];
-  for (const area of ["top", "left", "right", "below"]) $(area).replaceChildren();
+  for (const area of ["left", "right", "below"]) $(area).replaceChildren();
   for (const [area, panel] of panelsOf(model)) {
     view.panels.push(panel);
     $(area).append(panel.element);
@@ -90,7 +96,9 @@ function placePanels(model) {
 /** What is chosen: lights, words, ruler. */
 function drawChoice() {
   const { model, result, at } = view;
-  const found = tied(model, result.selection, at);
+  const list = stepsOf(model, result, at);
+  const step = askedStep() || list[currentStep(list)];
+  const found = step ? lightsOf(model, step) : tied(model, result.selection, at);
   document.body.classList.toggle("choosing", Boolean(at));
   for (const panel of view.panels) {
     const mine = at && at.name === panel.name ? keyOf(at.row, at.column) : null;
@@ -99,7 +107,11 @@ function drawChoice() {
   }
   for (const button of $("lanes").querySelectorAll("button"))
     button.classList.toggle("lit", Boolean(at) && Number(button.dataset.chooseLane) === at.lane);
-  $("info").innerHTML = !at ? helpText(model) : at.lane === undefined ? DESCRIBE[at.name](model, result, at) : laneText(model, result, at.lane);
+  $("info").innerHTML = step && step.title ? stepText(list) : !at ? helpText(model) : at.lane === undefined ? DESCRIBE[at.name](model, result, at) : laneText(model, result, at.lane);
+  $("info").scrollTop = 0;
+  drawSteps(list);
+  drawQuiz();
+  drawCompare();
   if (model.sparsity) {
     drawRuler(model, result, rulerLane(model, at, found), found.e);
     $("legality").innerHTML = findingsText(model, result.selection);
@@ -118,10 +130,19 @@ function follow(panel, at, keys) {
   panel.render(view.model, view.result, WINDOW);
 }
 
+/** The step that is shown, in words. */
+function stepText(list) {
+  const now = currentStep(list);
+  return `<b>${now + 1} of ${list.length}: ${list[now].title}.</b> ${list[now].html}`;
+}
+
 function helpText(model) {
-  const flip = model.sparsity ? "; click a bit of the metadata to flip it" : "";
-  const keys = "Arrow keys move, Escape clears; the address of the page holds what you see.";
-  return `Click an element, a code or a lane: all that belongs to it lights up${flip}. ${keys}`;
+  const flip = model.sparsity ? " Click a bit of the metadata to flip it: D shows what comes of it." : "";
+  const who = model.tmem
+    ? "A cell says which lane (L) and column of Tensor Memory hold it."
+    : "<b>T20</b> is T<sub>20</sub> of the figures of PTX, where T<sub>i</sub> is lane i of the warp (thread i); <b>a1.hi</b> is bits 31 to 16 of its second register of A, <b>lo</b> bits 15 to 0.";
+  const keys = "Tab goes from matrix to matrix, arrow keys inside one, Enter chooses, Escape clears; [ and ] go through the steps of <i>why</i>. The address of the page holds what you see.";
+  return `<p>Click an element, a code or a lane: all that belongs to it lights up, and this box says where it is and why.${flip}</p><p>${who}</p><p>${keys}</p>`;
 }
 
 function typesText({ types: { d, a, b, c }, operation }) {
@@ -142,7 +163,8 @@ function drawAbout(model) {
   if (model.tmem && form.shape.endsWith("2")) parts.push("one of two CTAs is shown");
   const evidence = [...new Set(Object.values(model.operands).map((operand) => operand.evidence))].join("; ");
   const sentences = [parts.join("; "), `${form.targets}, PTX ${form.since}`, `Layout: ${evidence}; ${form.section}`, ...form.remarks];
-  $("about").innerHTML = `<h1>${escaped(form.opcode)}</h1><p>${escaped(sentences.join(". "))}.</p>`;
+  $("opcode").textContent = form.opcode;
+  $("about").innerHTML = `<summary>about this form</summary><p>${escaped(sentences.join(". "))}.</p>`;
 }
 
 /** Changes fields, and the address with them: a step of the history, or not. */
@@ -152,17 +174,23 @@ function go(changes, replace = false) {
   const text = writeFragment(written);
   if (text === location.hash) return;
   if (replace) history.replaceState(null, "", text);
-  else history.pushState(null, "", text);
+  else {
+    remember(location.hash);
+    history.pushState(null, "", text);
+  }
   show(readFragment(text));
 }
 
-const choose = (at, replace = false) => go({ at: atText(at) }, replace);
+function choose(at, replace = false) {
+  pause();
+  go({ at: atText(at), step: "" }, replace);
+}
 
 /** Another form: what was chosen of the former goes. */
-const chooseForm = (opcode) => go({ form: opcode, m: "", n: "", base: "", selector: "", scale_a: "", scale_b: "", e: "default", at: "" });
+const chooseForm = (opcode) => go({ form: opcode, m: "", n: "", base: "", selector: "", scale_a: "", scale_b: "", e: "default", at: "", step: "", quiz: "" });
 
 function clicked(event) {
-  const target = event.target.closest("[data-flip],[data-all],[data-choose-lane],[data-option],[data-save],[data-turn],[data-action],[data-operand]");
+  const target = event.target.closest("[data-flip],[data-all],[data-choose-lane],[data-option],[data-step],[data-answer],[data-save],[data-turn],[data-action],[data-operand]");
   if (!target) return;
   const { model, result } = view;
   const data = target.dataset;
@@ -172,6 +200,10 @@ function clicked(event) {
   } else if (data.all !== undefined) go({ e: hex(result.words[Number(data.all)]) });
   else if (data.chooseLane !== undefined) choose(view.at && view.at.lane === Number(data.chooseLane) ? null : { lane: Number(data.chooseLane) });
   else if (data.option !== undefined) go({ [data.field]: data.option === "0" ? "" : data.option });
+  else if (data.step !== undefined) {
+    pause();
+    toStep(Number(data.step));
+  } else if (data.answer !== undefined) answerQuiz(data.answer);
   else if (data.save !== undefined) savePanel(target.closest(".panel"));
   else if (data.turn !== undefined) {
     const panel = view.panels.find((p) => p.element === target.closest(".panel"));
@@ -183,6 +215,17 @@ function clicked(event) {
 }
 
 const ACTIONS = {
+  undo: () => undo(),
+  redo: () => redo(),
+  next: () => stepBy(1),
+  back: () => stepBy(-1),
+  play: () => play(),
+  quiz: () => toggleQuiz(),
+  ask: () => ask(),
+  compare: () => go({ compare: comparing() ? "" : "on" }),
+  svg: () => saveView("svg"),
+  png: () => saveView("png"),
+  print: () => window.print(),
   random: () => go({ e: `random:${Math.floor(Math.random() * 1e6)}` }),
   reset: () => go({ e: "default" }),
   link: (button) => {
@@ -204,6 +247,7 @@ function changed(event) {
     go({ e: withWord(view.model, view.fields.e, Number(target.dataset.word), parseInt(target.value.trim().replace(/^0x/, ""), 16)) });
   } else if (target.dataset.word !== undefined) target.value = hex(view.result.words[Number(target.dataset.word)]);
   else if (target.dataset.field) go({ [target.dataset.field]: target.value });
+  else if (target.id === "theme") go({ theme: target.value });
   else if (target.id === "palette") go({ palette: target.value });
   else if (target.id === "cells") go({ cells: target.checked ? "small" : "text" });
   else if (target.id === "forms" && target.value) chooseForm(target.value);
@@ -217,17 +261,24 @@ function picked() {
   if (forms.length === 1 && forms[0] !== view.model.form) chooseForm(forms[0].opcode);
 }
 
-const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+/** Keys without a grid: those of the steps, undo, Escape; arrows move what is chosen. */
+const KEYS = { "[": () => stepBy(-1), "]": () => stepBy(1), p: () => play() };
 
 function pressed(event) {
   if (event.target.matches("input, select, textarea")) {
     if (event.target.id === "find" && event.key === "Enter" && matching().length) chooseForm(matching()[0].opcode);
     return;
   }
+  if ((event.ctrlKey || event.metaKey) && /^[zy]$/i.test(event.key)) {
+    event.preventDefault();
+    return event.key.toLowerCase() === "y" || event.shiftKey ? redo() : undo();
+  }
+  if (event.key === "Escape") return choose(null);
+  if (event.ctrlKey || event.metaKey || event.altKey || moveInGrid(event)) return;
+  if (KEYS[event.key]) return KEYS[event.key]();
   const { at } = view;
-  if (event.key === "Escape") choose(null);
-  const step = STEPS[event.key];
-  if (!step || !at || event.ctrlKey || event.metaKey || event.altKey) return;
+  const step = MOVES[event.key];
+  if (!at || !step || event.target !== document.body || !/^Arrow/.test(event.key)) return;
   event.preventDefault();
   const next = at.lane !== undefined ? { lane: at.lane + step[0] + step[1] } : { name: at.name, row: at.row + step[0], column: at.column + step[1] };
   if (atFrom(view.model, atText(next))) choose(next, true);
@@ -240,6 +291,11 @@ function start() {
   document.addEventListener("click", clicked);
   document.addEventListener("change", changed);
   document.addEventListener("keydown", pressed);
+  document.addEventListener("focusin", (event) => takeTabStop(event.target));
+  systemDark.addEventListener("change", () => show(readFragment(location.hash)));
+  const bar = document.querySelector("nav");
+  new ResizeObserver(() => document.documentElement.style.setProperty("--bar-height", `${bar.offsetHeight}px`)).observe(bar);
+  markSteps();
   $("find").addEventListener("input", drawPicker);
   window.addEventListener("popstate", () => show(readFragment(location.hash)));
   window.addEventListener("hashchange", () => show(readFragment(location.hash)));

@@ -24,13 +24,15 @@ class CanvasPanel {
     [this.width, this.height] = this.small ? [Math.max(4, Math.min(12, Math.floor(1000 / operand.words))), 5] : [50, 26];
     [this.left, this.top] = [34, 18];
     const [width, height] = [this.left + this.width * operand.words, this.top + this.height * operand.lanes];
-    const sizer = `<div class="sizer" style="width:${width}px;height:${height}px"><canvas></canvas></div>`;
+    const label = `role="application" tabindex="0" aria-roledescription="grid" aria-label="${escaped(this.title)}: arrow keys move"`;
+    const sizer = `<div class="sizer" style="width:${width}px;height:${height}px"><canvas ${label}></canvas></div>`;
     this.element.innerHTML = `${heading(this, copiesText(operand), "")}<div class="scroll">${sizer}</div>`;
     this.element.querySelector("[data-save]").textContent = "PNG";
     this.box = this.element.querySelector(".scroll");
     this.canvas = this.element.querySelector("canvas");
     this.box.addEventListener("scroll", () => this.draw());
     this.canvas.addEventListener("click", (event) => this.click(event));
+    this.canvas.addEventListener("keydown", (event) => this.press(event));
   }
 
   /** The lane and column under a point of the canvas, or null. */
@@ -50,6 +52,24 @@ class CanvasPanel {
     const found = this.under(event.offsetX, event.offsetY);
     const element = found && this.operand.element(found.lane, found.column, 0);
     if (element) choose({ name: this.name, row: element[0], column: element[1] });
+  }
+
+  /** Arrows, Home, End and pages move what is chosen, from cell to cell that holds something. */
+  press(event) {
+    const move = MOVES[event.key];
+    if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const { operand } = this;
+    const mine = view.at && view.at.name === this.name ? operand.place(view.at.row, view.at.column) : null;
+    let [lane, column] = mine ? [mine.lane, mine.word] : [0, 0];
+    for (let tries = 0; tries < operand.lanes; tries++) {
+      if (mine || tries) [lane, column] = [limited(lane + move[0], operand.lanes), limited(column + move[1], operand.words)];
+      const element = operand.element(lane, column, 0);
+      if (!element) continue;
+      this.canvas.setAttribute("aria-label", spoken(operand, this.name, element[0], element[1], { lane, word: column, low: 0, high: 31 }));
+      return choose({ name: this.name, row: element[0], column: element[1] }, true);
+    }
   }
 
   light(keys, chosen) {
@@ -75,7 +95,9 @@ class CanvasPanel {
     [canvas.style.width, canvas.style.height] = [`${w}px`, `${h}px`];
     const pen = canvas.getContext("2d");
     pen.scale(scale, scale);
-    pen.fillStyle = "#ffffff";
+    this.ink = isDark() ? "#ffffff" : "#000000";
+    this.paper = isDark() ? "#16181c" : "#ffffff";
+    pen.fillStyle = this.paper;
     pen.fillRect(0, 0, w, h);
     const font = getComputedStyle(document.body).getPropertyValue("--narrow");
     const firstLane = Math.floor(box.scrollTop / height);
@@ -93,7 +115,6 @@ class CanvasPanel {
     if (!element) return;
     const key = keyOf(element[0], element[1]);
     const lit = this.lit.has(key);
-    pen.globalAlpha = this.lit.size && !lit ? 0.35 : 1;
     pen.fillStyle = colourOf(lane, true);
     pen.fillRect(x, y, width, height);
     const i = element[0] * this.model.view.columns + element[1];
@@ -102,19 +123,18 @@ class CanvasPanel {
     pen.lineWidth = 0.5;
     if (!this.small) pen.strokeRect(x, y, width, height);
     if (!this.small) {
-      pen.fillStyle = "#000000";
+      pen.fillStyle = this.ink;
       pen.textAlign = "center";
-      pen.font = `9px ${font}`;
+      pen.font = `10px ${font}`;
       pen.fillText(`${element[0]},${element[1]}`, x + width / 2, y + 11, width - 2);
-      pen.font = `bold 9px ${font}`;
+      pen.font = `bold 11px ${font}`;
       pen.fillText(before === after ? shown(after) : `${shown(before)}\u2192${shown(after)}`, x + width / 2, y + 22, width - 2);
     }
-    pen.globalAlpha = 1;
     if (this.small && !lit && before !== after) {
-      pen.fillStyle = "#333333";
+      pen.fillStyle = this.ink;
       pen.fillRect(x + width / 2 - 1, y + height / 2 - 1, 2, 2);
     } else if (lit || before !== after) {
-      pen.strokeStyle = lit ? "#000000" : "#555555";
+      pen.strokeStyle = this.ink;
       pen.lineWidth = this.small || !lit ? 1 : key === this.chosen ? 3 : 1.5;
       pen.setLineDash(before === after || this.small ? [] : [4, 2]);
       pen.strokeRect(x + 1, y + 1, width - 2, height - 2);
@@ -123,11 +143,11 @@ class CanvasPanel {
   }
 
   headings(pen, font, w, h, firstLane, firstColumn) {
-    pen.fillStyle = "#ffffff";
+    pen.fillStyle = this.paper;
     pen.fillRect(0, 0, w, this.top);
     pen.fillRect(0, 0, this.left, h);
-    pen.fillStyle = "#555555";
-    pen.font = `9px ${font}`;
+    pen.fillStyle = this.ink;
+    pen.font = `10px ${font}`;
     pen.textAlign = "center";
     const every = this.small ? 16 : 1;
     for (let column = firstColumn; column < this.operand.words; column++) {

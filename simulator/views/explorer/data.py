@@ -24,6 +24,7 @@ from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.forms.tcgen05_rows import KIND_ROWS
 from isa.fragments.metadata import spliced
 from isa.fragments.scales import BYTES
+from isa.fragments.warpgroup import of_warpgroup
 from isa.mapping import Mapping
 from isa.targets import parse_target
 from isa.tensor_memory.datapath import datapath
@@ -37,6 +38,7 @@ from simulator.views.drawing.palettes import DEFAULT, PALETTES, number
 
 Record = dict[str, Any]
 SMALL = (1, 2, 3, 4)  # the elements of B that the page multiplies with: every type has them
+_WGMMA_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8")
 _ALL_CODES = np.arange(16, dtype=np.uint32)
 _INFERRED_ORDER = "0b0110 is listed, the only one whose indices descend; what it does is inferred"
 _ZERO_CHUNK = "harmless where nothing but zeros is stored in the chunk"
@@ -68,6 +70,7 @@ def shown_form(text: str) -> str:
 def _content() -> Record:
     tables = _Tables()
     forms = [tables.form(opcode) for opcode in _shown()]
+    warpgroups = [tables.warpgroup(opcode) for opcode in _wgmma_tiles()]
     return {
         "palettes": {name: list(colours) for name, colours in PALETTES.items()},
         "palette": DEFAULT,
@@ -83,6 +86,7 @@ def _content() -> Record:
         "mappings": tables.mappings,
         "operands": tables.operands,
         "forms": forms,
+        "warpgroups": warpgroups,
     }
 
 
@@ -90,6 +94,16 @@ def _content() -> Record:
 def _shown() -> tuple[str, ...]:
     loads = (opcode for opcode, form in plain_forms().items() if form.fragment is not None)
     return (*mma_forms(), *loads, *_tcgen05_forms())
+
+
+def _wgmma_tiles() -> Iterator[str]:
+    """The mma.sp forms whose tile one warp of a `wgmma.mma_async.sp` multiplies with: one for each type of A."""
+    chosen: dict[str, str] = {}
+    for opcode, form in mma_forms().items():
+        wide = form.d_type.name in ("f32", "s32")
+        if form.ordered and form.k == 512 // form.a_type.bits and wide and form.a_type.name in _WGMMA_TYPES:
+            chosen.setdefault(form.a_type.name, opcode)
+    yield from chosen.values()
 
 
 @lru_cache(maxsize=1)
@@ -168,6 +182,31 @@ class _Tables:
             **_headline(layout),
             **self._metadata(layout),
             "views": [self._view(layout.form, choice) for choice in _choices(layout)],
+        }
+
+    def warpgroup(self, opcode: str) -> Record:
+        """wgmma.mma_async.sp with the tile of an mma.sp form in each warp, for the page to compare: its A, metadata
+        and D."""
+        layout = form_layout(opcode)
+        assert is_mma(layout.form)
+        types = [getattr(layout.form, f"{name}_type").name for name in "dab"]
+        views: Record = {"m": 64, "n": layout.n, "base": 0, "rows": 64, "columns": layout.n, "k": layout.k}
+        operands: dict[str, dict[str, int]] = {
+            name: {"": self._operand(_of_warpgroup(layout.operands[name]))} for name in "ad"
+        }
+        operands["e"] = {
+            str(selector): self._operand(
+                _of_warpgroup(form_layout(opcode, Choice(selector=selector)).operands["e"], "inferred: as mma.sp's")
+            )
+            for selector in layout.selectors
+        }
+        return {
+            **_headline(layout),
+            **self._metadata(layout),
+            "opcode": f"wgmma.mma_async.sp.sync.aligned.m64n{layout.n}k{layout.k}.{'.'.join(types)}",
+            "family": "wgmma.sp",
+            "group": True,
+            "views": [{**views, "blocks": 1, "layout": "", "operands": operands, "unknown": []}],
         }
 
     def _view(self, form: Form, choice: Choice) -> Record:
@@ -254,6 +293,13 @@ class _Tables:
             "notes": notes,
             "source": _elsewhere(layout.form) or select(layout, words).source,
         }
+
+
+def _of_warpgroup(operand: Operand, evidence: str = "published") -> Operand:
+    """An operand of one warp, as the four warps of a warpgroup hold it."""
+    section = "PTX ISA 9.0, 9.7.15.5 (wgmma: register fragments)"
+    mapping = of_warpgroup(operand.mapping)
+    return replace(operand, mapping=mapping, section=section, evidence=evidence, general=None, chosen=())
 
 
 def _elsewhere(form: Form) -> str:

@@ -22,6 +22,20 @@ function codeText(model, selection, row, chunk) {
   return where + (rule ? `, <b class="bad">${escaped(rule)}</b>` : "") + (note ? ` (${escaped(note)})` : "");
 }
 
+/** What each of the 16 codes does: selects, or is not defined and does on a chip what was measured or is assumed there. */
+function codesTable(model, now) {
+  const { chunk, columns, joined, halves } = model.sparsity;
+  const half = (i) => `${i % 2 ? "hi" : "lo"} of ${i >> 1}`;
+  const lines = range(16).map((value) => {
+    const picks = joined[value] ? `joins ${half(halves[value][1])}, ${half(halves[value][0])}` : `columns ${columns[value].join(", ")}`;
+    const verdict = model.form.verdicts[value];
+    return `<tr${value === now ? ' class="now"' : ""}><td>${value.toString(2).padStart(4, "0")}</td><td>${picks}</td><td${verdict ? ' class="bad"' : ""}>${escaped(verdict || "defined")}</td></tr>`;
+  });
+  const head = `<tr><th scope="col">code</th><th scope="col">of the ${chunk}</th><th scope="col">PTX</th></tr>`;
+  const source = model.form.source ? `<div>Codes that PTX does not define: ${escaped(model.form.source)}.</div>` : "";
+  return `<details><summary>all 16 codes</summary><table class="codes">${head}${lines.join("")}</table>${source}</details>`;
+}
+
 /** The lines of an element's formulas: `lane = column / 2 % 4 = 12 / 2 % 4 = 2`. */
 function formulaLines(model, name, row, column) {
   const lines = model.operands[name].formulas([row, column, 0]).map(([place, formula, numbers, value]) => {
@@ -89,7 +103,7 @@ const DESCRIBE = {
     const text = `Row ${row}, ${codeText(model, selection, row, column)}.`;
     const columns = ` Of columns ${column * chunk} to ${(column + 1) * chunk - 1}, ${held.join(", ")}.`;
     const bits = formulaLine("bits", `4 * code + 3 : 4 * code = ${place.high}:${place.low}`);
-    return text + columns + broken + formulaLines(model, "e", row, column) + bits;
+    return text + columns + broken + formulaLines(model, "e", row, column) + bits + codesTable(model, selection.code(row, column));
   },
 
   b(model, { selection }, { row, column }) {

@@ -30,7 +30,7 @@ const range = (count) => Array.from({ length: count }, (_, i) => i);
 class Operand {
   constructor(record) {
     const { formulas, ...rest } = record;
-    Object.assign(this, rest, { formulaOf: formulas });
+    Object.assign(this, rest, { formulaOf: formulas, placeOf: [] }); // places are worked out once each
     this.digits = DATA.mappings[record.mapping];
     const named = (...names) => (this.digits.places.find(([place]) => names.includes(place)) || [""])[0];
     this.lane = named("lane", "thread");
@@ -51,6 +51,11 @@ class Operand {
 
   /** Where an element is: lane, word, lowest and highest bit. */
   place(row, column, copy = 0) {
+    const key = (row * this.columns + column) * this.copies + copy;
+    return this.placeOf[key] || (this.placeOf[key] = this.evaluated(row, column, copy));
+  }
+
+  evaluated(row, column, copy) {
     const found = positions(this.digits, this.at(row, column, copy));
     const low = (this.part ? found[this.part] : 0) * this.bits;
     return { lane: found[this.lane], word: this.reg ? found[this.reg] : 0, low, high: low + this.bits - 1 };

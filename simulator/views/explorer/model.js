@@ -47,6 +47,7 @@ class Model {
     this.sparsity = form.sparsity ? DATA.sparsities[form.sparsity] : null;
     this.metadata = this.selectors.map((selector) => operandOf(this.view.operands.e[String(selector)]));
     this.tmem = Boolean(this.view.layout);
+    this.group = Boolean(form.group); // four warps that execute one instruction
     this.multiplies = this.view.k > 0;
     this.rows = this.view.rows * this.view.blocks;
     this.stored = this.sparsity ? this.view.k / 2 : this.view.k;
@@ -58,7 +59,7 @@ class Model {
   // Metadata in lanes: words[lane * wordsOfLane + word]
 
   get wordCount() {
-    return (this.tmem ? 128 : 32) * this.wordsOfLane;
+    return (this.tmem || this.group ? 128 : 32) * this.wordsOfLane;
   }
 
   /** Words in which every code that any selector reads is what `choose(row, chunk, selector)` says. */

@@ -9,26 +9,18 @@ const binary = (code) => `0b${code.toString(2).padStart(4, "0")}`;
 function attributes(operand, name, row, column, place, copy = 0) {
   const what = `data-operand="${name}" data-row="${row}" data-column="${column}"`;
   const where = `data-lane="${place.lane}" data-reg="${place.word}" data-bits="${place.high}:${place.low}"`;
-  return `${what} ${where}${operand.copies > 1 ? ` data-copy="${copy}"` : ""}`;
+  const label = `tabindex="-1" aria-label="${spoken(operand, name, row, column, place)}`;
+  return `${what} ${where}${operand.copies > 1 ? ` data-copy="${copy}"` : ""} ${label}"`;
 }
 
 /** The class that gives a lane its colour. */
 const laneClass = (operand, lane) => (operand.tmem ? "m" : "l") + lane;
 
-/** Lane and register in two lines, or in one where there is room. */
-function whoAndWhat(operand, place) {
-  const oneLine = operand.name !== "a" && operand.columns <= 8 && operand.bits >= 16;
-  return `${operand.letter}${place.lane}${oneLine ? " " : "<br>"}${operand.short(place)}`;
-}
+/** Lane, and register with its part; the style sheet says how much of it there is room for. */
+const whoAndWhat = (operand, place) => `<b>${operand.letter}${place.lane}</b> <span>${operand.short(place)}</span>`;
 
-/** Width in pixels of the longest line of a cell. */
-const widthOf = (html) =>
-  Math.max(
-    ...html
-      .replace(/&rarr;/g, "-")
-      .split("<br>")
-      .map((line) => 4.4 + 4.3 * line.replace(/<[^>]*>/g, "").length + 0.6 * line.includes("<b>") * line.length),
-  );
+/** More for a screen reader, at the end of the label of a cell. */
+const labelled = (data, more) => `${data.slice(0, -1)}, ${more}"`;
 
 /** What stands in the cell of an element: [classes, data-*, HTML]. */
 const CELLS = {
@@ -39,42 +31,44 @@ const CELLS = {
   a(model, result, operand, row, column) {
     const [classes, data, html] = CELLS.plain(model, result, operand, row, column);
     if (!model.sparsity) return [classes, data, html];
-    const ks = result.selection.columns(row, column);
-    return [classes, data, `${html}<br><i>k${ks.length > 1 ? `${ks[0]}|${ks[1]}` : ks[0]}</i>`];
+    const ks = result.selection.columns(row, column).join("|");
+    return [classes, labelled(data, `is column ${ks}`), html.replace(" <span>", ` <i>k${ks}</i> <span>`)];
   },
   logical(model, result, operand, row, k) {
     const holders = model.holders(result.selection, row, k);
-    if (!holders.length) return ["pruned", `data-operand="logical" data-row="${row}" data-column="${k}"`, ""];
+    if (!holders.length)
+      return ["pruned", `data-operand="logical" data-row="${row}" data-column="${k}" tabindex="-1" aria-label="A row ${row} column ${k}, pruned"`, ""];
     const place = operand.place(row, holders[0]);
     const joined = result.selection.columns(row, holders[0]).length > 1;
-    const data = `${attributes(operand, "logical", row, k, place)} data-stored="${holders.join(" ")}"`;
-    const more = holders.length > 1 ? `<br>+${second(operand, place, operand.place(row, holders[1]))}` : joined ? "<br>halves" : "";
-    return [laneClass(operand, place.lane) + (joined ? " joined" : ""), data, whoAndWhat(operand, place) + more];
+    const data = `data-stored="${holders.join(" ")}" ${attributes(operand, "logical", row, k, place)}`;
+    return [laneClass(operand, place.lane) + (joined ? " joined" : "") + (holders.length > 1 ? " twice" : ""), labelled(data, `stored column ${holders.join(" and ")}`), String(place.lane)];
   },
   e(model, result, operand, row, chunk) {
     const place = operand.place(row, chunk);
     const code = result.selection.code(row, chunk);
     const bad = model.form.verdicts[code] ? " bad" : "";
-    const html = `<b>${bad ? "! " : ""}${binary(code)}</b><br>${operand.letter}${place.lane}<br>${operand.short(place)}`;
-    return [laneClass(operand, place.lane) + bad, `${attributes(operand, "e", row, chunk, place)} data-code="${code}"`, html];
+    const owner = operand.tmem ? ` <span>${operand.letter}${place.lane} ${operand.short(place)}</span>` : "";
+    const html = `<b>${code.toString(2).padStart(4, "0")}</b>${owner}`;
+    const data = `data-code="${code}" ${attributes(operand, "e", row, chunk, place)}`;
+    return [laneClass(operand, place.lane) + bad, labelled(data, `${binary(code)}${bad ? ", not defined" : ""}`), html];
   },
   d(model, result, operand, row, column) {
     const [classes, data, html] = CELLS.plain(model, result, operand, row, column);
+    const place = operand.place(row, column);
     const i = row * model.view.columns + column;
     const [before, after] = [result.before[i], result.d[i]];
     if (!model.multiplies) return [classes, data, html];
-    if (before === after) return [classes, `${data} data-value="${after}"`, `${html}<br><b>${shown(after)}</b>`];
-    return [`${classes} changed`, `${data} data-value="${after}"`, `${html}<br><b>${shown(before)}&rarr;${shown(after)}</b>`];
+    const value = `data-value="${after}" ${labelled(data, `value ${shown(after)}${before === after ? "" : `, was ${shown(before)}`}`)}`;
+    const who = `<b>${operand.letter}${place.lane}</b>`; // and its register: see the box of what is chosen
+    if (before === after) return [classes, value, `${who} <i>${shown(after)}</i>`];
+    return [`${classes} changed`, value, `${who} <i><s>${shown(before)}&rarr;</s>${shown(after)}</i>`];
   },
 };
 
-/** A second stored element of the same column: only what differs from the first. */
-function second(operand, place, other) {
-  const text = operand.short(other);
-  return place.word === other.word ? text.slice(operand.short(place).search(/[.[]/)) : text;
-}
-
 const shown = (value) => (Number.isInteger(value) ? String(value) : value.toPrecision(5).replace(/\.?0+$/, ""));
+
+/** Letters of the longest register and part that a cell of an operand names. */
+const operandLetters = (operand) => operand.short({ word: operand.words - 1, low: operand.word_bits - operand.bits, high: operand.word_bits - 1 }).length;
 
 /** A matrix: rows x columns, of which `window` rows may be shown at a time. */
 class MatrixPanel {
@@ -98,24 +92,24 @@ class MatrixPanel {
     const step = this.boundary();
     const cell = CELLS[this.name] || CELLS.plain;
     const axes = this.name === "logical" ? ["row", "column"] : this.operand.axes;
-    let wide = 14;
-    const html = [`<table class="cells"><thead><tr><th class="corner" title="${axes[0]} down, ${axes[1]} across"></th>`];
-    for (let column = 0; column < this.columns; column++) html.push(`<th${column % step ? "" : ' class="cut"'}>${column}</th>`);
+    const letters = Math.max(3, operandLetters(this.operand));
+    const label = `role="grid" aria-label="${escaped(this.title)}"`;
+    const html = [`<table class="cells" ${label}><thead><tr><th class="corner" scope="col" title="${axes[0]} down, ${axes[1]} across">&#8600;</th>`];
+    for (let column = 0; column < this.columns; column++) html.push(`<th scope="col"${column % step ? "" : ' class="cut"'}>${column}</th>`);
     html.push("</tr></thead><tbody>");
     for (let row = this.first; row < this.first + this.shown; row++) {
-      html.push(`<tr><th>${row}</th>`);
+      html.push(`<tr><th scope="row">${row}</th>`);
       for (let column = 0; column < this.columns; column++) {
         const [classes, data, text] = cell(model, result, this.operand, row, column);
-        wide = Math.max(wide, Math.min(90, widthOf(text)));
         html.push(`<td class="${classes}${column % step ? "" : " cut"}" ${data}>${text}</td>`);
       }
       html.push("</tr>");
     }
     html.push("</tbody></table>");
     const more = this.shown < this.total ? `, rows ${this.first} to ${this.first + this.shown - 1} of ${this.total}` : "";
-    const turn = more ? '<button data-turn="-1" title="rows before">&uarr;</button><button data-turn="1" title="rows after">&darr;</button>' : "";
+    const turn = more ? '<button data-turn="-1" title="rows before" aria-label="rows before">&uarr;</button><button data-turn="1" title="rows after" aria-label="rows after">&darr;</button>' : "";
     this.element.innerHTML =
-      heading(this, more, turn) + `<div class="scroll" style="--wide:${Math.ceil(wide)}px;--columns:${this.columns}">${html.join("")}</div>`;
+      heading(this, more, turn) + `<div class="scroll" style="--letters:${letters};--columns:${this.columns}">${html.join("")}</div>`;
     this.table = this.element.querySelector("table");
   }
 
@@ -157,15 +151,15 @@ class TmemPanel {
   render(model, result) {
     this.model = model;
     const operand = (this.operand = model.operands[this.name]);
-    const html = ['<table class="cells"><thead><tr><th class="corner">lane</th>'];
-    for (let word = 0; word < operand.words; word++) html.push(`<th class="cut" colspan="${operand.parts}"><span>column </span>${word}</th>`);
-    html.push('</tr><tr><th class="corner part"></th>');
+    const html = [`<table class="cells" role="grid" aria-label="${escaped(this.title)}"><thead><tr><th class="corner" scope="col">lane</th>`];
+    for (let word = 0; word < operand.words; word++) html.push(`<th scope="colgroup" class="cut" colspan="${operand.parts}"><span>column </span>${word}</th>`);
+    html.push('</tr><tr><td class="corner part"></td>');
     const bits = (part) => `${operand.bits * (part + 1) - 1}:${operand.bits * part}`;
     for (let i = 0; i < operand.words * operand.parts; i++)
-      html.push(`<th class="part${i % operand.parts ? "" : " cut"}">${bits(i % operand.parts)}</th>`);
+      html.push(`<th scope="col" class="part${i % operand.parts ? "" : " cut"}">${bits(i % operand.parts)}</th>`);
     html.push("</tr></thead><tbody>");
     for (let lane = 0; lane < operand.lanes; lane++) {
-      html.push(`<tr class="${lane % 32 ? "" : "quarter"}${lane % 16 ? "" : " half"}"><th>L${lane}</th>`);
+      html.push(`<tr class="${lane % 32 ? "" : "quarter"}${lane % 16 ? "" : " half"}"><th scope="row">L${lane}</th>`);
       for (let word = 0; word < operand.words; word++)
         for (let part = 0; part < operand.parts; part++) {
           const cut = part ? "" : " cut";
@@ -212,7 +206,7 @@ const copiesText = (operand) => (operand.copies > 1 ? `, ${operand.copies} copie
 function heading(panel, more, turn) {
   const { operand } = panel;
   const evidence = `<small title="${escaped(`${operand.section}; ${operand.evidence}`)}">${escaped(operand.evidence.split(":")[0])}</small>`;
-  const save = '<button data-save="svg" title="this panel as a picture">SVG</button>';
+  const save = '<button data-save="svg" title="this panel as a picture" aria-label="this panel as a picture: ${escaped(panel.title)}">SVG</button>';
   return `<h2>${escaped(panel.title + more)} ${evidence}${turn}${save}</h2>`;
 }
 
@@ -231,7 +225,7 @@ function light(panel, chosen, cells) {
 /** Scrolls a box, and nothing around it, until a cell can be seen. */
 function into(box, cell) {
   const [outer, inner] = [box.getBoundingClientRect(), cell.getBoundingClientRect()];
-  const edge = 40; // of the headings, which stay in place
+  const edge = 24; // of the headings, which stay in place
   if (inner.left < outer.left + edge || inner.right > outer.right) box.scrollLeft += inner.left - outer.left - box.clientWidth / 2;
   if (inner.top < outer.top + edge || inner.bottom > outer.bottom) box.scrollTop += inner.top - outer.top - box.clientHeight / 2;
 }

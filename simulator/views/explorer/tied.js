@@ -20,6 +20,14 @@ function tied(model, selection, at) {
   return found;
 }
 
+/** {panel: set of keys} of what one step of an explanation speaks of. */
+function lightsOf(model, step) {
+  const found = {};
+  for (const name of [...Object.keys(model.operands), "logical"]) found[name] = new Set();
+  for (const [name, row, column] of step.lights) if (found[name]) found[name].add(keyOf(row, column));
+  return found;
+}
+
 const rowOfD = (model, row, add) => {
   for (let n = 0; n < model.view.columns; n++) for (const name of ["c", "d"]) add(name, row, n);
 };

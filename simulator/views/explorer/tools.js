@@ -3,18 +3,23 @@
 
 const $ = (id) => document.getElementById(id);
 const small = () => view.fields.cells === "small";
-const colourOf = (lane, tmem) => {
+const colourOf = (lane, tmem, dark = isDark()) => {
   const colours = DATA.palettes[view.fields.palette] || DATA.palettes[DATA.palette];
-  return colours[DATA.numbers[colours.length][tmem ? "tmem" : "warp"][lane]];
+  const colour = colours[DATA.numbers[colours.length][tmem ? "tmem" : "warp"][lane]];
+  return dark ? darkened(colour) : colour;
 };
 
-/** Rules that colour the lanes: `.l9` of a warp, `.m70` of Tensor Memory. */
+/** Rules that colour the lanes: `.l9` of a warp, `.m70` of Tensor Memory; on paper as on a light page. */
 function colourRules() {
-  const rules = [
-    ...range(32).map((lane) => `.l${lane}{background-color:${colourOf(lane, false)}}`),
-    ...range(128).map((lane) => `.m${lane}{background-color:${colourOf(lane, true)}}`),
+  const rules = (dark) => [
+    ...range(32).map((lane) => `.l${lane}{background-color:${colourOf(lane, false, dark)}}`),
+    ...range(128).map((lane) => `.m${lane}{background-color:${colourOf(lane, true, dark)}}`),
   ];
-  $("colours").textContent = rules.join("");
+  const dark = isDark();
+  const wanted = `${view.fields.palette} ${dark}`;
+  if ($("colours").dataset.shows === wanted) return;
+  $("colours").dataset.shows = wanted;
+  $("colours").textContent = dark ? `${rules(true).join("")}@media print{${rules(false).join("")}}` : rules(false).join("");
 }
 
 /** Buttons for 32 lanes, or for 128 in four quarters; a dot marks those whose metadata the selector picks. */
@@ -26,7 +31,7 @@ function drawLanes(model) {
     if (model.tmem && lane % 32 === 0) html.push(`<span class="warp">warp ${lane / 32}</span>`);
     const what = picked.has(lane) ? "its metadata is read" : model.sparsity ? "its metadata is not read with this selector" : "";
     const classes = `lane ${model.tmem ? "m" : "l"}${lane}${picked.has(lane) ? " picked" : ""}`;
-    html.push(`<button class="${classes}" data-choose-lane="${lane}" title="${what}">${model.tmem ? "" : "T"}${lane}</button>`);
+    html.push(`<button class="${classes}" data-choose-lane="${lane}" tabindex="-1" title="${what}" aria-label="lane ${lane}${what ? `: ${what}` : ""}">${model.tmem ? "" : "T"}${lane}</button>`);
   }
   $("lanes").innerHTML = html.join("");
   $("lanes").className = model.tmem ? "quarters" : "strip";
@@ -67,7 +72,7 @@ function drawOptions(model) {
     const buttons = model.selectors.map(
       (s) => `<button data-field="selector" data-option="${s}"${s === model.selector ? ' class="on"' : ""}>${s}: ${lanesText(model, s)}</button>`,
     );
-    html.push(`<span class="selector">sparsity selector ${buttons.join("")} <small>it reads the metadata of underlined lanes</small></span>`);
+    html.push(`<span class="selector"><span title="it reads the metadata of underlined lanes">selector</span> ${buttons.join("")}</span>`);
   }
   for (const name of Object.keys(model.ids))
     html.push(list(name, Object.keys(model.view.operands[name]), model.ids[name], model.tmem ? `${name} id` : `${name} byte-id.thread-id`));
@@ -95,8 +100,8 @@ function drawRuler(model, result, lane, lit) {
     const spread = `<button data-all="${i}">to all ${model.tmem ? "cells" : "lanes"}</button>`;
     html.push(`<div class="word"><b>${name}</b> = 0x${input} ${spread}</div>`);
     const readers = model.readers(lane, word);
-    const bits = [];
-    const owners = [];
+    let bits = [];
+    let owners = [];
     for (let part = 7; part >= 0; part--) {
       const reader = readers[part];
       const here = reader && reader.selector === model.selector;
@@ -105,16 +110,21 @@ function drawRuler(model, result, lane, lit) {
       const bad = here && model.form.verdicts[(value >>> (4 * part)) & 15] ? " bad" : "";
       for (let bit = 4 * part + 3; bit >= 4 * part; bit--) {
         const set = (value >>> bit) & 1;
-        const button = `<button data-flip="${bit}" data-index="${i}" title="bit ${bit}: click to flip">${set}</button>`;
+        const whose = reader ? `row ${reader.row} chunk ${reader.chunk}${here ? "" : `, selector ${reader.selector}`}` : "not read";
+        const label = `${name} bit ${bit} is ${set}, ${whose}; press to flip`;
+        const button = `<button data-flip="${bit}" data-index="${i}" tabindex="-1" title="bit ${bit}: click to flip" aria-label="${label}">${set}</button>`;
         bits.push(`<td class="${fill}${on}${bit % 4 === 3 ? " cut" : ""}">${button}<small>${bit}</small></td>`);
       }
       const text = !reader
         ? "not read"
-        : `row ${reader.row}<br>chunk ${reader.chunk}${reader.copy ? `<br>copy ${reader.copy}` : ""}${here ? "" : `<br>selector ${reader.selector}`}`;
+        : `r${reader.row} c${reader.chunk}${reader.copy ? `<br>copy ${reader.copy}` : ""}${here ? "" : `<br>sel ${reader.selector}`}`;
       const data = here ? ` data-operand="e" data-row="${reader.row}" data-column="${reader.chunk}"` : "";
       owners.push(`<td colspan="4" class="cut ${fill}${on}${bad}"${data}>${text}</td>`);
+      if (part % 4) continue;
+      const label = `bits ${4 * part + 15} to ${4 * part} of ${name}`;
+      html.push(`<table class="ruler" aria-label="${label}"><tr>${bits.join("")}</tr><tr>${owners.join("")}</tr></table>`);
+      [bits, owners] = [[], []];
     }
-    html.push(`<table class="ruler"><tr>${bits.join("")}</tr><tr>${owners.join("")}</tr></table>`);
   }
   $("ruler").innerHTML = html.join("");
 }

@@ -19,7 +19,7 @@ function findingsText(model, selection) {
   });
   if (findings.length > LISTED) items.push(`<li>and ${findings.length - LISTED} more</li>`);
   const count = `<b class="bad">${findings.length} code${findings.length > 1 ? "s are" : " is"} not defined.</b>`;
-  return `${count} Shown is ${escaped(model.form.source)}.${reasons}<ul>${items.join("")}</ul>${copies}`;
+  return `${count} Shown is ${escaped(model.form.source)}.${reasons}<ul tabindex="0" aria-label="codes that are not defined">${items.join("")}</ul>${copies}`;
 }
 
 /** What an undefined code does: the columns that it picks, or the halves that it joins. */

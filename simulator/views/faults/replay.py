@@ -10,12 +10,14 @@ import numpy as np
 
 from simulator.errors import TraceError
 from simulator.faults import table
+from simulator.faults.launch_target import LaunchTarget
 from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, REASONS
 from simulator.faults.program_target import ProgramTarget
 from simulator.faults.table import FaultList, Faults
 from simulator.faults.target import FaultTarget
 from simulator.faults.tcgen05_target import Tcgen05Target
+from simulator.views.faults.launch_words import explain_launch
 from simulator.views.faults.mma_words import explain_mma
 from simulator.views.faults.program_words import explain_program
 from simulator.views.faults.tcgen05_words import explain_tcgen05
@@ -80,6 +82,7 @@ def _explain(target: FaultTarget, fault: Any) -> dict[str, Any]:
 _explain.register(MmaTarget, explain_mma)
 _explain.register(Tcgen05Target, explain_tcgen05)
 _explain.register(ProgramTarget, explain_program)
+_explain.register(LaunchTarget, explain_launch)
 
 
 def text(found: dict[str, Any]) -> str:

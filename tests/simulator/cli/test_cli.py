@@ -77,8 +77,8 @@ def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
         (("roofline", f"{LAUNCHES}/divergence.json"), ("collatz_steps has no matrix instructions",)),
         (("run", "digits/f16", "--config", "rtx4090"), ("163,840", "rtx4090", "101,376, such as digits/f16_99kb\n")),
         (("decode", "tests"), ("tests: is a directory",)),
-        (("layout", MMA, "--output", "a.png"), ("a.png", "'.png'", ".svg, .html, .csv, .json, .md, .txt, or --format")),
-        (("layout", "datapath", "--output", "a.pdf"), ("a.pdf", ".svg")),
+        (("layout", MMA, "--output", "a.bmp"), ("a.bmp", "'.bmp'", ".svg, .png, .pdf, .html, .csv, .json, .md, .txt")),
+        (("layout", "datapath", "--output", "a.eps"), ("a.eps", ".svg")),
         (("layout", "--metadata-format", "cutlass.sm90.k128", "--output", "a.bmp"), ("a.bmp", ".svg")),
         (("layout", MMA, "--palette", "rainbow"), ("no palette 'rainbow'", "pastel, distinct, safe, bw")),
         (("faults", "report", "r.csv", "--output", "x.svg"), ("x.svg", "'.svg'", ".html, .md, .json, .txt")),
@@ -351,7 +351,7 @@ def test_importing_isa_loads_nothing_heavy() -> None:
 
 def test_decode_needs_no_simpy() -> None:
     script = (
-        f"import sys; from simulator.cli import main; main(['decode', {TEXT!r}]); print('simpy' in "
+        f"import sys; from simulator.cli.main import main; main(['decode', {TEXT!r}]); print('simpy' in "
         f"sys.modules, 'rich' in sys.modules)"
     )
     done = subprocess.run(

@@ -561,7 +561,7 @@ def test_queries_as_json(tcsim: Tcsim) -> None:
         (("layout", F16, "--operand", "q"), 1, "a, b, c, d, e"),
         (("layout", F16, "--lane", "40", "--format", "svg"), 1, "no lane 40"),
         (("layout", F16, "--scale-a", "x"), 2, "BYTE-ID"),
-        (("layout", F16, "--selector", "-1"), 2, "-1"), (("where", F16, "--operand", "a", "--row", "5"), 2, "--col"),
+        (("layout", F16, "--selector", "-1"), 2, "-1"), (("where", F16, "--operand", "a"), 2, "--row"),
         (("where", F16, "--operand", "a", "--row", "-5", "--col", "0"), 1, "no row -5"),
         (("what", F16, "--lane", "9", "--register", "z1"), 2, "such as a1"),
         (("what", F16, "--lane", "9", "--register", "a1", "--bits", "16-31"), 2, "31:16"),
@@ -587,3 +587,34 @@ def test_unpacked_codes_are_those_that_the_form_gathers() -> None:
     for row, chunk in ((0, 0), (5, 3), (11, 6)):
         (place,) = found.operands["e"].places(row, chunk)
         assert selection.codes[row, chunk] == fields[place.lane, place.low // 4]
+
+
+def test_a_whole_row_is_every_element_of_it(tcsim: Tcsim) -> None:
+    code, out, _ = tcsim("where", F16, "--operand", "e", "--row", "5", "--metadata", "0x44444444", "--format", "json")
+    facts = json.loads(out)["facts"]
+    found = form_layout(F16).operands["e"]
+    assert code == 0
+    assert [fact["column"] for fact in facts] == list(range(8))
+    assert all(fact["code"] == 0b0100 for fact in facts)
+    for fact in facts:
+        place = found.places(5, fact["column"])[0]
+        assert (fact["lane"], fact["low"], fact["high"]) == (place.lane, place.low, place.high)
+    stored = tcsim("where", F16, "--operand", "a", "--row", "5", "--metadata", "0x44444444")[1]
+    assert "stored column 3, column 5" in stored
+    assert tcsim("where", F16, "--operand", "e", "--row", "16")[0] == 1
+
+
+def test_long_places_are_set_apart_from_what_follows(tcsim: Tcsim) -> None:
+    out = tcsim("where", "tcgen05.mma.sp.cta_group::1.kind::f16", "--operand", "a", "--row", "0", "--col", "3")[1]
+    assert "L0 a.col0[31:16] stored column 1" in out
+
+
+def test_m_64_of_the_mx_kinds_is_the_figure_that_ptx_prints_and_no_instruction(tcsim: Tcsim) -> None:
+    mx = form_layout("tcgen05.mma.sp.cta_group::1.kind::mxf4.block_scale.scale_vec::2X", Choice(m=64, base_lane=16))
+    same = form_layout("tcgen05.mma.sp.cta_group::1.kind::i8", Choice(m=64, base_lane=16))
+    assert mx.operands.keys() == {"e"}
+    assert mx.operands["e"].mapping == same.operands["e"].mapping
+    svg = tcsim("layout", mx.opcode, "--m", "64", "--format", "svg")[1]
+    assert "no instruction has M = 64 with .kind::mxf4" in svg
+    with pytest.raises(IsaError, match="M = 32"):
+        form_layout(mx.opcode, Choice(m=32))

@@ -26,7 +26,7 @@ from isa.types import PACKED_E2M1
 from simulator.applications.digits_plan import HERE as DIGITS
 from simulator.applications.digits_tcgen05 import TMEM_PLANS
 from simulator.arithmetic.product import product
-from simulator.cli import main as tcsim
+from simulator.cli.main import main as tcsim
 from tests.support.paths import ROOT
 
 sys.path.insert(0, str(ROOT / "traces" / "digits"))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import simulator
 from isa import IsaError
-from simulator.cli import main
+from simulator.cli.main import main
 from simulator.errors import ConfigError
 from simulator.studies.gemm import Tile, estimate, kernel_trace, parse_tcgen05_tile, parse_tile, tile_for
 from simulator.studies.gemm.estimate import dram_bytes
@@ -184,7 +184,7 @@ def test_ctas_are_spread_over_sms_and_follow_each_other_in_places() -> None:
 def test_estimates_that_cannot_be_made() -> None:
     tile = parse_tile("128x256", "f16", stages=4)
     for sizes in ((0, 1, 1), (1, 10**22, 1), (1, 1, -5)):
-        with pytest.raises(IsaError, match=f"= {next(size for size in sizes if size != 1)}"):
+        with pytest.raises(IsaError, match=f"= {next(size for size in sizes if size != 1):,}"):
             estimate(tile, *sizes)
     with pytest.raises(ConfigError, match="h100_sxm has no tcgen05"):
         estimate(parse_tcgen05_tile("128x128", "f16"), 4096, 4096, 4096)

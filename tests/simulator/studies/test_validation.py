@@ -508,7 +508,7 @@ def test_progress(tcsim: Tcsim, monkeypatch: pytest.MonkeyPatch) -> None:
 _SLOW = """
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from simulator.cli import main
+from simulator.cli.main import main
 from simulator.studies import validation
 from simulator.studies.validation.group import Group
 

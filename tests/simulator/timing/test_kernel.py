@@ -14,9 +14,8 @@ from isa.ptx.module import parse_module
 from simulator.program.capture import read_capture
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.captured import launch
-from simulator.timing.kernel.machine import Micro, machine_code
+from simulator.timing.kernel.machine import Micro, machine_code, segments
 from simulator.timing.kernel.order import accesses, ordered
-from simulator.timing.kernel.replay import segments
 from simulator.views.timeline.stalls import CAUSES, VIEWS, added
 from tests.support.cases import exhaustive
 from tests.support.paths import GOLDEN

@@ -197,7 +197,7 @@ def _attributes(svg: str, panel: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("opcode", [F16, "mma.sp.m16n8k64.s32.s4.s4.s32", "mma.sp.m16n8k8.f32.tf32.tf32.f32", TMEM])
 @pytest.mark.parametrize("metadata", ["random:5", "0xE4D80B5F"])
-def test_logical_and_compressed_a(opcode: str, metadata: str) -> None:
+def test_logical_and_stored_a(opcode: str, metadata: str) -> None:
     found = form_layout(opcode)
     selection = read_metadata(found, metadata)
     svg = draw(found, selection=selection).svg
@@ -206,7 +206,7 @@ def test_logical_and_compressed_a(opcode: str, metadata: str) -> None:
     assert len(cells) == found.rows * found.k
     for row, column, stored in cells:
         assert stored == ",".join(map(str, selection.stored[int(row)][int(column)]))
-    shown = re.findall(r'data-compressed="(\d+),(\d+)"[^>]*><rect[^>]*/><text[^>]*>([^<]+)<', svg)
+    shown = re.findall(r'data-element="(\d+),(\d+)"[^>]*><rect[^>]*/><text[^>]*>([^<]+)<', svg)
     assert len(shown) == found.rows * found.k_stored
     for row, column, text in shown:
         joined = selection.joined[int(row), int(column) // selection.sparsity.stored]

@@ -1,9 +1,7 @@
 const TEST = JSON.parse(document.getElementById("test").textContent);
-function report(value) {
-  const found = document.createElement("pre");
-  found.id = "result";
-  found.textContent = JSON.stringify({ value, errors: ERRORS });
-  document.body.replaceChildren(found);
+async function report(value) {
+  await fetch(location.pathname, { method: "POST", body: JSON.stringify({ value, errors: ERRORS }) });
+  window.parent.postMessage("done", "*");
 }
 const wait = () => new Promise((done) => setTimeout(done, 30));
 const click = (element) => element.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));

@@ -1,0 +1,48 @@
+"""Machine code that is given, as what `Replay` runs; warps whose way through it cannot be found take the schedule of
+the PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulator.program.kernel import Kernel
+from simulator.program.sass import Function
+from simulator.timing.kernel.executed import Executed, Segment
+from simulator.timing.kernel.machine import MachineCode, machine_code
+from simulator.timing.kernel.sass import sass_code
+from simulator.timing.kernel.walk import LostError, Walker
+
+
+class GivenCode:
+    """Machine code, and behind it the schedule of the PTX.
+
+    Attributes:
+        regions: basic blocks of the machine code, then regions of the PTX.
+        registers: how many are numbered.
+    """
+
+    def __init__(self, kernel: Kernel, function: Function) -> None:
+        sass = sass_code(kernel, function)
+        self.spare: MachineCode = machine_code(kernel)
+        self.walker = Walker(sass, kernel)
+        self.regions = (*sass.regions, *self.spare.regions)
+        self.registers = max(sass.registers, self.spare.registers)
+        self._count = len(sass.regions)
+        self._ways: dict[tuple[tuple[int, int], ...], list[Segment]] = {}
+        self._lost: set[tuple[tuple[int, int], ...]] = set()
+
+    def way(self, steps: Sequence[Executed]) -> list[Segment]:
+        """The regions that a warp ran through."""
+        key = tuple((step.place, step.lanes) for step in steps)
+        if key not in self._ways:
+            try:
+                self._ways[key] = self.walker.way(steps)
+            except LostError:
+                self._lost.add(key)
+                self._ways[key] = [each._replace(region=each.region + self._count) for each in self.spare.way(steps)]
+        return self._ways[key]
+
+    def lost(self, steps: Sequence[Executed]) -> bool:
+        """Whether the way of a warp through the machine code was not found."""
+        self.way(steps)
+        return tuple((step.place, step.lanes) for step in steps) in self._lost

@@ -1,0 +1,47 @@
+"""Explains one fault of a launch in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.faults.injection import FaultInjection
+from simulator.faults.launch_target import LaunchTarget
+
+
+def explain_launch(target: LaunchTarget, fault: Any) -> dict[str, Any]:
+    """What the fault changes and what comes of it, under the keys of `explain_program`."""
+    ended, injection = target.alone(fault)
+    was, becomes = injection.was, injection.target
+    after = was if becomes is None else was & ~injection.mask | becomes & injection.mask
+    return {
+        "what": _what(target, injection),
+        "when": _when(target, injection),
+        "before": f"{was:#010x}",
+        "after": f"{after:#010x}",
+        "read_by": [],
+        "unread": False,
+        "error": ended.said,
+        "got": target.stored.matrix(ended.arrays) if ended.arrays else None,
+        "golden": target.stored.golden_matrix,
+        "width": 8 if target.stored.element is None else target.stored.element.bits // 4,
+        "place": target.stored.place,
+        "accuracy": None,
+    }
+
+
+def _what(target: LaunchTarget, injection: FaultInjection) -> str:
+    end = f", bits {injection.mask:#010x}: {injection.model}"
+    if injection.site == "global":
+        name, index = target.buffer_of(injection.word)
+        return f"buffer '{name}', bytes {4 * index} to {4 * index + 3}{end}"
+    names = target.kernel.names.get(f"%r{injection.word}", (f"%r{injection.word}",))
+    return f"CTA {injection.cta}, warp {injection.local}, lane {injection.lane}, {names[0]}{end}"
+
+
+def _when(target: LaunchTarget, injection: FaultInjection) -> str:
+    if injection.site == "global":
+        return "before the launch"
+    item, count = target.item(injection.warp, injection.first), target.instructions(injection.warp)
+    if item is None:
+        return f"behind the last dynamic instruction of warp {injection.local}"
+    return f"before dynamic instruction {injection.first} of {count} of the warp, {item.where}: {item.opcode}"
