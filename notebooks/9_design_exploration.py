@@ -416,12 +416,12 @@ check("9.3", answer)
 # registers, two a cycle in steps of two cycles, which is the model of `[operands]`. Do twice the read ports help? Does
 # a second tensor pipe that shares them?
 #
-# Answer: cycles of an instruction on a sub-core, rounded: `(twice the ports, two pipes with the same ports)`.
+# Answer: cycles of an instruction on a sub-core, to one decimal: `(twice the ports, two pipes with the same ports)`.
 #
 # <details><summary>Solution</summary>
 #
-# Twice the ports halve it: 13 registers in 4 cycles, as long as the products. A second pipe behind the same ports
-# changes nothing; with ports of its own it halves the interval too.
+# Twice the ports nearly halve it, to 4.5 cycles: 13 registers now take 4, as long as the products. A second pipe behind
+# the same ports changes nothing; with ports of its own it halves the interval.
 #
 # ```python
 # STREAM = """.trace 1
@@ -447,7 +447,7 @@ check("9.3", answer)
 # print(took)
 # assert took["twice the ports"] < 0.6 * took["H100"]
 # assert took["two pipes, the same ports"] == took["H100"]
-# answer = tuple(round(took[x]) for x in ("twice the ports", "two pipes, the same ports"))
+# answer = tuple(round(took[x], 1) for x in ("twice the ports", "two pipes, the same ports"))
 # check("9.4", answer)
 # ```
 # </details>

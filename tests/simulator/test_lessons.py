@@ -86,34 +86,3 @@ def test_the_wheel_has_the_data_of_the_lessons_under_their_names() -> None:
     assert all(data(name).exists() for name in DATA)
     with pytest.raises(LessonError, match=r"no lesson has data called 'loop'; legal: planted, "):
         data("loop")
-
-
-@pytest.mark.exhaustive
-def test_every_lesson_runs_from_the_wheel_in_an_empty_folder(tmp_path: Path) -> None:
-    hatchling = pytest.importorskip("hatchling.builders.wheel", reason="builds the wheel")
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("IPython")
-    (wheel,) = hatchling.WheelBuilder(str(ROOT)).build(directory=str(tmp_path / "dist"), versions=["standard"])
-    site, empty = tmp_path / "site", tmp_path / "empty"
-    empty.mkdir()
-    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, site], check=True)
-
-    def python(*arguments: str) -> str:
-        command = [sys.executable, *arguments]
-        environment = {"PYTHONPATH": str(site), "MPLBACKEND": "Agg", "PATH": "/usr/bin:/bin", "HOME": str(empty)}
-        done = subprocess.run(command, cwd=empty, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert str(site) in python("-c", "import simulator; print(simulator.__file__)")
-    for notebook in python("-m", "simulator", "lessons", "lessons").splitlines():
-        python("-c", _RUN, notebook)
-
-
-_RUN = """
-import json, sys
-names = {}
-for cell in json.load(open(sys.argv[1]))["cells"]:
-    if cell["cell_type"] == "code":
-        exec("".join(cell["source"]), names)
-"""

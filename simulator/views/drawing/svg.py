@@ -3,7 +3,9 @@ takes a thousand times as long."""
 
 from __future__ import annotations
 
+import math
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,12 +50,30 @@ class Cell:
 
 @dataclass(frozen=True)
 class Mark:
-    """Words over the cells of a panel, their middle at (x, y) from the grid's upper left corner, pixels."""
+    """Words over the cells of a panel, in one line or more, their middle at (x, y) from the grid's upper left corner,
+    pixels; `room` is the height of what they stand for."""
 
     x: float
     y: float
     words: str
     size: float = SIZE
+    room: float = math.inf
+
+    def within(self, wide: float) -> Mark:
+        """The same words in lines that do not leave a grid of that width."""
+        room = 2 * min(self.x, wide - self.x)
+        return replace(self, words="\n".join(textwrap.wrap(self.words, max(8, int(room / (self.size * GLYPH))))))
+
+    @property
+    def fits(self) -> bool:
+        """Whether the lines are no higher than their room."""
+        return (self.size + 1) * (self.words.count("\n") + 1) <= self.room
+
+    def draw(self) -> Iterator[str]:
+        """The elements of the words."""
+        lines = self.words.split("\n")
+        top = self.y - (self.size + 1) * (len(lines) - 1) / 2
+        yield from (text(self.x, top + (self.size + 1) * i, line, self.size) for i, line in enumerate(lines))
 
 
 @dataclass
@@ -130,8 +150,9 @@ class Panel:
         return self.above(self.title.count("\n") + 1)
 
     def squeezed(self, share: float) -> Panel:
-        """The panel with cells of this share of their width."""
-        marks = [replace(mark, x=mark.x * share) for mark in self.marks]
+        """The panel with cells of this share of their width; words over them take more lines where one is too long."""
+        wide = self.grid[0] * share
+        marks = [replace(mark, x=mark.x * share).within(wide) for mark in self.marks]
         step = next((i for i in (1, 2, 4, 8) if i * share >= 0.99), 16)
         labels = [label for label in self.columns if label]
         kept = {label for i, label in enumerate(labels) if i % step == 0}
@@ -205,7 +226,8 @@ class Panel:
         yield from self._cells()
         yield from self._ticks()
         yield from self.extra
-        yield from (text(mark.x, mark.y, mark.words, mark.size) for mark in self.marks)
+        for mark in self.marks:
+            yield from mark.draw()
         yield "</g>"
         for i, line in enumerate(self.below):
             yield text(self._left, top + self.grid[1] + 13 * (i + 1), line, SIZE, anchor="start")

@@ -58,7 +58,7 @@ def wide_panel(operand: Operand, palette: str, height: float = 6.0) -> Panel:
     columns = [str(slot // operand.parts) if slot % step == 0 else "" for slot in range(slots)]
     lanes = [f"L{lane}" if lane % HALF == 0 else "" for lane in range(operand.lanes)]
     marks = [
-        Mark((used.start + used.stop) * width / 2, (first + HALF / 2) * height + 3, words, 10)
+        Mark((used.start + used.stop) * width / 2, (first + HALF / 2) * height + 3, words, 10, HALF * height)
         for first, words in blocks.items()
     ]
     return Panel(

@@ -86,16 +86,16 @@ def _check_size(picture: Picture, size: Size) -> None:
 
 
 def _laid_out() -> Iterator[tuple[FormLayout, str, str]]:
-    """Every size, operand and whole form, one for each different set of shapes: what is laid out depends on them."""
+    """Every operand and whole form of different shapes, each in one of the sizes in turn: what is laid out depends on
+    the shapes."""
     seen: set[Any] = set()
     for found in every_layout():
         shapes = {name: (operand.shape, operand.bits, operand.words) for name, operand in found.operands.items()}
-        for size in SIZES if found.choice.n in (0, 64) else ():
-            for name in ("all", *found.operands):
-                key = size, name, tuple(shapes.items()) if name == "all" else shapes[name]
-                if key not in seen:
-                    seen.add(key)
-                    yield found, name, size
+        for name in ("all", *found.operands) if found.choice.n in (0, 64) else ():
+            key = tuple(shapes.items()) if name == "all" else (name, shapes[name])
+            if key not in seen:
+                yield found, name, tuple(SIZES)[len(seen) % len(SIZES)]
+                seen.add(key)
 
 
 @over(
