@@ -3,7 +3,8 @@ cases.
 
 A test of every form, or of every recorded row, costs more as thousands of tests than as a loop. `over` makes loops of
 it: one test with all cases, or, where many cases cover the same thing (404 forms share 42 mappings), a test with one
-case of each distinct thing and a second test, marked `exhaustive`, with all others.
+case of each distinct thing and a second test, marked `exhaustive`, with the others: each third of more than 60, or all
+with TCSIM_PROGRAMS=1000.
 
     @over("form", FORMS, ids=lambda form: form.opcode, distinct=lambda form: (form.shape, form.a_type.bits))
     def test_bijections(form: isa.MmaForm) -> None: ...
@@ -29,6 +30,7 @@ exhaustive = pytest.mark.exhaustive
 PROGRAMS = int(os.environ.get("TCSIM_PROGRAMS", "100"))
 """Random programs in each exhaustive comparison of two ways to run them; with 1000, tests that take long try all."""
 _MOST_NAMED = 20
+_MOST_REST, _STEP = 60, 3  # of more cases than these that cover what another covers, each third is run
 
 
 def examples(count: int, default: int = 0) -> int:
@@ -122,7 +124,7 @@ def over(
     distinct: Callable[..., Hashable] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Runs a test over all cases in a loop; with `distinct`, a key of a case, over the first of each key, and over the
-    rest if `-m exhaustive`.
+    rest, or each third of it, if `-m exhaustive`.
 
     `names`, `values` and `ids` are those of `pytest.mark.parametrize`; `distinct` is called with the values of a case.
     """
@@ -137,6 +139,7 @@ def over(
     first, others = cases, []
     if distinct is not None:
         numbers, rest = each(range(len(cases)), lambda number: distinct(*of_key[number]))
+        rest = rest[:: _STEP if len(rest) > _MOST_REST and PROGRAMS < 1000 else 1]
         first, others = [cases[number] for number in numbers], [cases[number] for number in rest]
     loops = [pytest.param(first, id="distinct" if others else "all")]
     loops += [pytest.param(others, id="rest", marks=exhaustive)] if others else []

@@ -466,7 +466,7 @@ def _toml(values: dict[str, Any]) -> str:
             "[-4]; legal: an integer from -1",
         ),
         ({"subject": {"opcode": "tcgen05.mma.sp.cta_group::1.kind::f16", "m": 100}}, "M = 100"),
-        ({"faults": [{"site": "e", "kind": "flip", "at": 3}]}, "of traces alone"),
+        ({"faults": [{"site": "e", "kind": "flip", "at": 3}]}, "of traces and launches alone"),
         ({"faults": [{"site": "e", "kind": "align"}]}, "base_d, base_a, base_e"),
         ({"subject": {"opcode": F16, "scale_a": [1]}}, "a list of 2, each an integer"),
         ({"campaign": {"policy": "maybe"}}, "hardware, raise, zero, saturate"),

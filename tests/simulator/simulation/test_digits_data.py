@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "traces" / "digits"))
 import classify
 import make_traces
 
-from tests.support.cases import over
+from tests.support.cases import PROGRAMS, over
 
 DIGITS = digits_plan.HERE
 EVERY = over("plan", PLANS.values(), ids=PLANS.keys())
@@ -81,6 +81,7 @@ def test_all_files_together_are_small() -> None:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.skipif(PROGRAMS < 1000, reason="takes a minute: TCSIM_PROGRAMS=1000")
 def test_training_again_gives_the_same_arrays(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     subprocess.run([sys.executable, str(DIGITS / "train.py"), "--out", str(tmp_path)], check=True, capture_output=True)
