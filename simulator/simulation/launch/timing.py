@@ -178,8 +178,8 @@ def _on_one_sm(ctas: int, sms: int, room: int) -> list[int]:
 def last_ctas(last: int, sms: int, room: int) -> int:
     """How many of the last CTAs of a launch one SM gets, when there are fewer than the chip has room for.
 
-    They take places as these become free, which is as good as by chance: the largest number that at least `_BUSIEST` SMs
-    are expected to get. Measured: H200, 2026-11-23, places of 21 grids (docs/kernels.md).
+    They take places as these become free, which is as good as by chance: the largest number that at least `_BUSIEST`
+    SMs are expected to get. Measured: H200, 2026-11-23, places of 22 grids (docs/kernels.md).
     """
     most = min(last, room)
     ways = math.comb(sms * room, last)

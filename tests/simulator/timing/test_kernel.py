@@ -111,7 +111,7 @@ def test_cycles_beside_the_chip() -> None:
     assert sum(map(abs, errors.values())) / len(errors) < 0.13, errors
 
 
-# The most CTAs that an SM of an H200 (132 SMs) got, in most of 24 runs of a grid (2026-11-23): by places of an SM, by CTAs.
+# The most CTAs that one of an H200's 132 SMs got, in most of 24 runs of a grid (2026-11-23), by places of an SM.
 # 288 CTAs in two places (4 in 20 runs of 24) are left out: the rule says 3.
 MOST_CTAS = {
     3: {416: 4, 480: 5, 576: 6, 640: 6, 704: 6, 768: 6, 800: 7, 896: 9, 1024: 9},
