@@ -14,7 +14,7 @@ help:
 	@echo "make digits    the same layer in all five types, on the H100 and (where it can) the A100; with tcgen05.mma.sp on the B200"
 	@echo "make test      set up, then run the tests: each distinct thing once (three minutes on two cores)"
 	@echo "make exhaustive  every test: every form, row and seed"
-	@echo "make check     lint, types and every test: what CI runs"
+	@echo "make check     lint, types and every test; CI runs the same, and the wheel"
 	@echo "make validate  the timing model against everything measured or published; fails if an error has grown"
 	@echo "make record    writes the errors of the timing model down: configs/measurements/errors.json and docs/validation.md"
 	@echo "make notebooks runs the lessons again and writes notebooks/*.ipynb"

@@ -350,10 +350,10 @@ def test_spread(combination: tuple[str, int, bool, bool, int], number: int) -> N
 @exhaustive
 @pytest.mark.parametrize("part", range(8))
 def test_everything(part: int) -> None:
-    """Eight loops, so that several processes have something to do: each sixth case, or all with
+    """Eight loops, so that several processes have something to do: each twelfth case, or all with
     TCSIM_PROGRAMS=1000."""
     for combination in COMBINATIONS[part::8]:
-        for case in (*spread(combination), *everything(combination))[:: 1 if PROGRAMS >= 1000 else 6]:
+        for case in (*spread(combination), *everything(combination))[:: 1 if PROGRAMS >= 1000 else 12]:
             with case_of(name_of(combination), case):
                 run_both(case)
 

@@ -15,7 +15,7 @@ from simulator.program.kernel import Branch, Exit, Kernel, Operation, link
 from simulator.program.kernel.flow import blocks_of, order_of
 from simulator.simulation.launch.launching import Options, run_launch
 from simulator.state.device_memory import DeviceMemory
-from tests.support.cases import exhaustive
+from tests.support.cases import PROGRAMS, exhaustive
 
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
@@ -180,7 +180,7 @@ def ran(text: str, allocate: bool) -> tuple[np.ndarray, int]:  # type: ignore[ty
     return buffer.data.view(np.uint32).copy(), kernel.numbering.words
 
 
-@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 300), marks=exhaustive)])
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 12 + 2 * PROGRAMS), marks=exhaustive)])
 def test_shared_registers_change_no_result(seeds: range) -> None:
     fewer = 0
     for seed in seeds:
