@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
 from typing import Any
 
+from simulator.arithmetic.threads import ALONE
 from simulator.errors import MissingDependency, ReasonedError
 
 Work = Callable[[str, Any], bytes]
@@ -44,10 +44,12 @@ def worked(
     """
     if cluster:
         yield from _on_cluster(work, key, tasks, cluster)
-    elif workers <= 1 or count <= 1:
+    elif workers <= 1 or count <= 1 or ALONE:
         for number, block in tasks:
             yield number, work(key, block)
     else:
+        from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+
         with ProcessPoolExecutor(min(workers, count), initializer=_begin) as pool:
             try:
                 yield from _bounded(lambda block: pool.submit(work, key, block), tasks, 2 * workers, tick)

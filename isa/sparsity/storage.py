@@ -149,7 +149,7 @@ def rows_of(compressed: Compressed) -> tuple[Bits, Integers]:
     pattern, (rows, k) = compressed.pattern, compressed.shape
     if isinstance(pattern, Unstructured):
         bitmap = _outer(compressed).astype(np.bool_)
-        counts = bitmap.sum(axis=1)
+        counts = bitmap.sum(axis=1, dtype=np.intp)
         row, column = np.nonzero(bitmap)
         place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
         values = np.zeros((rows, max(int(counts.max(initial=0)), 1)), np.uint32)

@@ -9,7 +9,6 @@ the same tables is assumed.
 
 from __future__ import annotations
 
-import lzma
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,6 +26,8 @@ _ONES = (1 << _FRACTION) - 1
 @lru_cache(maxsize=8)
 def _packed(name: str) -> NDArray[np.uint8]:
     """The distances of a table, four in a byte, the first in the lowest bits: 0 to 3 for -2 to 1."""
+    import lzma  # here: some Pythons, Pyodide's for example, have it as a package of its own
+
     return np.frombuffer(lzma.decompress((_TABLES / f"{name}.xz").read_bytes()), np.uint8)
 
 

@@ -111,7 +111,7 @@ class Superaccumulators:
         magnitude = magnitude >> np.clip(lowest - place, 0, 62)  # drops zeros alone
         limb, shift = np.divmod(np.where(magnitude == 0, 0, np.maximum(place - lowest, 0)), _LIMB)
         low, high = (magnitude & _MASK) << shift, (magnitude >> _LIMB) << shift
-        index, size = limb * count + np.arange(count), self.digits.limbs * count
+        index, size = (limb * count + np.arange(count)).astype(np.intp, copy=False), self.digits.limbs * count
         # bincount adds in float64: parts below 2^34, at most 2^18 of them, are added exactly.
         parts = (low & _MASK, (low >> _LIMB) + (high & _MASK), high >> _LIMB)
         total = sum(

@@ -4,20 +4,32 @@ release the interpreter."""
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from isa.errors import IsaError
 
+ALONE = sys.platform in ("emscripten", "wasi")
+"""Whether this is WebAssembly, which has neither threads nor other processes."""
 _WORTH = 1 << 20  # products of a share below which a thread costs more than it brings (about a millisecond of work)
 
 
+def cores() -> int:
+    """The cores that this process may use."""
+    if ALONE:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def thread_count() -> int:
-    """Threads to use: `TCSIM_THREADS` from the environment, or the cores that this process may use. Raises IsaError if
-    it is no positive number."""
+    """Threads to use: `TCSIM_THREADS` from the environment, or the cores that this process may use; one where there are
+    no threads. Raises IsaError if it is no positive number."""
+    if ALONE:
+        return 1
     setting = os.environ.get("TCSIM_THREADS", "")
     if not setting:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return cores()
     if not setting.isdecimal() or int(setting) < 1:
         raise IsaError(setting, -1, f"TCSIM_THREADS={setting!r} is no number of threads", "a positive number")
     return int(setting)

@@ -168,7 +168,7 @@ class _Memory:
     def cut(self, cells: Cells) -> None:
         """Cuts atoms in two so that these cells, all different, become whole atoms."""
         inside = self.labels[cells]
-        counts = np.bincount(inside, minlength=len(self.sizes))
+        counts = np.bincount(inside.astype(np.intp, copy=False), minlength=len(self.sizes))
         renamed = np.arange(len(self.sizes))
         for atom in np.flatnonzero(counts).tolist():
             if counts[atom] < self.sizes[atom]:

@@ -192,7 +192,7 @@ def _at_once(memory: _Global, where: Array, values: Array, update: Any, kind: np
         step *= 2
     chosen = order[turns.first]
     base = np.ascontiguousarray(memory.read(where, chosen, size)).view(kind)[:, 0]
-    started = np.repeat(base, np.diff(np.append(turns.first, len(order))))
+    started = np.repeat(base, np.diff(np.append(turns.first, len(order))).astype(np.intp, copy=False))
     old = np.empty(len(order), kind)
     old[order] = np.where(turn == 0, started, update(started, np.roll(together, 1)))
     last = np.append(turns.first[1:], len(order)) - 1
@@ -207,7 +207,7 @@ def _in_rounds(
     size = bits // 8
     old = np.zeros(len(where), f"u{size}")
     by_turn = turns.order[np.argsort(turns.turn, kind="stable")]
-    ends = np.cumsum(np.bincount(turns.turn)) if len(where) else np.zeros(0, np.int64)
+    ends = np.cumsum(np.bincount(turns.turn.astype(np.intp, copy=False))) if len(where) else np.zeros(0, np.int64)
     first = 0
     for end in ends.tolist():
         chosen, first = by_turn[first:end], end

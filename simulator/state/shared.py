@@ -173,7 +173,7 @@ def wavefronts(addresses: Addresses, width: int) -> NDArray[np.int64]:
     fresh[..., 1:] = words[..., 1:] != words[..., :-1]
     banks = words % BANKS
     parts = warps * (lanes // group)
-    bins = banks.reshape(parts, -1) + np.arange(parts)[:, None] * BANKS
+    bins = (banks.reshape(parts, -1) + np.arange(parts)[:, None] * BANKS).astype(np.intp, copy=False)
     counts = np.bincount(bins[fresh.reshape(parts, -1)], minlength=parts * BANKS).reshape(warps, -1, BANKS)
     total: NDArray[np.int64] = counts.max(axis=-1).sum(axis=-1)
     return total

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
+from simulator.arithmetic.threads import ALONE
 from simulator.execute.launch_state import Batch, Geometry, LaunchState, launch_state
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.errors import LaunchError
@@ -171,7 +172,7 @@ def _in_turn(
 def may_part(kernel: Kernel) -> bool:
     """Whether the CTAs of a kernel may run in several processes: none waits for another, and no order of theirs
     matters."""
-    if "fork" not in multiprocessing.get_all_start_methods():
+    if ALONE or "fork" not in multiprocessing.get_all_start_methods():
         return False
     names = {item.instruction.form.name for item in kernel.items if isinstance(item, Operation)}
     return not names & {"atom", "red", "cp.reduce.async.bulk"}

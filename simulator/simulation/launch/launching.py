@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from isa.errors import POLICIES
 from isa.targets import parse_target
+from simulator.arithmetic.threads import cores
 from simulator.errors import check_option
 from simulator.execute.launch_state import Dim
 from simulator.program.kernel import Kernel, link
@@ -79,7 +79,7 @@ def run_launch(
     config = _config(options)
     check_unused(options.timeline, config is not None)
     setup = prepare(kernel, grid, block, memory, params, options)
-    workers = options.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    workers = options.workers or cores()
     numbered = setup
     if config is not None:
         numbered = replace(setup, kernel=link(kernel.module, kernel.name, allocate=False, fmad=kernel.fmad))

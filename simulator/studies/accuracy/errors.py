@@ -172,7 +172,7 @@ def _histogram(size: Reals) -> tuple[int, ...]:
         return ()
     fraction, exponent = np.frexp(size)  # 2^(exponent - 1) <= size < 2^exponent
     up = np.where(fraction == 0.5, exponent - 1, exponent)  # the power of two that is not below it
-    return tuple(np.bincount(np.where(size == 0, 0, np.maximum(up, 0) + 1)).tolist())
+    return tuple(np.bincount(np.where(size == 0, 0, np.maximum(up, 0) + 1).astype(np.intp, copy=False)).tolist())
 
 
 def mean_of(values: Reals, rows: Indices, columns: Indices) -> Mean | None:

@@ -18,6 +18,7 @@ from isa.targets import Target, parse_target
 from isa.types import ELEMENT_TYPES, PACKED_E2M1
 from simulator.arithmetic.convert import convert
 from simulator.arithmetic.exact_gemm import exact_gemm
+from simulator.arithmetic.threads import ALONE
 from simulator.errors import check_option
 from simulator.studies.gemm.choice import tile_for
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
@@ -159,10 +160,13 @@ def matmul(
             tile = tile_for(tile, type, sparse=sparse is not None, accumulator=accumulator, config=config, kind=kind)
         asked = _Timing(tile, operands, config, slices, bits)
     chain = Chain(type, chip, "f16" if mode == "16f" else "f32", sparse is not None, slices)
-    with ThreadPoolExecutor(1) as pool:  # the time, while the compiled kernel computes values
-        timing = pool.submit(_cost, asked)
-        found = _values(operands, options, d_name, chain, scales, exact)
-        time = timing.result()
+    if ALONE:
+        time, found = _cost(asked), _values(operands, options, d_name, chain, scales, exact)
+    else:
+        with ThreadPoolExecutor(1) as pool:  # the time, while the compiled kernel computes values
+            timing = pool.submit(_cost, asked)
+            found = _values(operands, options, d_name, chain, scales, exact)
+            time = timing.result()
     index = slice(None) if operands.batched else 0
     d, right, own = (None if x is None else (x if sparse != "b" else x.transpose(0, 2, 1))[index] for x in found)
     assert d is not None
