@@ -40,9 +40,11 @@ for (const number of %s) {
     const boxes = [...document.querySelectorAll(".cell")];
     await until(() => boxes.every((box) => box.dataset.state === "done") || /error|cannot/.test(status.textContent));
   }
-  const texts = [...document.querySelectorAll(".outputs")].map((out) => [...out.querySelectorAll("pre")].map((pre) => pre.textContent).join(""));
+  const text = (out) => [...out.querySelectorAll("pre")].map((pre) => pre.textContent).join("");
+  const texts = [...document.querySelectorAll(".outputs")].map(text);
   const pictures = document.querySelectorAll(".outputs img").length;
-  await fetch("/result", { method: "POST", body: JSON.stringify({ number, texts, pictures, status: status.textContent, ran: !all.disabled }) });
+  const result = { number, texts, pictures, status: status.textContent, ran: !all.disabled };
+  await fetch("/result", { method: "POST", body: JSON.stringify(result) });
 }
 """
 
