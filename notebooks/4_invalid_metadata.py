@@ -27,8 +27,7 @@ from simulator.lessons.recordings import recordings
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
-files = ("mma_sp_ordered.npz", "mma_sp_plain.npz")
-recorded = [r for name in files for r in recordings(data(name))]
+recorded = list(recordings(data("mma_sp.npz")))
 print(len(recorded), "recordings")
 
 # %% [markdown]

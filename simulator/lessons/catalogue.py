@@ -13,9 +13,8 @@ from simulator.resources import folder
 
 DATA = {
     "planted": "tests/golden/planted",
-    "mma_sp_ordered.npz": "tests/golden/mma_sp_ordered.npz",
-    "mma_sp_plain.npz": "tests/golden/mma_sp_plain.npz",
-    "mma_dense.npz": "tests/golden/mma_dense.npz",
+    "mma_sp.npz": "tests/golden/lessons/mma_sp.npz",
+    "mma_dense.npz": "tests/golden/lessons/mma_dense.npz",
     "loop.csv": "tests/hardware/results/loop.csv",
     "traces.csv": "tests/hardware/results/traces.csv",
 }

@@ -9,11 +9,13 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simulator.cli import lessons as verb
 from simulator.lessons.catalogue import DATA, LessonError, data, lessons
 from simulator.lessons.exercises import canonical
+from tests.golden.lesson_excerpts import excerpts
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -68,8 +70,6 @@ def test_the_first_is_opened_on_a_terminal_only(tcsim: Tcsim, tmp_path: Path, mo
 
 
 def test_all_spellings_of_an_answer_are_one_and_what_is_none_is_refused() -> None:
-    import numpy as np
-
     same = ((1, (2.0, 0.1)), [1, [2, 0.1]], [np.int8(1), np.array([2, 0.1])])
     assert len({canonical(answer) for answer in same}) == 1
     assert canonical({3, 1}) == canonical((1, 3)) != canonical((3, 1))
@@ -86,3 +86,10 @@ def test_the_wheel_has_the_data_of_the_lessons_under_their_names() -> None:
     assert all(data(name).exists() for name in DATA)
     with pytest.raises(LessonError, match=r"no lesson has data called 'loop'; legal: planted, "):
         data("loop")
+
+
+def test_the_recordings_of_lessons_are_cut_from_the_golden_data() -> None:
+    for name, arrays in excerpts().items():
+        with np.load(data(name)) as stored:
+            assert stored.files == list(arrays)
+            assert all((stored[key] == arrays[key]).all() for key in arrays)
