@@ -7,7 +7,7 @@ TYPES := f16 bf16 tf32 s8 e4m3
 TCGEN05 := f16_tcgen05 f16_tcgen05_m64 f16_tcgen05_m64_lane16 f16_tcgen05_m64_both s8_tcgen05 e4m3_tcgen05 mxf4nvf4_tcgen05 f16_tcgen05_pair
 PYTEST_FLAGS ?= -n auto --dist worksteal
 
-.PHONY: help run digits test exhaustive lint types check validate record bench notebooks playground wheel clean
+.PHONY: help run digits test exhaustive lint types check validate record bench notebooks playground dist wheel clean
 
 help:
 	@echo "make run       set up, then run the main job: a sparse layer of a real network on a simulated H100"
@@ -19,6 +19,7 @@ help:
 	@echo "make record    writes the errors of the timing model down: configs/measurements/errors.json and docs/validation.md"
 	@echo "make notebooks runs the lessons again and writes notebooks/*.ipynb"
 	@echo "make playground  a folder of files with which the lessons run in a browser (needs npm)"
+	@echo "make dist      source archive and wheels, checked as an index would"
 	@echo "make bench     speed, as ratios against other ways to do the same"
 
 INSTALLED := pyproject.toml hatch_build.py $(wildcard simulator/*/compiled/*.[ch]) simulator/timing/records.py
@@ -85,6 +86,17 @@ notebooks: $(VENV)/test.stamp
 playground: $(VENV)/test.stamp
 	$(BIN)/python notebooks/playground.py $(OUT)/playground
 	@echo "$(BIN)/python -m http.server --directory $(OUT)/playground   serves it"
+
+# A source archive, a wheel with the compiled kernel for every Linux of this processor since 2014, and a pure one.
+dist: $(VENV)/test.stamp
+	rm -rf $(OUT)/dist && mkdir -p $(OUT)/dist/built
+	$(BIN)/python -m build --outdir $(OUT)/dist/built .
+	if ls $(OUT)/dist/built/*-linux_*.whl > /dev/null 2>&1; then \
+	    PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m auditwheel repair --only-plat --wheel-dir $(OUT)/dist $(OUT)/dist/built/*.whl; \
+	else mv $(OUT)/dist/built/*.whl $(OUT)/dist; fi
+	TCSIM_KERNEL=numpy $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(OUT)/dist .
+	mv $(OUT)/dist/built/*.tar.gz $(OUT)/dist && rm -r $(OUT)/dist/built
+	$(BIN)/python -m twine check --strict $(OUT)/dist/*
 
 wheel: $(VENV)/test.stamp
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
