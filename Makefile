@@ -7,7 +7,7 @@ TYPES := f16 bf16 tf32 s8 e4m3
 TCGEN05 := f16_tcgen05 f16_tcgen05_m64 f16_tcgen05_m64_lane16 f16_tcgen05_m64_both s8_tcgen05 e4m3_tcgen05 mxf4nvf4_tcgen05 f16_tcgen05_pair
 PYTEST_FLAGS ?= -n auto --dist worksteal
 
-.PHONY: help run digits test exhaustive lint types check validate record bench notebooks wheel clean
+.PHONY: help run digits test exhaustive lint types check validate record bench notebooks site wheel clean
 
 help:
 	@echo "make run       set up, then run the main job: a sparse layer of a real network on a simulated H100"
@@ -18,6 +18,7 @@ help:
 	@echo "make validate  the timing model against everything measured or published; fails if an error has grown"
 	@echo "make record    writes the errors of the timing model down: configs/measurements/errors.json and docs/validation.md"
 	@echo "make notebooks runs the lessons again and writes notebooks/*.ipynb"
+	@echo "make site      the documentation as a site: out/site/index.html"
 	@echo "make bench     speed, as ratios against other ways to do the same"
 
 INSTALLED := pyproject.toml hatch_build.py $(wildcard simulator/*/compiled/*.[ch]) simulator/timing/records.py
@@ -80,6 +81,9 @@ bench: $(VENV)/test.stamp
 
 notebooks: $(VENV)/test.stamp
 	$(BIN)/python notebooks/build.py
+
+site: $(VENV)/test.stamp
+	$(BIN)/python docs/site/build.py $(OUT)/site
 
 wheel: $(VENV)/test.stamp
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
