@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from docstrings import as_restructured_text
+from docstrings import as_restructured_text, without_annotations
 
 from simulator.version import __version__
 
@@ -27,7 +27,7 @@ nb_execution_mode = "off"  # the lessons show the outputs that are checked in
 nb_render_markdown_format = "myst"
 myst_heading_anchors = 4
 default_role = "literal"
-smartquotes = False
+smartquotes_action = "D"  # dashes alone: quotation marks stand for what is typed
 highlight_language = "text"
 templates_path: list[str] = []
 
@@ -52,3 +52,4 @@ html_show_sourcelink = False
 def setup(app: Sphinx) -> None:
     """Docstrings are plain text with code between backticks; autodoc wants reStructuredText."""
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)  # before napoleon
+    app.connect("autodoc-process-signature", without_annotations)

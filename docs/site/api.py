@@ -56,7 +56,7 @@ def _page(name: str, described: dict[int, str]) -> str:
         "",
     ]
     packages, elsewhere = [], []
-    for offered in _offered(module):
+    for offered in sorted(_offered(module), key=lambda each: _rank(getattr(module, each))):
         value = getattr(module, offered)
         if ismodule(value):
             packages.append((offered, value.__name__))
@@ -106,6 +106,13 @@ def _offered(module: ModuleType) -> list[str]:
         return [name for name in listed if name != "__version__"]
     own = {name: value for name, value in vars(module).items() if not name.startswith("_")}
     return [name for name, value in own.items() if getattr(value, "__module__", None) == module.__name__]
+
+
+def _rank(value: object) -> int:
+    """Functions first, then classes, constants, errors."""
+    if isclass(value):
+        return 3 if issubclass(value, BaseException) else 1
+    return 0 if isfunction(value) else 2
 
 
 def _directive(value: type | FunctionType) -> str:

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 _CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
-_MARKUP = re.compile(r"[*|\\]|(?<=\w)_(?=\W|$)")  # emphasis, substitutions, escapes, references
+_MARKUP = re.compile(r"[*|\\]|(?<=\w)_(?=\W|$)|(?<=\bfile)(?=:\w)")  # emphasis, substitutions, references, addresses
 _NAMES = re.compile(r"^( {4,})(\w+(?:, \w+)+)(?=: )", re.MULTILINE)  # several attributes with one description
 _DOCTEST = re.compile(r"\s*(>>>|\.\.\.) ?")
 
@@ -30,6 +30,28 @@ def as_restructured_text(app: Any, what: str, name: str, thing: object, options:
         if line is not None:
             written.append(line)
     lines[:] = written
+
+
+def without_annotations(
+    app: Any, what: str, name: str, thing: object, options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None] | None:
+    """A signature with `int` in place of `Annotated[int, Between(...)]`, as autodoc's event wants it: what values are
+    legal is said elsewhere."""
+    return None if signature is None else (plain_types(signature), returned)
+
+
+def plain_types(signature: str) -> str:
+    """The signature with the first argument of each `Annotated[...]` in its place."""
+    while found := re.search(r"~?(?:typing\.)?Annotated\[", signature):
+        depth, comma = 1, 0
+        for place in range(found.end(), len(signature)):
+            depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(signature[place], 0)
+            if signature[place] == "," and depth == 1 and not comma:
+                comma = place
+            if not depth:
+                break
+        signature = signature[: found.start()] + signature[found.end() : comma or place] + signature[place + 1 :]
+    return signature
 
 
 def escaped(text: str) -> str:
