@@ -7,7 +7,7 @@ TYPES := f16 bf16 tf32 s8 e4m3
 TCGEN05 := f16_tcgen05 f16_tcgen05_m64 f16_tcgen05_m64_lane16 f16_tcgen05_m64_both s8_tcgen05 e4m3_tcgen05 mxf4nvf4_tcgen05 f16_tcgen05_pair
 PYTEST_FLAGS ?= -n auto --dist worksteal
 
-.PHONY: help run digits test exhaustive lint types check validate record bench notebooks playground dist wheel clean
+.PHONY: help run digits test exhaustive lint types check validate record bench notebooks playground site dist wheel clean
 
 help:
 	@echo "make run       set up, then run the main job: a sparse layer of a real network on a simulated H100"
@@ -20,6 +20,7 @@ help:
 	@echo "make notebooks runs the lessons again and writes notebooks/*.ipynb"
 	@echo "make playground  a folder of files with which the lessons run in a browser (needs npm)"
 	@echo "make dist      source archive and wheels, checked as an index would"
+	@echo "make site      the documentation as a site: out/site/index.html"
 	@echo "make bench     speed, as ratios against other ways to do the same"
 
 INSTALLED := pyproject.toml hatch_build.py $(wildcard simulator/*/compiled/*.[ch]) simulator/timing/records.py
@@ -97,6 +98,8 @@ dist: $(VENV)/test.stamp
 	TCSIM_KERNEL=numpy $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(OUT)/dist .
 	mv $(OUT)/dist/built/*.tar.gz $(OUT)/dist && rm -r $(OUT)/dist/built
 	$(BIN)/python -m twine check --strict $(OUT)/dist/*
+site: $(VENV)/test.stamp
+	$(BIN)/python docs/site/build.py $(OUT)/site
 
 wheel: $(VENV)/test.stamp
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
