@@ -98,6 +98,7 @@ dist: $(VENV)/test.stamp
 	TCSIM_KERNEL=numpy $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(OUT)/dist .
 	mv $(OUT)/dist/built/*.tar.gz $(OUT)/dist && rm -r $(OUT)/dist/built
 	$(BIN)/python -m twine check --strict $(OUT)/dist/*
+
 site: $(VENV)/test.stamp
 	$(BIN)/python docs/site/build.py $(OUT)/site
 

@@ -6,16 +6,25 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
 from typing import Any
 
-from simulator.arithmetic.threads import ALONE
 from simulator.errors import MissingDependency, ReasonedError
 
 Work = Callable[[str, Any], bytes]
+ALONE = sys.platform in ("emscripten", "wasi")
+"""Whether this is WebAssembly, which has neither threads nor other processes."""
 CONNECT = "10s"  # for which a scheduler may take to answer
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if ALONE:
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class ClusterError(ReasonedError, RuntimeError):

@@ -144,10 +144,12 @@ class Superaccumulators:
         pattern = round_limbs(self.limbs[rows].T, self.digits.lowest, element)
         special = self.special[rows]
         if special.any():
-            infinite = np.where(special == MINUS, infinity(element) | 1 << (element.bits - 1), infinity(element))
-            quiet = 0x7FF8 << 48 if element.bits == 64 else canonical_nan(element)
+            word = pattern.dtype.type
+            plus = infinity(element)
+            infinite = np.where(special == MINUS, word(plus | 1 << (element.bits - 1)), word(plus))
+            quiet = word(0x7FF8 << 48 if element.bits == 64 else canonical_nan(element))
             broken = (special & NAN > 0) | (special == PLUS | MINUS)
-            pattern = np.where(special > 0, np.where(broken, quiet, infinite.astype(pattern.dtype)), pattern)
+            pattern = np.where(special > 0, np.where(broken, quiet, infinite), pattern)
         return pattern.astype(np.uint64 if element.bits == 64 else np.uint32)
 
 

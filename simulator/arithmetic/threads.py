@@ -4,22 +4,13 @@ release the interpreter."""
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from isa.errors import IsaError
+from simulator.parallel import ALONE, cores
 
-ALONE = sys.platform in ("emscripten", "wasi")
-"""Whether this is WebAssembly, which has neither threads nor other processes."""
 _WORTH = 1 << 20  # products of a share below which a thread costs more than it brings (about a millisecond of work)
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    if ALONE:
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def thread_count() -> int:

@@ -158,7 +158,7 @@ def _to_integer(form: Form, target: str, source: str) -> Callable[..., Array]:
         inside = (whole >= low) & (whole < float(high + 1))
         integer = np.where(inside, whole, 0.0).astype(np.int64 if signed else np.uint64)
         clamped = np.where(
-            inside, integer.astype(unsigned), np.where(whole < 0, low % (1 << bits), high).astype(unsigned)
+            inside, integer.astype(unsigned), np.where(whole < 0, unsigned.type(low % (1 << bits)), unsigned.type(high))
         )
         return np.where(np.isnan(whole), unsigned.type(nan), clamped)
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,9 +92,9 @@ def _addresses(key: str, whole: str) -> bool:
 @lru_cache(maxsize=64)
 def meanings(kind: type) -> Mapping[str, str]:
     """What the fields of a table mean, from the docstring of its class."""
-    text = (kind.__doc__ or "").partition("Attributes:")[2]
+    text = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:")[2]  # Python 3.13 takes the indentation away
     found = dict.fromkeys(fields_of(kind), "")
-    for names, words in re.findall(r"^ {8}(\w+(?:, \w+)*): (.*(?:\n {9,}.*)*)", text, re.MULTILINE):
+    for names, words in re.findall(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {5,}.*)*)", text, re.MULTILINE):
         found |= dict.fromkeys(names.split(", "), " ".join(words.split()))
     return found
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
-from simulator.arithmetic.threads import ALONE
 from simulator.execute.launch_state import Batch, Geometry, LaunchState, launch_state
+from simulator.parallel import ALONE
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from isa.errors import POLICIES
 from isa.targets import parse_target
-from simulator.arithmetic.threads import cores
 from simulator.errors import check_option
 from simulator.execute.launch_state import Dim
+from simulator.parallel import cores
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
 from simulator.simulation.launch.given import longest, machine_code_of

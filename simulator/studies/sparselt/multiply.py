@@ -18,8 +18,8 @@ from isa.targets import Target, parse_target
 from isa.types import ELEMENT_TYPES, PACKED_E2M1
 from simulator.arithmetic.convert import convert
 from simulator.arithmetic.exact_gemm import exact_gemm
-from simulator.arithmetic.threads import ALONE
 from simulator.errors import check_option
+from simulator.parallel import ALONE
 from simulator.studies.gemm.choice import tile_for
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile

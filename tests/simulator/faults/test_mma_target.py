@@ -580,7 +580,8 @@ def test_parts_of_another_run_are_not_taken(listed: Path, tmp_path: Path) -> Non
 
 def test_results_as_tables_pages_and_parquet(tmp_path: Path, tcsim: Tcsim) -> None:
     import pandas
-    from pyarrow import parquet
+
+    parquet = pytest.importorskip("pyarrow.parquet")
 
     listed, results = tmp_path / "list.csv", tmp_path / "r.csv"
     assert tcsim("faults", "list", "metadata", "--output", listed)[0] == 0
