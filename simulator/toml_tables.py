@@ -195,7 +195,8 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
         why = error.reason if isinstance(error, InputError) else getattr(error, "strerror", None) or error
         hint = f", did you mean '{begun[0]}'?" if begun else did_you_mean(str(name), names)
         legal = f"{', '.join(names)}, or the path of a TOML file"
-        raise ConfigError(str(name), "", f"no such {what}{hint} ({why})", legal) from None
+        because = "" if "No such file" in str(why) else f" ({why})"
+        raise ConfigError(str(name), "", f"no such {what}{hint}{because}", legal) from None
 
 
 def convert(value: Any, hint: Any) -> Any:
