@@ -59,7 +59,7 @@ def worked(
     else:
         from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 
-        with ProcessPoolExecutor(min(workers, count), initializer=_begin) as pool:
+        with ProcessPoolExecutor(min(workers, count), mp_context=_start_method(), initializer=_begin) as pool:
             try:
                 yield from _bounded(lambda block: pool.submit(work, key, block), tasks, 2 * workers, tick)
             except BrokenProcessPool:
@@ -70,6 +70,14 @@ def worked(
                     process.terminate()
                 pool.shutdown(cancel_futures=True)
                 raise
+
+
+def _start_method() -> Any:
+    """Forked processes where the system has them, also where that is not Python's own choice (3.14): they know what
+    this process has set, and a script needs no guard around its first call."""
+    import multiprocessing
+
+    return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
 
 
 def _begin() -> None:
